@@ -1,0 +1,1 @@
+"""Speculative decoding with Mixture of Attentions: targets, drafters, one decode loop, traces."""

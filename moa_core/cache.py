@@ -1,0 +1,96 @@
+"""Keys and values, allocated once and written in place. All cache surgery is in this file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+
+class KVCache:
+    """K and V of consecutive layers for one sequence; transformers' layers take it as their cache.
+
+    Layers on one device share a block [layers, 2, kv_heads, capacity, head_dim]. `length` slots are
+    in use; a forward writes behind them and counts only after `advance` or `keep`, so whatever was
+    drafted in vain is forgotten by doing nothing.
+
+    devices      one per layer
+    first_layer  index in the model of the first layer held here
+    """
+
+    def __init__(
+        self,
+        devices: Sequence[torch.device],
+        kv_heads: int,
+        head_dim: int,
+        capacity: int,
+        dtype: torch.dtype,
+        first_layer: int = 0,
+    ) -> None:
+        self.capacity = capacity
+        self.length = 0
+        self._first = first_layer
+        self._blocks = [
+            torch.empty(
+                len(list(group)), 2, kv_heads, capacity, head_dim, dtype=dtype, device=device
+            )
+            for device, group in groupby(devices)
+        ]
+        self._views = [layer for block in self._blocks for layer in block]
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args, **kwargs
+    ) -> tuple[Tensor, Tensor]:
+        """Write [1, G, n, d] behind the slots in use; return K and V [1, G, length + n, d]."""
+        view = self._views[layer_idx - self._first]
+        end = self.length + key_states.shape[-2]
+        view[0, :, self.length : end] = key_states[0]
+        view[1, :, self.length : end] = value_states[0]
+        return view[0:1, :, :end], view[1:2, :, :end]
+
+    def advance(self, count: int) -> None:
+        """Count the last `count` slots written as in use."""
+        self.length += count
+
+    def truncate(self, length: int) -> None:
+        """Forget every slot from `length` on."""
+        self.length = length
+
+    def keep(self, slots: Sequence[int]) -> None:
+        """Of the slots just written keep these (ascending, counted from `length`), closed up."""
+        if list(slots) != list(range(len(slots))):
+            end = self.length + len(slots)
+            for block in self._blocks:
+                source = torch.tensor(slots, device=block.device) + self.length
+                block[..., self.length : end, :] = block[..., source, :]
+        self.length += len(slots)
+
+    def append(self, keys_values: Tensor) -> None:
+        """Write K and V computed elsewhere, [layers, 2, G, n, d], and count them as in use."""
+        end = self.length + keys_values.shape[-2]
+        done = 0
+        for block in self._blocks:
+            block[..., self.length : end, :] = keys_values[done : done + len(block)]
+            done += len(block)
+        self.length = end
+
+    def read(self, start: int, stop: int, last: int | None = None) -> Tensor:
+        """K and V of slots start..stop, of all layers or the last few: [layers, 2, G, n, d].
+
+        A view where the layers share a device: read it before the next write.
+        """
+        cut = [block[..., start:stop, :] for block in self._blocks]
+        if len(cut) > 1:
+            cut = [torch.cat([part.to(cut[-1].device) for part in cut])]
+        return cut[0] if last is None else cut[0][len(self._views) - last :]
+
+
+def token_vectors(keys_values: Tensor) -> Tensor:
+    """Per token and layer one vector, heads outermost [k_h0, v_h0, k_h1, v_h1, ...]: LSA's input.
+
+    keys_values  [L, 2, G, n, d] -> [n, L, 2 * G * d]
+    """
+    layers, _, heads, count, size = keys_values.shape
+    return keys_values.permute(3, 0, 2, 1, 4).reshape(count, layers, 2 * heads * size)

@@ -1,0 +1,182 @@
+"""From a name to a model: bundled names, folders and Hub ids become targets and drafters."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+
+from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.errors import UserError
+from moa_core.formats import build_drafter, read_config, read_tensors
+from moa_core.target import Target
+from moa_core.tree import TreeSettings
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DEFAULT_DRAFTER = "moa-n1"
+
+
+@dataclass(frozen=True)
+class DrafterInfo:
+    """What a bundled drafter's config says about it."""
+
+    name: str
+    method: str  # moa or eagle2
+    tli: int
+    tree: TreeSettings
+    parameters: int | None
+
+
+def models_folder() -> Path:
+    """Where bundled models lie: assets/models, or the folder named by MOA_MODELS."""
+    named = os.environ.get("MOA_MODELS")
+    return Path(named) if named else Path(__file__).parents[1] / "assets" / "models"
+
+
+def bundled_drafters() -> list[DrafterInfo]:
+    """The drafters that came with the program, by name. Reads configs only."""
+    found = []
+    for path in sorted(models_folder().glob("*/config.json")):
+        ours = read_config(path.parent).get("drafter")
+        if ours:
+            found.append(
+                DrafterInfo(
+                    path.parent.name,
+                    ours["method"],
+                    ours.get("tli", 0),
+                    tree_settings(ours.get("tree", {})),
+                    ours.get("parameters"),
+                )
+            )
+    return found
+
+
+def bundled_target() -> str:
+    """Name of the target that came with the program."""
+    for path in sorted(models_folder().glob("*/config.json")):
+        if "drafter" not in read_config(path.parent):
+            return path.parent.name
+    raise UserError(f"There is no bundled target in {models_folder()}: name one with --target.")
+
+
+def tree_settings(stored: dict[str, Any]) -> TreeSettings:
+    """Tree settings from a config, with our defaults for what it leaves out."""
+    known = {key: stored[key] for key in ("depth", "breadth", "budget") if key in stored}
+    return TreeSettings(**known)
+
+
+def locate(spec: str) -> Path | str:
+    """The folder a name stands for, or the name itself where only the Hub can know it."""
+    for path in (models_folder() / spec, Path(spec).expanduser()):
+        if path.is_dir():
+            return path
+    if Path(spec).is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1:
+        raise UserError(f"There is no folder {spec}.")
+    if not all(part.strip(".") for part in spec.split("/")) or " " in spec:
+        raise UserError(f"{spec!r} is neither a bundled model, a folder, nor a Hub id.")
+    return spec
+
+
+def pick_device(device: str) -> torch.device:
+    """auto: a GPU if there is one. UserError for a device this machine lacks."""
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+        torch.empty(1, device=chosen)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise UserError(f"There is no device {device!r} on this machine.") from None
+    return chosen
+
+
+def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
+    """auto: bfloat16 on a GPU; float32 elsewhere, which reproduces plain decoding to the token."""
+    if dtype == "auto":
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    if dtype not in DTYPES:
+        raise UserError(f"Unknown dtype {dtype!r}: choose from auto, {', '.join(DTYPES)}.")
+    return DTYPES[dtype]
+
+
+def load_target(spec: str | None = None, dtype: str = "auto", device: str = "auto") -> Target:
+    """Load a target: a bundled name (None: the bundled one), a folder or a Hub id."""
+    place = locate(spec or bundled_target())
+    where = pick_device(device)
+    if isinstance(place, Path):
+        read_config(place)  # a clear word about what is missing, before transformers' own
+    try:
+        model = AutoModelForCausalLM.from_pretrained(place, dtype=pick_dtype(dtype, where))
+    except UserError:
+        raise
+    except Exception as error:  # transformers raises many kinds; all mean: not loadable
+        raise UserError(f"The target {spec or place} cannot be loaded: {_line(error)}") from error
+    target = Target(model.to(where).requires_grad_(False), _tokenizer(place))
+    target.name = place.name if isinstance(place, Path) else place
+    return target
+
+
+def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Drafter:
+    """Load a drafter for a target: "none", a bundled name, a folder or a Hub id.
+
+    None: the bundled MoA drafter, for TLI N if that is given.
+    """
+    if spec == "none":
+        if tli:
+            raise UserError("Without a drafter there is no TLI: leave out --tli or name a drafter.")
+        return Vanilla()
+    place = locate(spec or _bundled_moa(tli))
+    folder = place if isinstance(place, Path) else _download(place)
+    name = folder.name if isinstance(place, Path) else place
+    return build_drafter(read_config(folder), read_tensors(folder), target, tli, name)
+
+
+def _bundled_moa(tli: int | None) -> str:
+    """The bundled MoA drafter for an N. UserError, naming the ones there are, if it has none."""
+    stops = {info.tli: info.name for info in bundled_drafters() if info.method == "moa"}
+    if tli is None:
+        names = list(stops.values())
+        if not names:
+            raise UserError(f"There is no bundled drafter in {models_folder()}: name one.")
+        return DEFAULT_DRAFTER if DEFAULT_DRAFTER in names else names[0]
+    if tli not in stops:
+        trained = ", ".join(f"N={stop}" for stop in sorted(stops)) or "none"
+        raise UserError(
+            f"There is no drafter trained for TLI N={tli} (there are: {trained}). Train one with: "
+            f"python -m moa_core train drafters --methods moa-n{tli}"
+        )
+    return stops[tli]
+
+
+def _tokenizer(place: Path | str) -> PreTrainedTokenizerBase | None:
+    """The tokenizer beside a target; None where there is none, as for bare token-id models."""
+    if isinstance(place, Path) and not any(place.glob("tokenizer*")):
+        return None
+    try:
+        return AutoTokenizer.from_pretrained(place)
+    except Exception as error:
+        raise UserError(f"The tokenizer of {place} cannot be loaded: {_line(error)}") from error
+
+
+def _download(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    try:
+        patterns = ["config.json", "*.safetensors", "pytorch_model.bin"]
+        return Path(snapshot_download(name, allow_patterns=patterns))
+    except Exception as error:
+        raise UserError(
+            f"{name} is neither a bundled drafter nor a folder, and the Hub did not give it: "
+            f"{_line(error)}"
+        ) from error
+
+
+def _line(error: Exception) -> str:
+    """The first line of an error's text, or its kind."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

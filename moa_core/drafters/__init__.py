@@ -1,0 +1,1 @@
+"""Drafters: one file a method, all behind the interface in base.py."""

@@ -1,0 +1,119 @@
+"""EAGLE-2 (arXiv 2406.16858): one decoder layer that extrapolates the target's last feature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from moa_core.cache import KVCache
+from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.layers import DecoderLayer, Rope, causal_mask, tree_mask
+from moa_core.target import Observation, Target
+from moa_core.tree import DraftTree, Frontier, TreeSettings, grow
+
+
+@dataclass(frozen=True)
+class EagleConfig:
+    """Sizes of an EAGLE head; heads and head size are free, as in its published configs."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    inner: int
+    eps: float
+    fc_bias: bool = True
+    attention_bias: bool = False
+
+
+class EagleNet(nn.Module):
+    """fc joins a token's embedding and the feature before it; one layer, without input norm."""
+
+    def __init__(self, config: EagleConfig, width: int) -> None:
+        super().__init__()
+        self.config = config
+        self.fc = nn.Linear(2 * width, width, bias=config.fc_bias)
+        layer = DecoderLayer(
+            width,
+            config.heads,
+            config.kv_heads,
+            config.inner,
+            head_dim=config.head_dim,
+            eps=config.eps,
+            attention_bias=config.attention_bias,
+            input_norm=False,
+        )
+        self.layers = nn.ModuleList([layer])
+
+    def join(self, embedded: Tensor, features: Tensor) -> Tensor:
+        """[.., E] embedding of token t + 1 and feature of token t -> input of the layer [.., E]."""
+        return self.fc(torch.cat([embedded, features], -1))
+
+
+class EagleDrafter(Drafter):
+    """Drafts with an EAGLE head. Features are the target's last hidden states after its norm.
+
+    Row i of its cache belongs to feature i and token i + 1, and has position i: the shifted
+    sequence of the authors' code.
+    """
+
+    name = "eagle2"
+
+    def __init__(self, net: EagleNet, target: Target, name: str = "eagle2") -> None:
+        self.net = net
+        self.name = name
+        parameters = {
+            "rope_type": "default",
+            "rope_theta": target.config.rope_parameters["rope_theta"],
+        }
+        self.rope = Rope(net.config.head_dim, parameters, target.context)
+
+    def open(self, target: Target, capacity: int) -> None:
+        self.target = target
+        sizes = self.net.config
+        self.cache = KVCache(
+            [target.device], sizes.kv_heads, sizes.head_dim, capacity, target.dtype
+        )
+        self.ids: list[int] = []  # verified tokens
+        self.features: list[Tensor] = []  # of verified tokens not yet read, [n, E] each
+
+    def server_half(self, observation: Observation) -> ServerHalf:
+        """E numbers a token."""
+        return {"features": observation.hidden}
+
+    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+        self.ids.extend(ids)
+        self.features.append(half["features"])
+
+    def propose(self, token: int, settings: TreeSettings) -> DraftTree:
+        features = torch.cat(self.features)[None]  # [1, n, E], one for each unread token
+        unread = [*self.ids[self.cache.length + 1 :], token]
+        known = self.cache.length + len(unread)  # rows once these are read, all of true features
+        tokens = torch.tensor(unread, device=self.target.device)
+        places = torch.arange(self.cache.length, known, device=self.target.device)
+        mask = causal_mask(len(unread), self.cache.length, self.target.device)
+        self._level = self._step(tokens, features, places[None], mask)[:, -1:]  # [1, 1, E]
+        self.features.clear()
+        logits = self.target.head(self._level)[0, 0]
+        tree = grow(token, logits, lambda frontier: self._expand(frontier, known), settings)
+        self.cache.truncate(known)
+        return tree
+
+    def _expand(self, frontier: Frontier, known: int) -> Tensor:
+        """Logits [b, V] after a level's nodes, each fed with its parent's drafted feature."""
+        places = torch.full_like(frontier.tokens, known + frontier.level - 1)[None]
+        mask = tree_mask(frontier.seen, known)
+        features = self._level[:, frontier.parents]
+        self._level = self._step(frontier.tokens, features, places, mask)  # [1, b, E]
+        return self.target.head(self._level)[0]
+
+    def _step(
+        self, tokens: Tensor, features: Tensor, places: Tensor, mask: Tensor | None
+    ) -> Tensor:
+        hidden = self.net.join(self.target.embed(tokens)[None], features)  # [1, n, E]
+        rotation = self.rope(places, hidden)
+        hidden = self.net.layers[0](hidden, rotation, mask=mask, cache=self.cache)
+        self.cache.advance(len(tokens))
+        return hidden

@@ -1,0 +1,207 @@
+"""Mixture of Attentions (arXiv 2410.03804): drafting from the K and V of all target layers.
+
+Layer Self-Attention (LSA) condenses what every layer holds of a verified token into a memory,
+self-attention (SA) reads the text so far, cross-attention (CA) lets it look into the memory, and
+with Target Layer Inference (TLI) the target's own last N layers finish the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from moa_core.cache import KVCache, token_vectors
+from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.errors import UserError
+from moa_core.layers import DecoderLayer, Rope, causal_mask, tree_mask
+from moa_core.target import Observation, Target
+from moa_core.tree import DraftTree, Frontier, TreeSettings, grow
+
+LSA_CHUNK = 512  # verified tokens per LSA call: W * L numbers a token are a lot over a long prompt
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What may differ between SA, CA and LSA."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    inner: int  # width of the feed-forward block
+
+
+@dataclass(frozen=True)
+class MoAConfig:
+    """Sizes of a MoA drafter.
+
+    width     E, the target's hidden size
+    kv_width  W, two times the target's kv heads times its head size: the width of LSA
+    biases    of the SA layer's attention and feed-forward, which follow the target's config
+    lsa       None: the last layer's K and V alone are read
+    """
+
+    width: int
+    kv_width: int
+    sa: Sizes
+    ca: Sizes
+    lsa: Sizes | None
+    eps: float
+    attention_bias: bool = False
+    mlp_bias: bool = False
+
+    def __post_init__(self) -> None:
+        if self.lsa and (
+            self.lsa.heads * self.lsa.head_dim != self.kv_width or self.lsa.head_dim % 2
+        ):
+            raise UserError(
+                f"LSA's width {self.kv_width} cannot be split into {self.lsa.heads} heads of an even "
+                "size: give another number of LSA heads."
+            )
+
+
+class MoANet(nn.Module):
+    """The trainable parts. No embeddings and no head: those are the target's."""
+
+    def __init__(self, config: MoAConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.self_attention = _layer(
+            config.width, config.sa, config, config.attention_bias, config.mlp_bias
+        )
+        self.cross_attention = _layer(config.width, config.ca, config)
+        if config.lsa:
+            self.layer_self_attention = _layer(config.kv_width, config.lsa, config)
+        self.Ekv2E = nn.Linear(config.kv_width, config.width)
+
+    def memory(self, vectors: Tensor, layer_rope: Rope | None) -> Tensor:
+        """LSA: K and V of all layers [n, L, W] -> memory [n, E], each token on its own (section 3.1).
+
+        Attention over layers without a mask, their index as position, then the mean over layers.
+        """
+        if self.config.lsa is None:
+            return self.Ekv2E(vectors[:, -1])
+        places = torch.arange(vectors.shape[1], device=vectors.device)[None]
+        mixed = self.layer_self_attention(vectors, layer_rope(places, vectors))  # [n, L, W]
+        return self.Ekv2E(mixed.mean(1))
+
+
+def _layer(
+    width: int,
+    sizes: Sizes,
+    config: MoAConfig,
+    attention_bias: bool = False,
+    mlp_bias: bool = False,
+) -> DecoderLayer:
+    return DecoderLayer(
+        width,
+        sizes.heads,
+        sizes.kv_heads,
+        sizes.inner,
+        head_dim=sizes.head_dim,
+        eps=config.eps,
+        attention_bias=attention_bias,
+        mlp_bias=mlp_bias,
+    )
+
+
+class MoADrafter(Drafter):
+    """Drafts with a MoA net, reusing the target's last `tli` layers."""
+
+    def __init__(self, net: MoANet, target: Target, tli: int = 0, name: str = "") -> None:
+        if not 0 <= tli <= len(target.layers):
+            raise UserError(
+                f"TLI N must be from 0 to {len(target.layers)}, this target's number of layers."
+            )
+        self.net = net
+        self.tli = tli
+        self.name = name or f"moa-n{tli}"
+        parameters = target.config.rope_parameters
+        plain = {"rope_type": "default", "rope_theta": parameters["rope_theta"]}
+        sizes = net.config
+        # Scaled RoPE, where the target has it, goes into SA alone, as in the authors' code.
+        self.sa_rope = Rope(sizes.sa.head_dim, parameters, target.context)
+        self.ca_rope = Rope(sizes.ca.head_dim, plain, target.context)
+        self.layer_rope = sizes.lsa and Rope(sizes.lsa.head_dim, plain, len(target.layers))
+
+    def open(self, target: Target, capacity: int) -> None:
+        def cache(sizes: Sizes) -> KVCache:
+            return KVCache([target.device], sizes.kv_heads, sizes.head_dim, capacity, target.dtype)
+
+        self.target = target
+        self.ids: list[int] = []  # verified tokens
+        self.text = cache(self.net.config.sa)  # SA's, drafts included
+        self.memory = cache(self.net.config.ca)  # CA's, verified only
+        self.tail = target.tail_cache(self.tli, capacity) if self.tli else None
+
+    def server_half(self, observation: Observation) -> ServerHalf:
+        """CA's K and V [1, 2, G_ca, n, d]; for N > 0 the true K and V of the last N layers."""
+        vectors = token_vectors(observation.keys_values())  # [n, L, W]
+        memory = torch.cat(
+            [self.net.memory(part, self.layer_rope) for part in vectors.split(LSA_CHUNK)]
+        )  # [n, E]
+        places = torch.arange(
+            observation.start, observation.start + len(vectors), device=memory.device
+        )
+        rotation = self.ca_rope(places[None], memory)
+        keys_values = self.net.cross_attention.memorise(memory[None], rotation)
+        half = {"memory": torch.stack(keys_values, 1)}
+        if self.tli:
+            half["tail"] = observation.keys_values(last=self.tli)
+        return half
+
+    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+        self.ids.extend(ids)
+        self.memory.append(half["memory"])
+        if self.tail is not None:
+            self.tail.append(half["tail"])
+
+    def propose(self, token: int, settings: TreeSettings) -> DraftTree:
+        known = len(self.ids)  # the root's position
+        unread = [*self.ids[self.text.length :], token]
+        hidden = self._read(unread, causal_mask(len(unread), self.text.length, self.target.device))
+        self.text.advance(len(unread))
+        logits = self._finish(hidden[:, -1:], known, None)[0]
+        tree = grow(token, logits, lambda frontier: self._expand(frontier, known), settings)
+        self.text.truncate(known + 1)  # drafts go, the root stays: it is certain
+        if self.tail is not None:
+            self.tail.truncate(known)  # the root's true K and V are not known yet
+        return tree
+
+    def _expand(self, frontier: Frontier, known: int) -> Tensor:
+        """Logits [b, V] after the nodes of a level, each seeing the text and its own ancestors."""
+        mask = tree_mask(frontier.seen, known + 1)
+        position = known + frontier.level
+        hidden = self._embed(frontier.tokens)
+        rotation = self.sa_rope(self._places(position, len(frontier.tokens)), hidden)
+        hidden = self.net.self_attention(hidden, rotation, mask=mask, cache=self.text)
+        self.text.advance(len(frontier.tokens))
+        return self._finish(hidden, position, mask)
+
+    def _read(self, ids: Sequence[int], mask: Tensor | None) -> Tensor:
+        """SA over new text [1, n, E], which follows what its cache holds."""
+        device = self.target.device
+        hidden = self._embed(torch.tensor(ids, device=device))
+        places = torch.arange(self.text.length, self.text.length + len(ids), device=device)
+        rotation = self.sa_rope(places[None], hidden)
+        return self.net.self_attention(hidden, rotation, mask=mask, cache=self.text)
+
+    def _finish(self, hidden: Tensor, position: int, mask: Tensor | None) -> Tensor:
+        """CA, then the target's last N layers and norm if N > 0, then its head: [n, V]."""
+        places = self._places(position, hidden.shape[1])
+        keys, values = self.memory.read(0, self.memory.length)[0][:, None]
+        hidden = self.net.cross_attention.attend(
+            hidden, self.ca_rope(places, hidden), keys, values
+        )  # [1, n, E]
+        if self.tail is not None:
+            hidden = self.target.run_layers(hidden, places, mask, self.tail, last=self.tli)
+            self.tail.advance(hidden.shape[1])
+        return self.target.head(hidden)[0]
+
+    def _embed(self, tokens: Tensor) -> Tensor:
+        return self.target.embed(tokens)[None]
+
+    def _places(self, position: int, count: int) -> Tensor:
+        return torch.full((1, count), position, device=self.target.device)

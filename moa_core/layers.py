@@ -1,0 +1,194 @@
+"""Decoder-layer pieces the drafters share. Tensor names are those of Hugging Face's Llama."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+from moa_core.cache import KVCache
+
+Rotation = tuple[Tensor, Tensor]  # cos and sin, each [B, 1, n, d]
+
+
+class Rope:
+    """Rotary position embedding by table: angles are computed once per run and looked up after.
+
+    parameters  a config's `rope_parameters`: theta, type and what that type needs
+    """
+
+    def __init__(self, head_dim: int, parameters: Mapping[str, Any], positions: int) -> None:
+        config = LlamaConfig(
+            head_dim=head_dim,
+            rope_parameters=dict(parameters),
+            max_position_embeddings=positions,
+        )
+        source = LlamaRotaryEmbedding(config)
+        angles = torch.arange(positions, dtype=torch.float32)[:, None] * source.inv_freq.float()
+        angles = torch.cat([angles, angles], -1)  # [T, d]
+        self._table = torch.stack([angles.cos(), angles.sin()]) * source.attention_scaling
+
+    def __call__(self, positions: Tensor, like: Tensor) -> Rotation:
+        """cos and sin [B, 1, n, d] for positions [B, n], on the device and in the dtype of `like`."""
+        if self._table.device != like.device or self._table.dtype != like.dtype:
+            self._table = self._table.to(like.device, like.dtype)
+        cos, sin = self._table[:, positions]  # [2, B, n, d]
+        return cos[:, None], sin[:, None]
+
+
+def rotate(x: Tensor, rotation: Rotation) -> Tensor:
+    """Turn [B, heads, n, d] by its positions, pairing each element with the one half a head away."""
+    cos, sin = rotation
+    low, high = x.chunk(2, -1)
+    return x * cos + torch.cat([-high, low], -1) * sin
+
+
+class RMSNorm(nn.Module):
+    """Root-mean-square norm, in float32 inside as in the target."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        # At 1; the authors' release draws fresh norm weights around 0.
+        self.weight = nn.Parameter(torch.ones(width))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.float()
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
+        return self.weight * wide.to(x.dtype)
+
+
+class Attention(nn.Module):
+    """Grouped-query attention whose keys and values may come from elsewhere."""
+
+    def __init__(self, width: int, heads: int, kv_heads: int, head_dim: int, bias: bool) -> None:
+        super().__init__()
+        self.head_dim = head_dim
+        self.grouped = heads != kv_heads
+        self.q_proj = nn.Linear(width, heads * head_dim, bias=bias)
+        self.k_proj = nn.Linear(width, kv_heads * head_dim, bias=bias)
+        self.v_proj = nn.Linear(width, kv_heads * head_dim, bias=bias)
+        self.o_proj = nn.Linear(heads * head_dim, width, bias=bias)
+
+    def keys_values(self, x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
+        """K (rotated) and V [B, G, n, d] of x [B, n, width]."""
+        return rotate(self._split(self.k_proj(x)), rotation), self._split(self.v_proj(x))
+
+    def forward(
+        self,
+        x: Tensor,
+        rotation: Rotation,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None,
+        causal: bool,
+    ) -> Tensor:
+        """Attend from x [B, n, width] to keys and values [B, G, m, d]; mask [B, 1, n, m] bool."""
+        queries = rotate(self._split(self.q_proj(x)), rotation)  # [B, H, n, d]
+        mixed = F.scaled_dot_product_attention(
+            queries, keys, values, attn_mask=mask, is_causal=causal, enable_gqa=self.grouped
+        )
+        return self.o_proj(mixed.transpose(1, 2).flatten(2))
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # [B, heads, n, d]
+
+
+class SwiGLU(nn.Module):
+    """The gated feed-forward block of Llama."""
+
+    def __init__(self, width: int, inner: int, bias: bool) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(width, inner, bias=bias)
+        self.up_proj = nn.Linear(width, inner, bias=bias)
+        self.down_proj = nn.Linear(inner, width, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class DecoderLayer(nn.Module):
+    """A Llama decoder layer that can attend to itself, through a cache or not, or to a memory."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        kv_heads: int,
+        inner: int,
+        *,
+        head_dim: int | None = None,
+        eps: float = 1e-6,
+        attention_bias: bool = False,
+        mlp_bias: bool = False,
+        input_norm: bool = True,
+    ) -> None:
+        super().__init__()
+        self.self_attn = Attention(
+            width, heads, kv_heads, head_dim or width // heads, attention_bias
+        )
+        self.mlp = SwiGLU(width, inner, mlp_bias)
+        if input_norm:  # EAGLE's layer has none
+            self.input_layernorm = RMSNorm(width, eps)
+        self.post_attention_layernorm = RMSNorm(width, eps)
+        self._input_norm = input_norm
+
+    def forward(
+        self,
+        hidden: Tensor,
+        rotation: Rotation,
+        *,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        cache: KVCache | None = None,
+    ) -> Tensor:
+        """Self-attention over hidden [B, n, width] and, with a cache, over what it holds."""
+        normed = self._normed(hidden)
+        keys, values = self.self_attn.keys_values(normed, rotation)
+        if cache is not None:
+            keys, values = cache.update(keys, values, 0)
+        return self._finish(hidden, self.self_attn(normed, rotation, keys, values, mask, causal))
+
+    def memorise(self, memory: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
+        """K and V [B, G, m, d] of a memory [B, m, width] for `attend`.
+
+        The memory goes through the same input norm as the queries, as in the authors' code.
+        """
+        return self.self_attn.keys_values(self._normed(memory), rotation)
+
+    def attend(
+        self,
+        hidden: Tensor,
+        rotation: Rotation,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """Cross-attention from hidden [B, n, width] to a memory's K and V."""
+        normed = self._normed(hidden)
+        return self._finish(hidden, self.self_attn(normed, rotation, keys, values, mask, False))
+
+    def _normed(self, hidden: Tensor) -> Tensor:
+        return self.input_layernorm(hidden) if self._input_norm else hidden
+
+    def _finish(self, hidden: Tensor, attended: Tensor) -> Tensor:
+        hidden = hidden + attended
+        return hidden + self.mlp(self.post_attention_layernorm(hidden))
+
+
+def causal_mask(count: int, past: int, device: torch.device) -> Tensor | None:
+    """[1, 1, n, past + n] bool for n new rows after `past` ones; None where no mask is needed."""
+    if count == 1:
+        return None
+    mask = torch.ones(count, past + count, dtype=torch.bool, device=device)
+    return mask.tril(past)[None, None]
+
+
+def tree_mask(seen: Tensor, known: int) -> Tensor:
+    """[1, 1, b, known + s] bool: every known slot, then the expanded nodes each row has above it."""
+    return F.pad(seen, (known, 0), value=True)[None, None]

@@ -1,0 +1,183 @@
+"""The target: any Hugging Face decoder model of the Llama family, driven token by token."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from moa_core.cache import KVCache
+from moa_core.errors import UserError
+from moa_core.tree import DraftTree
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one target forward taught about the tokens it verified.
+
+    ids     [n] the tokens, from position `start` on
+    hidden  [n, E] the target's last hidden state, after its final norm
+    cache   where the K and V of these tokens lie, slots start..start + n
+    """
+
+    ids: tuple[int, ...]
+    start: int
+    hidden: Tensor
+    cache: KVCache
+
+    def keys_values(self, last: int | None = None) -> Tensor:
+        """K (after RoPE) and V of every layer, or of the last few: [layers, 2, G, n, d]."""
+        return self.cache.read(self.start, self.start + len(self.ids), last)
+
+
+class Target:
+    """A large model with its cache: reads a prompt, verifies draft trees, keeps accepted paths.
+
+    Weights are shared between forks; the cache belongs to one decoding run.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        name: str = "",
+    ) -> None:
+        self.model = model.eval()
+        # The tree mask is boolean: sdpa takes it as meant, eager attention adds it as 0 and 1.
+        model.set_attn_implementation("sdpa")
+        self.tokenizer = tokenizer
+        self.name = name
+        self.config = model.config
+        self.decoder = model.base_model
+        self.head: nn.Module = model.get_output_embeddings()
+        self.embed: nn.Module = model.get_input_embeddings()
+        self.layers = self.decoder.layers
+        self._cache: KVCache | None = None
+        self._pending: Tensor | None = None  # [n, E] hidden states of the tree being verified
+        self._tree: DraftTree | None = None
+
+    @property
+    def device(self) -> torch.device:
+        return self.embed.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.model.dtype
+
+    @property
+    def head_dim(self) -> int:
+        """d: the config's own where it has one, else E / H."""
+        config = self.config
+        return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+
+    @property
+    def kv_heads(self) -> int:
+        config = self.config
+        return getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+
+    @property
+    def kv_width(self) -> int:
+        """W = 2 * G * d: the numbers that one layer caches for one token."""
+        return 2 * self.kv_heads * self.head_dim
+
+    @property
+    def context(self) -> int:
+        """Most positions this target can serve: its own limit, or its sliding window if shorter."""
+        windows = [
+            self.config.sliding_window
+            for kind in (getattr(self.config, "layer_types", None) or ["sliding_attention"])
+            if kind == "sliding_attention" and _slides(self.config)
+        ]
+        return min([self.config.max_position_embeddings, *windows])
+
+    def fork(self) -> Target:
+        """The same weights, for a run of its own."""
+        twin = copy.copy(self)
+        twin._cache = twin._pending = twin._tree = None
+        return twin
+
+    def prefill(self, ids: Sequence[int], capacity: int) -> tuple[Tensor, Observation]:
+        """Read the prompt. Returns the logits [V] after its last token, and what was learnt.
+
+        capacity  slots to allocate: every token this run may verify, and one draft tree
+        """
+        if not ids:
+            raise UserError("The prompt is empty: there is nothing to go on from.")
+        self._cache = self.tail_cache(len(self.layers), capacity)
+        hidden = self._forward(list(ids), list(range(len(ids))), None)  # [n, E]
+        self._cache.advance(len(ids))
+        return self.head(hidden[-1:])[0], Observation(tuple(ids), 0, hidden, self._cache)
+
+    def verify(self, tree: DraftTree) -> Tensor:
+        """One forward over the whole tree: logits [n, V] after each node, seen from its own path."""
+        assert self._cache is not None, "prefill first"
+        past = self._cache.length
+        mask = None
+        if len(tree) > 1:
+            known = torch.ones(len(tree), past, dtype=torch.bool)
+            mask = torch.cat([known, tree.ancestors()], 1)[None, None]  # [1, 1, n, past + n]
+        self._pending = self._forward(tree.tokens, [past + depth for depth in tree.depths], mask)
+        self._tree = tree
+        return self.head(self._pending)
+
+    def keep(self, path: Sequence[int]) -> Observation:
+        """Accept the root and these nodes of the last tree; forget the rest."""
+        assert self._cache is not None and self._tree is not None and self._pending is not None
+        kept = [0, *path]
+        start = self._cache.length
+        self._cache.keep(kept)
+        ids = tuple(self._tree.tokens[node] for node in kept)
+        hidden = self._pending[torch.tensor(kept, device=self._pending.device)]
+        self._tree = self._pending = None
+        return Observation(ids, start, hidden, self._cache)
+
+    def tail_cache(self, last: int, capacity: int) -> KVCache:
+        """An empty cache for the last few layers."""
+        first = len(self.layers) - last
+        devices = [next(layer.parameters()).device for layer in self.layers[first:]]
+        return KVCache(devices, self.kv_heads, self.head_dim, capacity, self.dtype, first)
+
+    def run_layers(
+        self,
+        hidden: Tensor,
+        positions: Tensor,
+        mask: Tensor | None,
+        cache: KVCache | None,
+        last: int | None = None,
+    ) -> Tensor:
+        """Run all decoder layers, or the last few (TLI), then the final norm.
+
+        hidden     [B, n, E] what enters the first of them
+        positions  [B, n]
+        mask       [B, 1, n, past + n] bool, True where a row may attend; None: causal, no past
+        """
+        # The model's own forward would build masks of its own for each call; its layers do not.
+        rope = self.decoder.rotary_emb(hidden, position_ids=positions)
+        for layer in self.layers if last is None else self.layers[len(self.layers) - last :]:
+            hidden = layer(
+                hidden,
+                attention_mask=mask,
+                position_ids=positions,
+                past_key_values=cache,
+                use_cache=cache is not None,
+                position_embeddings=rope,
+            )
+        return self.decoder.norm(hidden)
+
+    def _forward(self, ids: Sequence[int], positions: Sequence[int], mask: Tensor | None) -> Tensor:
+        device = self.device
+        hidden = self.embed(torch.tensor([ids], device=device))  # [1, n, E]
+        places = torch.tensor([positions], device=device)
+        mask = None if mask is None else mask.to(device)
+        return self.run_layers(hidden, places, mask, self._cache)[0]
+
+
+def _slides(config) -> bool:
+    """Whether any layer really attends to a window only; Qwen carries an unused window size."""
+    return bool(getattr(config, "sliding_window", None)) and getattr(
+        config, "use_sliding_window", True
+    )

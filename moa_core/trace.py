@@ -1,0 +1,168 @@
+"""What happens while decoding: events, and the trace that keeps them. All that is shown is read here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from moa_core.errors import UserError
+from moa_core.tree import DraftTree
+
+VERSION = 1
+PHASES = ("prefill", "draft", "verify", "other")
+
+
+@dataclass(frozen=True)
+class Prefilled:
+    """The target has read the prompt and chosen the first token."""
+
+    prompt_ids: tuple[int, ...]
+    token: int
+    prob: float  # the target's probability of that token
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """A cycle's first half: the drafter proposes a tree below the newest token."""
+
+    cycle: int  # from 0
+    position: int  # of the tree's root in the sequence
+    tree: DraftTree
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A cycle's second half: what the target made of the tree."""
+
+    cycle: int
+    path: tuple[int, ...]  # accepted nodes of the tree, root not counted
+    bonus: int  # the target's own token after the last accepted one
+    choices: tuple[int, ...]  # the target's token after each node
+    choice_probs: tuple[float, ...]  # its probability of that token
+    draft_probs: tuple[float, ...]  # its probability of each node's token, 1 for the root
+    emitted: tuple[int, ...]  # accepted drafts and bonus, cut at eos and at the length asked for
+    seconds: float  # verification alone
+    other_seconds: float  # acceptance, cache and bookkeeping of this cycle
+
+    @property
+    def gained(self) -> int:
+        """Tokens gained by this verification, bonus included, before any cut."""
+        return len(self.path) + 1
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The end. Reason: eos, length (as many tokens as asked for), context (no room), stopped."""
+
+    reason: str
+    seconds: dict[str, float] = field(default_factory=dict)  # by phase
+
+
+Event = Prefilled | Drafted | Verified | Finished
+_EVENTS: dict[str, type] = {
+    kind.__name__: kind for kind in (Prefilled, Drafted, Verified, Finished)
+}
+
+
+@dataclass
+class Trace:
+    """One run: how it was set up and everything that happened. Replays without a model."""
+
+    about: dict[str, Any] = field(default_factory=dict)  # target, drafter, settings, machine
+    events: list[Event] = field(default_factory=list)
+
+    def record(self, events: Iterable[Event]) -> Iterator[Event]:
+        """Pass events through, keeping them."""
+        for event in events:
+            self.events.append(event)
+            yield event
+
+    def of(self, kind: type) -> list[Any]:
+        """The events of one kind, in order."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def output_ids(self) -> list[int]:
+        """New tokens, cut at eos (kept) and at the length asked for."""
+        first = [event.token for event in self.of(Prefilled)]
+        return first + [token for event in self.of(Verified) for token in event.emitted]
+
+    @property
+    def accepted_lengths(self) -> list[int]:
+        """Tokens gained per verification, bonus included; the last one uncut."""
+        return [event.gained for event in self.of(Verified)]
+
+    @property
+    def target_calls(self) -> int:
+        """Target forwards, the prefill included."""
+        return len(self.of(Prefilled)) + len(self.of(Verified))
+
+    @property
+    def tau(self) -> float | None:
+        """Acceptance length: tokens gained per target forward after the prefill, bonus included."""
+        lengths = self.accepted_lengths
+        return sum(lengths) / len(lengths) if lengths else None
+
+    @property
+    def reason(self) -> str | None:
+        """Why it ended, None while it has not."""
+        ends = self.of(Finished)
+        return ends[-1].reason if ends else None
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Time in the decode loop by phase; time spent showing events is not counted."""
+        ends = self.of(Finished)
+        if ends:
+            return dict(ends[-1].seconds)
+        verified = self.of(Verified)
+        return {
+            "prefill": sum(event.seconds for event in self.of(Prefilled)),
+            "draft": sum(event.seconds for event in self.of(Drafted)),
+            "verify": sum(event.seconds for event in verified),
+            "other": sum(event.other_seconds for event in verified),
+        }
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """New tokens over the time after the prefill, the prefill's own first token left out."""
+        seconds = sum(value for phase, value in self.seconds.items() if phase != "prefill")
+        count = len(self.output_ids) - 1
+        return count / seconds if seconds > 0 and count > 0 else None
+
+    def to_json(self) -> str:
+        """The trace as one JSON object, versioned."""
+        events = [{"event": type(event).__name__, **asdict(event)} for event in self.events]
+        return json.dumps({"version": VERSION, "about": self.about, "events": events})
+
+    @classmethod
+    def from_json(cls, text: str) -> Trace:
+        """Read a trace back. UserError if it is not one of ours."""
+        try:
+            data = json.loads(text)
+            if data["version"] != VERSION:
+                raise UserError(
+                    f"This trace has version {data['version']!r}; this program reads {VERSION}."
+                )
+            return cls(dict(data["about"]), [_event(dict(item)) for item in data["events"]])
+        except UserError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            raise UserError(f"This file is not a trace of this program ({error}).") from error
+
+
+def _event(data: dict[str, Any]) -> Event:
+    kind = _EVENTS[data.pop("event")]
+    names = {entry.name for entry in fields(kind)}
+    if set(data) != names:
+        raise ValueError(f"fields of {kind.__name__} do not match")
+    if "tree" in data:
+        tree = {name: tuple(column) for name, column in data["tree"].items()}
+        data["tree"] = DraftTree(**tree)
+    return kind(
+        **{name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+    )

@@ -1,0 +1,1 @@
+"""Training: text, tasks and tokenizer, and what is made of them."""

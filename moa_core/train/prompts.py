@@ -1,0 +1,151 @@
+"""Raw text made into chats: stories, dialogues, reading and worked sums, phrased in many ways."""
+
+import random
+import re
+from typing import Any, TypedDict
+
+MAX_STORY = 3_500  # characters, about 900 tokens
+MAX_PASSAGE = 2_500
+_OPENING = range(20, 400)  # characters
+_SENTENCE = re.compile(r".+?(?:[.!?]+[\"'”’)]*(?=\s)\s+|\n+|$)", re.DOTALL)
+_CALCULATION = re.compile(r"<<.*?>>")
+_COMMON_TEXT = """
+    about after again also always another away back because been before came come could didn down
+    each even ever every first from gave good have having here into just know knew like little long
+    looked made make many more most much must never next none once only other over said same shall
+    should some something soon still such take than that their them then there these they thing
+    things this those thou thought through time told took under until upon very want wanted went
+    were what when where which while will with would your
+"""
+_COMMON = frozenset(_COMMON_TEXT.split())
+
+
+class Message(TypedDict):
+    """One turn of a chat."""
+
+    role: str
+    content: str
+
+
+Chat = tuple[Message, ...]
+
+
+def chat(*turns: str) -> Chat:
+    """A chat from its turns, the user's first."""
+    roles = ("user", "assistant")
+    return tuple(Message(role=roles[i % 2], content=turn) for i, turn in enumerate(turns))
+
+
+def split_story(text: str, limit: int = MAX_STORY) -> list[str]:
+    """A text in pieces of about equal size, none above `limit`, cut at a line or sentence end."""
+    count = -(-len(text) // limit)
+    if count <= 1:
+        return [text]
+    target = min(limit, len(text) // count + limit // 8)
+    pieces = [""]
+    for line in text.splitlines(keepends=True):
+        for part in [line] if len(line) <= limit // 2 else _SENTENCE.findall(line):
+            if len(pieces[-1]) + len(part) > target and pieces[-1]:
+                pieces.append("")
+            pieces[-1] += part[:limit]
+    return [piece.strip() for piece in pieces if piece.strip()]
+
+
+def story(text: str, rng: random.Random) -> Chat:
+    """Ask for a whole story: by its title, its opening or some of its words."""
+    title, body = _title_and_body(text)
+    if title and rng.random() < 0.4:
+        asked = rng.choice(("Write a story called {}.", "Tell me the story {}.", "Story: {}"))
+        return chat(asked.format(f'"{title}"'), body)
+    if rng.random() < 0.4:
+        return _from_words(body, rng)
+    return continued(body, rng, rng.random() < 0.5)
+
+
+def continued(text: str, rng: random.Random, whole: bool = False) -> Chat:
+    """Ask to go on from the text's opening; `whole` replies repeat the opening first."""
+    cut = _opening_end(text, rng)
+    if not cut:
+        return _from_words(text, rng)
+    opening = text[:cut].strip()
+    if whole:
+        asked = rng.choice((
+            "Write a story that begins: {}", "Write a story. It starts like this: {}",
+            "Tell me a story with this beginning: {}", "Begin a story with: {}",
+        ))  # fmt: skip
+        return chat(asked.format(opening), text)
+    asked = rng.choice((
+        "Go on with this story: {}", "Continue the story: {}", "What happens next? {}",
+        "Finish this story for me: {}", "Carry on from here: {}",
+    ))  # fmt: skip
+    return chat(asked.format(opening), text[cut:].strip())
+
+
+def dialogue(text: str) -> Chat:
+    """The turns of lines that begin with `User:` and `Assistant:` by turns."""
+    return chat(*(line.partition(": ")[2].strip() for line in text.splitlines()))
+
+
+def reading(row: dict[str, Any], rng: random.Random) -> Chat:
+    """A question about a passage, answered in a short sentence."""
+    question, answer = row["question"].strip(), row["answer"].strip()
+    passage = _passage(row["context"].strip(), f"{question} {answer}")
+    asked = rng.choice((
+        "{passage}\n\n{question}", "{question}\n\n{passage}",
+        "Read this and answer the question.\n\n{passage}\n\nQuestion: {question}",
+        "Here is a part of a story.\n\n{passage}\n\nNow tell me: {question}",
+    ))  # fmt: skip
+    return chat(asked.format(passage=passage, question=question), _as_sentence(answer))
+
+
+def worked_sum(row: dict[str, Any]) -> Chat:
+    """A question with a worked answer, without the calculator's marks."""
+    working, _, result = _CALCULATION.sub("", row["answer"]).partition("####")
+    return chat(row["question"].strip(), f"{working.strip()}\nThe answer is {result.strip()}.")
+
+
+def _title_and_body(text: str) -> tuple[str, str]:
+    first, gap, rest = text.partition("\n\n")
+    is_title = gap and len(first) < 80 and "\n" not in first and first[-1] not in ".!?:;,\"'”’"
+    return (first, rest.strip()) if is_title else ("", text)
+
+
+def _opening_end(text: str, rng: random.Random) -> int:
+    """Where an opening of one to three sentences ends, or 0 where none leaves enough to go on."""
+    ends, position = [], 0
+    for sentence in _SENTENCE.finditer(text, 0, _OPENING.stop + MAX_PASSAGE):
+        position = sentence.end()
+        if position >= _OPENING.stop or position > len(text) * 0.6:
+            break
+        if position >= _OPENING.start:
+            ends.append(position)
+    return rng.choice(ends[:3]) if ends else 0
+
+
+def _from_words(text: str, rng: random.Random) -> Chat:
+    # Small letters only, so that names are not asked for.
+    found = set(re.findall(r"(?<=[a-z,] )[a-z]{4,10}(?=[ .,!?])", text)) - _COMMON
+    words = rng.sample(sorted(found), min(len(found), rng.randint(2, 4)))
+    if len(words) < 2:
+        return chat(
+            rng.choice(("Tell me a story.", "Write a short story.", "A story, please.")), text
+        )
+    listed = f"{', '.join(words[:-1])} and {words[-1]}"
+    asked = rng.choice((
+        "Write a story with the words: {}", "Tell me a story with {} in it.",
+        "Use these words in a story: {}", "Make up a story. Use the words {}.",
+        "Can you write a story with the words {}?",
+    ))  # fmt: skip
+    return chat(asked.format(listed), text)
+
+
+def _passage(text: str, about: str) -> str:
+    """The whole text, or the piece of it that shares most words with `about`."""
+    wanted = set(re.findall(r"\w+", about.lower()))
+    pieces = split_story(text, MAX_PASSAGE)
+    return max(pieces, key=lambda piece: len(wanted & set(re.findall(r"\w+", piece.lower()))))
+
+
+def _as_sentence(answer: str) -> str:
+    text = answer[:1].upper() + answer[1:]
+    return text if text.endswith((".", "!", "?", '"', "'", "”", "’")) else f"{text.rstrip(',;:')}."

@@ -1,0 +1,121 @@
+"""The raw training text of a folder: its files read into records, each with a key to split by."""
+
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from moa_core.train.prompts import split_story
+from moa_core.train.tasks import bucket
+from moa_core.train.tokenizer import ROLES
+
+HELD_OUT_PERCENT = 2
+END_OF_DOCUMENT = "<|endoftext|>"
+_SUFFIXES = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz")
+# What a known text file holds; any other text is plain.
+_TEXT_KINDS = {
+    "tinystories": "story",
+    "fables": "story",
+    "picture_books": "story",
+    "fairytales": "story",
+    "sgd_dialogues": "dialogue",
+}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One raw piece: how to read it, its text or row, and the key of the document it is from."""
+
+    kind: str
+    key: str
+    value: Any
+
+    @property
+    def split(self) -> str:
+        """`heldout` for a small, fixed share of the documents, else `train`."""
+        return "heldout" if bucket(self.key) < HELD_OUT_PERCENT else "train"
+
+
+def load(folder: Path) -> dict[str, list[Record]]:
+    """The records of every text file in the folder, by the file's name.
+
+    Text files hold documents divided by lines `<|endoftext|>`; the rows of a `.jsonl` file hold
+    `messages`, `text`, `question` and `answer`, or these two with `context`.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"There is no data folder {folder}.")
+    sources = {
+        path.name.split(".")[0]: list(_records(path))
+        for path in sorted(folder.iterdir())
+        if path.name.endswith(_SUFFIXES)
+    }
+    if not any(sources.values()):
+        raise ValueError(f"The data folder {folder} holds no text in {', '.join(_SUFFIXES)} files.")
+    return _with_shared_keys(sources)
+
+
+def _records(path: Path) -> Iterator[Record]:
+    text = _text_of(path)
+    name = path.name.split(".")[0]
+    if ".jsonl" in path.name:
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                yield _row_record(line, f"Line {number} of {path}")
+        return
+    for document in filter(None, map(str.strip, text.split(END_OF_DOCUMENT))):
+        kind = _TEXT_KINDS.get(name, "plain")
+        pieces = split_story(document) if kind == "story" else [document]
+        yield Record(kind, document, pieces[0])
+        yield from (Record("continued", document, piece) for piece in pieces[1:])
+
+
+def _text_of(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise ValueError(f"The data file {path} cannot be read: {error}.") from error
+
+
+def _row_record(line: str, where: str) -> Record:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{where} is not JSON: {error}.") from error
+    match row:
+        case {"messages": [_, *_] as messages} if all(map(_is_message, messages)):
+            turns = tuple({"role": m["role"], "content": m["content"]} for m in messages)
+            return Record("chat", line, turns)
+        case {"context": str(), "question": str(), "answer": str()}:
+            return Record("reading", row.get("story", row["context"]), row)
+        case {"question": str(), "answer": str()}:
+            return Record("sum", row["question"], row)
+        case {"text": str(text)} if text.strip():
+            return Record("plain", text, text.strip())
+    raise ValueError(f"{where} has no messages, no text and no question with an answer.")
+
+
+def _is_message(message: Any) -> bool:
+    match message:
+        case {"role": role, "content": str()}:
+            return role in ROLES
+    return False
+
+
+def _with_shared_keys(sources: dict[str, list[Record]]) -> dict[str, list[Record]]:
+    """Give a fairy tale the key of the questions about it: both are held out, or neither."""
+    questions = {r.key: r for r in sources.get("fairytale_qa", []) if r.kind == "reading"}
+    openings = {_squeezed(r.value["context"])[:200]: key for key, r in questions.items()}
+    keys: dict[str, str] = {}
+    for document in {record.key for record in sources.get("fairytales", [])}:
+        squeezed = _squeezed(document)
+        keys[document] = next((k for text, k in openings.items() if text in squeezed), document)
+    tales = [Record(r.kind, keys[r.key], r.value) for r in sources.get("fairytales", [])]
+    return sources | ({"fairytales": tales} if tales else {})
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"\s+", "", text)
