@@ -116,8 +116,12 @@ def encode_many(
     The mask is True on what the assistant writes, its end-of-turn token included, and on all of a
     plain text. Only the template's own tokens are special: contents are encoded apart from them,
     with special tokens off, so that a `<|end|>` written out in a text stays text, whereas
-    `apply_chat_template` would read it as the end of the turn.
+    `apply_chat_template` would read it as the end of the turn. Tokenizers that are not ours go
+    through their own template, turn by turn.
     """
+    if tokenizer.convert_tokens_to_ids(BOS) in (None, tokenizer.unk_token_id):
+        yield from (_templated(document, tokenizer) for document in documents)
+        return
     # A copy, because the setting would change the caller's tokenizer.
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     backend.encode_special_tokens = True
@@ -131,6 +135,28 @@ def encode_many(
         pieces = (encoding.ids for encoding in encodings)
         for document in batch:
             yield _joined(document, pieces, special)
+
+
+def _templated(document: Document, tokenizer: PreTrainedTokenizerFast) -> Encoded:
+    """A document through a foreign chat template; replies are found by what each turn adds."""
+    if document.messages is None or not tokenizer.chat_template:
+        text = document.text or "\n".join(_contents(document))
+        ids = [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]
+        return Encoded(ids, [True] * len(ids))
+
+    def ids_of(turns: int, prompt: bool) -> list[int]:
+        messages = list(document.messages[:turns])
+        return tokenizer.apply_chat_template(
+            messages, add_generation_prompt=prompt, return_dict=False
+        )
+
+    ids = ids_of(len(document.messages), False)
+    mask = [False] * len(ids)
+    for turn, message in enumerate(document.messages):
+        if message["role"] == "assistant":
+            start, end = len(ids_of(turn, True)), len(ids_of(turn + 1, False))
+            mask[start:end] = [True] * (end - start)
+    return Encoded(ids, mask[: len(ids)])
 
 
 def _contents(document: Document) -> list[str]:

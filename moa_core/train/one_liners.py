@@ -10,7 +10,7 @@ from moa_core.train.words import LETTERS, WORDS
 # lists take in every bound that a prompt can name, so that "> 5" and ">= 5" differ somewhere.
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "a number x": (*range(-25, 60), 100, 997),
-    "a list x": ([], [7], [5, 1, 4, 2, 2, 9], list(range(-10, 30)), list(range(30, -3, -3))),
+    "a list x": ([], [7], [5, 1, 4, 2, 2, 9], list(range(-5, 45)), list(range(44, -3, -3))),
     "a text x": ("", "a", "Banana split", "hello world", LETTERS * 2, LETTERS.upper(), "A zoo, 12"),
 }
 _PHRASINGS = (
@@ -130,7 +130,7 @@ def _text(rng: random.Random) -> tuple[str, str]:
 
 
 def _list(rng: random.Random) -> tuple[str, str]:
-    bound, few = rng.randint(1, 20), rng.randint(2, 9)
+    bound, few = rng.randint(1, 40), rng.randint(2, 12)
     which, test = rng.choice((
         ("items", ""),
         (f"items greater than {bound}", f" if i > {bound}"),
@@ -139,7 +139,7 @@ def _list(rng: random.Random) -> tuple[str, str]:
         ("odd items", " if i % 2 == 1"),
         (f"items that can be divided by {few}", f" if i % {few} == 0"),
     ))  # fmt: skip
-    amount, factor = rng.randint(1, 20), rng.randint(2, 9)
+    amount, factor = rng.randint(1, 50), rng.randint(2, 12)
     changed, item = rng.choice((
         ("", "i"),
         (f", each plus {amount}", f"i + {amount}"),

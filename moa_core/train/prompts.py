@@ -1,5 +1,6 @@
 """Raw text made into chats: stories, dialogues, reading and worked sums, phrased in many ways."""
 
+import math
 import random
 import re
 from typing import Any, TypedDict
@@ -38,16 +39,17 @@ def chat(*turns: str) -> Chat:
 
 def split_story(text: str, limit: int = MAX_STORY) -> list[str]:
     """A text in pieces of about equal size, none above `limit`, cut at a line or sentence end."""
-    count = -(-len(text) // limit)
-    if count <= 1:
+    if len(text) <= limit:
         return [text]
-    target = min(limit, len(text) // count + limit // 8)
-    pieces = [""]
+    share = len(text) / math.ceil(len(text) / (0.9 * limit))
+    pieces, position = [""], 0
     for line in text.splitlines(keepends=True):
-        for part in [line] if len(line) <= limit // 2 else _SENTENCE.findall(line):
-            if len(pieces[-1]) + len(part) > target and pieces[-1]:
+        for part in [line] if len(line) <= share / 4 else _SENTENCE.findall(line):
+            due = position + len(part) / 2 > share * len(pieces)
+            if pieces[-1] and (due or len(pieces[-1]) + len(part) > limit):
                 pieces.append("")
             pieces[-1] += part[:limit]
+            position += len(part)
     return [piece.strip() for piece in pieces if piece.strip()]
 
 
@@ -76,7 +78,7 @@ def continued(text: str, rng: random.Random, whole: bool = False) -> Chat:
         return chat(asked.format(opening), text)
     asked = rng.choice((
         "Go on with this story: {}", "Continue the story: {}", "What happens next? {}",
-        "Finish this story for me: {}", "Carry on from here: {}",
+        "Keep this story going: {}", "Carry on from here: {}",
     ))  # fmt: skip
     return chat(asked.format(opening), text[cut:].strip())
 
@@ -117,7 +119,8 @@ def _opening_end(text: str, rng: random.Random) -> int:
         position = sentence.end()
         if position >= _OPENING.stop or position > len(text) * 0.6:
             break
-        if position >= _OPENING.start:
+        # An even count of quotes: nobody is cut off while speaking.
+        if position >= _OPENING.start and text.count('"', 0, position) % 2 == 0:
             ends.append(position)
     return rng.choice(ends[:3]) if ends else 0
 

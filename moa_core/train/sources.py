@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from moa_core.errors import UserError
 from moa_core.train.prompts import split_story
 from moa_core.train.tasks import bucket
 from moa_core.train.tokenizer import ROLES
@@ -46,14 +47,14 @@ def load(folder: Path) -> dict[str, list[Record]]:
     `messages`, `text`, `question` and `answer`, or these two with `context`.
     """
     if not folder.is_dir():
-        raise ValueError(f"There is no data folder {folder}.")
+        raise UserError(f"There is no data folder {folder}.")
     sources = {
         path.name.split(".")[0]: list(_records(path))
         for path in sorted(folder.iterdir())
         if path.name.endswith(_SUFFIXES)
     }
     if not any(sources.values()):
-        raise ValueError(f"The data folder {folder} holds no text in {', '.join(_SUFFIXES)} files.")
+        raise UserError(f"The data folder {folder} holds no text in {', '.join(_SUFFIXES)} files.")
     return _with_shared_keys(sources)
 
 
@@ -77,14 +78,14 @@ def _text_of(path: Path) -> str:
         data = path.read_bytes()
         return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise ValueError(f"The data file {path} cannot be read: {error}.") from error
+        raise UserError(f"The data file {path} cannot be read: {error}.") from error
 
 
 def _row_record(line: str, where: str) -> Record:
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{where} is not JSON: {error}.") from error
+        raise UserError(f"{where} is not JSON: {error}.") from error
     match row:
         case {"messages": [_, *_] as messages} if all(map(_is_message, messages)):
             turns = tuple({"role": m["role"], "content": m["content"]} for m in messages)
@@ -95,7 +96,7 @@ def _row_record(line: str, where: str) -> Record:
             return Record("sum", row["question"], row)
         case {"text": str(text)} if text.strip():
             return Record("plain", text, text.strip())
-    raise ValueError(f"{where} has no messages, no text and no question with an answer.")
+    raise UserError(f"{where} has no messages, no text and no question with an answer.")
 
 
 def _is_message(message: Any) -> bool:

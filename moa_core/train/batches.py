@@ -1,0 +1,144 @@
+"""Batches of packed rows, epoch after epoch, the same after a resume as without one."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import AutoTokenizer
+
+from moa_core.train import corpus, own_text, sources
+from moa_core.train.corpus import PADDING, Encoded
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an epoch is made of; any process can make it from this alone.
+
+    shares  (kind, share) of the kinds of document to thin out, drawn anew each epoch
+    own     file of text that the target wrote; an epoch is then all of it, and as much data
+    """
+
+    data: Path
+    tokenizer: Path
+    seed: int
+    row_length: int = 1024
+    tasks: int = 0
+    shares: tuple[tuple[str, float], ...] = ()
+    own: Path | None = None
+    split: corpus.Split = "train"
+
+
+class Batch(NamedTuple):
+    """Rows of packed documents.
+
+    ids        [B, T]
+    response   [B, T] bool: what the assistant writes
+    segment    [B, T] number of the document, PADDING for padding
+    positions  [B, T] counted from the start of each document
+    """
+
+    ids: Tensor
+    response: Tensor
+    segment: Tensor
+    positions: Tensor
+
+    def to(self, device: torch.device) -> Batch:
+        return Batch(*(tensor.to(device, non_blocking=True) for tensor in self))
+
+
+class Batches:
+    """Endless batches; `place` says where to go on and is all that a checkpoint needs of it.
+
+    With several processes each takes its share of every batch's rows.
+    """
+
+    def __init__(
+        self, recipe: Recipe, rows: int, workers: int = 2, share: tuple[int, int] = (0, 1)
+    ):
+        self.place = (0, 0)  # epoch, first row of the next batch
+        self._recipe, self._rows, self._share = recipe, rows, share
+        # Fresh processes: tokenizers and torch do not survive a fork with threads.
+        self._pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+        self._ahead: dict[int, Future[tuple[np.ndarray, ...]]] = {}
+        self._workers = workers
+
+    def __iter__(self) -> Iterator[Batch]:
+        while True:
+            epoch, start = self.place
+            columns = self._epoch(epoch)
+            if start + self._rows > len(columns[0]):
+                self._ahead.pop(epoch)
+                self.place = (epoch + 1, 0)
+                continue
+            self.place = (epoch, start + self._rows)
+            rank, world = self._share
+            yield as_batch(*(column[start : start + self._rows][rank::world] for column in columns))
+
+    def close(self) -> None:
+        """Stop the processes that prepare epochs."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _epoch(self, number: int) -> tuple[np.ndarray, ...]:
+        for later in range(number, number + self._workers):
+            if later not in self._ahead:
+                self._ahead[later] = self._pool.submit(epoch_rows, self._recipe, later)
+        return self._ahead[number].result()
+
+
+def epoch_rows(recipe: Recipe, number: int) -> tuple[np.ndarray, ...]:
+    """One epoch's rows, shuffled: ids, response mask, segment, each [rows, T]."""
+    tokenizer = AutoTokenizer.from_pretrained(recipe.tokenizer)
+    loaded = sources.load(recipe.data)
+    shares, draw = dict(recipe.shares), random.Random(f"{recipe.seed} {number} shares")
+    documents = (
+        document
+        for document in corpus.epoch(loaded, recipe.seed, number, recipe.split, recipe.tasks)
+        if draw.random() < shares.get(document.kind, 1.0)
+    )
+    encoded: Iterator[Encoded] = corpus.encode_many(documents, tokenizer)
+    if recipe.own is not None:
+        encoded = own_text.mixed(own_text.load(recipe.own), encoded, recipe.seed + number)
+    pad = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+    packed = corpus.pack(encoded, recipe.row_length, pad)
+    rows = [
+        (row.ids.numpy().astype(np.int32), row.mask.numpy(), row.segment.numpy()) for row in packed
+    ]
+    order = np.random.default_rng([recipe.seed, number]).permutation(len(rows))
+    return tuple(np.stack([rows[place][column] for place in order]) for column in range(3))
+
+
+def as_batch(ids: np.ndarray, response: np.ndarray, segment: np.ndarray) -> Batch:
+    """Tensors of a batch, with positions that start anew in each document."""
+    segments = torch.from_numpy(segment).long()
+    return Batch(
+        torch.from_numpy(ids).long(), torch.from_numpy(response), segments, positions(segments)
+    )
+
+
+def positions(segment: Tensor) -> Tensor:
+    """[B, T] place of each token in its document, from its segment numbers [B, T]."""
+    places = torch.arange(segment.shape[1]).expand_as(segment)
+    first = torch.ones_like(segment, dtype=torch.bool)
+    first[:, 1:] = segment[:, 1:] != segment[:, :-1]
+    return places - torch.where(first, places, 0).cummax(1).values
+
+
+def same_document(segment: Tensor) -> Tensor:
+    """[B, 1, T, T] bool: causal, within one document; padding sees itself, for want of anything."""
+    count = segment.shape[1]
+    same = segment[:, :, None] == segment[:, None, :]
+    return (same & torch.ones(count, count, dtype=torch.bool, device=segment.device).tril())[
+        :, None
+    ]
+
+
+__all__ = ["PADDING", "Batch", "Batches", "Recipe", "as_batch", "epoch_rows", "same_document"]

@@ -1,0 +1,183 @@
+"""Training drafters against a frozen target: several at once, each on the same batches."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import nn
+
+from moa_core.drafters.base import Drafter
+from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
+from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
+from moa_core.errors import UserError
+from moa_core.formats import save_drafter
+from moa_core.target import Target
+from moa_core.train import own_text
+from moa_core.train.batches import Batch, Batches, Recipe
+from moa_core.train.loop import Run, Schedule
+from moa_core.train.losses import EagleTrainee, MoATrainee, Trainee, Weights
+from moa_core.train.masks import BLOCK, Masks, on_policy
+from moa_core.train.teacher import Lesson, teach
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How drafters are trained, beside the schedule.
+
+    rows        packed rows of `row_length` tokens per update, over all processes
+    own_tokens  text for the target to write first; it then makes up half of all training tokens
+    draws       draws of block boundaries per update, on one pass of LSA
+    block       shortest and longest block, in tokens
+    staircase   share of rows, at the start, in which SA sees its block only; 0 by half-time
+    """
+
+    methods: tuple[str, ...] = ("moa-n0", "moa-n1", "eagle2")
+    rows: int = 16
+    row_length: int = 1024
+    tasks: int = 20_000
+    own_tokens: int = 0
+    draws: int = 2
+    block: tuple[int, int] = BLOCK
+    staircase: float = 1.0
+    weights: Weights = field(default_factory=Weights)
+    seed: int = 0
+
+
+def fresh(method: str, target: Target, seed: int) -> Drafter:
+    """An untrained drafter, in the proportions of the paper's for Llama-3-8B (section 4).
+
+    Feed-forward blocks are 1.5 times as wide as their layer; SA and CA have an eighth, LSA a
+    quarter as many kv heads as heads. EAGLE's is as wide as makes the parameters equal.
+    """
+    torch.manual_seed(seed)
+    found = re.fullmatch(r"moa-n(\d+)", method)
+    if method != "eagle2" and not found:
+        raise UserError(f"Unknown method {method!r}: choose from moa-n0, moa-n1, ..., eagle2.")
+    moa = MoANet(moa_config(target))
+    if found:
+        return MoADrafter(_initialised(moa), target, int(found[1]), method)
+    config, width = target.config, target.config.hidden_size
+    sizes = EagleConfig(
+        config.num_attention_heads, target.kv_heads, target.head_dim, 1, config.rms_norm_eps
+    )
+    spare = parameters(moa) - parameters(EagleNet(sizes, width)) + 3 * width
+    inner = max(1, round(spare / (3 * width)))
+    net = EagleNet(EagleConfig(**{**asdict(sizes), "inner": inner}), width)
+    return EagleDrafter(_initialised(net), target, method)
+
+
+def moa_config(target: Target) -> MoAConfig:
+    """Sizes of a fresh MoA drafter for a target."""
+    config = target.config
+    heads, size, width, kv_width = (
+        config.num_attention_heads,
+        target.head_dim,
+        config.hidden_size,
+        target.kv_width,
+    )
+    one = Sizes(heads, max(1, heads // 8), size, width * 3 // 2)
+    # Where the target's head count does not divide W into even sizes, the next smaller that does.
+    lsa_heads = next(h for h in range(heads, 0, -1) if kv_width % h == 0 and kv_width // h % 2 == 0)
+    groups = next(g for g in range(max(1, lsa_heads // 4), 0, -1) if lsa_heads % g == 0)
+    lsa = Sizes(lsa_heads, groups, kv_width // lsa_heads, kv_width * 3 // 2)
+    if heads % one.kv_heads:
+        one = Sizes(heads, 1, size, one.inner)
+    bias = bool(getattr(config, "attention_bias", False))
+    mlp_bias = bool(getattr(config, "mlp_bias", False))
+    return MoAConfig(width, kv_width, one, one, lsa, config.rms_norm_eps, bias, mlp_bias)
+
+
+def parameters(net: nn.Module) -> int:
+    """Trainable numbers."""
+    return sum(weight.numel() for weight in net.parameters())
+
+
+def train_drafters(
+    target: Target,
+    data: Path,
+    tokenizer: Path,
+    out: Path,
+    schedule: Schedule,
+    plan: Plan,
+    *,
+    workers: int = 2,
+    accelerator: Accelerator | None = None,
+) -> None:
+    """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`."""
+    accelerator = accelerator or Accelerator()
+    out.mkdir(parents=True, exist_ok=True)
+    own = out / "own_text.npz" if plan.own_tokens else None
+    if own and accelerator.is_main_process:
+        own_text.write(target, data, own, plan.own_tokens, plan.seed)
+    accelerator.wait_for_everyone()
+    drafters = {method: fresh(method, target, plan.seed) for method in plan.methods}
+    trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
+    recipe = Recipe(data, tokenizer, plan.seed, plan.row_length, plan.tasks, own)
+    share = (accelerator.process_index, accelerator.num_processes)
+    batches = Batches(recipe, plan.rows, workers, share)
+    settings: dict[str, Any] = {**asdict(plan), "rates": dict(schedule.rates)}
+    run = Run(out / "run", dict(trainees), batches, schedule, accelerator, settings)
+    lessons = _Lessons(target, drafters.values(), plan, run)
+    run.train(lessons, lambda model, batch, shared, update: model(batch, *shared, update))
+    if accelerator.is_main_process:
+        for name, drafter in drafters.items():
+            about = {
+                "parameters": parameters(drafter.net),
+                "training": {**settings, "updates": run.updates, "seconds": round(run.seconds)},
+                "commit": _commit(),
+            }
+            save_drafter(out / name, drafter, target, about, torch.bfloat16)
+
+
+def trainee(drafter: Drafter, target: Target, weights: Weights) -> Trainee:
+    """The training forward that belongs to a drafter, whose net it makes float32 and trainable."""
+    drafter.net.to(target.device, torch.float32).train().requires_grad_(True)
+    if isinstance(drafter, MoADrafter):
+        return MoATrainee(drafter, target, weights)
+    assert isinstance(drafter, EagleDrafter)
+    return EagleTrainee(drafter, target, weights)
+
+
+class _Lessons:
+    """What all drafters share of a batch: the target's lesson, and the boundaries drawn."""
+
+    def __init__(self, target: Target, drafters: Iterable[Drafter], plan: Plan, run: Run) -> None:
+        self._target, self._plan, self._run = target, plan, run
+        self._tails = {d.tli for d in drafters if isinstance(d, MoADrafter) and d.tli}
+
+    def __call__(self, batch: Batch, update: int) -> tuple[Lesson, list[Masks]]:
+        plan = self._plan
+        progress = update / (self._run.updates or 100_000)
+        staircase = plan.staircase * max(0.0, 1 - 2 * progress)
+        rank = self._run.accelerator.process_index
+        # Drawn from seed and update alone: a resumed run draws what an uninterrupted one would.
+        seed = (plan.seed * 1_000_003 + update) * 1_009 + rank
+        generator = torch.Generator().manual_seed(seed)
+        draws = [on_policy(batch, generator, plan.block, staircase) for _ in range(plan.draws)]
+        return teach(self._target, batch, self._tails), draws
+
+
+def _initialised(net: nn.Module) -> Any:
+    for module in net.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.02)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+    return net
+
+
+def _commit() -> str | None:
+    """The project's git commit, where there is one to ask."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or None
+
+
+__all__ = ["Plan", "fresh", "moa_config", "parameters", "train_drafters", "trainee"]

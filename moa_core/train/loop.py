@@ -1,0 +1,197 @@
+"""The training loop: several models on one stream of batches, resumable after a kill."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from moa_core.errors import UserError
+from moa_core.train.batches import Batch, Batches
+
+Step = Callable[[nn.Module, Batch, Any, int], tuple[Tensor, dict[str, Tensor]]]
+PROBE = 40  # updates timed before --minutes is turned into a number of updates
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast.
+
+    updates  optimiser steps; None: as many as fit into `minutes`, measured on the first ones
+    rates    peak learning rate by model name, "" for all others
+    """
+
+    updates: int | None
+    rates: Mapping[str, float]
+    minutes: float | None = None
+    warmup: int = 200
+    floor: float = 0.05
+    decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.95)
+
+    def factor(self, update: int, updates: int) -> float:
+        """Share of the peak rate: a linear rise, then a cosine down to the floor."""
+        warmup = min(self.warmup, max(1, updates // 10))
+        if update < warmup:
+            return (update + 1) / warmup
+        progress = (update - warmup) / max(1, updates - warmup)
+        return self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+
+
+class Run:
+    """A training run in a folder: `log.jsonl` grows, `checkpoint.pt` is replaced every so often."""
+
+    def __init__(
+        self,
+        folder: Path,
+        models: dict[str, nn.Module],
+        batches: Batches,
+        schedule: Schedule,
+        accelerator: Accelerator,
+        recipe: Mapping[str, Any],
+        save_every: float = 60.0,
+    ) -> None:
+        """recipe: everything that shapes the result; a resume with another one is refused."""
+        self.folder, self.batches, self.schedule = folder, batches, schedule
+        self.accelerator, self.save_every = accelerator, save_every
+        self.recipe = json.loads(json.dumps(recipe, default=str))
+        folder.mkdir(parents=True, exist_ok=True)
+        self.update, self.updates, self.seconds = 0, schedule.updates, 0.0
+        self.bare = models
+        optimisers = {name: self._optimiser(name, model) for name, model in models.items()}
+        self.models, self.optimisers = {}, {}
+        for name, model in models.items():
+            prepared = accelerator.prepare(model, optimisers[name])
+            self.models[name], self.optimisers[name] = prepared
+        self._resume()
+
+    def train(self, prepare: Callable[[Batch, int], Any], step: Step) -> None:
+        """Train to the end of the schedule.
+
+        prepare  what all models share of a batch (a target's lesson, say), computed once
+        step     (model, batch, prepared, update) -> loss and its parts
+        """
+        shown = self.accelerator.is_main_process
+        bar = tqdm(total=self.updates, initial=self.update, disable=not shown, smoothing=0.05)
+        saved = begun = time.monotonic()
+        before = self.seconds
+        stream = iter(self.batches)
+        probe_mark: tuple[int, float] | None = None
+        while self.updates is None or self.update < self.updates:
+            batch = next(stream).to(self.accelerator.device)
+            with self.accelerator.autocast():
+                shared = prepare(batch, self.update)
+            parts = {name: self._advance(name, batch, shared, step) for name in self.models}
+            self.update += 1
+            bar.update()
+            now = time.monotonic()
+            self.seconds = before + now - begun
+            if self.updates is None:
+                probe_mark = self._probe(probe_mark, bar)
+            last = self.update == self.updates
+            if self.update % 25 == 0 or last:
+                self._log(parts, bar)
+            if now - saved > self.save_every or last:
+                self.save()
+                saved = time.monotonic()
+        bar.close()
+        self.batches.close()
+
+    def _advance(self, name: str, batch: Batch, shared: Any, step: Step) -> dict[str, Tensor]:
+        model, optimiser = self.models[name], self.optimisers[name]
+        factor = self.schedule.factor(self.update, self.updates or 100_000)
+        for group in optimiser.param_groups:
+            group["lr"] = factor * self._rate(name)
+        with self.accelerator.autocast():
+            loss, parts = step(model, batch, shared, self.update)
+        self.accelerator.backward(loss)
+        norm = self.accelerator.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        return {"loss": loss.detach(), "norm": norm, **parts}
+
+    def _rate(self, name: str) -> float:
+        return self.schedule.rates.get(name, self.schedule.rates.get("", 1e-3))
+
+    def _optimiser(self, name: str, model: nn.Module) -> torch.optim.AdamW:
+        matrices = [p for p in model.parameters() if p.requires_grad and p.ndim > 1]
+        others = [p for p in model.parameters() if p.requires_grad and p.ndim < 2]
+        groups = [
+            {"params": matrices, "weight_decay": self.schedule.decay},
+            {"params": others, "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(groups, lr=self._rate(name), betas=self.schedule.betas)
+
+    def _probe(self, mark: tuple[int, float] | None, bar: tqdm) -> tuple[int, float] | None:
+        """After a few updates, turn minutes into updates."""
+        if self.update == PROBE // 2:
+            return self.update, self._synchronised()
+        if self.update == PROBE and mark is not None:
+            pace = (self._synchronised() - mark[1]) / (self.update - mark[0])
+            left = 60 * (self.schedule.minutes or 1) - self.seconds
+            self.updates = bar.total = self.update + max(1, int(left / pace))
+        return mark
+
+    def _synchronised(self) -> float:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        return time.monotonic()
+
+    def _log(self, parts: dict[str, dict[str, Tensor]], bar: tqdm) -> None:
+        if not self.accelerator.is_main_process:
+            return
+        values = {
+            name: {k: round(float(v), 5) for k, v in of.items()} for name, of in parts.items()
+        }
+        line = {"update": self.update, "seconds": round(self.seconds, 1), **values}
+        with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
+            log.write(json.dumps(line) + "\n")
+        bar.set_postfix({name: f"{of['loss']:.3f}" for name, of in values.items()})
+
+    def save(self) -> None:
+        """Write the checkpoint beside the old one, then swap: a kill leaves one of the two."""
+        if not self.accelerator.is_main_process:
+            return
+        state = {
+            "recipe": self.recipe,
+            "update": self.update,
+            "updates": self.updates,
+            "seconds": self.seconds,
+            "place": self.batches.place,
+            "models": {name: _trainable(model) for name, model in self.bare.items()},
+            "optimisers": {name: opt.state_dict() for name, opt in self.optimisers.items()},
+        }
+        path = self.folder / "checkpoint.pt"
+        torch.save(state, path.with_suffix(".part"))
+        os.replace(path.with_suffix(".part"), path)
+
+    def _resume(self) -> None:
+        path = self.folder / "checkpoint.pt"
+        if not path.exists():
+            return
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        if state["recipe"] != self.recipe:
+            changed = [k for k in self.recipe if state["recipe"].get(k) != self.recipe[k]]
+            raise UserError(
+                f"{self.folder} holds a run with other settings ({', '.join(changed) or 'fewer'}): "
+                "give the same ones to go on, or another folder to start anew."
+            )
+        for name, model in self.bare.items():
+            model.load_state_dict(state["models"][name], strict=False)
+            self.optimisers[name].load_state_dict(state["optimisers"][name])
+        self.update, self.updates = state["update"], state["updates"]
+        self.seconds, self.batches.place = state["seconds"], tuple(state["place"])
+
+
+def _trainable(model: nn.Module) -> dict[str, Tensor]:
+    return {name: value.detach() for name, value in model.state_dict().items()}

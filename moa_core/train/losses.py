@@ -1,0 +1,153 @@
+"""Training forwards of the drafters: from a target's lesson to a loss."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.moa import MoADrafter
+from moa_core.target import Target
+from moa_core.train.batches import Batch, same_document
+from moa_core.train.masks import Masks, predictable
+from moa_core.train.teacher import Lesson
+
+Stats = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of the two losses, the authors' by default."""
+
+    cross_entropy: float = 0.1  # against the target's distribution
+    feature: float = 1.0  # SmoothL1 to the target's last hidden state
+
+
+class Trainee(nn.Module, ABC):
+    """A drafter being trained; its forward gives the loss, so that any parallel wrapper fits."""
+
+    net: nn.Module
+
+    @abstractmethod
+    def forward(
+        self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
+    ) -> tuple[Tensor, Stats]:
+        """Mean loss over the reply tokens that count, and its parts.
+
+        masks  one set per draw of boundaries: the costly parts are computed once for all of them
+        seed   of whatever noise the method adds
+        """
+
+
+class MoATrainee(Trainee):
+    """MoA's training forward. Its logits are those of the drafting path, draft by draft."""
+
+    def __init__(self, drafter: MoADrafter, target: Target, weights: Weights) -> None:
+        super().__init__()
+        self.net = drafter.net
+        self._drafter, self._weights = drafter, weights
+        self._target = (target,)  # in a tuple: its weights are no parameters of this module
+
+    def forward(
+        self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
+    ) -> tuple[Tensor, Stats]:
+        memory = self.net.memory(lesson.vectors.flatten(0, 1), self._drafter.layer_rope)
+        memory = memory.unflatten(0, batch.ids.shape)  # [B, T, E]
+        rotation = self._drafter.ca_rope(batch.positions, memory)
+        remembered = self.net.cross_attention.memorise(memory, rotation)
+        total, parts = torch.zeros((), device=memory.device), {}
+        for draw in masks:
+            hidden, before_tail = self.features(batch, lesson, draw, remembered)
+            loss, parts = self._loss(hidden, before_tail, lesson, draw)
+            total = total + loss / len(masks)
+        return total, parts
+
+    def features(
+        self, batch: Batch, lesson: Lesson, masks: Masks, remembered: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """What the head reads, and CA's output before TLI, both [B, T, E]."""
+        drafter, tli = self._drafter, self._drafter.tli
+        rotation = drafter.sa_rope(batch.positions, lesson.embedded)
+        hidden = self.net.self_attention(lesson.embedded, rotation, mask=masks.sa)
+        rotation = drafter.ca_rope(batch.positions, hidden)
+        hidden = self.net.cross_attention.attend(hidden, rotation, *remembered, masks.ca)
+        if not tli:
+            return hidden, hidden
+        cache = _TrueFirst(lesson) if masks.replaced is None else None
+        if masks.replaced is not None:
+            hidden = torch.where(masks.replaced[..., None], lesson.entering[tli], hidden)
+        run = self._target[0].run_layers
+        return run(hidden, batch.positions, masks.tail, cache, last=tli), hidden
+
+    def _loss(
+        self, hidden: Tensor, before_tail: Tensor, lesson: Lesson, masks: Masks
+    ) -> tuple[Tensor, Stats]:
+        target, tli = self._target[0], self._drafter.tli
+        entropy = _soft_entropy(target.head(hidden), lesson.probs, masks.loss)
+        feature = _smooth(hidden, lesson.hidden, masks.loss)
+        stats = {"cross_entropy": entropy.detach(), "feature": feature.detach()}
+        if tli:
+            entering = _smooth(before_tail, lesson.entering[tli], masks.loss)
+            stats["entering"] = entering.detach()
+            feature = 0.5 * feature + 0.5 * entering
+        return self._weights.cross_entropy * entropy + self._weights.feature * feature, stats
+
+
+class _TrueFirst:
+    """Stands in for a cache: the target's own K and V, then those of the drafted hidden states."""
+
+    def __init__(self, lesson: Lesson) -> None:
+        self._record = lesson.tail
+
+    def update(self, keys: Tensor, values: Tensor, layer_idx: int, *args, **kwargs):
+        true_keys, true_values = self._record.keys[layer_idx], self._record.values[layer_idx]
+        return torch.cat([true_keys, keys], 2), torch.cat([true_values, values], 2)
+
+
+class EagleTrainee(Trainee):
+    """EAGLE's training forward: one step from true features, with its own uniform noise on them."""
+
+    def __init__(
+        self, drafter: EagleDrafter, target: Target, weights: Weights, noise: float = 0.2
+    ) -> None:
+        super().__init__()
+        self.net = drafter.net
+        self._drafter, self._weights, self._noise = drafter, weights, noise
+        self._target = (target,)
+
+    def forward(
+        self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
+    ) -> tuple[Tensor, Stats]:
+        features = lesson.hidden[:, :-1]
+        if self._noise:
+            generator = torch.Generator(features.device).manual_seed(seed)
+            draw = torch.rand(features.shape, generator=generator, device=features.device) - 0.5
+            features = features + (draw * self._noise * 512 / batch.ids.shape[1]).to(features.dtype)
+        joined = self.net.join(lesson.embedded[:, 1:], features)  # [B, T - 1, E]
+        rotation = self._drafter.rope(batch.positions[:, :-1], joined)
+        visible = same_document(batch.segment[:, :-1])
+        hidden = self.net.layers[0](joined, rotation, mask=visible)
+        loss = predictable(batch)[:, 1:]  # row i speaks of token i + 1
+        entropy = _soft_entropy(self._target[0].head(hidden), lesson.probs[:, 1:], loss)
+        feature = _smooth(hidden, lesson.hidden[:, 1:], loss)
+        stats = {"cross_entropy": entropy.detach(), "feature": feature.detach()}
+        return self._weights.cross_entropy * entropy + self._weights.feature * feature, stats
+
+
+def _soft_entropy(logits: Tensor, probs: Tensor, where: Tensor) -> Tensor:
+    """Mean of -sum p log q over the positions that count."""
+    entropy = -(probs * logits.float().log_softmax(-1)).sum(-1)
+    return _mean(entropy, where)
+
+
+def _smooth(found: Tensor, wanted: Tensor, where: Tensor) -> Tensor:
+    """Mean SmoothL1 over features, then over the positions that count."""
+    return _mean(F.smooth_l1_loss(found.float(), wanted.float(), reduction="none").mean(-1), where)
+
+
+def _mean(values: Tensor, where: Tensor) -> Tensor:
+    return (values * where).sum() / (where.sum() + 1e-5)

@@ -1,0 +1,121 @@
+"""On-policy masks: in training a drafter sees of the target what it will see when drafting.
+
+Text is cut into blocks. Within a block the drafter is on its own: cross-attention sees the target's
+memory of what comes before the block's first token, the root, and nothing later (section 3.2 of
+arXiv 2410.03804).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from moa_core.train.batches import Batch, same_document
+
+BLOCK = (6, 14)  # the authors' block lengths, inclusive
+
+
+@dataclass(frozen=True)
+class Masks:
+    """Who may see whom, True where allowed, and where the loss counts.
+
+    sa        [B or 1, 1, T, T] self-attention
+    ca        [B, 1, T, T] cross-attention to the memory
+    tail      [B or 1, 1, T, 2T] TLI: the target's own K and V, then the drafted ones;
+              [.., T, T] as released, the drafted ones alone
+    loss      [B, T] bool
+    replaced  as released only, [B, T] bool: where TLI is fed the target's own hidden state
+    """
+
+    sa: Tensor
+    ca: Tensor
+    tail: Tensor
+    loss: Tensor
+    replaced: Tensor | None = None
+
+
+def predictable(batch: Batch) -> Tensor:
+    """[B, T] bool: tokens of a reply that are followed by another one of it."""
+    reply = batch.response & (batch.positions > 0)
+    loss = torch.zeros_like(reply)
+    loss[:, :-1] = reply[:, :-1] & reply[:, 1:] & (batch.segment[:, :-1] == batch.segment[:, 1:])
+    return loss
+
+
+def on_policy(
+    batch: Batch,
+    generator: torch.Generator,
+    block: tuple[int, int] = BLOCK,
+    staircase: float = 0.0,
+) -> Masks:
+    """Masks for one draw of boundaries.
+
+    block      shortest and longest block; each block draws its own length
+    staircase  share of rows in which SA, too, sees the current block only (section 3.2)
+    """
+    same = same_document(batch.segment)[:, 0]  # [B, T, T]
+    device = batch.ids.device
+    places = torch.arange(batch.ids.shape[1], device=device)
+    # A document's first token can be no root: nothing before it is in memory.
+    alone = ~batch.response | (batch.positions == 0)
+    starts = alone.clone()
+    starts[:, 1:] |= alone[:, :-1] | _boundaries(batch.ids.shape, block, generator, device)[:, 1:]
+    start = torch.where(starts, places, 0).cummax(1).values  # [B, T] each block's root
+    row, column = start[:, :, None], places[None, None, :]  # [B, T, 1], [1, 1, T]
+    before, since = same & (column < row), same & (column >= row)
+    ca = torch.where(alone[:, :, None], same, before)
+    sa = same
+    if staircase > 0:
+        narrow = torch.rand(len(batch.ids), generator=generator).lt(staircase).to(device)
+        sa = torch.where(narrow[:, None, None], since, same)
+    tail = torch.cat([before, since], -1)
+    return Masks(sa[:, None], ca[:, None], tail[:, None], predictable(batch))
+
+
+def as_released(
+    batch: Batch,
+    variable_future_length: bool = True,
+    staircase_mask: bool = True,
+    epoch: int = 0,
+    max_epochs: int = 40,
+) -> Masks:
+    """The masks of the authors' release, for comparison with its numbers; not for training.
+
+    It differs from `on_policy` where the release departs from what a drafter meets: boundary
+    positions see their own memory, TLI sees drafted K and V of verified tokens, and its inputs at
+    boundaries are replaced by the target's. Draws as the release draws, from torch's global state.
+    """
+    rows, count = batch.ids.shape
+    device = batch.ids.device
+    places = torch.arange(count, device=device)
+    noisy = batch.response.clone()
+    if variable_future_length:
+        every = torch.randint(6, 15, (rows,), device=device)
+        noisy &= places % every[:, None] != 0
+    start = torch.where(noisy, 0, places).cummax(1).values[:, :, None]  # [B, T, 1]
+    row, column = places[:, None], places[None, :]
+    causal = (column <= row)[None]  # [1, T, T]
+    sa = causal
+    if staircase_mask:
+        wide = epoch / (max_epochs / 2) if epoch < max_epochs / 2 else 1.0
+        narrow = ~(torch.rand(rows, device=device) < wide)
+        if narrow.any():
+            block = ((column > start) & causal) | (column == row)
+            sa = torch.where(narrow[:, None, None], block, causal)
+    ca = (column <= start) & causal
+    return Masks(sa[:, None], ca[:, None], causal[:, None], batch.response, ~noisy)
+
+
+def _boundaries(
+    shape: torch.Size, block: tuple[int, int], generator: torch.Generator, device: torch.device
+) -> Tensor:
+    """[B, T] bool: True every so many tokens, at a distance drawn anew each time."""
+    rows, count = shape
+    low, high = block
+    steps = torch.randint(low, high + 1, (rows, count // low + 2), generator=generator)
+    steps[:, 0] = torch.randint(0, high, (rows,), generator=generator)  # where the first one falls
+    ends = steps.cumsum(1)
+    flags = torch.zeros(rows, count + 1, dtype=torch.bool)
+    return flags.scatter_(1, ends.clamp(max=count), True)[:, :count].to(device)

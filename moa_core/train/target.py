@@ -1,0 +1,158 @@
+"""Training a small target from text, tokenizer included."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from accelerate import Accelerator
+from torch import Tensor, nn
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from moa_core.train import corpus, sources
+from moa_core.train.batches import PADDING, Batch, Batches, Recipe
+from moa_core.train.loop import Run, Schedule
+from moa_core.train.tokenizer import train_tokenizer
+
+PROMPT_WEIGHT = 0.2  # of tokens that somebody else writes: they teach language, but not the job
+
+
+@dataclass(frozen=True)
+class TargetSizes:
+    """A deep and narrow Llama: on a CPU a step costs per layer, and a drafter is one or two."""
+
+    layers: int = 12
+    width: int = 256
+    heads: int = 8
+    kv_heads: int = 4
+    inner: int = 512
+    vocabulary: int = 4096
+    context: int = 1024
+
+
+class NextToken(nn.Module):
+    """Next-token loss over packed rows. Rows are read as one text: attention crosses documents."""
+
+    def __init__(self, model: LlamaForCausalLM) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        hidden = self.model.model(input_ids=batch.ids, use_cache=False).last_hidden_state
+        logits = self.model.lm_head(hidden[:, :-1])
+        losses = F.cross_entropy(
+            logits.flatten(0, 1).float(), batch.ids[:, 1:].flatten(), reduction="none"
+        ).unflatten(0, (len(batch.ids), -1))  # [B, T - 1]
+        inside = (batch.segment[:, 1:] == batch.segment[:, :-1]) & (batch.segment[:, 1:] != PADDING)
+        reply = batch.response[:, 1:]
+        weights = torch.where(reply, 1.0, PROMPT_WEIGHT) * inside
+        loss = (losses * weights).sum() / weights.sum().clamp(min=1)
+        replies = (losses * (reply & inside)).sum() / (reply & inside).sum().clamp(min=1)
+        return loss, {"reply": replies.detach()}
+
+
+def make_tokenizer(data: Path, folder: Path, seed: int, size: int) -> PreTrainedTokenizerFast:
+    """Train the tokenizer on one epoch of the training split; written once, then read back."""
+    if not (folder / "tokenizer.json").exists():
+        documents = corpus.epoch(sources.load(data), seed, 0, "train", 20_000)
+        texts = (
+            text
+            for document in documents
+            for text in (
+                [document.text or ""]
+                if document.messages is None
+                else [message["content"] for message in document.messages]
+            )
+        )
+        train_tokenizer(texts, size).save_pretrained(folder)
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def make_model(
+    sizes: TargetSizes, tokenizer: PreTrainedTokenizerFast, seed: int
+) -> LlamaForCausalLM:
+    """A fresh Llama, embeddings and head tied."""
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=sizes.vocabulary,
+        hidden_size=sizes.width,
+        intermediate_size=sizes.inner,
+        num_hidden_layers=sizes.layers,
+        num_attention_heads=sizes.heads,
+        num_key_value_heads=sizes.kv_heads,
+        head_dim=sizes.width // sizes.heads,
+        max_position_embeddings=sizes.context,
+        tie_word_embeddings=True,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        attn_implementation="sdpa",
+    )
+    return LlamaForCausalLM(config)
+
+
+def train_target(
+    data: Path,
+    out: Path,
+    schedule: Schedule,
+    *,
+    sizes: TargetSizes | None = None,
+    rows: int = 32,
+    tasks: int = 80_000,
+    shares: tuple[tuple[str, float], ...] = (),
+    start: Path | None = None,
+    row_length: int | None = None,
+    seed: int = 0,
+    workers: int = 2,
+    compile_model: bool = False,
+    accelerator: Accelerator | None = None,
+) -> None:
+    """Train a target into `out`: a Hugging Face folder, with the run's log and checkpoint in `run`.
+
+    rows        packed rows per update, over all processes
+    row_length  tokens in a row, the whole context by default; short ones are cheaper
+    tasks       generated tasks per epoch, beside the text of the data folder
+    shares      kinds of text to thin out, see `Recipe`
+    start       folder of a target, and its tokenizer, to go on from with a new schedule
+    """
+    sizes = sizes or TargetSizes()
+    accelerator = accelerator or Accelerator()
+    with accelerator.main_process_first():
+        if start is not None:
+            AutoTokenizer.from_pretrained(start).save_pretrained(out)
+        tokenizer = make_tokenizer(data, out, seed, sizes.vocabulary)
+    if start is None:
+        model = make_model(sizes, tokenizer, seed)
+    else:
+        model = LlamaForCausalLM.from_pretrained(start, dtype=torch.float32)
+    recipe = Recipe(data, out, seed, row_length or sizes.context, tasks, shares)
+    share = (accelerator.process_index, accelerator.num_processes)
+    batches = Batches(recipe, rows, workers, share)
+    trainee = NextToken(model)
+    settings = {
+        "sizes": asdict(sizes),
+        "rows": rows,
+        "row_length": recipe.row_length,
+        "tasks": tasks,
+        "shares": dict(shares),
+        "start": start,
+        "seed": seed,
+        "schedule": asdict(schedule),
+    }
+    run = Run(out / "run", {"target": trainee}, batches, schedule, accelerator, settings)
+    if compile_model:
+        run.models["target"] = torch.compile(run.models["target"])
+    run.train(lambda batch, update: None, lambda model, batch, shared, update: model(batch))
+    if accelerator.is_main_process:
+        save_target(model, out, {**settings, "updates": run.updates, "seconds": run.seconds})
+
+
+def save_target(model: LlamaForCausalLM, out: Path, about: dict) -> None:
+    """Write the weights in bf16, in shards that any git host takes, and how they came about."""
+    model.to(torch.bfloat16).save_pretrained(out, max_shard_size="9MB")
+    (out / "training.json").write_text(
+        json.dumps(about, indent=2, default=str) + "\n", encoding="utf-8"
+    )

@@ -1,0 +1,85 @@
+"""What a frozen target says about a batch: everything that any drafter learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from moa_core.cache import token_vectors
+from moa_core.target import Target
+from moa_core.train.batches import Batch, same_document
+
+
+@dataclass
+class Recorder:
+    """A cache that stores nothing but what passes through it: K and V [B, G, T, d] per layer."""
+
+    keys: list[Tensor] = field(default_factory=list)
+    values: list[Tensor] = field(default_factory=list)
+
+    def update(self, keys: Tensor, values: Tensor, layer_idx: int, *args, **kwargs):
+        self.keys.append(keys)
+        self.values.append(values)
+        return keys, values
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A target's outputs on a batch.
+
+    embedded  [B, T, E] its token embeddings
+    hidden    [B, T, E] its last hidden state, after the final norm
+    entering  {N: [B, T, E]} the hidden state that enters its last N layers
+    vectors   [B, T, L, W] K and V of all layers, as LSA reads them
+    tail      per layer K and V [B, G, T, d], all layers
+    probs     [B, T, V] its next-token distribution
+    """
+
+    embedded: Tensor
+    hidden: Tensor
+    entering: dict[int, Tensor]
+    vectors: Tensor
+    tail: Recorder
+    probs: Tensor
+
+
+@torch.no_grad()
+def teach(
+    target: Target, batch: Batch, tails: Collection[int] = (), visible: Tensor | None = None
+) -> Lesson:
+    """Run the target once over a batch, documents apart.
+
+    tails    the N of every drafter that reuses the last N layers
+    visible  [B, 1, T, T] bool, in place of "causal, within a document"
+    """
+    mask = same_document(batch.segment) if visible is None else visible
+    record = Recorder()
+    embedded = hidden = target.embed(batch.ids)
+    rope = target.decoder.rotary_emb(hidden, position_ids=batch.positions)
+    entering = {}
+    for index, layer in enumerate(target.layers):
+        if (left := len(target.layers) - index) in tails:
+            entering[left] = hidden
+        hidden = layer(
+            hidden,
+            attention_mask=mask,
+            position_ids=batch.positions,
+            past_key_values=record,
+            use_cache=True,
+            position_embeddings=rope,
+        )
+    hidden = target.decoder.norm(hidden)
+    probs = target.head(hidden).float().softmax(-1)
+    return Lesson(embedded, hidden, entering, _vectors(record), record, probs)
+
+
+def _vectors(record: Recorder) -> Tensor:
+    batch, _, count, _ = record.keys[0].shape
+    columns = [
+        torch.stack([keys, values]).transpose(1, 2).flatten(2, 3)  # [2, G, B * T, d]
+        for keys, values in zip(record.keys, record.values, strict=True)
+    ]
+    return token_vectors(torch.stack(columns)).unflatten(0, (batch, count))

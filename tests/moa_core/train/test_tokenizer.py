@@ -1,0 +1,61 @@
+"""The tokenizer keeps every text, digit by digit, and knows the chat's turns."""
+
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from moa_core.train.tokenizer import BOS, END, PAD, ROLE_TOKENS, train_tokenizer
+
+CHAT = [
+    {"role": "system", "content": "Be kind."},
+    {"role": "user", "content": "Count to 12."},
+    {"role": "assistant", "content": "1 2 3\n"},
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> PreTrainedTokenizerFast:
+    return train_tokenizer(iter(["the cat sat on the mat 1234 1234 1234"] * 20), vocab_size=300)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", " two  spaces ", "don't , stop .", "\r\n\n\t x\n", "日本 é é 🙂 “q”", "\x00\x7f ½ ٣"],
+)
+def test_every_text_comes_back_unchanged(tokenizer: PreTrainedTokenizerFast, text: str) -> None:
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+
+
+def test_all_bytes_and_special_tokens_are_known(tokenizer: PreTrainedTokenizerFast) -> None:
+    specials = {BOS, END, PAD, *ROLE_TOKENS.values()}
+    assert specials <= set(tokenizer.get_vocab())
+    assert sum(len(token) == 1 for token in tokenizer.get_vocab()) == 256
+    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == (BOS, END, PAD)
+
+
+def test_digits_are_never_merged(tokenizer: PreTrainedTokenizerFast) -> None:
+    assert tokenizer.tokenize("1234") == ["1", "2", "3", "4"]
+
+
+def test_template_with_and_without_the_systems_turn(tokenizer: PreTrainedTokenizerFast) -> None:
+    asked = tokenizer.apply_chat_template(CHAT[1:2], tokenize=False, add_generation_prompt=True)
+    assert asked == "<|bos|><|user|>Count to 12.<|end|><|assistant|>"
+    whole = tokenizer.apply_chat_template(CHAT, tokenize=False)
+    assert (
+        whole == asked.replace("<|user|>", "<|system|>Be kind.<|end|><|user|>") + "1 2 3\n<|end|>"
+    )
+
+
+def test_template_refuses_an_unknown_role(tokenizer: PreTrainedTokenizerFast) -> None:
+    with pytest.raises(Exception, match="Unknown role: tool"):
+        tokenizer.apply_chat_template([{"role": "tool", "content": ""}], tokenize=False)
+
+
+def test_loads_again_from_its_folder(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    assert loaded.apply_chat_template(CHAT, return_dict=False) == tokenizer.apply_chat_template(
+        CHAT, return_dict=False
+    )
+    assert loaded.decode(loaded("a , b .")["input_ids"]) == "a , b ."

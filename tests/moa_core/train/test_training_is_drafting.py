@@ -1,0 +1,84 @@
+"""Training forward and drafting path give the same logits.
+
+Good training accuracy with dead acceptance is this field's commonest bug; this is its test.
+"""
+
+import pytest
+import torch
+from tests.models import tiny_target
+
+from moa_core.decode import Settings, decode
+from moa_core.drafters.eagle import EagleDrafter
+from moa_core.trace import Drafted, Trace
+from moa_core.train.batches import Batch
+from moa_core.train.drafters import fresh, trainee
+from moa_core.train.losses import Weights
+from moa_core.train.masks import Masks, on_policy
+from moa_core.train.teacher import teach
+from moa_core.tree import TreeSettings
+
+PROMPT = [5, 9, 33, 7, 21, 40, 11]
+CHAIN = TreeSettings(depth=5, breadth=1, budget=5)
+
+
+def _chain(target, drafter):
+    """A first cycle's chain: root and drafted tokens, and their cumulative log-probabilities."""
+    trace = Trace(events=list(decode(target, drafter, PROMPT, Settings(4, CHAIN))))
+    tree = trace.of(Drafted)[0].tree
+    return list(tree.tokens), list(tree.log_probs)
+
+
+def _batch(tokens: list[int]) -> Batch:
+    ids = torch.tensor([PROMPT + tokens])
+    response = torch.arange(ids.shape[1])[None] >= len(PROMPT)
+    places = torch.arange(ids.shape[1])[None]
+    return Batch(ids, response, torch.zeros_like(ids), places)
+
+
+def _logits(trained, batch: Batch, target, masks: Masks) -> torch.Tensor:
+    drafter = trained._drafter
+    lesson = teach(target, batch, {drafter.tli} if drafter.tli else ())
+    memory = drafter.net.memory(lesson.vectors.flatten(0, 1), drafter.layer_rope)[None]
+    rotation = drafter.ca_rope(batch.positions, memory)
+    remembered = drafter.net.cross_attention.memorise(memory, rotation)
+    hidden, _ = trained.features(batch, lesson, masks, remembered)
+    return target.head(hidden)[0]
+
+
+@pytest.mark.parametrize("tli", [0, 1, 3])
+def test_moa_trains_on_what_it_drafts_from(tli: int) -> None:
+    target = tiny_target(layers=4)
+    drafter = fresh(f"moa-n{tli}", target, seed=1)
+    tokens, log_probs = _chain(target, drafter)
+    batch = _batch(tokens)
+    # One block longer than the reply, so that its root is the first token of the reply.
+    masks = on_policy(batch, torch.Generator().manual_seed(0), block=(50, 50))
+    masks = _one_block(masks, batch)
+    logits = _logits(trainee(drafter, target, Weights()), batch, target, masks)
+    drafted = logits[len(PROMPT) : -1].log_softmax(-1)
+    found = drafted.gather(1, torch.tensor(tokens[1:])[:, None])[:, 0].cumsum(0)
+    torch.testing.assert_close(found.detach(), torch.tensor(log_probs[1:]), atol=1e-4, rtol=0)
+
+
+def _one_block(masks: Masks, batch: Batch) -> Masks:
+    """The draw may have put a boundary into the reply; draw again until it did not."""
+    seed = 0
+    root = len(PROMPT)
+    while not bool((masks.ca[0, 0, root:].sum(-1) == root).all()):
+        seed += 1
+        masks = on_policy(batch, torch.Generator().manual_seed(seed), block=(50, 50))
+    return masks
+
+
+def test_eagle_trains_on_its_first_step() -> None:
+    target = tiny_target(layers=4)
+    drafter = fresh("eagle2", target, seed=1)
+    tokens, log_probs = _chain(target, drafter)
+    assert isinstance(drafter, EagleDrafter)
+    batch = _batch(tokens)
+    lesson = teach(target, batch)
+    joined = drafter.net.join(lesson.embedded[:, 1:], lesson.hidden[:, :-1])
+    rotation = drafter.rope(batch.positions[:, :-1], joined)
+    hidden = drafter.net.layers[0](joined, rotation, causal=True)
+    row = target.head(hidden)[0, len(PROMPT) - 1].log_softmax(-1)
+    assert row[tokens[1]].item() == pytest.approx(log_probs[1], abs=1e-4)
