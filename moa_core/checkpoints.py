@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
-from moa_core.formats import build_drafter, read_config, read_tensors
+from moa_core.formats import build_drafter, read_config, read_tensors, tree_settings
 from moa_core.target import Target
 from moa_core.tree import TreeSettings
 
@@ -42,7 +41,7 @@ def bundled_drafters() -> list[DrafterInfo]:
     found = []
     for path in sorted(models_folder().glob("*/config.json")):
         ours = read_config(path.parent).get("drafter")
-        if ours:
+        if ours and "method" in ours:
             found.append(
                 DrafterInfo(
                     path.parent.name,
@@ -61,12 +60,6 @@ def bundled_target() -> str:
         if "drafter" not in read_config(path.parent):
             return path.parent.name
     raise UserError(f"There is no bundled target in {models_folder()}: name one with --target.")
-
-
-def tree_settings(stored: dict[str, Any]) -> TreeSettings:
-    """Tree settings from a config, with our defaults for what it leaves out."""
-    known = {key: stored[key] for key in ("depth", "breadth", "budget") if key in stored}
-    return TreeSettings(**known)
 
 
 def locate(spec: str) -> Path | str:
@@ -118,6 +111,7 @@ def load_target(spec: str | None = None, dtype: str = "auto", device: str = "aut
         raise UserError(f"The target {spec or place} cannot be loaded: {_line(error)}") from error
     target = Target(model.to(where).requires_grad_(False), _tokenizer(place))
     target.name = place.name if isinstance(place, Path) else place
+    target.eos_ids = _eos_ids(target)
     return target
 
 
@@ -161,6 +155,16 @@ def _tokenizer(place: Path | str) -> PreTrainedTokenizerBase | None:
         return AutoTokenizer.from_pretrained(place)
     except Exception as error:
         raise UserError(f"The tokenizer of {place} cannot be loaded: {_line(error)}") from error
+
+
+def _eos_ids(target: Target) -> tuple[int, ...]:
+    """Tokens that end a reply, from the generation config, else from the tokenizer."""
+    found = target.model.generation_config.eos_token_id
+    if found is None and target.tokenizer is not None:
+        found = target.tokenizer.eos_token_id
+    if found is None:
+        return ()
+    return (found,) if isinstance(found, int) else tuple(found)
 
 
 def _download(name: str) -> Path:

@@ -23,6 +23,7 @@ from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.errors import UserError
 from moa_core.target import Target
+from moa_core.tree import TreeSettings
 
 Tensors = dict[str, Tensor]
 
@@ -64,14 +65,30 @@ def build_drafter(
 
     tli  layers to reuse; None: what the config says, else 0
     """
+    drafter = _build(config, tensors, target, tli, name)
+    drafter.tree = tree_settings(config.get("drafter", {}).get("tree", {}))
+    return drafter
+
+
+def tree_settings(stored: dict[str, Any]) -> TreeSettings:
+    """Tree settings from a config, with our defaults for what it leaves out."""
+    known = {key: stored[key] for key in ("depth", "breadth", "budget") if key in stored}
+    return TreeSettings(**known)
+
+
+def _build(
+    config: dict[str, Any], tensors: Tensors, target: Target, tli: int | None, name: str
+) -> Drafter:
     ours = config.get("drafter", {})
     check_fit(ours, target, name)
+    if "vocab_size" in config:  # the authors' configs, too, repeat the target's
+        _same(name, "vocabulary", config["vocab_size"], target.config.vocab_size)
     if "self_attention.self_attn.q_proj.weight" in tensors:
         stored = ours.get("tli")
         if tli is not None and stored is not None and tli != stored:
             raise UserError(
-                f"{name} was trained for TLI N={stored} and cannot draft with N={tli}: each N needs "
-                "a drafter of its own."
+                f"{name} was trained for TLI N={stored} and cannot draft with N={tli}: each N "
+                "needs a drafter of its own."
             )
         wanted = tli if tli is not None else (stored or 0)
         net = _filled(MoANet(_moa_config(config, tensors, target, name)), tensors, name, target)

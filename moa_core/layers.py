@@ -32,17 +32,20 @@ class Rope:
         angles = torch.arange(positions, dtype=torch.float32)[:, None] * source.inv_freq.float()
         angles = torch.cat([angles, angles], -1)  # [T, d]
         self._table = torch.stack([angles.cos(), angles.sin()]) * source.attention_scaling
+        self._cast: dict[tuple[torch.device, torch.dtype], Tensor] = {}
 
     def __call__(self, positions: Tensor, like: Tensor) -> Rotation:
-        """cos and sin [B, 1, n, d] for positions [B, n], on the device and in the dtype of `like`."""
-        if self._table.device != like.device or self._table.dtype != like.dtype:
-            self._table = self._table.to(like.device, like.dtype)
-        cos, sin = self._table[:, positions]  # [2, B, n, d]
+        """cos and sin [B, 1, n, d] for positions [B, n], device and dtype as of `like`."""
+        key = (like.device, like.dtype)
+        if key not in self._cast:
+            with torch.inference_mode(False):  # training may use it later
+                self._cast[key] = self._table.to(*key)
+        cos, sin = self._cast[key][:, positions]  # [2, B, n, d]
         return cos[:, None], sin[:, None]
 
 
 def rotate(x: Tensor, rotation: Rotation) -> Tensor:
-    """Turn [B, heads, n, d] by its positions, pairing each element with the one half a head away."""
+    """Turn [B, heads, n, d] by its positions; an element pairs with the one half a head away."""
     cos, sin = rotation
     low, high = x.chunk(2, -1)
     return x * cos + torch.cat([-high, low], -1) * sin
@@ -190,5 +193,5 @@ def causal_mask(count: int, past: int, device: torch.device) -> Tensor | None:
 
 
 def tree_mask(seen: Tensor, known: int) -> Tensor:
-    """[1, 1, b, known + s] bool: every known slot, then the expanded nodes each row has above it."""
+    """[1, 1, b, known + s] bool: every known slot, then what each node has above it."""
     return F.pad(seen, (known, 0), value=True)[None, None]

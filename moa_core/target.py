@@ -50,6 +50,7 @@ class Target:
         # The tree mask is boolean: sdpa takes it as meant, eager attention adds it as 0 and 1.
         model.set_attn_implementation("sdpa")
         self.tokenizer = tokenizer
+        self.eos_ids: tuple[int, ...] = ()  # tokens that end a reply
         self.name = name
         self.config = model.config
         self.decoder = model.base_model
@@ -113,7 +114,7 @@ class Target:
         return self.head(hidden[-1:])[0], Observation(tuple(ids), 0, hidden, self._cache)
 
     def verify(self, tree: DraftTree) -> Tensor:
-        """One forward over the whole tree: logits [n, V] after each node, seen from its own path."""
+        """One forward over the whole tree: logits [n, V] after each node, on its own path."""
         assert self._cache is not None, "prefill first"
         past = self._cache.length
         mask = None

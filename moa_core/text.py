@@ -17,13 +17,14 @@ def prompt_ids(tokenizer: PreTrainedTokenizerBase, text: str, raw: bool = False)
 
     raw: the text as it stands, no template. UserError for text that is empty or far too long.
     """
-    if not text.strip():
-        raise UserError("The prompt is empty: write something for the model to go on from.")
     if len(text) > LONGEST_PROMPT:
         raise UserError(
-            f"The prompt has {len(text):,} characters; at most {LONGEST_PROMPT:,} are read. Shorten it."
+            f"The prompt has {len(text):,} characters; at most {LONGEST_PROMPT:,} are read. "
+            "Shorten it."
         )
     text = clean(text)
+    if not text.strip():
+        raise UserError("The prompt is empty: write something for the model to go on from.")
     if raw or not tokenizer.chat_template:
         return list(tokenizer(text)["input_ids"])
     # The person's words are encoded apart from the template, so that text which looks like a
@@ -63,7 +64,6 @@ class TokenText:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
-        self._special = set(tokenizer.all_special_ids)
         self._stream = DecodeStream(skip_special_tokens=True)
 
     def push(self, ids: Sequence[int]) -> list[str]:

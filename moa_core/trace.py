@@ -1,4 +1,4 @@
-"""What happens while decoding: events, and the trace that keeps them. All that is shown is read here."""
+"""What happens while decoding: events, and the trace that keeps them for whoever shows them."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class DraftTree:
         return 1.0 if parent < 0 else math.exp(self.log_probs[node] - self.log_probs[parent])
 
     def ancestors(self) -> Tensor:
-        """[n, n] bool: row i marks node i and everything above it, which is all it may attend to."""
+        """[n, n] bool: row i marks node i and all above it, which is all it may attend to."""
         seen = torch.eye(len(self), dtype=torch.bool)
         for node, parent in enumerate(self.parents):
             if parent >= 0:

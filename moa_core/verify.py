@@ -21,7 +21,7 @@ from moa_core.tree import DraftTree
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the target chooses its next token. Temperature 0 is greedy; top_k 0 and top_p 1 are off."""
+    """How the target chooses its next token. Temperature 0: greedy; top_k 0 and top_p 1: off."""
 
     temperature: float = 0.0
     top_p: float = 1.0

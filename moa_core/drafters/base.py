@@ -24,6 +24,7 @@ class Drafter(ABC):
     """
 
     name: str = "drafter"
+    tree: TreeSettings = TreeSettings()  # the default one; measured, where its config has one
 
     def fork(self) -> Self:
         """The same weights, for a run of its own."""

@@ -57,8 +57,8 @@ class MoAConfig:
             self.lsa.heads * self.lsa.head_dim != self.kv_width or self.lsa.head_dim % 2
         ):
             raise UserError(
-                f"LSA's width {self.kv_width} cannot be split into {self.lsa.heads} heads of an even "
-                "size: give another number of LSA heads."
+                f"LSA's width {self.kv_width} cannot be split into {self.lsa.heads} heads of an "
+                "even size: give another number of LSA heads."
             )
 
 
@@ -77,7 +77,7 @@ class MoANet(nn.Module):
         self.Ekv2E = nn.Linear(config.kv_width, config.width)
 
     def memory(self, vectors: Tensor, layer_rope: Rope | None) -> Tensor:
-        """LSA: K and V of all layers [n, L, W] -> memory [n, E], each token on its own (section 3.1).
+        """LSA: K and V of all layers [n, L, W] -> memory [n, E], each token alone (section 3.1).
 
         Attention over layers without a mask, their index as position, then the mean over layers.
         """

@@ -1,0 +1,48 @@
+"""python -m moa_core <command>: the library from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+from moa_core.commands import generate, train
+from moa_core.errors import UserError
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(prog="python -m moa_core", description=__doc__)
+    commands = top.add_subparsers(dest="command", required=True, metavar="command")
+    for module in (generate, train):
+        name = module.__name__.rsplit(".", 1)[1]
+        text = (module.__doc__ or "").strip()
+        command = commands.add_parser(name, help=text.splitlines()[0], description=text)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. 0 when it went well, 2 with one sentence when a person was mistaken."""
+    options = parser().parse_args(arguments)
+    # Its retries end in one sentence of ours.
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
+    try:
+        options.run(options)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe went away: nobody is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

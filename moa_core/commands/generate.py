@@ -1,0 +1,147 @@
+"""Decode one prompt, speculatively, and print the text and what it took."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from moa_core.errors import UserError
+
+if TYPE_CHECKING:
+    from moa_core.decode import Settings
+    from moa_core.target import Target
+    from moa_core.trace import Trace
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Models, prompt, decoding settings and output."""
+    parser.add_argument("--target", help="bundled name, folder or Hub id; default: the bundled one")
+    parser.add_argument("--drafter", help="bundled name, folder, Hub id, or none; default: MoA")
+    prompt = parser.add_mutually_exclusive_group(required=True)
+    prompt.add_argument("--prompt", help="a message, through the chat template if there is one")
+    prompt.add_argument("--prompt-ids", help="token ids instead: 1,2,3")
+    parser.add_argument("--raw", action="store_true", help="--prompt as it is, no chat template")
+    parser.add_argument("--max-new-tokens", type=int, default=128)
+    parser.add_argument("--depth", type=int, help="tree: drafted levels")
+    parser.add_argument("--breadth", type=int, help="tree: nodes expanded per level")
+    parser.add_argument("--budget", type=int, help="tree: drafted nodes kept, root not counted")
+    parser.add_argument("--temperature", type=float, default=0.0, help="0: greedy")
+    parser.add_argument("--top-p", type=float, default=1.0)
+    parser.add_argument("--top-k", type=int, default=0, help="0: off")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tli", type=int, help="target layers the drafter re-uses")
+    parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
+    parser.add_argument("--threads", type=int, help="CPU threads")
+    parser.add_argument("--ignore-eos", action="store_true", help="go on after the end of turn")
+    parser.add_argument("--trace", type=Path, help="write the trace of the run to this file")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Load, decode, print."""
+    ids = _ids(options.prompt_ids) if options.prompt_ids is not None else None
+    if options.trace and not options.trace.expanduser().absolute().parent.is_dir():
+        raise UserError(f"There is no folder {options.trace.parent} to write the trace into.")
+    import torch
+    import transformers
+
+    from moa_core.checkpoints import load_drafter, load_target
+    from moa_core.decode import decode
+    from moa_core.text import prompt_ids
+    from moa_core.trace import Trace
+
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    if options.threads:
+        torch.set_num_threads(max(1, options.threads))
+    target = load_target(options.target, options.dtype, options.device)
+    drafter = load_drafter(options.drafter, target, options.tli)
+    settings = _settings(options, target, drafter)
+    if ids is None:
+        if target.tokenizer is None:
+            raise UserError(
+                f"{target.name} has no tokenizer: give --prompt-ids instead of --prompt."
+            )
+        ids = prompt_ids(target.tokenizer, options.prompt, options.raw)
+    trace = Trace(about=_about(target, drafter, settings))
+    for _ in trace.record(decode(target, drafter, ids, settings)):
+        pass
+    if options.trace:
+        options.trace.expanduser().write_text(trace.to_json(), encoding="utf-8")
+    _print(options, trace, target)
+
+
+def _ids(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise UserError("--prompt-ids must be whole numbers with commas between: 1,2,3") from None
+
+
+def _settings(options: argparse.Namespace, target: Target, drafter: Any) -> Settings:
+    """What was asked for; the tree from the drafter's own default where nothing was."""
+    from dataclasses import replace
+
+    from moa_core.decode import Settings
+    from moa_core.verify import Sampling
+
+    given = {name: getattr(options, name) for name in ("depth", "breadth", "budget")}
+    tree = replace(
+        drafter.tree, **{name: value for name, value in given.items() if value is not None}
+    )
+    return Settings(
+        options.max_new_tokens,
+        tree,
+        Sampling(options.temperature, options.top_p, options.top_k, options.seed),
+        () if options.ignore_eos else target.eos_ids,
+    )
+
+
+def _about(target: Target, drafter: Any, settings: Settings) -> dict[str, Any]:
+    import platform
+    from dataclasses import asdict
+
+    import torch
+
+    return {
+        "target": target.name,
+        "drafter": drafter.name,
+        "settings": asdict(settings),
+        "machine": {
+            "device": str(target.device),
+            "dtype": str(target.dtype).removeprefix("torch."),
+            "threads": torch.get_num_threads(),
+            "processor": platform.machine(),
+            "torch": torch.__version__,
+        },
+    }
+
+
+def _print(options: argparse.Namespace, trace: Trace, target: Target) -> None:
+    text = None
+    if target.tokenizer is not None:
+        text = target.tokenizer.decode(trace.output_ids, skip_special_tokens=True)
+    if options.json:
+        report = {
+            "output_ids": trace.output_ids,
+            "text": text,
+            "accepted_lengths": trace.accepted_lengths,
+            "target_calls": trace.target_calls,
+            "tau": trace.tau,
+            "seconds": trace.seconds,
+            "reason": trace.reason,
+        }
+        print(json.dumps(report, ensure_ascii=False))
+        return
+    print(text if text is not None else trace.output_ids)
+    tau = "none" if trace.tau is None else f"{trace.tau:.2f}"
+    speed = trace.tokens_per_second
+    pace = "" if speed is None else f", {speed:.1f} tokens/s"
+    print(
+        f"\n{len(trace.output_ids)} tokens, {trace.target_calls} target calls, acceptance length "
+        f"{tau} (tokens gained per target forward after the prefill, bonus included){pace}, "
+        f"ended by {trace.reason}"
+    )

@@ -1,0 +1,198 @@
+"""Train a target from text, or drafters against a frozen target.
+
+Runs resume where they were after a kill: give the same command again. Several devices or processes:
+accelerate launch -m moa_core train ...
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moa_core.errors import UserError
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Two sub-commands, target and drafters, with what they share."""
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="target|drafters")
+    target = kinds.add_parser("target", help="a target and its tokenizer, from text")
+    drafters = kinds.add_parser("drafters", help="drafters, all on the same batches")
+    measure = kinds.add_parser("measure", help="what a target can do, as JSON")
+    measure.add_argument("--data", required=True, help="folder of text, for held-out loss")
+    measure.add_argument("--target", help="bundled name, folder or Hub id")
+    measure.add_argument("--tasks", type=int, default=100, help="held-out tasks of each kind")
+    measure.add_argument("--device", default="auto")
+    for each in (target, drafters):
+        each.add_argument("--data", required=True, help="folder of text, or a Hub data set id")
+        each.add_argument("--out", type=Path, required=True, help="folder to train into")
+        each.add_argument("--updates", type=int, help="optimiser steps")
+        each.add_argument("--minutes", type=float, help="instead: as many updates as fit")
+        each.add_argument("--rows", type=int, help="packed rows per update")
+        each.add_argument("--row-length", type=int, default=1024, help="tokens per row")
+        each.add_argument("--tasks", type=int, help="generated tasks per epoch")
+        each.add_argument("--rate", type=float, help="peak learning rate")
+        each.add_argument("--warmup", type=int, default=200, help="updates to reach it")
+        each.add_argument("--seed", type=int, default=0)
+        each.add_argument("--workers", type=int, default=2, help="processes that prepare epochs")
+        each.add_argument("--device", default="auto", help="auto or cpu; accelerate picks the GPUs")
+        each.add_argument(
+            "--precision", default="auto", choices=("auto", "bf16", "no"), help="auto: bf16 if fast"
+        )
+    target.add_argument("--layers", type=int, default=12)
+    target.add_argument("--width", type=int, default=256)
+    target.add_argument("--context", type=int, default=1024, help="longest text it can serve")
+    target.add_argument("--shares", default="", help="thin out kinds: plain=0,dialogue=0.5")
+    target.add_argument("--start", type=Path, help="go on from this target, newly scheduled")
+    target.add_argument("--floor", type=float, default=0.05, help="last rate, a share of the peak")
+    target.add_argument("--vocabulary", type=int, default=4096)
+    target.add_argument("--compile", action="store_true", help="torch.compile the model")
+    drafters.add_argument("--target", help="bundled name, folder or Hub id")
+    drafters.add_argument("--methods", default="moa-n0,moa-n1,eagle2", help="comma separated")
+    drafters.add_argument("--own-tokens", type=int, default=0, help="text the target writes first")
+    drafters.add_argument("--draws", type=int, default=2, help="boundary draws per update")
+    drafters.add_argument("--block", default="6-14", help="shortest-longest on-policy block")
+    drafters.add_argument("--cross-entropy", type=float, default=0.1, help="weight of that loss")
+    drafters.add_argument("--feature", type=float, default=1.0, help="weight of the feature loss")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Train, then leave a loadable folder."""
+    if options.kind == "measure":
+        return _measure(options)
+    if (options.updates is None) == (options.minutes is None):
+        raise UserError("Say how long to train: give either --updates or --minutes.")
+    (_target if options.kind == "target" else _drafters)(options)
+
+
+def _target(options: argparse.Namespace) -> None:
+    from moa_core.train.loop import Schedule
+    from moa_core.train.target import TargetSizes, train_target
+
+    heads = options.width // 32
+    sizes = TargetSizes(
+        layers=options.layers,
+        width=options.width,
+        heads=heads,
+        kv_heads=max(1, heads // 2),
+        inner=options.width * 2,
+        vocabulary=options.vocabulary,
+        context=options.context,
+    )
+    schedule = Schedule(
+        options.updates,
+        {"": options.rate or 2e-3},
+        options.minutes,
+        options.warmup,
+        options.floor,
+        decay=0.1,
+    )
+    train_target(
+        _data(options.data, options.out),
+        options.out,
+        schedule,
+        sizes=sizes,
+        rows=options.rows or 32,
+        tasks=80_000 if options.tasks is None else options.tasks,
+        shares=_shares(options.shares),
+        start=options.start,
+        row_length=options.row_length,
+        seed=options.seed,
+        workers=options.workers,
+        compile_model=options.compile,
+        accelerator=_accelerator(options),
+    )
+
+
+def _drafters(options: argparse.Namespace) -> None:
+    from moa_core.checkpoints import load_target
+    from moa_core.train.drafters import Plan, train_drafters
+    from moa_core.train.loop import Schedule
+    from moa_core.train.losses import Weights
+
+    accelerator = _accelerator(options)
+    target = load_target(options.target, "float32", str(accelerator.device))
+    if target.tokenizer is None:
+        raise UserError(f"{target.name} has no tokenizer: text cannot be turned into its tokens.")
+    plan = Plan(
+        methods=tuple(options.methods.split(",")),
+        rows=options.rows or 16,
+        row_length=options.row_length,
+        tasks=20_000 if options.tasks is None else options.tasks,
+        own_tokens=options.own_tokens,
+        draws=options.draws,
+        block=_block(options.block),
+        weights=Weights(options.cross_entropy, options.feature),
+        seed=options.seed,
+    )
+    schedule = Schedule(
+        options.updates, {"": options.rate or 1e-3}, options.minutes, options.warmup
+    )
+    options.out.mkdir(parents=True, exist_ok=True)
+    tokenizer = options.out / "tokenizer"
+    target.tokenizer.save_pretrained(tokenizer)
+    data = _data(options.data, options.out)
+    train_drafters(
+        target,
+        data,
+        tokenizer,
+        options.out,
+        schedule,
+        plan,
+        workers=options.workers,
+        accelerator=accelerator,
+    )
+
+
+def _measure(options: argparse.Namespace) -> None:
+    import json
+
+    from moa_core.checkpoints import load_target
+    from moa_core.train.measure import heldout_loss, samples, task_accuracy
+
+    target = load_target(options.target, "float32", options.device)
+    report = {
+        "tasks_right": task_accuracy(target, options.tasks),
+        "heldout_loss": heldout_loss(target, Path(options.data)),
+        "samples": samples(target) + samples(target, sample=True),
+    }
+    print(json.dumps(report, indent=2, ensure_ascii=False))
+
+
+def _block(text: str) -> tuple[int, int]:
+    low, _, high = text.partition("-")
+    if not (low.isdigit() and high.isdigit() and 0 < int(low) <= int(high)):
+        raise UserError(f"--block {text} is no range: write shortest-longest, as in 6-14.")
+    return int(low), int(high)
+
+
+def _shares(text: str) -> tuple[tuple[str, float], ...]:
+    try:
+        pairs = (item.split("=") for item in text.split(",") if item)
+        return tuple((kind, float(share)) for kind, share in pairs)
+    except ValueError:
+        raise UserError(
+            f"--shares {text} is no list of kind=share, as in plain=0,dialogue=0.5."
+        ) from None
+
+
+def _data(name: str, out: Path) -> Path:
+    """The data folder, or a Hub data set brought into one."""
+    if Path(name).expanduser().is_dir():
+        return Path(name).expanduser()
+    from moa_core.train.hub_data import fetch
+
+    return fetch(name, out / "data")
+
+
+def _accelerator(options: argparse.Namespace) -> Accelerator:
+    import torch
+    from accelerate import Accelerator
+
+    cpu = options.device == "cpu" or not torch.cuda.is_available()
+    fast = not cpu or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    wanted = options.precision if options.precision != "auto" else ("bf16" if fast else "no")
+    return Accelerator(cpu=options.device == "cpu", mixed_precision=wanted)
