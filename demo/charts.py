@@ -1,0 +1,56 @@
+"""Figures, from traces: pure functions that run no model."""
+
+from __future__ import annotations
+
+import plotly.graph_objects as go
+
+from moa_core.trace import Trace
+
+# Read on white and on near-black alike: no background of their own, greys half-way.
+INK, GRID = "#8a8580", "rgba(138, 133, 128, 0.22)"
+ACCEPTED, BONUS = "#0d9488", "#d97706"
+
+
+def accepted_lengths(trace: Trace) -> go.Figure:
+    """Tokens gained by each cycle: accepted drafts with the bonus token on top, and their mean."""
+    gained = trace.accepted_lengths
+    cycles = list(range(1, len(gained) + 1))
+    figure = go.Figure(
+        [
+            _bars("Accepted drafts", cycles, [count - 1 for count in gained], ACCEPTED),
+            _bars("Bonus token", cycles, [1] * len(gained), BONUS),
+        ],
+        plain_layout("Tokens gained in each cycle", "cycle", "tokens"),
+    )
+    figure.update_traces(marker_line_width=0)
+    figure.update_layout(barmode="stack", bargap=0.25)
+    if trace.tau is not None:
+        figure.add_hline(trace.tau, line={"color": INK, "width": 1.5, "dash": "dot"})
+        figure.add_annotation(
+            text=f"τ = {trace.tau:.2f}", x=1.005, y=trace.tau, xref="paper", xanchor="left",
+            showarrow=False,
+        )  # fmt: skip
+    figure.update_yaxes(dtick=1 if max(gained, default=1) < 10 else None, rangemode="tozero")
+    figure.update_xaxes(range=[0.4, max(len(gained), 8) + 0.6], showgrid=False)
+    return figure
+
+
+def _bars(name: str, x: list[int], y: list[int], color: str) -> go.Bar:
+    hover = f"cycle %{{x}}: %{{y}} {name.lower()}<extra></extra>"
+    return go.Bar(name=name, x=x, y=y, marker={"color": color}, hovertemplate=hover)
+
+
+def plain_layout(title: str, x: str, y: str) -> go.Layout:
+    """The look that every chart of the page shares."""
+    return go.Layout(
+        template="none",
+        height=280,
+        margin={"l": 48, "r": 64, "t": 76, "b": 44},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": "IBM Plex Sans, sans-serif", "color": INK, "size": 13},
+        title={"text": title, "x": 0, "xref": "container", "y": 0.97, "font": {"size": 15}},
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
+        xaxis={"title": {"text": x, "font": {"size": 13}}, "gridcolor": GRID, "zeroline": False},
+        yaxis={"title": {"text": y, "font": {"size": 13}}, "gridcolor": GRID, "zeroline": False},
+    )

@@ -1,0 +1,1 @@
+"""One file a tab: `build` makes the components, `wire` connects them."""

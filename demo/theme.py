@@ -1,0 +1,38 @@
+"""How the page looks: theme, style sheet, and where the static files lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gradio as gr
+from gradio.themes import LocalFont
+
+STATIC = Path(__file__).parent / "static"
+CSS = STATIC / "page.css"
+
+
+def theme() -> gr.themes.Base:
+    """A calm theme in fonts that gradio brings along, so that nothing is fetched."""
+    plain = gr.themes.Base(
+        primary_hue="teal",
+        neutral_hue="stone",
+        # Regular and bold alone: the semi-bold files that gradio 6.31 brings lack letters.
+        font=(LocalFont("IBM Plex Sans", (400, 700)), "ui-sans-serif", "system-ui", "sans-serif"),
+        font_mono=(LocalFont("IBM Plex Mono", (400, 700)), "ui-monospace", "monospace"),
+        radius_size="md",
+    )
+    # Dark enough under white letters, which gradio's own shade of teal is not.
+    return plain.set(
+        button_primary_background_fill="*primary_700",
+        button_primary_background_fill_hover="*primary_800",
+        button_primary_background_fill_dark="*primary_700",
+        button_primary_background_fill_hover_dark="*primary_800",
+        slider_color="*primary_600",
+        checkbox_background_color_selected="*primary_600",
+        color_accent="*primary_600",
+    )
+
+
+def script(name: str) -> str:
+    """A script that runs when its component mounts."""
+    return (STATIC / name).read_text(encoding="utf-8")

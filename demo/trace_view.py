@@ -1,0 +1,185 @@
+"""The live token view: events become lines of JSON, and one HTML component paints them.
+
+The value of the component only ever grows, so gradio sends what is new and nothing is lost; the
+page reads the lines it has not yet seen. A token is [text, draft probability, target probability,
+special]. Lines, in order:
+
+    {"run": id}                                          a new run: the page clears
+    {"first": token, "at": position}                     after the prefill
+    {"cycle": i, "at": root's position, "drafted": n,    after each verification
+     "accepted": [token], "bonus": token or null,
+     "rejected": [token], "others": [[token, after]], "more": n}
+    {"stats": {...}}                                     whenever lines are sent
+    {"end": reason, "words": sentence}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from time import monotonic
+from typing import Any
+
+import gradio as gr
+from transformers import PreTrainedTokenizerBase
+
+from demo.theme import script
+from moa_core.text import TokenText
+from moa_core.trace import Drafted, Event, Finished, Prefilled, Trace, Verified
+from moa_core.tree import DraftTree
+
+INTERVAL = 1 / 15  # seconds between two updates of the page
+MOST_LISTED = 12  # rejected nodes named in the "+7" mark's tip
+ENDINGS = {
+    "eos": "the target ended its answer",
+    "length": "as many tokens as asked for",
+    "context": "the target's context is full",
+    "stopped": "you pressed Stop",
+    "error": "an error",
+}
+
+Token = list[Any]
+
+
+def trace_view(**kwargs: Any) -> gr.HTML:
+    """The component. A function, since gradio writes a .pyi file beside every subclass."""
+    return gr.HTML(
+        "",
+        html_template='<div class="token-view"></div>',
+        js_on_load=script("trace_view.js"),
+        apply_default_css=False,
+        **kwargs,
+    )
+
+
+def paced(
+    events: Iterable[Event], interval: float = INTERVAL, clock: Callable[[], float] = monotonic
+) -> Iterator[list[Event]]:
+    """Events in batches, at most one per interval; the first at once, and the last always."""
+    batch: list[Event] = []
+    due = clock()
+    try:
+        for event in events:
+            batch.append(event)
+            if clock() >= due:
+                yield batch
+                batch, due = [], clock() + interval
+    except Exception:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
+
+
+class Feed:
+    """Turns one run's events into the view's value, `ndjson`, which only grows."""
+
+    def __init__(self, run: str, tokenizer: PreTrainedTokenizerBase, trace: Trace) -> None:
+        self.ndjson = ""
+        self._trace = trace
+        self._text = TokenText(tokenizer)
+        self._special = set(tokenizer.all_special_ids)
+        self._drafted: Drafted | None = None
+        self._write({"run": run})
+
+    def add(self, events: Iterable[Event]) -> str:
+        """Append the lines of some events and the figures so far; return the whole value."""
+        for event in events:
+            line = self._line(event)
+            if line:
+                self._write(line)
+        self._write({"stats": stats(self._trace)})
+        return self.ndjson
+
+    def broken(self) -> str:
+        """Append that an error ended the run; return the whole value."""
+        self._write({"end": "error", "words": ENDINGS["error"]})
+        return self.ndjson
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self.ndjson += json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+    def _line(self, event: Event) -> dict[str, Any] | None:
+        match event:
+            case Prefilled():
+                [piece] = self._text.push([event.token])
+                token = self._token(event.token, piece, None, event.prob)
+                return {"first": token, "at": len(event.prompt_ids)}
+            case Drafted():
+                self._drafted = event
+                return None
+            case Verified():
+                assert self._drafted is not None, "a tree is drafted before it is verified"
+                return self._cycle(self._drafted, event)
+            case Finished():
+                return {"end": event.reason, "words": ENDINGS.get(event.reason, event.reason)}
+
+    def _cycle(self, drafted: Drafted, verified: Verified) -> dict[str, Any]:
+        tree, path, emitted = drafted.tree, verified.path, verified.emitted
+        pieces = self._text.push(emitted)
+        accepted = [
+            self._token(token, piece, tree.draft_prob(node), verified.draft_probs[node])
+            for node, token, piece in zip(path, emitted, pieces, strict=False)
+        ]
+        bonus = None
+        if len(emitted) == verified.gained:  # else cut before the bonus
+            last = path[-1] if path else 0
+            bonus = self._token(emitted[-1], pieces[-1], None, verified.choice_probs[last])
+        inline = likeliest(tree, path[-1] if path else 0) if bonus else ()
+        kept = {0, *path, *inline}
+        others = sorted(
+            (node for node in range(len(tree)) if node not in kept),
+            key=lambda node: -tree.log_probs[node],
+        )
+        return {
+            "cycle": verified.cycle,
+            "at": drafted.position,
+            "drafted": len(tree) - 1,
+            "accepted": accepted,
+            "bonus": bonus,
+            "rejected": [self._rejected(drafted, verified, node) for node in inline],
+            "others": [
+                [self._rejected(drafted, verified, node), self._after(tree, node)]
+                for node in others[:MOST_LISTED]
+            ],
+            "more": len(others),
+        }
+
+    def _rejected(self, drafted: Drafted, verified: Verified, node: int) -> Token:
+        token, tree = drafted.tree.tokens[node], drafted.tree
+        piece = self._text.alone(token)
+        return self._token(token, piece, tree.draft_prob(node), verified.draft_probs[node])
+
+    def _after(self, tree: DraftTree, node: int) -> str:
+        return self._text.alone(tree.tokens[tree.parents[node]])
+
+    def _token(self, token: int, piece: str, draft: float | None, target: float) -> Token:
+        special = token in self._special
+        text = self._text.alone(token) if special else piece
+        return [text, None if draft is None else round(draft, 4), round(target, 4), int(special)]
+
+
+def likeliest(tree: DraftTree, node: int) -> Sequence[int]:
+    """The drafter's most probable continuation below a node."""
+    chain: list[int] = []
+    while tree.children[node]:
+        node = max(tree.children[node].values(), key=lambda child: tree.log_probs[child])
+        chain.append(node)
+    return chain
+
+
+def stats(trace: Trace) -> dict[str, Any]:
+    """The figures under the text, read from the trace."""
+    seconds = trace.seconds
+    spent = {phase: seconds.get(phase, 0.0) for phase in ("draft", "verify", "other")}
+    total = sum(spent.values())
+    return {
+        "tokens": len(trace.output_ids),
+        "rate": trace.tokens_per_second,
+        "tau": trace.tau,
+        "calls": trace.target_calls,
+        "cycles": len(trace.accepted_lengths),
+        "prefill": seconds.get("prefill", 0.0),
+        "shares": {phase: value / total for phase, value in spent.items()} if total else None,
+    }

@@ -1,0 +1,172 @@
+"""Events in, lines of JSON out: what the page is told about each cycle."""
+
+import json
+
+import pytest
+
+from demo.trace_view import MOST_LISTED, Feed, likeliest, paced
+from moa_core.text import TokenText
+from moa_core.trace import Drafted, Finished, Prefilled, Trace, Verified
+from moa_core.train.tokenizer import train_tokenizer
+from moa_core.tree import DraftTree
+
+WORDS = ["the", " cat", " sat", " ran", " down", "."]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    made = train_tokenizer(iter(["the cat sat ran down."] * 3), 400)
+    assert [made.encode(word) for word in WORDS] == [[made.encode(word)[0]] for word in WORDS]
+    return made
+
+
+@pytest.fixture
+def ids(tokenizer):
+    return {word: tokenizer.encode(word)[0] for word in WORDS}
+
+
+def tree_of(ids):
+    """the -> { cat -> { sat -> ., ran }, down }, with likelihoods in that order."""
+    tokens = tuple(ids[word] for word in ("the", " cat", " sat", " ran", " down", "."))
+    return DraftTree(tokens, (-1, 0, 1, 1, 0, 2), (0, 1, 2, 2, 1, 3), (0, -0.1, -0.5, -1, -2, -0.7))
+
+
+def cycle_of(ids, path, bonus, emitted):
+    tree = tree_of(ids)
+    verified = Verified(
+        0, path, bonus, (bonus,) * len(tree), (0.7,) * len(tree),
+        (1, 0.6, 0.3, 0.2, 0.1, 0.05), emitted, 0.02, 0.001,
+    )  # fmt: skip
+    return [Drafted(0, 4, tree, 0.01), verified]
+
+
+def lines_of(tokenizer, events):
+    trace = Trace()
+    feed = Feed("r1", tokenizer, trace)
+    feed.add(trace.record(events))
+    return [json.loads(line) for line in feed.ndjson.split("\n") if line]
+
+
+def test_a_cycle_shows_accepted_rejected_bonus_and_counts_the_rest(tokenizer, ids):
+    events = cycle_of(ids, (1,), ids[" ran"], (ids[" cat"], ids[" ran"]))
+    run, line, _ = lines_of(tokenizer, events)
+    assert run == {"run": "r1"}
+    assert line["accepted"] == [[" cat", 0.9048, 0.6, 0]]
+    assert line["bonus"] == [" ran", None, 0.7, 0]
+    assert [token[0] for token in line["rejected"]] == [" sat", "."]
+    assert [(token[0], after) for token, after in line["others"]] == [
+        (" ran", " cat"),
+        (" down", "the"),
+    ]
+    assert (line["at"], line["drafted"], line["more"]) == (4, 5, 2)
+
+
+def test_a_whole_branch_accepted_leaves_no_struck_text(tokenizer, ids):
+    emitted = (ids[" cat"], ids[" sat"], ids["."], ids["the"])
+    _, line, _ = lines_of(tokenizer, cycle_of(ids, (1, 2, 5), ids["the"], emitted))
+    assert [token[0] for token in line["accepted"]] == [" cat", " sat", "."]
+    assert line["rejected"] == [] and line["more"] == 2
+
+
+def test_a_cycle_cut_short_has_no_bonus(tokenizer, ids):
+    _, line, _ = lines_of(tokenizer, cycle_of(ids, (1, 2), ids["the"], (ids[" cat"],)))
+    assert [token[0] for token in line["accepted"]] == [" cat"]
+    assert line["bonus"] is None and line["rejected"] == []
+
+
+def test_the_end_of_text_is_named(tokenizer, ids):
+    end = tokenizer.eos_token_id
+    _, line, _ = lines_of(tokenizer, cycle_of(ids, (1,), end, (ids[" cat"], end)))
+    assert line["bonus"] == ["<|end|>", None, 0.7, 1]
+
+
+def test_first_token_figures_and_ending(tokenizer, ids):
+    events = [Prefilled((1, 2, 3), ids["the"], 0.5, 0.25)]
+    events += cycle_of(ids, (1,), ids["."], (ids[" cat"], ids["."]))
+    events.append(Finished("stopped", {"prefill": 0.25, "draft": 0.5, "verify": 0.4, "other": 0.1}))
+    _, first, _, end, stats = lines_of(tokenizer, events)
+    assert first == {"first": ["the", None, 0.5, 0], "at": 3}
+    assert end["end"] == "stopped"
+    assert stats["stats"] == {
+        "tokens": 3, "rate": 2.0, "tau": 2.0, "calls": 2, "cycles": 1, "prefill": 0.25,
+        "shares": {"draft": 0.5, "verify": 0.4, "other": 0.1},
+    }  # fmt: skip
+
+
+def test_text_split_over_tokens_comes_whole(tokenizer):
+    ids = tokenizer.encode("ö")
+    assert len(ids) == 2
+    events = [Prefilled((1,), ids[0], 0.5, 0.1)]
+    tree = DraftTree.only_root(ids[0])
+    events += [
+        Drafted(0, 1, tree, 0.0),
+        Verified(0, (), ids[1], (ids[1],), (0.9,), (1,), (ids[1],), 0, 0),
+    ]
+    _, first, cycle, _ = lines_of(tokenizer, events)
+    assert first["first"][0] == "" and cycle["bonus"][0] == "ö"
+
+
+def test_text_is_passed_on_as_it_is(tokenizer):
+    hostile = "${6*7} <b>x</b> {{x}} `y` \u2028 \\n"
+    ids = tokenizer.encode(hostile)
+    seen = "".join(TokenText(tokenizer).push(ids))
+    assert seen == hostile
+    events = [Prefilled((1,), token, 0.5, 0.1) for token in ids]
+    _, *lines, _ = lines_of(tokenizer, events)
+    assert "".join(line["first"][0] for line in lines) == hostile
+
+
+def test_the_value_only_grows(tokenizer, ids):
+    trace = Trace()
+    feed = Feed("r1", tokenizer, trace)
+    before = feed.ndjson
+    for event in trace.record(cycle_of(ids, (), ids["."], (ids["."],))):
+        after = feed.add([event])
+        assert after.startswith(before) and after.endswith("\n")
+        before = after
+    assert feed.broken().startswith(before)
+
+
+def test_large_trees_name_the_most_probable_and_count_the_rest(tokenizer, ids):
+    count = 40
+    tree = DraftTree(
+        tuple(range(count)),
+        (-1, *[0] * (count - 1)),
+        (0, *[1] * (count - 1)),
+        (0.0, *[-float(node) for node in range(1, count)]),
+    )
+    verified = Verified(0, (), 300, (300,) * count, (1,) * count, (0.01,) * count, (300,), 0, 0)
+    _, line, _ = lines_of(tokenizer, [Drafted(0, 1, tree, 0), verified])
+    assert len(line["others"]) == MOST_LISTED and line["more"] == count - 2
+
+
+def test_the_likeliest_continuation_follows_the_best_child(ids):
+    assert list(likeliest(tree_of(ids), 0)) == [1, 2, 5]
+    assert list(likeliest(tree_of(ids), 3)) == []
+
+
+def test_pacing_keeps_every_event_and_sends_the_first_at_once():
+    now = [0.0]
+
+    def events():
+        for number in range(10):
+            yield number
+            now[0] += 0.03
+
+    batches = list(paced(events(), 0.1, lambda: now[0]))
+    assert batches[0] == [0]
+    assert [event for batch in batches for event in batch] == list(range(10))
+    assert len(batches) < 6
+
+
+def test_pacing_sends_what_there_is_before_an_error():
+    def events():
+        yield 1
+        yield 2
+        raise RuntimeError("lost")
+
+    batches = paced(events(), 100, lambda: 0.0)
+    assert next(batches) == [1]
+    assert next(batches) == [2]
+    with pytest.raises(RuntimeError):
+        next(batches)
