@@ -90,7 +90,8 @@ def decode(
         if observation is not None:
             drafter.observe(observation.ids, drafter.server_half(observation))
         position = len(prompt_ids) + count - 1
-        tree = _propose(drafter, token, shape, target.context - 1 - position)
+        levels = min(shape.depth, target.context - 1 - position)  # positions end somewhere
+        tree = drafter.propose(token, replace(shape, depth=levels))
         yield Drafted(cycle, position, tree, clock.lap("draft"))
         clock.resume()
 
@@ -135,13 +136,6 @@ def check_prompt(prompt_ids: Sequence[int], target: Target) -> None:
             f"The prompt has {len(prompt_ids):,} tokens; this target reads at most "
             f"{target.context - 1:,} and needs room to answer. Shorten it."
         )
-
-
-def _propose(drafter: Drafter, token: int, shape: TreeSettings, levels: int) -> DraftTree:
-    """A tree no deeper than the positions that are left."""
-    if levels < 1:
-        return DraftTree.only_root(token)
-    return drafter.propose(token, replace(shape, depth=min(shape.depth, levels)))
 
 
 def _cut(tokens: tuple[int, ...], room: int, eos_ids: tuple[int, ...]) -> tuple[int, ...]:

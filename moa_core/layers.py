@@ -17,31 +17,41 @@ Rotation = tuple[Tensor, Tensor]  # cos and sin, each [B, 1, n, d]
 
 
 class Rope:
-    """Rotary position embedding by table: angles are computed once per run and looked up after.
+    """Rotary position embedding by table: angles are computed once and looked up after.
 
     parameters  a config's `rope_parameters`: theta, type and what that type needs
+    context     the model's longest text; the table itself grows as `reserve` asks
     """
 
-    def __init__(self, head_dim: int, parameters: Mapping[str, Any], positions: int) -> None:
+    def __init__(self, head_dim: int, parameters: Mapping[str, Any], context: int) -> None:
         config = LlamaConfig(
-            head_dim=head_dim,
-            rope_parameters=dict(parameters),
-            max_position_embeddings=positions,
+            head_dim=head_dim, rope_parameters=dict(parameters), max_position_embeddings=context
         )
-        source = LlamaRotaryEmbedding(config)
-        angles = torch.arange(positions, dtype=torch.float32)[:, None] * source.inv_freq.float()
-        angles = torch.cat([angles, angles], -1)  # [T, d]
-        self._table = torch.stack([angles.cos(), angles.sin()]) * source.attention_scaling
-        self._cast: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+        self._source = LlamaRotaryEmbedding(config)
+        self._tables: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+        self._count = 0
+        self.reserve(min(context, 1024))
+
+    def reserve(self, count: int) -> None:
+        """Make sure of the positions below `count`."""
+        if count > self._count:
+            self._count = count
+            self._tables.clear()
 
     def __call__(self, positions: Tensor, like: Tensor) -> Rotation:
-        """cos and sin [B, 1, n, d] for positions [B, n], device and dtype as of `like`."""
+        """cos and sin [B, 1, n, d] for positions [B, n], on the device and dtype of `like`."""
         key = (like.device, like.dtype)
-        if key not in self._cast:
+        if key not in self._tables:
             with torch.inference_mode(False):  # training may use it later
-                self._cast[key] = self._table.to(*key)
-        cos, sin = self._cast[key][:, positions]  # [2, B, n, d]
+                self._tables[key] = self._table().to(*key)
+        cos, sin = self._tables[key][:, positions]  # [2, B, n, d]
         return cos[:, None], sin[:, None]
+
+    def _table(self) -> Tensor:
+        places = torch.arange(self._count, dtype=torch.float32)
+        angles = places[:, None] * self._source.inv_freq.float()
+        angles = torch.cat([angles, angles], -1)  # [T, d]
+        return torch.stack([angles.cos(), angles.sin()]) * self._source.attention_scaling
 
 
 def rotate(x: Tensor, rotation: Rotation) -> Tensor:

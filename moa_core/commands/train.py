@@ -15,6 +15,8 @@ from moa_core.errors import UserError
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
+    from moa_core.tree import TreeSettings
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Two sub-commands, target and drafters, with what they share."""
@@ -26,11 +28,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     measure.add_argument("--target", help="bundled name, folder or Hub id")
     measure.add_argument("--tasks", type=int, default=100, help="held-out tasks of each kind")
     measure.add_argument("--device", default="auto")
+    measure.add_argument("--drafters", help="their acceptance instead: names, comma separated")
+    measure.add_argument("--prompts", type=int, default=6, help="held-out prompts of each kind")
+    measure.add_argument("--trees", default="5-4-12", help="depth-breadth-budget, comma separated")
+    measure.add_argument("--threads", type=int, help="CPU threads")
     for each in (target, drafters):
         each.add_argument("--data", required=True, help="folder of text, or a Hub data set id")
         each.add_argument("--out", type=Path, required=True, help="folder to train into")
         each.add_argument("--updates", type=int, help="optimiser steps")
         each.add_argument("--minutes", type=float, help="instead: as many updates as fit")
+        each.add_argument("--stop-at", type=int, help="end at this update of the schedule")
         each.add_argument("--rows", type=int, help="packed rows per update")
         each.add_argument("--row-length", type=int, default=1024, help="tokens per row")
         each.add_argument("--tasks", type=int, help="generated tasks per epoch")
@@ -103,6 +110,7 @@ def _target(options: argparse.Namespace) -> None:
         seed=options.seed,
         workers=options.workers,
         compile_model=options.compile,
+        stop_at=options.stop_at,
         accelerator=_accelerator(options),
     )
 
@@ -143,6 +151,7 @@ def _drafters(options: argparse.Namespace) -> None:
         schedule,
         plan,
         workers=options.workers,
+        stop_at=options.stop_at,
         accelerator=accelerator,
     )
 
@@ -150,16 +159,47 @@ def _drafters(options: argparse.Namespace) -> None:
 def _measure(options: argparse.Namespace) -> None:
     import json
 
-    from moa_core.checkpoints import load_target
-    from moa_core.train.measure import heldout_loss, samples, task_accuracy
+    import torch
 
+    from moa_core.checkpoints import load_drafter, load_target
+    from moa_core.train.measure import (
+        best_tree,
+        heldout_loss,
+        heldout_prompts,
+        samples,
+        task_accuracy,
+    )
+
+    if options.threads:
+        torch.set_num_threads(options.threads)
     target = load_target(options.target, "float32", options.device)
+    if options.drafters:
+        prompts = heldout_prompts(target, Path(options.data), options.prompts)
+        for name in options.drafters.split(","):
+            results = best_tree(target, load_drafter(name, target), prompts, _trees(options.trees))
+            print(
+                json.dumps(
+                    {"drafter": name, "threads": torch.get_num_threads(), "results": results}
+                )
+            )
+        return
     report = {
         "tasks_right": task_accuracy(target, options.tasks),
         "heldout_loss": heldout_loss(target, Path(options.data)),
         "samples": samples(target) + samples(target, sample=True),
     }
     print(json.dumps(report, indent=2, ensure_ascii=False))
+
+
+def _trees(text: str) -> list[TreeSettings]:
+    from moa_core.tree import TreeSettings
+
+    try:
+        return [TreeSettings(*map(int, item.split("-"))) for item in text.split(",")]
+    except (TypeError, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"--trees {text} must be depth-breadth-budget, as in 5-4-12.") from None
 
 
 def _block(text: str) -> tuple[int, int]:

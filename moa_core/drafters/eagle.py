@@ -71,6 +71,7 @@ class EagleDrafter(Drafter):
         self.rope = Rope(net.config.head_dim, parameters, target.context)
 
     def open(self, target: Target, capacity: int) -> None:
+        self.rope.reserve(capacity)
         self.target = target
         sizes = self.net.config
         self.cache = KVCache(

@@ -130,6 +130,8 @@ class MoADrafter(Drafter):
         def cache(sizes: Sizes) -> KVCache:
             return KVCache([target.device], sizes.kv_heads, sizes.head_dim, capacity, target.dtype)
 
+        self.sa_rope.reserve(capacity)
+        self.ca_rope.reserve(capacity)
         self.target = target
         self.ids: list[int] = []  # verified tokens
         self.text = cache(self.net.config.sa)  # SA's, drafts included

@@ -108,6 +108,7 @@ def train_drafters(
     plan: Plan,
     *,
     workers: int = 2,
+    stop_at: int | None = None,
     accelerator: Accelerator | None = None,
 ) -> None:
     """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`."""
@@ -125,12 +126,17 @@ def train_drafters(
     settings: dict[str, Any] = {**asdict(plan), "rates": dict(schedule.rates)}
     run = Run(out / "run", dict(trainees), batches, schedule, accelerator, settings)
     lessons = _Lessons(target, drafters.values(), plan, run)
-    run.train(lessons, lambda model, batch, shared, update: model(batch, *shared, update))
+    run.train(lessons, lambda model, batch, shared, update: model(batch, *shared, update), stop_at)
     if accelerator.is_main_process:
         for name, drafter in drafters.items():
             about = {
                 "parameters": parameters(drafter.net),
-                "training": {**settings, "updates": run.updates, "seconds": round(run.seconds)},
+                "training": {
+                    **settings,
+                    "updates": run.update,
+                    "of": run.updates,
+                    "seconds": round(run.seconds),
+                },
                 "commit": _commit(),
             }
             save_drafter(out / name, drafter, target, about, torch.bfloat16)

@@ -75,8 +75,10 @@ class Run:
             self.models[name], self.optimisers[name] = prepared
         self._resume()
 
-    def train(self, prepare: Callable[[Batch, int], Any], step: Step) -> None:
-        """Train to the end of the schedule.
+    def train(
+        self, prepare: Callable[[Batch, int], Any], step: Step, stop_at: int | None = None
+    ) -> None:
+        """Train to the end of the schedule, or to an update before it.
 
         prepare  what all models share of a batch (a target's lesson, say), computed once
         step     (model, batch, prepared, update) -> loss and its parts
@@ -87,7 +89,7 @@ class Run:
         before = self.seconds
         stream = iter(self.batches)
         probe_mark: tuple[int, float] | None = None
-        while self.updates is None or self.update < self.updates:
+        while not self._done(stop_at):
             batch = next(stream).to(self.accelerator.device)
             with self.accelerator.autocast():
                 shared = prepare(batch, self.update)
@@ -98,7 +100,7 @@ class Run:
             self.seconds = before + now - begun
             if self.updates is None:
                 probe_mark = self._probe(probe_mark, bar)
-            last = self.update == self.updates
+            last = self._done(stop_at)
             if self.update % 25 == 0 or last:
                 self._log(parts, bar)
             if now - saved > self.save_every or last:
@@ -106,6 +108,10 @@ class Run:
                 saved = time.monotonic()
         bar.close()
         self.batches.close()
+
+    def _done(self, stop_at: int | None) -> bool:
+        ends = [end for end in (self.updates, stop_at) if end is not None]
+        return bool(ends) and self.update >= min(ends)
 
     def _advance(self, name: str, batch: Batch, shared: Any, step: Step) -> dict[str, Tensor]:
         model, optimiser = self.models[name], self.optimisers[name]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
@@ -55,8 +56,13 @@ class MoATrainee(Trainee):
     def forward(
         self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
     ) -> tuple[Tensor, Stats]:
-        memory = self.net.memory(lesson.vectors.flatten(0, 1), self._drafter.layer_rope)
+        # Attention over a handful of layers, for thousands of tokens: the fused kernels' backward
+        # takes several times as long as plain matrix products here.
+        with sdpa_kernel(SDPBackend.MATH):
+            memory = self.net.memory(lesson.vectors.flatten(0, 1), self._drafter.layer_rope)
         memory = memory.unflatten(0, batch.ids.shape)  # [B, T, E]
+        for rope in (self._drafter.sa_rope, self._drafter.ca_rope):
+            rope.reserve(batch.ids.shape[1])
         rotation = self._drafter.ca_rope(batch.positions, memory)
         remembered = self.net.cross_attention.memorise(memory, rotation)
         total, parts = torch.zeros((), device=memory.device), {}
@@ -128,6 +134,7 @@ class EagleTrainee(Trainee):
             draw = torch.rand(features.shape, generator=generator, device=features.device) - 0.5
             features = features + (draw * self._noise * 512 / batch.ids.shape[1]).to(features.dtype)
         joined = self.net.join(lesson.embedded[:, 1:], features)  # [B, T - 1, E]
+        self._drafter.rope.reserve(batch.ids.shape[1])
         rotation = self._drafter.rope(batch.positions[:, :-1], joined)
         visible = same_document(batch.segment[:, :-1])
         hidden = self.net.layers[0](joined, rotation, mask=visible)

@@ -1,19 +1,25 @@
-"""What a trained target can do: held-out tasks right, held-out loss per kind, samples."""
+"""What trained models can do: tasks right, held-out loss, samples; acceptance of drafters."""
 
 from __future__ import annotations
 
 import random
 from collections import defaultdict
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 
+from moa_core.decode import Settings, decode
+from moa_core.drafters.base import Drafter
 from moa_core.target import Target
 from moa_core.text import prompt_ids
+from moa_core.trace import Trace
 from moa_core.train import corpus, sources, tasks
 from moa_core.train.own_text import answers
+from moa_core.tree import TreeSettings
 
 SAMPLES = (
     "Write a story that begins: Once upon a time there was a little fox who",
@@ -62,3 +68,56 @@ def samples(target: Target, sample: bool = False, longest: int = 160) -> list[tu
     replies = answers(target, prompts, longest, sample)
     texts = target.tokenizer.batch_decode(replies, skip_special_tokens=True)
     return list(zip(SAMPLES, texts, strict=True))
+
+
+def heldout_prompts(
+    target: Target, data: Path, each: int, seed: int = 0
+) -> dict[str, list[list[int]]]:
+    """Prompts that nothing was trained on, by kind: chats up to their last reply."""
+    found: dict[str, list[list[int]]] = defaultdict(list)
+    for document in corpus.epoch(sources.load(data), seed, 0, "heldout", 12 * each):
+        if document.messages is None or len(found[document.kind]) == each:
+            continue
+        ids, mask = corpus.encode(document, target.tokenizer)
+        start = max(place for place in range(len(mask)) if mask[place] and not mask[place - 1])
+        if start + 128 < target.context:
+            found[document.kind].append(ids[:start])
+    return found
+
+
+def acceptance(
+    target: Target,
+    drafter: Drafter,
+    prompts: dict[str, list[list[int]]],
+    tree: TreeSettings,
+    max_new_tokens: int = 128,
+) -> dict[str, Any]:
+    """Acceptance length by kind and over all, and speed, of greedy decoding.
+
+    tau  tokens gained per target forward after the prefill, bonus included
+    """
+    settings = Settings(max_new_tokens, tree, eos_ids=target.eos_ids)
+    gained, calls = defaultdict(int), defaultdict(int)
+    tokens, seconds = 0, 0.0
+    for kind, of_kind in prompts.items():
+        for ids in of_kind:
+            trace = Trace(events=list(decode(target, drafter, ids, settings)))
+            gained[kind] += sum(trace.accepted_lengths)
+            calls[kind] += len(trace.accepted_lengths)
+            tokens += len(trace.output_ids) - 1
+            seconds += sum(v for phase, v in trace.seconds.items() if phase != "prefill")
+    return {
+        "tree": asdict(tree),
+        "tau": round(sum(gained.values()) / max(1, sum(calls.values())), 3),
+        "tau_by_kind": {kind: round(gained[kind] / max(1, calls[kind]), 3) for kind in gained},
+        "tokens_per_second": round(tokens / seconds, 1),
+        "prompts": sum(map(len, prompts.values())),
+    }
+
+
+def best_tree(
+    target: Target, drafter: Drafter, prompts: dict[str, list[list[int]]], trees: list[TreeSettings]
+) -> list[dict[str, Any]]:
+    """Every tree measured, the one of most tokens per second first."""
+    results = [acceptance(target, drafter, prompts, tree) for tree in trees]
+    return sorted(results, key=lambda result: -result["tokens_per_second"])

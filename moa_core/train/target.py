@@ -108,6 +108,7 @@ def train_target(
     seed: int = 0,
     workers: int = 2,
     compile_model: bool = False,
+    stop_at: int | None = None,
     accelerator: Accelerator | None = None,
 ) -> None:
     """Train a target into `out`: a Hugging Face folder, with the run's log and checkpoint in `run`.
@@ -116,6 +117,7 @@ def train_target(
     row_length  tokens in a row, the whole context by default; short ones are cheaper
     tasks       generated tasks per epoch, beside the text of the data folder
     shares      kinds of text to thin out, see `Recipe`
+    stop_at     end at this update, with the schedule as if it went on
     start       folder of a target, and its tokenizer, to go on from with a new schedule
     """
     sizes = sizes or TargetSizes()
@@ -145,9 +147,12 @@ def train_target(
     run = Run(out / "run", {"target": trainee}, batches, schedule, accelerator, settings)
     if compile_model:
         run.models["target"] = torch.compile(run.models["target"])
-    run.train(lambda batch, update: None, lambda model, batch, shared, update: model(batch))
+    run.train(
+        lambda batch, update: None, lambda model, batch, shared, update: model(batch), stop_at
+    )
     if accelerator.is_main_process:
-        save_target(model, out, {**settings, "updates": run.updates, "seconds": run.seconds})
+        done = {"updates": run.update, "of": run.updates, "seconds": round(run.seconds)}
+        save_target(model, out, {**settings, **done})
 
 
 def save_target(model: LlamaForCausalLM, out: Path, about: dict) -> None:
