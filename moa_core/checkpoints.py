@@ -41,7 +41,7 @@ def bundled_drafters() -> list[DrafterInfo]:
     found = []
     for path in sorted(models_folder().glob("*/config.json")):
         ours = read_config(path.parent).get("drafter")
-        if ours and "method" in ours:
+        if isinstance(ours, dict) and "method" in ours:
             found.append(
                 DrafterInfo(
                     path.parent.name,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,9 @@ def build_drafter(
 
     tli  layers to reuse; None: what the config says, else 0
     """
-    drafter = _build(config, tensors, target, tli, name)
-    drafter.tree = tree_settings(config.get("drafter", {}).get("tree", {}))
+    ours = _mapping(config, "drafter", name)
+    drafter = _build(config, ours, tensors, target, tli, name)
+    drafter.tree = tree_settings(_mapping(ours, "tree", name))
     return drafter
 
 
@@ -77,22 +79,26 @@ def tree_settings(stored: dict[str, Any]) -> TreeSettings:
 
 
 def _build(
-    config: dict[str, Any], tensors: Tensors, target: Target, tli: int | None, name: str
+    config: dict[str, Any],
+    ours: dict[str, Any],
+    tensors: Tensors,
+    target: Target,
+    tli: int | None,
+    name: str,
 ) -> Drafter:
-    ours = config.get("drafter", {})
     check_fit(ours, target, name)
     if "vocab_size" in config:  # the authors' configs, too, repeat the target's
         _same(name, "vocabulary", config["vocab_size"], target.config.vocab_size)
     if "self_attention.self_attn.q_proj.weight" in tensors:
-        stored = ours.get("tli")
+        stored = _whole(ours, "tli", None, name, 0)
         if tli is not None and stored is not None and tli != stored:
             raise UserError(
                 f"{name} was trained for TLI N={stored} and cannot draft with N={tli}: each N "
                 "needs a drafter of its own."
             )
         wanted = tli if tli is not None else (stored or 0)
-        net = _filled(MoANet(_moa_config(config, tensors, target, name)), tensors, name, target)
-        return MoADrafter(net, target, wanted, name)
+        net = MoANet(_moa_config(config, ours, tensors, target, name))
+        return MoADrafter(_filled(net, tensors, name, target), target, wanted, name)
     if "fc.weight" in tensors and "layers.0.self_attn.q_proj.weight" in tensors:
         if tli:
             raise UserError(f"{name} is an EAGLE head: TLI is a part of MoA and does not apply.")
@@ -101,39 +107,27 @@ def _build(
     raise UserError(f"{name} holds neither a MoA drafter nor an EAGLE head.")
 
 
-def _moa_config(config: dict[str, Any], tensors: Tensors, target: Target, name: str) -> MoAConfig:
+def _moa_config(
+    config: dict[str, Any], ours: dict[str, Any], tensors: Tensors, target: Target, name: str
+) -> MoAConfig:
     width, kv_width = tensors["Ekv2E.weight"].shape if "Ekv2E.weight" in tensors else (None, None)
     _same(name, "hidden size", width, target.config.hidden_size)
     _same(name, "K and V numbers per layer and token", kv_width, target.kv_width)
-    heads = config.get("num_attention_heads") or target.config.num_attention_heads
-    lsa_heads = config.get("drafter", {}).get("lsa_heads") or heads
-
-    def sizes(prefix: str, count: int) -> Sizes:
-        try:
-            queries, keys = (
-                tensors[f"{prefix}.self_attn.{kind}_proj.weight"].shape[0] for kind in "qk"
-            )
-            inner = tensors[f"{prefix}.mlp.gate_proj.weight"].shape[0]
-        except KeyError as error:
-            raise UserError(
-                f"{name} lacks the tensor {error}: its weights are incomplete."
-            ) from None
-        if queries % count or keys % (queries // count):
-            raise UserError(
-                f"{name} has a {prefix} of {queries} rows, which {count} heads do not fit."
-            )
-        return Sizes(count, keys // (queries // count), queries // count, inner)
-
-    prefix = "self_attention"
+    heads = _whole(config, "num_attention_heads", target.config.num_attention_heads, name)
+    lsa_heads = _whole(ours, "lsa_heads", heads, name)
+    lsa = "layer_self_attention"
+    # SA follows the target's layers: Llama's option has biases on all four projections.
+    biased = bool(getattr(target.config, "attention_bias", False))
     return MoAConfig(
         width=target.config.hidden_size,
         kv_width=target.kv_width,
-        sa=sizes("self_attention", heads),
-        ca=sizes("cross_attention", heads),
-        lsa=None if config.get("disable_LSA") else sizes("layer_self_attention", lsa_heads),
-        eps=float(config.get("rms_norm_eps", target.config.rms_norm_eps)),
-        attention_bias=f"{prefix}.self_attn.q_proj.bias" in tensors,
-        mlp_bias=f"{prefix}.mlp.gate_proj.bias" in tensors,
+        sa=_sizes(tensors, "self_attention", heads, name),
+        ca=_sizes(tensors, "cross_attention", heads, name),
+        lsa=None if config.get("disable_LSA") else _sizes(tensors, lsa, lsa_heads, name),
+        eps=_eps(config, target, name),
+        qkv_bias=biased or _any_bias(tensors, "self_attention.self_attn", ("q", "k", "v")),
+        o_bias=biased or _any_bias(tensors, "self_attention.self_attn", ("o",)),
+        mlp_bias=_any_bias(tensors, "self_attention.mlp", ("gate", "up", "down")),
     )
 
 
@@ -143,20 +137,63 @@ def _eagle_config(
     width, joined = tensors["fc.weight"].shape
     _same(name, "hidden size", width, target.config.hidden_size)
     _same(name, "input width", joined, 2 * target.config.hidden_size)
-    heads = config.get("num_attention_heads") or target.config.num_attention_heads
-    layer = "layers.0"
-    queries, keys = (tensors[f"{layer}.self_attn.{kind}_proj.weight"].shape[0] for kind in "qk")
-    if queries % heads or keys % (queries // heads):
-        raise UserError(f"{name} has a layer of {queries} rows, which {heads} heads do not fit.")
+    heads = _whole(config, "num_attention_heads", target.config.num_attention_heads, name)
+    sizes = _sizes(tensors, "layers.0", heads, name)
     return EagleConfig(
-        heads=heads,
-        kv_heads=keys // (queries // heads),
-        head_dim=queries // heads,
-        inner=tensors[f"{layer}.mlp.gate_proj.weight"].shape[0],
-        eps=float(config.get("rms_norm_eps", target.config.rms_norm_eps)),
-        fc_bias="fc.bias" in tensors,
-        attention_bias=f"{layer}.self_attn.q_proj.bias" in tensors,
+        heads=sizes.heads,
+        kv_heads=sizes.kv_heads,
+        head_dim=sizes.head_dim,
+        inner=sizes.inner,
+        eps=_eps(config, target, name),
+        fc_bias="fc.bias" in tensors or config.get("bias") is True,
+        qkv_bias=_any_bias(tensors, "layers.0.self_attn", ("q", "k", "v")),
+        o_bias=_any_bias(tensors, "layers.0.self_attn", ("o",)),
     )
+
+
+def _sizes(tensors: Tensors, prefix: str, heads: int, name: str) -> Sizes:
+    """A layer's sizes from the shapes of its tensors, given its number of heads."""
+    try:
+        queries, keys, inner = (
+            tensors[f"{prefix}.{part}_proj.weight"].shape[0]
+            for part in ("self_attn.q", "self_attn.k", "mlp.gate")
+        )
+    except KeyError as error:
+        raise UserError(f"{name} lacks the tensor {error}: its weights are incomplete.") from None
+    size = queries // heads
+    if queries % heads or not size or keys % size:
+        raise UserError(f"{name} has a {prefix} of {queries} rows, which {heads} heads do not fit.")
+    return Sizes(heads, keys // size, size, inner)
+
+
+def _any_bias(tensors: Tensors, prefix: str, parts: Sequence[str]) -> bool:
+    """Whether any of these has a bias; the others must then have one, too."""
+    return any(f"{prefix}.{part}_proj.bias" in tensors for part in parts)
+
+
+def _eps(config: dict[str, Any], target: Target, name: str) -> float:
+    eps = config.get("rms_norm_eps", target.config.rms_norm_eps)
+    if isinstance(eps, bool) or not isinstance(eps, int | float) or not 0 < eps < 1:
+        raise UserError(f"{name} has a config.json whose rms_norm_eps is {eps!r}: not a number.")
+    return float(eps)
+
+
+def _whole(config: dict[str, Any], key: str, default: Any, name: str, lowest: int = 1) -> Any:
+    """A whole number of a config, or the default where it has none."""
+    value = config.get(key)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
+        raise UserError(f"{name} has a config.json whose {key} is {value!r}: not a whole number.")
+    return value
+
+
+def _mapping(config: dict[str, Any], key: str, name: str) -> dict[str, Any]:
+    """An object within a config, empty where it has none."""
+    value = config.get(key) or {}
+    if not isinstance(value, dict):
+        raise UserError(f"{name} has a config.json whose {key} is {value!r}: not an object.")
+    return value
 
 
 def _filled(net: nn.Module, tensors: Tensors, name: str, target: Target) -> Any:
@@ -211,10 +248,8 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase | None) -> str | None:
 
 def check_fit(ours: dict[str, Any], target: Target, name: str) -> None:
     """UserError if a drafter's own keys name another target; the authors' files have none."""
-    known = ours.get("target")
-    if not known:
-        return
-    for what, found in known.get("shape", {}).items():
+    known = _mapping(ours, "target", name)
+    for what, found in _mapping(known, "shape", name).items():
         _same(name, f"target's {what}", found, target_shape(target).get(what))
     if known.get("fingerprint") not in (None, fingerprint(target)):
         raise UserError(f"{name} does not fit this target: the two differ in their RoPE settings.")

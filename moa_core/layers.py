@@ -79,14 +79,22 @@ class RMSNorm(nn.Module):
 class Attention(nn.Module):
     """Grouped-query attention whose keys and values may come from elsewhere."""
 
-    def __init__(self, width: int, heads: int, kv_heads: int, head_dim: int, bias: bool) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        kv_heads: int,
+        head_dim: int,
+        qkv_bias: bool = False,
+        o_bias: bool = False,
+    ) -> None:
         super().__init__()
         self.head_dim = head_dim
         self.grouped = heads != kv_heads
-        self.q_proj = nn.Linear(width, heads * head_dim, bias=bias)
-        self.k_proj = nn.Linear(width, kv_heads * head_dim, bias=bias)
-        self.v_proj = nn.Linear(width, kv_heads * head_dim, bias=bias)
-        self.o_proj = nn.Linear(heads * head_dim, width, bias=bias)
+        self.q_proj = nn.Linear(width, heads * head_dim, bias=qkv_bias)
+        self.k_proj = nn.Linear(width, kv_heads * head_dim, bias=qkv_bias)
+        self.v_proj = nn.Linear(width, kv_heads * head_dim, bias=qkv_bias)
+        self.o_proj = nn.Linear(heads * head_dim, width, bias=o_bias)
 
     def keys_values(self, x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
         """K (rotated) and V [B, G, n, d] of x [B, n, width]."""
@@ -137,14 +145,14 @@ class DecoderLayer(nn.Module):
         *,
         head_dim: int | None = None,
         eps: float = 1e-6,
-        attention_bias: bool = False,
+        qkv_bias: bool = False,
+        o_bias: bool = False,
         mlp_bias: bool = False,
         input_norm: bool = True,
     ) -> None:
         super().__init__()
-        self.self_attn = Attention(
-            width, heads, kv_heads, head_dim or width // heads, attention_bias
-        )
+        size = head_dim or width // heads
+        self.self_attn = Attention(width, heads, kv_heads, size, qkv_bias, o_bias)
         self.mlp = SwiGLU(width, inner, mlp_bias)
         if input_norm:  # EAGLE's layer has none
             self.input_layernorm = RMSNorm(width, eps)

@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from torch import Tensor
+from transformers import (
+    AutoModelForCausalLM,
+    LlamaConfig,
+    MistralConfig,
+    PretrainedConfig,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen3Config,
+)
 
+from moa_core.drafters.base import Drafter
+from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.moa import MoADrafter
+from moa_core.formats import save_drafter
+from moa_core.layers import DecoderLayer
 from moa_core.target import Target
+from moa_core.train.batches import Batch
+from moa_core.train.drafters import fresh
+from moa_core.train.losses import MoATrainee
+from moa_core.train.masks import Masks
+from moa_core.train.teacher import Lesson
+from moa_core.train.tokenizer import train_tokenizer
+
+FAMILIES: dict[str, type[PretrainedConfig]] = {
+    "llama": LlamaConfig,
+    "qwen2": Qwen2Config,  # biases on Q, K and V
+    "qwen3": Qwen3Config,  # norms on Q and K, a head size of its own
+    "mistral": MistralConfig,
+}
 
 
-def tiny_target(seed: int = 0, scale: float = 6.0, **sizes: Any) -> Target:
-    """A random Llama whose next-token choices are far from ties.
+def tiny_target(seed: int = 0, scale: float = 6.0, family: str = "llama", **sizes: Any) -> Target:
+    """A random model whose next-token choices are far from ties.
 
     scale  of the head's weights: larger means more peaked distributions
     """
@@ -23,17 +52,103 @@ def tiny_target(seed: int = 0, scale: float = 6.0, **sizes: Any) -> Target:
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
         "max_position_embeddings": 256,
+        "bos_token_id": None,
         "eos_token_id": None,
+        "tie_word_embeddings": False,
         "attn_implementation": "sdpa",
     }
     torch.manual_seed(seed)
-    model = LlamaForCausalLM(LlamaConfig(**{**defaults, **sizes}))
+    config = FAMILIES[family](**{**defaults, **sizes})
+    model = AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.ndim > 1:
                 weight.normal_(std=0.12)
             elif "norm" in name:
                 weight.copy_(1 + 0.1 * torch.randn_like(weight))
+            else:
+                weight.normal_(std=0.3)
         model.get_input_embeddings().weight.normal_(std=1.0)
-        model.lm_head.weight.normal_(std=scale / sizes.get("hidden_size", 32) ** 0.5)
-    return Target(model.eval().requires_grad_(False), name=f"tiny-{seed}")
+        model.lm_head.weight.normal_(std=scale / config.hidden_size**0.5)
+    return Target(model.eval().requires_grad_(False), name=f"tiny-{family}-{seed}")
+
+
+def useful(method: str, target: Target, whisper: float = 0.01) -> Drafter:
+    """An untrained drafter that is often right: its layers pass on what they are given.
+
+    MoA for N hands the token embeddings to the last N layers; EAGLE hands on the embedding and a
+    little of the feature.
+
+    whisper  how much the layers still say, so that every part matters
+    """
+    drafter = fresh(method, target, seed=0)
+    with torch.no_grad():
+        if isinstance(drafter, MoADrafter):
+            _pass_on(drafter.net.self_attention, whisper)
+            _pass_on(drafter.net.cross_attention, whisper)
+        elif isinstance(drafter, EagleDrafter):
+            _pass_on(drafter.net.layers[0], whisper)
+            embedding = torch.eye(target.config.hidden_size)
+            drafter.net.fc.weight.copy_(torch.cat([embedding, 0.3 * embedding], 1))
+    return drafter
+
+
+def _pass_on(layer: DecoderLayer, whisper: float) -> None:
+    layer.self_attn.o_proj.weight.mul_(whisper)
+    layer.mlp.down_proj.weight.mul_(whisper)
+
+
+def plain_greedy(target: Target, prompt: list[int], count: int) -> list[int]:
+    """The new tokens of transformers' own greedy decoding."""
+    ids = torch.tensor([prompt], device=target.device)
+    output = target.model.generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=count, do_sample=False,
+        eos_token_id=list(target.eos_ids) or None, pad_token_id=0,
+    )  # fmt: skip
+    return output[0, len(prompt) :].tolist()
+
+
+def training_features(
+    trained: MoATrainee, batch: Batch, lesson: Lesson, masks: Masks
+) -> tuple[Tensor, Tensor]:
+    """What the head reads in the training forward, and CA's output before TLI: both [B, T, E]."""
+    drafter = trained._drafter
+    memory = drafter.net.memory(lesson.vectors.flatten(0, 1), drafter.layer_rope)
+    memory = memory.unflatten(0, batch.ids.shape)
+    rotation = drafter.ca_rope(batch.positions, memory)
+    remembered = drafter.net.cross_attention.memorise(memory, rotation)
+    return trained.features(batch, lesson, masks, remembered)
+
+
+@cache
+def tiny_tokenizer() -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer of 280 tokens with the chat template of the bundled one."""
+    texts = ["The fox ran home. The cat sat on the mat.", "What is 3 + 4? The answer is 7."] * 5
+    return train_tokenizer(iter(texts), vocab_size=280)
+
+
+def speaking_target(**sizes: Any) -> Target:
+    """A tiny target with a tokenizer."""
+    tokenizer = tiny_tokenizer()
+    target = tiny_target(vocab_size=len(tokenizer), eos_token_id=tokenizer.eos_token_id, **sizes)
+    target.tokenizer, target.eos_ids = tokenizer, (tokenizer.eos_token_id,)
+    return target
+
+
+def save_target(folder: Path, target: Target) -> None:
+    """A Hugging Face folder, with the tokenizer if there is one."""
+    target.model.save_pretrained(folder)
+    if target.tokenizer is not None:
+        target.tokenizer.save_pretrained(folder)
+
+
+def save_bundle(folder: Path, **sizes: Any) -> Target:
+    """A bundle as in assets/models: target `tiny`, drafters moa-n0, moa-n1 and eagle2."""
+    target = speaking_target(**sizes)
+    target.name = "tiny"
+    save_target(folder / "tiny", target)
+    for number, method in enumerate(("moa-n0", "moa-n1", "eagle2")):
+        tree = {"depth": 3, "breadth": 2, "budget": 6 + number}
+        drafter = useful(method, target)
+        save_drafter(folder / method, drafter, target, {"tree": tree}, torch.float32)
+    return target

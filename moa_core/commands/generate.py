@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Load, decode, print."""
     ids = _ids(options.prompt_ids) if options.prompt_ids is not None else None
-    if options.trace and not options.trace.expanduser().absolute().parent.is_dir():
-        raise UserError(f"There is no folder {options.trace.parent} to write the trace into.")
+    if options.trace:
+        _check_writable(options.trace.expanduser().absolute())
     import torch
     import transformers
 
@@ -72,6 +72,14 @@ def run(options: argparse.Namespace) -> None:
     if options.trace:
         options.trace.expanduser().write_text(trace.to_json(), encoding="utf-8")
     _print(options, trace, target)
+
+
+def _check_writable(path: Path) -> None:
+    """Before the work is done: is there a place for the trace?"""
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: name a file to write the trace to.")
+    if not path.parent.is_dir():
+        raise UserError(f"There is no folder {path.parent} to write the trace into.")
 
 
 def _ids(text: str) -> list[int]:

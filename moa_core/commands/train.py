@@ -38,21 +38,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         each.add_argument("--updates", type=int, help="optimiser steps")
         each.add_argument("--minutes", type=float, help="instead: as many updates as fit")
         each.add_argument("--stop-at", type=int, help="end at this update of the schedule")
-        each.add_argument("--rows", type=int, help="packed rows per update")
-        each.add_argument("--row-length", type=int, default=1024, help="tokens per row")
-        each.add_argument("--tasks", type=int, help="generated tasks per epoch")
-        each.add_argument("--rate", type=float, help="peak learning rate")
-        each.add_argument("--warmup", type=int, default=200, help="updates to reach it")
+        each.add_argument("--muon", action="store_true", help="Muon for the weight matrices")
+        each.add_argument("--warmup", type=int, default=150, help="updates to the peak rate")
         each.add_argument("--seed", type=int, default=0)
         each.add_argument("--workers", type=int, default=2, help="processes that prepare epochs")
         each.add_argument("--device", default="auto", help="auto or cpu; accelerate picks the GPUs")
         each.add_argument(
             "--precision", default="auto", choices=("auto", "bf16", "no"), help="auto: bf16 if fast"
         )
+    # The defaults are the recipe of the bundled models.
+    for each, rows, length, tasks, rate in (
+        (target, 16, 256, 150_000, 2.5e-3),
+        (drafters, 8, 512, 20_000, 2e-3),
+    ):
+        each.add_argument("--rows", type=int, default=rows, help="packed rows per update")
+        each.add_argument("--row-length", type=int, default=length, help="tokens per row")
+        each.add_argument("--tasks", type=int, default=tasks, help="generated tasks per epoch")
+        each.add_argument("--rate", type=float, default=rate, help="peak learning rate")
     target.add_argument("--layers", type=int, default=12)
     target.add_argument("--width", type=int, default=256)
     target.add_argument("--context", type=int, default=1024, help="longest text it can serve")
-    target.add_argument("--shares", default="", help="thin out kinds: plain=0,dialogue=0.5")
+    target.add_argument(
+        "--shares", default="plain=0,dialogue=0.35,reading=0.25", help="kinds to thin out"
+    )
     target.add_argument("--start", type=Path, help="go on from this target, newly scheduled")
     target.add_argument("--floor", type=float, default=0.05, help="last rate, a share of the peak")
     target.add_argument("--vocabulary", type=int, default=4096)
@@ -91,19 +99,20 @@ def _target(options: argparse.Namespace) -> None:
     )
     schedule = Schedule(
         options.updates,
-        {"": options.rate or 2e-3},
+        {"": options.rate},
         options.minutes,
         options.warmup,
         options.floor,
         decay=0.1,
+        muon=options.muon,
     )
     train_target(
         _data(options.data, options.out),
         options.out,
         schedule,
         sizes=sizes,
-        rows=options.rows or 32,
-        tasks=80_000 if options.tasks is None else options.tasks,
+        rows=options.rows,
+        tasks=options.tasks,
         shares=_shares(options.shares),
         start=options.start,
         row_length=options.row_length,
@@ -127,9 +136,9 @@ def _drafters(options: argparse.Namespace) -> None:
         raise UserError(f"{target.name} has no tokenizer: text cannot be turned into its tokens.")
     plan = Plan(
         methods=tuple(options.methods.split(",")),
-        rows=options.rows or 16,
+        rows=options.rows,
         row_length=options.row_length,
-        tasks=20_000 if options.tasks is None else options.tasks,
+        tasks=options.tasks,
         own_tokens=options.own_tokens,
         draws=options.draws,
         block=_block(options.block),
@@ -137,7 +146,7 @@ def _drafters(options: argparse.Namespace) -> None:
         seed=options.seed,
     )
     schedule = Schedule(
-        options.updates, {"": options.rate or 1e-3}, options.minutes, options.warmup
+        options.updates, {"": options.rate}, options.minutes, options.warmup, muon=options.muon
     )
     options.out.mkdir(parents=True, exist_ok=True)
     tokenizer = options.out / "tokenizer"

@@ -25,7 +25,8 @@ class EagleConfig:
     inner: int
     eps: float
     fc_bias: bool = True
-    attention_bias: bool = False
+    qkv_bias: bool = False
+    o_bias: bool = False
 
 
 class EagleNet(nn.Module):
@@ -42,7 +43,8 @@ class EagleNet(nn.Module):
             config.inner,
             head_dim=config.head_dim,
             eps=config.eps,
-            attention_bias=config.attention_bias,
+            qkv_bias=config.qkv_bias,
+            o_bias=config.o_bias,
             input_norm=False,
         )
         self.layers = nn.ModuleList([layer])

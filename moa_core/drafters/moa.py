@@ -39,7 +39,7 @@ class MoAConfig:
 
     width     E, the target's hidden size
     kv_width  W, two times the target's kv heads times its head size: the width of LSA
-    biases    of the SA layer's attention and feed-forward, which follow the target's config
+    biases    of the SA layer, whose form follows the target's layers
     lsa       None: the last layer's K and V alone are read
     """
 
@@ -49,7 +49,8 @@ class MoAConfig:
     ca: Sizes
     lsa: Sizes | None
     eps: float
-    attention_bias: bool = False
+    qkv_bias: bool = False
+    o_bias: bool = False
     mlp_bias: bool = False
 
     def __post_init__(self) -> None:
@@ -68,9 +69,8 @@ class MoANet(nn.Module):
     def __init__(self, config: MoAConfig) -> None:
         super().__init__()
         self.config = config
-        self.self_attention = _layer(
-            config.width, config.sa, config, config.attention_bias, config.mlp_bias
-        )
+        biases = {key: getattr(config, key) for key in ("qkv_bias", "o_bias", "mlp_bias")}
+        self.self_attention = _layer(config.width, config.sa, config, **biases)
         self.cross_attention = _layer(config.width, config.ca, config)
         if config.lsa:
             self.layer_self_attention = _layer(config.kv_width, config.lsa, config)
@@ -88,13 +88,7 @@ class MoANet(nn.Module):
         return self.Ekv2E(mixed.mean(1))
 
 
-def _layer(
-    width: int,
-    sizes: Sizes,
-    config: MoAConfig,
-    attention_bias: bool = False,
-    mlp_bias: bool = False,
-) -> DecoderLayer:
+def _layer(width: int, sizes: Sizes, config: MoAConfig, **biases: bool) -> DecoderLayer:
     return DecoderLayer(
         width,
         sizes.heads,
@@ -102,8 +96,7 @@ def _layer(
         sizes.inner,
         head_dim=sizes.head_dim,
         eps=config.eps,
-        attention_bias=attention_bias,
-        mlp_bias=mlp_bias,
+        **biases,
     )
 
 

@@ -91,7 +91,7 @@ def moa_config(target: Target) -> MoAConfig:
         one = Sizes(heads, 1, size, one.inner)
     bias = bool(getattr(config, "attention_bias", False))
     mlp_bias = bool(getattr(config, "mlp_bias", False))
-    return MoAConfig(width, kv_width, one, one, lsa, config.rms_norm_eps, bias, mlp_bias)
+    return MoAConfig(width, kv_width, one, one, lsa, config.rms_norm_eps, bias, bias, mlp_bias)
 
 
 def parameters(net: nn.Module) -> int:
@@ -120,7 +120,7 @@ def train_drafters(
     accelerator.wait_for_everyone()
     drafters = {method: fresh(method, target, plan.seed) for method in plan.methods}
     trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
-    recipe = Recipe(data, tokenizer, plan.seed, plan.row_length, plan.tasks, own)
+    recipe = Recipe(data, tokenizer, plan.seed, plan.row_length, plan.tasks, own=own)
     share = (accelerator.process_index, accelerator.num_processes)
     batches = Batches(recipe, plan.rows, workers, share)
     settings: dict[str, Any] = {**asdict(plan), "rates": dict(schedule.rates)}

@@ -29,6 +29,7 @@ class Schedule:
 
     updates  optimiser steps; None: as many as fit into `minutes`, measured on the first ones
     rates    peak learning rate by model name, "" for all others
+    muon     Muon for the weight matrices, embeddings left out; else AdamW for all
     """
 
     updates: int | None
@@ -38,6 +39,7 @@ class Schedule:
     floor: float = 0.05
     decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.95)
+    muon: bool = False
 
     def factor(self, update: int, updates: int) -> float:
         """Share of the peak rate: a linear rise, then a cosine down to the floor."""
@@ -68,11 +70,11 @@ class Run:
         folder.mkdir(parents=True, exist_ok=True)
         self.update, self.updates, self.seconds = 0, schedule.updates, 0.0
         self.bare = models
-        optimisers = {name: self._optimiser(name, model) for name, model in models.items()}
-        self.models, self.optimisers = {}, {}
+        self.models: dict[str, nn.Module] = {}
+        self.optimisers: dict[str, list[torch.optim.Optimizer]] = {}
         for name, model in models.items():
-            prepared = accelerator.prepare(model, optimisers[name])
-            self.models[name], self.optimisers[name] = prepared
+            prepared = accelerator.prepare(model, *self._optimisers(name, model))
+            self.models[name], *self.optimisers[name] = prepared
         self._resume()
 
     def train(
@@ -114,29 +116,36 @@ class Run:
         return bool(ends) and self.update >= min(ends)
 
     def _advance(self, name: str, batch: Batch, shared: Any, step: Step) -> dict[str, Tensor]:
-        model, optimiser = self.models[name], self.optimisers[name]
-        factor = self.schedule.factor(self.update, self.updates or 100_000)
-        for group in optimiser.param_groups:
-            group["lr"] = factor * self._rate(name)
+        model, optimisers = self.models[name], self.optimisers[name]
+        rate = self._rate(name) * self.schedule.factor(self.update, self.updates or 100_000)
         with self.accelerator.autocast():
             loss, parts = step(model, batch, shared, self.update)
         self.accelerator.backward(loss)
         norm = self.accelerator.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        for optimiser in optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = rate
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
         return {"loss": loss.detach(), "norm": norm, **parts}
 
     def _rate(self, name: str) -> float:
         return self.schedule.rates.get(name, self.schedule.rates.get("", 1e-3))
 
-    def _optimiser(self, name: str, model: nn.Module) -> torch.optim.AdamW:
-        matrices = [p for p in model.parameters() if p.requires_grad and p.ndim > 1]
-        others = [p for p in model.parameters() if p.requires_grad and p.ndim < 2]
-        groups = [
-            {"params": matrices, "weight_decay": self.schedule.decay},
-            {"params": others, "weight_decay": 0.0},
-        ]
-        return torch.optim.AdamW(groups, lr=self._rate(name), betas=self.schedule.betas)
+    def _optimisers(self, name: str, model: nn.Module) -> list[torch.optim.Optimizer]:
+        schedule, rate = self.schedule, self._rate(name)
+        weights = [(key, p) for key, p in model.named_parameters() if p.requires_grad]
+        matrices = [p for key, p in weights if p.ndim > 1 and "embed" not in key]
+        tables = [p for key, p in weights if p.ndim > 1 and "embed" in key]
+        rest = {"params": [p for _, p in weights if p.ndim < 2], "weight_decay": 0.0}
+        if schedule.muon:
+            muon = torch.optim.Muon(
+                matrices, lr=rate, weight_decay=schedule.decay, adjust_lr_fn="match_rms_adamw"
+            )
+            others = [{"params": tables, "weight_decay": schedule.decay}, rest]
+            return [muon, torch.optim.AdamW(others, lr=rate, betas=schedule.betas)]
+        groups = [{"params": matrices + tables, "weight_decay": schedule.decay}, rest]
+        return [torch.optim.AdamW(groups, lr=rate, betas=schedule.betas)]
 
     def _probe(self, mark: tuple[int, float] | None, bar: tqdm) -> tuple[int, float] | None:
         """After a few updates, turn minutes into updates."""
@@ -175,7 +184,9 @@ class Run:
             "seconds": self.seconds,
             "place": self.batches.place,
             "models": {name: _trainable(model) for name, model in self.bare.items()},
-            "optimisers": {name: opt.state_dict() for name, opt in self.optimisers.items()},
+            "optimisers": {
+                name: [each.state_dict() for each in of] for name, of in self.optimisers.items()
+            },
         }
         path = self.folder / "checkpoint.pt"
         torch.save(state, path.with_suffix(".part"))
@@ -194,7 +205,8 @@ class Run:
             )
         for name, model in self.bare.items():
             model.load_state_dict(state["models"][name], strict=False)
-            self.optimisers[name].load_state_dict(state["optimisers"][name])
+            for each, stored in zip(self.optimisers[name], state["optimisers"][name], strict=True):
+                each.load_state_dict(stored)
         self.update, self.updates = state["update"], state["updates"]
         self.seconds, self.batches.place = state["seconds"], tuple(state["place"])
 

@@ -5,7 +5,6 @@ Good training accuracy with dead acceptance is this field's commonest bug; this 
 
 import pytest
 import torch
-from tests.models import tiny_target
 
 from moa_core.decode import Settings, decode
 from moa_core.drafters.eagle import EagleDrafter
@@ -16,6 +15,7 @@ from moa_core.train.losses import Weights
 from moa_core.train.masks import Masks, on_policy
 from moa_core.train.teacher import teach
 from moa_core.tree import TreeSettings
+from tests.models import tiny_target, training_features
 
 PROMPT = [5, 9, 33, 7, 21, 40, 11]
 CHAIN = TreeSettings(depth=5, breadth=1, budget=5)
@@ -36,13 +36,9 @@ def _batch(tokens: list[int]) -> Batch:
 
 
 def _logits(trained, batch: Batch, target, masks: Masks) -> torch.Tensor:
-    drafter = trained._drafter
-    lesson = teach(target, batch, {drafter.tli} if drafter.tli else ())
-    memory = drafter.net.memory(lesson.vectors.flatten(0, 1), drafter.layer_rope)[None]
-    rotation = drafter.ca_rope(batch.positions, memory)
-    remembered = drafter.net.cross_attention.memorise(memory, rotation)
-    hidden, _ = trained.features(batch, lesson, masks, remembered)
-    return target.head(hidden)[0]
+    tli = trained._drafter.tli
+    lesson = teach(target, batch, {tli} if tli else ())
+    return target.head(training_features(trained, batch, lesson, masks)[0])[0]
 
 
 @pytest.mark.parametrize("tli", [0, 1, 3])

@@ -1,0 +1,103 @@
+"""What MoA's parts may depend on, and what its sizes must satisfy."""
+
+import pytest
+import torch
+
+from moa_core.drafters import moa
+from moa_core.drafters.moa import MoAConfig, Sizes
+from moa_core.errors import UserError
+from moa_core.train.drafters import fresh, moa_config, parameters
+from tests.models import tiny_target, useful
+
+PROMPT = [(i * i + 3) % 60 for i in range(21)]
+
+
+@torch.inference_mode()
+def server_half(method: str, ids: list[int]) -> dict[str, torch.Tensor]:
+    target = tiny_target(layers=4)
+    drafter, run = useful(method, target), target.fork()
+    drafter.open(run, 64)
+    return drafter.server_half(run.prefill(ids, 64)[1])
+
+
+def test_long_prompts_are_condensed_in_chunks_to_the_same_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = server_half("moa-n2", PROMPT)
+    monkeypatch.setattr(moa, "LSA_CHUNK", 4)
+    for name, tensor in server_half("moa-n2", PROMPT).items():
+        torch.testing.assert_close(tensor, whole[name])
+
+
+def test_little_travels_from_the_server() -> None:
+    """2 * G_ca * d numbers a token, and for N > 0 the K and V of N layers."""
+    target = tiny_target(layers=4)
+    kv_heads = moa_config(target).ca.kv_heads
+    half = server_half("moa-n2", PROMPT)
+    assert half["memory"].numel() == len(PROMPT) * 2 * kv_heads * target.head_dim
+    assert half["tail"].numel() == len(PROMPT) * 2 * target.kv_width
+    assert set(server_half("moa-n0", PROMPT)) == {"memory"}
+
+
+def test_memory_of_a_token_does_not_depend_on_the_others_given_its_k_and_v() -> None:
+    target = tiny_target(layers=4)
+    drafter = fresh("moa-n0", target, 0)
+    drafter.net.layer_self_attention.self_attn.requires_grad_(False)
+    for weight in drafter.net.layer_self_attention.self_attn.parameters():
+        weight.mul_(20)  # fresh ones hardly attend to anything
+    vectors = torch.randn(5, 4, target.kv_width)
+    together = drafter.net.memory(vectors, drafter.layer_rope)
+    alone = torch.cat([drafter.net.memory(each, drafter.layer_rope) for each in vectors.split(1)])
+    torch.testing.assert_close(together, alone)
+    swapped = drafter.net.memory(vectors.flip(1), drafter.layer_rope)
+    assert (swapped - together).abs().max() > 1e-4  # layers have an order
+
+
+def test_scaled_rope_goes_into_self_attention_alone() -> None:
+    scaled = {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 4.0}
+    drafter = fresh("moa-n0", tiny_target(rope_parameters=scaled), 0)
+    plain = fresh("moa-n0", tiny_target(), 0)
+    places, like = torch.tensor([[8, 40]]), torch.zeros(1)
+    assert torch.equal(drafter.ca_rope(places, like)[0], plain.ca_rope(places, like)[0])
+    # A factor of 4 turns by a quarter.
+    found, expected = drafter.sa_rope(places, like)[0], plain.sa_rope(places // 4, like)[0]
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(("heads", "head_dim"), [(3, 8), (4, 7), (16, 1), (5, 16)])
+def test_lsa_heads_that_do_not_divide_the_width_are_refused(heads: int, head_dim: int) -> None:
+    one = Sizes(4, 1, 8, 24)
+    with pytest.raises(UserError, match=f"LSA's width 32 cannot be split into {heads} heads"):
+        MoAConfig(32, 32, one, one, Sizes(heads, 1, head_dim, 24), 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "head_dim"),
+    [(4, 2, 8), (5, 1, 8), (14, 2, 64), (6, 3, 10), (32, 8, 128), (7, 7, 2), (1, 1, 2)],
+)
+def test_a_fresh_drafter_finds_lsa_heads_for_any_target(
+    heads: int, kv_heads: int, head_dim: int
+) -> None:
+    target = tiny_target(
+        hidden_size=heads * 2,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        head_dim=head_dim,
+    )
+    config = moa_config(target)
+    assert config.lsa is not None and 1 <= config.lsa.heads <= heads
+    assert config.lsa.heads * config.lsa.head_dim == target.kv_width
+    for sizes in (config.sa, config.ca, config.lsa):
+        assert sizes.heads % sizes.kv_heads == 0 and sizes.head_dim % 2 == 0
+
+
+def test_methods_have_about_as_many_parameters() -> None:
+    target = tiny_target(hidden_size=64, intermediate_size=96)
+    counts = {name: parameters(fresh(name, target, 0).net) for name in ("moa-n0", "eagle2")}
+    assert counts["eagle2"] == pytest.approx(counts["moa-n0"], rel=0.01)
+
+
+@pytest.mark.parametrize("method", ["", "moa", "moa-n", "moa-n-1", "eagle", "moa-n1 "])
+def test_unknown_methods_are_refused(method: str) -> None:
+    with pytest.raises(UserError, match="Unknown method"):
+        fresh(method, tiny_target(), 0)

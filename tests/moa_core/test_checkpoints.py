@@ -1,0 +1,137 @@
+"""Names, folders and Hub ids become models, or a sentence."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from moa_core import checkpoints
+from moa_core.checkpoints import (
+    bundled_drafters,
+    bundled_target,
+    load_drafter,
+    load_target,
+    locate,
+    pick_device,
+    pick_dtype,
+)
+from moa_core.drafters.base import Vanilla
+from moa_core.drafters.moa import MoADrafter
+from moa_core.errors import UserError
+from moa_core.tree import TreeSettings
+
+
+def test_the_bundle_is_listed_from_its_configs(bundle: Path) -> None:
+    assert bundled_target() == "tiny"
+    found = [(info.name, info.method, info.tli, info.tree) for info in bundled_drafters()]
+    assert found == [
+        ("eagle2", "eagle2", 0, TreeSettings(3, 2, 8)),
+        ("moa-n0", "moa", 0, TreeSettings(3, 2, 6)),
+        ("moa-n1", "moa", 1, TreeSettings(3, 2, 7)),
+    ]
+
+
+def test_defaults_are_the_bundled_target_and_moa(bundle: Path) -> None:
+    target = load_target()
+    assert target.name == "tiny"
+    assert load_drafter(None, target).name == "moa-n1"
+    for tli in (0, 1):
+        drafter = load_drafter(None, target, tli)
+        assert isinstance(drafter, MoADrafter) and drafter.tli == tli
+    assert isinstance(load_drafter("none", target), Vanilla)
+    assert load_drafter("eagle2", target).name == "eagle2"
+
+
+def test_an_n_nobody_trained_is_refused_with_those_there_are(bundle: Path) -> None:
+    target = load_target()
+    with pytest.raises(UserError, match=r"N=2 \(there are: N=0, N=1\).* --methods moa-n2"):
+        load_drafter(None, target, 2)
+    with pytest.raises(UserError, match="Without a drafter there is no TLI"):
+        load_drafter("none", target, 1)
+
+
+def test_without_a_bundle_names_are_asked_for(
+    tmp_path: Path, saved_bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOA_MODELS", str(tmp_path))
+    assert bundled_drafters() == []
+    with pytest.raises(UserError, match="no bundled target"):
+        load_target()
+    with pytest.raises(UserError, match="no bundled drafter"):
+        load_drafter(None, load_target(str(saved_bundle / "tiny")))
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("/nowhere/at/all", "There is no folder /nowhere/at/all."),
+        ("./nowhere", "There is no folder ./nowhere."),
+        ("../nowhere", "There is no folder ../nowhere."),
+        ("a/b/c", "There is no folder a/b/c."),
+        ("my model", "neither a bundled model, a folder, nor a Hub id"),
+        ("a//b", "There is no folder"),
+        ("name/", "neither"),
+    ],
+)
+def test_what_can_be_nothing_is_refused(spec: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        locate(spec)
+
+
+def test_a_hub_id_stays_a_hub_id_and_a_folder_wins(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert locate("somebody/something") == "somebody/something"
+    assert locate("tiny") == bundle / "tiny"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    assert locate("mine") == Path("mine")
+
+
+def test_a_hub_that_gives_nothing_is_said_in_a_sentence(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def offline(*args: object, **kwargs: object) -> None:
+        raise OSError("no network\nand a second line")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", offline)
+    with pytest.raises(UserError, match=r"the Hub did not give it: no network$"):
+        load_drafter("somebody/something", load_target())
+
+
+@pytest.mark.parametrize("damage", ["config gone", "weights cut", "weights gone", "tokenizer"])
+def test_a_damaged_target_is_refused_in_one_line(
+    saved_bundle: Path, tmp_path: Path, damage: str
+) -> None:
+    folder = shutil.copytree(saved_bundle / "tiny", tmp_path / "mine")
+    weights = folder / "model.safetensors"
+    match damage:
+        case "config gone":
+            (folder / "config.json").unlink()
+        case "weights cut":
+            weights.write_bytes(weights.read_bytes()[:5000])
+        case "weights gone":
+            weights.unlink()
+        case "tokenizer":
+            (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(UserError) as caught:
+        load_target(str(folder))
+    assert "\n" not in str(caught.value)
+
+
+def test_devices_and_dtypes() -> None:
+    assert pick_device("cpu") == torch.device("cpu")
+    assert pick_dtype("auto", torch.device("cpu")) is torch.float32
+    assert pick_dtype("auto", torch.device("cuda")) is torch.bfloat16
+    assert pick_dtype("bfloat16", torch.device("cpu")) is torch.bfloat16
+    for device in ("banana", "cuda:99", "mps:7"):
+        with pytest.raises(UserError, match=f"no device '{device}'"):
+            pick_device(device)
+    with pytest.raises(UserError, match="Unknown dtype 'int8'"):
+        pick_dtype("int8", torch.device("cpu"))
+
+
+def test_a_target_is_loaded_in_the_dtype_asked_for(bundle: Path) -> None:
+    assert load_target(dtype="bfloat16").dtype is torch.bfloat16
+    assert checkpoints.load_target().dtype is torch.float32

@@ -1,0 +1,216 @@
+"""The command line: text or JSON when all is well, else exit code 2 and one sentence."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from moa_core.__main__ import main
+from moa_core.checkpoints import load_target
+from moa_core.text import prompt_ids
+from moa_core.trace import Drafted, Trace
+from tests.models import plain_greedy
+
+KEYS = {
+    "output_ids", "text", "accepted_lengths", "target_calls", "tau", "seconds", "reason",
+}  # fmt: skip
+SHORT = ("--max-new-tokens", "12", "--ignore-eos")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What a good command prints."""
+    code = main(["generate", *arguments])
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    return captured.out
+
+
+@pytest.mark.parametrize("drafter", ["none", "moa-n0", "moa-n1", "eagle2", None])
+def test_json_tells_the_targets_own_text(
+    bundle: Path, capsys: pytest.CaptureFixture[str], drafter: str | None
+) -> None:
+    named = () if drafter is None else ("--drafter", drafter)
+    report = json.loads(run(capsys, "--prompt", "The fox", *SHORT, *named, "--json"))
+    assert set(report) >= KEYS
+    target = load_target()
+    target.eos_ids = ()
+    ids = plain_greedy(target, prompt_ids(target.tokenizer, "The fox"), 12)
+    assert report["output_ids"] == ids
+    assert report["text"] == target.tokenizer.decode(ids, skip_special_tokens=True)
+    lengths = report["accepted_lengths"]
+    assert sum(lengths) >= 11 and report["target_calls"] == len(lengths) + 1
+    assert report["tau"] == pytest.approx(sum(lengths) / len(lengths))
+    assert report["reason"] == "length"
+    assert set(report["seconds"]) == {"prefill", "draft", "verify", "other"}
+
+
+def test_the_plain_report_gives_text_and_the_definition(
+    bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = json.loads(run(capsys, "--prompt", "The fox", *SHORT, "--json"))
+    printed = run(capsys, "--prompt", "The fox", *SHORT)
+    assert printed.startswith(report["text"])
+    assert f"acceptance length {report['tau']:.2f} (tokens gained per target forward" in printed
+    assert "12 tokens" in printed and "ended by length" in printed
+
+
+def test_ids_may_stand_in_for_a_prompt(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = json.loads(run(capsys, "--prompt-ids", "5, 9,33", *SHORT, "--json"))
+    target = load_target()
+    target.eos_ids = ()
+    assert report["output_ids"] == plain_greedy(target, [5, 9, 33], 12)
+
+
+def test_raw_text_is_not_put_into_the_template(
+    bundle: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "trace.json"
+    run(capsys, "--prompt", "The fox", "--raw", *SHORT, "--trace", str(path))
+    prefilled = Trace.from_json(path.read_text()).events[0]
+    target = load_target()
+    assert list(prefilled.prompt_ids) == target.tokenizer("The fox")["input_ids"]
+
+
+def test_a_trace_loads_back_with_how_it_was_made(
+    bundle: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "trace.json"
+    tree = ("--depth", "2", "--breadth", "3", "--budget", "5")
+    options = ("--temperature", "0.7", "--top-p", "0.9", "--top-k", "20", "--seed", "3")
+    printed = run(capsys, "--prompt", "Hi", *SHORT, *tree, *options, "--trace", str(path), "--json")
+    trace = Trace.from_json(path.read_text(encoding="utf-8"))
+    report = json.loads(printed)
+    assert trace.output_ids == report["output_ids"] and trace.tau == report["tau"]
+    assert trace.about["target"] == "tiny" and trace.about["drafter"] == "moa-n1"
+    settings = trace.about["settings"]
+    assert settings["tree"] == {"depth": 2, "breadth": 3, "budget": 5}
+    assert settings["sampling"] == {"temperature": 0.7, "top_p": 0.9, "top_k": 20, "seed": 3}
+    assert trace.about["machine"]["dtype"] == "float32"
+    assert max(len(event.tree) for event in trace.of(Drafted)) == 6
+
+
+def test_the_drafters_own_tree_is_the_default(
+    bundle: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "trace.json"
+    run(capsys, "--prompt", "Hi", *SHORT, "--trace", str(path), "--budget", "4")
+    settings = Trace.from_json(path.read_text()).about["settings"]
+    assert settings["tree"] == {"depth": 3, "breadth": 2, "budget": 4}
+
+
+BAD = {
+    "no such folder": ("--target", "/nowhere", "--prompt", "x"),
+    "a folder that is no model": ("--target", "{empty}", "--prompt", "x"),
+    "no such drafter folder": ("--drafter", "./nowhere", "--prompt", "x"),
+    "a drafter of another target": ("--drafter", "{other}", "--prompt", "x"),
+    "a target as a drafter": ("--drafter", "tiny", "--prompt", "x"),
+    "an n nobody trained": ("--tli", "5", "--prompt", "x"),
+    "a negative n": ("--tli", "-1", "--prompt", "x"),
+    "another n than trained": ("--drafter", "moa-n1", "--tli", "0", "--prompt", "x"),
+    "an n without a drafter": ("--drafter", "none", "--tli", "1", "--prompt", "x"),
+    "an empty prompt": ("--prompt", ""),
+    "a blank prompt": ("--prompt", " \n"),
+    "a far too long prompt": ("--prompt", "x" * 60_000),
+    "a prompt beyond the context": ("--prompt", "a b c d e " * 60),
+    "no ids": ("--prompt-ids", ""),
+    "ids that are words": ("--prompt-ids", "1,two,3"),
+    "ids that are fractions": ("--prompt-ids", "1.5"),
+    "an id out of range": ("--prompt-ids", "1,99999"),
+    "a negative id": ("--prompt-ids=-4",),
+    "no new tokens": ("--prompt", "x", "--max-new-tokens", "0"),
+    "a tree without depth": ("--prompt", "x", "--depth", "0"),
+    "a tree too wide": ("--prompt", "x", "--breadth", "65"),
+    "a negative budget": ("--prompt", "x", "--budget", "-3"),
+    "a negative temperature": ("--prompt", "x", "--temperature", "-1"),
+    "a temperature that is no number": ("--prompt", "x", "--temperature", "nan"),
+    "top-p of 0": ("--prompt", "x", "--top-p", "0"),
+    "a negative top-k": ("--prompt", "x", "--top-k", "-1"),
+    "an unknown dtype": ("--prompt", "x", "--dtype", "int3"),
+    "an unknown device": ("--prompt", "x", "--device", "banana"),
+    "a trace into no folder": ("--prompt", "x", "--trace", "/nowhere/trace.json"),
+    "a trace onto a folder": ("--prompt", "x", "--trace", "{empty}", "--max-new-tokens", "2"),
+}
+
+
+@pytest.mark.parametrize("mistake", BAD)
+def test_a_mistake_is_told_in_one_sentence(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], mistake: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    other = tmp_path / "other"
+    other.mkdir()
+    config = json.loads((bundle / "moa-n0" / "config.json").read_text())
+    config["drafter"]["target"]["shape"]["hidden size"] = 999
+    (other / "config.json").write_text(json.dumps(config))
+    (other / "model.safetensors").write_bytes((bundle / "moa-n0/model.safetensors").read_bytes())
+    arguments = [part.replace("{empty}", str(tmp_path / "empty")) for part in BAD[mistake]]
+    arguments = [part.replace("{other}", str(other)) for part in arguments]
+    code = main(["generate", *arguments])
+    captured = capsys.readouterr()
+    assert code == 2 and captured.out == ""
+    lines = captured.err.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("error: "), captured.err
+    assert len(lines[0]) > 20 and "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [], ["fly"], ["generate"], ["generate", "--prompt", "x", "--prompt-ids", "1"],
+        ["generate", "--prompt", "x", "--depth", "deep"], ["generate", "--wings"], ["train"],
+        ["train", "drafters"], ["train", "target", "--data", "x"],
+    ],
+)  # fmt: skip
+def test_argparse_tells_what_is_missing(
+    capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "error:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["target"], "either --updates or --minutes"),
+        (["drafters", "--updates", "3", "--minutes", "1"], "either --updates or --minutes"),
+        (["drafters", "--updates", "3", "--block", "9-2"], "--block 9-2 is no range"),
+        (["drafters", "--updates", "3", "--block", "six"], "--block six is no range"),
+        (["drafters", "--updates", "3", "--methods", "magic"], "Unknown method 'magic'"),
+        (["target", "--updates", "3", "--shares", "plain"], "--shares plain is no list"),
+    ],
+)
+def test_mistakes_in_training_are_told_before_it_begins(
+    bundle: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: str,
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.txt").write_text("The fox ran home.")
+    out = ["--data", str(tmp_path / "data"), "--out", str(tmp_path / "out")]
+    code = main(["train", arguments[0], *out, "--device", "cpu", *arguments[1:]])
+    captured = capsys.readouterr()
+    assert code == 2 and words in captured.err
+    assert len(captured.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(("ids", "code"), [("5,9,33", 0), ("five", 2)])
+def test_it_runs_as_a_module_of_its_own(saved_bundle: Path, ids: str, code: int) -> None:
+    command = [sys.executable, "-m", "moa_core", "generate", "--prompt-ids", ids, *SHORT, "--json"]
+    environment = {**os.environ, "MOA_MODELS": str(saved_bundle), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=120,
+        cwd=Path(__file__).parents[2], check=False,
+    )  # fmt: skip
+    assert done.returncode == code
+    if code:
+        assert done.stdout == "" and "Traceback" not in done.stderr
+        assert done.stderr.startswith("error: --prompt-ids must be whole numbers")
+    else:
+        assert set(json.loads(done.stdout)) >= KEYS and done.stderr == ""

@@ -1,0 +1,143 @@
+"""The loop's bookkeeping: order of events, clock, stopping, and what it refuses."""
+
+import time
+from typing import Any
+
+import pytest
+
+from moa_core.decode import Settings, decode
+from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.errors import UserError
+from moa_core.target import Target
+from moa_core.trace import PHASES, Drafted, Event, Finished, Prefilled, Trace, Verified
+from moa_core.tree import TreeSettings
+from tests.models import tiny_target, useful
+
+PROMPT = [5, 9, 33]
+METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")
+
+
+def drafter_for(method: str, target: Target) -> Drafter:
+    return Vanilla() if method == "vanilla" else useful(method, target)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_events_come_in_order_and_fit_together(method: str) -> None:
+    target = tiny_target(vocab_size=61)
+    events = list(decode(target, drafter_for(method, target), PROMPT, Settings(25)))
+    assert isinstance(events[0], Prefilled) and events[0].prompt_ids == tuple(PROMPT)
+    assert isinstance(events[-1], Finished)
+    text = [*PROMPT, events[0].token]
+    cycles = list(zip(events[1:-1:2], events[2:-1:2], strict=True))
+    for number, (drafted, verified) in enumerate(cycles):
+        assert isinstance(drafted, Drafted) and isinstance(verified, Verified)
+        assert drafted.cycle == verified.cycle == number
+        assert drafted.position == len(text) - 1
+        assert drafted.tree.tokens[0] == text[-1]
+        tree = drafted.tree
+        assert len(verified.choices) == len(verified.draft_probs) == len(tree)
+        path = [tree.tokens[node] for node in verified.path]
+        gained = (*path, verified.bonus)
+        assert verified.emitted == gained[: len(verified.emitted)]
+        assert verified.gained == len(gained)
+        last = verified.path[-1] if verified.path else 0
+        assert verified.bonus == verified.choices[last]
+        text += verified.emitted
+        assert len(verified.emitted) == len(gained) or number == len(cycles) - 1
+    assert len(text) == len(PROMPT) + 25
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_phases_add_up_to_the_time_it_took(method: str) -> None:
+    target = tiny_target()
+    drafter = drafter_for(method, target)
+    start = time.perf_counter()
+    trace = Trace(events=list(decode(target, drafter, PROMPT, Settings(40))))
+    wall = time.perf_counter() - start
+    seconds = trace.seconds
+    assert set(seconds) == set(PHASES)
+    assert seconds["prefill"] == pytest.approx(trace.of(Prefilled)[0].seconds)
+    assert seconds["draft"] == pytest.approx(sum(e.seconds for e in trace.of(Drafted)))
+    assert seconds["verify"] == pytest.approx(sum(e.seconds for e in trace.of(Verified)))
+    others = sum(event.other_seconds for event in trace.of(Verified))
+    assert others <= seconds["other"] <= others + 0.3 * wall
+    assert 0.5 * wall < sum(seconds.values()) <= wall
+    assert all(value > 0 for value in seconds.values())
+
+
+def test_the_clock_stands_still_while_events_are_shown() -> None:
+    target = tiny_target()
+    trace, shown = Trace(), 0.0
+    for _ in trace.record(decode(target, useful("moa-n0", target), PROMPT, Settings(12))):
+        start = time.perf_counter()
+        time.sleep(0.02)
+        shown += time.perf_counter() - start
+    assert sum(trace.seconds.values()) < shown / 2
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("cycles", [0, 1, 3])
+def test_stopping_ends_after_the_cycle_with_what_there_is(method: str, cycles: int) -> None:
+    target = tiny_target(vocab_size=61)
+    drafter = drafter_for(method, target)
+    whole = Trace(events=list(decode(target, drafter, PROMPT, Settings(60))))
+    events: list[Event] = []
+    asked = decode(
+        target, drafter, PROMPT, Settings(60),
+        should_stop=lambda: sum(isinstance(e, Verified) for e in events) >= cycles,
+    )  # fmt: skip
+    for event in asked:
+        events.append(event)
+    stopped = Trace(events=events)
+    assert stopped.reason == "stopped"
+    assert len(stopped.of(Verified)) == cycles
+    text = stopped.output_ids
+    assert text == whole.output_ids[: len(text)] and len(text) == 1 + sum(stopped.accepted_lengths)
+
+
+def test_a_run_that_ended_by_itself_is_not_called_stopped() -> None:
+    target = tiny_target()
+    ends = decode(target, Vanilla(), PROMPT, Settings(1), should_stop=lambda: True)
+    assert Trace(events=list(ends)).reason == "length"
+
+
+def test_the_first_token_may_end_it() -> None:
+    target = tiny_target()
+    first = Trace(events=list(decode(target, Vanilla(), PROMPT, Settings(1)))).output_ids
+    run = decode(target, useful("moa-n0", target), PROMPT, Settings(9, eos_ids=tuple(first)))
+    trace = Trace(events=list(run))
+    assert (trace.output_ids, trace.reason, trace.target_calls) == (first, "eos", 1)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "words"),
+    [
+        ([], "empty"),
+        ([64], r"outside the target's vocabulary \(0 to 63\)"),
+        ([3, -1], "outside the target's vocabulary"),
+        ([1] * 40, "has 40 tokens; this target reads at most 39"),
+        ([1] * 5000, "has 5,000 tokens"),
+    ],
+)
+def test_prompts_that_cannot_be_read_are_refused_before_anything_happens(
+    prompt: list[int], words: str
+) -> None:
+    target = tiny_target(max_position_embeddings=40)
+    run = decode(target, Vanilla(), prompt, Settings())
+    with pytest.raises(UserError, match=words):
+        next(run)
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.0, True, None, "5"])
+def test_the_number_of_tokens_must_be_a_positive_whole_number(count: Any) -> None:
+    with pytest.raises(UserError, match="number of new tokens"):
+        Settings(count)
+
+
+def test_the_last_positions_are_drafted_no_deeper_than_they_reach() -> None:
+    target = tiny_target(max_position_embeddings=40)
+    shape = TreeSettings(8, 2, 12)
+    run = decode(target, useful("moa-n1", target), [1] * 30, Settings(100, shape))
+    for event in run:
+        if isinstance(event, Drafted):
+            assert event.position + max(event.tree.depths) < 40

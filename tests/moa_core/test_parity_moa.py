@@ -1,0 +1,144 @@
+"""MoA gives the numbers, trees and texts of the authors' released code."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from moa_core.checkpoints import load_drafter
+from moa_core.decode import Settings, decode
+from moa_core.drafters.moa import MoADrafter
+from moa_core.trace import Drafted, Trace, Verified
+from moa_core.tree import TreeSettings
+from tests import released
+from tests.released import CLOSE, EOS, NEAR_TIE, check_nodes, check_tree, recorded
+
+TREES = {
+    "d7b8t62": TreeSettings(depth=6, breadth=8, budget=62),
+    "d4b3t10": TreeSettings(depth=3, breadth=3, budget=10),
+    "chain_d7b1": TreeSettings(depth=6, breadth=1, budget=6),
+}
+CHAIN = TREES["chain_d7b1"]
+RUNS = released.numbers("moa_generations")
+
+
+def generate(drafter: MoADrafter, key: str) -> Trace:
+    """Decode as one of the released runs did."""
+    _, tree, kind = key.split(".")
+    settings = Settings(
+        max_new_tokens=int(kind[7:]) if kind.startswith("max_new") else 40,
+        tree=TREES[tree],
+        eos_ids=(RUNS[key].get("eos_token_id", EOS),),
+    )
+    prompt = released.prompt(kind if kind.startswith("prompt") else "prompt1_len24")
+    return Trace(events=list(decode(released.target(), drafter, prompt, settings)))
+
+
+def check_text(trace: Trace, key: str) -> None:
+    """Ids, target calls, and every accepted length but the last, which the authors cut."""
+    expected = RUNS[key]
+    assert trace.output_ids == expected["output_ids"]
+    assert trace.accepted_lengths[:-1] == expected["accepted_lengths"][:-1]
+    assert trace.target_calls == expected["target_calls"]
+
+
+@pytest.mark.parametrize("tli", [0, 1, 3])
+def test_every_tensor_of_the_prefill(tli: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = released.tensors(f"moa_n{tli}_first_cycle")
+    drafter = released.moa(tli)
+    lsa = recorded(monkeypatch, drafter.net.layer_self_attention)
+    to_width = recorded(monkeypatch, drafter.net.Ekv2E)
+    drafter, logits = released.ready(drafter, released.prompt())
+    keys, values = drafter.memory.read(0, len(released.prompt()))[0]
+    found = {
+        "target_logits_last": logits,
+        "lsa_in": lsa[0][0],
+        "lsa_out": lsa[0][1],
+        "lsa_mean": to_width[0][0],
+        "ekv2e": to_width[0][1],
+        "ca_k": keys,
+        "ca_v": values,
+    }
+    assert {f"prefill.{name}" for name in found} == {k for k in expected if "prefill" in k}
+    for name, tensor in found.items():
+        torch.testing.assert_close(tensor, expected[f"prefill.{name}"], **CLOSE)
+
+
+@pytest.mark.parametrize("tli", [0, 1, 3])
+def test_every_tensor_of_the_first_chain(tli: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = released.tensors(f"moa_n{tli}_first_cycle")
+    drafter, logits = released.ready(released.moa(tli), released.prompt())
+    text = recorded(monkeypatch, drafter.net.self_attention)
+    memory = recorded(monkeypatch, drafter.net.cross_attention, "attend")
+    head = recorded(monkeypatch, released.target().head)
+    tree = released.propose(drafter, int(logits.argmax()), CHAIN)
+    assert len(text) == len(memory) == len(head) == CHAIN.depth
+    for step in range(CHAIN.depth):
+        found = {
+            "sa_in": text[step][0][0],
+            "sa_out": text[step][1][0],
+            "ca_in": memory[step][0][0],
+            "ca_out": memory[step][1][0],
+            "final_hidden": head[step][0][0],
+            "logits": head[step][1][0, 0],
+        }
+        theirs = {k: v for k, v in expected.items() if k.startswith(f"step{step + 1}.")}
+        compared = {k for k, v in theirs.items() if v.is_floating_point()}
+        assert {f"step{step + 1}.{name}" for name in found} == compared
+        for name, tensor in found.items():
+            torch.testing.assert_close(tensor, theirs[f"step{step + 1}.{name}"], **CLOSE)
+        assert tree.tokens[step + 1] == int(theirs[f"step{step + 1}.logits"].argmax())
+    text_ids = expected["step1.input_ids"].tolist()
+    assert [*released.prompt(), tree.tokens[0]] == text_ids
+
+
+@pytest.mark.parametrize("key", [k for k in RUNS if "cycles" in RUNS[k] and "d7b8" not in k])
+def test_trees_and_the_targets_choices_are_the_same_node_by_node(key: str) -> None:
+    trace = generate(released.moa(int(key[1])), key)
+    drafted, verified = trace.of(Drafted), trace.of(Verified)
+    cycles = RUNS[key]["cycles"]
+    assert cycles and RUNS[key]["cut_gap"] > NEAR_TIE
+    for expected, draft, result in zip(cycles, drafted, verified, strict=False):
+        check_tree(draft.tree, expected)
+        assert list(result.choices) == expected["target_argmax"]
+    assert len(drafted) >= len(cycles)
+
+
+@pytest.mark.parametrize("key", [k for k in RUNS if "cycles" in RUNS[k] and "d7b8" in k])
+def test_first_trees_of_the_authors_size_hold_the_same_nodes(key: str) -> None:
+    if RUNS[key]["cut_gap"] < NEAR_TIE:
+        pytest.skip("two nodes at the cut are as good as equal")
+    first = generate(released.moa(int(key[1])), key).of(Drafted)[0]
+    check_nodes(first.tree, RUNS[key]["cycles"][0])
+
+
+@pytest.mark.parametrize("key", RUNS)
+def test_texts_accepted_lengths_and_target_calls(key: str) -> None:
+    check_text(generate(released.moa(int(key[1])), key), key)
+
+
+def test_runs_cover_what_the_release_covers() -> None:
+    """3 prompts, an eos and 3 lengths on 3 trees for 3 N; the eos on the large tree only."""
+    assert len(RUNS) == 3 * (3 * 3 + 1 + 3 * 3)
+    assert {RUNS[k]["eos_token_id"] for k in RUNS if "eos_mid" in k} == {72}
+
+
+def test_published_format_is_the_same_drafter(tmp_path: Path) -> None:
+    shutil.copy(released.FOLDER / "moa_n0_published" / "config.json", tmp_path)
+    shutil.copy(released.FOLDER / "moa_n0" / "model.safetensors", tmp_path)
+    published = load_drafter(str(tmp_path), released.target())
+    assert isinstance(published, MoADrafter)
+    sizes = json.loads((tmp_path / "config.json").read_text())
+    for prefix, part in (
+        ("self_attention", published.net.config.sa),
+        ("cross_attention", published.net.config.ca),
+        ("layer_self_attention", published.net.config.lsa),
+    ):
+        assert part is not None
+        assert part.kv_heads == sizes[f"{prefix}_num_key_value_heads"]
+        assert part.inner == sizes[f"{prefix}_intermediate_size"]
+    assert published.net.config == released.moa(0).net.config
+    key = "n0.d4b3t10.prompt1_len24"
+    check_text(generate(published, key), key)

@@ -1,0 +1,131 @@
+"""The target reads, verifies and keeps as transformers' own forward would, node by node."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from moa_core.errors import UserError
+from moa_core.target import Observation, Target
+from moa_core.tree import DraftTree
+from tests.models import FAMILIES, tiny_target
+
+PROMPT = [5, 9, 33, 7, 21]
+# Two siblings, a long branch beside a short one, the same token twice.
+TREE = DraftTree(
+    (11, 3, 40, 8, 3, 17, 2, 50),
+    (-1, 0, 0, 1, 1, 3, 2, 5),
+    (0, 1, 1, 2, 2, 3, 2, 4),
+    (0.0,) * 8,
+)
+CLOSE = {"atol": 1e-4, "rtol": 1e-4}
+
+
+@pytest.fixture(params=FAMILIES)
+def target(request: pytest.FixtureRequest) -> Target:
+    sizes: dict[str, Any] = {"head_dim": 12} if request.param == "qwen3" else {}
+    return tiny_target(family=request.param, **sizes)
+
+
+def path_to(node: int) -> list[int]:
+    """Nodes from the root, left out, down to a node."""
+    path: list[int] = []
+    while node > 0:
+        path.insert(0, node)
+        node = TREE.parents[node]
+    return path
+
+
+@torch.inference_mode()
+def plain_logits(target: Target, ids: list[int]) -> Tensor:
+    return target.model(input_ids=torch.tensor([ids])).logits[0]
+
+
+@torch.inference_mode()
+def check_learnt(target: Target, ids: list[int], seen: Observation) -> None:
+    """Hidden states, K and V are those of a forward over the whole text."""
+    model = target.model
+    output = model(input_ids=torch.tensor([ids]), output_hidden_states=True, use_cache=True)
+    here = slice(seen.start, seen.start + len(seen.ids))
+    assert list(seen.ids) == ids[here]
+    torch.testing.assert_close(seen.hidden, output.hidden_states[-1][0, here], **CLOSE)
+    found = seen.keys_values()
+    for layer, stored in enumerate(output.past_key_values.layers):
+        torch.testing.assert_close(found[layer, 0], stored.keys[0, :, here], **CLOSE)
+        torch.testing.assert_close(found[layer, 1], stored.values[0, :, here], **CLOSE)
+    assert torch.equal(seen.keys_values(last=2), found[-2:])
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("leaf", [0, 2, 4, 6, 7])
+def test_a_tree_is_verified_and_kept_as_if_written_token_by_token(
+    target: Target, leaf: int
+) -> None:
+    run = target.fork()
+    logits, seen = run.prefill(PROMPT, 64)
+    torch.testing.assert_close(logits, plain_logits(target, PROMPT)[-1], **CLOSE)
+    check_learnt(target, PROMPT, seen)
+    text = list(PROMPT)
+    for _ in range(2):  # the second time behind a cache that was closed up
+        logits = run.verify(TREE)
+        for node in range(len(TREE)):
+            ids = [*text, TREE.tokens[0], *(TREE.tokens[each] for each in path_to(node))]
+            torch.testing.assert_close(logits[node], plain_logits(target, ids)[-1], **CLOSE)
+        seen = run.keep(path_to(leaf))
+        assert seen.start == len(text)
+        text += [TREE.tokens[0], *(TREE.tokens[each] for each in path_to(leaf))]
+        check_learnt(target, text, seen)
+
+
+@torch.inference_mode()
+def test_forks_keep_their_own_text() -> None:
+    target = tiny_target()
+    one, other = target.fork(), target.fork()
+    one.prefill(PROMPT, 32)
+    other.prefill([1, 2], 32)
+    logits = one.verify(DraftTree.only_root(8))
+    torch.testing.assert_close(logits, plain_logits(target, [*PROMPT, 8])[-1:], **CLOSE)
+
+
+@torch.inference_mode()
+def test_a_model_made_for_eager_attention_is_read_rightly() -> None:
+    """Eager attention would take the boolean tree mask for numbers."""
+    target = tiny_target(attn_implementation="eager")
+    run = target.fork()
+    run.prefill(PROMPT, 32)
+    logits = run.verify(TREE)
+    ids = [*PROMPT, *(TREE.tokens[node] for node in (0, 2, 6))]
+    torch.testing.assert_close(logits[6], plain_logits(target, ids)[-1], **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "context"),
+    [
+        ({}, 256),
+        ({"family": "mistral", "sliding_window": None}, 256),
+        ({"family": "mistral", "sliding_window": 64}, 64),
+        ({"family": "mistral", "sliding_window": 4096}, 256),
+        ({"family": "qwen2", "sliding_window": 64}, 256),
+        ({"family": "qwen2", "sliding_window": 64, "use_sliding_window": True,
+          "max_window_layers": 1}, 64),
+        ({"family": "qwen2", "sliding_window": 64, "use_sliding_window": True,
+          "max_window_layers": 3}, 256),
+    ],
+)  # fmt: skip
+def test_the_context_ends_where_a_window_would_start_to_slide(
+    sizes: dict[str, Any], context: int
+) -> None:
+    assert tiny_target(**sizes).context == context
+
+
+def test_head_size_and_kv_width_follow_the_config() -> None:
+    own = tiny_target(family="qwen3", head_dim=12)
+    assert (own.head_dim, own.kv_heads, own.kv_width) == (12, 2, 48)
+    shared = tiny_target(hidden_size=48, num_attention_heads=6, num_key_value_heads=3)
+    assert (shared.head_dim, shared.kv_heads, shared.kv_width) == (8, 3, 48)
+
+
+def test_an_empty_prompt_is_refused() -> None:
+    with pytest.raises(UserError, match="empty"):
+        tiny_target().fork().prefill([], 8)

@@ -1,0 +1,39 @@
+"""A data folder and prompt epoch preparation for the training tests."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moa_core.train import batches
+from moa_core.train.sources import END_OF_DOCUMENT
+from tests.models import tiny_tokenizer
+
+NAMES = ("fox", "cat", "dog", "hen", "cow")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Plain texts and dialogues, and the tiny tokenizer in `tokenizer` beside them."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    texts = [f"The {name} ran home on day {day}. It sat." for name in NAMES for day in range(8)]
+    (folder / "texts.txt").write_text(f"\n{END_OF_DOCUMENT}\n".join(texts))
+    talks = [
+        f"User: What is {n} + 4?\nAssistant: It is {n + 4}, said the {name}."
+        for n, name in enumerate(NAMES * 6)
+    ]
+    (folder / "sgd_dialogues.txt").write_text(f"\n{END_OF_DOCUMENT}\n".join(talks))
+    tiny_tokenizer().save_pretrained(tmp_path / "tokenizer")
+    return folder
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prepare epochs in threads: fresh processes take seconds to import torch."""
+
+    def pool(workers: int, *args: Any) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(workers)
+
+    monkeypatch.setattr(batches, "ProcessPoolExecutor", pool)

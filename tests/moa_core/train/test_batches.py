@@ -1,0 +1,100 @@
+"""Batches go on after a resume where they were, and processes share them out."""
+
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from moa_core.train import own_text
+from moa_core.train.batches import PADDING, Batch, Batches, Recipe, epoch_rows
+from moa_core.train.corpus import Encoded
+from tests.models import tiny_tokenizer
+
+ROWS = 3
+TURNS = ("<|bos|>", "<|user|>")  # every document has the first, dialogues have the second
+
+
+def recipe(data: Path, seed: int = 1, **more: object) -> Recipe:
+    return Recipe(data, data.parent / "tokenizer", seed, row_length=48, tasks=12, **more)
+
+
+def taken(batches: Batches, count: int) -> list[Batch]:
+    return list(islice(batches, count))
+
+
+def same(one: Batch, other: Batch) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.usefixtures("threads")
+def test_a_resume_goes_on_with_the_next_batch_epochs_included(data: Path) -> None:
+    made = recipe(data)
+    per_epoch = len(epoch_rows(made, 0)[0]) // ROWS
+    count = 2 * per_epoch + 3
+    straight = Batches(made, ROWS)
+    whole = taken(straight, count)
+    assert straight.place[0] == 2
+    for stop in (1, per_epoch, per_epoch + 1, 2 * per_epoch + 1):
+        first, second = Batches(made, ROWS, workers=1), Batches(made, ROWS)
+        taken(first, stop)
+        second.place = first.place
+        rest = taken(second, count - stop)
+        assert all(same(a, b) for a, b in zip(whole[stop:], rest, strict=True))
+    assert not same(whole[0], whole[per_epoch])
+
+
+@pytest.mark.usefixtures("threads")
+def test_processes_take_different_rows_that_make_up_the_batch(data: Path) -> None:
+    made = recipe(data)
+    for whole, *parts in zip(
+        *(taken(Batches(made, 4, 1, share), 3) for share in ((0, 1), (0, 2), (1, 2))),
+        strict=True,
+    ):
+        assert torch.equal(torch.stack([p.ids for p in parts], 1).flatten(0, 1), whole.ids)
+
+
+def test_a_seed_and_a_number_make_an_epoch(data: Path) -> None:
+    first, again = epoch_rows(recipe(data), 0), epoch_rows(recipe(data), 0)
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    for other in (epoch_rows(recipe(data), 1), epoch_rows(recipe(data, seed=2), 0)):
+        assert not np.array_equal(first[0][:5], other[0][:5])
+
+
+def test_rows_hold_whole_documents_with_replies_marked(data: Path) -> None:
+    tokenizer = tiny_tokenizer()
+    ids, response, segment = epoch_rows(recipe(data), 0)
+    assert ids.shape == response.shape == segment.shape and ids.shape[1] == 48
+    assert (ids[segment == PADDING] == tokenizer.pad_token_id).all()
+    assert not response[segment == PADDING].any()
+    replies = tokenizer.batch_decode([row[mask] for row, mask in zip(ids, response, strict=True)])
+    assert any("said the fox" in text for text in replies)
+    assert not any("What is 3 + 4?" in text for text in replies)
+
+
+def test_shares_thin_out_their_kind_and_no_other(data: Path) -> None:
+    def counts(**shares: float) -> tuple[int, int]:
+        made = replace(recipe(data), tasks=0, shares=tuple(shares.items()))
+        ids = epoch_rows(made, 0)[0]
+        begun, asked = ((ids == tiny_tokenizer().convert_tokens_to_ids(t)).sum() for t in TURNS)
+        return int(begun - asked), int(asked)
+
+    plain, talks = counts()
+    assert plain > 20 and talks > 20
+    assert counts(plain=0.0) == (0, talks)
+    fewer, same_talks = counts(plain=0.5)
+    assert 0 < fewer < plain and same_talks == talks
+
+
+def test_own_text_is_all_there_and_half_of_what_is_learnt(data: Path) -> None:
+    written = [Encoded([300 + n] * 10, [False] * 4 + [True] * 6) for n in range(20)]
+    path = data.parent / "own.npz"
+    own_text.save(path, written)
+    ids, response, _ = epoch_rows(recipe(data, own=path), 0)
+    own = ids >= 300
+    assert own.sum() == 200
+    assert sorted(set(ids[own].tolist())) == [300 + n for n in range(20)]
+    share = (own & response).sum() / response.sum()
+    assert share == pytest.approx(0.5, abs=0.1)

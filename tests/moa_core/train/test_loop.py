@@ -1,0 +1,273 @@
+"""A killed run goes on as if nothing had happened, and training makes drafters better."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from accelerate import Accelerator
+from safetensors.torch import load_file
+from torch import Tensor
+
+from moa_core.checkpoints import load_drafter, load_target
+from moa_core.decode import Settings, decode
+from moa_core.errors import UserError
+from moa_core.target import Target
+from moa_core.text import prompt_ids
+from moa_core.trace import Trace
+from moa_core.train import loop
+from moa_core.train.batches import Batches, Recipe
+from moa_core.train.drafters import Plan, fresh, train_drafters, trainee
+from moa_core.train.loop import Run, Schedule
+from moa_core.train.losses import Weights
+from moa_core.train.masks import on_policy
+from moa_core.train.target import TargetSizes, train_target
+from moa_core.train.teacher import teach
+from moa_core.tree import TreeSettings
+from tests.models import plain_greedy, save_bundle, speaking_target, useful
+
+METHODS = ("moa-n0", "moa-n1", "eagle2")
+UPDATES = 12
+
+
+class Killed(Exception):
+    """Stands in for a kill in the middle of an update."""
+
+
+class Training:
+    """A run of three drafters in a folder; made anew, it is a new process."""
+
+    def __init__(
+        self, data: Path, folder: Path, updates: int = UPDATES, seed: int = 0, **schedule: Any
+    ) -> None:
+        self.target = speaking_target()
+        self.drafters = {name: fresh(name, self.target, seed) for name in METHODS}
+        models = {
+            name: trainee(drafter, self.target, Weights())
+            for name, drafter in self.drafters.items()
+        }
+        recipe = Recipe(data, data.parent / "tokenizer", seed, row_length=48, tasks=6)
+        self.losses: dict[str, list[float]] = {name: [] for name in METHODS}
+        self.run = Run(
+            folder, dict(models), Batches(recipe, 4, 1),
+            Schedule(updates, {"": 3e-3, "eagle2": 1e-3}, warmup=3, **schedule),
+            Accelerator(cpu=True), {"seed": seed}, save_every=40.0,
+        )  # fmt: skip
+        self.names = {id(model): name for name, model in self.run.models.items()}
+
+    def train(self, before: Callable[[int], None] = lambda update: None) -> dict[str, Any]:
+        def prepare(batch: Any, update: int) -> Any:
+            before(update)
+            generator = torch.Generator().manual_seed(update)
+            return teach(self.target, batch, {1}), [on_policy(batch, generator)]
+
+        def step(model: Any, batch: Any, shared: Any, update: int) -> tuple[Tensor, Any]:
+            loss, parts = model(batch, *shared, update)
+            self.losses[self.names[id(model)]].append(loss.item())
+            return loss, parts
+
+        self.run.train(prepare, step)
+        return {
+            f"{name}.{key}": value.clone()
+            for name, drafter in self.drafters.items()
+            for key, value in drafter.net.state_dict().items()
+        }
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock by which an update takes ten seconds or more, so that every fourth one is saved."""
+    now = [0.0]
+
+    def monotonic() -> float:
+        now[0] += 10.0
+        return now[0]
+
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=monotonic))
+
+
+def kill_at(number: int) -> Callable[[int], None]:
+    def before(update: int) -> None:
+        if update == number:
+            raise Killed
+
+    return before
+
+
+@pytest.mark.usefixtures("threads", "ticking")
+@pytest.mark.parametrize(
+    ("kills", "muon"),
+    [((1,), False), ((UPDATES - 1,), False), ((3, 6, 10), False), ((7,), True)],
+)
+def test_a_killed_run_ends_as_an_uninterrupted_one(
+    data: Path, tmp_path: Path, kills: tuple[int, ...], muon: bool
+) -> None:
+    expected = Training(data, tmp_path / "straight", muon=muon).train()
+    begun = []
+    for number in kills:
+        training = Training(data, tmp_path / "killed", muon=muon)
+        begun.append(training.run.update)
+        with pytest.raises(Killed):
+            training.train(kill_at(number))
+    last = Training(data, tmp_path / "killed", muon=muon)
+    assert last.run.update <= max(kills) and (max(kills) < 4 or last.run.update > 0)
+    found = last.train()
+    assert found.keys() == expected.keys()
+    for name, weight in expected.items():
+        assert torch.equal(found[name], weight), name
+    assert last.run.update == UPDATES
+
+
+@pytest.mark.usefixtures("threads")
+def test_a_finished_run_has_nothing_left_to_do(data: Path, tmp_path: Path) -> None:
+    weights = Training(data, tmp_path / "run").train()
+    again = Training(data, tmp_path / "run")
+    after = again.train(kill_at(UPDATES))
+    assert all(torch.equal(weights[name], after[name]) for name in weights)
+    lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+    entry = json.loads(lines[-1])
+    assert entry["update"] == UPDATES and set(METHODS) <= set(entry)
+    assert not (tmp_path / "run" / "checkpoint.part").exists()
+
+
+@pytest.mark.usefixtures("threads")
+def test_a_run_with_other_settings_is_refused_by_their_name(data: Path, tmp_path: Path) -> None:
+    Training(data, tmp_path / "run", updates=1).train()
+    with pytest.raises(UserError, match=r"other settings \(seed\)"):
+        Training(data, tmp_path / "run", updates=1, seed=1)
+
+
+@pytest.mark.usefixtures("threads")
+def test_loss_falls_for_every_method(data: Path, tmp_path: Path) -> None:
+    training = Training(data, tmp_path / "run", updates=60)
+    training.train()
+    for name, losses in training.losses.items():
+        assert len(losses) == 60
+        assert sum(losses[-10:]) < 0.85 * sum(losses[:10]), name
+
+
+def test_the_rate_rises_then_falls_to_its_floor() -> None:
+    schedule = Schedule(100, {"": 1.0}, warmup=10, floor=0.1)
+    factors = [schedule.factor(update, 100) for update in range(100)]
+    assert factors[0] == pytest.approx(0.1) and factors[9] == 1.0
+    assert factors[:10] == sorted(factors[:10])
+    assert factors[10:] == sorted(factors[10:], reverse=True)
+    assert schedule.factor(100, 100) == pytest.approx(0.1)
+
+
+@pytest.mark.usefixtures("threads")
+def test_drafters_draw_the_same_boundaries_after_a_pause(data: Path, tmp_path: Path) -> None:
+    target = speaking_target()
+    plan = Plan(METHODS, rows=4, row_length=48, tasks=6)
+
+    def train(out: str, stop_at: int | None) -> None:
+        train_drafters(
+            target, data, data.parent / "tokenizer", tmp_path / out,
+            Schedule(10, {"": 3e-3}, warmup=3), plan, workers=1, stop_at=stop_at,
+            accelerator=Accelerator(cpu=True),
+        )  # fmt: skip
+
+    train("straight", None)
+    train("paused", 4)
+    early = load_file(tmp_path / "paused" / "moa-n1" / "model.safetensors")
+    train("paused", None)
+    for name in METHODS:
+        one, other = (
+            load_file(tmp_path / out / name / "model.safetensors") for out in ("straight", "paused")
+        )
+        assert all(torch.equal(one[key], other[key]) for key in one)
+        assert name != "moa-n1" or not all(torch.equal(early[key], one[key]) for key in one)
+
+
+@pytest.mark.usefixtures("threads")
+def test_a_trained_target_is_a_folder_that_decodes(data: Path, tmp_path: Path) -> None:
+    sizes = TargetSizes(layers=2, width=32, heads=4, kv_heads=2, inner=48, vocabulary=280)
+    schedule = Schedule(60, {"": 1e-2}, warmup=4)
+    train_target(
+        data, tmp_path / "out", schedule, sizes=sizes, rows=4, tasks=6, row_length=48,
+        workers=1, accelerator=Accelerator(cpu=True),
+    )  # fmt: skip
+    lines = (tmp_path / "out" / "run" / "log.jsonl").read_text().splitlines()
+    losses = [json.loads(line)["target"]["loss"] for line in lines]
+    assert losses[-1] < losses[0] < 0.6 * math.log(280)
+    target = load_target(str(tmp_path / "out"))
+    assert target.eos_ids == (target.tokenizer.eos_token_id,)
+    prompt = prompt_ids(target.tokenizer, "What is 3 + 4?")
+    settings = Settings(12, eos_ids=target.eos_ids)
+    trace = Trace(events=list(decode(target, useful("moa-n1", target), prompt, settings)))
+    assert trace.output_ids == plain_greedy(target, prompt, 12)
+
+
+def tau(target: Target, drafter: Any) -> float:
+    """Mean acceptance length of a chain on a few of the data's questions."""
+    lengths = []
+    for number in range(6):
+        prompt = prompt_ids(target.tokenizer, f"What is {number} + 4?")
+        run = decode(target, drafter, prompt, Settings(24, TreeSettings(4, 1, 4)))
+        lengths += Trace(events=list(run)).accepted_lengths
+    return sum(lengths) / len(lengths)
+
+
+@pytest.mark.usefixtures("threads")
+def test_training_on_the_targets_text_leaves_loadable_drafters_that_are_accepted_more(
+    data: Path, tmp_path: Path
+) -> None:
+    target, out = speaking_target(), tmp_path / "out"
+    plan = Plan(METHODS, rows=4, row_length=64, tasks=6, own_tokens=4000, draws=2, block=(3, 6))
+    train_drafters(
+        target, data, data.parent / "tokenizer", out, Schedule(80, {"": 5e-3}, warmup=5), plan,
+        workers=1, accelerator=Accelerator(cpu=True),
+    )  # fmt: skip
+    for name in METHODS:
+        config = json.loads((out / name / "config.json").read_text())["drafter"]
+        assert config["training"]["updates"] == 80 and config["parameters"] > 0
+        trained = load_drafter(str(out / name), target)
+        assert tau(target, trained) > tau(target, fresh(name, target, 0)) + 0.1, name
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_and_started_again_leaves_the_same_drafters(
+    data: Path, tmp_path: Path
+) -> None:
+    """The real thing: SIGKILL, spawned workers, the command line."""
+    save_bundle(tmp_path / "bundle")
+    environment = {
+        **os.environ, "MOA_MODELS": str(tmp_path / "bundle"), "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
+
+    def started(out: str) -> subprocess.Popen[bytes]:
+        command = [
+            sys.executable, "-m", "moa_core", "train", "drafters", "--data", str(data),
+            "--out", str(tmp_path / out), "--updates", "3000", "--rows", "2", "--row-length",
+            "48", "--tasks", "6", "--methods", "moa-n1,eagle2", "--workers", "1", "--device",
+            "cpu", "--precision", "no",
+        ]  # fmt: skip
+        where = Path(__file__).parents[3]
+        return subprocess.Popen(command, env=environment, cwd=where, stderr=subprocess.DEVNULL)
+
+    straight = started("straight")
+    killed = started("killed")
+    checkpoint = tmp_path / "killed" / "run" / "checkpoint.pt"
+    deadline = time.monotonic() + 300
+    while not checkpoint.exists() and killed.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert checkpoint.exists() and killed.poll() is None, "it ended before it could be killed"
+    killed.send_signal(signal.SIGKILL)
+    killed.wait(timeout=30)
+    saved = torch.load(checkpoint, weights_only=True)["update"]
+    assert 0 < saved < 3000
+    assert started("killed").wait(timeout=900) == straight.wait(timeout=900) == 0
+    for name in ("moa-n1", "eagle2"):
+        one, other = (
+            load_file(tmp_path / out / name / "model.safetensors") for out in ("straight", "killed")
+        )
+        assert all(torch.equal(one[key], other[key]) for key in one)

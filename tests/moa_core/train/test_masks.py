@@ -1,0 +1,177 @@
+"""In training a drafter sees what it will see when drafting: checked token by token."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from moa_core.train.batches import PADDING, Batch, positions, same_document
+from moa_core.train.masks import Masks, on_policy, predictable
+
+LENGTH = 90
+SEEDS = range(12)
+
+
+def documents() -> Batch:
+    """Rows of documents: prompt and reply, all reply, cut at the row's ends, two turns, padding."""
+    rows = [
+        [(0, 20, 60), (1, 5, 5)],  # (segment, prompt, reply), the second one to fill up
+        [(2, 0, 40), (3, 1, 30), (4, 12, 7)],
+        [(5, 7, 1), (6, 10, 2), (7, 30, 3)],  # short replies, then padding
+        [(8, 3, 10), (8, 9, 20), (8, 4, 44)],  # turns of one document
+        [(9, 0, 90)],
+    ]
+    segment = torch.full((len(rows), LENGTH), PADDING)
+    response = torch.zeros(len(rows), LENGTH, dtype=torch.bool)
+    for row, parts in enumerate(rows):
+        place = 0
+        for number, prompt, reply in parts:
+            end = place + prompt + reply
+            segment[row, place:end] = number
+            response[row, place + prompt : end] = True
+            place = end
+    return Batch(torch.zeros_like(segment), response, segment, positions(segment))
+
+
+BATCH = documents()
+
+
+def draws(block: tuple[int, int] = (6, 14), staircase: float = 0.0) -> Iterator[Masks]:
+    for seed in SEEDS:
+        yield on_policy(BATCH, torch.Generator().manual_seed(seed), block, staircase)
+
+
+def seen(mask: torch.Tensor, row: int, place: int) -> set[int]:
+    return set(mask[row if len(mask) > 1 else 0, 0, place].nonzero().flatten().tolist())
+
+
+def own_text(row: int, place: int) -> set[int]:
+    """Tokens of the same document up to this one."""
+    segment = BATCH.segment[row].tolist()
+    return {other for other in range(place + 1) if segment[other] == segment[place]}
+
+
+def is_drafted(row: int, place: int) -> bool:
+    """A reply's token with something before it; all others are only ever read."""
+    return bool(BATCH.response[row, place]) and bool(BATCH.positions[row, place] > 0)
+
+
+def everywhere() -> Iterator[tuple[int, int]]:
+    for row in range(len(BATCH.ids)):
+        for place in range(LENGTH):
+            yield row, place
+
+
+def root_of(masks: Masks, row: int, place: int) -> int:
+    """The first token of the block, by what TLI still takes from the drafter itself."""
+    return min(seen(masks.tail, row, place) & set(range(LENGTH, 2 * LENGTH))) - LENGTH
+
+
+def test_positions_count_from_each_documents_start() -> None:
+    for row, place in everywhere():
+        assert BATCH.positions[row, place] == len(own_text(row, place)) - 1
+
+
+def test_a_drafted_token_sees_the_memory_before_its_blocks_root_and_nothing_later() -> None:
+    roots = set()
+    for masks in draws():
+        for row, place in everywhere():
+            if not is_drafted(row, place):
+                continue
+            root = root_of(masks, row, place)
+            text = own_text(row, place)
+            assert seen(masks.ca, row, place) == {other for other in text if other < root}
+            assert seen(masks.sa, row, place) == text
+            roots.add((row, place, root))
+    assert len(roots) > 1000  # boundaries do move from draw to draw
+
+
+def test_tli_takes_true_keys_before_the_root_and_drafted_ones_from_it_on() -> None:
+    for masks in draws():
+        for row, place in everywhere():
+            tail, text = seen(masks.tail, row, place), own_text(row, place)
+            true = {key for key in tail if key < LENGTH}
+            drafted = {key - LENGTH for key in tail if key >= LENGTH}
+            root = root_of(masks, row, place)
+            assert true == {other for other in text if other < root}
+            assert drafted == {other for other in text if other >= root}
+            assert place in drafted
+
+
+def test_blocks_are_as_long_as_asked_for() -> None:
+    lengths = set()
+    for masks in draws((3, 5)):
+        for row in range(len(BATCH.ids)):
+            places = [place for place in range(LENGTH) if is_drafted(row, place)]
+            roots = [root_of(masks, row, place) for place in places]
+            for (place, root), (after, next_root) in zip(
+                zip(places, roots, strict=True),
+                zip(places[1:], roots[1:], strict=True),
+                strict=False,
+            ):
+                # The same block goes on, or a new one begins with the token itself.
+                assert next_root in (root, after)
+                if next_root == after == place + 1 and is_drafted(row, root - 1):
+                    lengths.add(place + 1 - root)
+            assert all(place - root < 5 for place, root in zip(places, roots, strict=True))
+    assert lengths == {3, 4, 5}
+
+
+def test_the_first_token_of_a_reply_is_a_root() -> None:
+    """The target has read the whole prompt before anything is drafted."""
+    for masks in draws((50, 50)):
+        for row, place in everywhere():
+            if is_drafted(row, place) and not is_drafted(row, place - 1):
+                assert root_of(masks, row, place) == place
+
+
+def test_no_token_is_left_without_a_key() -> None:
+    for masks in (*draws(), *draws((1, 1)), *draws((6, 14), 1.0), *draws((200, 300))):
+        for mask in (masks.sa, masks.ca, masks.tail):
+            assert bool(mask.any(-1).all())
+
+
+def test_nothing_is_seen_of_the_future_or_of_other_documents() -> None:
+    same = same_document(BATCH.segment)
+    for row, place in everywhere():
+        assert seen(same, row, place) == own_text(row, place)
+    for masks in (*draws(), *draws(staircase=0.5)):
+        both = masks.tail[..., :LENGTH] | masks.tail[..., LENGTH:]
+        for mask in (masks.sa, masks.ca, both):
+            assert not bool((mask & ~same).any())
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_the_staircase_confines_self_attention_to_the_block_in_some_rows(share: float) -> None:
+    narrowed = []
+    for masks in draws(staircase=share):
+        for row in range(len(BATCH.ids)):
+            wide = narrow = True
+            for place in range(LENGTH):
+                text, root = own_text(row, place), root_of(masks, row, place)
+                found = seen(masks.sa, row, place)
+                wide &= found == text
+                narrow &= found == {other for other in text if other >= root}
+            assert wide != narrow
+            narrowed.append(narrow)
+    low, high = {0.0: (0, 0), 0.5: (0.3, 0.7), 1.0: (1, 1)}[share]
+    assert low <= sum(narrowed) / len(narrowed) <= high
+
+
+def test_the_loss_counts_where_the_next_token_is_of_the_same_reply() -> None:
+    loss = predictable(BATCH)
+    for row, place in everywhere():
+        follows = (
+            place + 1 < LENGTH
+            and is_drafted(row, place)
+            and bool(BATCH.response[row, place + 1])
+            and BATCH.segment[row, place] == BATCH.segment[row, place + 1]
+        )
+        assert bool(loss[row, place]) == follows
+    assert 100 < int(loss.sum()) < loss.numel()
+
+
+def test_a_generator_decides_the_draw() -> None:
+    first, again = (on_policy(BATCH, torch.Generator().manual_seed(3)) for _ in range(2))
+    other = on_policy(BATCH, torch.Generator().manual_seed(4))
+    assert torch.equal(first.ca, again.ca) and not torch.equal(first.ca, other.ca)

@@ -1,0 +1,118 @@
+"""MoA's training forward gives the losses, gradients and masks of the authors' training class."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from moa_core.train.batches import Batch
+from moa_core.train.drafters import trainee
+from moa_core.train.losses import MoATrainee, Weights
+from moa_core.train.masks import Masks, as_released, on_policy
+from moa_core.train.teacher import Lesson, teach
+from tests import released
+from tests.models import training_features
+from tests.released import CLOSE
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {"variable_future_length": False, "staircase_mask": False},
+    "vfl_only": {"staircase_mask": False, "epoch": 1},
+    "vfl_staircase_epoch0": {"epoch": 0},
+    "vfl_staircase_epoch10": {"epoch": 10},
+}
+STATS = {
+    "forward_KL": "cross_entropy",
+    "feature_loss": "feature",
+    "prev_feature_loss": "entering",
+}
+CASES = [(tli, variant) for tli in (0, 1, 3) for variant in VARIANTS]
+
+
+def released_batch() -> Batch:
+    """Padding keeps to no segment of its own: the release does not mask it."""
+    stored = released.tensors("train_batch")
+    ids = stored["input_ids"]
+    positions = stored["attention_mask"].long().cumsum(-1) - 1
+    return Batch(ids, stored["response_mask"].bool(), torch.zeros_like(ids), positions)
+
+
+def released_masks(batch: Batch, variant: str) -> Masks:
+    torch.manual_seed(1234)
+    return as_released(batch, **VARIANTS[variant])
+
+
+def lesson(batch: Batch, tli: int) -> Lesson:
+    count = batch.ids.shape[1]
+    causal = torch.ones(count, count, dtype=torch.bool).tril()[None, None]
+    return teach(released.target(), batch, {tli} if tli else (), causal)
+
+
+def training(tli: int) -> MoATrainee:
+    trained = trainee(released.moa(tli), released.target(), Weights())
+    assert isinstance(trained, MoATrainee)
+    return trained
+
+
+@pytest.mark.parametrize(("tli", "variant"), CASES)
+def test_loss_and_every_gradient(tli: int, variant: str) -> None:
+    expected = released.numbers("moa_training")[f"n{tli}.{variant}"]
+    batch, trained = released_batch(), training(tli)
+    masks = released_masks(batch, variant)
+    loss, stats = trained(batch, lesson(batch, tli), [masks], 0)
+    loss.backward()
+    assert loss.item() == pytest.approx(expected["loss"], abs=1e-5)
+    theirs = {STATS[k]: v for k, v in expected["stats"].items() if k in STATS}
+    assert {k: v.item() for k, v in stats.items()} == pytest.approx(theirs, abs=1e-5)
+    norms = {name: p.grad.norm().item() for name, p in trained.net.named_parameters()}
+    assert norms == pytest.approx(expected["grad_norm_params"], abs=1e-6, rel=1e-4)
+
+
+@pytest.mark.parametrize(("tli", "variant"), CASES)
+def test_masks_positions_and_final_hidden_states(tli: int, variant: str) -> None:
+    expected = released.tensors(f"moa_n{tli}_training")
+    batch = released_batch()
+    masks = released_masks(batch, variant)
+    assert torch.equal(masks.sa, expected[f"{variant}.sa_mask_allowed"])
+    assert torch.equal(masks.ca, expected[f"{variant}.ca_mask_allowed"])
+    assert torch.equal(batch.positions, expected[f"{variant}.position_ids"])
+    hidden, _ = training_features(training(tli), batch, lesson(batch, tli), masks)
+    real = released.tensors("train_batch")["attention_mask"].bool()
+    theirs = expected[f"{variant}.final_hidden"]
+    torch.testing.assert_close(hidden.detach()[real], theirs[real], **CLOSE)
+
+
+@pytest.mark.parametrize("ours", [False, True], ids=["released masks", "our masks"])
+@pytest.mark.parametrize("tli", [0, 1, 3])
+def test_training_on_the_first_chain_gives_its_logits(
+    tli: int, ours: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = released.tensors(f"moa_n{tli}_train_forward")
+    ids, known = expected["input_ids"][None], len(released.prompt())
+    places = torch.arange(ids.shape[1])[None]
+    batch = Batch(ids, places >= known, torch.zeros_like(ids), places)
+    masks = as_released(batch, variable_future_length=False, staircase_mask=False)
+    if ours:
+        masks = on_policy(batch, _no_boundary(known, ids.shape[1]), block=(14, 14))
+    trained = training(tli)
+    text = released.recorded(monkeypatch, trained.net.self_attention)
+    memory = released.recorded(monkeypatch, trained.net.cross_attention, "attend")
+    hidden, _ = training_features(trained, batch, lesson(batch, tli), masks)
+    drafts = hidden[0, known:].detach()
+    torch.testing.assert_close(drafts, expected["final_hidden"], **CLOSE)
+    logits = released.target().head(drafts)
+    torch.testing.assert_close(logits, expected["logits"], **CLOSE)
+    assert logits.argmax(-1).tolist() == expected["draft_tokens"].tolist()
+    torch.testing.assert_close(text[0][1][0].detach(), expected["sa_out"], **CLOSE)
+    if not ours:  # ours lets the prompt's tokens see more of it
+        torch.testing.assert_close(memory[0][1][0].detach(), expected["ca_out"], **CLOSE)
+
+
+def _no_boundary(first: int, count: int) -> torch.Generator:
+    """A draw that puts no boundary behind the reply's first token, the root."""
+    for seed in range(1000):
+        places = torch.arange(count)[None]
+        batch = Batch(places, places >= first, torch.zeros_like(places), places)
+        masks = on_policy(batch, torch.Generator().manual_seed(seed), block=(14, 14))
+        if bool((masks.ca[0, 0, first:].sum(-1) == first).all()):
+            return torch.Generator().manual_seed(seed)
+    raise AssertionError("every draw put a boundary there")

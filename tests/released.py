@@ -1,0 +1,109 @@
+"""The authors' numbers in tests/parity: models, prompts, tensors; and a way to look inside ours."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from moa_core.checkpoints import load_drafter, load_target
+from moa_core.drafters.base import Drafter
+from moa_core.drafters.moa import MoADrafter
+from moa_core.target import Target
+from moa_core.tree import DraftTree, TreeSettings
+
+FOLDER = Path(__file__).parent / "parity"
+CLOSE = {"atol": 1e-4, "rtol": 0.0}
+NEAR_TIE = 2e-5  # of a tree's cut: closer than this, another order of additions may decide
+EOS = 197  # the released target's end of text, which it never writes
+
+
+@cache
+def target() -> Target:
+    """The released target; decoding forks it, so that tests can share it."""
+    return load_target(str(FOLDER / "target"))
+
+
+def moa(tli: int) -> MoADrafter:
+    """The released drafter for an N, as the authors' training class saves it."""
+    drafter = load_drafter(str(FOLDER / f"moa_n{tli}"), target(), tli)
+    assert isinstance(drafter, MoADrafter)
+    return drafter
+
+
+@cache
+def numbers(name: str) -> Any:
+    """A JSON file of the folder."""
+    return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def tensors(name: str) -> dict[str, Tensor]:
+    """A safetensors file of the folder."""
+    return load_file(FOLDER / f"{name}.safetensors")
+
+
+def prompt(name: str = "prompt1_len24") -> list[int]:
+    return numbers("prompts")[name]
+
+
+Calls = list[tuple[Tensor, Any]]
+
+
+def recorded(patch: pytest.MonkeyPatch, module: nn.Module, method: str = "forward") -> Calls:
+    """From now on, the first argument and the result of every call of a module's method."""
+    calls: Calls = []
+    original = getattr(module, method)
+
+    def wrapped(first: Tensor, *args: Any, **kwargs: Any) -> Any:
+        result = original(first, *args, **kwargs)
+        calls.append((first, result))
+        return result
+
+    patch.setattr(module, method, wrapped)
+    return calls
+
+
+@torch.inference_mode()
+def ready(drafter: Drafter, prompt_ids: list[int]) -> tuple[Drafter, Tensor]:
+    """A drafter that has observed the released target's prefill, and the prefill's logits [V]."""
+    run, drafter = target().fork(), drafter.fork()
+    drafter.open(run, 256)
+    logits, seen = run.prefill(prompt_ids, 256)
+    drafter.observe(seen.ids, drafter.server_half(seen))
+    return drafter, logits
+
+
+@torch.inference_mode()
+def propose(drafter: Drafter, token: int, shape: TreeSettings) -> DraftTree:
+    """What it drafts below a token."""
+    return drafter.propose(token, shape)
+
+
+def check_tree(tree: DraftTree, expected: dict[str, Any]) -> None:
+    """The same nodes in the same order, with the same scores."""
+    assert list(tree.tokens) == expected["tokens"]
+    assert list(tree.parents) == expected["parents"]
+    assert tree.log_probs == pytest.approx(expected["scores"], abs=1e-4)
+
+
+def check_nodes(tree: DraftTree, expected: dict[str, Any]) -> None:
+    """The same paths with the same scores, whatever the order of near ties."""
+    theirs = DraftTree(
+        tuple(expected["tokens"]), tuple(expected["parents"]), (), tuple(expected["scores"])
+    )
+    found, wanted = _scores_by_path(tree), _scores_by_path(theirs)
+    assert found.keys() == wanted.keys()
+    assert found == pytest.approx(wanted, abs=1e-4)
+
+
+def _scores_by_path(tree: DraftTree) -> dict[tuple[int, ...], float]:
+    paths: list[tuple[int, ...]] = []
+    for token, parent in zip(tree.tokens, tree.parents, strict=True):
+        paths.append((token,) if parent < 0 else (*paths[parent], token))
+    return dict(zip(paths, tree.log_probs, strict=True))
