@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
@@ -22,7 +24,7 @@ from moa_core.target import Target
 from moa_core.train import own_text
 from moa_core.train.batches import Batch, Batches, Recipe
 from moa_core.train.loop import Run, Schedule
-from moa_core.train.losses import EagleTrainee, MoATrainee, Trainee, Weights
+from moa_core.train.losses import EagleTrainee, MoATrainee, Stats, Trainee, Weights
 from moa_core.train.masks import BLOCK, Masks, on_policy
 from moa_core.train.teacher import Lesson, teach
 
@@ -126,7 +128,7 @@ def train_drafters(
     settings: dict[str, Any] = {**asdict(plan), "rates": dict(schedule.rates)}
     run = Run(out / "run", dict(trainees), batches, schedule, accelerator, settings)
     lessons = _Lessons(target, drafters.values(), plan, run)
-    run.train(lessons, lambda model, batch, shared, update: model(batch, *shared, update), stop_at)
+    run.train(lessons, _step, stop_at)
     if accelerator.is_main_process:
         for name, drafter in drafters.items():
             about = {
@@ -140,6 +142,16 @@ def train_drafters(
                 "commit": _commit(),
             }
             save_drafter(out / name, drafter, target, about, torch.bfloat16)
+
+
+def _step(
+    model: nn.Module, batch: Batch, shared: tuple[Lesson, list[Masks]], update: int
+) -> tuple[Tensor, Stats]:
+    # On a CPU the fused attention's backward takes several times as long as plain matrix products,
+    # most of all for LSA's thousands of sequences of a dozen layers.
+    plain = batch.ids.device.type == "cpu"
+    with sdpa_kernel(SDPBackend.MATH) if plain else nullcontext():
+        return model(batch, *shared, update)
 
 
 def trainee(drafter: Drafter, target: Target, weights: Weights) -> Trainee:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
@@ -56,10 +55,7 @@ class MoATrainee(Trainee):
     def forward(
         self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
     ) -> tuple[Tensor, Stats]:
-        # Attention over a handful of layers, for thousands of tokens: the fused kernels' backward
-        # takes several times as long as plain matrix products here.
-        with sdpa_kernel(SDPBackend.MATH):
-            memory = self.net.memory(lesson.vectors.flatten(0, 1), self._drafter.layer_rope)
+        memory = self.net.memory(lesson.vectors.flatten(0, 1), self._drafter.layer_rope)
         memory = memory.unflatten(0, batch.ids.shape)  # [B, T, E]
         for rope in (self._drafter.sa_rope, self._drafter.ca_rope):
             rope.reserve(batch.ids.shape[1])

@@ -140,7 +140,7 @@ def train_target(
         "row_length": recipe.row_length,
         "tasks": tasks,
         "shares": dict(shares),
-        "start": start,
+        "start": start and start.name,
         "seed": seed,
         "schedule": asdict(schedule),
     }
