@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         each.add_argument("--updates", type=int, help="optimiser steps")
         each.add_argument("--minutes", type=float, help="instead: as many updates as fit")
         each.add_argument("--stop-at", type=int, help="end at this update of the schedule")
+        each.add_argument("--compile", action="store_true", help="torch.compile the costly parts")
         each.add_argument("--muon", action="store_true", help="Muon for the weight matrices")
         each.add_argument("--warmup", type=int, default=150, help="updates to the peak rate")
         each.add_argument("--seed", type=int, default=0)
@@ -64,7 +65,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     target.add_argument("--start", type=Path, help="go on from this target, newly scheduled")
     target.add_argument("--floor", type=float, default=0.05, help="last rate, a share of the peak")
     target.add_argument("--vocabulary", type=int, default=4096)
-    target.add_argument("--compile", action="store_true", help="torch.compile the model")
     drafters.add_argument("--target", help="bundled name, folder or Hub id")
     drafters.add_argument("--methods", default="moa-n0,moa-n1,eagle2", help="comma separated")
     drafters.add_argument("--own-tokens", type=int, default=0, help="text the target writes first")
@@ -161,6 +161,7 @@ def _drafters(options: argparse.Namespace) -> None:
         plan,
         workers=options.workers,
         stop_at=options.stop_at,
+        compile_lsa=options.compile,
         accelerator=accelerator,
     )
 

@@ -111,6 +111,7 @@ def train_drafters(
     *,
     workers: int = 2,
     stop_at: int | None = None,
+    compile_lsa: bool = False,
     accelerator: Accelerator | None = None,
 ) -> None:
     """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`."""
@@ -122,6 +123,10 @@ def train_drafters(
     accelerator.wait_for_everyone()
     drafters = {method: fresh(method, target, plan.seed) for method in plan.methods}
     trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
+    if compile_lsa:
+        for each in trainees.values():
+            if isinstance(each, MoATrainee):
+                each.compile_memory()
     recipe = Recipe(data, tokenizer, plan.seed, plan.row_length, plan.tasks, own=own)
     share = (accelerator.process_index, accelerator.num_processes)
     batches = Batches(recipe, plan.rows, workers, share)

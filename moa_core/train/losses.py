@@ -51,11 +51,16 @@ class MoATrainee(Trainee):
         self.net = drafter.net
         self._drafter, self._weights = drafter, weights
         self._target = (target,)  # in a tuple: its weights are no parameters of this module
+        self._memory = drafter.net.memory
+
+    def compile_memory(self) -> None:
+        """Compile LSA, most of the work: on a CPU its norms and activations cost the most."""
+        self._memory = torch.compile(self.net.memory)
 
     def forward(
         self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
     ) -> tuple[Tensor, Stats]:
-        memory = self.net.memory(lesson.vectors.flatten(0, 1), self._drafter.layer_rope)
+        memory = self._memory(lesson.vectors.flatten(0, 1), self._drafter.layer_rope)
         memory = memory.unflatten(0, batch.ids.shape)  # [B, T, E]
         for rope in (self._drafter.sa_rope, self._drafter.ca_rope):
             rope.reserve(batch.ids.shape[1])
