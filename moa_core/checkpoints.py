@@ -16,7 +16,7 @@ from moa_core.target import Target
 from moa_core.tree import TreeSettings
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-DEFAULT_DRAFTER = "moa-n1"
+DEFAULT_DRAFTER = "moa-n0"  # the fastest of the bundle
 
 
 @dataclass(frozen=True)
