@@ -26,9 +26,8 @@ class FakeTarget:
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
         self.embed = SimpleNamespace(weight=torch.zeros(len(tokenizer), 1))
-        self.model = SimpleNamespace(
-            generation_config=SimpleNamespace(eos_token_id=[7, 5]), parameters=list
-        )
+        self.eos_ids = (5, 7)
+        self.model = SimpleNamespace(parameters=list)
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ def test_the_bundle_is_listed_from_its_configs(bundle: Path) -> None:
 def test_defaults_are_the_bundled_target_and_moa(bundle: Path) -> None:
     target = load_target()
     assert target.name == "tiny"
-    assert load_drafter(None, target).name == "moa-n1"
+    assert load_drafter(None, target).name == "moa-n0"
     for tli in (0, 1):
         drafter = load_drafter(None, target, tli)
         assert isinstance(drafter, MoADrafter) and drafter.tli == tli
