@@ -84,7 +84,7 @@ def test_a_trace_loads_back_with_how_it_was_made(
     trace = Trace.from_json(path.read_text(encoding="utf-8"))
     report = json.loads(printed)
     assert trace.output_ids == report["output_ids"] and trace.tau == report["tau"]
-    assert trace.about["target"] == "tiny" and trace.about["drafter"] == "moa-n1"
+    assert trace.about["target"] == "tiny" and trace.about["drafter"] == "moa-n0"
     settings = trace.about["settings"]
     assert settings["tree"] == {"depth": 2, "breadth": 3, "budget": 5}
     assert settings["sampling"] == {"temperature": 0.7, "top_p": 0.9, "top_k": 20, "seed": 3}
