@@ -1,5 +1,6 @@
 """The loop's bookkeeping: order of events, clock, stopping, and what it refuses."""
 
+import time
 from typing import Any
 
 import pytest
