@@ -233,6 +233,8 @@ def _data(name: str, out: Path) -> Path:
     """The data folder, or a Hub data set brought into one."""
     if Path(name).expanduser().is_dir():
         return Path(name).expanduser()
+    if Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
+        raise UserError(f"There is no folder {name}.")
     from moa_core.train.hub_data import fetch
 
     return fetch(name, out / "data")
