@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.ngram import NgramDrafter
 from moa_core.errors import UserError
 from moa_core.formats import build_drafter, read_config, read_tensors, tree_settings
+from moa_core.peers import check_tokenizer, whole_model
 from moa_core.target import Target
 from moa_core.tree import TreeSettings
 
@@ -24,7 +28,7 @@ class DrafterInfo:
     """What a bundled drafter's config says about it."""
 
     name: str
-    method: str  # moa or eagle2
+    method: str  # moa, eagle2, medusa, glide or independent
     tli: int
     tree: TreeSettings
     parameters: int | None
@@ -116,18 +120,41 @@ def load_target(spec: str | None = None, dtype: str = "auto", device: str = "aut
 
 
 def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Drafter:
-    """Load a drafter for a target: "none", a bundled name, a folder or a Hub id.
+    """Load a drafter for a target: a bundled name, a folder or a Hub id.
 
-    None: the bundled MoA drafter, for TLI N if that is given.
+    None: the bundled MoA drafter, for TLI N if that is given. "none" and "ngram" have no files;
+    "eagle" is the bundled EAGLE-2 head with the first EAGLE's tree of fixed shape.
     """
-    if spec == "none":
+    if spec in ("none", "ngram"):
         if tli:
             raise UserError("Without a drafter there is no TLI: leave out --tli or name a drafter.")
-        return Vanilla()
+        return Vanilla() if spec == "none" else NgramDrafter()
+    if spec == "eagle" and not Path(spec).is_dir() and not (models_folder() / spec).is_dir():
+        eagle = load_drafter("eagle2", target, tli)
+        assert isinstance(eagle, EagleDrafter)
+        eagle.name, eagle.static = "eagle", True
+        return eagle
     place = locate(spec or _bundled_moa(tli))
     folder = place if isinstance(place, Path) else _download(place)
     name = folder.name if isinstance(place, Path) else place
-    return build_drafter(read_config(folder), read_tensors(folder), target, tli, name)
+    config = read_config(folder)
+    if "drafter" not in config and _whole_model(folder):
+        drafter = whole_model(folder, target, name)
+        check_tokenizer(_tokenizer(folder), target, name)
+        return drafter
+    return build_drafter(config, read_tensors(folder), target, tli, name)
+
+
+def _whole_model(folder: Path) -> bool:
+    """Whether a folder holds a language model with embeddings of its own: no drafter's head."""
+    if (folder / "model.safetensors.index.json").exists():
+        return True
+    path = folder / "model.safetensors"
+    try:
+        with safe_open(path, framework="pt") as file:
+            return "model.layers.0.self_attn.q_proj.weight" in file.keys()  # noqa: SIM118
+    except (OSError, SafetensorError):
+        return False  # read_tensors says what is wrong with it
 
 
 def _bundled_moa(tli: int | None) -> str:
@@ -171,7 +198,7 @@ def _download(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        patterns = ["config.json", "*.safetensors", "pytorch_model.bin"]
+        patterns = ["*.json", "*.safetensors", "pytorch_model.bin"]
         return Path(snapshot_download(name, allow_patterns=patterns))
     except Exception as error:
         raise UserError(

@@ -7,26 +7,35 @@ keys live under "drafter": method, tli, target, default tree, training and metri
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
 
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
-from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
+from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet
 from moa_core.errors import UserError
+from moa_core.fitting import (
+    Tensors,
+    any_bias,
+    check_fit,
+    filled,
+    fingerprint,
+    layer_sizes,
+    mapping,
+    norm_eps,
+    same,
+    target_shape,
+    tokenizer_hash,
+    whole,
+)
+from moa_core.peers import build_peer, peer_keys
 from moa_core.target import Target
 from moa_core.tree import TreeSettings
-
-Tensors = dict[str, Tensor]
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -66,9 +75,9 @@ def build_drafter(
 
     tli  layers to reuse; None: what the config says, else 0
     """
-    ours = _mapping(config, "drafter", name)
+    ours = mapping(config, "drafter", name)
     drafter = _build(config, ours, tensors, target, tli, name)
-    drafter.tree = tree_settings(_mapping(ours, "tree", name))
+    drafter.tree = tree_settings(mapping(ours, "tree", name))
     return drafter
 
 
@@ -88,9 +97,15 @@ def _build(
 ) -> Drafter:
     check_fit(ours, target, name)
     if "vocab_size" in config:  # the authors' configs, too, repeat the target's
-        _same(name, "vocabulary", config["vocab_size"], target.config.vocab_size)
-    if "self_attention.self_attn.q_proj.weight" in tensors:
-        stored = _whole(ours, "tli", None, name, 0)
+        same(name, "vocabulary", config["vocab_size"], target.config.vocab_size)
+    method = ours.get("method")
+    peer = build_peer(method, config, tensors, target, name)
+    if peer is not None:
+        if tli:
+            raise UserError(f"{name} is no MoA drafter: TLI is a part of MoA and does not apply.")
+        return peer
+    if "cross_attention.self_attn.q_proj.weight" in tensors:
+        stored = whole(ours, "tli", None, name, 0)
         if tli is not None and stored is not None and tli != stored:
             raise UserError(
                 f"{name} was trained for TLI N={stored} and cannot draft with N={tli}: each N "
@@ -98,36 +113,36 @@ def _build(
             )
         wanted = tli if tli is not None else (stored or 0)
         net = MoANet(_moa_config(config, ours, tensors, target, name))
-        return MoADrafter(_filled(net, tensors, name, target), target, wanted, name)
+        return MoADrafter(filled(net, tensors, name, target), target, wanted, name)
     if "fc.weight" in tensors and "layers.0.self_attn.q_proj.weight" in tensors:
         if tli:
             raise UserError(f"{name} is an EAGLE head: TLI is a part of MoA and does not apply.")
         net = EagleNet(_eagle_config(config, tensors, target, name), target.config.hidden_size)
-        return EagleDrafter(_filled(net, tensors, name, target), target, name)
-    raise UserError(f"{name} holds neither a MoA drafter nor an EAGLE head.")
+        return EagleDrafter(filled(net, tensors, name, target), target, name)
+    raise UserError(f"{name} holds neither a MoA drafter nor any other drafter known here.")
 
 
 def _moa_config(
     config: dict[str, Any], ours: dict[str, Any], tensors: Tensors, target: Target, name: str
 ) -> MoAConfig:
     width, kv_width = tensors["Ekv2E.weight"].shape if "Ekv2E.weight" in tensors else (None, None)
-    _same(name, "hidden size", width, target.config.hidden_size)
-    _same(name, "K and V numbers per layer and token", kv_width, target.kv_width)
-    heads = _whole(config, "num_attention_heads", target.config.num_attention_heads, name)
-    lsa_heads = _whole(ours, "lsa_heads", heads, name)
-    lsa = "layer_self_attention"
+    same(name, "hidden size", width, target.config.hidden_size)
+    same(name, "K and V numbers per layer and token", kv_width, target.kv_width)
+    heads = whole(config, "num_attention_heads", target.config.num_attention_heads, name)
+    lsa_heads = whole(ours, "lsa_heads", heads, name)
+    sa, lsa = "self_attention", "layer_self_attention"
     # SA follows the target's layers: Llama's option has biases on all four projections.
     biased = bool(getattr(target.config, "attention_bias", False))
     return MoAConfig(
         width=target.config.hidden_size,
         kv_width=target.kv_width,
-        sa=_sizes(tensors, "self_attention", heads, name),
-        ca=_sizes(tensors, "cross_attention", heads, name),
-        lsa=None if config.get("disable_LSA") else _sizes(tensors, lsa, lsa_heads, name),
-        eps=_eps(config, target, name),
-        qkv_bias=biased or _any_bias(tensors, "self_attention.self_attn", ("q", "k", "v")),
-        o_bias=biased or _any_bias(tensors, "self_attention.self_attn", ("o",)),
-        mlp_bias=_any_bias(tensors, "self_attention.mlp", ("gate", "up", "down")),
+        sa=None if config.get("disable_SA") else layer_sizes(tensors, sa, heads, name),
+        ca=layer_sizes(tensors, "cross_attention", heads, name),
+        lsa=None if config.get("disable_LSA") else layer_sizes(tensors, lsa, lsa_heads, name),
+        eps=norm_eps(config, target, name),
+        qkv_bias=biased or any_bias(tensors, "self_attention.self_attn", ("q", "k", "v")),
+        o_bias=biased or any_bias(tensors, "self_attention.self_attn", ("o",)),
+        mlp_bias=any_bias(tensors, "self_attention.mlp", ("gate", "up", "down")),
     )
 
 
@@ -135,127 +150,20 @@ def _eagle_config(
     config: dict[str, Any], tensors: Tensors, target: Target, name: str
 ) -> EagleConfig:
     width, joined = tensors["fc.weight"].shape
-    _same(name, "hidden size", width, target.config.hidden_size)
-    _same(name, "input width", joined, 2 * target.config.hidden_size)
-    heads = _whole(config, "num_attention_heads", target.config.num_attention_heads, name)
-    sizes = _sizes(tensors, "layers.0", heads, name)
+    same(name, "hidden size", width, target.config.hidden_size)
+    same(name, "input width", joined, 2 * target.config.hidden_size)
+    heads = whole(config, "num_attention_heads", target.config.num_attention_heads, name)
+    sizes = layer_sizes(tensors, "layers.0", heads, name)
     return EagleConfig(
         heads=sizes.heads,
         kv_heads=sizes.kv_heads,
         head_dim=sizes.head_dim,
         inner=sizes.inner,
-        eps=_eps(config, target, name),
+        eps=norm_eps(config, target, name),
         fc_bias="fc.bias" in tensors or config.get("bias") is True,
-        qkv_bias=_any_bias(tensors, "layers.0.self_attn", ("q", "k", "v")),
-        o_bias=_any_bias(tensors, "layers.0.self_attn", ("o",)),
+        qkv_bias=any_bias(tensors, "layers.0.self_attn", ("q", "k", "v")),
+        o_bias=any_bias(tensors, "layers.0.self_attn", ("o",)),
     )
-
-
-def _sizes(tensors: Tensors, prefix: str, heads: int, name: str) -> Sizes:
-    """A layer's sizes from the shapes of its tensors, given its number of heads."""
-    try:
-        queries, keys, inner = (
-            tensors[f"{prefix}.{part}_proj.weight"].shape[0]
-            for part in ("self_attn.q", "self_attn.k", "mlp.gate")
-        )
-    except KeyError as error:
-        raise UserError(f"{name} lacks the tensor {error}: its weights are incomplete.") from None
-    size = queries // heads
-    if queries % heads or not size or keys % size:
-        raise UserError(f"{name} has a {prefix} of {queries} rows, which {heads} heads do not fit.")
-    return Sizes(heads, keys // size, size, inner)
-
-
-def _any_bias(tensors: Tensors, prefix: str, parts: Sequence[str]) -> bool:
-    """Whether any of these has a bias; the others must then have one, too."""
-    return any(f"{prefix}.{part}_proj.bias" in tensors for part in parts)
-
-
-def _eps(config: dict[str, Any], target: Target, name: str) -> float:
-    eps = config.get("rms_norm_eps", target.config.rms_norm_eps)
-    if isinstance(eps, bool) or not isinstance(eps, int | float) or not 0 < eps < 1:
-        raise UserError(f"{name} has a config.json whose rms_norm_eps is {eps!r}: not a number.")
-    return float(eps)
-
-
-def _whole(config: dict[str, Any], key: str, default: Any, name: str, lowest: int = 1) -> Any:
-    """A whole number of a config, or the default where it has none."""
-    value = config.get(key)
-    if value is None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
-        raise UserError(f"{name} has a config.json whose {key} is {value!r}: not a whole number.")
-    return value
-
-
-def _mapping(config: dict[str, Any], key: str, name: str) -> dict[str, Any]:
-    """An object within a config, empty where it has none."""
-    value = config.get(key) or {}
-    if not isinstance(value, dict):
-        raise UserError(f"{name} has a config.json whose {key} is {value!r}: not an object.")
-    return value
-
-
-def _filled(net: nn.Module, tensors: Tensors, name: str, target: Target) -> Any:
-    """The net with its weights, in the target's dtype and on its device."""
-    wanted = net.state_dict()
-    missing = sorted(set(wanted) - set(tensors))
-    if missing:
-        raise UserError(f"{name} lacks the tensor {missing[0]}: its weights are incomplete.")
-    for key, value in wanted.items():
-        if tensors[key].shape != value.shape:
-            raise UserError(
-                f"{name} has {key} of shape {tuple(tensors[key].shape)}; "
-                f"{tuple(value.shape)} was expected."
-            )
-    # Whatever else a file carries (EAGLE heads bring a copy of the embeddings) is the target's.
-    net.load_state_dict({key: tensors[key] for key in wanted})
-    return net.to(target.device, target.dtype).eval().requires_grad_(False)
-
-
-def _same(name: str, what: str, found: int | None, expected: int) -> None:
-    if found != expected:
-        raise UserError(
-            f"{name} does not fit this target: its {what} is {found}, the target's is {expected}."
-        )
-
-
-def target_shape(target: Target) -> dict[str, int]:
-    """The numbers of a target that its drafters depend on."""
-    config = target.config
-    return {
-        "hidden size": config.hidden_size,
-        "layers": config.num_hidden_layers,
-        "heads": config.num_attention_heads,
-        "kv heads": target.kv_heads,
-        "head size": target.head_dim,
-        "vocabulary": config.vocab_size,
-    }
-
-
-def fingerprint(target: Target) -> str:
-    """A short hash of a target's shape and RoPE: equal for targets a drafter cannot tell apart."""
-    facts = {**target_shape(target), "rope": dict(target.config.rope_parameters)}
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def tokenizer_hash(tokenizer: PreTrainedTokenizerBase | None) -> str | None:
-    """A short hash of a tokenizer's whole definition."""
-    if tokenizer is None:
-        return None
-    return hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest()[:16]
-
-
-def check_fit(ours: dict[str, Any], target: Target, name: str) -> None:
-    """UserError if a drafter's own keys name another target; the authors' files have none."""
-    known = _mapping(ours, "target", name)
-    for what, found in _mapping(known, "shape", name).items():
-        _same(name, f"target's {what}", found, target_shape(target).get(what))
-    if known.get("fingerprint") not in (None, fingerprint(target)):
-        raise UserError(f"{name} does not fit this target: the two differ in their RoPE settings.")
-    theirs = tokenizer_hash(target.tokenizer)
-    if theirs and known.get("tokenizer") not in (None, theirs):
-        raise UserError(f"{name} does not fit this target: it was trained with another tokenizer.")
 
 
 def drafter_config(drafter: Drafter, target: Target, more: dict[str, Any]) -> dict[str, Any]:
@@ -290,6 +198,9 @@ def drafter_config(drafter: Drafter, target: Target, more: dict[str, Any]) -> di
                 }
             }
         )
+    if (peer := peer_keys(drafter)) is not None:
+        method, keys = peer
+        return base | keys | {"drafter": {"method": method, **about}}
     assert isinstance(drafter, EagleDrafter)
     sizes = drafter.net.config
     return base | {
@@ -310,14 +221,20 @@ def _moa_keys(config: MoAConfig) -> dict[str, Any]:
         "architectures": ["MOASpecModel"],
         "model_type": "moa_spec",
         "kv_hidden_size": config.kv_width,
-        "num_attention_heads": config.sa.heads,
-        "head_dim": config.sa.head_dim,
+        "num_attention_heads": config.ca.heads,
+        "head_dim": config.ca.head_dim,
         "disable_LSA": config.lsa is None,
     }
-    parts = {"self_attention": config.sa, "cross_attention": config.ca}
-    if config.lsa:
-        parts["layer_self_attention"] = config.lsa
+    if config.sa is None:
+        keys["disable_SA"] = True  # an ablation of ours: the authors' configs have no such key
+    parts = {
+        "self_attention": config.sa,
+        "cross_attention": config.ca,
+        "layer_self_attention": config.lsa,
+    }
     for prefix, sizes in parts.items():
+        if sizes is None:
+            continue
         keys[f"{prefix}_num_key_value_heads"] = sizes.kv_heads
         keys[f"{prefix}_intermediate_size"] = sizes.inner
     return keys

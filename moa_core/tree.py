@@ -101,6 +101,7 @@ def grow(
     root_logits: Tensor,
     expand: Callable[[Frontier], Tensor],
     settings: TreeSettings,
+    static: bool = False,
 ) -> DraftTree:
     """Grow a tree by the drafter's cumulative log-probability, then keep the best nodes.
 
@@ -109,24 +110,30 @@ def grow(
 
     root_logits  [V] the drafter's logits after the root
     expand       turns a frontier of b nodes into their logits [b, V]
+    static       choose by each child's rank alone, so that the tree always has the same shape, as
+                 in EAGLE-1 and Medusa
     """
     breadth = min(settings.breadth, root_logits.shape[-1])
     device = root_logits.device
-    scores, tokens = _best_children(root_logits[None], breadth)
-    scores, tokens = scores[0], tokens[0]  # [b]
+    ranks = _rank_worth(breadth, device) if static else None
+    log_probs, tokens = _best_children(root_logits[None], breadth)
+    log_probs, tokens = log_probs[0], tokens[0]  # [b]
+    scores = log_probs if ranks is None else ranks
     above = torch.zeros_like(tokens)  # [b] parents, as rows of the last frontier
     nodes = torch.arange(1, breadth + 1, device=device)  # [b] names among all children ever tried
-    tried = [(tokens, torch.zeros_like(tokens), scores)]
+    tried = [(tokens, torch.zeros_like(tokens), scores, log_probs)]
     seen = itself = torch.eye(breadth, dtype=torch.bool, device=device)
     count = 1 + breadth
     for level in range(1, settings.depth):
         logits = expand(Frontier(tokens, above, seen, level))  # [b, V]
-        child_scores, child_tokens = _best_children(logits, breadth)  # [b, breadth]
-        child_scores = (child_scores + scores[:, None]).flatten()
+        child_probs, child_tokens = _best_children(logits, breadth)  # [b, breadth]
+        child_scores = ((child_probs if ranks is None else ranks) + scores[:, None]).flatten()
+        child_probs = (child_probs + log_probs[:, None]).flatten()
         child_tokens = child_tokens.flatten()
-        tried.append((child_tokens, nodes.repeat_interleave(breadth), child_scores))
+        above = nodes.repeat_interleave(breadth)
+        tried.append((child_tokens, above, child_scores, child_probs))
         scores, best = child_scores.topk(breadth)
-        above = best // breadth
+        log_probs, above = child_probs[best], best // breadth
         tokens, nodes = child_tokens[best], count + best
         seen = torch.cat([seen[above], itself], 1)  # [breadth, (level + 1) * breadth]
         count += breadth * breadth
@@ -138,21 +145,26 @@ def _best_children(logits: Tensor, breadth: int) -> tuple[Tensor, Tensor]:
     return torch.log_softmax(logits.float(), dim=-1).topk(breadth, dim=-1)
 
 
+def _rank_worth(breadth: int, device: torch.device) -> Tensor:
+    """[breadth] log of how often the target takes the child of each rank: a power law, assumed."""
+    return math.log(0.7) - 2.3 * torch.arange(1, breadth + 1, device=device).log()
+
+
 def _rerank(
-    root: int, tried: list[tuple[Tensor, Tensor, Tensor]], settings: TreeSettings
+    root: int, tried: list[tuple[Tensor, Tensor, Tensor, Tensor]], settings: TreeSettings
 ) -> DraftTree:
     """Keep the `budget` most probable nodes. Every tensor crosses to the host once, here."""
-    tokens, parents, scores = (torch.cat(column) for column in zip(*tried, strict=True))
+    tokens, parents, scores, log_probs = map(torch.cat, zip(*tried, strict=True))
     # A child never scores above its parent but may tie with it (a probability that rounds to 1):
     # the stable sort then keeps the parent, which has the lower index, so no node loses its parent.
     kept = torch.sort(scores, descending=True, stable=True).indices[: settings.budget].sort().values
     packed = torch.stack(
-        [kept.float() + 1, tokens[kept].float(), parents[kept].float(), scores[kept]]
+        [kept.float() + 1, tokens[kept].float(), parents[kept].float(), log_probs[kept]]
     )
-    names, token_ids, parent_names, log_probs = packed.tolist()  # float32 is exact up to 2**24
+    names, token_ids, parent_names, sums = packed.tolist()  # float32 is exact up to 2**24
     place = {0: 0} | {int(name): index for index, name in enumerate(names, start=1)}
     above = [-1] + [place[int(name)] for name in parent_names]
     depths = [0]
     for parent in above[1:]:
         depths.append(depths[parent] + 1)
-    return DraftTree((root, *map(int, token_ids)), tuple(above), tuple(depths), (0.0, *log_probs))
+    return DraftTree((root, *map(int, token_ids)), tuple(above), tuple(depths), (0.0, *sums))

@@ -25,7 +25,7 @@ from moa_core.formats import save_drafter
 from moa_core.layers import DecoderLayer
 from moa_core.target import Target
 from moa_core.train.batches import Batch
-from moa_core.train.drafters import fresh
+from moa_core.train.fresh import fresh
 from moa_core.train.losses import MoATrainee
 from moa_core.train.masks import Masks
 from moa_core.train.teacher import Lesson

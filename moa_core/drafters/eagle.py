@@ -59,13 +59,18 @@ class EagleDrafter(Drafter):
 
     Row i of its cache belongs to feature i and token i + 1, and has position i: the shifted
     sequence of the authors' code.
+
+    static  a tree of fixed shape, as in the first EAGLE (arXiv 2401.15077)
     """
 
     name = "eagle2"
 
-    def __init__(self, net: EagleNet, target: Target, name: str = "eagle2") -> None:
+    def __init__(
+        self, net: EagleNet, target: Target, name: str = "eagle2", static: bool = False
+    ) -> None:
         self.net = net
         self.name = name
+        self.static = static
         parameters = {
             "rope_type": "default",
             "rope_theta": target.config.rope_parameters["rope_theta"],
@@ -100,7 +105,9 @@ class EagleDrafter(Drafter):
         self._level = self._step(tokens, features, places[None], mask)[:, -1:]  # [1, 1, E]
         self.features.clear()
         logits = self.target.head(self._level)[0, 0]
-        tree = grow(token, logits, lambda frontier: self._expand(frontier, known), settings)
+        tree = grow(
+            token, logits, lambda frontier: self._expand(frontier, known), settings, self.static
+        )
         self.cache.truncate(known)
         return tree
 

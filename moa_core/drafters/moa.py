@@ -40,12 +40,13 @@ class MoAConfig:
     width     E, the target's hidden size
     kv_width  W, two times the target's kv heads times its head size: the width of LSA
     biases    of the SA layer, whose form follows the target's layers
+    sa        None: a draft is asked about by its embedding alone
     lsa       None: the last layer's K and V alone are read
     """
 
     width: int
     kv_width: int
-    sa: Sizes
+    sa: Sizes | None
     ca: Sizes
     lsa: Sizes | None
     eps: float
@@ -70,7 +71,8 @@ class MoANet(nn.Module):
         super().__init__()
         self.config = config
         biases = {key: getattr(config, key) for key in ("qkv_bias", "o_bias", "mlp_bias")}
-        self.self_attention = _layer(config.width, config.sa, config, **biases)
+        if config.sa:
+            self.self_attention = _layer(config.width, config.sa, config, **biases)
         self.cross_attention = _layer(config.width, config.ca, config)
         if config.lsa:
             self.layer_self_attention = _layer(config.kv_width, config.lsa, config)
@@ -115,7 +117,7 @@ class MoADrafter(Drafter):
         plain = {"rope_type": "default", "rope_theta": parameters["rope_theta"]}
         sizes = net.config
         # Scaled RoPE, where the target has it, goes into SA alone, as in the authors' code.
-        self.sa_rope = Rope(sizes.sa.head_dim, parameters, target.context)
+        self.sa_rope = Rope((sizes.sa or sizes.ca).head_dim, parameters, target.context)
         self.ca_rope = Rope(sizes.ca.head_dim, plain, target.context)
         self.layer_rope = sizes.lsa and Rope(sizes.lsa.head_dim, plain, len(target.layers))
 
@@ -127,8 +129,9 @@ class MoADrafter(Drafter):
         self.ca_rope.reserve(capacity)
         self.target = target
         self.ids: list[int] = []  # verified tokens
-        self.text = cache(self.net.config.sa)  # SA's, drafts included
-        self.memory = cache(self.net.config.ca)  # CA's, verified only
+        sizes = self.net.config
+        self.text = cache(sizes.sa or sizes.ca)  # SA's, drafts included
+        self.memory = cache(sizes.ca)  # CA's, verified only
         self.tail = target.tail_cache(self.tli, capacity) if self.tli else None
 
     def server_half(self, observation: Observation) -> ServerHalf:
@@ -154,10 +157,10 @@ class MoADrafter(Drafter):
             self.tail.append(half["tail"])
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
-        known = len(self.ids)  # the root's position
-        unread = [*self.ids[self.text.length :], token]
-        hidden = self._read(unread, causal_mask(len(unread), self.text.length, self.target.device))
-        self.text.advance(len(unread))
+        known, past, device = len(self.ids), self.text.length, self.target.device
+        tokens = torch.tensor([*self.ids[past:], token], device=device)
+        places = torch.arange(past, known + 1, device=device)  # the root is at `known`
+        hidden = self._read(tokens, places, causal_mask(len(tokens), past, device))
         logits = self._finish(hidden[:, -1:], known, None)[0]
         tree = grow(token, logits, lambda frontier: self._expand(frontier, known), settings)
         self.text.truncate(known + 1)  # drafts go, the root stays: it is certain
@@ -169,23 +172,21 @@ class MoADrafter(Drafter):
         """Logits [b, V] after the nodes of a level, each seeing the text and its own ancestors."""
         mask = tree_mask(frontier.seen, known + 1)
         position = known + frontier.level
-        hidden = self._embed(frontier.tokens)
-        rotation = self.sa_rope(self._places(position, len(frontier.tokens)), hidden)
-        hidden = self.net.self_attention(hidden, rotation, mask=mask, cache=self.text)
-        self.text.advance(len(frontier.tokens))
-        return self._finish(hidden, position, mask)
+        places = torch.full_like(frontier.tokens, position)
+        return self._finish(self._read(frontier.tokens, places, mask), position, mask)
 
-    def _read(self, ids: Sequence[int], mask: Tensor | None) -> Tensor:
-        """SA over new text [1, n, E], which follows what its cache holds."""
-        device = self.target.device
-        hidden = self._embed(torch.tensor(ids, device=device))
-        places = torch.arange(self.text.length, self.text.length + len(ids), device=device)
-        rotation = self.sa_rope(places[None], hidden)
-        return self.net.self_attention(hidden, rotation, mask=mask, cache=self.text)
+    def _read(self, tokens: Tensor, places: Tensor, mask: Tensor | None) -> Tensor:
+        """SA over new tokens [n] -> [1, n, E], which follow what its cache holds."""
+        hidden = self.target.embed(tokens)[None]
+        if self.net.config.sa:
+            rotation = self.sa_rope(places[None], hidden)
+            hidden = self.net.self_attention(hidden, rotation, mask=mask, cache=self.text)
+        self.text.advance(len(tokens))
+        return hidden
 
     def _finish(self, hidden: Tensor, position: int, mask: Tensor | None) -> Tensor:
         """CA, then the target's last N layers and norm if N > 0, then its head: [n, V]."""
-        places = self._places(position, hidden.shape[1])
+        places = torch.full((1, hidden.shape[1]), position, device=hidden.device)
         keys, values = self.memory.read(0, self.memory.length)[0][:, None]
         hidden = self.net.cross_attention.attend(
             hidden, self.ca_rope(places, hidden), keys, values
@@ -194,9 +195,3 @@ class MoADrafter(Drafter):
             hidden = self.target.run_layers(hidden, places, mask, self.tail, last=self.tli)
             self.tail.advance(hidden.shape[1])
         return self.target.head(hidden)[0]
-
-    def _embed(self, tokens: Tensor) -> Tensor:
-        return self.target.embed(tokens)[None]
-
-    def _places(self, position: int, count: int) -> Tensor:
-        return torch.full((1, count), position, device=self.target.device)

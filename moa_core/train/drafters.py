@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from collections.abc import Iterable
 from contextlib import nullcontext
@@ -16,16 +15,21 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from moa_core.drafters.base import Drafter
-from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
-from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
-from moa_core.errors import UserError
+from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.glide import GlideDrafter
+from moa_core.drafters.independent import IndependentDrafter
+from moa_core.drafters.medusa import MedusaDrafter
+from moa_core.drafters.moa import MoADrafter
 from moa_core.formats import save_drafter
+from moa_core.peers import parameters
 from moa_core.target import Target
 from moa_core.train import own_text
 from moa_core.train.batches import Batch, Batches, Recipe
+from moa_core.train.fresh import fresh
 from moa_core.train.loop import Run, Schedule
 from moa_core.train.losses import EagleTrainee, MoATrainee, Stats, Trainee, Weights
 from moa_core.train.masks import BLOCK, Masks, on_policy
+from moa_core.train.peer_losses import GlideTrainee, IndependentTrainee, MedusaTrainee
 from moa_core.train.teacher import Lesson, teach
 
 
@@ -50,55 +54,6 @@ class Plan:
     staircase: float = 1.0
     weights: Weights = field(default_factory=Weights)
     seed: int = 0
-
-
-def fresh(method: str, target: Target, seed: int) -> Drafter:
-    """An untrained drafter, in the proportions of the paper's for Llama-3-8B (section 4).
-
-    Feed-forward blocks are 1.5 times as wide as their layer; SA and CA have an eighth, LSA a
-    quarter as many kv heads as heads. EAGLE's is as wide as makes the parameters equal.
-    """
-    torch.manual_seed(seed)
-    found = re.fullmatch(r"moa-n(\d+)", method)
-    if method != "eagle2" and not found:
-        raise UserError(f"Unknown method {method!r}: choose from moa-n0, moa-n1, ..., eagle2.")
-    moa = MoANet(moa_config(target))
-    if found:
-        return MoADrafter(_initialised(moa), target, int(found[1]), method)
-    config, width = target.config, target.config.hidden_size
-    sizes = EagleConfig(
-        config.num_attention_heads, target.kv_heads, target.head_dim, 1, config.rms_norm_eps
-    )
-    spare = parameters(moa) - parameters(EagleNet(sizes, width)) + 3 * width
-    inner = max(1, round(spare / (3 * width)))
-    net = EagleNet(EagleConfig(**{**asdict(sizes), "inner": inner}), width)
-    return EagleDrafter(_initialised(net), target, method)
-
-
-def moa_config(target: Target) -> MoAConfig:
-    """Sizes of a fresh MoA drafter for a target."""
-    config = target.config
-    heads, size, width, kv_width = (
-        config.num_attention_heads,
-        target.head_dim,
-        config.hidden_size,
-        target.kv_width,
-    )
-    one = Sizes(heads, max(1, heads // 8), size, width * 3 // 2)
-    # Where the target's head count does not divide W into even sizes, the next smaller that does.
-    lsa_heads = next(h for h in range(heads, 0, -1) if kv_width % h == 0 and kv_width // h % 2 == 0)
-    groups = next(g for g in range(max(1, lsa_heads // 4), 0, -1) if lsa_heads % g == 0)
-    lsa = Sizes(lsa_heads, groups, kv_width // lsa_heads, kv_width * 3 // 2)
-    if heads % one.kv_heads:
-        one = Sizes(heads, 1, size, one.inner)
-    bias = bool(getattr(config, "attention_bias", False))
-    mlp_bias = bool(getattr(config, "mlp_bias", False))
-    return MoAConfig(width, kv_width, one, one, lsa, config.rms_norm_eps, bias, bias, mlp_bias)
-
-
-def parameters(net: nn.Module) -> int:
-    """Trainable numbers."""
-    return sum(weight.numel() for weight in net.parameters())
 
 
 def train_drafters(
@@ -162,10 +117,19 @@ def _step(
 def trainee(drafter: Drafter, target: Target, weights: Weights) -> Trainee:
     """The training forward that belongs to a drafter, whose net it makes float32 and trainable."""
     drafter.net.to(target.device, torch.float32).train().requires_grad_(True)
-    if isinstance(drafter, MoADrafter):
-        return MoATrainee(drafter, target, weights)
-    assert isinstance(drafter, EagleDrafter)
-    return EagleTrainee(drafter, target, weights)
+    match drafter:
+        case MoADrafter():
+            blocks = drafter.name != "moa-no-ca"
+            return MoATrainee(drafter, target, weights, blocks)
+        case EagleDrafter():
+            return EagleTrainee(drafter, target, weights)
+        case GlideDrafter():
+            return GlideTrainee(drafter, target)
+        case IndependentDrafter():
+            return IndependentTrainee(drafter, target)
+        case MedusaDrafter():
+            return MedusaTrainee(drafter, target)
+    raise TypeError(f"There is no training for a {type(drafter).__name__}.")
 
 
 class _Lessons:
@@ -187,20 +151,8 @@ class _Lessons:
         return teach(self._target, batch, self._tails), draws
 
 
-def _initialised(net: nn.Module) -> Any:
-    for module in net.modules():
-        if isinstance(module, nn.Linear):
-            nn.init.normal_(module.weight, std=0.02)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-    return net
-
-
 def _commit() -> str | None:
     """The project's git commit, where there is one to ask."""
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() or None
-
-
-__all__ = ["Plan", "fresh", "moa_config", "parameters", "train_drafters", "trainee"]

@@ -13,7 +13,7 @@ from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.target import Target
 from moa_core.train.batches import Batch, same_document
-from moa_core.train.masks import Masks, predictable
+from moa_core.train.masks import Masks, every_token, predictable
 from moa_core.train.teacher import Lesson
 
 Stats = dict[str, Tensor]
@@ -46,10 +46,13 @@ class Trainee(nn.Module, ABC):
 class MoATrainee(Trainee):
     """MoA's training forward. Its logits are those of the drafting path, draft by draft."""
 
-    def __init__(self, drafter: MoADrafter, target: Target, weights: Weights) -> None:
+    def __init__(
+        self, drafter: MoADrafter, target: Target, weights: Weights, blocks: bool = True
+    ) -> None:
+        """blocks: False for the ablation without on-policy boundaries."""
         super().__init__()
         self.net = drafter.net
-        self._drafter, self._weights = drafter, weights
+        self._drafter, self._weights, self._blocks = drafter, weights, blocks
         self._target = (target,)  # in a tuple: its weights are no parameters of this module
         self._memory = drafter.net.memory
 
@@ -66,20 +69,26 @@ class MoATrainee(Trainee):
             rope.reserve(batch.ids.shape[1])
         rotation = self._drafter.ca_rope(batch.positions, memory)
         remembered = self.net.cross_attention.memorise(memory, rotation)
-        total, parts = torch.zeros((), device=memory.device), {}
+        if not self._blocks:
+            masks = [every_token(batch)]
+        losses, stats = [], []
         for draw in masks:
             hidden, before_tail = self.features(batch, lesson, draw, remembered)
             loss, parts = self._loss(hidden, before_tail, lesson, draw)
-            total = total + loss / len(masks)
-        return total, parts
+            losses.append(loss)
+            stats.append(parts)
+        means = {key: torch.stack([each[key] for each in stats]).mean() for key in stats[0]}
+        return torch.stack(losses).mean(), means
 
     def features(
         self, batch: Batch, lesson: Lesson, masks: Masks, remembered: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, Tensor]:
         """What the head reads, and CA's output before TLI, both [B, T, E]."""
         drafter, tli = self._drafter, self._drafter.tli
-        rotation = drafter.sa_rope(batch.positions, lesson.embedded)
-        hidden = self.net.self_attention(lesson.embedded, rotation, mask=masks.sa)
+        hidden = lesson.embedded
+        if self.net.config.sa:
+            rotation = drafter.sa_rope(batch.positions, hidden)
+            hidden = self.net.self_attention(hidden, rotation, mask=masks.sa)
         rotation = drafter.ca_rope(batch.positions, hidden)
         hidden = self.net.cross_attention.attend(hidden, rotation, *remembered, masks.ca)
         if not tli:
@@ -94,7 +103,7 @@ class MoATrainee(Trainee):
         self, hidden: Tensor, before_tail: Tensor, lesson: Lesson, masks: Masks
     ) -> tuple[Tensor, Stats]:
         target, tli = self._target[0], self._drafter.tli
-        entropy = _soft_entropy(target.head(hidden), lesson.probs, masks.loss)
+        entropy = soft_entropy(target.head, hidden, lesson.probs, masks.loss)
         feature = _smooth(hidden, lesson.hidden, masks.loss)
         stats = {"cross_entropy": entropy.detach(), "feature": feature.detach()}
         if tli:
@@ -140,16 +149,16 @@ class EagleTrainee(Trainee):
         visible = same_document(batch.segment[:, :-1])
         hidden = self.net.layers[0](joined, rotation, mask=visible)
         loss = predictable(batch)[:, 1:]  # row i speaks of token i + 1
-        entropy = _soft_entropy(self._target[0].head(hidden), lesson.probs[:, 1:], loss)
+        entropy = soft_entropy(self._target[0].head, hidden, lesson.probs[:, 1:], loss)
         feature = _smooth(hidden, lesson.hidden[:, 1:], loss)
         stats = {"cross_entropy": entropy.detach(), "feature": feature.detach()}
         return self._weights.cross_entropy * entropy + self._weights.feature * feature, stats
 
 
-def _soft_entropy(logits: Tensor, probs: Tensor, where: Tensor) -> Tensor:
-    """Mean of -sum p log q over the positions that count."""
-    entropy = -(probs * logits.float().log_softmax(-1)).sum(-1)
-    return _mean(entropy, where)
+def soft_entropy(head: nn.Module, hidden: Tensor, probs: Tensor, where: Tensor) -> Tensor:
+    """Mean of -sum p log q over the positions that count; the head runs for those alone."""
+    logits = head(hidden[where]).float()  # [n, V]
+    return -(probs[where] * logits.log_softmax(-1)).sum() / (where.sum() + 1e-5)
 
 
 def _smooth(found: Tensor, wanted: Tensor, where: Tensor) -> Tensor:

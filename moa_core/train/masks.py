@@ -74,6 +74,15 @@ def on_policy(
     return Masks(sa[:, None], ca[:, None], tail[:, None], predictable(batch))
 
 
+def every_token(batch: Batch) -> Masks:
+    """Without on-policy blocks: every token is a root, and sees the memory of all before it.
+
+    For the ablation: a drafter trained so has never met its second draft's situation.
+    """
+    generator = torch.Generator().manual_seed(0)  # every draw is of 1
+    return on_policy(batch, generator, block=(1, 1))
+
+
 def as_released(
     batch: Batch,
     variable_future_length: bool = True,

@@ -106,7 +106,6 @@ BAD = {
     "a folder that is no model": ("--target", "{empty}", "--prompt", "x"),
     "no such drafter folder": ("--drafter", "./nowhere", "--prompt", "x"),
     "a drafter of another target": ("--drafter", "{other}", "--prompt", "x"),
-    "a target as a drafter": ("--drafter", "tiny", "--prompt", "x"),
     "an n nobody trained": ("--tli", "5", "--prompt", "x"),
     "a negative n": ("--tli", "-1", "--prompt", "x"),
     "another n than trained": ("--drafter", "moa-n1", "--tli", "0", "--prompt", "x"),

@@ -18,7 +18,7 @@ from moa_core.errors import UserError
 from moa_core.formats import save_drafter
 from moa_core.target import Target
 from moa_core.trace import Drafted, Trace
-from moa_core.train.drafters import fresh
+from moa_core.train.fresh import fresh
 from moa_core.tree import TreeSettings
 from tests.models import save_target, speaking_target, tiny_target, useful
 
@@ -234,7 +234,7 @@ def test_every_missing_tensor_is_named(tmp_path: Path, method: str, biases: bool
         save_file(rest, tmp_path / "model.safetensors")
         sentence = refused(folder, target)
         # Without these a file cannot be told to be a drafter at all.
-        known = name in sentence or "neither a MoA drafter nor an EAGLE head" in sentence
+        known = name in sentence or "neither a MoA drafter nor any other" in sentence
         assert known or (name == "Ekv2E.weight" and "is None" in sentence), (name, sentence)
 
 
@@ -253,7 +253,7 @@ def test_tensors_that_are_no_drafter_are_refused(tmp_path: Path) -> None:
     save_file({"model.norm.weight": torch.ones(3)}, tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text("{}")
     sentence = refused(str(tmp_path), tiny_target())
-    assert "neither a MoA drafter nor an EAGLE head" in sentence
+    assert "neither a MoA drafter nor any other" in sentence
 
 
 class Bomb:
@@ -336,10 +336,12 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     assert "has no model.safetensors" in refused(str(tmp_path), target)
 
 
-def test_a_target_is_no_drafter(tmp_path: Path) -> None:
+def test_unknown_tensors_are_no_drafter(tmp_path: Path) -> None:
     target = tiny_target()
-    save_target(tmp_path, target)
-    assert "neither a MoA drafter nor an EAGLE head" in refused(str(tmp_path), target)
+    (tmp_path / "config.json").write_text("{}")
+    save_file({"weight": torch.zeros(2, 2)}, tmp_path / "model.safetensors")
+    wanted = "holds neither a MoA drafter nor any other drafter known here."
+    assert refused(str(tmp_path), target).endswith(wanted)
 
 
 def test_a_target_comes_back_from_its_folder(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from moa_core.target import Target
 from moa_core.text import prompt_ids
 from moa_core.trace import Drafted, Trace, Verified
 from moa_core.train import tasks
-from moa_core.train.drafters import fresh
+from moa_core.train.fresh import fresh
 from moa_core.tree import TreeSettings
 from tests.models import plain_greedy, tiny_target, useful
 

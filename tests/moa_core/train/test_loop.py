@@ -26,7 +26,8 @@ from moa_core.text import prompt_ids
 from moa_core.trace import Trace
 from moa_core.train import loop
 from moa_core.train.batches import Batches, Recipe
-from moa_core.train.drafters import Plan, fresh, train_drafters, trainee
+from moa_core.train.drafters import Plan, train_drafters, trainee
+from moa_core.train.fresh import fresh
 from moa_core.train.loop import Run, Schedule
 from moa_core.train.losses import Weights
 from moa_core.train.masks import on_policy

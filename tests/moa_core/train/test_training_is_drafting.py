@@ -10,7 +10,8 @@ from moa_core.decode import Settings, decode
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.trace import Drafted, Trace
 from moa_core.train.batches import Batch
-from moa_core.train.drafters import fresh, trainee
+from moa_core.train.drafters import trainee
+from moa_core.train.fresh import fresh
 from moa_core.train.losses import Weights
 from moa_core.train.masks import Masks, on_policy
 from moa_core.train.teacher import teach

@@ -1,0 +1,71 @@
+"""An independent drafter: a small language model with the target's tokenizer, which it ignores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
+
+from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.layers import causal_mask, tree_mask
+from moa_core.target import Target
+from moa_core.tree import DraftTree, Frontier, TreeSettings, grow
+
+
+class IndependentDrafter(Drafter):
+    """Drafts with any small decoder model that writes the target's token ids.
+
+    small  the model, driven like a target; its embeddings and head may be the target's own
+    net    its layers and final norm: what is trained, and kept in a drafter's file
+    """
+
+    name = "independent"
+
+    def __init__(self, small: Target, target: Target, name: str = "independent") -> None:
+        self.small = small
+        self.name = name
+        self.net = nn.ModuleDict({"layers": small.layers, "norm": small.decoder.norm})
+
+    def open(self, target: Target, capacity: int) -> None:
+        self.target = target
+        self.ids: list[int] = []  # verified tokens
+        self.cache = self.small.tail_cache(len(self.small.layers), capacity)
+
+    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+        self.ids.extend(ids)
+
+    def propose(self, token: int, settings: TreeSettings) -> DraftTree:
+        known = len(self.ids)  # the root's position
+        past = self.cache.length
+        tokens = torch.tensor([*self.ids[past:], token], device=self.small.device)
+        places = torch.arange(past, known + 1, device=self.small.device)
+        logits = self._step(tokens, places, causal_mask(len(tokens), past, self.small.device))
+        tree = grow(token, logits[-1], lambda frontier: self._expand(frontier, known), settings)
+        self.cache.truncate(known + 1)  # drafts go, the root stays: it is certain
+        return tree
+
+    def _expand(self, frontier: Frontier, known: int) -> Tensor:
+        places = torch.full_like(frontier.tokens, known + frontier.level)
+        return self._step(frontier.tokens, places, tree_mask(frontier.seen, known + 1))
+
+    def _step(self, tokens: Tensor, places: Tensor, mask: Tensor | None) -> Tensor:
+        """Logits [n, V] after new tokens [n], which follow what the cache holds."""
+        hidden = self.small.embed(tokens)[None]  # [1, n, E]
+        hidden = self.small.run_layers(hidden, places[None], mask, self.cache)
+        self.cache.advance(len(tokens))
+        return self.small.head(hidden)[0, :, : self.target.config.vocab_size]
+
+
+def borrowing(config: LlamaConfig, target: Target) -> Target:
+    """A fresh small Llama around the target's own embeddings and head, on its device and dtype."""
+    model = LlamaForCausalLM(config).to(target.device, target.dtype)
+    model.set_input_embeddings(target.embed)
+    model.set_output_embeddings(target.head)
+    return Target(model, name="independent")
+
+
+def as_model(drafter: IndependentDrafter) -> PreTrainedModel:
+    """The small model as transformers knows it, for its assisted generation."""
+    return drafter.small.model

@@ -1,0 +1,74 @@
+"""Prompt lookup: drafts what followed the last few tokens when they occurred before.
+
+An n-gram drafter has no weights and needs nothing of the target but its tokens. It is strong where
+a text repeats itself or its prompt, and useless elsewhere: a baseline every other method must beat.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.target import Target
+from moa_core.tree import DraftTree, TreeSettings
+
+
+class NgramDrafter(Drafter):
+    """Looks up the longest suffix of the text that occurred before.
+
+    longest  tokens of suffix to try first; then one fewer, down to a single token
+    """
+
+    name = "ngram"
+
+    def __init__(self, longest: int = 4) -> None:
+        self.longest = longest
+
+    def open(self, target: Target, capacity: int) -> None:
+        self.ids: list[int] = []  # verified tokens
+
+    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+        self.ids.extend(ids)
+
+    def propose(self, token: int, settings: TreeSettings) -> DraftTree:
+        text = [*self.ids, token]
+        for size in range(min(self.longest, len(text) - 1), 0, -1):
+            suffix = text[-size:]
+            ends = [end for end in range(size, len(text)) if text[end - size : end] == suffix]
+            if ends:
+                return _continuations(text, ends, settings)
+        return DraftTree.only_root(token)
+
+
+def _continuations(text: list[int], ends: list[int], settings: TreeSettings) -> DraftTree:
+    """The most frequent continuations of a suffix as a tree; a node's probability is its share.
+
+    ends  places in the text at which the suffix has just ended
+    """
+    tokens, parents, depths, log_probs = [text[-1]], [-1], [0], [0.0]
+    # Most probable first; then the shallower, then what was seen last.
+    waiting: list[tuple[float, int, int, int, int, list[int]]] = []
+
+    def offer(parent: int, places: list[int]) -> None:
+        followed: dict[int, list[int]] = {}
+        for place in places:
+            if place < len(text):
+                followed.setdefault(text[place], []).append(place + 1)
+        best = sorted(followed.items(), key=lambda item: (-len(item[1]), -item[1][-1]))
+        for token, after in best[: settings.breadth]:
+            score = log_probs[parent] + math.log(len(after) / len(places))
+            entry = (-score, depths[parent] + 1, -after[-1], parent, token, after)
+            heappush(waiting, entry)
+
+    offer(0, ends)
+    while waiting and len(tokens) <= settings.budget:
+        score, depth, _, parent, token, after = heappop(waiting)
+        tokens.append(token)
+        parents.append(parent)
+        depths.append(depth)
+        log_probs.append(-score)
+        if depth < settings.depth:
+            offer(len(tokens) - 1, after)
+    return DraftTree(tuple(tokens), tuple(parents), tuple(depths), tuple(log_probs))

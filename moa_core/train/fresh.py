@@ -1,0 +1,151 @@
+"""Untrained drafters of every method, with as many trainable numbers as each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from moa_core.drafters.base import Drafter
+from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
+from moa_core.drafters.glide import GlideConfig, GlideDrafter, GlideNet
+from moa_core.drafters.independent import IndependentDrafter, borrowing
+from moa_core.drafters.medusa import MedusaConfig, MedusaDrafter, MedusaNet
+from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
+from moa_core.errors import UserError
+from moa_core.peers import parameters, small_config
+from moa_core.target import Target
+
+MEDUSA_HEADS = 7
+ABLATIONS = ("moa-no-lsa", "moa-no-sa", "moa-no-ca")  # all with N = 0; the control is moa-n0
+METHODS = ("moa-n0", "moa-n1", "...", "eagle2", "medusa", "glide", "independent", *ABLATIONS)
+
+
+def fresh(method: str, target: Target, seed: int) -> Drafter:
+    """An untrained drafter with as many trainable numbers as a MoA drafter, within a few percent.
+
+    What is free to make it so: the width of a feed-forward block, Medusa's number of blocks.
+    """
+    torch.manual_seed(seed)
+    found = re.fullmatch(r"moa-n(\d+)", method)
+    whole = moa_config(target)
+    if found:
+        return MoADrafter(_initialised(MoANet(whole)), target, int(found[1]), method)
+    budget = parameters(MoANet(whole))
+    match method:
+        case "moa-no-ca":  # its masks differ, not its shape
+            return MoADrafter(_initialised(MoANet(whole)), target, 0, method)
+        case "moa-no-lsa" | "moa-no-sa":
+            without = {"moa-no-lsa": "lsa", "moa-no-sa": "sa"}[method]
+            return MoADrafter(_ablated(whole, without, budget), target, 0, method)
+        case "eagle2":
+            return EagleDrafter(_eagle(target, budget), target, method)
+        case "glide":
+            return GlideDrafter(_glide(target, budget), target, method)
+        case "medusa":
+            return MedusaDrafter(_medusa(target, budget), target, method)
+        case "independent":
+            return _independent(target, budget)
+    raise UserError(f"Unknown method {method!r}: choose from {', '.join(METHODS)}.")
+
+
+def moa_config(target: Target) -> MoAConfig:
+    """Sizes of a fresh MoA drafter, in the proportions of the paper's for Llama-3-8B (section 4).
+
+    Feed-forward blocks are 1.5 times as wide as their layer; SA and CA have an eighth, LSA a
+    quarter as many kv heads as heads.
+    """
+    config = target.config
+    heads, size, width, kv_width = (
+        config.num_attention_heads,
+        target.head_dim,
+        config.hidden_size,
+        target.kv_width,
+    )
+    one = Sizes(heads, max(1, heads // 8), size, width * 3 // 2)
+    # Where the target's head count does not divide W into even sizes, the next smaller that does.
+    lsa_heads = next(h for h in range(heads, 0, -1) if kv_width % h == 0 and kv_width // h % 2 == 0)
+    groups = next(g for g in range(max(1, lsa_heads // 4), 0, -1) if lsa_heads % g == 0)
+    lsa = Sizes(lsa_heads, groups, kv_width // lsa_heads, kv_width * 3 // 2)
+    if heads % one.kv_heads:
+        one = Sizes(heads, 1, size, one.inner)
+    bias = bool(getattr(config, "attention_bias", False))
+    mlp_bias = bool(getattr(config, "mlp_bias", False))
+    return MoAConfig(width, kv_width, one, one, lsa, config.rms_norm_eps, bias, bias, mlp_bias)
+
+
+def _widened(make: Callable[[int], nn.Module], budget: int) -> Any:
+    """The net whose feed-forward width brings it nearest to a number of trainable numbers."""
+    base = parameters(make(1))
+    step = parameters(make(2)) - base
+    return _initialised(make(max(1, 1 + round((budget - base) / step))))
+
+
+def _ablated(whole: MoAConfig, without: str, budget: int) -> MoANet:
+    """MoA without one of its parts, the others' feed-forward blocks widened in its place."""
+
+    def make(inner: int) -> MoANet:
+        wider = {"ca": replace(whole.ca, inner=inner)}
+        if without == "lsa":
+            wider["sa"] = replace(whole.ca, inner=inner)
+        return MoANet(replace(whole, **{**wider, without: None}))
+
+    return _widened(make, budget)
+
+
+def _eagle(target: Target, budget: int) -> EagleNet:
+    config = target.config
+    sizes = EagleConfig(
+        config.num_attention_heads, target.kv_heads, target.head_dim, 1, config.rms_norm_eps
+    )
+    width = config.hidden_size
+    return _widened(
+        lambda inner: EagleNet(EagleConfig(**{**asdict(sizes), "inner": inner}), width), budget
+    )
+
+
+def _glide(target: Target, budget: int) -> GlideNet:
+    config = target.config
+    heads, size = config.num_attention_heads, target.head_dim
+
+    def make(inner: int) -> GlideNet:
+        sizes = (config.hidden_size, heads, target.kv_heads, size, inner, config.rms_norm_eps)
+        return GlideNet(GlideConfig(*sizes))
+
+    return _widened(make, budget)
+
+
+def _medusa(target: Target, budget: int) -> MedusaNet:
+    width = target.config.hidden_size
+    one = parameters(MedusaNet(MedusaConfig(MEDUSA_HEADS, 1), width))
+    net = MedusaNet(MedusaConfig(MEDUSA_HEADS, max(1, round(budget / one))), width)
+    for weight in net.parameters():
+        nn.init.zeros_(weight)  # as in the paper: at first a head repeats the target's own
+    return net
+
+
+def _independent(target: Target, budget: int, layers: int = 2) -> IndependentDrafter:
+    heads, kv_heads = target.config.num_attention_heads, target.kv_heads
+
+    def make(inner: int) -> nn.Module:
+        small = borrowing(small_config(target, layers, heads, kv_heads, inner), target)
+        return IndependentDrafter(small, target).net
+
+    inner = _widened(make, budget)["layers"][0].mlp.gate_proj.out_features
+    small = borrowing(small_config(target, layers, heads, kv_heads, inner), target)
+    drafter = IndependentDrafter(small, target)
+    _initialised(drafter.net)
+    return drafter
+
+
+def _initialised(net: nn.Module) -> Any:
+    for module in net.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.02)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+    return net

@@ -1,0 +1,95 @@
+"""Training forwards of the methods MoA is compared with."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from moa_core.drafters.glide import GlideDrafter
+from moa_core.drafters.independent import IndependentDrafter
+from moa_core.drafters.medusa import MedusaDrafter
+from moa_core.target import Target
+from moa_core.train.batches import Batch, same_document
+from moa_core.train.losses import Stats, Trainee, soft_entropy
+from moa_core.train.masks import Masks, predictable
+from moa_core.train.teacher import Lesson
+
+MEDUSA_DECAY = 0.8  # weight of each head against the one before it (Medusa, section 2.2.1)
+
+
+class GlideTrainee(Trainee):
+    """GLIDE's: cross-entropy alone, over blocks like MoA's, with the target's own K and V."""
+
+    def __init__(self, drafter: GlideDrafter, target: Target) -> None:
+        super().__init__()
+        self.net = drafter.net
+        self._drafter = drafter
+        self._target = (target,)
+
+    def forward(
+        self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
+    ) -> tuple[Tensor, Stats]:
+        losses = []
+        for draw in masks:
+            hidden = self.features(batch, lesson, draw)
+            losses.append(soft_entropy(self._target[0].head, hidden, lesson.probs, draw.loss))
+        entropy = torch.stack(losses).mean()
+        return entropy, {"cross_entropy": entropy.detach()}
+
+    def features(self, batch: Batch, lesson: Lesson, masks: Masks) -> Tensor:
+        """What the head reads [B, T, E]."""
+        self._drafter.rope.reserve(batch.ids.shape[1])
+        rotation = self._drafter.rope(batch.positions, lesson.embedded)
+        keys, values = lesson.tail.keys[-1], lesson.tail.values[-1]
+        return self.net(lesson.embedded, rotation, keys, values, masks.sa, masks.ca)
+
+
+class IndependentTrainee(Trainee):
+    """Distillation of a small language model: it sees nothing of the target but its verdicts."""
+
+    def __init__(self, drafter: IndependentDrafter, target: Target) -> None:
+        super().__init__()
+        self.net = drafter.net
+        self._small = (drafter.small,)
+        self._target = (target,)
+
+    def forward(
+        self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
+    ) -> tuple[Tensor, Stats]:
+        hidden = self.features(batch)
+        loss = predictable(batch)
+        entropy = soft_entropy(self._small[0].head, hidden, lesson.probs, loss)
+        return entropy, {"cross_entropy": entropy.detach()}
+
+    def features(self, batch: Batch) -> Tensor:
+        """What the head reads [B, T, E]."""
+        small = self._small[0]
+        visible = same_document(batch.segment)
+        return small.run_layers(small.embed(batch.ids), batch.positions, visible, None)
+
+
+class MedusaTrainee(Trainee):
+    """Each head against the target's distribution at its own place ahead."""
+
+    def __init__(self, drafter: MedusaDrafter, target: Target) -> None:
+        super().__init__()
+        self.net = drafter.net
+        self._target = (target,)
+
+    def forward(
+        self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
+    ) -> tuple[Tensor, Stats]:
+        ahead = self.net(lesson.hidden)  # [B, T, K, E]
+        loss = predictable(batch)
+        total, weights, first = torch.zeros((), device=ahead.device), 0.0, None
+        for head in range(self.net.config.heads):
+            # Row t foretells token t + 2 + head, whose distribution row t + 1 + head holds.
+            shift = head + 1
+            where = loss[:, shift:] & (batch.segment[:, shift:] == batch.segment[:, :-shift])
+            entropy = soft_entropy(
+                self._target[0].head, ahead[:, :-shift, head], lesson.probs[:, shift:], where
+            )
+            weight = MEDUSA_DECAY**head
+            total, weights = total + weight * entropy, weights + weight
+            first = entropy if first is None else first
+        return total / weights, {"cross_entropy": first.detach()}

@@ -1,0 +1,221 @@
+"""The methods MoA is compared with: lossless, true to their files, and trained as they draft."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from moa_core.checkpoints import load_drafter
+from moa_core.decode import Settings, decode
+from moa_core.drafters.base import Drafter
+from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.independent import IndependentDrafter, as_model
+from moa_core.drafters.ngram import NgramDrafter
+from moa_core.errors import UserError
+from moa_core.formats import save_drafter
+from moa_core.peers import parameters, whole_model
+from moa_core.target import Target
+from moa_core.trace import Drafted, Trace
+from moa_core.train.batches import Batch
+from moa_core.train.drafters import trainee
+from moa_core.train.fresh import fresh
+from moa_core.train.losses import Weights
+from moa_core.train.masks import every_token, on_policy
+from moa_core.train.teacher import teach
+from moa_core.tree import DraftTree, TreeSettings
+from tests.models import plain_greedy, speaking_target, tiny_target
+
+TRAINED = ("medusa", "glide", "independent", "moa-no-lsa", "moa-no-sa", "moa-no-ca")
+PROMPTS = ([5, 9, 33, 7, 21, 40, 11], [3], [8, 8, 8, 8, 2, 8, 8])
+FAMILIES: dict[str, dict[str, Any]] = {
+    "llama": {},
+    "llama, 5 heads on 1": {
+        "hidden_size": 40,
+        "num_attention_heads": 5,
+        "num_key_value_heads": 1,
+    },
+    "llama, scaled rope": {
+        "rope_parameters": {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 4.0}
+    },
+    "qwen2": {"family": "qwen2"},
+    "qwen3": {"family": "qwen3", "head_dim": 12},
+}
+
+
+def run(target: Target, drafter: Drafter, prompt: list[int], **settings: Any) -> Trace:
+    return Trace(events=list(decode(target, drafter, prompt, Settings(**settings))))
+
+
+def made(method: str, target: Target) -> Drafter:
+    """A drafter whose every weight matters: Medusa's start at zero."""
+    drafter = fresh(method, target, seed=1)
+    if method == "medusa":
+        torch.manual_seed(2)
+        with torch.no_grad():
+            for weight in drafter.net.parameters():
+                weight.normal_(std=0.1)
+    return drafter
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("method", [*TRAINED, "ngram", "eagle"])
+def test_lossless(method: str, family: str) -> None:
+    target = tiny_target(**FAMILIES[family])
+    if method == "ngram":
+        drafter: Drafter = NgramDrafter()
+    elif method == "eagle":
+        drafter = fresh("eagle2", target, 1)
+        drafter.static = True
+    else:
+        drafter = made(method, target)
+    for prompt in PROMPTS:
+        for tree in (TreeSettings(5, 1, 5), TreeSettings(4, 3, 9)):
+            trace = run(target, drafter, prompt, max_new_tokens=24, tree=tree)
+            assert trace.output_ids == plain_greedy(target, prompt, 24)
+            trees = [event.tree for event in trace.of(Drafted)]
+            assert all(len(each) - 1 <= tree.budget for each in trees)
+            assert any(len(each) > 1 for each in trees)
+
+
+@pytest.mark.parametrize("method", TRAINED)
+def test_as_many_trainable_numbers_as_moa(method: str) -> None:
+    target = tiny_target(hidden_size=128, num_attention_heads=8, num_key_value_heads=4)
+    wanted = parameters(fresh("moa-n0", target, 0).net)
+    assert parameters(fresh(method, target, 0).net) == pytest.approx(wanted, rel=0.05)
+
+
+@pytest.mark.parametrize("method", TRAINED)
+def test_a_saved_one_drafts_as_before(tmp_path: Path, method: str) -> None:
+    target = tiny_target()
+    drafter = made(method, target)
+    shape = {"depth": 3, "breadth": 2, "budget": 6}
+    save_drafter(tmp_path / method, drafter, target, {"tree": shape}, torch.float32)
+    back = load_drafter(str(tmp_path / method), target)
+    assert type(back) is type(drafter) and back.name == method
+    assert back.tree == TreeSettings(**shape)
+    trees = [
+        [event.tree for event in run(target, each, PROMPTS[0], max_new_tokens=12).of(Drafted)]
+        for each in (drafter, back)
+    ]
+    assert trees[0] == trees[1]
+    with pytest.raises(UserError, match="does not fit this target"):
+        load_drafter(str(tmp_path / method), tiny_target(hidden_size=40, num_attention_heads=5))
+
+
+@pytest.mark.parametrize("method", ["glide", "independent", "medusa"])
+def test_the_training_forward_gives_the_logits_of_the_drafting_path(method: str) -> None:
+    target = tiny_target(layers=4)
+    drafter = made(method, target)
+    prompt = PROMPTS[0]
+    tree = run(
+        target, drafter, prompt, max_new_tokens=2, tree=TreeSettings(5, 1, 5)
+    ).of(Drafted)[0].tree  # fmt: skip
+    ids = torch.tensor([prompt + list(tree.tokens)])
+    reply = torch.arange(ids.shape[1])[None] >= len(prompt)
+    batch = Batch(ids, reply, torch.zeros_like(ids), torch.arange(ids.shape[1])[None])
+    drafted = _training_logits(drafter, target, batch, len(prompt)).log_softmax(-1)
+    found = drafted.gather(1, torch.tensor(tree.tokens[1:])[:, None])[:, 0].cumsum(0)
+    torch.testing.assert_close(found.detach(), torch.tensor(tree.log_probs[1:]), atol=1e-4, rtol=0)
+
+
+def _training_logits(drafter: Drafter, target: Target, batch: Batch, root: int) -> Tensor:
+    """[levels, V] what training would have said after the root and after each draft."""
+    trained = trainee(drafter, target, Weights())
+    lesson = teach(target, batch)
+    if drafter.name == "medusa":
+        return target.head(trained.net(lesson.hidden)[0, root - 1, :5])
+    if drafter.name == "independent":
+        return target.head(trained.features(batch))[0, root:-1]
+    masks = on_policy(batch, torch.Generator().manual_seed(0), block=(50, 50))
+    rows = torch.arange(batch.ids.shape[1]) >= root
+    block = masks.ca.clone()
+    block[0, 0, rows] = torch.arange(batch.ids.shape[1]) < root  # one block, from the root on
+    return target.head(trained.features(batch, lesson, replace(masks, ca=block)))[0, root:-1]
+
+
+@pytest.mark.parametrize("method", TRAINED)
+def test_a_few_updates_lower_the_loss(method: str) -> None:
+    target = tiny_target()
+    trained = trainee(fresh(method, target, 0), target, Weights(1.0, 0.1))
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(0, 60, (4, 40), generator=generator)
+    places = torch.arange(40).expand(4, -1)
+    batch = Batch(ids, places >= 6, torch.zeros_like(ids), places)
+    lesson, masks = teach(target, batch), [on_policy(batch, generator) for _ in range(2)]
+    optimiser = torch.optim.AdamW(trained.parameters(), 3e-3)
+    losses = []
+    for step in range(30):
+        loss, _ = trained(batch, lesson, masks, step)
+        losses.append(loss.item())
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def test_without_boundaries_every_token_sees_the_memory_of_all_before_it() -> None:
+    ids = torch.arange(12)[None]
+    batch = Batch(ids, ids >= 4, torch.zeros_like(ids), ids)
+    seen = every_token(batch).ca[0, 0]
+    for row in range(5, 12):
+        assert seen[row].nonzero().flatten().tolist() == list(range(row))
+
+
+def test_the_first_eagle_drafts_trees_of_one_shape(tmp_path: Path) -> None:
+    target = tiny_target()
+    drafter = fresh("eagle2", target, 1)
+    assert isinstance(drafter, EagleDrafter)
+    free = run(target, drafter, PROMPTS[0], max_new_tokens=30, tree=TreeSettings(4, 3, 9))
+    assert len({event.tree.parents for event in free.of(Drafted)}) > 1
+    drafter.static = True
+    fixed = run(target, drafter, PROMPTS[0], max_new_tokens=30, tree=TreeSettings(4, 3, 9))
+    shapes = {event.tree.parents for event in fixed.of(Drafted) if len(event.tree) == 10}
+    assert len(shapes) == 1
+    for event in fixed.of(Drafted):
+        tree = event.tree
+        assert all(0 < tree.draft_prob(node) <= 1 for node in range(len(tree)))
+
+
+def _look_up(ids: list[int], **shape: int) -> DraftTree:
+    drafter = NgramDrafter()
+    drafter.open(tiny_target(), 0)
+    drafter.observe(ids[:-1], {})
+    return drafter.propose(ids[-1], TreeSettings(**shape))
+
+
+def test_prompt_lookup_follows_the_longest_suffix_and_weighs_what_came_next() -> None:
+    # After 1 2 came 3 twice and 4 once; after 9 1 2 came only 4: the longer suffix decides.
+    ids = [1, 2, 3, 5, 1, 2, 3, 6, 9, 1, 2, 4, 7, 9, 1, 2]
+    tree = _look_up(ids, depth=2, breadth=2, budget=4)
+    assert tree.tokens == (2, 4, 7) and tree.parents == (-1, 0, 1)
+    assert tree.log_probs == (0.0, 0.0, 0.0)
+    tree = _look_up([1, 2, 3, 5, 1, 2, 3, 6, 1, 2, 4, 7, 8, 1, 2], depth=1, breadth=2, budget=4)
+    assert tree.tokens == (2, 3, 4)
+    assert [tree.draft_prob(node) for node in (1, 2)] == pytest.approx([2 / 3, 1 / 3])
+
+
+def test_prompt_lookup_has_nothing_to_say_about_new_words() -> None:
+    assert _look_up([1, 2, 3], depth=2, breadth=2, budget=4) == DraftTree.only_root(3)
+    assert _look_up([7, 7, 7], depth=3, breadth=1, budget=2).tokens == (7, 7)
+
+
+def test_any_small_model_with_the_targets_tokenizer_can_draft(tmp_path: Path) -> None:
+    target, small = speaking_target(), speaking_target(seed=3, layers=1, hidden_size=16)
+    small.model.save_pretrained(tmp_path / "small")
+    small.tokenizer.save_pretrained(tmp_path / "small")
+    drafter = load_drafter(str(tmp_path / "small"), target)
+    assert isinstance(drafter, IndependentDrafter) and drafter.name == "small"
+    assert as_model(drafter).config.hidden_size == 16
+    trace = run(target, drafter, PROMPTS[0], max_new_tokens=20)
+    assert trace.output_ids == plain_greedy(target, PROMPTS[0], 20)
+
+
+def test_a_small_model_of_fewer_words_is_refused(tmp_path: Path) -> None:
+    tiny_target(vocab_size=50).model.save_pretrained(tmp_path)
+    with pytest.raises(UserError, match="vocabulary is 50, the target's is 64"):
+        whole_model(tmp_path, tiny_target(), "small")
