@@ -15,7 +15,11 @@ from moa_core.errors import UserError
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
+    from moa_core.target import Target
     from moa_core.tree import TreeSettings
+
+
+SHARES = "plain=0,dialogue=0.35,reading=0.25"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         each.add_argument(
             "--precision", default="auto", choices=("auto", "bf16", "no"), help="auto: bf16 if fast"
         )
-    # The defaults are the recipe of the bundled models.
     for each, rows, length, tasks, rate in (
         (target, 16, 256, 150_000, 2.5e-3),
         (drafters, 8, 512, 20_000, 2e-3),
@@ -55,20 +58,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         each.add_argument("--rows", type=int, default=rows, help="packed rows per update")
         each.add_argument("--row-length", type=int, default=length, help="tokens per row")
         each.add_argument("--tasks", type=int, default=tasks, help="generated tasks per epoch")
+        each.add_argument("--shares", default=SHARES, help="kinds of document to thin out")
         each.add_argument("--rate", type=float, default=rate, help="peak learning rate")
     target.add_argument("--layers", type=int, default=12)
     target.add_argument("--width", type=int, default=256)
     target.add_argument("--context", type=int, default=1024, help="longest text it can serve")
-    target.add_argument(
-        "--shares", default="plain=0,dialogue=0.35,reading=0.25", help="kinds to thin out"
-    )
     target.add_argument("--start", type=Path, help="go on from this target, newly scheduled")
     target.add_argument("--floor", type=float, default=0.05, help="last rate, a share of the peak")
     target.add_argument("--vocabulary", type=int, default=4096)
     drafters.add_argument("--target", help="bundled name, folder or Hub id")
     drafters.add_argument("--methods", default="moa-n0,moa-n1,eagle2", help="comma separated")
+    drafters.add_argument(
+        "--rates", default="", help="peak rates of single methods: moa-n0=2e-3,..."
+    )
+    drafters.add_argument(
+        "--watch", help="suite on which acceptance is measured now and then; default: held-out data"
+    )
+    drafters.add_argument("--watch-times", type=int, default=8, help="how often, in all")
     drafters.add_argument("--own-tokens", type=int, default=0, help="text the target writes first")
-    drafters.add_argument("--draws", type=int, default=2, help="boundary draws per update")
+    drafters.add_argument("--draws", type=int, default=1, help="boundary draws per update")
     drafters.add_argument("--block", default="6-14", help="shortest-longest on-policy block")
     drafters.add_argument("--cross-entropy", type=float, default=0.1, help="weight of that loss")
     drafters.add_argument("--feature", type=float, default=1.0, help="weight of the feature loss")
@@ -139,15 +147,15 @@ def _drafters(options: argparse.Namespace) -> None:
         rows=options.rows,
         row_length=options.row_length,
         tasks=options.tasks,
+        shares=_shares(options.shares),
         own_tokens=options.own_tokens,
         draws=options.draws,
         block=_block(options.block),
         weights=Weights(options.cross_entropy, options.feature),
         seed=options.seed,
     )
-    schedule = Schedule(
-        options.updates, {"": options.rate}, options.minutes, options.warmup, muon=options.muon
-    )
+    rates = {"": options.rate, **dict(_shares(options.rates, "--rates"))}
+    schedule = Schedule(options.updates, rates, options.minutes, options.warmup, muon=options.muon)
     options.out.mkdir(parents=True, exist_ok=True)
     tokenizer = options.out / "tokenizer"
     target.tokenizer.save_pretrained(tokenizer)
@@ -161,9 +169,26 @@ def _drafters(options: argparse.Namespace) -> None:
         plan,
         workers=options.workers,
         stop_at=options.stop_at,
-        compile_lsa=options.compile,
+        compiled=options.compile,
         accelerator=accelerator,
+        watched=_watched(options.watch, target, data) if options.watch_times else None,
+        watch_times=options.watch_times,
     )
+
+
+def _watched(suite: str | None, target: Target, data: Path) -> dict[str, list[list[int]]]:
+    """Prompts by kind on which to measure drafters as they train."""
+    from moa_core.train.measure import heldout_prompts
+
+    if suite is None:
+        return heldout_prompts(target, data, 2)
+    from moa_core.bench.suites import load_suite, suite_ids
+
+    prompts = load_suite(suite, 2)
+    watched: dict[str, list[list[int]]] = {prompt.kind: [] for prompt in prompts}
+    for prompt, ids in zip(prompts, suite_ids(prompts, target), strict=True):
+        watched[prompt.kind].append(ids)
+    return watched
 
 
 def _measure(options: argparse.Namespace) -> None:
@@ -219,13 +244,13 @@ def _block(text: str) -> tuple[int, int]:
     return int(low), int(high)
 
 
-def _shares(text: str) -> tuple[tuple[str, float], ...]:
+def _shares(text: str, option: str = "--shares") -> tuple[tuple[str, float], ...]:
     try:
         pairs = (item.split("=") for item in text.split(",") if item)
         return tuple((kind, float(share)) for kind, share in pairs)
     except ValueError:
         raise UserError(
-            f"--shares {text} is no list of kind=share, as in plain=0,dialogue=0.5."
+            f"{option} {text} is no list of name=number, as in plain=0,dialogue=0.5."
         ) from None
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import AutoTokenizer
 
 from moa_core.train import corpus, own_text, sources
-from moa_core.train.corpus import PADDING, Encoded
+from moa_core.train.corpus import Encoded
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,6 @@ class Recipe:
     tasks: int = 0
     shares: tuple[tuple[str, float], ...] = ()
     own: Path | None = None
-    split: corpus.Split = "train"
 
 
 class Batch(NamedTuple):
@@ -42,7 +41,7 @@ class Batch(NamedTuple):
 
     ids        [B, T]
     response   [B, T] bool: what the assistant writes
-    segment    [B, T] number of the document, PADDING for padding
+    segment    [B, T] number of the document, corpus.PADDING for padding
     positions  [B, T] counted from the start of each document
     """
 
@@ -101,7 +100,7 @@ def epoch_rows(recipe: Recipe, number: int) -> tuple[np.ndarray, ...]:
     shares, draw = dict(recipe.shares), random.Random(f"{recipe.seed} {number} shares")
     documents = (
         document
-        for document in corpus.epoch(loaded, recipe.seed, number, recipe.split, recipe.tasks)
+        for document in corpus.epoch(loaded, recipe.seed, number, "train", recipe.tasks)
         if draw.random() < shares.get(document.kind, 1.0)
     )
     encoded: Iterator[Encoded] = corpus.encode_many(documents, tokenizer)
@@ -139,6 +138,3 @@ def same_document(segment: Tensor) -> Tensor:
     return (same & torch.ones(count, count, dtype=torch.bool, device=segment.device).tril())[
         :, None
     ]
-
-
-__all__ = ["PADDING", "Batch", "Batches", "Recipe", "as_batch", "epoch_rows", "same_document"]

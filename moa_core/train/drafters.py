@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -30,6 +29,7 @@ from moa_core.train.loop import Run, Schedule
 from moa_core.train.losses import EagleTrainee, MoATrainee, Stats, Trainee, Weights
 from moa_core.train.masks import BLOCK, Masks, on_policy
 from moa_core.train.peer_losses import GlideTrainee, IndependentTrainee, MedusaTrainee
+from moa_core.train.progress import Progress
 from moa_core.train.teacher import Lesson, teach
 
 
@@ -38,6 +38,7 @@ class Plan:
     """How drafters are trained, beside the schedule.
 
     rows        packed rows of `row_length` tokens per update, over all processes
+    shares      (kind, share) of the kinds of document to thin out
     own_tokens  text for the target to write first; it then makes up half of all training tokens
     draws       draws of block boundaries per update, on one pass of LSA
     block       shortest and longest block, in tokens
@@ -48,8 +49,9 @@ class Plan:
     rows: int = 16
     row_length: int = 1024
     tasks: int = 20_000
+    shares: tuple[tuple[str, float], ...] = ()
     own_tokens: int = 0
-    draws: int = 2
+    draws: int = 1
     block: tuple[int, int] = BLOCK
     staircase: float = 1.0
     weights: Weights = field(default_factory=Weights)
@@ -66,39 +68,48 @@ def train_drafters(
     *,
     workers: int = 2,
     stop_at: int | None = None,
-    compile_lsa: bool = False,
+    compiled: bool = False,
     accelerator: Accelerator | None = None,
+    watched: dict[str, list[list[int]]] | None = None,
+    watch_times: int = 8,
 ) -> None:
-    """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`."""
+    """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`.
+
+    watched  prompts by kind on which to measure acceptance now and then; of each drafter the
+             weights are then kept with which it was highest
+    """
     accelerator = accelerator or Accelerator()
     out.mkdir(parents=True, exist_ok=True)
     own = out / "own_text.npz" if plan.own_tokens else None
     if own and accelerator.is_main_process:
-        own_text.write(target, data, own, plan.own_tokens, plan.seed)
+        writing = own_text.Writing(data, plan.seed, plan.shares)
+        processes = workers if accelerator.device.type == "cpu" else 1
+        own_text.write(target, own, plan.own_tokens, writing, processes)
     accelerator.wait_for_everyone()
     drafters = {method: fresh(method, target, plan.seed) for method in plan.methods}
     trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
-    if compile_lsa:
+    if compiled:
         for each in trainees.values():
-            if isinstance(each, MoATrainee):
-                each.compile_memory()
-    recipe = Recipe(data, tokenizer, plan.seed, plan.row_length, plan.tasks, own=own)
+            each.compile_features()
+    recipe = Recipe(data, tokenizer, plan.seed, plan.row_length, plan.tasks, plan.shares, own)
     share = (accelerator.process_index, accelerator.num_processes)
     batches = Batches(recipe, plan.rows, workers, share)
-    settings: dict[str, Any] = {**asdict(plan), "rates": dict(schedule.rates)}
-    run = Run(out / "run", dict(trainees), batches, schedule, accelerator, settings)
+    settings = asdict(plan)
+    progress = Progress(target, drafters, watched, watch_times) if watched else None
+    run = Run(out / "run", dict(trainees), batches, schedule, accelerator, settings, watch=progress)
     lessons = _Lessons(target, drafters.values(), plan, run)
     run.train(lessons, _step, stop_at)
     if accelerator.is_main_process:
+        if progress:
+            progress.restore_best()
         for name, drafter in drafters.items():
+            done = {"updates": run.update, "of": run.updates, "seconds": round(run.spent[name])}
+            training = {**run.recipe, "rate": schedule.rate(name), **done}
+            if progress:
+                training["metrics"] = progress.metrics[name]
             about = {
                 "parameters": parameters(drafter.net),
-                "training": {
-                    **settings,
-                    "updates": run.update,
-                    "of": run.updates,
-                    "seconds": round(run.seconds),
-                },
+                "training": training,
                 "commit": _commit(),
             }
             save_drafter(out / name, drafter, target, about, torch.bfloat16)

@@ -20,7 +20,7 @@ from moa_core.errors import UserError
 from moa_core.peers import parameters, small_config
 from moa_core.target import Target
 
-MEDUSA_HEADS = 7
+MEDUSA_HEADS = 5
 ABLATIONS = ("moa-no-lsa", "moa-no-sa", "moa-no-ca")  # all with N = 0; the control is moa-n0
 METHODS = ("moa-n0", "moa-n1", "...", "eagle2", "medusa", "glide", "independent", *ABLATIONS)
 
@@ -54,10 +54,11 @@ def fresh(method: str, target: Target, seed: int) -> Drafter:
 
 
 def moa_config(target: Target) -> MoAConfig:
-    """Sizes of a fresh MoA drafter, in the proportions of the paper's for Llama-3-8B (section 4).
+    """Sizes of a fresh MoA drafter: kv heads as the paper's for Llama-3-8B (section 4).
 
-    Feed-forward blocks are 1.5 times as wide as their layer; SA and CA have an eighth, LSA a
-    quarter as many kv heads as heads.
+    SA and CA have an eighth, LSA a quarter as many kv heads as heads. Feed-forward blocks are twice
+    as wide as their layer, LSA's half as wide (all are 1.5 times in the paper): LSA runs for every
+    layer of every token, so that most of a training step's time would go into its block.
     """
     config = target.config
     heads, size, width, kv_width = (
@@ -66,11 +67,11 @@ def moa_config(target: Target) -> MoAConfig:
         config.hidden_size,
         target.kv_width,
     )
-    one = Sizes(heads, max(1, heads // 8), size, width * 3 // 2)
+    one = Sizes(heads, max(1, heads // 8), size, width * 2)
     # Where the target's head count does not divide W into even sizes, the next smaller that does.
     lsa_heads = next(h for h in range(heads, 0, -1) if kv_width % h == 0 and kv_width // h % 2 == 0)
     groups = next(g for g in range(max(1, lsa_heads // 4), 0, -1) if lsa_heads % g == 0)
-    lsa = Sizes(lsa_heads, groups, kv_width // lsa_heads, kv_width * 3 // 2)
+    lsa = Sizes(lsa_heads, groups, kv_width // lsa_heads, kv_width // 2)
     if heads % one.kv_heads:
         one = Sizes(heads, 1, size, one.inner)
     bias = bool(getattr(config, "attention_bias", False))

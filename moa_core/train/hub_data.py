@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from moa_core.errors import UserError
+from moa_core.errors import UserError, first_line
 
 
 def fetch(name: str, folder: Path) -> Path:
@@ -45,9 +45,8 @@ def _training_split(name: str) -> Iterable[Mapping[str, Any]]:
         wanted = next((s for s in ("train_sft", "train") if s in splits), splits[0])
         return datasets.load_dataset(name, split=wanted)
     except Exception as error:  # the library raises many kinds; all mean: not to be had
-        lines = str(error).strip().splitlines() or [type(error).__name__]
         raise UserError(
-            f"{name} is neither a folder nor a data set that the Hub gave us: {lines[0]}"
+            f"{name} is neither a folder nor a data set that the Hub gave us: {first_line(error)}"
         ) from error
 
 

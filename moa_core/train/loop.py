@@ -7,9 +7,10 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import Any, Protocol
 
 import torch
 from accelerate import Accelerator
@@ -20,14 +21,14 @@ from moa_core.errors import UserError
 from moa_core.train.batches import Batch, Batches
 
 Step = Callable[[nn.Module, Batch, Any, int], tuple[Tensor, dict[str, Tensor]]]
-PROBE = 40  # updates timed before --minutes is turned into a number of updates
+PROBE = 40  # updates of a process before --minutes is turned into a number of updates
 
 
 @dataclass(frozen=True)
 class Schedule:
     """How long and how fast.
 
-    updates  optimiser steps; None: as many as fit into `minutes`, measured on the first ones
+    updates  optimiser steps; None: as many as fit into `minutes`, which then must be given
     rates    peak learning rate by model name, "" for all others
     muon     Muon for the weight matrices, embeddings left out; else AdamW for all
     """
@@ -41,6 +42,14 @@ class Schedule:
     betas: tuple[float, float] = (0.9, 0.95)
     muon: bool = False
 
+    def __post_init__(self) -> None:
+        if self.updates is None and self.minutes is None:
+            raise UserError("Say how long to train: give either updates or minutes.")
+
+    def rate(self, name: str) -> float:
+        """A model's peak learning rate."""
+        return self.rates.get(name, self.rates.get("", 1e-3))
+
     def factor(self, update: int, updates: int) -> float:
         """Share of the peak rate: a linear rise, then a cosine down to the floor."""
         warmup = min(self.warmup, max(1, updates // 10))
@@ -48,6 +57,18 @@ class Schedule:
             return (update + 1) / warmup
         progress = (update - warmup) / max(1, updates - warmup)
         return self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+
+
+class Watch(Protocol):
+    """Looks at the models now and then as they are trained; its findings go into the log."""
+
+    def due(self, update: int, updates: int | None) -> bool: ...
+
+    def measure(self, update: int, seconds: Mapping[str, float]) -> dict[str, float]: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 class Run:
@@ -62,13 +83,15 @@ class Run:
         accelerator: Accelerator,
         recipe: Mapping[str, Any],
         save_every: float = 60.0,
+        watch: Watch | None = None,
     ) -> None:
-        """recipe: everything that shapes the result; a resume with another one is refused."""
+        """recipe: what shapes the result, beside the schedule; a resume with another is refused."""
         self.folder, self.batches, self.schedule = folder, batches, schedule
-        self.accelerator, self.save_every = accelerator, save_every
-        self.recipe = json.loads(json.dumps(recipe, default=str))
+        self.accelerator, self.save_every, self.watch = accelerator, save_every, watch
+        self.recipe = json.loads(json.dumps({**recipe, "schedule": asdict(schedule)}, default=str))
         folder.mkdir(parents=True, exist_ok=True)
         self.update, self.updates, self.seconds = 0, schedule.updates, 0.0
+        self.spent = dict.fromkeys(models, 0.0)  # seconds, as if each had been trained alone
         self.bare = models
         self.models: dict[str, nn.Module] = {}
         self.optimisers: dict[str, list[torch.optim.Optimizer]] = {}
@@ -90,18 +113,25 @@ class Run:
         saved = begun = time.monotonic()
         before = self.seconds
         stream = iter(self.batches)
-        probe_mark: tuple[int, float] | None = None
+        first, mark = self.update, begun
         while not self._done(stop_at):
             batch = next(stream).to(self.accelerator.device)
+            start = _clock()
             with self.accelerator.autocast():
                 shared = prepare(batch, self.update)
-            parts = {name: self._advance(name, batch, shared, step) for name in self.models}
+            shared_seconds = _clock() - start
+            parts = {}
+            for name in self.models:
+                start = _clock()
+                parts[name] = self._advance(name, batch, shared, step)
+                self.spent[name] += shared_seconds + _clock() - start
             self.update += 1
             bar.update()
             now = time.monotonic()
             self.seconds = before + now - begun
             if self.updates is None:
-                probe_mark = self._probe(probe_mark, bar)
+                mark = self._probe(self.update - first, mark, bar)
+            begun += self._look()
             last = self._done(stop_at)
             if self.update % 25 == 0 or last:
                 self._log(parts, bar)
@@ -111,13 +141,25 @@ class Run:
         bar.close()
         self.batches.close()
 
+    def _look(self) -> float:
+        """Let the watch measure if it is time; the seconds that this took."""
+        if self.watch is None or not self.watch.due(self.update, self.updates):
+            return 0.0
+        begun = time.monotonic()
+        found = {}
+        if self.accelerator.is_main_process:
+            found = self.watch.measure(self.update, self.spent)
+        self.accelerator.wait_for_everyone()
+        self._write({"measured": found})
+        return time.monotonic() - begun
+
     def _done(self, stop_at: int | None) -> bool:
         ends = [end for end in (self.updates, stop_at) if end is not None]
         return bool(ends) and self.update >= min(ends)
 
     def _advance(self, name: str, batch: Batch, shared: Any, step: Step) -> dict[str, Tensor]:
         model, optimisers = self.models[name], self.optimisers[name]
-        rate = self._rate(name) * self.schedule.factor(self.update, self.updates or 100_000)
+        rate = self.schedule.rate(name) * self.schedule.factor(self.update, self.updates or 100_000)
         with self.accelerator.autocast():
             loss, parts = step(model, batch, shared, self.update)
         self.accelerator.backward(loss)
@@ -129,11 +171,8 @@ class Run:
             optimiser.zero_grad(set_to_none=True)
         return {"loss": loss.detach(), "norm": norm, **parts}
 
-    def _rate(self, name: str) -> float:
-        return self.schedule.rates.get(name, self.schedule.rates.get("", 1e-3))
-
     def _optimisers(self, name: str, model: nn.Module) -> list[torch.optim.Optimizer]:
-        schedule, rate = self.schedule, self._rate(name)
+        schedule, rate = self.schedule, self.schedule.rate(name)
         weights = [(key, p) for key, p in model.named_parameters() if p.requires_grad]
         matrices = [p for key, p in weights if p.ndim > 1 and "embed" not in key]
         tables = [p for key, p in weights if p.ndim > 1 and "embed" in key]
@@ -147,14 +186,20 @@ class Run:
         groups = [{"params": matrices + tables, "weight_decay": schedule.decay}, rest]
         return [torch.optim.AdamW(groups, lr=rate, betas=schedule.betas)]
 
-    def _probe(self, mark: tuple[int, float] | None, bar: tqdm) -> tuple[int, float] | None:
-        """After a few updates, turn minutes into updates."""
-        if self.update == PROBE // 2:
-            return self.update, self._synchronised()
-        if self.update == PROBE and mark is not None:
-            pace = (self._synchronised() - mark[1]) / (self.update - mark[0])
-            left = 60 * (self.schedule.minutes or 1) - self.seconds
-            self.updates = bar.total = self.update + max(1, int(left / pace))
+    def _probe(self, done: int, mark: float, bar: tqdm) -> float:
+        """Turn minutes into updates, once this process has done enough of them to know its pace.
+
+        mark  when the timed ones began; the half before them, slow with warming up, is not timed
+        """
+        assert self.schedule.minutes is not None
+        left = 60 * self.schedule.minutes - self.seconds
+        if left <= 0:  # slow updates, or many kills
+            self.updates = bar.total = self.update
+        elif done == PROBE // 2:
+            return self._synchronised()
+        elif done == PROBE:
+            pace = (self._synchronised() - mark) / (PROBE - PROBE // 2)
+            self.updates = bar.total = self.update + int(left / pace)
         return mark
 
     def _synchronised(self) -> float:
@@ -163,15 +208,17 @@ class Run:
         return time.monotonic()
 
     def _log(self, parts: dict[str, dict[str, Tensor]], bar: tqdm) -> None:
-        if not self.accelerator.is_main_process:
-            return
         values = {
             name: {k: round(float(v), 5) for k, v in of.items()} for name, of in parts.items()
         }
-        line = {"update": self.update, "seconds": round(self.seconds, 1), **values}
-        with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
-            log.write(json.dumps(line) + "\n")
+        self._write(values)
         bar.set_postfix({name: f"{of['loss']:.3f}" for name, of in values.items()})
+
+    def _write(self, values: Mapping[str, Any]) -> None:
+        if self.accelerator.is_main_process:
+            line = {"update": self.update, "seconds": round(self.seconds, 1), **values}
+            with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
+                log.write(json.dumps(line) + "\n")
 
     def save(self) -> None:
         """Write the checkpoint beside the old one, then swap: a kill leaves one of the two."""
@@ -182,8 +229,10 @@ class Run:
             "update": self.update,
             "updates": self.updates,
             "seconds": self.seconds,
+            "spent": self.spent,
+            "watch": self.watch and self.watch.state_dict(),
             "place": self.batches.place,
-            "models": {name: _trainable(model) for name, model in self.bare.items()},
+            "models": {name: model.state_dict() for name, model in self.bare.items()},
             "optimisers": {
                 name: [each.state_dict() for each in of] for name, of in self.optimisers.items()
             },
@@ -204,12 +253,18 @@ class Run:
                 "give the same ones to go on, or another folder to start anew."
             )
         for name, model in self.bare.items():
-            model.load_state_dict(state["models"][name], strict=False)
+            model.load_state_dict(state["models"][name])
             for each, stored in zip(self.optimisers[name], state["optimisers"][name], strict=True):
                 each.load_state_dict(stored)
         self.update, self.updates = state["update"], state["updates"]
         self.seconds, self.batches.place = state["seconds"], tuple(state["place"])
+        self.spent = state["spent"]
+        if self.watch:
+            self.watch.load_state_dict(state["watch"])
 
 
-def _trainable(model: nn.Module) -> dict[str, Tensor]:
-    return {name: value.detach() for name, value in model.state_dict().items()}
+def _clock() -> float:
+    """Seconds, with all work done that was begun."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return perf_counter()

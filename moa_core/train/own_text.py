@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import multiprocessing
 import os
 import random
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,40 +20,99 @@ from moa_core.train import corpus, sources
 from moa_core.train.corpus import Encoded
 
 PLAIN_START = 48  # tokens of a plain text that serve as a prompt
+LONGEST_PROMPT = 320  # reading a longer one costs more than the reply to it teaches
+PART = 50_000  # tokens: what a killed run loses at most, per process
 
 
-def write(
-    target: Target,
-    data: Path,
-    path: Path,
-    tokens: int,
-    seed: int,
-    rows: int = 256,
-    longest: int = 320,
-) -> None:
+@dataclass(frozen=True)
+class Writing:
+    """What the target is given to answer.
+
+    shares   (kind, share) of the kinds of document to thin out
+    rows     prompts answered at a time
+    longest  reply, in tokens
+    """
+
+    data: Path
+    seed: int = 0
+    shares: tuple[tuple[str, float], ...] = ()
+    rows: int = 64
+    longest: int = 320
+
+
+def write(target: Target, path: Path, tokens: int, writing: Writing, processes: int = 1) -> None:
     """Let the target answer training prompts until it has written `tokens` tokens; save them.
 
-    Half greedy, half at temperature 1. An existing file is left as it is.
+    Half greedy, half at temperature 1. An existing file is left as it is, and so are the parts of
+    one whose writing was cut off. Several processes of one thread each beat one of several threads
+    on a CPU; elsewhere one is enough.
     """
     if path.exists():
         return
-    longest = min(longest, target.context // 2)
-    random.seed(seed)
-    torch.manual_seed(seed)
+    parts = [path.with_name(f"{path.stem}.{n:03}.npz") for n in range(-(-tokens // PART))]
+    sizes = [min(PART, tokens - PART * n) for n in range(len(parts))]
+    jobs = [(n, size) for n, size in enumerate(sizes) if not parts[n].exists()]
+    bar = tqdm(total=tokens, initial=tokens - sum(size for _, size in jobs), unit="tok")
+    bar.set_description("own text")
+    if processes > 1:
+        _in_processes(target, parts, jobs, writing, processes, bar)
+    else:
+        for number, size in jobs:
+            save(parts[number], _part(target, number, size, writing))
+            bar.update(size)
+    bar.close()
+    save(path, [text for part in parts for text in load(part)])
+    for part in parts:
+        part.unlink()
+
+
+def _in_processes(
+    target: Target,
+    parts: list[Path],
+    jobs: list[tuple[int, int]],
+    writing: Writing,
+    processes: int,
+    bar: tqdm,
+) -> None:
+    writer = copy.deepcopy(target)
+    if torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        writer.model.to(torch.bfloat16)  # twice as fast, and the same text but for near ties
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, spawn, _begin, (writer, writing)) as pool:
+        waiting = {pool.submit(_continue, *job): job for job in jobs}
+        for done in as_completed(waiting):
+            number, size = waiting[done]
+            save(parts[number], done.result())
+            bar.update(size)
+
+
+_given: tuple[Target, Writing]  # to this process, once
+
+
+def _begin(target: Target, writing: Writing) -> None:
+    global _given
+    torch.set_num_threads(1)
+    _given = target, writing
+
+
+def _continue(number: int, tokens: int) -> list[Encoded]:
+    target, writing = _given
+    return _part(target, number, tokens, writing)
+
+
+def _part(target: Target, number: int, tokens: int, writing: Writing) -> list[Encoded]:
+    """One part of the text, from its own prompts."""
+    torch.manual_seed(writing.seed * 1_009 + number)
     written: list[Encoded] = []
     count = 0
-    bar = tqdm(total=tokens, desc="own text", unit="tok")
-    batches = _prompt_batches(target, data, seed, rows, longest)
-    for number, (prompts, room) in enumerate(batches):
-        replies = answers(target, prompts, room, sample=number % 2 == 1)
+    for turn, (prompts, room) in enumerate(_prompt_batches(target, number, writing)):
+        replies = answers(target, prompts, room, sample=(number + turn) % 2 == 1)
         for prompt, reply in zip(prompts, replies, strict=True):
             written.append(Encoded(prompt + reply, [False] * len(prompt) + [True] * len(reply)))
             count += len(reply)
-            bar.update(len(reply))
         if count >= tokens:
             break
-    bar.close()
-    save(path, written)
+    return written
 
 
 @torch.inference_mode()
@@ -79,19 +142,26 @@ def answers(
 
 
 def _prompt_batches(
-    target: Target, data: Path, seed: int, rows: int, longest: int
+    target: Target, part: int, writing: Writing
 ) -> Iterator[tuple[list[list[int]], int]]:
     """Prompts from training documents, endlessly, in batches; with each, how much room to give.
 
     Batched by the length of the reply in the data, which foretells that of the target's: a batch
     takes as long as its longest reply.
     """
-    loaded = sources.load(data)
-    rng = random.Random(seed)
-    epoch = 0
+    loaded, shares = sources.load(writing.data), dict(writing.shares)
+    longest = min(writing.longest, target.context // 2)
+    rows = writing.rows
+    rng = random.Random(f"{writing.seed} {part}")
+    waiting: list[tuple[int, list[int]]] = []
     while True:
-        documents = corpus.epoch(loaded, seed + 1, epoch, "train", 20_000)
-        waiting: list[tuple[int, list[int]]] = []
+        # Every part, and every pass of one, shuffles the documents and phrases the prompts anew.
+        order = rng.randrange(2**31)
+        documents = (
+            document
+            for document in corpus.epoch(loaded, order, part, "train", 20_000)
+            if rng.random() < shares.get(document.kind, 1.0)
+        )
         for encoded in corpus.encode_many(documents, target.tokenizer):
             prompt, reply = _prompt(encoded, rng)
             if prompt and len(prompt) + longest <= target.context:
@@ -104,7 +174,6 @@ def _prompt_batches(
                     room = min(longest, 2 * group[-1][0] + 16)
                     yield [prompt for _, prompt in group], room
                 waiting = []
-        epoch += 1
 
 
 def _prompt(encoded: Encoded, rng: random.Random) -> tuple[list[int], int]:
@@ -112,7 +181,8 @@ def _prompt(encoded: Encoded, rng: random.Random) -> tuple[list[int], int]:
     ids, mask = encoded
     if mask[0]:
         return ids[:PLAIN_START], len(ids)
-    starts = [place for place in range(1, len(mask)) if mask[place] and not mask[place - 1]]
+    near = range(1, min(len(mask), LONGEST_PROMPT))
+    starts = [place for place in near if mask[place] and not mask[place - 1]]
     if not starts:
         return [], 0
     start = rng.choice(starts)

@@ -79,7 +79,7 @@ class MedusaTrainee(Trainee):
     def forward(
         self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
     ) -> tuple[Tensor, Stats]:
-        ahead = self.net(lesson.hidden)  # [B, T, K, E]
+        ahead = self.features(lesson.hidden)  # [B, T, K, E]
         loss = predictable(batch)
         total, weights, first = torch.zeros((), device=ahead.device), 0.0, None
         for head in range(self.net.config.heads):
@@ -93,3 +93,7 @@ class MedusaTrainee(Trainee):
             total, weights = total + weight * entropy, weights + weight
             first = entropy if first is None else first
         return total / weights, {"cross_entropy": first.detach()}
+
+    def features(self, hidden: Tensor) -> Tensor:
+        """What the head reads for each place ahead [B, T, K, E]."""
+        return self.net(hidden)

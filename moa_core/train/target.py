@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from moa_core.train import corpus, sources
-from moa_core.train.batches import PADDING, Batch, Batches, Recipe
+from moa_core.train.batches import Batch, Batches, Recipe
+from moa_core.train.corpus import PADDING
 from moa_core.train.loop import Run, Schedule
 from moa_core.train.tokenizer import train_tokenizer
 
@@ -142,7 +143,6 @@ def train_target(
         "shares": dict(shares),
         "start": start and start.name,
         "seed": seed,
-        "schedule": asdict(schedule),
     }
     run = Run(out / "run", {"target": trainee}, batches, schedule, accelerator, settings)
     if compile_model:
@@ -152,12 +152,10 @@ def train_target(
     )
     if accelerator.is_main_process:
         done = {"updates": run.update, "of": run.updates, "seconds": round(run.seconds)}
-        save_target(model, out, {**settings, **done})
+        save_target(model, out, {**run.recipe, **done})
 
 
 def save_target(model: LlamaForCausalLM, out: Path, about: dict) -> None:
     """Write the weights in bf16, in shards that any git host takes, and how they came about."""
     model.to(torch.bfloat16).save_pretrained(out, max_shard_size="9MB")
-    (out / "training.json").write_text(
-        json.dumps(about, indent=2, default=str) + "\n", encoding="utf-8"
-    )
+    (out / "training.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from moa_core.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import own_text
 from moa_core.train.corpus import Encoded
-from moa_core.train.own_text import answers, load, mixed, save, write
+from moa_core.train.own_text import Writing, answers, load, mixed, save, write
 from tests.models import plain_greedy, speaking_target
 
 TEXTS = [Encoded([n] * (n + 1), [False] * n + [True]) for n in range(1, 9)]
@@ -75,12 +76,43 @@ def test_writing_goes_on_until_there_is_enough_and_marks_what_the_target_wrote(
         return replies
 
     monkeypatch.setattr(own_text, "answers", watched)
-    write(target, data, path, tokens=300, seed=0, rows=2, longest=24)
+    write(target, path, 300, Writing(data, rows=2, longest=24))
     texts = load(path)
     assert sum(sum(text.mask) for text in texts) >= 300
     for text, prompt, reply in zip(texts, asked, told, strict=True):
         assert tuple(text.ids) == prompt + reply
         assert text.mask == [False] * len(prompt) + [True] * len(reply)
     before = path.read_bytes()
-    write(target, data, path, tokens=10_000, seed=5)
+    write(target, path, 10_000, Writing(data, seed=5))
     assert path.read_bytes() == before
+
+
+def test_writing_goes_on_where_it_was_cut_off(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, writing = speaking_target(), Writing(data, rows=2, longest=24)
+    monkeypatch.setattr(own_text, "PART", 100)
+    write(target, tmp_path / "whole.npz", 250, writing)
+    cut = tmp_path / "cut.npz"
+    part, made = own_text._part, []
+
+    def cut_off(target: Target, number: int, *rest: object) -> list[Encoded]:
+        made.append(number)
+        if made == [0, 1]:
+            raise KeyboardInterrupt
+        return part(target, number, *rest)
+
+    monkeypatch.setattr(own_text, "_part", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        write(target, cut, 250, writing)
+    write(target, cut, 250, writing)
+    assert made == [0, 1, 1, 2] and load(cut) == load(tmp_path / "whole.npz")
+    assert sorted(path.name for path in tmp_path.glob("*.npz")) == ["cut.npz", "whole.npz"]
+
+
+def test_kinds_of_document_can_be_left_out(data: Path, tmp_path: Path) -> None:
+    target = speaking_target()
+    shares = (("dialogue", 0.0), ("plain", 0.0))
+    write(target, tmp_path / "own.npz", 200, Writing(data, shares=shares, rows=2, longest=24))
+    texts = target.tokenizer.batch_decode([text.ids for text in load(tmp_path / "own.npz")])
+    assert texts and not any("ran home on day" in text or "+ 4?" in text for text in texts)
