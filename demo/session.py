@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 
@@ -19,7 +19,7 @@ from moa_core.checkpoints import (
     load_drafter,
     load_target,
 )
-from moa_core.decode import Settings, check_prompt, decode
+from moa_core.decode import Settings, about, check_prompt, decode
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.target import Target
@@ -201,8 +201,7 @@ class Engine:
         check_prompt(ids, target)
         tree = request.tree or self.tree(request.method, request.tli)
         settings = Settings(request.max_new_tokens, tree, request.sampling, target.eos_ids)
-        about = {"target": target.name, "drafter": drafter.name, "method": request.method}
-        trace = Trace({**about, "settings": asdict(settings)})
+        trace = Trace({**about(target, drafter, settings), "method": request.method})
         events = decode(target, drafter, ids, settings, should_stop)
         return Run(target, ids, trace, self._in_turn(trace.record(events)))
 

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.ngram import NgramDrafter
-from moa_core.errors import UserError
+from moa_core.errors import UserError, first_line
 from moa_core.formats import build_drafter, read_config, read_tensors, tree_settings
 from moa_core.peers import check_tokenizer, whole_model
 from moa_core.target import Target
@@ -105,14 +105,15 @@ def load_target(spec: str | None = None, dtype: str = "auto", device: str = "aut
     """Load a target: a bundled name (None: the bundled one), a folder or a Hub id."""
     place = locate(spec or bundled_target())
     where = pick_device(device)
+    wanted = pick_dtype(dtype, where)
     if isinstance(place, Path):
         read_config(place)  # a clear word about what is missing, before transformers' own
     try:
-        model = AutoModelForCausalLM.from_pretrained(place, dtype=pick_dtype(dtype, where))
-    except UserError:
-        raise
+        model = AutoModelForCausalLM.from_pretrained(place, dtype=wanted)
     except Exception as error:  # transformers raises many kinds; all mean: not loadable
-        raise UserError(f"The target {spec or place} cannot be loaded: {_line(error)}") from error
+        raise UserError(
+            f"The target {spec or place} cannot be loaded: {first_line(error)}"
+        ) from error
     target = Target(model.to(where).requires_grad_(False), _tokenizer(place))
     target.name = place.name if isinstance(place, Path) else place
     target.eos_ids = _eos_ids(target)
@@ -181,7 +182,9 @@ def _tokenizer(place: Path | str) -> PreTrainedTokenizerBase | None:
     try:
         return AutoTokenizer.from_pretrained(place)
     except Exception as error:
-        raise UserError(f"The tokenizer of {place} cannot be loaded: {_line(error)}") from error
+        raise UserError(
+            f"The tokenizer of {place} cannot be loaded: {first_line(error)}"
+        ) from error
 
 
 def _eos_ids(target: Target) -> tuple[int, ...]:
@@ -203,11 +206,5 @@ def _download(name: str) -> Path:
     except Exception as error:
         raise UserError(
             f"{name} is neither a bundled drafter nor a folder, and the Hub did not give it: "
-            f"{_line(error)}"
+            f"{first_line(error)}"
         ) from error
-
-
-def _line(error: Exception) -> str:
-    """The first line of an error's text, or its kind."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

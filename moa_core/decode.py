@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
+from typing import Any
 
 import torch
 
@@ -120,6 +122,22 @@ def decode(
         cycle += 1
     clock.lap("other")
     yield Finished(reason, dict(clock.totals))
+
+
+def about(target: Target, drafter: Drafter, settings: Settings) -> dict[str, Any]:
+    """How a run is set up, for the trace that is kept of it."""
+    return {
+        "target": target.name,
+        "drafter": drafter.name,
+        "settings": asdict(settings),
+        "machine": {
+            "device": str(target.device),
+            "dtype": str(target.dtype).removeprefix("torch."),
+            "threads": torch.get_num_threads(),
+            "processor": platform.machine(),
+            "torch": torch.__version__,
+        },
+    }
 
 
 def check_prompt(prompt_ids: Sequence[int], target: Target) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 from tokenizers.decoders import DecodeStream
@@ -54,8 +55,7 @@ def clean(text: str) -> str:
     return "".join(
         char
         for char in text.replace("\r\n", "\n").replace("\r", "\n")
-        if char in "\n\t"
-        or not (ord(char) < 32 or 0x7F <= ord(char) < 0xA0 or 0xD800 <= ord(char) < 0xE000)
+        if char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cs")
     )
 
 

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
     import transformers
 
     from moa_core.checkpoints import load_drafter, load_target
-    from moa_core.decode import decode
+    from moa_core.decode import about, decode
     from moa_core.text import prompt_ids
     from moa_core.trace import Trace
 
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
                 f"{target.name} has no tokenizer: give --prompt-ids instead of --prompt."
             )
         ids = prompt_ids(target.tokenizer, options.prompt, options.raw)
-    trace = Trace(about=_about(target, drafter, settings))
+    trace = Trace(about(target, drafter, settings))
     for _ in trace.record(decode(target, drafter, ids, settings)):
         pass
     if options.trace:
@@ -106,26 +106,6 @@ def _settings(options: argparse.Namespace, target: Target, drafter: Any) -> Sett
         Sampling(options.temperature, options.top_p, options.top_k, options.seed),
         () if options.ignore_eos else target.eos_ids,
     )
-
-
-def _about(target: Target, drafter: Any, settings: Settings) -> dict[str, Any]:
-    import platform
-    from dataclasses import asdict
-
-    import torch
-
-    return {
-        "target": target.name,
-        "drafter": drafter.name,
-        "settings": asdict(settings),
-        "machine": {
-            "device": str(target.device),
-            "dtype": str(target.dtype).removeprefix("torch."),
-            "threads": torch.get_num_threads(),
-            "processor": platform.machine(),
-            "torch": torch.__version__,
-        },
-    }
 
 
 def _print(options: argparse.Namespace, trace: Trace, target: Target) -> None:

@@ -74,8 +74,12 @@ def test_models_are_loaded_once_and_only_when_wanted(loads):
 
 def test_the_measured_tree_and_every_eos_reach_the_decoder(loads, tokenizer):
     engine = Engine()
-    list(engine.prepare(Request(PROMPT, "moa", 0)).events)
+    run = engine.prepare(Request(PROMPT, "moa", 0))
+    list(run.events)
     assert loads[-1].tree == TREE and loads[-1].eos_ids == (5, 7)
+    about = run.trace.about
+    assert (about["target"], about["drafter"], about["method"]) == ("fake", "vanilla", "moa")
+    assert about["settings"]["tree"]["budget"] == 6 and about["machine"]["device"] == "cpu"
 
 
 @pytest.mark.parametrize(

@@ -134,4 +134,6 @@ def test_devices_and_dtypes() -> None:
 
 def test_a_target_is_loaded_in_the_dtype_asked_for(bundle: Path) -> None:
     assert load_target(dtype="bfloat16").dtype is torch.bfloat16
+    with pytest.raises(UserError, match=r"^Unknown dtype 'int8'"):
+        load_target(dtype="int8")
     assert checkpoints.load_target().dtype is torch.float32

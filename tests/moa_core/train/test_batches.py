@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from moa_core.train import own_text
-from moa_core.train.batches import PADDING, Batch, Batches, Recipe, epoch_rows
-from moa_core.train.corpus import Encoded
+from moa_core.train.batches import Batch, Batches, Recipe, epoch_rows
+from moa_core.train.corpus import PADDING, Encoded
 from tests.models import tiny_tokenizer
 
 ROWS = 3

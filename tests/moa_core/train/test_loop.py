@@ -48,7 +48,12 @@ class Training:
     """A run of three drafters in a folder; made anew, it is a new process."""
 
     def __init__(
-        self, data: Path, folder: Path, updates: int = UPDATES, seed: int = 0, **schedule: Any
+        self,
+        data: Path,
+        folder: Path,
+        updates: int | None = UPDATES,
+        seed: int = 0,
+        **schedule: Any,
     ) -> None:
         self.target = speaking_target()
         self.drafters = {name: fresh(name, self.target, seed) for name in METHODS}
@@ -148,6 +153,57 @@ def test_a_run_with_other_settings_is_refused_by_their_name(data: Path, tmp_path
 
 
 @pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("other", [{"updates": 2}, {"muon": True}, {"minutes": 1.0}])
+def test_a_run_with_another_schedule_is_refused(
+    data: Path, tmp_path: Path, other: dict[str, Any]
+) -> None:
+    Training(data, tmp_path / "run", updates=1).train()
+    with pytest.raises(UserError, match=r"other settings \(schedule\)"):
+        Training(data, tmp_path / "run", **{"updates": 1, **other})
+
+
+@pytest.mark.usefixtures("threads")
+def test_a_checkpoint_that_lacks_a_weight_is_not_gone_on_from(data: Path, tmp_path: Path) -> None:
+    Training(data, tmp_path / "run", updates=1).train()
+    path = tmp_path / "run" / "checkpoint.pt"
+    state = torch.load(path, weights_only=True)
+    state["models"]["eagle2"].popitem()
+    torch.save(state, path)
+    with pytest.raises(RuntimeError, match="Missing key"):
+        Training(data, tmp_path / "run", updates=1)
+
+
+def test_a_schedule_without_an_end_is_refused() -> None:
+    with pytest.raises(UserError, match="either updates or minutes"):
+        Schedule(None, {"": 1e-3})
+
+
+@pytest.mark.usefixtures("threads", "ticking")
+@pytest.mark.parametrize("kills", [(), (5,), (7, 11, 14)])
+def test_minutes_become_updates_even_if_it_was_killed_before_its_pace_was_known(
+    data: Path, tmp_path: Path, kills: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "PROBE", 8)
+    for number in kills:
+        with pytest.raises(Killed):
+            Training(data, tmp_path / "run", None, minutes=7).train(kill_at(number))
+    last = Training(data, tmp_path / "run", None, minutes=7)
+    first = last.run.update
+    planned = {}
+    last.train(lambda update: planned.update({update - first: last.run.updates}))
+    assert planned[7] is None and planned[8] == last.run.updates == last.run.update
+    assert last.run.seconds == pytest.approx(7 * 60, rel=0.25)  # saves are not in the pace
+
+
+@pytest.mark.usefixtures("threads", "ticking")
+def test_minutes_that_pass_before_the_pace_is_known_end_it(data: Path, tmp_path: Path) -> None:
+    training = Training(data, tmp_path / "run", None, minutes=1)
+    training.train(kill_at(10))
+    assert training.run.update == training.run.updates == 6
+    assert (tmp_path / "run" / "checkpoint.pt").exists()
+
+
+@pytest.mark.usefixtures("threads")
 def test_loss_falls_for_every_method(data: Path, tmp_path: Path) -> None:
     training = Training(data, tmp_path / "run", updates=60)
     training.train()
@@ -200,6 +256,8 @@ def test_a_trained_target_is_a_folder_that_decodes(data: Path, tmp_path: Path) -
     lines = (tmp_path / "out" / "run" / "log.jsonl").read_text().splitlines()
     losses = [json.loads(line)["target"]["loss"] for line in lines]
     assert losses[-1] < losses[0] < 0.6 * math.log(280)
+    about = json.loads((tmp_path / "out" / "training.json").read_text())
+    assert about["schedule"]["updates"] == about["updates"] == 60 and about["rows"] == 4
     target = load_target(str(tmp_path / "out"))
     assert target.eos_ids == (target.tokenizer.eos_token_id,)
     prompt = prompt_ids(target.tokenizer, "What is 3 + 4?")

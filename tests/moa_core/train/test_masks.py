@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from moa_core.train.batches import PADDING, Batch, positions, same_document
+from moa_core.train.batches import Batch, positions, same_document
+from moa_core.train.corpus import PADDING
 from moa_core.train.masks import Masks, on_policy, predictable
 
 LENGTH = 90
