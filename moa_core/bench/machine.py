@@ -1,0 +1,67 @@
+"""Where a benchmark ran: processor, memory, versions and commit."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """What a reader needs to judge the speeds; memory in GiB."""
+    facts: dict[str, Any] = {
+        "device": device.type,
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "memory_gib": _memory(),
+        "platform": platform.platform(),
+    }
+    if device.type == "cuda":
+        facts["gpu"] = torch.cuda.get_device_name(device)
+    return facts
+
+
+def versions() -> dict[str, str]:
+    """Of what decides speed and rounding."""
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
+def commit() -> str | None:
+    """The commit of this program, `+ changes` if its code differs; None outside a repository."""
+    folder = Path(__file__).parents[2]
+    try:
+        head = _git(folder, "rev-parse", "--short", "HEAD")
+        changed = _git(folder, "status", "--porcelain", "--", "moa_core", "assets/models")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{head} + changes" if changed else head
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _memory() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        return None

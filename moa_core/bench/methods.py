@@ -1,0 +1,178 @@
+"""What a benchmark compares: our decode loop with each drafter, and transformers' generation."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from moa_core.bench.hf_generate import generate
+from moa_core.checkpoints import load_drafter, locate, models_folder
+from moa_core.decode import Settings, decode
+from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.drafters.independent import IndependentDrafter, as_model
+from moa_core.drafters.moa import MoADrafter
+from moa_core.errors import UserError
+from moa_core.formats import read_config
+from moa_core.peers import parameters
+from moa_core.target import Target
+from moa_core.trace import Drafted, Trace, Verified
+from moa_core.tree import TreeSettings
+
+GRAM = 8
+PEERS = ("hf-generate", "hf-assisted", "hf-lookup")
+Record = dict[str, Any]  # what one run of one prompt gave; see `record`
+
+
+class Method(ABC):
+    """One way to decode. trees: whether it has a draft tree to shape."""
+
+    trees: bool
+
+    def __init__(self, name: str, target: Target, drafter: Drafter | None) -> None:
+        self.name = name
+        self.target = target
+        self.drafter = drafter
+
+    @abstractmethod
+    def run(self, ids: Sequence[int], settings: Settings) -> Record:
+        """Decode one prompt."""
+
+    def about(self) -> dict[str, Any]:
+        """What the results say of it beside its figures."""
+        net = getattr(self.drafter, "net", None)
+        return {
+            "trainable_parameters": 0 if net is None else parameters(net),
+            "tli": self.drafter.tli if isinstance(self.drafter, MoADrafter) else None,
+        }
+
+    def weights(self) -> float:
+        """A checksum: a run must not be resumed with other weights."""
+        net = getattr(self.drafter, "net", None)
+        return checksum(net.parameters()) if net is not None else 0.0
+
+
+class Ours(Method):
+    """Any drafter in moa_core's decode loop; plain decoding, too."""
+
+    def __init__(self, name: str, target: Target, drafter: Drafter) -> None:
+        super().__init__(name, target, drafter)
+        self.trees = not isinstance(drafter, Vanilla)
+
+    def run(self, ids: Sequence[int], settings: Settings) -> Record:
+        trace = Trace(events=list(decode(self.target, self.drafter, ids, settings)))
+        drafted, verified = trace.of(Drafted), trace.of(Verified)
+        return {
+            **written(trace.output_ids, len(ids)),
+            "reason": trace.reason,
+            "target_calls": trace.target_calls,
+            "seconds": {phase: round(spent, 6) for phase, spent in trace.seconds.items()},
+            "cycles": {
+                "gained": trace.accepted_lengths,
+                "drafted": [len(event.tree) - 1 for event in drafted],
+                "draft_us": [_microseconds(event.seconds) for event in drafted],
+                "verify_us": [_microseconds(event.seconds) for event in verified],
+                "other_us": [_microseconds(event.other_seconds) for event in verified],
+            },
+        }
+
+
+class HuggingFace(Method):
+    """transformers' generate with its own defaults: plain, assisted or with prompt lookup."""
+
+    trees = False
+
+    def __init__(
+        self, name: str, target: Target, drafter: Drafter | None, options: dict[str, Any]
+    ) -> None:
+        super().__init__(name, target, drafter)
+        self._options = options
+
+    def run(self, ids: Sequence[int], settings: Settings) -> Record:
+        made = generate(self.target, ids, settings, self._options)
+        calls = made.target_calls
+        # As in our loop: tokens gained per target forward after the prefill.
+        return {
+            **written(made.ids, len(ids)),
+            "target_calls": calls,
+            "seconds": {
+                "prefill": round(made.prefill, 6),
+                "decode": round(made.seconds - made.prefill, 6),
+            },
+            # Tokens of the first forward, which may have verified drafts already, left out.
+            "gained_after_prefill": len(made.ids) - made.first_gain,
+        }
+
+
+def load_methods(specs: Sequence[str], target: Target) -> dict[str, Method]:
+    """Methods by name, in order. UserError for a name twice, or one that nothing is known of."""
+    found: dict[str, Method] = {}
+    for spec in specs:
+        name = Path(spec).name if "/" in spec else spec
+        if name in found:
+            raise UserError(f"--methods names {name} twice.")
+        found[name] = _load(spec, name, target)
+    if not found:
+        raise UserError("--methods is empty: name at least one, as in vanilla,moa-n1.")
+    return found
+
+
+def _load(spec: str, name: str, target: Target) -> Method:
+    match spec:
+        case "hf-generate":
+            return HuggingFace(name, target, None, {})
+        case "hf-lookup":
+            return HuggingFace(name, target, None, {"prompt_lookup_num_tokens": 10})
+        case "hf-assisted":
+            if not (models_folder() / "independent").is_dir():
+                raise UserError("hf-assisted needs the bundled drafter `independent`: not found.")
+            small = load_drafter("independent", target)
+            assert isinstance(small, IndependentDrafter)
+            return HuggingFace(name, target, small, {"assistant_model": as_model(small)})
+        case "vanilla":
+            return Ours(name, target, load_drafter("none", target))
+    return Ours(name, target, load_drafter(spec, target))
+
+
+def training_of(spec: str) -> dict[str, Any] | None:
+    """How a drafter was trained, by its config; `metrics`: [{updates, seconds, tau}], if kept."""
+    name = {"hf-assisted": "independent", "eagle": "eagle2"}.get(spec, spec)
+    try:
+        place = locate(name)
+        ours = read_config(place).get("drafter") if isinstance(place, Path) else None
+    except UserError:
+        return None
+    training = ours.get("training") if isinstance(ours, dict) else None
+    if not isinstance(training, dict):
+        return None
+    kept = [training.get("metrics"), ours.get("metrics"), ours.get("curve")]
+    curve = next((entries for entries in kept if isinstance(entries, list)), None)
+    return {**training, "metrics": curve} if curve else dict(training)
+
+
+def written(ids: Sequence[int], prompt_tokens: int) -> Record:
+    """What the text itself says: its length, a hash to compare it by, and how much it repeats."""
+    grams = [tuple(ids[at : at + GRAM]) for at in range(len(ids) - GRAM + 1)]
+    return {
+        "prompt_tokens": prompt_tokens,
+        "new_tokens": len(ids),
+        "output": hashlib.sha256(",".join(map(str, ids)).encode()).hexdigest()[:12],
+        "grams": [len(grams) - len(set(grams)), len(grams)],  # seen before, and all
+    }
+
+
+def checksum(tensors: Any) -> float:
+    """A number that changes when any of these tensors is trained."""
+    return float(f"{sum(float(tensor.detach().double().abs().sum()) for tensor in tensors):.9g}")
+
+
+def tree_dict(tree: TreeSettings | None) -> dict[str, int] | None:
+    """A tree as results hold it."""
+    return None if tree is None else asdict(tree)
+
+
+def _microseconds(seconds: float) -> int:
+    return round(1e6 * seconds)

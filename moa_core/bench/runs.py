@@ -1,0 +1,178 @@
+"""Runs methods over prompts, in turn and resumably: every finished run is a line of a file."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tqdm import tqdm
+
+from moa_core.bench.energy import Meter
+from moa_core.bench.methods import Method, Record
+from moa_core.bench.suites import Prompt
+from moa_core.decode import Settings
+from moa_core.errors import UserError
+from moa_core.tree import TreeSettings
+from moa_core.verify import Sampling
+
+WARM_UP = 2  # prompts that every method decodes first, not counted
+Name = TypeVar("Name")
+Key = tuple[str, int, int]  # method, repeat, the prompt's line
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """What all methods share. seed: of every random draw, with prompt and repeat."""
+
+    max_new_tokens: int = 128
+    temperature: float = 0.0
+    seed: int = 0
+    eos_ids: tuple[int, ...] = ()
+
+    def settings(self, tree: TreeSettings | None, repeat: int, prompt: int) -> Settings:
+        """Of one run. Repeats of a sampled prompt are texts of their own, alike for all methods."""
+        draws = random.Random(f"{self.seed}/{repeat}/{prompt}").getrandbits(31)
+        return Settings(
+            self.max_new_tokens,
+            tree or TreeSettings(),
+            Sampling(self.temperature, seed=draws),
+            self.eos_ids,
+        )
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A method with the tree it runs with; None where it has none."""
+
+    method: Method
+    tree: TreeSettings | None
+
+
+def in_turn(
+    names: Sequence[Name], repeats: int, prompts: Sequence[Any]
+) -> Iterator[tuple[int, int, Name]]:
+    """(repeat, place of the prompt, name): all names for a prompt, each time another one first."""
+    for repeat in range(repeats):
+        for place in range(len(prompts)):
+            first = (repeat + place) % len(names)
+            for name in (*names[first:], *names[:first]):
+                yield repeat, place, name
+
+
+def run_all(
+    contenders: Mapping[str, Contender],
+    prompts: Sequence[Prompt],
+    ids: Sequence[Sequence[int]],
+    repeats: int,
+    decoding: Decoding,
+    path: Path,
+    title: str = "bench",
+) -> list[Record]:
+    """Run whatever the file lacks, and return all runs, oldest first.
+
+    A run holds what `Method.run` gives, and method, repeat, prompt (its line), kind, joules.
+    """
+    wanted = {
+        (name, repeat, prompts[place].number): place
+        for repeat, place, name in in_turn(list(contenders), repeats, prompts)
+    }
+    done = {key: record for key, record in read_runs(path).items() if key in wanted}
+    missing = [(key, place) for key, place in wanted.items() if key not in done]
+    if missing:
+        _warm_up(contenders, ids, decoding)
+        meter = Meter(next(iter(contenders.values())).method.target.device)
+        with path.open("a", encoding="utf-8") as file:
+            bar = tqdm(missing, desc=title, unit="run", initial=len(done), total=len(wanted))
+            for key, place in bar:
+                record = _run(contenders[key[0]], key, ids[place], decoding, meter)
+                done[key] = {**record, "kind": prompts[place].kind}
+                file.write(json.dumps(done[key], separators=(",", ":")) + "\n")
+                file.flush()
+    return [done[key] for key in wanted]
+
+
+def read_runs(path: Path) -> dict[Key, Record]:
+    """The finished runs of a file. A last line that was cut off is taken away: it is run again.
+
+    UserError for any other line that is no run.
+    """
+    if not path.exists():
+        return {}
+    text = path.read_text(encoding="utf-8")
+    whole, _, rest = text.rpartition("\n")
+    if rest:  # killed while writing
+        path.write_text(whole + "\n" if whole else "", encoding="utf-8")
+    found = {}
+    for number, line in enumerate(whole.split("\n") if whole else [], 1):
+        try:
+            record = json.loads(line)
+            found[record["method"], record["repeat"], record["prompt"]] = record
+        except (ValueError, KeyError, TypeError):
+            raise UserError(f"Line {number} of {path} is no run of a benchmark.") from None
+    return found
+
+
+def keep_settings(folder: Path, settings: dict[str, Any], commit: str | None) -> list[str]:
+    """Write settings.json, or check that the one there says the same. Returns all commits that ran.
+
+    UserError, naming what differs, for a folder that holds a benchmark of other settings.
+    """
+    path = folder / "settings.json"
+    settings = json.loads(json.dumps(settings))  # tuples become the lists that are read back
+    kept = _read_settings(path) if path.exists() else {"settings": settings, "commits": []}
+    before = kept["settings"]
+    differing = [
+        f"{key} was {before.get(key)!r} and is now {settings.get(key)!r}"
+        for key in {**before, **settings}
+        if before.get(key) != settings.get(key)
+    ]
+    if differing:
+        raise UserError(
+            f"{folder} holds a benchmark of other settings ({'; '.join(differing)}): "
+            "name another folder with --out, or give the same settings to resume it."
+        )
+    commits = list(dict.fromkeys([*kept["commits"], *([commit] if commit else [])]))
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"settings": settings, "commits": commits}, indent=1)
+    path.write_text(text + "\n", encoding="utf-8")
+    return commits
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(kept["settings"], dict) and isinstance(kept["commits"], list):
+            return kept
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise UserError(f"{path} is damaged: name another folder with --out.")
+
+
+def _warm_up(
+    contenders: Mapping[str, Contender], ids: Sequence[Sequence[int]], decoding: Decoding
+) -> None:
+    for place in range(WARM_UP):
+        for contender in contenders.values():
+            settings = decoding.settings(contender.tree, 0, place)
+            contender.method.run(ids[place % len(ids)], settings)
+
+
+def _run(
+    contender: Contender, key: Key, ids: Sequence[int], decoding: Decoding, meter: Meter
+) -> Record:
+    name, repeat, number = key
+    settings = decoding.settings(contender.tree, repeat, number)
+    meter.start()
+    record = contender.method.run(ids, settings)
+    joules = meter.joules()
+    return {
+        "method": name,
+        "repeat": repeat,
+        "prompt": number,
+        **record,
+        "joules": None if joules is None else round(joules, 3),
+    }

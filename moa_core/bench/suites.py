@@ -1,0 +1,158 @@
+"""Prompts to measure with: the bundled suite, published question sets, or a person's own file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from moa_core.decode import check_prompt
+from moa_core.errors import UserError
+from moa_core.target import Target
+from moa_core.text import prompt_ids
+from moa_core.train.prompts import Message
+
+ASSETS = Path(__file__).parents[2] / "assets"
+QUESTIONS = ("mt_bench", "humaneval", "gsm8k", "alpaca", "sum", "qa")
+ROLES = ("system", "user", "assistant")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One prompt of a suite. number: its line, from 1; messages: a chat that the user ends."""
+
+    number: int
+    kind: str
+    messages: tuple[Message, ...]
+
+
+def load_suite(name: str, limit: int | None = None) -> list[Prompt]:
+    """Load `bundled`, `tuning`, a question set or a JSON-lines file; at most `limit` of each kind.
+
+    UserError naming the line that holds no prompt.
+    """
+    path = suite_path(name)
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"The suite {path} cannot be read: {error}.") from None
+    kind = path.stem
+    prompts = [_prompt(line, at, kind) for at, line in enumerate(lines, 1) if line.strip()]
+    if not prompts:
+        raise UserError(f"The suite {path} holds no prompts.")
+    return prompts if limit is None else _first_of_each(prompts, limit)
+
+
+def suite_path(name: str) -> Path:
+    """Where a suite lies. UserError for a name that is neither one of ours nor a file."""
+    if name in ("bundled", "tuning"):
+        return ASSETS / "suites" / f"{name}.jsonl"
+    if name in QUESTIONS:
+        return ASSETS / "questions" / f"{name}.jsonl"
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise UserError(
+            f"There is no suite {name}: choose from bundled, {', '.join(QUESTIONS)}, or name a "
+            "file of JSON lines."
+        )
+    return path
+
+
+def suite_hash(prompts: Sequence[Prompt]) -> str:
+    """A short hash of all prompts: two files of one name may differ."""
+    text = json.dumps([[prompt.kind, prompt.messages] for prompt in prompts])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def suite_ids(prompts: Sequence[Prompt], target: Target) -> list[list[int]]:
+    """The token ids of prompts. UserError, naming the line, for one that the target cannot read."""
+    return [_ids(prompt, target) for prompt in prompts]
+
+
+def readable(prompts: Sequence[Prompt], target: Target) -> tuple[list[Prompt], list[list[int]]]:
+    """The prompts that this target can read, and their ids. UserError if there is none."""
+    found, last = [], UserError("There are no prompts.")
+    for prompt in prompts:
+        try:
+            found.append((prompt, _ids(prompt, target)))
+        except UserError as error:
+            last = error
+    if not found:
+        raise last
+    return [prompt for prompt, _ in found], [ids for _, ids in found]
+
+
+def _ids(prompt: Prompt, target: Target) -> list[int]:
+    if target.tokenizer is None:
+        raise UserError(f"{target.name} has no tokenizer: a suite's prompts are text.")
+    try:
+        ids = message_ids(target.tokenizer, prompt.messages)
+        check_prompt(ids, target)
+    except UserError as error:
+        raise UserError(f"Line {prompt.number} of the suite: {error}") from None
+    return ids
+
+
+def message_ids(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[int]:
+    """Token ids of a chat up to where the reply begins, through the template if there is one."""
+    if len(messages) == 1:
+        return prompt_ids(tokenizer, messages[0]["content"])
+    if not tokenizer.chat_template:
+        return list(tokenizer("\n".join(message["content"] for message in messages))["input_ids"])
+    return tokenizer.apply_chat_template(
+        list(messages), add_generation_prompt=True, return_dict=False
+    )
+
+
+def _first_of_each(prompts: list[Prompt], limit: int) -> list[Prompt]:
+    if limit < 1:
+        raise UserError("--limit must be a whole number of prompts per kind, at least 1.")
+    seen: Counter[str] = Counter()
+    kept = []
+    for prompt in prompts:
+        seen[prompt.kind] += 1
+        if seen[prompt.kind] <= limit:
+            kept.append(prompt)
+    return kept
+
+
+def _prompt(line: str, number: int, default_kind: str) -> Prompt:
+    where = f"Line {number} of the suite"
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise UserError(f"{where} is not JSON: {error}.") from None
+    if not isinstance(row, dict):
+        raise UserError(f"{where} is not a JSON object with kind and prompt.")
+    messages = _messages(row)
+    if messages is None:
+        raise UserError(f"{where} has neither a prompt of text nor messages that a user ends.")
+    kind = row.get("kind") or row.get("category") or default_kind
+    if not isinstance(kind, str):
+        raise UserError(f"{where} has a kind that is no text.")
+    return Prompt(number, kind, messages)
+
+
+def _messages(row: dict[str, Any]) -> tuple[Message, ...] | None:
+    """A row's chat; None if it has none. Of the question sets' turns only the first is asked."""
+    match row:
+        case {"messages": [*turns, {"role": "user"}] as messages} if all(
+            _is_message(turn) for turn in [*turns, messages[-1]]
+        ):
+            return tuple(Message(role=m["role"], content=m["content"]) for m in messages)
+        case {"prompt": str(text)} | {"turns": [str(text), *_]} if text.strip():
+            return (Message(role="user", content=text),)
+    return None
+
+
+def _is_message(message: Any) -> bool:
+    match message:
+        case {"role": role, "content": str(content)}:
+            return role in ROLES and bool(content.strip())
+    return False

@@ -1,0 +1,106 @@
+"""The draft tree of each method: one for all, or the one at which each is fastest."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from moa_core.bench.methods import Method, Record, tree_dict
+from moa_core.bench.results import speed
+from moa_core.bench.runs import Contender, Decoding, run_all
+from moa_core.bench.suites import Prompt
+from moa_core.drafters.medusa import MedusaDrafter
+from moa_core.errors import UserError
+from moa_core.tree import TreeSettings
+
+SAME = TreeSettings(5, 4, 12)
+# Chains first: prompt lookup and cheap drafters may want no more.
+GRID = "3-1-3,5-1-5,10-1-10,3-2-6,4-2-8,4-3-10,5-4-12,6-4-16,7-6-24"
+PASSES = 2  # over the tuning prompts, each tree in turn
+
+
+def one_tree(text: str) -> TreeSettings:
+    """A tree written depth-breadth-budget, as in 5-4-12. UserError for anything else."""
+    parts = text.split("-")
+    if len(parts) != 3 or not all(part.isdigit() for part in parts):
+        raise UserError(
+            f"{text!r} is no tree: write depth-breadth-budget, as in 5-4-12, or same or best."
+        )
+    return TreeSettings(*map(int, parts))
+
+
+def same_trees(methods: Mapping[str, Method], tree: TreeSettings) -> dict[str, Contender]:
+    """Every method with the same tree, as far as its form allows."""
+    return {
+        name: Contender(method, _fitting(method, tree) if method.trees else None)
+        for name, method in methods.items()
+    }
+
+
+def best_trees(
+    methods: Mapping[str, Method],
+    grid: Sequence[TreeSettings],
+    prompts: Sequence[Prompt],
+    ids: Sequence[Sequence[int]],
+    decoding: Decoding,
+    folder: Path,
+) -> dict[str, Contender]:
+    """Each method with the tree of the grid that gives it most tokens per second.
+
+    Measured on prompts that the benchmark itself does not have; kept in trees.json.
+    """
+    tried = {
+        f"{name}@{_written(tree)}": Contender(method, tree)
+        for name, method in methods.items()
+        if method.trees
+        for tree in _grid_for(method, grid)
+    }
+    runs = run_all(tried, prompts, ids, PASSES, decoding, folder / "tuning.jsonl", "trees")
+    speeds = tree_speeds(runs)
+    best: dict[str, Contender] = {}
+    for name, method in methods.items():
+        mine = [entry for entry in tried if entry.rpartition("@")[0] == name]
+        fastest = max(mine, key=lambda entry: speeds[entry], default=None)
+        best[name] = Contender(method, tried[fastest].tree if fastest else None)
+    _keep(folder / "trees.json", best, speeds)
+    return best
+
+
+def tree_speeds(runs: Sequence[Record]) -> dict[str, float]:
+    """Tokens per second of each method and tree: the median over the passes."""
+    passes: dict[str, dict[int, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for record in runs:
+        passes[record["method"]][record["repeat"]].append(record)
+    return {
+        name: median(speed(of_pass) or 0.0 for of_pass in found.values())
+        for name, found in passes.items()
+    }
+
+
+def _grid_for(method: Method, grid: Sequence[TreeSettings]) -> list[TreeSettings]:
+    """The grid as far as a method's form allows, each tree once."""
+    return list(dict.fromkeys(_fitting(method, tree) for tree in grid))
+
+
+def _fitting(method: Method, tree: TreeSettings) -> TreeSettings:
+    """Medusa has a level for each of its heads and no more; all others take any tree."""
+    if not isinstance(method.drafter, MedusaDrafter):
+        return tree
+    return replace(tree, depth=min(tree.depth, method.drafter.net.config.heads))
+
+
+def _keep(path: Path, best: Mapping[str, Contender], speeds: Mapping[str, float]) -> None:
+    kept: dict[str, Any] = {
+        "trees": {name: tree_dict(contender.tree) for name, contender in best.items()},
+        "tokens_per_second": {name: round(value, 2) for name, value in speeds.items()},
+    }
+    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+def _written(tree: TreeSettings) -> str:
+    return f"{tree.depth}-{tree.breadth}-{tree.budget}"

@@ -1,0 +1,228 @@
+"""Measure decoding methods side by side: acceptance, speed and where the time goes.
+
+Every method decodes each prompt in turn, so that a change of the machine's speed meets all alike.
+A run that was cut off goes on where it was: give the same command again.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from moa_core.errors import UserError
+
+if TYPE_CHECKING:
+    from moa_core.bench.methods import Method
+    from moa_core.bench.runs import Contender, Decoding
+    from moa_core.bench.suites import Prompt
+    from moa_core.target import Target
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to compare, on which prompts, and how."""
+    parser.add_argument("--target", help="bundled name, folder or Hub id; default: the bundled one")
+    parser.add_argument(
+        "--methods",
+        default="vanilla,eagle2,moa-n1",
+        help="comma separated: vanilla, ngram, eagle, bundled drafters, folders; hf-generate, "
+        "hf-assisted, hf-lookup",
+    )
+    parser.add_argument(
+        "--suite",
+        default="bundled",
+        help="bundled, mt_bench, humaneval, gsm8k, alpaca, sum, qa, or a file of JSON lines with "
+        "kind and prompt",
+    )
+    parser.add_argument("--limit", type=int, help="prompts of each kind; default: all")
+    parser.add_argument("--repeat", type=int, default=3, help="passes over all prompts")
+    parser.add_argument("--max-new-tokens", type=int, default=128)
+    parser.add_argument("--temperature", type=float, default=0.0, help="0: greedy")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--ignore-eos", action="store_true", help="go on after the end of turn")
+    parser.add_argument(
+        "--tree",
+        default="same",
+        help="same: 5-4-12 for all; best: for each method the one at which it is fastest, found "
+        "on other prompts; or depth-breadth-budget for all",
+    )
+    parser.add_argument("--grid", help="trees that --tree best tries, comma separated")
+    parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
+    parser.add_argument("--threads", type=int, help="CPU threads")
+    parser.add_argument("--out", type=Path, help="folder for results.json and report.html")
+    parser.add_argument(
+        "--make-suite", type=Path, metavar="DATA", help="instead: write the bundled suite anew"
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure, write the results, print a table."""
+    if options.make_suite:
+        return _make_suite(options)
+    _check(options)
+    import torch
+    import transformers
+
+    from moa_core.bench.methods import load_methods
+    from moa_core.bench.suites import load_suite, suite_ids
+    from moa_core.checkpoints import load_target
+
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    prompts = load_suite(options.suite, options.limit)
+    target = load_target(options.target, options.dtype, options.device)
+    ids = suite_ids(prompts, target)
+    specs = [name.strip() for name in options.methods.split(",") if name.strip()]
+    methods = load_methods(specs, target)
+    _measure(options, target, methods, prompts, ids)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Before any model is loaded: can this be measured at all?"""
+    if options.out is None:
+        raise UserError("Say where the results go: --out FOLDER.")
+    for name in ("repeat", "threads", "limit"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name} must be a whole number, at least 1.")
+    out = options.out.expanduser()
+    if out.is_file():
+        raise UserError(f"{out} is a file: --out names a folder.")
+
+
+def _make_suite(options: argparse.Namespace) -> None:
+    from moa_core.bench.make_suite import make_suite
+
+    for path in make_suite(options.make_suite.expanduser(), seed=options.seed):
+        print(path)
+
+
+def _measure(
+    options: argparse.Namespace,
+    target: Target,
+    methods: dict[str, Method],
+    prompts: list[Prompt],
+    ids: list[list[int]],
+) -> None:
+    from moa_core.bench.machine import commit, machine
+    from moa_core.bench.outputs import table, write_all
+    from moa_core.bench.results import figures
+    from moa_core.bench.runs import Decoding, keep_settings, run_all
+
+    eos_ids = () if options.ignore_eos else target.eos_ids
+    decoding = Decoding(options.max_new_tokens, options.temperature, options.seed, eos_ids)
+    decoding.settings(None, 0, 0)  # a word about wrong numbers before the work begins
+    plan = _trees(options)
+    folder = options.out.expanduser()
+    settings = _settings(options, target, methods, prompts)
+    where = machine(target.device)
+    commits = keep_settings(folder, {**settings, "machine": where}, commit())
+    contenders = _contenders(plan, options, target, methods, decoding)
+    runs = run_all(contenders, prompts, ids, options.repeat, decoding, folder / "runs.jsonl")
+    about = _about_methods(options, contenders)
+    measured = figures(runs, about, options.temperature == 0)
+    facts = _facts(settings, where, commits, target)
+    write_all({**facts, "methods": measured, "runs": runs}, folder)
+    print(table(measured))
+    print(f"\n{folder / 'report.html'}")
+
+
+def _trees(options: argparse.Namespace) -> list[Any]:
+    """The tree for all, or with --tree best the ones to try."""
+    from moa_core.bench.tuning import GRID, SAME, one_tree
+
+    if options.tree == "best":
+        return [one_tree(text) for text in (options.grid or GRID).split(",")]
+    if options.grid:
+        raise UserError("--grid names the trees that --tree best tries: give both or neither.")
+    return [SAME if options.tree == "same" else one_tree(options.tree)]
+
+
+def _contenders(
+    trees: list[Any],
+    options: argparse.Namespace,
+    target: Target,
+    methods: dict[str, Method],
+    decoding: Decoding,
+) -> dict[str, Contender]:
+    from moa_core.bench.suites import load_suite, readable
+    from moa_core.bench.tuning import best_trees, same_trees
+
+    if options.tree != "best":
+        return same_trees(methods, trees[0])
+    # Only to choose trees: a target with little context tunes on the shorter of them.
+    prompts, ids = readable(load_suite("tuning", options.limit), target)
+    return best_trees(methods, trees, prompts, ids, decoding, options.out.expanduser())
+
+
+def _settings(
+    options: argparse.Namespace, target: Target, methods: dict[str, Method], prompts: list[Prompt]
+) -> dict[str, Any]:
+    """What a resumed run must share with its beginning."""
+    from moa_core.bench.machine import versions
+    from moa_core.bench.methods import checksum
+    from moa_core.bench.suites import suite_hash
+
+    names = (
+        "suite", "limit", "repeat", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree",
+        "grid",
+    )  # fmt: skip
+    weights = {name: method.weights() for name, method in methods.items()}
+    return {
+        **{name: getattr(options, name) for name in names},
+        "methods": list(methods),
+        "prompts": suite_hash(prompts),
+        "target": target.name,
+        "dtype": str(target.dtype).removeprefix("torch."),
+        "weights": {"target": checksum([target.head.weight, target.embed.weight]), **weights},
+        "versions": versions(),
+    }
+
+
+def _about_methods(
+    options: argparse.Namespace, contenders: dict[str, Contender]
+) -> dict[str, dict[str, Any]]:
+    from moa_core.bench.methods import training_of, tree_dict
+
+    specs = [name.strip() for name in options.methods.split(",") if name.strip()]
+    return {
+        name: {
+            **contender.method.about(),
+            "tree": tree_dict(contender.tree),
+            "training": training_of(spec),
+        }
+        for spec, (name, contender) in zip(specs, contenders.items(), strict=True)
+    }
+
+
+def _facts(
+    settings: dict[str, Any], where: dict[str, Any], commits: list[str], target: Target
+) -> dict[str, Any]:
+    """The head of results.json."""
+    from datetime import UTC, datetime
+
+    from moa_core.bench.energy import Meter
+    from moa_core.bench.runs import WARM_UP
+    from moa_core.peers import parameters
+
+    kept = ("repeat", "limit", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree")
+    return {
+        "version": 1,
+        "suite": settings["suite"],
+        "settings": {name: settings[name] for name in kept},
+        "warm_up": f"{WARM_UP} prompts per method before the first run, not counted",
+        "energy": Meter(target.device).source,
+        "target": {
+            "name": target.name,
+            "parameters": parameters(target.model),
+            "layers": len(target.layers),
+            "dtype": settings["dtype"],
+        },
+        "machine": where,
+        "versions": settings["versions"],
+        "commit": ", then ".join(commits) or None,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }

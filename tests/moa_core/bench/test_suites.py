@@ -1,0 +1,191 @@
+"""Suites: what is loaded, what is refused, and that the bundled ones are what they say."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from moa_core.bench import make_suite as making
+from moa_core.bench.suites import (
+    QUESTIONS,
+    load_suite,
+    message_ids,
+    readable,
+    suite_hash,
+    suite_ids,
+    suite_path,
+)
+from moa_core.errors import UserError
+from moa_core.text import prompt_ids
+from moa_core.train.corpus import Document, encode
+from tests.models import speaking_target, tiny_target, tiny_tokenizer
+
+
+def suite(tmp_path: Path, *rows: object) -> str:
+    path = tmp_path / "mine.jsonl"
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def texts(name: str) -> list[str]:
+    return [json.dumps(prompt.messages) for prompt in load_suite(name)]
+
+
+def test_the_bundled_suites_are_five_kinds_and_share_no_prompt() -> None:
+    for name, each in (("bundled", 40), ("tuning", 4)):
+        kinds = Counter(prompt.kind for prompt in load_suite(name))
+        assert kinds == dict.fromkeys(making.KINDS, each)
+    both = texts("bundled") + texts("tuning")
+    assert len(set(both)) == 220
+    assert sum(suite_path(name).stat().st_size for name in ("bundled", "tuning")) < 300_000
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_the_question_sets_load(name: str) -> None:
+    prompts = load_suite(name)
+    assert len(prompts) >= 79 and all(len(prompt.messages) == 1 for prompt in prompts)
+    assert len({prompt.kind for prompt in prompts}) == (8 if name == "mt_bench" else 1)
+
+
+def test_a_persons_own_file(tmp_path: Path) -> None:
+    chat = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello."},
+        {"role": "user", "content": "Go on"},
+    ]
+    rows = ({"kind": "a", "prompt": "One"}, "", {"kind": "b", "messages": chat}, {"prompt": "Two"})
+    found = load_suite(suite(tmp_path, *rows))
+    assert [(each.number, each.kind) for each in found] == [(1, "a"), (3, "b"), (4, "mine")]
+    assert found[0].messages[0]["content"] == "One" and list(found[1].messages) == chat
+
+
+def test_a_limit_is_per_kind(tmp_path: Path) -> None:
+    rows = [{"kind": kind, "prompt": f"{kind}{at}"} for at in range(3) for kind in "ab"]
+    found = load_suite(suite(tmp_path, *rows), 2)
+    assert [each.messages[0]["content"] for each in found] == ["a0", "b0", "a1", "b1"]
+    with pytest.raises(UserError, match="--limit"):
+        load_suite(suite(tmp_path, *rows), 0)
+
+
+BAD = {
+    "not JSON": ("{", "is not JSON"),
+    "a list": ("[1]", "is not a JSON object"),
+    "no prompt": ({"kind": "a"}, "neither a prompt"),
+    "a blank prompt": ({"kind": "a", "prompt": " "}, "neither a prompt"),
+    "a prompt that is no text": ({"kind": "a", "prompt": 3}, "neither a prompt"),
+    "the assistant last": (
+        {"messages": [{"role": "assistant", "content": "x"}]},
+        "neither a prompt",
+    ),
+    "a message without text": ({"messages": [{"role": "user"}]}, "neither a prompt"),
+    "an unknown role": (
+        {"messages": [{"role": "bot", "content": "x"}, {"role": "user", "content": "y"}]},
+        "neither a prompt",
+    ),
+    "a kind that is no text": ({"kind": 3, "prompt": "x"}, "kind that is no text"),
+}
+
+
+@pytest.mark.parametrize("mistake", BAD)
+def test_a_bad_line_is_named(tmp_path: Path, mistake: str) -> None:
+    row, words = BAD[mistake]
+    path = suite(tmp_path, {"kind": "a", "prompt": "fine"}, row)
+    with pytest.raises(UserError, match=f"^Line 2 of the suite.*{words}"):
+        load_suite(path)
+
+
+def test_no_file_and_no_prompts(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="There is no suite nowhere"):
+        load_suite("nowhere")
+    with pytest.raises(UserError, match="holds no prompts"):
+        load_suite(suite(tmp_path, ""))
+
+
+def test_two_suites_of_one_name_differ(tmp_path: Path) -> None:
+    one = load_suite(suite(tmp_path, {"prompt": "One"}))
+    other = load_suite(suite(tmp_path, {"prompt": "Other"}))
+    assert suite_hash(one) != suite_hash(other) == suite_hash(other)
+
+
+def test_ids_are_those_the_models_are_trained_with() -> None:
+    tokenizer = tiny_tokenizer()
+    for prompt in load_suite("tuning"):
+        ids = message_ids(tokenizer, prompt.messages)
+        reply = {"role": "assistant", "content": ""}
+        trained = encode(Document("x", (*prompt.messages, reply)), tokenizer).ids
+        assert trained[: len(ids)] == ids and len(trained) == len(ids) + 1  # the end of the turn
+        if len(prompt.messages) == 1:
+            assert ids == prompt_ids(tokenizer, prompt.messages[0]["content"])
+
+
+def test_a_prompt_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    prompts = load_suite(suite(tmp_path, {"prompt": "Hi"}, {"prompt": "a b c " * 200}))
+    with pytest.raises(UserError, match=r"^Line 2 of the suite: The prompt has"):
+        suite_ids(prompts, speaking_target())
+    with pytest.raises(UserError, match="no tokenizer"):
+        suite_ids(prompts, tiny_target())
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder with text of every kind, a fiftieth of it held out."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    story = "Once there was fox number {0}. It ran over the hill and saw the sea.\nIt went home."
+    dialogue = "User: I want room {0}.\nAssistant: Where?\nUser: In town {0}.\nAssistant: Done."
+    mark = "\n<|endoftext|>\n"
+    (folder / "fables.txt").write_text(mark.join(story.format(at) for at in range(900)))
+    talks = mark.join(dialogue.format(at) for at in range(900))
+    (folder / "sgd_dialogues.txt").write_text(talks)
+    rows = [
+        {"context": f"Fox {at} is red.", "question": f"What is fox {at}?", "answer": "red"}
+        for at in range(900)
+    ]
+    (folder / "fairytale_qa.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    sums = [{"question": f"What is {at} + 1?", "answer": f"#### {at + 1}"} for at in range(900)]
+    (folder / "gsm8k_train.jsonl").write_text("\n".join(map(json.dumps, sums)))
+    return folder
+
+
+def test_a_suite_is_made_of_held_out_text_alone(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "PER_KIND", 6)
+    monkeypatch.setattr(making, "FOR_TUNING", 2)
+    first, second = making.make_suite(data, tmp_path / "a"), making.make_suite(data, tmp_path / "b")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    other = making.make_suite(data, tmp_path / "c", seed=1)
+    assert first[0].read_bytes() != other[0].read_bytes()
+    rows = [json.loads(line) for path in first for line in path.read_text().splitlines()]
+    assert Counter(row["kind"] for row in rows) == dict.fromkeys(making.KINDS, 8)
+    assert len({json.dumps(row) for row in rows}) == 40
+    from moa_core.train import sources
+    from moa_core.train.tasks import bucket
+
+    held = " ".join(
+        str(record.value)
+        for records in sources.load(data).values()
+        for record in records
+        if record.split == "heldout"
+    )
+    for row in rows:
+        if row["kind"] == "task":
+            assert bucket(row["prompt"]) < 10
+        elif row["kind"] == "dialogue":
+            first_turn = row.get("prompt") or row["messages"][0]["content"]
+            assert first_turn in held
+
+
+def test_too_little_held_out_text_is_said(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="held-out prompts of the kind"):
+        making.make_suite(data, tmp_path / "a")
+
+
+def test_prompts_that_fit_are_kept_where_some_do(tmp_path: Path) -> None:
+    target, rows = speaking_target(), ({"prompt": "a b c " * 200}, {"prompt": "Hi"})
+    prompts, ids = readable(load_suite(suite(tmp_path, *rows)), target)
+    assert [prompt.number for prompt in prompts] == [2] and len(ids) == 1
+    with pytest.raises(UserError, match="Line 1"):
+        readable(load_suite(suite(tmp_path, rows[0])), target)
