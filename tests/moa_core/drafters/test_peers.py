@@ -86,7 +86,9 @@ def test_lossless(method: str, family: str) -> None:
 def test_as_many_trainable_numbers_as_moa(method: str) -> None:
     target = tiny_target(hidden_size=128, num_attention_heads=8, num_key_value_heads=4)
     wanted = parameters(fresh("moa-n0", target, 0).net)
-    assert parameters(fresh(method, target, 0).net) == pytest.approx(wanted, rel=0.05)
+    # Medusa's net comes in whole blocks, one for each head: no nearer than half of such a step.
+    near = 5 * (128 * 128 + 128) / 2 if method == "medusa" else 0.05 * wanted
+    assert abs(parameters(fresh(method, target, 0).net) - wanted) <= near
 
 
 @pytest.mark.parametrize("method", TRAINED)
