@@ -13,9 +13,13 @@ from moa_core.bench.results import Record, acceptance_by_position, by_kind, roun
 
 
 def write_all(results: dict[str, Any], folder: Path) -> None:
-    """Write results.json, acceptance.csv and report.html into a folder."""
+    """Write results.json, acceptance.csv and report.html into a folder.
+
+    summary.json is results.json without its runs: small enough to keep and to compare.
+    """
     results = rounded(results)
     write_json(results, folder / "results.json")
+    write_json({**results, "runs": []}, folder / "summary.json")
     write_acceptance(results["runs"], folder / "acceptance.csv")
     write_report(results, folder / "report.html")
 
@@ -25,7 +29,7 @@ def write_json(results: dict[str, Any], path: Path) -> None:
     figures = {key: value for key, value in results.items() if key != "runs"}
     head = json.dumps({**figures, "runs": []}, indent=1, ensure_ascii=False)
     lines = [json.dumps(run, separators=(",", ":")) for run in results["runs"]]
-    runs = "[\n" + ",\n".join(lines) + "\n]"
+    runs = "[\n" + ",\n".join(lines) + "\n]" if lines else "[]"
     before, _, after = head.rpartition("[]")
     path.write_text(before + runs + after + "\n", encoding="utf-8")
 

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
     parser.add_argument("--threads", type=int, help="CPU threads")
-    parser.add_argument("--out", type=Path, help="folder for results.json and report.html")
+    parser.add_argument("--out", type=Path, help="folder for results.json, report.html ...")
     parser.add_argument(
         "--make-suite", type=Path, metavar="DATA", help="instead: write the bundled suite anew"
     )
