@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
@@ -104,9 +104,19 @@ def _eagle(target: Target, budget: int) -> EagleNet:
         config.num_attention_heads, target.kv_heads, target.head_dim, 1, config.rms_norm_eps
     )
     width = config.hidden_size
-    return _widened(
+    net = _widened(
         lambda inner: EagleNet(EagleConfig(**{**asdict(sizes), "inner": inner}), width), budget
     )
+    # Features are many times as large as embeddings, which no norm brings level in this form: a
+    # head that starts with equal weights hardly sees its token, and is accepted less for long.
+    features, embeddings = _size(target.decoder.norm.weight), _size(target.embed.weight)
+    with torch.no_grad():
+        net.fc.weight[:, :width] *= features / embeddings
+    return net
+
+
+def _size(values: Tensor) -> Tensor:
+    return values.float().pow(2).mean().sqrt()
 
 
 def _glide(target: Target, budget: int) -> GlideNet:
