@@ -54,11 +54,13 @@ def fresh(method: str, target: Target, seed: int) -> Drafter:
 
 
 def moa_config(target: Target) -> MoAConfig:
-    """Sizes of a fresh MoA drafter: kv heads as the paper's for Llama-3-8B (section 4).
+    """Sizes of a fresh MoA drafter.
 
-    SA and CA have an eighth, LSA a quarter as many kv heads as heads. Feed-forward blocks are twice
-    as wide as their layer, LSA's half as wide (all are 1.5 times in the paper): LSA runs for every
-    layer of every token, so that most of a training step's time would go into its block.
+    SA and CA have the target's kv heads: an eighth as many as heads, the paper's for Llama-3-8B
+    (section 4), is a single one in a small target, and all that CA reads must pass through it. LSA
+    has a quarter. Feed-forward blocks are 1.75 times as wide as their layer, LSA's half as wide
+    (all are 1.5 times in the paper): LSA runs for every layer of every token, so that most of a
+    training step's time would go into its block.
     """
     config = target.config
     heads, size, width, kv_width = (
@@ -67,13 +69,11 @@ def moa_config(target: Target) -> MoAConfig:
         config.hidden_size,
         target.kv_width,
     )
-    one = Sizes(heads, max(1, heads // 8), size, width * 2)
+    one = Sizes(heads, target.kv_heads, size, width * 7 // 4)
     # Where the target's head count does not divide W into even sizes, the next smaller that does.
     lsa_heads = next(h for h in range(heads, 0, -1) if kv_width % h == 0 and kv_width // h % 2 == 0)
     groups = next(g for g in range(max(1, lsa_heads // 4), 0, -1) if lsa_heads % g == 0)
     lsa = Sizes(lsa_heads, groups, kv_width // lsa_heads, kv_width // 2)
-    if heads % one.kv_heads:
-        one = Sizes(heads, 1, size, one.inner)
     bias = bool(getattr(config, "attention_bias", False))
     mlp_bias = bool(getattr(config, "mlp_bias", False))
     return MoAConfig(width, kv_width, one, one, lsa, config.rms_norm_eps, bias, bias, mlp_bias)
