@@ -20,7 +20,7 @@ from moa_core.target import Target
 from moa_core.tree import TreeSettings
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-DEFAULT_DRAFTER = "moa-n0"  # the fastest of the bundle
+DEFAULT_DRAFTER = "moa-n0"  # the fastest MoA of the bundle
 
 
 @dataclass(frozen=True)
