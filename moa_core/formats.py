@@ -143,6 +143,7 @@ def _moa_config(
         qkv_bias=biased or any_bias(tensors, "self_attention.self_attn", ("q", "k", "v")),
         o_bias=biased or any_bias(tensors, "self_attention.self_attn", ("o",)),
         mlp_bias=any_bias(tensors, "self_attention.mlp", ("gate", "up", "down")),
+        pool=ours.get("lsa_pool", "mean"),  # an option of ours: the authors' files mean the mean
     )
 
 
@@ -194,6 +195,7 @@ def drafter_config(drafter: Drafter, target: Target, more: dict[str, Any]) -> di
                     "method": "moa",
                     "tli": drafter.tli,
                     "lsa_heads": drafter.net.config.lsa and drafter.net.config.lsa.heads,
+                    "lsa_pool": drafter.net.config.pool,
                     **about,
                 }
             }

@@ -42,6 +42,8 @@ class MoAConfig:
     biases    of the SA layer, whose form follows the target's layers
     sa        None: a draft is asked about by its embedding alone
     lsa       None: the last layer's K and V alone are read
+    pool      what is kept of LSA's rows, one a layer: "mean" of them, the paper's, or the "last"
+              one, which has looked at all others
     """
 
     width: int
@@ -53,8 +55,11 @@ class MoAConfig:
     qkv_bias: bool = False
     o_bias: bool = False
     mlp_bias: bool = False
+    pool: str = "mean"
 
     def __post_init__(self) -> None:
+        if self.pool not in ("mean", "last"):
+            raise UserError(f"LSA's pooling is mean or last, not {self.pool!r}.")
         if self.lsa and (
             self.lsa.heads * self.lsa.head_dim != self.kv_width or self.lsa.head_dim % 2
         ):
@@ -81,13 +86,18 @@ class MoANet(nn.Module):
     def memory(self, vectors: Tensor, layer_rope: Rope | None) -> Tensor:
         """LSA: K and V of all layers [n, L, W] -> memory [n, E], each token alone (section 3.1).
 
-        Attention over layers without a mask, their index as position, then the mean over layers.
+        Attention over layers without a mask, their index as position, then the mean over layers,
+        or with pool "last" the row of the last layer alone: no other need be computed then.
         """
         if self.config.lsa is None:
             return self.Ekv2E(vectors[:, -1])
-        places = torch.arange(vectors.shape[1], device=vectors.device)[None]
-        mixed = self.layer_self_attention(vectors, layer_rope(places, vectors))  # [n, L, W]
-        return self.Ekv2E(mixed.mean(1))
+        lsa, places = self.layer_self_attention, torch.arange(vectors.shape[1])[None]
+        rotation = layer_rope(places.to(vectors.device), vectors)
+        if self.config.pool == "mean":
+            return self.Ekv2E(lsa(vectors, rotation).mean(1))  # [n, L, W] -> [n, E]
+        keys_values = lsa.memorise(vectors, rotation)
+        last = layer_rope(places[:, -1:].to(vectors.device), vectors)
+        return self.Ekv2E(lsa.attend(vectors[:, -1:], last, *keys_values)[:, 0])  # [n, 1, W]
 
 
 def _layer(width: int, sizes: Sizes, config: MoAConfig, **biases: bool) -> DecoderLayer:

@@ -21,7 +21,8 @@ from moa_core.peers import parameters, small_config
 from moa_core.target import Target
 
 MEDUSA_HEADS = 5
-ABLATIONS = ("moa-no-lsa", "moa-no-sa", "moa-no-ca")  # all with N = 0; the control is moa-n0
+# All with N = 0; the control is moa-n0. moa-mean-lsa pools LSA's rows as the paper does.
+ABLATIONS = ("moa-no-lsa", "moa-mean-lsa", "moa-no-sa", "moa-no-ca")
 METHODS = ("moa-n0", "moa-n1", "...", "eagle2", "medusa", "glide", "independent", *ABLATIONS)
 
 
@@ -39,6 +40,9 @@ def fresh(method: str, target: Target, seed: int) -> Drafter:
     match method:
         case "moa-no-ca":  # its masks differ, not its shape
             return MoADrafter(_initialised(MoANet(whole)), target, 0, method)
+        case "moa-mean-lsa":
+            mean = MoANet(replace(whole, pool="mean"))
+            return MoADrafter(_initialised(mean), target, 0, method)
         case "moa-no-lsa" | "moa-no-sa":
             without = {"moa-no-lsa": "lsa", "moa-no-sa": "sa"}[method]
             return MoADrafter(_ablated(whole, without, budget), target, 0, method)
@@ -76,7 +80,8 @@ def moa_config(target: Target) -> MoAConfig:
     lsa = Sizes(lsa_heads, groups, kv_width // lsa_heads, kv_width // 2)
     bias = bool(getattr(config, "attention_bias", False))
     mlp_bias = bool(getattr(config, "mlp_bias", False))
-    return MoAConfig(width, kv_width, one, one, lsa, config.rms_norm_eps, bias, bias, mlp_bias)
+    eps = config.rms_norm_eps
+    return MoAConfig(width, kv_width, one, one, lsa, eps, bias, bias, mlp_bias, pool="last")
 
 
 def _widened(make: Callable[[int], nn.Module], budget: int) -> Any:

@@ -30,7 +30,9 @@ from moa_core.train.teacher import teach
 from moa_core.tree import DraftTree, TreeSettings
 from tests.models import plain_greedy, speaking_target, tiny_target
 
-TRAINED = ("medusa", "glide", "independent", "moa-no-lsa", "moa-no-sa", "moa-no-ca")
+TRAINED = (
+    "medusa", "glide", "independent", "moa-no-lsa", "moa-mean-lsa", "moa-no-sa", "moa-no-ca",
+)  # fmt: skip
 PROMPTS = ([5, 9, 33, 7, 21, 40, 11], [3], [8, 8, 8, 8, 2, 8, 8])
 FAMILIES: dict[str, dict[str, Any]] = {
     "llama": {},
