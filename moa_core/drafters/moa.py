@@ -91,13 +91,14 @@ class MoANet(nn.Module):
         """
         if self.config.lsa is None:
             return self.Ekv2E(vectors[:, -1])
-        lsa, places = self.layer_self_attention, torch.arange(vectors.shape[1])[None]
-        rotation = layer_rope(places.to(vectors.device), vectors)
+        lsa = self.layer_self_attention
+        places = torch.arange(vectors.shape[1], device=vectors.device)[None]
+        rotation = layer_rope(places, vectors)
         if self.config.pool == "mean":
             return self.Ekv2E(lsa(vectors, rotation).mean(1))  # [n, L, W] -> [n, E]
         keys_values = lsa.memorise(vectors, rotation)
-        last = layer_rope(places[:, -1:].to(vectors.device), vectors)
-        return self.Ekv2E(lsa.attend(vectors[:, -1:], last, *keys_values)[:, 0])  # [n, 1, W]
+        last = layer_rope(places[:, -1:], vectors)
+        return self.Ekv2E(lsa.attend(vectors[:, -1:], last, *keys_values)[:, 0])  # [n, W] -> [n, E]
 
 
 def _layer(width: int, sizes: Sizes, config: MoAConfig, **biases: bool) -> DecoderLayer:

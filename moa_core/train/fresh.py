@@ -41,8 +41,8 @@ def fresh(method: str, target: Target, seed: int) -> Drafter:
         case "moa-no-ca":  # its masks differ, not its shape
             return MoADrafter(_initialised(MoANet(whole)), target, 0, method)
         case "moa-mean-lsa":
-            mean = MoANet(replace(whole, pool="mean"))
-            return MoADrafter(_initialised(mean), target, 0, method)
+            whole = replace(whole, pool="mean")
+            return MoADrafter(_initialised(MoANet(whole)), target, 0, method)
         case "moa-no-lsa" | "moa-no-sa":
             without = {"moa-no-lsa": "lsa", "moa-no-sa": "sa"}[method]
             return MoADrafter(_ablated(whole, without, budget), target, 0, method)
@@ -114,13 +114,13 @@ def _eagle(target: Target, budget: int) -> EagleNet:
     )
     # Features are many times as large as embeddings, which no norm brings level in this form: a
     # head that starts with equal weights hardly sees its token, and is accepted less for long.
-    features, embeddings = _size(target.decoder.norm.weight), _size(target.embed.weight)
+    features, embeddings = _rms(target.decoder.norm.weight), _rms(target.embed.weight)
     with torch.no_grad():
         net.fc.weight[:, :width] *= features / embeddings
     return net
 
 
-def _size(values: Tensor) -> Tensor:
+def _rms(values: Tensor) -> Tensor:
     return values.float().pow(2).mean().sqrt()
 
 

@@ -108,6 +108,14 @@ def test_a_fresh_drafter_finds_lsa_heads_for_any_target(
         assert sizes.heads % sizes.kv_heads == 0 and sizes.head_dim % 2 == 0
 
 
+def test_eagle_starts_with_embeddings_and_features_weighing_alike() -> None:
+    target = tiny_target()
+    weight = fresh("eagle2", target, 0).net.fc.weight
+    embeddings = weight[:, :32] @ target.embed.weight.T  # what each half adds, all tokens
+    features = weight[:, 32:] @ (target.decoder.norm.weight[:, None] * torch.randn(32, 500))
+    assert embeddings.std().item() == pytest.approx(features.std().item(), rel=0.2)
+
+
 def test_methods_have_about_as_many_parameters() -> None:
     target = tiny_target(hidden_size=64, intermediate_size=96)
     counts = {name: parameters(fresh(name, target, 0).net) for name in ("moa-n0", "eagle2")}
