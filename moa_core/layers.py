@@ -8,12 +8,12 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import LlamaConfig
+from transformers import LlamaConfig, PretrainedConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from moa_core.cache import KVCache
 
-Rotation = tuple[Tensor, Tensor]  # cos and sin, each [B, 1, n, d]
+Rotation = tuple[Tensor, Tensor]  # cos, and sin with its first half negated, each [B, 1, n, d]
 
 
 class Rope:
@@ -39,7 +39,7 @@ class Rope:
             self._tables.clear()
 
     def __call__(self, positions: Tensor, like: Tensor) -> Rotation:
-        """cos and sin [B, 1, n, d] for positions [B, n], on the device and dtype of `like`."""
+        """cos and signed sin [B, 1, n, d] for positions [B, n], of device and dtype of `like`."""
         key = (like.device, like.dtype)
         if key not in self._tables:
             with torch.inference_mode(False):  # training may use it later
@@ -50,15 +50,17 @@ class Rope:
     def _table(self) -> Tensor:
         places = torch.arange(self._count, dtype=torch.float32)
         angles = places[:, None] * self._source.inv_freq.float()
-        angles = torch.cat([angles, angles], -1)  # [T, d]
-        return torch.stack([angles.cos(), angles.sin()]) * self._source.attention_scaling
+        cos, sin = angles.cos(), angles.sin()
+        # The half that `rotate` would negate is negated here, once.
+        table = torch.stack([torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)])  # [2, T, d]
+        return table * self._source.attention_scaling
 
 
 def rotate(x: Tensor, rotation: Rotation) -> Tensor:
     """Turn [B, heads, n, d] by its positions; an element pairs with the one half a head away."""
     cos, sin = rotation
     low, high = x.chunk(2, -1)
-    return x * cos + torch.cat([-high, low], -1) * sin
+    return torch.addcmul(x * cos, torch.cat([high, low], -1), sin)
 
 
 class RMSNorm(nn.Module):
@@ -71,6 +73,8 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.dtype == torch.float32:
+            return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
         wide = x.float()
         wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
         return self.weight * wide.to(x.dtype)
@@ -167,12 +171,16 @@ class DecoderLayer(nn.Module):
         mask: Tensor | None = None,
         causal: bool = False,
         cache: KVCache | None = None,
+        place: int = 0,
     ) -> Tensor:
-        """Self-attention over hidden [B, n, width] and, with a cache, over what it holds."""
+        """Self-attention over hidden [B, n, width] and, with a cache, over what it holds.
+
+        place  of this layer in the cache
+        """
         normed = self._normed(hidden)
         keys, values = self.self_attn.keys_values(normed, rotation)
         if cache is not None:
-            keys, values = cache.update(keys, values, 0)
+            keys, values = cache.update(keys, values, place)
         return self._finish(hidden, self.self_attn(normed, rotation, keys, values, mask, causal))
 
     def memorise(self, memory: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
@@ -200,6 +208,34 @@ class DecoderLayer(nn.Module):
     def _finish(self, hidden: Tensor, attended: Tensor) -> Tensor:
         hidden = hidden + attended
         return hidden + self.mlp(self.post_attention_layernorm(hidden))
+
+
+def as_ours(layer: nn.Module, config: PretrainedConfig) -> DecoderLayer | None:
+    """A transformers layer's own weights in our decoder layer; None where it is not Llama's form.
+
+    Ours skips what a general layer must do at each call (copies of K and V for grouped heads,
+    wrappers): for drafting, where its rounding may differ.
+    """
+    attention, tensors = getattr(layer, "self_attn", None), layer.state_dict()
+    if getattr(config, "hidden_act", "silu") != "silu" or getattr(attention, "head_dim", 0) == 0:
+        return None
+    with torch.device("meta"):
+        ours = DecoderLayer(
+            config.hidden_size,
+            config.num_attention_heads,
+            getattr(config, "num_key_value_heads", None) or config.num_attention_heads,
+            config.intermediate_size,
+            head_dim=attention.head_dim,
+            eps=getattr(config, "rms_norm_eps", 1e-6),
+            qkv_bias="self_attn.q_proj.bias" in tensors,
+            o_bias="self_attn.o_proj.bias" in tensors,
+            mlp_bias="mlp.down_proj.bias" in tensors,
+        )
+    shapes = {name: tensor.shape for name, tensor in ours.state_dict().items()}
+    if shapes != {name: tensor.shape for name, tensor in tensors.items()}:
+        return None
+    ours.load_state_dict(tensors, assign=True)
+    return ours.requires_grad_(False).eval()
 
 
 def causal_mask(count: int, past: int, device: torch.device) -> Tensor | None:

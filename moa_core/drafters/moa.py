@@ -203,6 +203,6 @@ class MoADrafter(Drafter):
             hidden, self.ca_rope(places, hidden), keys, values
         )  # [1, n, E]
         if self.tail is not None:
-            hidden = self.target.run_layers(hidden, places, mask, self.tail, last=self.tli)
+            hidden = self.target.draft_layers(hidden, places, mask, self.tail, self.tli)
             self.tail.advance(hidden.shape[1])
         return self.target.head(hidden)[0]

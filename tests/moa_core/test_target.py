@@ -129,3 +129,31 @@ def test_head_size_and_kv_width_follow_the_config() -> None:
 def test_an_empty_prompt_is_refused() -> None:
     with pytest.raises(UserError, match="empty"):
         tiny_target().fork().prefill([], 8)
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
+def test_drafting_runs_the_last_layers_as_the_target_does(family: str) -> None:
+    target = tiny_target(family=family)
+    assert (target._own is None) == (family == "qwen3")  # its norms on Q and K are not in our form
+    torch.manual_seed(1)
+    places = torch.arange(4, 9)[None]
+    mask = torch.rand(1, 1, 5, 9) > 0.3
+    mask[..., :4] = True
+    outputs = []
+    for run in (target.run_layers, target.draft_layers):
+        cache = target.tail_cache(2, 16)
+        known = torch.Generator().manual_seed(2)
+        cache.append(torch.randn(2, 2, 2, 4, target.head_dim, generator=known))
+        hidden = torch.randn(1, 5, 32, generator=torch.Generator().manual_seed(3))
+        outputs.append((run(hidden, places, mask, cache, 2), cache.read(0, 4)))
+        cache.advance(5)
+        outputs[-1] += (cache.read(4, 9),)
+    for one, other in zip(*outputs, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+def test_drafting_shares_the_targets_weights() -> None:
+    target = tiny_target()
+    assert target._own is not None
+    ours, theirs = target._own[1][-1], target.layers[-1]
+    assert ours.self_attn.q_proj.weight.data_ptr() == theirs.self_attn.q_proj.weight.data_ptr()
