@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from jinja2 import TemplateError
 from tokenizers.decoders import DecodeStream
 from transformers import PreTrainedTokenizerBase
 
 from moa_core.errors import UserError
+from moa_core.trace import Drafted, Prefilled, Trace, Verified
 
 LONGEST_PROMPT = 50_000  # characters; refused before the tokenizer spends time on it
 
@@ -18,6 +21,38 @@ def prompt_ids(tokenizer: PreTrainedTokenizerBase, text: str, raw: bool = False)
 
     raw: the text as it stands, no template. UserError for text that is empty or far too long.
     """
+    if raw:
+        return list(tokenizer(_checked(text))["input_ids"])
+    return chat_ids(tokenizer, [{"role": "user", "content": text}])
+
+
+def chat_ids(
+    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]]
+) -> list[int]:
+    """Token ids of a chat up to where the next reply begins.
+
+    messages  role (system, user, assistant) and content of each turn; the last one a person's.
+    UserError if that is empty, if the chat is far too long, or if the template refuses it.
+
+    What was said is encoded apart from the template, so that text which looks like a special token
+    (<|end|>) stays text.
+    """
+    _checked("\n".join(message["content"] for message in messages))
+    said = [*(clean(message["content"]) for message in messages[:-1])]
+    said.append(_checked(messages[-1]["content"]))
+    if not tokenizer.chat_template:
+        return list(tokenizer("\n".join(said))["input_ids"])
+    ids: list[int] = []
+    for text, place in _template(tokenizer, [message["role"] for message in messages]):
+        ids += tokenizer(text, add_special_tokens=False)["input_ids"]
+        if place is not None:
+            spoken = tokenizer(said[place], add_special_tokens=False, split_special_tokens=True)
+            ids += spoken["input_ids"]
+    return ids
+
+
+def _checked(text: str) -> str:
+    """The text, cleaned. UserError if there is nothing in it or far too much."""
     if len(text) > LONGEST_PROMPT:
         raise UserError(
             f"The prompt has {len(text):,} characters; at most {LONGEST_PROMPT:,} are read. "
@@ -26,28 +61,26 @@ def prompt_ids(tokenizer: PreTrainedTokenizerBase, text: str, raw: bool = False)
     text = clean(text)
     if not text.strip():
         raise UserError("The prompt is empty: write something for the model to go on from.")
-    if raw or not tokenizer.chat_template:
-        return list(tokenizer(text)["input_ids"])
-    # The person's words are encoded apart from the template, so that text which looks like a
-    # special token (<|end|>) stays text.
-    before, after = templated(tokenizer)
-    return [
-        *tokenizer(before, add_special_tokens=False)["input_ids"],
-        *tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"],
-        *tokenizer(after, add_special_tokens=False)["input_ids"],
+    return text
+
+
+def _template(
+    tokenizer: PreTrainedTokenizerBase, roles: Sequence[str]
+) -> list[tuple[str, int | None]]:
+    """The chat template's own text, cut where messages go: each part and the message after it."""
+    marked = [
+        {"role": role, "content": f"\u2063{place}\u2063"}  # invisible separators: in no template
+        for place, role in enumerate(roles)
     ]
-
-
-def templated(tokenizer: PreTrainedTokenizerBase) -> tuple[str, str]:
-    """What the chat template puts before and after a single user message."""
-    marker = "\u2063message\u2063"  # invisible separators: in no template
-    whole = tokenizer.apply_chat_template(
-        [{"role": "user", "content": marker}], tokenize=False, add_generation_prompt=True
-    )
-    before, found, after = whole.partition(marker)
-    if not found:
+    try:
+        whole = tokenizer.apply_chat_template(marked, tokenize=False, add_generation_prompt=True)
+    except TemplateError as error:
+        raise UserError(f"This model's chat template refuses such a chat: {error}.") from None
+    parts = re.split("\u2063(\\d+)\u2063", whole)
+    places = [int(place) for place in parts[1::2]]
+    if sorted(places) != list(range(len(roles))):
         raise UserError("This tokenizer's chat template does not show the user's message.")
-    return before, after
+    return list(zip(parts[::2], [*places, None], strict=True))
 
 
 def clean(text: str) -> str:
@@ -64,6 +97,7 @@ class TokenText:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
+        self._special = set(tokenizer.all_special_ids)
         self._stream = DecodeStream(skip_special_tokens=True)
 
     def push(self, ids: Sequence[int]) -> list[str]:
@@ -73,3 +107,57 @@ class TokenText:
     def alone(self, token: int) -> str:
         """How to show one token by itself, special ones by name."""
         return self._tokenizer.decode([token], skip_special_tokens=False)
+
+    def special(self, token: int) -> bool:
+        """Whether a token is one of the tokenizer's special ones."""
+        return token in self._special
+
+
+class RecordedText:
+    """What TokenText gives, read from a trace that keeps its words: needs no tokenizer."""
+
+    def __init__(self, trace: Trace) -> None:
+        words = trace.about.get("words")
+        try:
+            self._alone = {int(token): str(text) for token, text in words["alone"].items()}
+            self._special = set(words["special"])
+            self._pieces = iter([str(piece) for piece in words["output"]])
+        except (TypeError, KeyError, ValueError, AttributeError):
+            raise UserError(
+                "This trace has token ids but not their text, so it cannot be shown."
+            ) from None
+
+    def push(self, ids: Sequence[int]) -> list[str]:
+        """The next pieces of the output."""
+        return [next(self._pieces, "") for _ in ids]
+
+    def alone(self, token: int) -> str:
+        """How to show one token by itself, special ones by name."""
+        return self._alone.get(token, "\ufffd")
+
+    def special(self, token: int) -> bool:
+        """Whether a token is a special one."""
+        return token in self._special
+
+
+def record_words(trace: Trace, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Keep in a trace the text of its tokens, so that it can be shown without its tokenizer.
+
+    about["words"]: prompt (template included), output (a piece per new token), alone ({id: text} of
+    every token that occurs), special (those ids that are special tokens).
+    """
+    text, output = TokenText(tokenizer), trace.output_ids
+    seen = set(output)
+    for event in trace.events:
+        match event:
+            case Drafted():
+                seen.update(event.tree.tokens)
+            case Verified():
+                seen.update(event.choices)
+    prompt = [token for event in trace.of(Prefilled) for token in event.prompt_ids]
+    trace.about["words"] = {
+        "prompt": tokenizer.decode(prompt, skip_special_tokens=False),
+        "output": text.push(output),
+        "alone": {str(token): text.alone(token) for token in sorted(seen)},
+        "special": sorted(token for token in seen if text.special(token)),
+    }

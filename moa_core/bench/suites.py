@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedTokenizerBase
-
 from moa_core.decode import check_prompt
 from moa_core.errors import UserError
 from moa_core.target import Target
-from moa_core.text import prompt_ids
+from moa_core.text import chat_ids
 from moa_core.train.prompts import Message
 
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -92,22 +90,11 @@ def _ids(prompt: Prompt, target: Target) -> list[int]:
     if target.tokenizer is None:
         raise UserError(f"{target.name} has no tokenizer: a suite's prompts are text.")
     try:
-        ids = message_ids(target.tokenizer, prompt.messages)
+        ids = chat_ids(target.tokenizer, prompt.messages)
         check_prompt(ids, target)
     except UserError as error:
         raise UserError(f"Line {prompt.number} of the suite: {error}") from None
     return ids
-
-
-def message_ids(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[int]:
-    """Token ids of a chat up to where the reply begins, through the template if there is one."""
-    if len(messages) == 1:
-        return prompt_ids(tokenizer, messages[0]["content"])
-    if not tokenizer.chat_template:
-        return list(tokenizer("\n".join(message["content"] for message in messages))["input_ids"])
-    return tokenizer.apply_chat_template(
-        list(messages), add_generation_prompt=True, return_dict=False
-    )
 
 
 def _first_of_each(prompts: list[Prompt], limit: int) -> list[Prompt]:

@@ -3,8 +3,18 @@
 import pytest
 
 from moa_core.errors import UserError
-from moa_core.text import LONGEST_PROMPT, TokenText, clean, prompt_ids
+from moa_core.text import (
+    LONGEST_PROMPT,
+    RecordedText,
+    TokenText,
+    chat_ids,
+    clean,
+    prompt_ids,
+    record_words,
+)
+from moa_core.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.train.tokenizer import BOS, END
+from moa_core.tree import DraftTree
 from tests.models import tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()
@@ -102,3 +112,58 @@ def test_a_token_alone_is_shown_and_special_ones_by_name() -> None:
     assert shown.alone(TOKENIZER.eos_token_id) == END
     ids = TOKENIZER("The fox")["input_ids"]
     assert "".join(shown.alone(token) for token in ids) == "The fox"
+
+
+def chat(*turns: str) -> list[dict[str, str]]:
+    """A system prompt, then turns of user and assistant."""
+    roles = ["system", *["user", "assistant"] * len(turns)]
+    return [{"role": role, "content": text} for role, text in zip(roles, turns, strict=False)]
+
+
+def test_a_chat_of_several_turns_is_encoded_as_the_template_would() -> None:
+    turns = chat("Be kind.", "The cat sat.", "It did.", "Where?")
+    expected = TOKENIZER.apply_chat_template(turns, add_generation_prompt=True, return_dict=False)
+    assert chat_ids(TOKENIZER, turns) == expected
+
+
+def test_special_tokens_in_earlier_turns_stay_text() -> None:
+    ids = chat_ids(TOKENIZER, chat("<|end|>", "<|user|>", "<|end|>", "0\u2063 1\u2063"))
+    roles = [BOS, "<|system|>", END, "<|user|>", END, "<|assistant|>", END, "<|user|>", END]
+    expected = TOKENIZER.convert_tokens_to_ids([*roles, "<|assistant|>"])
+    assert [token for token in ids if token in SPECIAL] == expected
+
+
+def test_a_chat_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(UserError, match="The prompt is empty"):
+        chat_ids(TOKENIZER, chat("Be kind.", "One", "Two", "  "))
+    with pytest.raises(UserError, match="at most 50,000"):
+        chat_ids(TOKENIZER, chat("x" * 30_000, "y" * 30_000))
+    with pytest.raises(UserError, match="refuses such a chat: Unknown role: clown"):
+        chat_ids(TOKENIZER, [{"role": "clown", "content": "Hi"}])
+
+
+def recorded() -> tuple[Trace, list[int]]:
+    """A trace whose one cycle drafted a fox and a special token, and kept the fox."""
+    ids = TOKENIZER("The 🦊")["input_ids"]
+    tree = DraftTree((ids[0], ids[1], TOKENIZER.eos_token_id), (-1, 0, 0), (0, 1, 1), (0, -1, -2))
+    choices = (*ids[1:3], 7)
+    verified = Verified(0, (1,), ids[2], choices, (1,) * 3, (1,) * 3, tuple(ids[1:]), 0, 0)
+    trace = Trace(events=[Prefilled((1, 2), ids[0], 1, 0), Drafted(0, 2, tree, 0), verified])
+    return trace, ids
+
+
+def test_a_trace_with_its_words_reads_without_a_tokenizer() -> None:
+    trace, ids = recorded()
+    record_words(trace, TOKENIZER)
+    live, kept = TokenText(TOKENIZER), RecordedText(Trace.from_json(trace.to_json()))
+    assert kept.push(ids[:1]) + kept.push(ids[1:]) == live.push(ids)
+    for token in (*ids, TOKENIZER.eos_token_id, 7):
+        assert kept.alone(token) == live.alone(token) and kept.special(token) == (token in SPECIAL)
+    assert kept.alone(99) == "\ufffd" and kept.push([1]) == [""]
+    assert trace.about["words"]["prompt"] == TOKENIZER.decode([1, 2])
+
+
+@pytest.mark.parametrize("words", [None, 3, {}, {"alone": [], "special": [], "output": []}])
+def test_a_trace_without_words_is_refused(words: object) -> None:
+    with pytest.raises(UserError, match="cannot be shown"):
+        RecordedText(Trace({"words": words}))

@@ -10,14 +10,13 @@ from moa_core.bench import make_suite as making
 from moa_core.bench.suites import (
     QUESTIONS,
     load_suite,
-    message_ids,
     readable,
     suite_hash,
     suite_ids,
     suite_path,
 )
 from moa_core.errors import UserError
-from moa_core.text import prompt_ids
+from moa_core.text import chat_ids, prompt_ids
 from moa_core.train.corpus import Document, encode
 from tests.models import speaking_target, tiny_target, tiny_tokenizer
 
@@ -112,7 +111,7 @@ def test_two_suites_of_one_name_differ(tmp_path: Path) -> None:
 def test_ids_are_those_the_models_are_trained_with() -> None:
     tokenizer = tiny_tokenizer()
     for prompt in load_suite("tuning"):
-        ids = message_ids(tokenizer, prompt.messages)
+        ids = chat_ids(tokenizer, prompt.messages)
         reply = {"role": "assistant", "content": ""}
         trained = encode(Document("x", (*prompt.messages, reply)), tokenizer).ids
         assert trained[: len(ids)] == ids and len(trained) == len(ids) + 1  # the end of the turn
