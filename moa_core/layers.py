@@ -120,6 +120,12 @@ class Attention(nn.Module):
         )
         return self.o_proj(mixed.transpose(1, 2).flatten(2))
 
+    def weights(self, x: Tensor, rotation: Rotation, keys: Tensor) -> Tensor:
+        """[B, H, n, m] float32: how `forward` mixes the values without a mask; rows sum to 1."""
+        queries = rotate(self._split(self.q_proj(x)), rotation).float()  # [B, H, n, d]
+        keys = keys.float().repeat_interleave(queries.shape[1] // keys.shape[1], 1)
+        return (queries @ keys.mT / self.head_dim**0.5).softmax(-1)
+
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # [B, heads, n, d]
 
@@ -201,6 +207,10 @@ class DecoderLayer(nn.Module):
         """Cross-attention from hidden [B, n, width] to a memory's K and V."""
         normed = self._normed(hidden)
         return self._finish(hidden, self.self_attn(normed, rotation, keys, values, mask, False))
+
+    def weights(self, hidden: Tensor, rotation: Rotation, keys: Tensor) -> Tensor:
+        """[B, H, n, m] float32: where each row of hidden [B, n, width] looks in `attend`."""
+        return self.self_attn.weights(self._normed(hidden), rotation, keys)
 
     def _normed(self, hidden: Tensor) -> Tensor:
         return self.input_layernorm(hidden) if self._input_norm else hidden

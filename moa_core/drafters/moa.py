@@ -168,16 +168,20 @@ class MoADrafter(Drafter):
             self.tail.append(half["tail"])
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
-        known, past, device = len(self.ids), self.text.length, self.target.device
-        tokens = torch.tensor([*self.ids[past:], token], device=device)
-        places = torch.arange(past, known + 1, device=device)  # the root is at `known`
-        hidden = self._read(tokens, places, causal_mask(len(tokens), past, device))
-        logits = self._finish(hidden[:, -1:], known, None)[0]
+        known = len(self.ids)  # where the root is
+        logits = self._finish(self.query(token), known, None)[0]
         tree = grow(token, logits, lambda frontier: self._expand(frontier, known), settings)
         self.text.truncate(known + 1)  # drafts go, the root stays: it is certain
         if self.tail is not None:
             self.tail.truncate(known)  # the root's true K and V are not known yet
         return tree
+
+    def query(self, token: int) -> Tensor:
+        """[1, 1, E] SA's output at the newest token, the root: what CA asks the memory with."""
+        past, device = self.text.length, self.target.device
+        tokens = torch.tensor([*self.ids[past:], token], device=device)
+        places = torch.arange(past, len(self.ids) + 1, device=device)
+        return self._read(tokens, places, causal_mask(len(tokens), past, device))[:, -1:]
 
     def _expand(self, frontier: Frontier, known: int) -> Tensor:
         """Logits [b, V] after the nodes of a level, each seeing the text and its own ancestors."""
