@@ -10,8 +10,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
+from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.moa import MoADrafter
 from moa_core.drafters.ngram import NgramDrafter
 from moa_core.errors import UserError, first_line
 from moa_core.formats import build_drafter, read_config, read_tensors, tree_settings
@@ -124,7 +126,8 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
     """Load a drafter for a target: a bundled name, a folder or a Hub id.
 
     None: the bundled MoA drafter, for TLI N if that is given. "none" and "ngram" have no files;
-    "eagle" is the bundled EAGLE-2 head with the first EAGLE's tree of fixed shape.
+    "eagle" is the bundled EAGLE-2 head with the first EAGLE's tree of fixed shape, "moa-auto" all
+    bundled MoA drafters, one of which is chosen for each cycle.
     """
     if spec in ("none", "ngram"):
         if tli:
@@ -135,6 +138,8 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
         assert isinstance(eagle, EagleDrafter)
         eagle.name, eagle.static = "eagle", True
         return eagle
+    if spec == "moa-auto":
+        return _auto(target, tli)
     place = locate(spec or _bundled_moa(tli))
     folder = place if isinstance(place, Path) else _download(place)
     name = folder.name if isinstance(place, Path) else place
@@ -158,9 +163,22 @@ def _whole_model(folder: Path) -> bool:
         return False  # read_tensors says what is wrong with it
 
 
+def _auto(target: Target, tli: int | None) -> AutoDrafter:
+    """The bundled MoA drafters together. UserError if there is none, or if an N was given."""
+    if tli is not None:
+        raise UserError("moa-auto chooses N itself: leave out --tli, or name one drafter.")
+    loaded = [load_drafter(name, target) for name in _stops().values()]
+    return AutoDrafter([one for one in loaded if isinstance(one, MoADrafter)])
+
+
+def _stops() -> dict[int, str]:
+    """The bundled MoA drafter for each N there is."""
+    return {info.tli: info.name for info in bundled_drafters() if info.method == "moa"}
+
+
 def _bundled_moa(tli: int | None) -> str:
     """The bundled MoA drafter for an N. UserError, naming the ones there are, if it has none."""
-    stops = {info.tli: info.name for info in bundled_drafters() if info.method == "moa"}
+    stops = _stops()
     if tli is None:
         names = list(stops.values())
         if not names:

@@ -94,7 +94,8 @@ def decode(
         position = len(prompt_ids) + count - 1
         levels = min(shape.depth, target.context - 1 - position)  # positions end somewhere
         tree = drafter.propose(token, replace(shape, depth=levels))
-        yield Drafted(cycle, position, tree, clock.lap("draft"))
+        drafted = Drafted(cycle, position, tree, clock.lap("draft"), drafter.tli)
+        yield drafted
         clock.resume()
 
         # 3) Verify: one target forward over the whole tree, and the target's choice at each node.
@@ -107,7 +108,7 @@ def decode(
         emitted = _cut((*observation.ids[1:], token), wanted - count, settings.eos_ids)
         count += len(emitted)
         other = clock.lap("other")
-        yield Verified(
+        verified = Verified(
             cycle,
             path,
             token,
@@ -118,7 +119,9 @@ def decode(
             seconds,
             other,
         )
+        yield verified
         clock.resume()
+        drafter.learn(drafted, verified)
         cycle += 1
     clock.lap("other")
     yield Finished(reason, dict(clock.totals))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
 from moa_core.errors import UserError
@@ -32,6 +32,7 @@ class Drafted:
     position: int  # of the tree's root in the sequence
     tree: DraftTree
     seconds: float
+    tli: int | None = None  # N of the MoA drafter that proposed it: one may choose anew
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,11 @@ class Trace:
         return [event.gained for event in self.of(Verified)]
 
     @property
+    def choices(self) -> list[int | None]:
+        """TLI's N in each cycle; None for drafters that have none."""
+        return [event.tli for event in self.of(Drafted)]
+
+    @property
     def target_calls(self) -> int:
         """Target forwards, the prefill included."""
         return len(self.of(Prefilled)) + len(self.of(Verified))
@@ -158,7 +164,8 @@ class Trace:
 def _event(data: dict[str, Any]) -> Event:
     kind = _EVENTS[data.pop("event")]
     names = {entry.name for entry in fields(kind)}
-    if set(data) != names:
+    later = {entry.name for entry in fields(kind) if entry.default is not MISSING}
+    if not names - later <= set(data) <= names:  # older traces lack what was added since
         raise ValueError(f"fields of {kind.__name__} do not match")
     if "tree" in data:
         tree = {name: tuple(column) for name, column in data["tree"].items()}

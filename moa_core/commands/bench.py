@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--methods",
         default="vanilla,eagle2,moa-n1",
-        help="comma separated: vanilla, ngram, eagle, bundled drafters, folders; hf-generate, "
-        "hf-assisted, hf-lookup",
+        help="comma separated: vanilla, ngram, eagle, moa-auto, bundled drafters, folders; "
+        "hf-generate, hf-assisted, hf-lookup",
     )
     parser.add_argument(
         "--suite",

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Models, prompt, decoding settings and output."""
     parser.add_argument("--target", help="bundled name, folder or Hub id; default: the bundled one")
-    parser.add_argument("--drafter", help="bundled name, folder, Hub id, or none; default: MoA")
+    parser.add_argument(
+        "--drafter", help="bundled name, folder, Hub id, moa-auto, none; default: MoA"
+    )
     prompt = parser.add_mutually_exclusive_group(required=True)
     prompt.add_argument("--prompt", help="a message, through the chat template if there is one")
     prompt.add_argument("--prompt-ids", help="token ids instead: 1,2,3")
@@ -50,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
 
     from moa_core.checkpoints import load_drafter, load_target
     from moa_core.decode import about, decode
-    from moa_core.text import prompt_ids
+    from moa_core.text import prompt_ids, record_words
     from moa_core.trace import Trace
 
     transformers.utils.logging.disable_progress_bar()
@@ -70,6 +72,8 @@ def run(options: argparse.Namespace) -> None:
     for _ in trace.record(decode(target, drafter, ids, settings)):
         pass
     if options.trace:
+        if target.tokenizer is not None:
+            record_words(trace, target.tokenizer)
         options.trace.expanduser().write_text(trace.to_json(), encoding="utf-8")
     _print(options, trace, target)
 
@@ -117,6 +121,7 @@ def _print(options: argparse.Namespace, trace: Trace, target: Target) -> None:
             "output_ids": trace.output_ids,
             "text": text,
             "accepted_lengths": trace.accepted_lengths,
+            "tli": trace.choices,
             "target_calls": trace.target_calls,
             "tau": trace.tau,
             "seconds": trace.seconds,

@@ -10,6 +10,7 @@ from typing import Self
 from torch import Tensor
 
 from moa_core.target import Observation, Target
+from moa_core.trace import Drafted, Verified
 from moa_core.tree import DraftTree, TreeSettings
 
 ServerHalf = dict[str, Tensor]
@@ -25,6 +26,7 @@ class Drafter(ABC):
 
     name: str = "drafter"
     tree: TreeSettings = TreeSettings()  # the default one; measured, where its config has one
+    tli: int | None = None  # N of the newest proposal; None where there is no N
 
     def fork(self) -> Self:
         """The same weights, for a run of its own."""
@@ -45,6 +47,9 @@ class Drafter(ABC):
     @abstractmethod
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         """Draft below `token`, the newest one, which the target has chosen but not yet read."""
+
+    def learn(self, drafted: Drafted, verified: Verified) -> None:  # noqa: B027  most do not
+        """What came of the last proposal, times included, for drafters that adapt to it."""
 
 
 class Vanilla(Drafter):

@@ -115,6 +115,14 @@ def test_a_trace_with_something_wrong_is_refused(change: str) -> None:
         Trace.from_json(changed(change))
 
 
+def test_a_trace_from_before_n_was_kept_is_still_read() -> None:
+    data = json.loads(recorded().to_json())
+    for event in data["events"]:
+        event.pop("tli", None)
+    trace = Trace.from_json(json.dumps(data))
+    assert trace.accepted_lengths and set(trace.choices) == {None}
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", "3", '"trace"', "\x00", "[{}]"])
 def test_other_files_are_no_traces(text: str) -> None:
     with pytest.raises(UserError, match="not a trace"):

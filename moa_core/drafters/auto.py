@@ -1,0 +1,174 @@
+"""Auto N: each cycle, of several N, the drafter that promises most tokens per second.
+
+The paper fixes N before training and leaves its choice while decoding to future work (arXiv
+2410.03804). A larger N gains more tokens per cycle and drafts for longer; which of the two weighs
+more depends on the machine, on the text and on the way to the target.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median_low
+from typing import Self
+
+from torch import nn
+
+from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.drafters.moa import MoADrafter
+from moa_core.errors import UserError
+from moa_core.target import Observation, Target
+from moa_core.trace import Drafted, Verified
+from moa_core.tree import DraftTree, TreeSettings
+
+BLOCK = 2  # cycles that a candidate drafts in a row, since the first has text to catch up on
+RECENT = 5  # cycles of a candidate whose times count
+DECAY = 0.98  # of what was gained, with every cycle: some 50 cycles are remembered
+PRIOR = 5.0  # cycles of the candidates' common gain that each one's own is mixed with
+CURIOSITY = 0.15  # the more, the sooner one that has not drafted for long is tried again
+
+
+@dataclass
+class Candidate:
+    """What is known of one N. tokens and cycles are decayed sums."""
+
+    tokens: float = 0.0
+    cycles: float = 0.0
+    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+
+class Chooser:
+    """Picks the candidate for each cycle by a discounted upper-confidence rule (arXiv 0805.3415).
+
+    A candidate is worth E[tokens gained] / E[seconds of a cycle], raised the more, the fewer of the
+    remembered cycles were its own. Times say much after a few cycles, gains little: so a
+    candidate's gain is mixed with that of all, and its time is a median, which a hiccup of the
+    machine does not move.
+
+    round_trip  seconds that a link adds to each cycle, where the measured times do not hold it
+    """
+
+    def __init__(self, names: Sequence[int], round_trip: float = 0.0) -> None:
+        self.round_trip = round_trip
+        self._known = {name: Candidate() for name in names}
+        self._now = names[0]
+        self._row = 0  # cycles that this one has now drafted without a break
+
+    def pick(self) -> int:
+        """The candidate for the next cycle. Each is tried once first, in their order."""
+        if 0 < self._row < BLOCK:
+            return self._now
+        untried = [name for name, known in self._known.items() if not known.cycles]
+        best = untried[0] if untried else max(self._known, key=self._hoped)
+        self._row = 0 if best != self._now else self._row
+        self._now = best
+        return best
+
+    def learn(self, gained: int, seconds: float) -> None:
+        """What the last pick gained in tokens, bonus included, and how long its cycle took."""
+        for known in self._known.values():
+            known.tokens *= DECAY
+            known.cycles *= DECAY
+        known = self._known[self._now]
+        known.tokens += gained
+        known.cycles += 1
+        known.seconds.append(seconds)
+        self._row += 1
+
+    def rate(self, name: int) -> float:
+        """Tokens per second expected of a candidate that has drafted before."""
+        known = self._known[name]
+        common = sum(one.tokens for one in self._known.values())
+        common /= sum(one.cycles for one in self._known.values())
+        gain = (known.tokens + PRIOR * common) / (known.cycles + PRIOR)
+        return gain / max(median_low(known.seconds) + self.round_trip, 1e-9)
+
+    def _hoped(self, name: int) -> float:
+        return self.rate(name) * (1 + CURIOSITY / self._known[name].cycles ** 0.5)
+
+
+class AutoDrafter(Drafter):
+    """Several MoA drafters kept warm, one of which drafts in each cycle; `tli` says which.
+
+    All of them take in every verified token, which costs each cycle a server half for every
+    candidate: it is part of the draft time. A candidate's own reading of the text (SA) waits until
+    it drafts again, and is part of that cycle's draft time.
+
+    round_trip  see Chooser
+    trees       a tree for each N; None: the run's tree for all
+    """
+
+    name = "moa-auto"
+
+    def __init__(
+        self,
+        candidates: Sequence[MoADrafter],
+        round_trip: float = 0.0,
+        trees: Mapping[int, TreeSettings] | None = None,
+    ) -> None:
+        if not candidates:
+            raise UserError("Auto N needs MoA drafters to choose from, and there are none.")
+        self.candidates = {one.tli: one for one in sorted(candidates, key=lambda one: one.tli)}
+        if len(self.candidates) < len(candidates):
+            raise UserError("Auto N chooses between drafters of different N: two are alike.")
+        self.round_trip = round_trip
+        self.trees = dict(trees or {})
+        self.net = nn.ModuleList([one.net for one in self.candidates.values()])
+        shapes = [self.trees.get(tli, one.tree) for tli, one in self.candidates.items()]
+        self.tree = _covering(shapes) if trees else shapes[0]
+
+    def fork(self) -> Self:
+        twin = copy.copy(self)
+        twin.candidates = {tli: one.fork() for tli, one in self.candidates.items()}
+        return twin
+
+    def open(self, target: Target, capacity: int) -> None:
+        self.chooser = Chooser(list(self.candidates), self.round_trip)
+        for one in self.candidates.values():
+            one.open(target, capacity)
+
+    def server_half(self, observation: Observation) -> ServerHalf:
+        """Every candidate's half; of the true K and V, the largest N's, which hold all others'."""
+        half: ServerHalf = {}
+        for tli, one in self.candidates.items():
+            mine = one.server_half(observation)
+            half[f"memory {tli}"] = mine["memory"]
+            if tli:
+                half["tail"] = mine["tail"]
+        return half
+
+    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+        for tli, one in self.candidates.items():
+            mine = {"memory": half[f"memory {tli}"]}
+            if tli:
+                mine["tail"] = half["tail"][-tli:]
+            one.observe(ids, mine)
+
+    def propose(self, token: int, settings: TreeSettings) -> DraftTree:
+        self.tli = self.chooser.pick()
+        shape = _within(self.trees.get(self.tli, settings), settings)
+        return self.candidates[self.tli].propose(token, shape)
+
+    def learn(self, drafted: Drafted, verified: Verified) -> None:
+        seconds = drafted.seconds + verified.seconds + verified.other_seconds
+        self.chooser.learn(verified.gained, seconds)
+
+
+def _covering(shapes: Sequence[TreeSettings]) -> TreeSettings:
+    """The least tree settings that each of these fits into: what caches are made for."""
+    return TreeSettings(
+        max(shape.depth for shape in shapes),
+        max(shape.breadth for shape in shapes),
+        max(shape.budget for shape in shapes),
+    )
+
+
+def _within(shape: TreeSettings, limit: TreeSettings) -> TreeSettings:
+    """A tree no larger than the run has room for."""
+    return TreeSettings(
+        min(shape.depth, limit.depth),
+        min(shape.breadth, limit.breadth),
+        min(shape.budget, limit.budget),
+    )

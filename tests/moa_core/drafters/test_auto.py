@@ -1,0 +1,256 @@
+"""Auto N: settles on what is worth most, follows change, and stays lossless and warm."""
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+
+from moa_core import decode as loop
+from moa_core.bench.methods import load_methods
+from moa_core.checkpoints import load_drafter, load_target
+from moa_core.decode import Settings, decode
+from moa_core.drafters.auto import BLOCK, AutoDrafter, Chooser
+from moa_core.drafters.base import Vanilla
+from moa_core.drafters.moa import MoADrafter
+from moa_core.errors import UserError
+from moa_core.peers import parameters
+from moa_core.target import Target
+from moa_core.trace import Drafted, Trace, Verified
+from moa_core.tree import TreeSettings
+from moa_core.verify import Sampling
+from tests.models import plain_greedy, tiny_target, useful
+
+PROMPT = [5, 9, 33, 7, 21, 40, 11]
+GAINS = {0: 4.0, 1: 4.2, 2: 4.4, 3: 4.6}
+CHEAP = {0: 0.010, 1: 0.013, 2: 0.016, 3: 0.020}
+COSTS = {0: 0.030, 1: 0.002, 2: 0.040}  # of a proposal, in seconds of the made-up clock
+OBSERVE, VERIFY = 0.001, 0.010
+
+
+def choices(
+    chooser: Chooser, seconds: dict[int, float], cycles: int, seed: int = 0, spread: float = 1.5
+) -> list[int]:
+    """What is picked where gains scatter around their means and times do not."""
+    rng, found = random.Random(seed), []
+    for _ in range(cycles):
+        found.append(chooser.pick())
+        gained = max(1, round(rng.gauss(GAINS[found[-1]], spread)))
+        chooser.learn(gained, seconds[found[-1]])
+    return found
+
+
+def test_every_candidate_is_tried_once_in_order() -> None:
+    first = choices(Chooser([0, 1, 3]), CHEAP, 3 * BLOCK)
+    assert first == [tli for tli in (0, 1, 3) for _ in range(BLOCK)]
+
+
+@pytest.mark.parametrize("best", list(GAINS))
+@pytest.mark.parametrize("seed", range(5))
+def test_the_choice_settles_on_what_is_worth_most(best: int, seed: int) -> None:
+    seconds = {tli: 0.010 if tli == best else 0.016 for tli in GAINS}
+    found = choices(Chooser(list(GAINS)), seconds, 200, seed)
+    assert found[40:].count(best) >= 0.85 * 160
+
+
+def test_gains_decide_where_times_are_alike() -> None:
+    chooser, rng, found = Chooser([0, 1]), random.Random(1), []
+    for _ in range(300):
+        found.append(chooser.pick())
+        chooser.learn(rng.choice((1, 2) if found[-1] == 0 else (3, 5)), 0.01)
+    assert found[50:].count(1) >= 0.9 * 250
+
+
+def test_the_choice_leaves_whoever_becomes_slow_and_finds_whoever_becomes_fast() -> None:
+    chooser = Chooser(list(GAINS))
+    assert Counter(choices(chooser, CHEAP, 100)[50:]).most_common(1)[0][0] == 0
+    slow = CHEAP | {0: 0.050}
+    assert Counter(choices(chooser, slow, 60, 1)[20:]).most_common(1)[0][0] == 1
+    fast = slow | {3: 0.004}  # found though nobody drafts with it: it is tried again in time
+    assert choices(chooser, fast, 300, 2)[200:].count(3) >= 85
+
+
+def test_a_long_round_trip_makes_gain_worth_more_than_time() -> None:
+    near = choices(Chooser([0, 3]), CHEAP, 200, spread=0.3)
+    far = choices(Chooser([0, 3], round_trip=0.5), CHEAP, 200, spread=0.3)
+    assert near[50:].count(0) >= 120 and far[50:].count(3) >= 120
+
+
+def test_one_hiccup_of_the_machine_does_not_turn_the_choice() -> None:
+    chooser = Chooser([0, 1])
+    for cycle in range(60):
+        seconds = CHEAP | {0: 0.3 if cycle == 40 else 0.010}
+        chooser.learn(4, seconds[chooser.pick()])
+    assert chooser.rate(0) > chooser.rate(1) and chooser.pick() == 0
+
+
+def test_the_same_gains_and_times_give_the_same_choices() -> None:
+    assert choices(Chooser(list(GAINS)), CHEAP, 90, 7) == choices(
+        Chooser(list(GAINS)), CHEAP, 90, 7
+    )
+
+
+class Clock:
+    """Stands still but for what is charged to it."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The decode loop's clock: proposals cost COSTS, and taking in and verifying what they do."""
+    made = Clock()
+
+    def charged(owner: type, name: str, cost) -> None:
+        real = getattr(owner, name)
+
+        def call(self, *args):
+            made.now += cost(self)
+            return real(self, *args)
+
+        monkeypatch.setattr(owner, name, call)
+
+    charged(MoADrafter, "propose", lambda drafter: COSTS[drafter.tli])
+    charged(MoADrafter, "observe", lambda drafter: OBSERVE)
+    charged(Target, "verify", lambda target: VERIFY)
+    monkeypatch.setattr(loop, "perf_counter", made)
+    return made
+
+
+def drafters(target: Target, *stops: int, whisper: float = 0.01) -> list[MoADrafter]:
+    made = [useful(f"moa-n{tli}", target, whisper) for tli in stops]
+    return [one for one in made if isinstance(one, MoADrafter)]
+
+
+def run(target: Target, drafter, prompt=PROMPT, **settings) -> Trace:
+    return Trace(events=list(decode(target, drafter, prompt, Settings(**settings))))
+
+
+def test_the_loop_settles_on_the_fastest_by_its_own_clock(clock: Clock) -> None:
+    target = tiny_target(vocab_size=61)
+    trace = run(target, AutoDrafter(drafters(target, 0, 1, 2)), max_new_tokens=200)
+    assert len(trace.choices) == len(trace.accepted_lengths) > 40
+    assert trace.choices[: 3 * BLOCK] == [0, 0, 1, 1, 2, 2]
+    assert trace.choices[20:].count(1) >= 0.8 * len(trace.choices[20:])
+
+
+def test_keeping_candidates_warm_is_charged_to_the_draft(clock: Clock) -> None:
+    target = tiny_target(vocab_size=61)
+    trace = run(target, AutoDrafter(drafters(target, 0, 1, 2)), max_new_tokens=40)
+    for event in trace.of(Drafted)[1:]:  # the first draft follows the prefill's own taking in
+        assert event.seconds == pytest.approx(3 * OBSERVE + COSTS[event.tli])
+    assert trace.seconds["prefill"] == pytest.approx(3 * OBSERVE)
+
+
+@pytest.mark.parametrize("tree", [TreeSettings(), TreeSettings(4, 1, 4), TreeSettings(2, 3, 60)])
+@pytest.mark.parametrize("length", [1, 7, 40])
+def test_greedy_text_is_the_targets_own(tree: TreeSettings, length: int) -> None:
+    target = tiny_target(vocab_size=61)
+    prompt = [(i * i + 3) % 60 for i in range(length)]
+    auto = AutoDrafter(drafters(target, 0, 1, 3))
+    for _ in range(2):  # one drafter serves several runs
+        trace = run(target, auto, prompt, max_new_tokens=60, tree=tree)
+        assert trace.output_ids == plain_greedy(target, prompt, 60)
+        assert set(trace.choices) == {0, 1, 3}
+
+
+def test_sampled_text_is_that_of_plain_decoding() -> None:
+    target = tiny_target(vocab_size=61)
+    how = {"max_new_tokens": 60, "sampling": Sampling(1.0, seed=3)}
+    auto = run(target, AutoDrafter(drafters(target, 0, 2)), **how)
+    assert auto.output_ids == run(target, Vanilla(), **how).output_ids
+
+
+def test_a_full_context_ends_the_text_and_nothing_breaks() -> None:
+    target = tiny_target(max_position_embeddings=48)
+    prompt = [(7 * i + 1) % 60 for i in range(30)]
+    trace = run(target, AutoDrafter(drafters(target, 0, 1)), prompt, max_new_tokens=100)
+    assert trace.reason == "context" and trace.output_ids == plain_greedy(target, prompt, 18)
+
+
+def test_who_waits_stays_warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """N = L on untouched embeddings is the target itself: always right, however long it waited."""
+    target = tiny_target()
+    whole = len(target.layers)
+    other, itself = *drafters(target, 0), *drafters(target, whole, whisper=0.0)
+    turns = iter([whole, 0, 0, whole, 0, 0, 0, 0, whole, whole, 0, whole] * 9)
+    monkeypatch.setattr(
+        Chooser, "pick", lambda self: setattr(self, "_now", next(turns)) or self._now
+    )
+    chain = TreeSettings(4, 1, 4)
+    trace = run(target, AutoDrafter([itself, other]), max_new_tokens=80, tree=chain)
+    gained = [
+        event.gained
+        for event, tli in zip(trace.of(Verified), trace.choices, strict=True)
+        if tli == whole
+    ]
+    assert len(gained) > 5 and set(gained) == {5}
+
+
+@torch.inference_mode()
+def test_of_the_true_k_and_v_the_largest_ns_travel_alone() -> None:
+    target = tiny_target(layers=4)
+    made, twin = drafters(target, 0, 1, 3), target.fork()
+    auto = AutoDrafter(made)
+    auto.open(twin, 64)
+    observation = twin.prefill(PROMPT, 64)[1]
+    half = auto.server_half(observation)
+    assert half["tail"].numel() == 3 * len(PROMPT) * target.kv_width
+    assert len([name for name in half if name.startswith("memory")]) == 3
+    auto.observe(observation.ids, half)
+    for one in made:
+        alone = one.fork()
+        alone.open(twin, 64)
+        alone.observe(observation.ids, alone.server_half(observation))
+        warm = auto.candidates[one.tli]
+        for cache in ("memory", "tail") if one.tli else ("memory",):
+            found, expected = (getattr(each, cache) for each in (warm, alone))
+            assert torch.equal(found.read(0, len(PROMPT)), expected.read(0, len(PROMPT)))
+
+
+def test_each_n_may_have_a_tree_of_its_own_but_none_larger_than_the_run_allows() -> None:
+    target = tiny_target(vocab_size=61)
+    trees = {0: TreeSettings(2, 3, 6), 1: TreeSettings(5, 1, 5)}
+    auto = AutoDrafter(drafters(target, 0, 1), trees=trees)
+    assert auto.tree == TreeSettings(5, 3, 6)
+    trace = run(target, auto, max_new_tokens=40, tree=auto.tree)
+    sizes = {
+        event.tli: (max(event.tree.depths), len(event.tree) - 1) for event in trace.of(Drafted)
+    }
+    assert sizes == {0: (2, 6), 1: (5, 5)}
+    small = run(target, auto, max_new_tokens=40, tree=TreeSettings(1, 1, 1))
+    assert {len(event.tree) for event in small.of(Drafted)} == {2}
+    assert small.output_ids == trace.output_ids
+
+
+def test_what_cannot_be_chosen_from_is_refused() -> None:
+    target = tiny_target()
+    with pytest.raises(UserError, match="there are none"):
+        AutoDrafter([])
+    with pytest.raises(UserError, match="two are alike"):
+        AutoDrafter(drafters(target, 1, 1))
+
+
+def test_it_has_a_name_for_the_command_line_and_the_benchmark(bundle: Path) -> None:
+    target = load_target()
+    auto = load_drafter("moa-auto", target)
+    assert isinstance(auto, AutoDrafter) and list(auto.candidates) == [0, 1]
+    assert auto.tree == load_drafter("moa-n0", target).tree
+    with pytest.raises(UserError, match="leave out --tli"):
+        load_drafter("moa-auto", target, 1)
+    methods = load_methods(["moa-auto", "moa-n0", "moa-n1"], target)
+    sizes = [parameters(method.drafter.net) for method in methods.values()]
+    assert methods["moa-auto"].about()["trainable_parameters"] == sizes[0] == sum(sizes[1:])
+    assert methods["moa-auto"].trees
+
+
+def test_a_trace_keeps_the_choices(tmp_path: Path) -> None:
+    target = tiny_target(vocab_size=61)
+    trace = run(target, AutoDrafter(drafters(target, 0, 1)), max_new_tokens=30)
+    assert Trace.from_json(trace.to_json()).choices == trace.choices
+    assert set(run(target, *drafters(target, 1), max_new_tokens=9).choices) == {1}
+    assert set(run(target, Vanilla(), max_new_tokens=9).choices) == {None}
