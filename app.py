@@ -2,7 +2,7 @@
 
 import argparse
 
-from demo.session import Engine
+from demo.engine import Engine
 from demo.theme import CSS, theme
 from demo.ui import build_demo
 

@@ -1,44 +1,74 @@
-"""The one public endpoint of the page: a prompt in, text and figures out.
+"""The public endpoint `decode`: a prompt in; text and figures out, as they grow.
 
 Annotations stay unquoted here: gradio reads the outputs from them.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
 
-from demo.session import Engine, Request
-from demo.trace_view import stats
+from demo.engine import Engine, Request
+from demo.figures import Figures
+from demo.trace_view import paced, rounded
 from moa_core.errors import UserError
+from moa_core.tree import TreeSettings
 from moa_core.verify import Sampling
 
+INTERVAL = 0.2  # seconds between two answers of a stream
 
-def add_api(engine: Engine) -> None:
-    """Publish `generate`, which waits for its turn like the page's own runs."""
-    default_method, default_tli = engine.default
 
-    def generate(
+def add_decode(engine: Engine) -> None:
+    """Publish `decode`, which waits for its turn like the page's own runs."""
+    default = engine.default()
+
+    def decode(
         prompt: str,
-        method: str = default_method,
-        tli: int = default_tli,
+        method: str = default,
         max_new_tokens: int = 128,
         temperature: float = 0.0,
+        top_p: float = 1.0,
         seed: int = 0,
-    ) -> tuple[str, dict[str, Any]]:
-        """Decode a prompt; returns the text and {tokens, rate, tau, calls, reason, ...}."""
+        depth: int = 0,
+        breadth: int = 0,
+        budget: int = 0,
+        system: str = "",
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Decode a prompt speculatively; streams the text so far and the figures so far.
+
+        method: moa-n0 ... moa-n3, eagle2, eagle, glide, medusa, independent, ngram, vanilla.
+        temperature 0 is greedy; top_p 1 is off. depth, breadth and budget shape the draft tree; 0
+        takes the one measured for the method. system: a system prompt.
+
+        Figures: tokens, rate (tokens per second, prefill left out), tau (tokens gained per target
+        forward after the prefill, bonus included), acceptance (accepted drafts over drafted
+        nodes), drafted, calls (target forwards), cycles, prefill (seconds), shares (of the time by
+        phase) and, in the last answer, reason (eos, length, context).
+        """
         try:
-            sampling = Sampling(temperature, seed=seed)
-            return answer(engine, Request(prompt, method, tli, max_new_tokens, None, sampling))
+            tree = shape(engine.tree(method), depth, breadth, budget)
+            sampling = Sampling(temperature, top_p, seed=seed)
+            request = Request(prompt, method, max_new_tokens, tree, sampling, system=system)
+            yield from answers(engine, request)
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from error
 
-    gr.api(generate, api_name="generate", concurrency_id="model", concurrency_limit=1)
+    gr.api(decode, api_name="decode", concurrency_id="model", concurrency_limit=1)
 
 
-def answer(engine: Engine, request: Request) -> tuple[str, dict[str, Any]]:
-    """Run a request to its end: the text, and its figures."""
-    run = engine.prepare(request)
-    for _ in run.events:
-        pass
-    text = run.target.tokenizer.decode(run.trace.output_ids, skip_special_tokens=True)
-    return text, {**stats(run.trace), "reason": run.trace.reason}
+def shape(default: TreeSettings, depth: int, breadth: int, budget: int) -> TreeSettings:
+    """A tree with 0 standing for the default."""
+    return TreeSettings(
+        depth or default.depth, breadth or default.breadth, budget or default.budget
+    )
+
+
+def answers(engine: Engine, request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A request's text and figures so far, at most every `INTERVAL` seconds and at its end."""
+    run, counted = engine.prepare(request), Figures()
+    for batch in paced(run.events, INTERVAL):
+        for event in batch:
+            counted.add(event)
+        text = run.target.tokenizer.decode(run.trace.output_ids, skip_special_tokens=True)
+        figures = rounded(counted.as_dict())
+        yield text, {**figures, "reason": run.trace.reason} if run.trace.reason else figures

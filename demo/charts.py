@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from moa_core.trace import Trace
+from moa_core.trace import Drafted, Event, Prefilled, Trace, Verified
 
 # Read on white and on near-black alike: no background of their own, greys half-way.
 INK, GRID = "#8a8580", "rgba(138, 133, 128, 0.22)"
 ACCEPTED, BONUS = "#0d9488", "#d97706"
+PHASES = {"draft": "#0d9488", "verify": "#0072b2", "other": "#8a8580"}
+PATTERNS = {"draft": "", "verify": "/", "other": "."}  # colour is never the only sign
 
 
 def accepted_lengths(trace: Trace) -> go.Figure:
@@ -33,6 +35,61 @@ def accepted_lengths(trace: Trace) -> go.Figure:
     figure.update_yaxes(dtick=1 if max(gained, default=1) < 10 else None, rangemode="tozero")
     figure.update_xaxes(range=[0.4, max(len(gained), 8) + 0.6], showgrid=False)
     return figure
+
+
+def cumulative_latency(trace: Trace) -> go.Figure:
+    """When each new token was there: seconds since the run began, prefill and clock of the loop."""
+    seconds, tokens, spent, count = [], [], 0.0, 0
+    for event in trace.events:
+        spent += time_of(event)
+        match event:
+            case Prefilled():
+                count = 1
+            case Verified():
+                count += len(event.emitted)
+            case _:
+                continue
+        seconds.append(spent)
+        tokens.append(count)
+    line = go.Scatter(
+        x=tokens, y=seconds, mode="lines+markers", line={"color": ACCEPTED, "shape": "hv"},
+        marker={"size": 5}, showlegend=False,
+        hovertemplate="%{x} tokens after %{y:.3f} s<extra></extra>",
+    )  # fmt: skip
+    figure = go.Figure(line, plain_layout("Cumulative latency", "new tokens", "seconds"))
+    return figure.update_yaxes(rangemode="tozero")
+
+
+def phases(trace: Trace) -> go.Figure:
+    """Milliseconds that each cycle spent on drafting, verifying and the rest."""
+    drafted, verified = trace.of(Drafted), trace.of(Verified)
+    spent = {
+        "draft": [event.seconds for event in drafted[: len(verified)]],
+        "verify": [event.seconds for event in verified],
+        "other": [event.other_seconds for event in verified],
+    }
+    cycles = list(range(1, len(verified) + 1))
+    bars = [
+        go.Bar(
+            name=phase, x=cycles, y=[1000 * value for value in values],
+            marker={"color": PHASES[phase], "pattern_shape": PATTERNS[phase], "line_width": 0},
+            hovertemplate=f"cycle %{{x}}: {phase} %{{y:.2f}} ms<extra></extra>",
+        )
+        for phase, values in spent.items()
+    ]  # fmt: skip
+    figure = go.Figure(bars, plain_layout("Where each cycle’s time goes", "cycle", "milliseconds"))
+    figure.update_layout(barmode="stack", bargap=0.25)
+    return figure.update_xaxes(range=[0.4, max(len(cycles), 8) + 0.6], showgrid=False)
+
+
+def time_of(event: Event) -> float:
+    """Seconds in the decode loop that an event stands for."""
+    match event:
+        case Prefilled() | Drafted():
+            return event.seconds
+        case Verified():
+            return event.seconds + event.other_seconds
+    return 0.0
 
 
 def _bars(name: str, x: list[int], y: list[int], color: str) -> go.Bar:

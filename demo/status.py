@@ -23,5 +23,5 @@ def status_line(text: str = "", kind: str = "note", **kwargs: Any) -> gr.HTML:
 
 
 def say(text: str, kind: str = "note") -> dict[str, str]:
-    """The value of a status line. Kinds: note, wait, done, error."""
+    """The value of a status line. Kinds: note, load, wait, done, error."""
     return {"kind": kind, "text": text}

@@ -8,7 +8,7 @@ import gradio as gr
 from gradio.themes import LocalFont
 
 STATIC = Path(__file__).parent / "static"
-CSS = STATIC / "page.css"
+CSS = sorted(STATIC.glob("*.css"))  # page.css, and one for each tab that needs its own
 
 
 def theme() -> gr.themes.Base:
@@ -33,6 +33,6 @@ def theme() -> gr.themes.Base:
     )
 
 
-def script(name: str) -> str:
-    """A script that runs when its component mounts."""
-    return (STATIC / name).read_text(encoding="utf-8")
+def script(*names: str) -> str:
+    """A script that runs when its component mounts, from one or several files in one scope."""
+    return "\n".join((STATIC / name).read_text(encoding="utf-8") for name in names)

@@ -4,13 +4,14 @@ The value of the component only ever grows, so gradio sends what is new and noth
 page reads the lines it has not yet seen. A token is [text, draft probability, target probability,
 special]. Lines, in order:
 
-    {"run": id}                                          a new run: the page clears
+    {"run": id, "pace": pace}                            a new run: the page clears
     {"first": token, "at": position}                     after the prefill
     {"cycle": i, "at": root's position, "drafted": n,    after each verification
      "accepted": [token], "bonus": token or null,
      "rejected": [token], "others": [[token, after]], "more": n}
-    {"stats": {...}}                                     whenever lines are sent
+    {"stats": {...}}                                     after each of these: the figures so far
     {"end": reason, "words": sentence}
+    {"plain": {...}}                                     what plain decoding took, and wrote
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ from time import monotonic
 from typing import Any
 
 import gradio as gr
-from transformers import PreTrainedTokenizerBase
 
+from demo.figures import Figures
 from demo.theme import script
-from moa_core.text import TokenText
-from moa_core.trace import Drafted, Event, Finished, Prefilled, Trace, Verified
+from moa_core.text import RecordedText, TokenText
+from moa_core.trace import Drafted, Event, Finished, Prefilled, Verified
 from moa_core.tree import DraftTree
 
 INTERVAL = 1 / 15  # seconds between two updates of the page
 MOST_LISTED = 12  # rejected nodes named in the "+7" mark's tip
+SCRIPTS = tuple(f"view/{name}.js" for name in ("frame", "tokens", "tip", "figures", "player"))
+PACES = ("full", "slow", "step")  # as decoded, a cycle at a time, or one for each press
 ENDINGS = {
     "eos": "the target ended its answer",
     "length": "as many tokens as asked for",
@@ -46,7 +49,9 @@ def trace_view(**kwargs: Any) -> gr.HTML:
     return gr.HTML(
         "",
         html_template='<div class="token-view"></div>',
-        js_on_load=script("trace_view.js"),
+        js_on_load=script(
+            "view/frame.js", "view/tokens.js", "view/tip.js", "view/figures.js", "view/player.js"
+        ),
         apply_default_css=False,
         **kwargs,
     )
@@ -75,21 +80,26 @@ def paced(
 class Feed:
     """Turns one run's events into the view's value, `ndjson`, which only grows."""
 
-    def __init__(self, run: str, tokenizer: PreTrainedTokenizerBase, trace: Trace) -> None:
+    def __init__(self, run: str, text: TokenText | RecordedText, pace: str = PACES[0]) -> None:
         self.ndjson = ""
-        self._trace = trace
-        self._text = TokenText(tokenizer)
-        self._special = set(tokenizer.all_special_ids)
+        self._figures = Figures()
+        self._text = text
         self._drafted: Drafted | None = None
-        self._write({"run": run})
+        self._write({"run": run, "pace": pace})
 
     def add(self, events: Iterable[Event]) -> str:
-        """Append the lines of some events and the figures so far; return the whole value."""
+        """Append the lines of some events, each with the figures so far; return the whole value."""
         for event in events:
+            self._figures.add(event)
             line = self._line(event)
             if line:
                 self._write(line)
-        self._write({"stats": stats(self._trace)})
+                self._write({"stats": rounded(self._figures.as_dict())})
+        return self.ndjson
+
+    def plain(self, measured: dict[str, Any]) -> str:
+        """Append how plain decoding compares; return the whole value."""
+        self._write({"plain": measured})
         return self.ndjson
 
     def broken(self) -> str:
@@ -155,7 +165,7 @@ class Feed:
         return self._text.alone(tree.tokens[tree.parents[node]])
 
     def _token(self, token: int, piece: str, draft: float | None, target: float) -> Token:
-        special = token in self._special
+        special = self._text.special(token)
         text = self._text.alone(token) if special else piece
         return [text, None if draft is None else round(draft, 4), round(target, 4), int(special)]
 
@@ -169,17 +179,11 @@ def likeliest(tree: DraftTree, node: int) -> Sequence[int]:
     return chain
 
 
-def stats(trace: Trace) -> dict[str, Any]:
-    """The figures under the text, read from the trace."""
-    seconds = trace.seconds
-    spent = {phase: seconds.get(phase, 0.0) for phase in ("draft", "verify", "other")}
-    total = sum(spent.values())
-    return {
-        "tokens": len(trace.output_ids),
-        "rate": trace.tokens_per_second,
-        "tau": trace.tau,
-        "calls": trace.target_calls,
-        "cycles": len(trace.accepted_lengths),
-        "prefill": seconds.get("prefill", 0.0),
-        "shares": {phase: value / total for phase, value in spent.items()} if total else None,
-    }
+def rounded(figures: dict[str, Any]) -> dict[str, Any]:
+    """Figures to the digits that a page shows: they are sent with every cycle."""
+    short: dict[str, Any] = {}
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            value = rounded(value)
+        short[name] = round(value, 4) if isinstance(value, float) else value
+    return short

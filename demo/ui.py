@@ -1,17 +1,21 @@
-"""Assembles the page: the tabs first, then what connects them."""
+"""Assembles the page: what all tabs share, then the tabs, then what connects them."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import gradio as gr
 
-from demo.api import add_api
-from demo.session import Engine
+from demo.api import add_decode
+from demo.engine import Engine
+from demo.session import PRIVATE, Visit
+from demo.shared import Shared
 from demo.status import SORRY, say, status_line
-from demo.tabs import live
+from demo.tabs import TABS
+from demo.theme import script
 from moa_core.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -31,21 +35,49 @@ def build_demo(engine: Engine) -> gr.Blocks:
             apply_default_css=False,
             elem_id="header",
         )
-        machine = status_line("Loading the models.", elem_id="machine")
-        with gr.Tab("Live", id="live"):
-            tab = live.build(engine)
-        live.wire(demo, tab, engine)
-        demo.load(partial(_machine, engine), None, machine, concurrency_limit=None, **live.PRIVATE)
-        add_api(engine)
+        with gr.Row(elem_id="models", equal_height=True):
+            target = gr.Dropdown(
+                list(engine.installed), value=engine.first, label="Target", elem_id="target",
+                filterable=False, min_width=200, scale=1, visible=len(engine.installed) > 1,
+            )  # fmt: skip
+            machine = status_line("Loading the models.", "load", elem_id="machine")
+        shared = Shared(engine, gr.State(), target)
+        with gr.Tabs(elem_id="tabs") as tabs:
+            made = []
+            for module in TABS:
+                with gr.Tab(module.TITLE, id=module.ID) as tab:
+                    made.append(module.build(shared))
+                tab.select(None, js=f"() => {{ {script('address.js')}('{module.ID}'); }}")
+        demo.load(Visit, None, shared.visit, **PRIVATE)
+        for module, components in zip(TABS, made, strict=True):
+            module.wire(demo, components, shared)
+        demo.load(_open_tab, None, tabs, **PRIVATE)
+        gr.on(
+            [demo.load, target.input], partial(_machine, engine), target, machine,
+            concurrency_limit=None, **PRIVATE,
+        )  # fmt: skip
+        add_decode(engine)
+
+        def gone(request: gr.Request) -> None:
+            engine.line.leave(request.session_hash or "")
+
+        demo.unload(gone)
     return demo
 
 
-def _machine(engine: Engine) -> Iterator[dict[str, str]]:
+def _open_tab(request: gr.Request) -> dict[str, Any]:
+    """Open the tab that the address names, if it names one."""
+    wanted = request.query_params.get("tab")
+    known = {module.ID for module in TABS}
+    return gr.Tabs(selected=wanted) if wanted in known else gr.skip()
+
+
+def _machine(engine: Engine, target: str) -> Iterator[dict[str, str]]:
     """What runs here, as soon as that is known."""
-    if not engine.ready:
-        yield say("Loading the models.", "wait")
+    if not engine.ready(target):
+        yield say("Loading the models.", "load")
     try:
-        yield say(engine.describe())
+        yield say(engine.describe(target))
     except UserError as error:
         yield say(str(error), "error")
     except Exception:

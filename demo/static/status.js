@@ -5,6 +5,11 @@ function show() {
   const { kind = "", text = "" } = props.value || {};
   line.dataset.kind = text ? kind : "";
   line.textContent = text;
+  if (kind === "load") {
+    const bar = document.createElement("progress");
+    bar.setAttribute("aria-label", "loading");
+    line.append(" ", bar);
+  }
 }
 
 watch("value", show);

@@ -1,1 +1,8 @@
-"""One file a tab: `build` makes the components, `wire` connects them."""
+"""The tabs, in their order. Each module has ID, TITLE, build(shared) and wire(demo, tab, shared).
+
+build lays components out and returns them; wire connects them, when those of all tabs are there.
+"""
+
+from demo.tabs import live
+
+TABS = (live,)

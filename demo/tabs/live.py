@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from secrets import token_hex
 from typing import Any
 
 import gradio as gr
 
-from demo.charts import accepted_lengths
+from demo import live_runs
+from demo.engine import MOST_NEW_TOKENS, Engine, Request
 from demo.examples import EXAMPLES
-from demo.session import METHODS, MOST_NEW_TOKENS, Engine, Request, Run, Visit
-from demo.status import SORRY, say, status_line
+from demo.live_settings import choose, from_address, link, preset, speed, teaching
+from demo.methods import FAMILIES, family, tli_of
+from demo.session import PRIVATE, Visit, connect
+from demo.shared import Shared
+from demo.status import say, status_line
 from demo.tli import STOPS, stops_html
-from demo.trace_view import ENDINGS, Feed, paced, trace_view
+from demo.trace_view import PACES, trace_view
 from moa_core.errors import UserError
-from moa_core.trace import Trace
+from moa_core.installed import method_name
 from moa_core.tree import TreeSettings
 from moa_core.verify import Sampling
 
-log = logging.getLogger(__name__)
-
+ID, TITLE = "live", "Live"
 TREE_NOTE = "Choosing a drafter sets the tree to the one measured for it."
-PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
+PACE_NAMES = ("Full speed", "Slow motion", "Step by step")
 SETTINGS = {  # lowest, highest, step, label
     "depth": (1, 12, 1, "Depth: drafted levels"),
     "breadth": (1, 16, 1, "Breadth: nodes per level"),
     "budget": (1, 64, 1, "Budget: drafted nodes kept"),
-    "length": (1, MOST_NEW_TOKENS, 1, "New tokens at most"),
+    "tokens": (1, MOST_NEW_TOKENS, 1, "New tokens at most"),
     "temperature": (0, 2, 0.05, "Temperature: 0 is greedy"),
     "top_p": (0.05, 1, 0.05, "Top-p: 1 is off"),
 }
@@ -38,98 +39,118 @@ SETTINGS = {  # lowest, highest, step, label
 
 @dataclass(frozen=True)
 class Live:
-    """The components that events connect."""
+    """The components that events connect. settings: those that a link carries, by name."""
 
-    visit: gr.State
-    prompt: gr.Textbox
-    method: gr.Radio
-    tli: gr.Slider
-    stops: gr.HTML
+    settings: dict[str, Any]
+    past: gr.State
+    chat: gr.Checkbox
+    history: gr.Chatbot
+    forget: gr.Button
     run: gr.Button
     stop: gr.Button
-    length: gr.Slider
-    depth: gr.Slider
-    breadth: gr.Slider
-    budget: gr.Slider
-    temperature: gr.Slider
-    top_p: gr.Slider
-    seed: gr.Number
+    compare: gr.Button
+    teaching: gr.Button
+    speed: gr.Button
+    stops: gr.HTML
     status: gr.HTML
     view: gr.HTML
-    chart: gr.Plot
+    charts: list[gr.Plot]
     raw: gr.Textbox
+    save: gr.DownloadButton
+    opened: gr.File
+    share: gr.Button
+    link: gr.Textbox
 
 
-def build(engine: Engine) -> Live:
+def build(shared: Shared) -> Live:
     """Lay the tab out; nothing is connected yet."""
-    method, tli = engine.default
+    engine, made = shared.engine, {}
+    method = engine.default()
+    history = gr.Chatbot(
+        visible=False, label="Earlier turns of this chat", height=260, elem_id="history",
+        render_markdown=False, buttons=[],
+    )  # fmt: skip
     with gr.Row(equal_height=False, elem_classes="controls"):
         with gr.Column(scale=3, min_width=320):
-            prompt = gr.Textbox(
-                label="Prompt",
-                value=EXAMPLES["Story from its opening"],
-                lines=5,
-                max_lines=12,
-                elem_id="prompt",
-                placeholder="Write a prompt. Shift + Enter runs it.",
-            )
-            gr.Examples(
-                [[text] for text in EXAMPLES.values()],
-                prompt,
-                label="Examples",
-                example_labels=list(EXAMPLES),
-                examples_per_page=len(EXAMPLES),
-                api_visibility="private",
-                elem_id="examples",
-            )
+            settings = {"prompt": _prompt()}
             with gr.Row(elem_classes="buttons"):
-                run = gr.Button("Run", variant="primary", elem_id="run")
-                stop = gr.Button("Stop", interactive=False, elem_id="stop")
-            status = status_line(elem_id="status")
+                made["run"] = gr.Button("Run", variant="primary", elem_id="run")
+                made["stop"] = gr.Button("Stop", interactive=False, elem_id="stop")
+            made["status"] = status_line(elem_id="status")
         with gr.Column(scale=2, min_width=280):
-            choice = gr.Radio(
-                [(METHODS[name], name) for name in engine.methods],
-                value=method,
-                label="Method",
-                elem_id="method",
+            drafter, made["stops"] = _drafter(engine, method)
+            with gr.Row(elem_classes="presets"):
+                made["teaching"] = gr.Button("Teaching: slow motion", size="sm", elem_id="teaching")
+                made["speed"] = gr.Button("Speed", size="sm", elem_id="speed")
+    settings |= drafter | _settings(engine.tree(method))
+    with gr.Accordion("Chat", open=False, elem_id="chat"):
+        with gr.Row():
+            made["chat"] = gr.Checkbox(
+                label="Go on with one chat: the target also reads what was said before",
+                elem_id="chat-on",
             )
-            with gr.Group(elem_classes="tli"):
-                slider = gr.Slider(
-                    STOPS[0], STOPS[-1], tli, step=1, precision=0,
-                    label="TLI: target layers reused, N", elem_id="tli", buttons=[],
-                    interactive=method == "moa",
-                )  # fmt: skip
-                stops = gr.HTML(
-                    stops_html(engine, method, tli), elem_id="tli-stops", apply_default_css=False
-                )
-    settings = _settings(engine.tree(method, tli))
+            made["forget"] = gr.Button("New chat", size="sm", elem_id="forget")
+        settings["system"] = gr.Textbox(
+            label="System prompt (optional)", value="", lines=2, max_lines=6, elem_id="system"
+        )
     view = trace_view(elem_id="view")
-    chart = gr.Plot(visible=False, show_label=False, container=False, elem_id="chart")
-    with gr.Accordion("Raw prompt", open=False, elem_id="raw-prompt"):
-        raw = gr.Textbox(
-            label="What the target reads, template and special tokens included",
-            lines=3, max_lines=14, interactive=False, buttons=["copy"], elem_id="raw",
-        )  # fmt: skip
+    made["compare"] = gr.Button("Compare with plain decoding", elem_id="compare-plain")
+    with gr.Column(elem_id="charts"):
+        charts = [
+            gr.Plot(visible=False, show_label=False, container=False, elem_id=f"chart-{name}")
+            for name in ("lengths", "latency", "phases")
+        ]
     return Live(
-        gr.State(), prompt, choice, slider, stops, run, stop, **settings,
-        status=status, view=view, chart=chart, raw=raw,
-    )  # fmt: skip
+        settings, gr.State([]), history=history, view=view, charts=charts, **made, **_files()
+    )
 
 
-def _settings(tree: TreeSettings) -> dict[str, gr.Slider | gr.Number]:
-    """The folded settings: the tree's shape, the sampling and the length."""
-    start = {
-        "depth": tree.depth,
-        "breadth": tree.breadth,
-        "budget": tree.budget,
-        "length": 128,
-        "temperature": 0,
-        "top_p": 1,
-    }
-    with gr.Accordion("Draft tree, sampling and length", open=False, elem_id="settings"):
+def _prompt() -> gr.Textbox:
+    prompt = gr.Textbox(
+        label="Prompt",
+        value=EXAMPLES["Story from its opening"],
+        lines=5,
+        max_lines=12,
+        elem_id="prompt",
+        placeholder="Write a prompt. Shift + Enter runs it.",
+    )
+    gr.Examples(
+        [[text] for text in EXAMPLES.values()],
+        prompt,
+        label="Examples",
+        example_labels=list(EXAMPLES),
+        examples_per_page=len(EXAMPLES),
+        api_visibility="private",
+        elem_id="examples",
+    )
+    return prompt
+
+
+def _drafter(engine: Engine, method: str) -> tuple[dict[str, Any], gr.HTML]:
+    """The choice of method, and of N for MoA."""
+    kinds = list(dict.fromkeys(family(name) for name in engine.methods()))
+    kind = family(method)
+    choice = gr.Radio(
+        [(FAMILIES[name][0], name) for name in kinds], value=kind, label="Method", elem_id="method"
+    )
+    with gr.Group(elem_classes="tli"):
+        slider = gr.Slider(
+            STOPS[0], STOPS[-1], tli_of(method), step=1, precision=0,
+            label="TLI: target layers reused, N", elem_id="tli", buttons=[],
+            interactive=kind == "moa",
+        )  # fmt: skip
+        stops = gr.HTML(stops_html(engine, method), elem_id="tli-stops", apply_default_css=False)
+    return {"method": choice, "tli": slider}, stops
+
+
+def _settings(tree: TreeSettings) -> dict[str, Any]:
+    """The folded settings: the tree's shape, the sampling, the length and the pace."""
+    start = {"depth": tree.depth, "breadth": tree.breadth, "budget": tree.budget}
+    start |= {"tokens": 128, "temperature": 0, "top_p": 1}
+    with gr.Accordion("Draft tree, sampling, length and pace", open=False, elem_id="settings"):
         gr.HTML(f"<p>{TREE_NOTE}</p>", apply_default_css=False)
         with gr.Row():
-            made = {
+            made: dict[str, Any] = {
                 name: gr.Slider(
                     low, high, start[name], step=step, label=label, elem_id=name, buttons=[],
                     min_width=220,
@@ -137,134 +158,144 @@ def _settings(tree: TreeSettings) -> dict[str, gr.Slider | gr.Number]:
                 for name, (low, high, step, label) in SETTINGS.items()
             }  # fmt: skip
             made["seed"] = gr.Number(0, precision=0, label="Seed", elem_id="seed", min_width=220)
+        made["pace"] = gr.Radio(
+            list(zip(PACE_NAMES, PACES, strict=True)), value=PACES[0], elem_id="pace",
+            label="Pace of the page: decoding itself always runs at full speed",
+        )  # fmt: skip
     return made
 
 
-def wire(demo: gr.Blocks, live: Live, engine: Engine) -> None:
+def _files() -> dict[str, Any]:
+    """Below the view: the raw prompt, traces as files, and the link."""
+    with gr.Accordion("Raw prompt", open=False, elem_id="raw-prompt"):
+        raw = gr.Textbox(
+            label="What the target reads, template and special tokens included",
+            lines=3, max_lines=14, interactive=False, buttons=["copy"], elem_id="raw",
+        )  # fmt: skip
+    with (
+        gr.Accordion("Save, open, share", open=False, elem_id="files"),
+        gr.Row(equal_height=False),
+    ):
+        with gr.Column(min_width=260):
+            save = gr.DownloadButton("Save this trace", interactive=False, elem_id="save")
+            opened = gr.File(
+                label="Open a trace, also one from the command line (--trace)",
+                file_types=[".json"], file_count="single", height=110, elem_id="open",
+            )  # fmt: skip
+        with gr.Column(min_width=260):
+            share = gr.Button("Make a link to these settings", elem_id="share")
+            link = gr.Textbox(
+                label="Link", lines=2, interactive=False, buttons=["copy"], elem_id="link"
+            )
+    return {"raw": raw, "save": save, "opened": opened, "share": share, "link": link}
+
+
+def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     """Connect the tab's components."""
-    demo.load(Visit, None, live.visit, **PRIVATE)
-    drafter = [live.method, live.tli]
+    engine, settings = shared.engine, live.settings
+    chosen = [shared.target, settings["method"], settings["tli"]]
+    tree = [settings[name] for name in ("depth", "breadth", "budget")]
     gr.on(
-        [live.method.change, live.tli.change],
-        partial(_choose, engine),
-        drafter,
-        [live.tli, live.stops, live.depth, live.breadth, live.budget],
+        [settings["method"].input, settings["tli"].input, shared.target.input],
+        partial(choose, engine),
+        chosen,
+        [settings["tli"], live.stops, *tree],
         queue=False,
         trigger_mode="always_last",
         **PRIVATE,
     )
-    begun = live.run.click(
-        partial(_begin, engine),
-        live.visit,
-        [live.visit, live.run, live.stop, live.status],
-        queue=False,
-        **PRIVATE,
-    )
-    ran = begun.then(
-        partial(_run, engine),
-        [
-            live.visit, live.prompt, *drafter, live.length, live.depth, live.breadth, live.budget,
-            live.temperature, live.top_p, live.seed,
-        ],
-        [live.status, live.view, live.chart, live.raw],
-        concurrency_id="model",
-        concurrency_limit=1,
-        **PRIVATE,
+    shows = [live.status, live.view, *live.charts, live.raw, live.save]
+    connect(
+        engine, shared.visit, live.run, live.stop, partial(_run, engine, list(settings)),
+        [shared.target, live.chat, live.past, *settings.values()],
+        [*shows, live.past, live.history],
     )  # fmt: skip
-    ran.then(_end, None, [live.run, live.stop], queue=False, **PRIVATE)
-    live.stop.click(_stop, live.visit, live.stop, queue=False, **PRIVATE)
+    connect(
+        engine, shared.visit, live.compare, live.stop, partial(_compare, engine), [],
+        [live.status, live.view],
+    )  # fmt: skip
     # Through the button, so that a disabled button holds the keys back as well.
-    live.prompt.submit(None, js="() => { document.querySelector('#run').click(); }")
+    settings["prompt"].submit(None, js="() => { document.querySelector('#run').click(); }")
+    live.forget.click(
+        lambda: ([], gr.update(value=[], visible=False)),
+        None, [live.past, live.history], queue=False, **PRIVATE,
+    )  # fmt: skip
+    _wire_files(live, shared, shows)
+    known = [settings["method"], settings["tli"], live.stops, *tree]
+    for button, which in ((live.teaching, teaching), (live.speed, speed)):
+        button.click(
+            partial(preset, engine, which), shared.target,
+            [*known, settings["tokens"], settings["pace"]], queue=False, **PRIVATE,
+        )  # fmt: skip
+
+    def from_link(request: gr.Request) -> tuple[Any, ...]:  # gradio sees no annotations in partials
+        return from_address(engine, list(settings), request)
+
+    demo.load(
+        from_link, None,
+        [live.status, live.stops, *settings.values()], queue=False, **PRIVATE,
+    )  # fmt: skip
 
 
-def _choose(engine: Engine, method: str, tli: int) -> tuple[Any, ...]:
-    """Follow a choice of drafter: whether N matters, which stops there are, its default tree."""
-    tree = engine.tree(method, int(tli))
-    return (
-        gr.update(interactive=method == "moa"),
-        stops_html(engine, method, int(tli)),
-        tree.depth,
-        tree.breadth,
-        tree.budget,
-    )
-
-
-def _begin(engine: Engine, visit: Visit | None) -> tuple[Any, ...]:
-    """Before the run has its turn: the buttons change, and waiting is explained."""
-    visit = visit or Visit()
-    visit.begin()
-    status = say("")
-    if engine.busy:
-        status = say("Another run is going on here; yours begins when it ends.", "wait")
-    elif not engine.ready:
-        status = say("The models are still loading; your run begins when they are there.", "wait")
-    return visit, gr.update(interactive=False), gr.update(interactive=True), status
-
-
-def _stop(visit: Visit) -> dict[str, Any]:
-    """Ask the run to end after its cycle; what was done stays on the page."""
-    visit.stop()
-    return gr.update(interactive=False)
-
-
-def _end() -> tuple[Any, ...]:
-    return gr.update(interactive=True), gr.update(interactive=False)
+def _wire_files(live: Live, shared: Shared, shows: list[Any]) -> None:
+    """Opening a trace, and the link."""
+    live.opened.upload(_open, [shared.visit, live.opened, live.settings["pace"]], shows, **PRIVATE)
+    live.share.click(
+        partial(link, ID, list(live.settings)), [shared.target, *live.settings.values()],
+        [live.status, live.link], queue=False, **PRIVATE,
+    ).success(
+        None, live.link, live.link,
+        js="query => query && location.origin + location.pathname + query",
+    )  # fmt: skip
 
 
 def _run(
-    engine: Engine, visit: Visit, prompt: str, method: str, tli: int, length: int, depth: int,
-    breadth: int, budget: int, temperature: float, top_p: float, seed: int | None,
+    engine: Engine, names: list[str], visit: Visit, should_stop: Callable[[], bool], target: str,
+    chat: bool, past: list[tuple[str, str]], *values: Any,
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
-    """One run: (status, view, chart, raw prompt), again and again. Never raises."""
-    number = visit.number
-    skip = gr.skip()
+    """One run; in a chat, what was said is remembered."""
+    given = dict(zip(names, values, strict=True))
+    request = _request(given, target, past if chat else [])
+    unchanged = (gr.skip(), gr.skip())
+    for shown in live_runs.run(visit, engine, request, given["pace"], should_stop):
+        yield *shown, *unchanged
+    if chat and visit.trace is not None:
+        answer = "".join(visit.trace.about["words"]["output"])
+        past = [*past, (request.prompt, answer)]
+        skips = (gr.skip(),) * (len(live_runs.CHARTS) + 4)
+        yield *skips, past, gr.update(value=_messages(past), visible=True)
+
+
+def _request(given: dict[str, Any], target: str, past: list[tuple[str, str]]) -> Request:
+    return Request(
+        given["prompt"],
+        method_name(given["method"], int(given["tli"])),
+        int(given["tokens"]),
+        TreeSettings(int(given["depth"]), int(given["breadth"]), int(given["budget"])),
+        Sampling(given["temperature"], given["top_p"], seed=given["seed"] or 0),
+        target,
+        given["system"] or "",
+        tuple((asked, answered) for asked, answered in past),
+    )
+
+
+def _messages(past: list[tuple[str, str]]) -> list[dict[str, str]]:
+    return [
+        {"role": role, "content": text}
+        for turn in past
+        for role, text in zip(("user", "assistant"), turn, strict=True)
+    ]
+
+
+def _compare(
+    engine: Engine, visit: Visit, should_stop: Callable[[], bool]
+) -> Iterator[tuple[Any, ...]]:
+    yield from live_runs.compare(visit, engine, should_stop)
+
+
+def _open(visit: Visit, path: str | None, pace: str) -> Iterator[tuple[Any, ...]]:
+    """Show a saved trace; whatever is wrong with it becomes a sentence."""
     try:
-        if visit.ended(number):
-            yield say("Stopped before it began.", "done"), skip, skip, skip
-            return
-        request = Request(
-            prompt, method, int(tli), int(length),
-            TreeSettings(int(depth), int(breadth), int(budget)),
-            Sampling(temperature, top_p, seed=seed or 0),
-        )  # fmt: skip
-        yield from _show(engine.prepare(request, lambda: visit.ended(number)))
+        yield from live_runs.open_trace(visit, path, pace)
     except UserError as error:
-        yield say(str(error), "error"), skip, skip, skip
-    except Exception:
-        log.exception("a run failed")
-        yield say(SORRY, "error"), skip, skip, skip
-
-
-def _show(run: Run) -> Iterator[tuple[Any, ...]]:
-    """Feed the page with a run as it happens, then its summary and chart."""
-    tokenizer = run.target.tokenizer
-    feed = Feed(token_hex(4), tokenizer, run.trace)
-    raw = tokenizer.decode(run.prompt_ids, skip_special_tokens=False)
-    skip, hidden = gr.skip(), gr.update(visible=False)
-    begun = False
-    try:
-        for batch in paced(run.events):
-            value = feed.add(batch)
-            yield (skip, value, skip, skip) if begun else (say(""), value, hidden, raw)
-            begun = True
-    except Exception:
-        yield skip, feed.broken(), skip, skip
-        raise
-    yield say(summary(run.trace), "done"), skip, chart(run.trace), skip
-
-
-def chart(trace: Trace) -> Any:
-    """The finished run's chart, if it had any cycle."""
-    if not trace.accepted_lengths:
-        return gr.skip()
-    return gr.update(value=accepted_lengths(trace), visible=True)
-
-
-def summary(trace: Trace) -> str:
-    """A finished run in one sentence."""
-    parts = [f"{len(trace.output_ids)} tokens in {trace.target_calls} target calls"]
-    if trace.tau is not None:
-        parts.append(f"τ {trace.tau:.2f}")
-    if trace.tokens_per_second is not None:
-        parts.append(f"{trace.tokens_per_second:.1f} tokens per second")
-    return f"{', '.join(parts)}. Ended: {ENDINGS.get(trace.reason, trace.reason)}."
+        yield say(str(error), "error"), *([gr.skip()] * (len(live_runs.CHARTS) + 3))

@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.formats import save_drafter
 from moa_core.target import Target
@@ -24,12 +26,22 @@ ROOT = Path(__file__).parents[2]
 CHROMIUM = Path("/usr/bin/chromium")
 HOSTILE = ("${6*7}", "<b>x</b>", "{{x}}", "`y`", "<script>")
 STORY = "Once upon a time there lived an old fox who sang every night beside one quiet river.\n"
+LOOKS = [(w, h, scheme) for w, h in ((1280, 800), (390, 844)) for scheme in ("light", "dark")]
 TREE = {"depth": 3, "breadth": 3, "budget": 8}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of the four looks the two extremes always run; the others with `pytest -m slow`."""
+    for item in items:
+        look = getattr(item, "callspec", None) and item.callspec.params.get("look")
+        if look in LOOKS[1:3]:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
 def bundle(tmp_path_factory):
-    """A target that recites one text for ever, hostile strings included, and two drafters that
+    """A target that recites one text for ever, hostile strings included, and drafters that
     know it by heart but are disturbed, so that some drafts are accepted and some rejected."""
     folder = tmp_path_factory.mktemp("models")
     torch.manual_seed(0)
@@ -50,6 +62,10 @@ def bundle(tmp_path_factory):
     for tli, noise in ((0, 12.0), (1, 14.0)):
         drafter = MoADrafter(disturbed(target, noise), target, tli)
         save_drafter(folder / f"moa-n{tli}", drafter, target, {"tree": TREE}, torch.float32)
+    save_drafter(
+        folder / "eagle2", EagleDrafter(disturbed_eagle(40.0), target), target, {"tree": TREE},
+        torch.float32,
+    )  # fmt: skip
     return folder
 
 
@@ -79,13 +95,29 @@ def disturbed(target, noise):
     return net
 
 
+@torch.no_grad()
+def disturbed_eagle(noise):
+    """A random EAGLE net that passes its token's embedding on, with noise added."""
+    net = EagleNet(EagleConfig(4, 2, 16, 32, 1e-6), 64)
+    net.fc.weight.copy_(torch.cat([torch.eye(64), torch.zeros(64, 64)], 1))
+    net.fc.bias.zero_()
+    net.layers[0].self_attn.o_proj.weight *= noise
+    return net
+
+
 @pytest.fixture(scope="session")
 def app(bundle, tmp_path_factory):
     """The app's address, and when its process was started."""
+    with running_app(bundle, tmp_path_factory.mktemp("app") / "log.txt") as started:
+        yield started
+
+
+@contextmanager
+def running_app(bundle, log):
+    """A process of the app: its address, and when it was started."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    log = tmp_path_factory.mktemp("app") / "log.txt"
     env = os.environ | {"MOA_MODELS": str(bundle), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     started = time.monotonic()
     with log.open("w") as out:
@@ -127,23 +159,52 @@ def browser():
 
 
 @pytest.fixture
-def page(browser, app):
-    """A fresh visitor's page, ready to run. Fails on a console error or a request to elsewhere."""
-    trouble = []
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    page.set_default_timeout(20_000)
-    page.on("console", lambda said: trouble.append(said.text) if said.type == "error" else None)
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on(
-        "request", lambda request: trouble.append(request.url) if outside(request.url) else None
-    )
-    page.goto(app[0])
+def open_page(browser, app):
+    """Opens the page as a fresh visitor and waits until it is ready to run.
+
+    open_page(address="?tab=live", look=LOOKS[0]). The test fails on any console error and on any
+    request to elsewhere.
+    """
+    trouble, contexts = [], []
+
+    def opened(address="", look=LOOKS[0]):
+        width, height, scheme = look
+        size = {"width": width, "height": height}
+        contexts.append(browser.new_context(viewport=size, color_scheme=scheme))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(20_000)
+        page.on("console", lambda said: trouble.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on(
+            "request", lambda request: trouble.append(request.url) if outside(request.url) else None
+        )
+        page.goto(app[0] + address)
+        page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not trouble, json.dumps(trouble, indent=1)
+
+
+@pytest.fixture
+def page(open_page):
+    """A fresh visitor's page, on the Live tab."""
+    page = open_page()
     page.wait_for_selector("#run:not([disabled])")
     page.wait_for_selector(".token-view .tiles")
-    yield page
-    context.close()
-    assert not trouble, json.dumps(trouble, indent=1)
+    return page
+
+
+def keep_picture(page, name):
+    """A screenshot of the whole page, where MOA_SCREENSHOTS names a folder for them."""
+    folder = os.environ.get("MOA_SCREENSHOTS")
+    if folder:
+        size = page.viewport_size
+        scheme = "dark" if page.evaluate("document.body.classList.contains('dark')") else "light"
+        file = Path(folder) / f"{name}-{size['width']}-{scheme}.png"
+        page.screenshot(path=file, full_page=True)
 
 
 def outside(url):

@@ -4,64 +4,34 @@ import time
 
 import pytest
 
+from tests.browser.conftest import running_app
+from tests.browser.driving import (
+    KEPT,
+    TEXT,
+    contrast,
+    finish,
+    settings,
+    start,
+    status,
+    tile,
+    type_prompt,
+    wait_for_status,
+)
+
 pytestmark = pytest.mark.browser
 
 HOSTILE = "${6*7} <b>x</b> {{x}} `y` <script>alert(1)</script>"
-TEXT = ".token-view .text"
-NEW_RUN = "old => document.querySelector('.token-view').getAttribute('data-run') !== old"
-DONE = "() => document.querySelector('.token-view').dataset.state === 'done'"
-KEPT = """() => {
-  const text = document.querySelector('.token-view .text').cloneNode(true);
-  for (const extra of text.querySelectorAll('.rejected, .more, .break')) extra.remove();
-  return text.textContent;
-}"""
 
 
-def type_prompt(page, text):
-    page.fill("#prompt textarea", text)
-
-
-def start(page):
-    """Press Run; wait until the new run's first tokens are there."""
-    before = page.locator(".token-view").get_attribute("data-run")
-    page.click("#run")
-    page.wait_for_function(NEW_RUN, arg=before)
-
-
-def finish(page):
-    page.wait_for_function(DONE)
-    page.wait_for_selector("#run:not([disabled])")
-
-
-def status(page):
-    return page.inner_text("#status .status-line")
-
-
-def wait_for_status(page, word):
-    page.wait_for_function(
-        "word => document.querySelector('#status .status-line').textContent.includes(word)",
-        arg=word,
-    )
-
-
-def settings(page, **values):
-    """Open the settings and type numbers in."""
-    page.get_by_role("button", name="Draft tree, sampling and length").click()
-    for name, value in values.items():
-        field = page.locator(f"#{name} input[type=number]")
-        field.fill(str(value))
-        field.press("Tab")
-
-
-def tile(page, name):
-    return page.inner_text(f".token-view .tile:has(dt:text-is('{name}')) .value")
-
-
-def test_the_first_token_comes_soon_after_the_process_starts(page, app):
-    type_prompt(page, "Tell me a story.")
-    start(page)
-    page.wait_for_selector(f"{TEXT} .token")
-    seconds = time.monotonic() - app[1]
+def test_the_first_token_comes_soon_after_the_process_starts(browser, bundle, tmp_path):
+    with running_app(bundle, tmp_path / "log.txt") as (url, started):
+        page = browser.new_page()
+        page.goto(url)
+        page.wait_for_selector("#run:not([disabled])")
+        page.click("#run")
+        page.wait_for_selector(f"{TEXT} .token")
+        seconds = time.monotonic() - started
+        page.close()
     print(f"\nfrom process start to the first token in the page: {seconds:.1f} s")
     assert seconds <= 20
 
@@ -80,7 +50,7 @@ def test_a_run_shows_every_kind_of_token_and_its_figures(page):
     assert tile(page, "Ended by") == "length"
     assert page.inner_text(".token-view .tiles").count("bonus included") == 1
     assert status(page).startswith("128 tokens in ")
-    page.wait_for_selector("#chart .main-svg")
+    page.wait_for_selector("#chart-lengths .main-svg")
     page.get_by_role("button", name="Raw prompt").click()
     raw = page.locator("#raw textarea")
     assert raw.input_value() == "<|bos|><|user|>Tell me a story.<|end|><|assistant|>"
@@ -112,7 +82,7 @@ def test_rejected_drafts_can_be_hidden(page):
 
 
 def test_stop_ends_the_run_and_keeps_what_was_done(page):
-    settings(page, depth=12, breadth=16, budget=64, length=512)
+    settings(page, depth=12, breadth=16, budget=64, tokens=512)
     start(page)
     page.wait_for_selector(f"{TEXT} .cycle:nth-of-type(8)")
     page.click("#stop")
@@ -120,7 +90,7 @@ def test_stop_ends_the_run_and_keeps_what_was_done(page):
     wait_for_status(page, "you pressed Stop")
     assert tile(page, "Ended by") == "stopped"
     assert 8 <= page.locator(f"{TEXT} .cycle").count() < 250
-    page.wait_for_selector("#chart .main-svg")
+    page.wait_for_selector("#chart-lengths .main-svg")
     start(page)
     page.click("#stop")
     finish(page)
@@ -196,7 +166,7 @@ def test_vanilla_gains_one_token_a_call(page):
 def test_every_method_writes_the_same_text(page):
     texts = []
     for method in ("MoA", "Vanilla"):
-        page.get_by_label(method).check()
+        page.get_by_label(method, exact=True).check()
         start(page)
         finish(page)
         texts.append(page.evaluate(KEPT))
@@ -204,7 +174,7 @@ def test_every_method_writes_the_same_text(page):
 
 
 def test_a_second_visitor_waits_and_a_closed_tab_frees_the_place(page, browser, app):
-    settings(page, depth=12, breadth=16, budget=64, length=512)
+    settings(page, depth=12, breadth=16, budget=64, tokens=512)
     other = browser.new_page()
     other.goto(app[0])
     other.wait_for_selector("#run:not([disabled])")
@@ -227,14 +197,18 @@ def test_an_example_fills_the_prompt(page):
 def test_the_endpoint_answers_a_program(app):
     client = pytest.importorskip("gradio_client")
     api = client.Client(app[0], verbose=False)
-    [(name, endpoint)] = api.view_api(print_info=False, return_format="dict")[
-        "named_endpoints"
-    ].items()
-    assert name == "/generate" and len(endpoint["returns"]) == 2
-    text, figures = api.predict("Tell me a story.", "moa", 1, 20, 0.0, 0, api_name="/generate")
-    assert text and figures["tokens"] == 20 and figures["reason"] == "length"
-    with pytest.raises(Exception, match="N = 2"):
-        api.predict("Tell me a story.", "moa", 2, 20, 0.0, 0, api_name="/generate")
+    endpoints = api.view_api(print_info=False, return_format="dict")["named_endpoints"]
+    assert set(endpoints) == {"/decode"}
+    job = api.submit("Tell me a story.", method="moa-n1", max_new_tokens=300, api_name="/decode")
+    text, figures = job.result(60)
+    seen = job.outputs()
+    assert len(seen) > 1 and all(text.startswith(part) for part, _ in seen)
+    assert [part["tokens"] for _, part in seen] == sorted(part["tokens"] for _, part in seen)
+    assert figures["tokens"] == 300 and figures["reason"] == "length" and figures["tau"] > 1
+    assert "reason" not in seen[0][1]
+    for wrong, word in (({"method": "moa-n2"}, "N = 2"), ({"depth": 99}, "depth")):
+        with pytest.raises(Exception, match=word):
+            api.predict("Tell me a story.", **wrong, api_name="/decode")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -248,33 +222,3 @@ def test_token_colours_can_be_read(page, scheme):
         assert contrast(page, f"{TEXT} .{kind}") >= 4.5, kind
     for place in (f"{TEXT} .more", ".token-view .note", "#machine .status-line", "#run"):
         assert contrast(page, place) >= 4.5, place
-
-
-def contrast(page, selector):
-    """WCAG contrast of an element's text with all the grounds below it."""
-    return page.evaluate(CONTRAST, selector)
-
-
-CONTRAST = """selector => {
-  const rgba = text => {
-    const canvas = Object.assign(document.createElement('canvas'), { width: 1, height: 1 });
-    const pen = canvas.getContext('2d');
-    pen.fillStyle = text;
-    pen.fillRect(0, 0, 1, 1);
-    const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data;
-    return [r, g, b, a / 255];
-  };
-  const light = colour => {
-    const [r, g, b] = colour.map(c => c / 255).map(
-      c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const element = document.querySelector(selector);
-  const grounds = [];
-  for (let node = element; node; node = node.parentElement)
-    grounds.unshift(rgba(getComputedStyle(node).backgroundColor));
-  const ground = grounds.reduce(
-    (below, [r, g, b, a]) => [r, g, b].map((c, i) => c * a + below[i] * (1 - a)), [255, 255, 255]);
-  const [one, two] = [light(ground), light(rgba(getComputedStyle(element).color).slice(0, 3))];
-  return (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
-}"""

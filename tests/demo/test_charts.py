@@ -2,8 +2,9 @@
 
 import pytest
 
-from demo.charts import accepted_lengths
-from moa_core.trace import Trace, Verified
+from demo.charts import accepted_lengths, cumulative_latency, phases
+from moa_core.trace import Drafted, Prefilled, Trace, Verified
+from moa_core.tree import DraftTree
 
 
 def trace_of(*gained):
@@ -36,3 +37,37 @@ def test_the_ground_is_transparent_for_both_themes():
 def test_a_trace_without_cycles_is_an_empty_figure():
     figure = accepted_lengths(Trace())
     assert all(len(bars.x) == 0 for bars in figure.data) and not figure.layout.shapes
+
+
+def timed():
+    """A prefill of 0.5 s and two cycles, of 3 tokens and of 1."""
+    bare = DraftTree.only_root(9)
+    return Trace(
+        events=[
+            Prefilled((1, 2), 9, 1, 0.5),
+            Drafted(0, 2, bare, 0.1),
+            Verified(0, (1, 2), 9, (), (), (), (9, 9, 9), 0.2, 0.05),
+            Drafted(1, 5, bare, 0.1),
+            Verified(1, (), 9, (), (), (), (9,), 0.3, 0.05),
+        ]
+    )
+
+
+def test_latency_adds_up_over_tokens():
+    [line] = cumulative_latency(timed()).data
+    assert list(line.x) == [1, 4, 5]
+    assert list(line.y) == pytest.approx([0.5, 0.85, 1.3])
+
+
+def test_phases_of_each_cycle_are_milliseconds():
+    draft, verify, other = phases(timed()).data
+    assert list(draft.y) == pytest.approx([100, 100])
+    assert list(verify.y) == pytest.approx([200, 300])
+    assert list(other.y) == pytest.approx([50, 50])
+    assert len({bars.marker.pattern.shape for bars in (draft, verify, other)}) == 3
+
+
+def test_a_cycle_that_was_drafted_but_not_verified_is_left_out():
+    trace = timed()
+    trace.events.append(Drafted(2, 6, DraftTree.only_root(9), 0.1))
+    assert all(len(bars.x) == len(bars.y) == 2 for bars in phases(trace).data)

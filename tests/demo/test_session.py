@@ -1,144 +1,22 @@
-"""Loading once, refusing in sentences, stopping, and taking turns. No weights."""
+"""A visitor's runs: the newest counts, Stop stops, and mistakes become sentences."""
 
-import threading
-from types import SimpleNamespace
+import json
+from functools import partial
+from pathlib import Path
 
 import pytest
-import torch
 
-import demo.session as session
-from demo.session import MOST_NEW_TOKENS, Engine, Request, Visit
+import demo.engine as module
+from demo.engine import Engine
+from demo.live_runs import plainly
+from demo.session import Visit, guarded
+from demo.status import SORRY
 from demo.tabs import live
-from moa_core.checkpoints import DrafterInfo
-from moa_core.drafters.base import Vanilla
-from moa_core.errors import UserError
-from moa_core.trace import Drafted, Finished, Prefilled, Verified
-from moa_core.train.tokenizer import train_tokenizer
-from moa_core.tree import DraftTree, TreeSettings
+from demo.tli import stops_html
+from moa_core.exactness import Exactness
+from moa_core.trace import Prefilled, Trace, Verified
 
-TREE = TreeSettings(3, 2, 6)
 NUMBER, PROMPT = 1, "once upon a time"
-
-
-class FakeTarget:
-    name, dtype, device, context = "fake", torch.float32, torch.device("cpu"), 512
-
-    def __init__(self, tokenizer):
-        self.tokenizer = tokenizer
-        self.embed = SimpleNamespace(weight=torch.zeros(len(tokenizer), 1))
-        self.eos_ids = (5, 7)
-        self.model = SimpleNamespace(parameters=list)
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return train_tokenizer(iter(["once upon a time"]), 300)
-
-
-@pytest.fixture
-def loads(monkeypatch, tokenizer):
-    """An engine's surroundings without weights; collects what was loaded."""
-    loaded = []
-
-    def load_drafter(spec, target, tli=None):
-        loaded.append(spec)
-        return Vanilla()
-
-    def decode(target, drafter, ids, settings, should_stop):
-        loaded.append(settings)
-        yield Prefilled(tuple(ids), 9, 0.5, 0.1)
-        for cycle in range(settings.max_new_tokens - 1):
-            if should_stop():
-                break
-            yield Drafted(cycle, 1, DraftTree.only_root(9), 0.01)
-            yield Verified(cycle, (), 9, (9,), (0.5,), (1.0,), (9,), 0.01, 0)
-        yield Finished("stopped" if should_stop() else "length")
-
-    infos = [DrafterInfo("moa-n0", "moa", 0, TREE, 1), DrafterInfo("moa-n1", "moa", 1, TREE, 1)]
-    monkeypatch.setattr(session, "bundled_drafters", lambda: infos)
-    monkeypatch.setattr(session, "load_drafter", load_drafter)
-    monkeypatch.setattr(
-        session, "load_target", lambda spec: loaded.append(spec) or FakeTarget(tokenizer)
-    )
-    monkeypatch.setattr(session, "decode", decode)
-    return loaded
-
-
-def test_models_are_loaded_once_and_only_when_wanted(loads):
-    engine = Engine()
-    assert engine.methods and engine.stops == [0, 1] and loads == []
-    for _ in range(2):
-        list(engine.prepare(Request(PROMPT, "moa", 1)).events)
-    assert [item for item in loads if not hasattr(item, "tree")] == [None, "moa-n1"]
-
-
-def test_the_measured_tree_and_every_eos_reach_the_decoder(loads, tokenizer):
-    engine = Engine()
-    run = engine.prepare(Request(PROMPT, "moa", 0))
-    list(run.events)
-    assert loads[-1].tree == TREE and loads[-1].eos_ids == (5, 7)
-    about = run.trace.about
-    assert (about["target"], about["drafter"], about["method"]) == ("fake", "vanilla", "moa")
-    assert about["settings"]["tree"]["budget"] == 6 and about["machine"]["device"] == "cpu"
-
-
-@pytest.mark.parametrize(
-    ("request_", "word"),
-    [
-        (Request("  ", "moa", 1), "empty"),
-        (Request("a" * 100_000, "moa", 1), "100,000"),
-        (Request("a b " * 4_000, "moa", 1), "Shorten"),
-        (Request(PROMPT, "moa", 2), "N = 2"),
-        (Request(PROMPT, "eagle2", 0), "EAGLE-2"),
-        (Request(PROMPT, "magic", 0), "magic"),
-        (Request(PROMPT, "vanilla", 0, MOST_NEW_TOKENS + 1), str(MOST_NEW_TOKENS)),
-        (Request(PROMPT, "vanilla", 0, 0), "at least 1"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_in_one_sentence(loads, request_, word):
-    with pytest.raises(UserError, match=word) as caught:
-        Engine().prepare(request_)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_failed_load_is_told_to_every_run(loads, monkeypatch):
-    def fail(spec):
-        raise UserError("There is no bundled target.")
-
-    monkeypatch.setattr(session, "load_target", fail)
-    engine = Engine()
-    for _ in range(2):
-        with pytest.raises(UserError, match="no bundled target"):
-            engine.prepare(Request(PROMPT, "vanilla"))
-    assert engine.ready
-
-
-def test_a_damaged_bundle_leaves_vanilla(loads, monkeypatch):
-    def fail():
-        raise UserError("config.json cannot be read.")
-
-    monkeypatch.setattr(session, "bundled_drafters", fail)
-    assert Engine().default == ("vanilla", 0)
-
-
-def test_a_named_drafter_takes_the_bundled_ones_place(loads):
-    engine = Engine(drafter="someone/head")
-    assert engine.methods == ["given", "vanilla"] and engine.default == ("given", 0)
-    list(engine.prepare(Request(PROMPT, "given", 3)).events)
-    assert "someone/head" in loads
-
-
-def test_runs_take_turns(loads):
-    engine = Engine()
-    first = engine.prepare(Request(PROMPT, "vanilla")).events
-    next(first)
-    assert engine.busy
-    second = engine.prepare(Request(PROMPT, "vanilla", max_new_tokens=2)).events
-    done = threading.Event()
-    threading.Thread(target=lambda: (list(second), done.set())).start()
-    assert not done.wait(0.05)
-    first.close()
-    assert done.wait(5) and not engine.busy
 
 
 def test_stop_ends_the_newest_run_even_before_its_turn():
@@ -151,19 +29,38 @@ def test_stop_ends_the_newest_run_even_before_its_turn():
     assert not visit.ended(visit.number) and visit.ended(NUMBER)
 
 
-def outputs_of(engine, visit, prompt=PROMPT, method="vanilla", tli=0, length=20):
-    return live._run(engine, visit, prompt, method, tli, length, 3, 2, 6, 0.0, 1.0, None)
+SETTINGS = {
+    "prompt": PROMPT, "method": "vanilla", "tli": 0, "depth": 3, "breadth": 2, "budget": 6,
+    "tokens": 20, "temperature": 0.0, "top_p": 1.0, "seed": None, "pace": "full", "system": "",
+}  # fmt: skip
 
 
-def test_a_stopped_run_keeps_its_trace_and_chart(loads):
+def outputs_of(engine, visit, chat=False, past=(), **changes):
+    """What a run of the Live tab yields: status, view, charts, raw, file, past, history."""
+    given = SETTINGS | changes
+    work = partial(live._run, engine, list(given))
+    return guarded(work, 9, visit, "", chat, list(past), *given.values())
+
+
+def test_a_finished_run_brings_its_charts(loads):
     visit = Visit()
     visit.begin()
-    outputs = outputs_of(Engine(), visit, length=500)
+    *_, (status, _, *charts, _, _, _, _), _ = outputs_of(Engine(), visit)
+    assert status["text"].startswith("20 tokens in 20 target calls, τ 1.00, 50.0 tokens per second")
+    assert len(charts) == 3 and all(chart["visible"] for chart in charts)
+
+
+def test_a_stopped_run_keeps_its_trace(loads):
+    visit = Visit()
+    visit.begin()
+    outputs = outputs_of(Engine(), visit, tokens=500)
     _, first, *_ = next(outputs)
     visit.stop()
-    *_, (status, _, chart, _) = outputs
+    *_, (status, *_), (*_, file, _, _) = outputs
     assert '"first"' in first and "you pressed Stop" in status["text"]
-    assert status["kind"] == "done" and "value" not in status and chart
+    assert status["kind"] == "done"
+    saved = Trace.from_json(Path(file["value"]).read_text())
+    assert saved.reason == "stopped" and saved.output_ids == visit.trace.output_ids
 
 
 def test_a_run_stopped_in_the_queue_never_begins(loads):
@@ -184,18 +81,103 @@ def test_mistakes_and_failures_become_sentences(loads, monkeypatch):
         yield Prefilled((1,), 9, 0.5, 0.1)
         raise ZeroDivisionError("secret detail")
 
-    monkeypatch.setattr(session, "decode", broken)
-    *_, (_, view, _, _), (status, *_) = outputs_of(engine, visit)
+    monkeypatch.setattr(module, "decode", broken)
+    *_, (_, view, *_), (status, *_) = outputs_of(engine, visit)
     assert '"end":"error"' in view
-    assert status["text"] == live.SORRY and not engine.busy
+    assert status["text"] == SORRY and not engine.busy
     [*_, (status, *_)] = outputs_of(engine, visit, prompt="")
     assert "empty" in status["text"]
 
 
+def test_a_chat_remembers_and_a_single_prompt_does_not(loads):
+    visit, engine = Visit(), Engine()
+    visit.begin()
+    *_, (*_, past, history) = outputs_of(engine, visit, chat=True)
+    [(asked, answered)] = past
+    assert asked == PROMPT and answered
+    assert [said["content"] for said in history["value"]] == [asked, answered]
+    *_, (*_, longer, _) = outputs_of(engine, visit, chat=True, past=past, prompt="and then")
+    assert longer[0] == (asked, answered) and longer[1][0] == "and then"
+    chat = visit.trace.about["chat"]
+    assert chat["past"] == [(asked, answered)]
+    *_, last = outputs_of(engine, visit, past=past)
+    assert visit.trace.about["chat"]["past"] == [] and "value" not in last[-2]
+
+
+def test_a_saved_trace_opens_without_models_and_shows_the_same(loads, tmp_path):
+    visit, other = Visit(), Visit()
+    visit.begin()
+    *_, (*_, file, _, _) = outputs_of(Engine(), visit)
+    view = visit.shown.feed.ndjson
+    loads.clear()
+    status, value, *charts, raw, _ = next(live._open(other, file["value"], "full"))
+    assert lines(value)[1:] == lines(view)[1:] and loads == []  # but for the id of the run
+    assert "Opened: vanilla for fake" in status["text"] and PROMPT in raw
+    assert all(chart["visible"] for chart in charts) and other.trace.about["method"] == "vanilla"
+
+
+def lines(ndjson):
+    return ndjson.strip().split("\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (b"\x00\xff\xfe", "not text"), (b"", "not a trace"), (b"[]", "not a trace"),
+        (b'{"version": 99}', "version 99"), (b'{"version": 1, "about": {}, "events": []}', "text"),
+        (b'{"version": 1, "about": {}, "events": [{"event": "Magic"}]}', "not a trace"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_trace_gets_a_sentence_and_changes_nothing(tmp_path, content, word):
+    path, visit = tmp_path / "t.json", Visit()
+    path.write_bytes(content)
+    [(status, *rest)] = live._open(visit, str(path), "full")
+    assert word in status["text"] and status["kind"] == "error"
+    assert visit.trace is None and all("value" not in one for one in rest)
+
+
+def compared(engine, visit):
+    *_, (status, view) = guarded(partial(live._compare, engine), 2, visit)
+    return status["text"], view
+
+
+def test_plain_decoding_is_compared_on_demand(loads):
+    visit, engine = Visit(), Engine()
+    visit.begin()
+    assert "Run a prompt first" in compared(engine, visit)[0]
+    list(outputs_of(engine, visit, method="moa"))
+    said, view = compared(engine, visit)
+    measured = json.loads(lines(view)[-1])["plain"]
+    assert measured["same"] and measured["ratio"] == pytest.approx(1)
+    assert "All 20 tokens are plain decoding’s." in said and "measured just now" in said
+
+
+def test_a_slower_speculation_is_said_to_be_slower():
+    slow, fast = (Trace(events=[*spent(seconds)]) for seconds in (0.2, 0.1))
+    found = plainly(fast, slow, Exactness(None, None), "MoA N=1")
+    assert found["ratio"] == pytest.approx(0.5)
+    assert "slower than plain decoding" in found["speed_words"]
+    found = plainly(slow, fast, Exactness(3, 0.25), "MoA N=1")
+    assert found["ratio"] == pytest.approx(2) and "slower" not in found["speed_words"]
+    assert "part at token 4" in found["exact_words"] and "0.25" in found["exact_words"]
+
+
+def spent(seconds):
+    yield Prefilled((1,), 9, 0.5, 0.1)
+    yield Verified(0, (), 9, (9,), (0.5,), (1.0,), (9,), seconds, 0)
+
+
+def test_a_trace_from_a_file_cannot_be_compared(loads):
+    visit, engine = Visit(), Engine()
+    visit.begin()
+    *_, (*_, file, _, _) = outputs_of(engine, visit)
+    next(live._open(visit, file["value"], "full"))
+    assert "opened from a file" in compared(engine, visit)[0]
+
+
 def test_stops_without_a_drafter_say_so(loads):
     engine = Engine()
-    page = live.stops_html(engine, "moa", 3)
-    assert (
-        page.count("no drafter</small>") == 2 and "No MoA drafter is trained for TLI N = 3" in page
-    )
-    assert 'class="stops off"' in live.stops_html(engine, "vanilla", 0)
+    page = stops_html(engine, "moa-n3")
+    assert page.count("no drafter</small>") == 2
+    assert "No MoA drafter is trained for TLI N = 3" in page
+    assert 'class="stops off"' in stops_html(engine, "vanilla")

@@ -1,0 +1,248 @@
+"""The models of this process: loaded once, at first use, and decoding for one visitor at a time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cached_property
+from threading import Lock
+
+import torch
+
+from demo.methods import ALWAYS, AUTO, family, label, ordered, tli_of
+from moa_core.checkpoints import DEFAULT_DRAFTER, load_drafter, load_target
+from moa_core.decode import Settings, about, check_prompt, decode
+from moa_core.drafters.base import Drafter
+from moa_core.errors import UserError
+from moa_core.installed import Installed, bundle, published
+from moa_core.target import Target
+from moa_core.text import chat_ids
+from moa_core.trace import Event, Trace
+from moa_core.tree import TreeSettings
+from moa_core.verify import Sampling
+
+log = logging.getLogger(__name__)
+
+MOST_NEW_TOKENS = 512
+Turns = tuple[tuple[str, str], ...]  # of a chat: what was asked, and what was answered
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a visitor asks for.
+
+    method  moa-n0 ..., eagle2, ..., ngram, vanilla
+    target  one of the installed; "": the first
+    tree    None: the drafter's measured default
+    system, past  of the chat that the prompt goes on
+    """
+
+    prompt: str
+    method: str = DEFAULT_DRAFTER
+    max_new_tokens: int = 128
+    tree: TreeSettings | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    target: str = ""
+    system: str = ""
+    past: Turns = ()
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The whole chat, as templates take it."""
+        said = [("system", self.system)] if self.system.strip() else []
+        for asked, answered in self.past:
+            said += [("user", asked), ("assistant", answered)]
+        return [{"role": role, "content": text} for role, text in (*said, ("user", self.prompt))]
+
+
+@dataclass
+class Run:
+    """One decoding about to happen: consume `events`, then read `trace`."""
+
+    target: Target
+    prompt_ids: list[int]
+    trace: Trace
+    events: Iterator[Event]
+
+
+class Line:
+    """Who waits for a turn or has it, in the order they came."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, None] = {}
+        self._lock = Lock()
+
+    def join(self, who: str) -> int:
+        """Stand at its end, anew if one stood there; returns how many are before."""
+        with self._lock:
+            self._waiting.pop(who, None)
+            self._waiting[who] = None
+            return len(self._waiting) - 1
+
+    def leave(self, who: str) -> None:
+        """Done, or gone."""
+        with self._lock:
+            self._waiting.pop(who, None)
+
+
+class Engine:
+    """Targets and drafters by name.
+
+    target   a name, folder or Hub id to offer before those that are installed
+    drafter  one to offer for it in place of the installed ones
+    """
+
+    def __init__(self, target: str | None = None, drafter: str | None = None) -> None:
+        self.given = drafter
+        self.line = Line()
+        self._named = target
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="load")
+        self._loading: dict[str, Future[Target]] = {}
+        self._drafters: dict[tuple[str, str], Drafter] = {}
+        self._lock = Lock()
+        self._turn = Lock()
+
+    @cached_property
+    def installed(self) -> dict[str, Installed]:
+        """The targets there are, by name; the first is the one to begin with."""
+        try:
+            found = [bundle(), *published()]
+        except UserError as error:  # the page opens all the same, and says what is missing
+            log.warning("no bundle: %s", error)
+            found = published()
+        there = {one.target: one for one in found}
+        first = self._named or next(iter(there), "")
+        return {first: there.get(first, Installed(first, {})), **there}
+
+    @property
+    def first(self) -> str:
+        """The target to begin with."""
+        return next(iter(self.installed))
+
+    def methods(self, target: str = "") -> list[str]:
+        """Methods to choose from for a target, in the order of the page."""
+        name = target or self.first
+        if self.given and name == self.first:
+            return ordered(["given", *ALWAYS])
+        there = list(self._of(name).drafters)
+        several = sum(family(one) == "moa" for one in there) > 1
+        # `moa-auto` is made of the bundled drafters, so it goes with their target.
+        auto = [AUTO] if several and self._of(name).bundled else []
+        return ordered([*there, *auto, *ALWAYS])
+
+    def stops(self, target: str = "") -> list[int]:
+        """Every N that a MoA drafter of a target was trained for."""
+        return [tli_of(name) for name in self.methods(target) if family(name) == "moa"]
+
+    def default(self, target: str = "") -> str:
+        """The method to begin with."""
+        there = self.methods(target)
+        return DEFAULT_DRAFTER if DEFAULT_DRAFTER in there else there[0]
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run is going on."""
+        return self._turn.locked()
+
+    def ready(self, target: str = "") -> bool:
+        """Whether a target is there, or is known not to load."""
+        loading = self._loading.get(target or self.first)
+        return loading is not None and loading.done()
+
+    def start(self, target: str = "") -> Future[Target]:
+        """Begin loading a target behind the page's back."""
+        name = target or self.first
+        if name not in self.installed:
+            raise UserError(f"There is no target {name!r} here: choose one that is installed.")
+        with self._lock:
+            if name not in self._loading:
+                self._loading[name] = self._pool.submit(load_target, name or None)
+            return self._loading[name]
+
+    def target(self, name: str = "") -> Target:
+        """A target, once it is there. UserError if it cannot be loaded."""
+        target = self.start(name).result()
+        if target.tokenizer is None:
+            raise UserError(f"The target {target.name} has no tokenizer, so it cannot read text.")
+        return target
+
+    def drafter(self, method: str, target: str = "") -> Drafter:
+        """The drafter of a method, loaded at first use. UserError if there is none."""
+        refusal = self.refusal(method, target)
+        if refusal:
+            raise UserError(refusal)
+        key = (target or self.first, method)
+        there = self.target(target)
+        with self._lock:
+            if key not in self._drafters:
+                self._drafters[key] = load_drafter(self._spec(method, target), there)
+            return self._drafters[key]
+
+    def _spec(self, method: str, target: str) -> str:
+        """What `load_drafter` calls a method's drafter."""
+        special = {"vanilla": "none", "ngram": "ngram", "eagle": "eagle", AUTO: AUTO}
+        if method == "given" and self.given:
+            return self.given
+        return special.get(method) or self._of(target).drafters[method].name
+
+    def refusal(self, method: str, target: str = "") -> str | None:
+        """Why a method cannot run, in one sentence; None if it can."""
+        there = self.methods(target)
+        if method in there:
+            return None
+        if family(method) == "moa" and self.stops(target):
+            stops = ", ".join(str(stop) for stop in self.stops(target))
+            return (
+                f"No MoA drafter is trained for TLI N = {tli_of(method)} (trained: {stops}): "
+                "choose another stop, or train one with python -m moa_core train drafters "
+                f"--methods {method}"
+            )
+        return (
+            f"There is no {label(method)} drafter for this target: choose from "
+            f"{', '.join(label(name) for name in there)}."
+        )
+
+    def tree(self, method: str, target: str = "") -> TreeSettings:
+        """The measured default tree of a method; ours where nothing was measured."""
+        info = self._of(target).drafters.get(method)
+        return info.tree if info else TreeSettings()
+
+    def _of(self, target: str) -> Installed:
+        return self.installed.get(target or self.first) or Installed(target, {})
+
+    def describe(self, target: str = "") -> str:
+        """Target, device, number format and threads, in a line."""
+        there = self.target(target)
+        size = sum(weight.numel() for weight in there.model.parameters())
+        parts = [
+            f"Target {there.name}, {size / 1e6:,.1f} M parameters",
+            there.device.type.upper(),
+            str(there.dtype).removeprefix("torch."),
+        ]
+        if there.device.type == "cpu":
+            threads = torch.get_num_threads()
+            parts.append(f"{threads} thread{'s' if threads > 1 else ''}")
+        return " · ".join(parts)
+
+    def prepare(self, request: Request, should_stop: Callable[[], bool] = lambda: False) -> Run:
+        """Everything up to the first event. UserError for whatever the visitor can mend."""
+        if request.max_new_tokens > MOST_NEW_TOKENS:
+            raise UserError(f"At most {MOST_NEW_TOKENS} new tokens are decoded in one run.")
+        drafter = self.drafter(request.method, request.target)
+        target = self.target(request.target)
+        ids = chat_ids(target.tokenizer, request.messages)
+        check_prompt(ids, target)
+        tree = request.tree or self.tree(request.method, request.target)
+        settings = Settings(request.max_new_tokens, tree, request.sampling, target.eos_ids)
+        chat = {"prompt": request.prompt, "system": request.system, "past": list(request.past)}
+        trace = Trace({**about(target, drafter, settings), "method": request.method, "chat": chat})
+        events = decode(target, drafter, ids, settings, should_stop)
+        return Run(target, ids, trace, self.in_turn(trace.record(events)))
+
+    def in_turn(self, events: Iterator[Event]) -> Iterator[Event]:
+        """The events, when no other run is going on."""
+        with self._turn, closing(events):
+            yield from events

@@ -1,0 +1,78 @@
+"""Settings of the Live tab that come from elsewhere: a choice, a preset, the page's address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gradio as gr
+
+from demo.engine import Engine
+from demo.links import LONGEST, query_of, settings_of
+from demo.methods import family, tli_of
+from demo.status import say
+from demo.tli import stops_html
+from demo.trace_view import PACES
+from moa_core.installed import method_name
+
+Preset = Callable[[Engine, str], tuple[str, int, str]]
+
+
+def choose(engine: Engine, target: str, kind: str, tli: int) -> tuple[Any, ...]:
+    """Follow a choice of drafter: whether N matters, which stops there are, its default tree."""
+    method = method_name(kind, int(tli))
+    tree = engine.tree(method, target)
+    stops = stops_html(engine, method, target)
+    return gr.update(interactive=kind == "moa"), stops, tree.depth, tree.breadth, tree.budget
+
+
+def teaching(engine: Engine, target: str) -> tuple[str, int, str]:
+    """Method, length and pace to explain with: N = 1 is the paper's."""
+    there = engine.methods(target)
+    return "moa-n1" if "moa-n1" in there else engine.default(target), 64, "slow"
+
+
+def speed(engine: Engine, target: str) -> tuple[str, int, str]:
+    """Method, length and pace to be impressed by."""
+    return engine.default(target), 256, "full"
+
+
+def preset(engine: Engine, which: Preset, target: str) -> tuple[Any, ...]:
+    """Set method, N, its stops and tree, length and pace."""
+    method, tokens, pace = which(engine, target)
+    kind, tli = family(method), tli_of(method)
+    slider, *known = choose(engine, target, kind, tli)
+    return kind, gr.update(value=tli, interactive=slider["interactive"]), *known, tokens, pace
+
+
+def from_address(engine: Engine, names: Sequence[str], request: gr.Request) -> tuple[Any, ...]:
+    """Settings from the page's address; what cannot be used is named, and the rest is."""
+    given, wrong = settings_of(request.query_params)
+    method = given.pop("method", None)
+    if method is not None and engine.refusal(method):
+        wrong.append(engine.refusal(method))
+        method = None
+    if given.get("pace", PACES[0]) not in PACES:
+        wrong.append(f"pace must be one of {', '.join(PACES)}")
+        del given["pace"]
+    stops = gr.skip()
+    if method is not None:
+        kind, tli = family(method), tli_of(method)
+        slider, stops, depth, breadth, budget = choose(engine, "", kind, tli)
+        slider["value"] = tli
+        tree = {"depth": depth, "breadth": breadth, "budget": budget}
+        given = {**tree, "method": kind, "tli": slider, **given}
+    status = say(f"Not all of the address could be used: {'; '.join(wrong)}", "error")
+    return status if wrong else gr.skip(), stops, *(given.get(name, gr.skip()) for name in names)
+
+
+def link(tab: str, names: Sequence[str], target: str, *values: Any) -> tuple[Any, Any]:
+    """The settings as a query string."""
+    given = dict(zip(names, values, strict=True)) | {"target": target}
+    given["method"] = method_name(given["method"], int(given["tli"]))
+    if len(given["prompt"]) + len(given["system"] or "") > LONGEST:
+        return say(
+            f"A link carries at most {LONGEST:,} characters of prompt: save a trace instead.",
+            "error",
+        ), ""
+    return say("The link is ready to copy.", "done"), f"?tab={tab}&{query_of(given)}"

@@ -1,0 +1,22 @@
+"""What all tabs of the page share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import gradio as gr
+
+from demo.engine import Engine
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The models, and the components above the tabs.
+
+    visit   a `Visit`, one per visitor; None until the page has loaded
+    target  name of the target in use
+    """
+
+    engine: Engine
+    visit: gr.State
+    target: gr.Dropdown

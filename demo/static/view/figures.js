@@ -1,0 +1,106 @@
+// ---- figures ----
+
+function tile(name, note) {
+  const value = el("dd", "value", "–");
+  const small = el("dd", "note", note);
+  add(tiles, add(el("div", "tile"), el("dt", "", name), value, small));
+  return { value, small, note };
+}
+const rate = tile("Tokens per second", "time in the decode loop, without the prefill");
+const tau = tile(
+  "Acceptance length τ",
+  "tokens gained per target forward after the prefill, bonus included",
+);
+const acceptance = tile("Acceptance rate", "accepted drafts of all drafted nodes");
+const calls = tile("Target calls", "forwards of the target, the prefill included");
+const faster = tile("Speed-up", "not measured: press “Compare with plain decoding”");
+const exact = tile("Exactness", "not checked: press “Compare with plain decoding”");
+const ending = tile("Ended by", "not yet run");
+const spark = tile("Tokens gained, cycle by cycle", "accepted drafts, and the bonus on top");
+const all = [rate, tau, acceptance, calls, faster, exact, ending, spark];
+
+function figures(stats) {
+  rate.value.textContent = stats.rate === null ? "–" : stats.rate.toFixed(1);
+  tau.value.textContent = stats.tau === null ? "–" : stats.tau.toFixed(2);
+  const share = stats.acceptance;
+  acceptance.value.textContent = share === null ? "–" : `${(share * 100).toFixed(0)} %`;
+  acceptance.small.textContent =
+    stats.drafted ? `accepted drafts of ${stats.drafted} drafted nodes` : "nothing is drafted";
+  calls.value.textContent = String(stats.calls);
+  const tokens = `${stats.tokens} token${stats.tokens === 1 ? "" : "s"}`;
+  calls.small.textContent = `for ${tokens}; the prefill took ${(stats.prefill * 1000).toFixed(0)} ms`;
+  if (stats.shares) {
+    const parts = Object.entries(stats.shares);
+    rate.small.textContent = parts
+      .map(([phase, share]) => `${phase} ${(share * 100).toFixed(0)} %`)
+      .join(" · ");
+  }
+}
+
+// Plain decoding of the same prompt, on this machine: how much faster, and is it the same text?
+function plain(line) {
+  faster.value.textContent = line.ratio === null ? "–" : `${line.ratio.toFixed(2)} ×`;
+  faster.small.textContent = line.speed_words;
+  faster.small.classList.toggle("warning", line.ratio !== null && line.ratio < 1);
+  exact.value.textContent = line.same ? "✓ same" : "✗ differs";
+  exact.small.textContent = line.exact_words;
+  exact.small.classList.toggle("warning", !line.same);
+}
+
+function end(line) {
+  root.dataset.state = "done";
+  ending.value.textContent = line.end;
+  ending.small.textContent = line.words;
+}
+
+// ---- the sparkline: a bar for each cycle, drafts below and the bonus on top ----
+
+const SVG = "http://www.w3.org/2000/svg";
+const chart = document.createElementNS(SVG, "svg");
+chart.setAttribute("class", "spark");
+chart.setAttribute("role", "img");
+spark.value.replaceChildren(chart);
+let gained = [];
+
+function bars() {
+  const shown = gained.slice(-60);
+  const most = Math.max(4, ...shown);
+  const width = Math.max(shown.length, 30);
+  chart.setAttribute("viewBox", `0 0 ${width * 4} 32`);
+  chart.setAttribute("preserveAspectRatio", "none");
+  chart.setAttribute("aria-label", `Tokens gained in the newest cycles: ${shown.slice(-12)}`);
+  chart.replaceChildren(
+    ...shown.flatMap((count, place) => {
+      const unit = 32 / most;
+      return [
+        bar_of(place, 32 - unit * (count - 1), unit * (count - 1), "drafts"),
+        bar_of(place, 32 - unit * count, unit, "bonus"),
+      ];
+    }),
+  );
+}
+
+function bar_of(place, y, height, kind) {
+  const box = document.createElementNS(SVG, "rect");
+  for (const [name, value] of Object.entries({ x: place * 4, y, width: 3, height }))
+    box.setAttribute(name, value);
+  box.setAttribute("class", kind);
+  return box;
+}
+
+function gain(line) {
+  if (!line.bonus) return; // cut short: not a whole cycle
+  gained.push(line.accepted.length + 1);
+  bars();
+}
+
+function no_figures() {
+  gained = [];
+  bars();
+  for (const one of all) if (one !== spark) one.value.textContent = "–";
+  for (const one of [faster, exact]) {
+    one.small.textContent = one.note;
+    one.small.classList.remove("warning");
+  }
+  ending.small.textContent = "still decoding";
+}

@@ -1,0 +1,131 @@
+// ---- reading the value, at the chosen pace ----
+
+const SLOW = 1400; // milliseconds for a cycle in slow motion: first drafted, then verified
+let run = null;
+let seen = 0;
+let lines = []; // all lines of this run; those from `next` on are yet to be painted
+let next = 0;
+let pace = "full";
+let paused = false;
+let timer = null;
+
+function clear() {
+  current = null;
+  root.dataset.state = "running";
+  text.replaceChildren();
+  unpoint();
+  no_figures();
+}
+
+function take(line) {
+  if ("run" in line) clear();
+  else if ("first" in line) {
+    close(add(el("span", "cycle"), token("first", line.first, { position: line.at })));
+  } else if ("cycle" in line) {
+    gain(line);
+    return cycle(line);
+  } else if ("stats" in line) figures(line.stats);
+  else if ("plain" in line) plain(line.plain);
+  else if ("end" in line) end(line);
+  return null;
+}
+
+// Paint what is waiting, up to the given number of cycles; returns the last one's box.
+function advance(cycles) {
+  const follow = text.scrollHeight - text.scrollTop - text.clientHeight < 60;
+  let box = null;
+  for (; next < lines.length; next += 1) {
+    if ("cycle" in lines[next] && cycles-- <= 0) break;
+    box = take(lines[next]) || box;
+  }
+  if (follow) text.scrollTop = text.scrollHeight;
+  return box;
+}
+
+// One cycle of slow motion: its drafts appear, unjudged; then the target's verdict.
+function stage() {
+  const box = advance(1);
+  if (!box) return;
+  box.classList.add("unjudged");
+  setTimeout(() => box.classList.remove("unjudged"), calm.matches ? 0 : SLOW / 2);
+}
+
+function tick() {
+  clearTimeout(timer);
+  timer = null;
+  if (pace === "full") advance(Infinity);
+  else if (pace === "step" || paused) advance(0);
+  else {
+    stage();
+    if (next < lines.length) timer = setTimeout(tick, SLOW);
+  }
+  show_buttons();
+}
+
+function paint() {
+  const value = props.value || "";
+  const head = value.slice(0, value.indexOf("\n"));
+  if (head !== run) {
+    run = head;
+    seen = next = 0;
+    lines = [];
+    paused = false;
+    if (head) {
+      const line = JSON.parse(head);
+      pace = line.pace;
+      root.dataset.run = line.run;
+    }
+  }
+  for (const line of value.slice(seen).split("\n")) if (line) lines.push(JSON.parse(line));
+  seen = value.length;
+  if (timer === null) tick();
+}
+
+// ---- the buttons of slow motion ----
+
+function button(words, does) {
+  const made = Object.assign(el("button", "quiet-button", words), { type: "button" });
+  made.addEventListener("click", does);
+  add(pacer, made);
+  return made;
+}
+const again = button("Replay in slow motion", () => replay("slow"));
+const stepwise = button("Replay step by step", () => replay("step"));
+const pause = button("Pause", () => {
+  paused = !paused;
+  tick();
+});
+const one = button("Next cycle", () => {
+  paused = true;
+  stage();
+  show_buttons();
+});
+const rest = button("Skip to the end", () => {
+  pace = "full";
+  tick();
+});
+const count = add(pacer, el("span", "count")).lastChild;
+
+function replay(how) {
+  pace = how;
+  paused = false;
+  next = 0;
+  tick();
+  text.focus();
+}
+
+function show_buttons() {
+  const waiting = next < lines.length;
+  const slow = pace !== "full" && waiting;
+  const cycles = lines.filter((line) => "cycle" in line).length;
+  const done = lines.slice(0, next).filter((line) => "cycle" in line).length;
+  again.hidden = stepwise.hidden = slow || !lines.some((line) => "end" in line) || !cycles;
+  pause.hidden = !(slow && pace === "slow");
+  pause.textContent = paused ? "Go on" : "Pause";
+  one.hidden = !(slow && (pace === "step" || paused));
+  rest.hidden = !slow;
+  count.textContent = slow ? `cycle ${done} of ${cycles} decoded so far` : "";
+}
+
+watch("value", paint);
+paint();

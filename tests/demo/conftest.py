@@ -1,0 +1,76 @@
+"""An engine's surroundings without weights."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import demo.engine as module
+from moa_core.checkpoints import DrafterInfo
+from moa_core.drafters.base import Vanilla
+from moa_core.installed import Installed
+from moa_core.trace import Drafted, Finished, Prefilled, Verified
+from moa_core.train.tokenizer import train_tokenizer
+from moa_core.tree import DraftTree, TreeSettings
+
+TREE = TreeSettings(3, 2, 6)
+
+
+class FakeTarget:
+    name, dtype, device, context = "fake", torch.float32, torch.device("cpu"), 512
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+        self.embed = SimpleNamespace(weight=torch.zeros(len(tokenizer), 1))
+        self.eos_ids = (5, 7)
+        self.model = SimpleNamespace(parameters=list)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer(iter(["once upon a time"]), 300)
+
+
+@pytest.fixture
+def loads(monkeypatch, tokenizer):
+    """An engine's surroundings without weights; collects what was loaded."""
+    loaded = []
+
+    def load_drafter(spec, target, tli=None):
+        loaded.append(spec)
+        return Vanilla()
+
+    def decode(target, drafter, ids, settings, should_stop):
+        loaded.append(settings)
+        yield Prefilled(tuple(ids), 9, 0.5, 0.1)
+        spent = {"prefill": 0.1, "draft": 0.0, "verify": 0.0, "other": 0.0}
+        for cycle in range(settings.max_new_tokens - 1):
+            if should_stop():
+                break
+            spent["draft"] += 0.01
+            spent["verify"] += 0.01
+            yield Drafted(cycle, 1, DraftTree.only_root(9), 0.01)
+            yield Verified(cycle, (), 9, (9,), (0.5,), (1.0,), (9,), 0.01, 0)
+        yield Finished("stopped" if should_stop() else "length", spent)
+
+    there = {f"moa-n{tli}": DrafterInfo(f"moa-n{tli}", "moa", tli, TREE, 1) for tli in (0, 1)}
+    monkeypatch.setattr(module, "bundle", lambda: Installed("fake", there))
+    monkeypatch.setattr(module, "published", list)
+    monkeypatch.setattr(module, "load_drafter", load_drafter)
+    monkeypatch.setattr(
+        module, "load_target", lambda spec: loaded.append(spec) or FakeTarget(tokenizer)
+    )
+    monkeypatch.setattr(module, "decode", decode)
+    return loaded
+
+
+@pytest.fixture
+def timed(loads, monkeypatch):
+    """The engine's surroundings, with a time for each run."""
+    inner, spent = module.decode, {"prefill": 0.1, "draft": 0.1, "verify": 0.2, "other": 0.1}
+
+    def decode(*values):
+        for event in inner(*values):
+            yield Finished(event.reason, spent) if isinstance(event, Finished) else event
+
+    monkeypatch.setattr(module, "decode", decode)

@@ -1,0 +1,129 @@
+"""Loading once, refusing in sentences, and taking turns. No weights."""
+
+import threading
+
+import pytest
+
+import demo.engine as module
+from demo.engine import MOST_NEW_TOKENS, Engine, Line, Request
+from moa_core.errors import UserError
+from moa_core.installed import Installed
+from tests.demo.conftest import TREE
+
+PROMPT = "once upon a time"
+
+
+def test_models_are_loaded_once_and_only_when_wanted(loads):
+    engine = Engine()
+    assert engine.stops() == [0, 1] and loads == []
+    for _ in range(2):
+        list(engine.prepare(Request(PROMPT, "moa-n1")).events)
+    assert [item for item in loads if not hasattr(item, "tree")] == ["fake", "moa-n1"]
+
+
+def test_the_measured_tree_and_every_eos_reach_the_decoder(loads, tokenizer):
+    engine = Engine()
+    run = engine.prepare(Request(PROMPT, "moa-n0"))
+    list(run.events)
+    assert loads[-1].tree == TREE and loads[-1].eos_ids == (5, 7)
+    about = run.trace.about
+    assert (about["target"], about["drafter"], about["method"]) == ("fake", "vanilla", "moa-n0")
+    assert about["settings"]["tree"]["budget"] == 6 and about["machine"]["device"] == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("request_", "word"),
+    [
+        (Request("  ", "moa-n1"), "empty"),
+        (Request("a" * 100_000, "moa-n1"), "100,000"),
+        (Request("a b " * 4_000, "moa-n1"), "Shorten"),
+        (Request(PROMPT, "moa-n2"), "N = 2"),
+        (Request(PROMPT, "eagle2"), "EAGLE-2"),
+        (Request(PROMPT, "magic"), "magic"),
+        (Request(PROMPT, "vanilla", MOST_NEW_TOKENS + 1), str(MOST_NEW_TOKENS)),
+        (Request(PROMPT, "vanilla", 0), "at least 1"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_sentence(loads, request_, word):
+    with pytest.raises(UserError, match=word) as caught:
+        Engine().prepare(request_)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_failed_load_is_told_to_every_run(loads, monkeypatch):
+    def fail(spec):
+        raise UserError("There is no bundled target.")
+
+    monkeypatch.setattr(module, "load_target", fail)
+    engine = Engine()
+    for _ in range(2):
+        with pytest.raises(UserError, match="no bundled target"):
+            engine.prepare(Request(PROMPT, "vanilla"))
+    assert engine.ready()
+
+
+def test_a_damaged_bundle_leaves_vanilla(loads, monkeypatch):
+    def fail():
+        raise UserError("config.json cannot be read.")
+
+    monkeypatch.setattr(module, "bundle", fail)
+    assert Engine().methods() == ["ngram", "vanilla"]
+
+
+def test_a_named_drafter_takes_the_bundled_ones_place(loads):
+    engine = Engine(drafter="someone/head")
+    assert engine.methods() == ["given", "ngram", "vanilla"] and engine.default() == "given"
+    list(engine.prepare(Request(PROMPT, "given")).events)
+    assert "someone/head" in loads
+
+
+def test_runs_take_turns(loads):
+    engine = Engine()
+    first = engine.prepare(Request(PROMPT, "vanilla")).events
+    next(first)
+    assert engine.busy
+    second = engine.prepare(Request(PROMPT, "vanilla", max_new_tokens=2)).events
+    done = threading.Event()
+    threading.Thread(target=lambda: (list(second), done.set())).start()
+    assert not done.wait(0.05)
+    first.close()
+    assert done.wait(5) and not engine.busy
+
+
+def test_a_chat_and_its_system_prompt_reach_the_target(loads, tokenizer):
+    request = Request("And then?", "vanilla", system="Be kind.", past=(("Hi", "Hello"),))
+    run = Engine().prepare(request)
+    asked = "".join(tokenizer.decode(run.prompt_ids).split())
+    for text in ("Be kind.", "Hi", "Hello", "And then?"):
+        assert text.replace(" ", "") in asked
+    assert run.trace.about["chat"]["past"] == [("Hi", "Hello")]
+
+
+def test_an_unknown_target_is_refused(loads):
+    with pytest.raises(UserError, match="no target 'giant'"):
+        Engine().prepare(Request(PROMPT, "vanilla", target="giant"))
+
+
+def test_a_named_target_comes_first(loads):
+    engine = Engine("someone/model")
+    assert list(engine.installed) == ["someone/model", "fake"]
+    assert engine.methods() == ["ngram", "vanilla"] and "moa-n1" in engine.methods("fake")
+
+
+def test_the_line_counts_who_is_before():
+    line = Line()
+    assert [line.join(who) for who in ("a", "b", "c")] == [0, 1, 2]
+    line.leave("a")
+    line.leave("nobody")
+    assert line.join("b") == 1  # a new run of the same visitor waits anew
+    assert line.join("d") == 2
+
+
+def test_auto_n_is_offered_where_there_are_several_bundled_n(loads, monkeypatch):
+    assert "moa-auto" not in Engine().methods()  # `loads` knows of no bundle
+    there = Installed("fake", module.bundle().drafters, bundled=True)
+    monkeypatch.setattr(module, "bundle", lambda: there)
+    engine = Engine()
+    assert engine.methods()[:3] == ["moa-n0", "moa-n1", "moa-auto"] and engine.stops() == [0, 1]
+    list(engine.prepare(Request(PROMPT, "moa-auto")).events)
+    assert "moa-auto" in loads

@@ -1,0 +1,67 @@
+"""Choices, presets and addresses become settings of the Live tab."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from demo.engine import Engine
+from demo.live_settings import choose, from_address, link, preset, speed, teaching
+from demo.tabs.live import ID
+
+NAMES = ["prompt", "method", "tli", "depth", "breadth", "budget", "tokens", "pace", "system"]
+
+
+@pytest.fixture
+def engine(loads):
+    return Engine()
+
+
+def address(engine, **query):
+    status, _, *values = from_address(engine, NAMES, SimpleNamespace(query_params=query))
+    return status, dict(zip(NAMES, values, strict=True))
+
+
+def unset(value):
+    return isinstance(value, dict) and value.get("__type__") == "update" and "value" not in value
+
+
+def test_a_choice_brings_its_measured_tree(engine):
+    slider, stops, *tree = choose(engine, "", "moa", 1)
+    assert slider["interactive"] and "chosen" in stops and tree == [3, 2, 6]
+    slider, stops, *tree = choose(engine, "", "vanilla", 1)
+    assert not slider["interactive"] and tree == [5, 4, 12]
+
+
+def test_an_address_sets_method_n_tree_and_what_it_names(engine):
+    status, found = address(engine, method="moa-n1", prompt="Hi", depth="2", tab="live")
+    assert unset(status) and unset(found["pace"]) and unset(found["tokens"])
+    assert (found["prompt"], found["method"], found["tli"]["value"]) == ("Hi", "moa", 1)
+    assert (found["depth"], found["breadth"], found["budget"]) == (2, 2, 6)
+
+
+def test_an_address_without_settings_changes_nothing(engine):
+    status, found = address(engine, tab="live")
+    assert unset(status) and all(unset(value) for value in found.values())
+
+
+def test_what_an_address_cannot_set_is_said(engine):
+    status, found = address(engine, method="moa-n7", pace="warp", tokens="x", prompt="Hi")
+    for word in ("N = 7", "pace must be one of", "tokens must be a number"):
+        assert word in status["text"]
+    assert found["prompt"] == "Hi" and unset(found["method"]) and unset(found["pace"])
+
+
+def test_presets_take_what_there_is(engine):
+    kind, tli, _, *tree, tokens, pace = preset(engine, teaching, "")
+    assert (kind, tli["value"], tree, tokens, pace) == ("moa", 1, [3, 2, 6], 64, "slow")
+    kind, tli, *_, tokens, pace = preset(engine, speed, "")
+    assert (kind, tli["value"], tokens, pace) == ("moa", 0, 256, "full")
+
+
+def test_a_link_carries_the_settings_and_refuses_long_prompts():
+    names = ["prompt", "system", "method", "tli", "tokens"]
+    status, query = link(ID, names, "tiny", "A & B", "", "moa", 2, 9)
+    assert query == "?tab=live&target=tiny&method=moa-n2&prompt=A+%26+B&tokens=9"
+    assert status["kind"] == "done"
+    status, query = link(ID, names, "tiny", "x" * 2000, "", "moa", 2, 9)
+    assert query == "" and "1,500 characters" in status["text"]
