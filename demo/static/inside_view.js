@@ -1,0 +1,281 @@
+// Moving between the cycles of a trace. `element`, `props`, `watch` and `trigger` come from gradio;
+// this runs once, at mount. `props.trace` is the JSON of demo/inside_view.py, `props.value` the place
+// of the cycle that is shown.
+const root = element.firstElementChild;
+const STEP = 1400; // ms a cycle is shown for while playing
+const SHOWN = 240; // characters of text before the cycle
+let trace = null;
+let place = 0;
+let nodes = [];
+let playing = null;
+
+// ---- the frame: controls, text, tree, figures ----
+
+function button(className, text, name) {
+  const made = Object.assign(el("button", className, text), { type: "button" });
+  if (name) made.setAttribute("aria-label", name);
+  return made;
+}
+
+const back = button("step", "‹", "Cycle before");
+const play = button("play", "▶ Play");
+const on = button("step", "›", "Next cycle");
+const slider = Object.assign(el("input"), { type: "range", min: 1, step: 1 });
+slider.setAttribute("aria-label", "Cycle");
+const count = el("output", "count");
+const controls = add(el("div", "controls"), back, play, on, slider, count);
+const said = el("p", "sentence");
+const before = el("div", "text");
+before.setAttribute("role", "group");
+before.setAttribute("aria-label", "The text, the end of it, with what this cycle added");
+before.tabIndex = 0;
+
+const legend = add(
+  el("ul", "legend"),
+  add(el("li"), el("span", "key root", "root"), " newest token"),
+  add(el("li"), el("span", "key accepted", "accepted"), " draft"),
+  add(el("li"), el("span", "key rejected", "rejected"), " draft"),
+  add(el("li"), el("span", "key bonus", "bonus"), " the target’s own"),
+  add(el("li"), "83%: the drafter’s probability after the token before it; of the bonus, the target’s"),
+);
+const svg = shape("svg", {});
+const tree = add(el("div", "tree"), svg);
+tree.setAttribute("role", "group");
+tree.setAttribute("aria-label", "Draft tree. Arrow keys move between its nodes.");
+const tip = Object.assign(el("div", "tip"), { hidden: true });
+tip.id = `inside-tip-${Math.random().toString(36).slice(2)}`;
+tip.setAttribute("role", "tooltip");
+const hint = el("p", "hint", "Point at a node, or reach it with Tab and the arrow keys, to see what drafter and target gave it.");
+const figures = el("dl", "figures");
+const summary = el("summary");
+const table = Object.assign(el("div", "table"), { tabIndex: 0 });
+table.setAttribute("role", "region");
+table.setAttribute("aria-label", "Nodes of the draft tree");
+const folded = add(el("details"), summary, table);
+add(root, controls, said, before, legend, tree, hint, figures, folded, tip);
+
+// ---- one cycle ----
+
+// Leading spaces and line breaks stay outside the mark, so that lines break where they would.
+function mark(kind, token, piece) {
+  const text = trace.special.includes(token) ? trace.texts[token] : piece;
+  const [, space, rest] = text.match(/^( *)([^]*)$/);
+  const [, shown, breaks] = (rest || "·").match(/^([^]*?)(\n*)$/);
+  const named = shown.replaceAll("\n", "↵") + "↵".repeat(breaks.length);
+  return [space, el("span", `key ${kind}`, named), breaks];
+}
+
+// The end of the text before the root; then the root, and what the cycle added.
+function paintText(cycle) {
+  const prompt = [...trace.prompt];
+  const written = [...trace.output.slice(0, cycle.before - 1).join("")];
+  const room = Math.max(SHOWN - written.length, 0);
+  const asked = room ? prompt.slice(-room).join("") : "";
+  const cut = prompt.length > room || prompt.length === SHOWN ? "…" : "";
+  const told = written.slice(-SHOWN).join("");
+  const pieces = trace.output.slice(cycle.before, cycle.before + cycle.emitted);
+  const marks = pieces.flatMap((piece, order) =>
+    order < cycle.path.length
+      ? mark("accepted", cycle.tokens[cycle.path[order]], piece)
+      : mark("bonus", cycle.bonus, piece),
+  );
+  const newest = mark("root", cycle.tokens[0], trace.output[cycle.before - 1] ?? "");
+  before.replaceChildren(el("span", "asked", cut + asked), told, ...newest, ...marks);
+  before.scrollTop = before.scrollHeight;
+}
+
+function paintFigures(cycle) {
+  const [draft, verify, other] = cycle.ms.map((ms) => `${ms.toFixed(ms < 10 ? 2 : 1)} ms`);
+  const pairs = [
+    ["Root’s position", String(cycle.at)],
+    ["Drafted nodes", String(cycle.tokens.length - 1)],
+    ["Accepted", String(cycle.path.length)],
+    ["Tokens gained", String(cycle.path.length + 1)],
+    ["Draft", draft],
+    ["Verify", verify],
+    ["Other", other],
+  ];
+  figures.replaceChildren(
+    ...pairs.map(([name, value]) => add(el("div"), el("dt", "", name), el("dd", "", value))),
+  );
+}
+
+function paintTree(cycle) {
+  unpoint();
+  nodes = drawTree(svg, cycle, trace.texts, getComputedStyle(root).fontFamily);
+  for (const node of nodes) node.drawn.setAttribute("aria-label", spoken(cycle, node, trace.texts));
+  [tree.scrollLeft, tree.scrollTop] = [0, 0];
+}
+
+function paintTable() {
+  const drafted = many(trace.cycles[place].tokens.length - 1, "drafted node");
+  summary.textContent = `The ${drafted} and the bonus token as a table`;
+  if (folded.open) table.replaceChildren(nodeTable(trace.cycles[place], nodes, trace.texts));
+}
+folded.addEventListener("toggle", () => trace && paintTable());
+
+function show(wanted) {
+  place = Math.max(0, Math.min(wanted, trace.cycles.length - 1));
+  const cycle = trace.cycles[place];
+  const words = sentence(cycle, trace.texts);
+  slider.value = place + 1;
+  slider.setAttribute("aria-valuetext", `Cycle ${place + 1}: ${words}`);
+  count.textContent = `Cycle ${place + 1} of ${trace.cycles.length}`;
+  said.textContent = words;
+  paintText(cycle);
+  paintTree(cycle);
+  paintFigures(cycle);
+  paintTable();
+  root.dataset.cycle = String(place);
+  props.value = place; // the server asks for it when it looks inside the drafter
+}
+
+// ---- moving ----
+
+function pause() {
+  clearInterval(playing);
+  playing = null;
+  play.textContent = "▶ Play";
+}
+
+function move(wanted) {
+  pause();
+  show(wanted);
+}
+
+play.addEventListener("click", () => {
+  if (playing !== null) return pause();
+  if (place === trace.cycles.length - 1) show(0);
+  play.textContent = "❚❚ Pause";
+  playing = setInterval(() => {
+    show(place + 1);
+    if (place === trace.cycles.length - 1) pause();
+  }, STEP);
+});
+back.addEventListener("click", () => move(place - 1));
+on.addEventListener("click", () => move(place + 1));
+slider.addEventListener("input", () => move(Number(slider.value) - 1));
+
+root.addEventListener("keydown", (event) => {
+  if (event.altKey || event.ctrlKey || event.metaKey) return;
+  const steps = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: Infinity };
+  const aside = tree.contains(event.target) || [slider, before, table].includes(event.target);
+  if (aside || !(event.key in steps)) return; // the slider knows these keys itself
+  event.preventDefault();
+  move(steps[event.key]);
+});
+
+// ---- pointing at a node ----
+
+const nodeOf = (target) => {
+  const group = target.closest?.(".node");
+  return group ? nodes[Number(group.dataset.node)] : null;
+};
+
+function point(node) {
+  const cycle = trace.cycles[place];
+  const list = el("dl");
+  for (const [name, value] of facts(cycle, node, trace.texts))
+    add(list, el("dt", "", name), el("dd", "", value));
+  const head = add(el("p"), el("b", "", quoted(trace.texts[node.token])), " ");
+  add(head, verdict(cycle, node, trace.texts));
+  tip.replaceChildren(head, list);
+  tip.hidden = false;
+  const frame = root.getBoundingClientRect();
+  const spot = node.drawn.getBoundingClientRect();
+  const below = spot.bottom - frame.top + 8;
+  const fits = spot.bottom + tip.offsetHeight + 16 < window.innerHeight;
+  const left = Math.min(spot.left - frame.left, frame.width - tip.offsetWidth - 4);
+  tip.style.left = `${Math.max(left, 4)}px`;
+  tip.style.top = `${fits ? below : spot.top - frame.top - tip.offsetHeight - 8}px`;
+}
+
+function unpoint() {
+  tip.hidden = true;
+}
+
+function reach(node) {
+  for (const one of nodes) one.drawn.setAttribute("tabindex", one === node ? 0 : -1);
+  node.drawn.focus();
+  node.drawn.scrollIntoView({ block: "nearest", inline: "nearest" });
+}
+
+tree.addEventListener("pointerover", (event) => {
+  const node = nodeOf(event.target);
+  if (node) point(node);
+});
+tree.addEventListener("pointerout", (event) => {
+  if (!nodeOf(event.target)) return;
+  const held = tree.contains(document.activeElement) && nodeOf(document.activeElement);
+  if (held) point(held);
+  else unpoint();
+});
+tree.addEventListener("focusin", (event) => {
+  pause(); // else the node would be gone before it is read
+  const node = nodeOf(event.target);
+  if (node) point(node);
+});
+tree.addEventListener("focusout", unpoint);
+tree.addEventListener("scroll", unpoint);
+tree.addEventListener("click", (event) => {
+  const node = nodeOf(event.target);
+  if (node) reach(node);
+});
+
+tree.addEventListener("keydown", (event) => {
+  const node = nodeOf(event.target);
+  if (event.key === "Escape") return unpoint();
+  if (!node) return;
+  const column = nodes.filter((one) => one.level === node.level);
+  column.sort((one, other) => one.row - other.row);
+  const at = column.indexOf(node);
+  const next = {
+    ArrowRight: node.children[0],
+    ArrowLeft: nodes[node.parent],
+    ArrowDown: column[at + 1],
+    ArrowUp: column[at - 1],
+    Home: nodes[0],
+  };
+  if (!(event.key in next)) return;
+  event.preventDefault();
+  if (next[event.key]) reach(next[event.key]);
+});
+
+// ---- a trace comes, the tab is opened ----
+
+function load() {
+  pause();
+  trace = props.trace ? JSON.parse(props.trace) : null;
+  root.hidden = !trace || !trace.cycles.length;
+  root.dataset.run = trace ? trace.run : "";
+  if (root.hidden) return;
+  slider.max = trace.cycles.length;
+  // The tallest tree's height for all, so that nothing jumps while cycles change.
+  const rows = Math.max(...trace.cycles.map((cycle) => arrange(cycle).rows));
+  tree.style.height = `${TOP + rows * ROW + 20}px`;
+  show(0);
+}
+
+// A run that ends while this tab is open is shown at once; Live's button is free again then.
+let followed = null;
+function follow() {
+  const run = document.querySelector("#run");
+  if (!run || run === followed) return;
+  followed = run;
+  const seen = new MutationObserver(() => {
+    if (!run.disabled && element.offsetParent) trigger("shown");
+  });
+  seen.observe(run, { attributeFilter: ["disabled"] });
+}
+
+const opened = new IntersectionObserver(
+  (entries) => {
+    if (!entries.at(-1).isIntersecting) return pause();
+    follow();
+    trigger("shown");
+  },
+  { rootMargin: "100000px" }, // open is what counts, not scrolled into view
+);
+opened.observe(element);
+watch("trace", load);
+load();

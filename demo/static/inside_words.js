@@ -1,0 +1,94 @@
+// What the view says in words about a cycle and about each node of its tree.
+function el(tag, className, text) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text !== undefined) node.textContent = text;
+  return node;
+}
+
+function add(parent, ...children) {
+  parent.append(...children);
+  return parent;
+}
+
+const quoted = (piece) =>
+  piece === "\ufffd" ? "part of a character" : `“${piece.replaceAll("\n", "↵")}”`;
+const many = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+
+// The cycle in a sentence or two, for everyone.
+function sentence(cycle, texts) {
+  const drafted = cycle.tokens.length - 1;
+  const bonus = quoted(texts[cycle.bonus].trimStart() || texts[cycle.bonus]);
+  if (!drafted) return `Nothing was drafted: the target wrote ${bonus} by itself.`;
+  const accepted = cycle.path.map((node) => texts[cycle.tokens[node]]).join("");
+  const kept = cycle.path.length
+    ? `${cycle.path.length} accepted, ${quoted(accepted.trimStart() || accepted)}, and the target’s own ${bonus} as the bonus`
+    : `none accepted; the target’s own ${bonus} is the bonus`;
+  const gained = many(cycle.path.length + 1, "token");
+  const cut = cycle.path.length + 1 - cycle.emitted;
+  const end = cut ? ` The run ended here: ${many(cut, "token")} of it not kept.` : "";
+  return `${many(drafted, "node")} drafted, ${kept}: ${gained} gained.${end}`;
+}
+
+const verdicts = {
+  root: "the newest token, already sure: the tree grows below it",
+  accepted: "accepted draft",
+  rejected: "rejected draft",
+  bonus: "bonus: the target’s own token",
+};
+
+// Why a node was rejected: the target said something else there, or its parent was already wrong.
+function verdict(cycle, node, texts) {
+  if (node.cut) return `${verdicts[node.kind]}, not kept: the run had ended`;
+  if (node.kind !== "rejected") return verdicts[node.kind];
+  const wanted = cycle.choices[node.parent];
+  return wanted === node.token
+    ? "rejected draft: the target agrees with it, but not with what stands before it"
+    : `rejected draft: the target says ${quoted(texts[wanted])} there`;
+}
+
+// Pairs of a name and a value; the page shows them in the tip and says them to screen readers.
+function facts(cycle, node, texts) {
+  const before = node.parent < 0 ? "" : quoted(texts[cycle.tokens[node.parent]]);
+  if (node.kind === "bonus") {
+    return [[`target, after ${before}`, percent(cycle.sure[node.parent])]];
+  }
+  const found = [];
+  if (node.kind !== "root") {
+    found.push([`drafter, after ${before}`, percent(cycle.draft[node.index])]);
+    found.push(["drafter, whole path", percent(cycle.reach[node.index])]);
+    found.push([`target, after ${before}`, percent(cycle.target[node.index])]);
+  }
+  const choice = quoted(texts[cycle.choices[node.index]]);
+  found.push(["next, the target says", `${choice} ${percent(cycle.sure[node.index])}`]);
+  return found;
+}
+
+function spoken(cycle, node, texts) {
+  const known = facts(cycle, node, texts).map(([name, value]) => `${name} ${value}`);
+  const place = `${quoted(texts[node.token])}, ${verdict(cycle, node, texts)}`;
+  return [place, `level ${node.level}`, ...known].join("; ");
+}
+
+const HEADS = [
+  "token", "after", "level", "verdict", "drafter, after it", "drafter, whole path",
+  "target, after it", "next, the target says",
+];
+
+// The whole tree as a table, for those who cannot see or point at the drawing.
+function nodeTable(cycle, nodes, texts) {
+  const line = (tag, cells) => add(el("tr"), ...cells.map((cell) => el(tag, "", cell)));
+  const body = nodes.slice(1).map((node) => {
+    const before = quoted(texts[cycle.tokens[node.parent]]);
+    const place = [quoted(texts[node.token]), before, String(node.level), verdicts[node.kind]];
+    if (node.kind === "bonus") {
+      return line("td", [...place, "–", "–", percent(cycle.sure[node.parent]), "–"]);
+    }
+    const chances = [cycle.draft, cycle.reach, cycle.target].map((all) => percent(all[node.index]));
+    const choice = `${quoted(texts[cycle.choices[node.index]])} ${percent(cycle.sure[node.index])}`;
+    return line("td", [...place, ...chances, choice]);
+  });
+  const head = line("th", HEADS);
+  for (const cell of head.children) cell.scope = "col";
+  return add(el("table"), add(el("thead"), head), add(el("tbody"), ...body));
+}
