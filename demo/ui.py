@@ -10,6 +10,7 @@ from typing import Any
 import gradio as gr
 
 from demo.api import add_decode
+from demo.compare_api import add_compare
 from demo.engine import Engine
 from demo.session import PRIVATE, Visit
 from demo.shared import Shared
@@ -57,6 +58,7 @@ def build_demo(engine: Engine) -> gr.Blocks:
             concurrency_limit=None, **PRIVATE,
         )  # fmt: skip
         add_decode(engine)
+        add_compare(engine)
 
         def gone(request: gr.Request) -> None:
             engine.line.leave(request.session_hash or "")

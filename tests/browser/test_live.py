@@ -198,7 +198,7 @@ def test_the_endpoint_answers_a_program(app):
     client = pytest.importorskip("gradio_client")
     api = client.Client(app[0], verbose=False)
     endpoints = api.view_api(print_info=False, return_format="dict")["named_endpoints"]
-    assert set(endpoints) == {"/decode"}
+    assert set(endpoints) == {"/decode", "/compare"}
     job = api.submit("Tell me a story.", method="moa-n1", max_new_tokens=300, api_name="/decode")
     text, figures = job.result(60)
     seen = job.outputs()

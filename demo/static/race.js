@@ -1,0 +1,253 @@
+// The race: recorded runs, replayed at their true speed. `element`, `props` and `watch` come from
+// gradio; this runs once, at mount. The value is a whole race (demo/race.py says what is in it).
+// Everything that a model wrote goes in through textContent.
+const root = element.firstElementChild;
+const still = window.matchMedia("(prefers-reduced-motion: reduce)");
+const LONGEST_FRAME = 0.25; // seconds: a page in the background waits rather than jumps
+const READABLE = 0.3; // seconds on the screen below which a phase is not named
+const PHASES = ["drafting", "verifying", "keeping"];
+let lanes = [];
+let finish = 0; // seconds of the slowest lane
+let now = 0; // seconds into the race
+let speed = 1;
+let playing = false;
+let begun = false;
+let drawnAt = null;
+let turn = 0; // of the animation: an older one ends
+
+function el(tag, className, text) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text !== undefined) node.textContent = text;
+  return node;
+}
+
+function add(parent, ...children) {
+  parent.append(...children);
+  return parent;
+}
+
+function button(text, act) {
+  const node = el("button", "", text);
+  node.type = "button";
+  node.addEventListener("click", act);
+  return node;
+}
+
+// ---- the frame ----
+
+const note = el("p", "note");
+const legend = add(
+  el("ul", "legend"),
+  add(el("li"), add(el("span", "token accepted"), el("span", "mark", "accepted draft"))),
+  add(el("li"), add(el("span", "token bonus"), el("span", "mark", "bonus: the target’s own"))),
+);
+const play = button("Pause", () => (playing ? pause() : start()));
+play.className = "play";
+const again = button("Replay", () => (rewind(), start()));
+const speeds = add(el("span", "speeds"), el("span", "", "Speed"));
+speeds.setAttribute("role", "group");
+speeds.setAttribute("aria-label", "Speed of the replay");
+const rates = [[0.25, "¼×"], [1, "1×"], [4, "4×"]].map(([rate, text]) => {
+  const node = button(text, () => setSpeed(rate));
+  node.dataset.rate = rate;
+  add(speeds, node);
+  return node;
+});
+const tracks = el("ol", "tracks");
+const texts = el("div", "texts");
+const result = el("p", "result");
+result.setAttribute("role", "status");
+add(root, note, tracks, add(el("div", "bar"), add(el("div", "buttons"), play, again, speeds), legend));
+add(root, texts, result);
+
+// ---- lanes ----
+
+const seconds = (value) => `${value.toFixed(value < 10 ? 2 : 1)} s`;
+const count = (number, thing) => `${number} ${thing}${number === 1 ? "" : "s"}`;
+
+// Each lane as a list of moments: when it happens, and the tokens that are there from then on.
+function moments(run) {
+  let at = run.prefill;
+  const found = [{ at, tokens: run.first ? [run.first] : [] }];
+  for (const [draft, verify, other, tokens] of run.cycles) {
+    found.push({ at: (at += draft + verify + other), tokens, parts: [draft, verify, other] });
+  }
+  return found;
+}
+
+function lane(run, longest) {
+  const steps = moments(run);
+  const fill = el("span", "fill");
+  const place = el("span", "place");
+  const time = el("span", "time");
+  const track = el("li", "track");
+  track.style.setProperty("--lane", run.colour);
+  const label = el("span", "name", run.label);
+  add(tracks, add(track, label, add(el("span", "road"), fill), time, place));
+
+  const text = el("div", "text");
+  text.tabIndex = 0;
+  text.setAttribute("role", "group");
+  text.setAttribute("aria-label", `Text by ${run.label}`);
+  const state = el("span", "state");
+  const head = add(el("h4"), el("span", "name", run.label), state);
+  const box = add(el("div", "lane"), head, text);
+  box.style.setProperty("--lane", run.colour);
+  if (run.differs) {
+    const words = `Another text than plain decoding’s from token ${run.differs} on (marked).`;
+    add(box, el("p", "differs-note", words));
+  }
+  add(texts, box);
+  const total = steps.at(-1).at;
+  return { run, steps, total, longest, next: 0, shown: 0, fill, place, time, state, text };
+}
+
+function build() {
+  const race = props.value;
+  tracks.replaceChildren();
+  texts.replaceChildren();
+  const runs = race ? race.lanes : [];
+  root.hidden = !runs.length;
+  const lengths = runs.map((run) => moments(run).reduce((sum, { tokens }) => sum + tokens.length, 0));
+  lanes = runs.map((run) => lane(run, Math.max(...lengths)));
+  finish = Math.max(0, ...lanes.map((one) => one.total));
+  const order = [...lanes].sort((a, b) => a.total - b.total);
+  for (const one of lanes) one.rank = order.findIndex((other) => other.total === one.total) + 1;
+  if (!race) return;
+  const which = race.repeats > 1 ? `the middle one of its ${race.repeats} measured runs` : "its measured run";
+  note.textContent =
+    "A replay of measured runs: the methods ran one after the other, each with the machine to " +
+    `itself; every lane shows ${which} at its recorded speed, prefill included.`;
+  begun = false;
+  root.dataset.race = race.id;
+  // As high as the whole text, so that the page stands still while it appears.
+  end();
+  for (const { text } of lanes) {
+    text.style.height = "auto";
+    text.style.height = text.scrollHeight ? `${text.scrollHeight + 4}px` : "";
+  }
+  rewind();
+  if (still.matches) end();
+  else watchFor();
+}
+
+// The space before a word stays outside of its mark.
+function token([text, kind, special], place, run) {
+  const [, space, rest] = text.match(/^( *)([^]*)$/);
+  const node = add(el("span", `token ${kind}${special ? " special" : ""}`), rest ? space : "");
+  if (text) add(node, el("span", "mark", rest || space));
+  if (place === run.differs) {
+    node.classList.add("differs");
+    node.title = "the first token that plain decoding did not write here";
+  }
+  return node;
+}
+
+function advance(one) {
+  const follow = one.text.scrollHeight - one.text.scrollTop - one.text.clientHeight < 40;
+  let moved = false;
+  while (one.next < one.steps.length && one.steps[one.next].at <= now) {
+    for (const item of one.steps[one.next].tokens) add(one.text, token(item, ++one.shown, one.run));
+    one.next += 1;
+    moved = true;
+  }
+  const over = one.next === one.steps.length;
+  one.fill.style.width = `${(100 * one.shown) / one.longest}%`;
+  one.time.textContent = seconds(Math.min(now, one.total));
+  one.place.textContent = over ? ["", "1st", "2nd", "3rd", "4th"][one.rank] : "";
+  one.state.textContent = over
+    ? `${count(one.shown, "token")} · τ ${one.run.tau} · ${one.run.rate} tokens/s`
+    : phase(one) || count(one.shown, "token");
+  if (moved && follow) one.text.scrollTop = one.text.scrollHeight;
+}
+
+// What a lane is doing, where that lasts long enough to be read.
+function phase(one) {
+  const step = one.steps[one.next];
+  let from = one.next ? one.steps[one.next - 1].at : 0;
+  const parts = step.parts ? step.parts.map((part, i) => [part, PHASES[i]]) : [[step.at, "prefill"]];
+  for (const [part, name] of parts) {
+    if (now < from + part) return part / speed >= READABLE ? name : "";
+    from += part;
+  }
+  return "";
+}
+
+// ---- time ----
+
+function draw() {
+  for (const one of lanes) advance(one);
+  const over = now >= finish;
+  root.dataset.state = over ? "done" : playing ? "running" : "paused";
+  play.textContent = playing ? "Pause" : begun && !still.matches ? "Go on" : "Play";
+  play.disabled = over && !still.matches; // then Replay is left
+  again.hidden = speeds.hidden = still.matches;
+}
+
+function frame(mine, time) {
+  if (mine !== turn || !playing) return;
+  if (!root.isConnected) return pause(); // taken off the page: leave the machine to new runs
+  if (drawnAt !== null) now += Math.min((time - drawnAt) / 1000, LONGEST_FRAME) * speed;
+  drawnAt = time;
+  if (now >= finish) end();
+  else {
+    draw();
+    requestAnimationFrame((later) => frame(mine, later));
+  }
+}
+
+function start() {
+  if (now >= finish) rewind();
+  begun = playing = true;
+  drawnAt = null;
+  draw();
+  const mine = (turn += 1);
+  requestAnimationFrame((time) => frame(mine, time));
+}
+
+function pause() {
+  playing = false;
+  draw();
+}
+
+function rewind() {
+  playing = false;
+  now = 0;
+  result.textContent = "";
+  for (const one of lanes) {
+    one.next = one.shown = 0;
+    one.text.replaceChildren();
+  }
+  draw();
+}
+
+function end() {
+  playing = false;
+  now = finish;
+  draw();
+  const order = [...lanes].sort((a, b) => a.total - b.total);
+  result.textContent = `Finished: ${order
+    .map((one) => `${one.run.label} after ${seconds(one.total)}`)
+    .join(", ")}.`;
+}
+
+function setSpeed(rate) {
+  speed = rate;
+  for (const node of rates) node.setAttribute("aria-pressed", String(Number(node.dataset.rate) === rate));
+}
+
+// A race begins when it is first seen.
+function watchFor() {
+  const seen = new IntersectionObserver((entries) => {
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    seen.disconnect();
+    if (!begun) start();
+  });
+  seen.observe(tracks);
+}
+
+still.addEventListener("change", draw);
+setSpeed(1);
+watch("value", build);
+build();

@@ -1,0 +1,211 @@
+"""The tab Side by side: one prompt, several methods, measured in turns and replayed as a race."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import gradio as gr
+
+from demo.comparison import (
+    FEWEST,
+    MOST,
+    MOST_REPEATS,
+    WARM_UP,
+    Comparison,
+    Plan,
+    Progress,
+    compare,
+    usual,
+)
+from demo.comparison_results import Results, build_results, filled, values
+from demo.comparison_rows import rows, write_csv
+from demo.engine import MOST_NEW_TOKENS, Engine
+from demo.examples import EXAMPLES
+from demo.methods import label, ordered
+from demo.session import PRIVATE, Visit, connect
+from demo.shared import Shared
+from demo.status import say, status_line
+from demo.theme import script
+from moa_core.tree import TreeSettings
+from moa_core.verify import Sampling
+
+ID, TITLE = "compare", "Side by side"
+TREES = {"own": "Each method’s own measured tree", "same": "One tree for all"}
+SAME = TreeSettings()
+SETTINGS = {  # lowest, highest, start, step, label
+    "length": (2, MOST_NEW_TOKENS, 128, 1, "New tokens at most"),
+    "temperature": (0, 2, 0, 0.05, "Temperature: 0 is greedy"),
+    "depth": (1, 12, SAME.depth, 1, "Depth: drafted levels"),
+    "breadth": (1, 16, SAME.breadth, 1, "Breadth: nodes per level"),
+    "budget": (1, 64, SAME.budget, 1, "Budget: drafted nodes kept"),
+}
+HOW = (
+    f"Each method first decodes {WARM_UP} tokens to warm up; that is not counted. Then they run "
+    "one after the other, in turns, so that each has the machine to itself."
+)
+
+
+@dataclass(frozen=True)
+class Compare:
+    """The components that events connect."""
+
+    prompt: gr.Textbox
+    methods: gr.CheckboxGroup
+    repeats: gr.Slider
+    trees: gr.Radio
+    one_tree: gr.Row
+    length: gr.Slider
+    temperature: gr.Slider
+    seed: gr.Number
+    depth: gr.Slider
+    breadth: gr.Slider
+    budget: gr.Slider
+    run: gr.Button
+    stop: gr.Button
+    results: Results
+
+
+def build(shared: Shared) -> Compare:
+    """Lay the tab out; nothing is connected yet."""
+    with gr.Row(equal_height=False, elem_classes="controls"):
+        with gr.Column(scale=3, min_width=320):
+            prompt = _prompt()
+            with gr.Row(elem_classes="buttons"):
+                run = gr.Button("Compare", variant="primary", elem_id="compare-run")
+                stop = gr.Button("Stop", interactive=False, elem_id="compare-stop")
+            status = status_line(HOW, elem_id="compare-status")
+            bar = _progress_bar()
+        with gr.Column(scale=2, min_width=280):
+            chosen = _choices(shared.engine)
+    chosen |= _settings()
+    return Compare(prompt=prompt, run=run, stop=stop, **chosen, results=build_results(status, bar))
+
+
+def _prompt() -> gr.Textbox:
+    prompt = gr.Textbox(
+        label="Prompt", value=EXAMPLES["Story from its opening"], lines=5, max_lines=12,
+        placeholder="Write a prompt. Shift + Enter compares.", elem_id="compare-prompt",
+    )  # fmt: skip
+    gr.Examples(
+        [[text] for text in EXAMPLES.values()], prompt, label="Examples",
+        example_labels=list(EXAMPLES), examples_per_page=len(EXAMPLES),
+        api_visibility="private", elem_id="compare-examples",
+    )  # fmt: skip
+    return prompt
+
+
+def _choices(engine: Engine) -> dict[str, Any]:
+    """What to compare, and how often."""
+    return {
+        "methods": gr.CheckboxGroup(
+            _named(engine), value=usual(engine), elem_id="compare-methods",
+            label=f"Methods: {FEWEST} to {MOST}",
+        ),
+        "repeats": gr.Slider(
+            1, MOST_REPEATS, 3, step=1, precision=0, label="Repeats of each", buttons=[],
+            elem_id="compare-repeats",
+        ),
+    }  # fmt: skip
+
+
+def _settings() -> dict[str, Any]:
+    """The folded settings: length, sampling, and the draft trees."""
+    with gr.Accordion("Draft tree, sampling and length", open=False, elem_id="compare-settings"):
+        with gr.Row():
+            made: dict[str, Any] = {name: _slider(name) for name in ("length", "temperature")}
+            made["seed"] = gr.Number(
+                0, precision=0, label="Seed", elem_id="compare-seed", min_width=220
+            )
+        made["trees"] = gr.Radio(
+            [(words, name) for name, words in TREES.items()], value="own", label="Draft tree",
+            elem_id="compare-trees",
+        )  # fmt: skip
+        with gr.Row(visible=False) as made["one_tree"]:
+            made |= {name: _slider(name) for name in ("depth", "breadth", "budget")}
+    return made
+
+
+def _slider(name: str) -> gr.Slider:
+    low, high, start, step, words = SETTINGS[name]
+    return gr.Slider(
+        low, high, start, step=step, label=words, elem_id=f"compare-{name}", buttons=[],
+        min_width=220, precision=None if name == "temperature" else 0,
+    )  # fmt: skip
+
+
+def _named(engine: Engine, target: str = "") -> list[tuple[str, str]]:
+    return [(label(name), name) for name in engine.methods(target)]
+
+
+def _progress_bar() -> gr.HTML:
+    return gr.HTML(
+        None, html_template='<progress max="1" aria-label="Runs done" hidden></progress>',
+        js_on_load=script("share_done.js"), apply_default_css=False, elem_id="compare-progress",
+    )  # fmt: skip
+
+
+def wire(demo: gr.Blocks, tab: Compare, shared: Shared) -> None:
+    """Connect the tab's components."""
+    engine = shared.engine
+    shared.target.change(
+        partial(_of_target, engine), shared.target, tab.methods, queue=False, **PRIVATE
+    )
+    tab.trees.change(
+        lambda trees: gr.update(visible=trees == "same"), tab.trees, tab.one_tree,
+        queue=False, **PRIVATE,
+    )  # fmt: skip
+    inputs = [
+        tab.results.shown, tab.prompt, shared.target, tab.methods, tab.repeats, tab.trees,
+        tab.depth, tab.breadth, tab.budget, tab.length, tab.temperature, tab.seed,
+    ]  # fmt: skip
+    outputs = [getattr(tab.results, entry.name) for entry in fields(Results)]
+    connect(engine, shared.visit, tab.run, tab.stop, partial(_run, engine), inputs, outputs)
+    # Through the button, so that a disabled button holds the keys back as well.
+    tab.prompt.submit(None, js="() => { document.querySelector('#compare-run').click(); }")
+
+
+def _of_target(engine: Engine, target: str) -> dict[str, Any]:
+    return gr.update(choices=_named(engine, target), value=usual(engine, target))
+
+
+def _run(
+    engine: Engine, visit: Visit, should_stop: Callable[[], bool], shown: bool, prompt: str,
+    target: str, methods: list[str], repeats: int, trees: str, depth: int, breadth: int,
+    budget: int, length: int, temperature: float, seed: int | None,
+) -> Iterator[tuple[Any, ...]]:  # fmt: skip
+    """One comparison: values for `Results`, again and again."""
+    tree = TreeSettings(int(depth), int(breadth), int(budget)) if trees == "same" else None
+    plan = Plan(
+        prompt, tuple(ordered(methods)), int(repeats), int(length),
+        Sampling(temperature, seed=seed or 0), tree, target,
+    )  # fmt: skip
+    comparison = Comparison(plan)
+    try:
+        yield from _progress(compare(engine, comparison, should_stop))
+    except Exception:
+        yield values(bar=None, box=gr.update(visible=shown))
+        raise
+    found = rows(comparison)
+    if not found:
+        words = "Stopped before a counted run was finished: there is nothing new to show."
+        yield values(status=say(words, "done"), bar=None, box=gr.update(visible=shown))
+        return
+    # gradio copies the file before it asks for the next value.
+    with TemporaryDirectory() as folder:
+        yield filled(comparison, found, write_csv(found, comparison, Path(folder)))
+
+
+def _progress(steps: Iterator[Progress]) -> Iterator[tuple[Any, ...]]:
+    """How far it is. Earlier results go, since a replay would take time from the runs."""
+    said = None
+    for step in steps:
+        words = step.words
+        status = gr.skip() if words == said else say(words, "note")
+        box = gr.update(visible=False) if said is None else gr.skip()
+        yield values(status=status, bar=step.share, box=box)
+        said = words

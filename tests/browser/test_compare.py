@@ -1,0 +1,273 @@
+"""The tab Side by side, driven as a visitor would."""
+
+import csv
+import re
+
+import pytest
+
+from moa_core.checkpoints import load_target
+from moa_core.decode import Settings, decode
+from moa_core.drafters.base import Vanilla
+from moa_core.text import chat_ids
+from moa_core.trace import Trace
+from tests.browser.conftest import HOSTILE, LOOKS, keep_picture
+from tests.browser.driving import type_number
+
+pytestmark = pytest.mark.browser
+
+ADDRESS = "?tab=compare"
+PROMPT, LENGTH = "Tell me a story.", 48
+FIGURE = """id => document.querySelector(`#compare-${id} .js-plotly-plot`).data.map(
+  one => ({ x: [...one.x], y: [...one.y], text: one.text ? [...one.text] : [] }))"""
+CELLS = """() => Array.from(document.querySelectorAll('#compare-table [data-index]'), row =>
+  Array.from(row.querySelectorAll('[data-testid^=cell-]'), cell => cell.innerText.trim()))"""
+HEADS = """() => Array.from(
+  document.querySelectorAll('#compare-table [data-testid^=header-]'), cell => cell.title)"""
+TEXTS = """() => Array.from(document.querySelectorAll('.race .text'), lane => {
+  const text = lane.cloneNode(true);
+  for (const extra of text.querySelectorAll('.special')) extra.remove();
+  return text.textContent;
+})"""
+WIDTH = "() => document.documentElement.scrollWidth - window.innerWidth"
+WATCH_STATES = """() => {
+  const race = document.querySelector('.race');
+  window.states = [];
+  new MutationObserver(() => window.states.push(race.dataset.state)).observe(
+    race, { attributes: true, attributeFilter: ['data-state'] });
+}"""
+READY = "#compare-run:not([disabled])"
+
+
+def opened(open_page, look=LOOKS[0]):
+    page = open_page(ADDRESS, look)
+    page.wait_for_selector(READY)
+    page.fill("#compare-prompt textarea", PROMPT)
+    return page
+
+
+def settings(page, **values):
+    """Type numbers into sliders and fields, those of the folded settings too."""
+    page.get_by_role("button", name="Draft tree, sampling and length").locator(
+        "visible=true"
+    ).click()
+    for name, value in values.items():
+        type_number(page, f"#compare-{name}", value)
+
+
+def compare(page):
+    page.click("#compare-run")
+    page.wait_for_selector("#compare-run[disabled]")
+    page.wait_for_selector(READY)
+
+
+def said(page):
+    return page.inner_text("#compare-status .status-line")
+
+
+def wait_to_be_told(page, words):
+    page.wait_for_function(
+        "words => document.querySelector('#compare-status').textContent.includes(words)", arg=words
+    )
+
+
+def table(page):
+    """The table as dictionaries of what its cells say."""
+    heads = page.evaluate(HEADS)
+    return [dict(zip(heads, cells, strict=True)) for cells in page.evaluate(CELLS)]
+
+
+def plain_text(bundle):
+    """What the target alone writes after the prompt."""
+    target = load_target(str(bundle / "tiny"))
+    ids = chat_ids(target.tokenizer, [{"role": "user", "content": PROMPT}])
+    settings = Settings(LENGTH, eos_ids=target.eos_ids)
+    trace = Trace(events=list(decode(target, Vanilla(), ids, settings)))
+    return target.tokenizer.decode(trace.output_ids, skip_special_tokens=True)
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: "-".join(map(str, look)))
+def test_a_comparison_is_the_same_in_table_charts_verdict_race_and_file(open_page, bundle, look):
+    page = opened(open_page, look)
+    settings(page, length=LENGTH, repeats=2)
+    compare(page)
+    assert said(page) == "All 6 runs are done."
+    found = table(page)
+    assert [row["Method"] for row in found] == ["MoA N=1", "EAGLE-2", "Vanilla"]
+    run_the_race(page)
+    charts_agree(page, found)
+    verdict_agrees(page, found)
+    file_agrees(page, found)
+    assert page.evaluate(TEXTS) == [plain_text(bundle)] * 3
+    assert {row["Same text as plain greedy?"] for row in found} == {"yes", "it is plain"}
+    assert "token for token" in page.inner_text("#compare-notes")
+    assert page.evaluate(WIDTH) <= 0
+    keep_picture(page, "compare")
+
+
+def run_the_race(page):
+    """It begins when it is first seen."""
+    page.locator(".race .tracks").scroll_into_view_if_needed()
+    page.wait_for_selector(".race[data-state=done]")
+
+
+def charts_agree(page, found):
+    for chart, column, digits in (
+        ("tau", "τ", 2), ("rate", "Tokens/s (min–max)", 1), ("latency", "ms per token", 2),
+    ):  # fmt: skip
+        bar, beside = page.evaluate(FIGURE, chart)
+        assert bar["y"] == [row["Method"] for row in found]
+        shown = [row[column].split(" ")[0] for row in found]
+        assert [f"{value:.{digits}f}" for value in bar["x"]] == shown
+        assert [text.split("<br>")[0].strip() for text in beside["text"]] == shown
+        ratio = f"{bar['x'][0] / bar['x'][1]:.2f} × EAGLE-2"
+        assert ratio in beside["text"][0] and "EAGLE-2" not in beside["text"][1]
+    lines = page.evaluate(FIGURE, "cumulative")
+    assert [line["x"][-1] for line in lines] == [LENGTH] * 3
+    for line, time in zip(lines, page.locator(".race .time").all_inner_texts(), strict=True):
+        assert f"{line['y'][-1]:.2f} s" == time
+    *parts, whole = page.evaluate(FIGURE, "phases")
+    calls = [int(row["Target calls"]) for row in found]
+    for place, (line, count) in enumerate(zip(lines, calls, strict=True)):
+        assert len(line["x"]) == count
+        assert sum(part["x"][place] for part in parts) == pytest.approx(whole["x"][place])
+
+
+def verdict_agrees(page, found):
+    words = page.inner_text("#compare-verdict")
+    pairs = re.findall(r"(\d+\.\d+) against (\d+\.\d+): (\S+)", words)
+    speeds = [row["Tokens/s (min–max)"].split(" ")[0] for row in found]
+    assert [pair[:2] for pair in pairs] == [
+        (found[0]["τ"], found[1]["τ"]), tuple(speeds[:2]),
+    ]  # fmt: skip
+    for mine, theirs, tail in pairs:
+        assert tail in ("the",) or (tail[0] == "+") == (float(mine) > float(theirs))
+    [times] = re.findall(r"(\d+\.\d\d) × vanilla", words)
+    best = max(found[:2], key=lambda row: float(row["Tokens/s (min–max)"].split(" ")[0]))
+    assert best["Speed-up over vanilla"] == f"{times} ×" and best["Method"] in words
+
+
+def file_agrees(page, found):
+    with page.expect_download() as download:
+        page.click("#compare-csv")
+    assert download.value.suggested_filename == "comparison.csv"
+    with open(download.value.path(), encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["label"] for line in lines] == [row["Method"] for row in found]
+    for line, row in zip(lines, found, strict=True):
+        rate, low, high = (
+            f"{float(line[f'tokens_per_second{end}']):.1f}" for end in ("", "_low", "_high")
+        )
+        assert row["Tokens/s (min–max)"] == f"{rate} ({low}–{high})"
+        assert row["τ"] == f"{float(line['tau']):.2f}" and len(line["tokens_per_second"]) > 8
+        assert (line["target"], line["max_new_tokens"]) == ("tiny", str(LENGTH))
+
+
+def test_a_wrong_number_of_methods_gets_a_sentence_and_loses_nothing(open_page):
+    page = opened(open_page)
+    settings(page, length=20, repeats=1)
+    compare(page)
+    before = page.inner_text("#compare-verdict")
+    methods = page.locator("#compare-methods")
+    for name in ("EAGLE-2", "Vanilla"):
+        methods.get_by_label(name, exact=True).uncheck()
+    page.click("#compare-run")
+    wait_to_be_told(page, "Choose 2 to 4 methods to compare: only 1 is chosen.")
+    for name in ("MoA N=0", "EAGLE-2", "N-gram lookup", "Vanilla"):
+        methods.get_by_label(name, exact=True).check()
+    page.wait_for_selector(READY)
+    page.click("#compare-run")
+    wait_to_be_told(page, "Choose 2 to 4 methods to compare: 5 are chosen.")
+    methods.get_by_label("N-gram lookup").uncheck()
+    page.wait_for_selector(READY)
+    page.fill("#compare-prompt textarea", " ")
+    page.click("#compare-run")
+    wait_to_be_told(page, "The prompt is empty")
+    assert page.inner_text("#compare-verdict") == before
+    page.wait_for_selector(READY)
+    page.fill("#compare-prompt textarea", PROMPT)
+    page.wait_for_selector(READY)
+    compare(page)
+    assert [row["Method"] for row in table(page)] == ["MoA N=0", "MoA N=1", "EAGLE-2", "Vanilla"]
+
+
+def test_stop_keeps_what_is_finished(open_page):
+    page = opened(open_page)
+    settings(page, length=512, repeats=5)
+    page.click("#compare-run")
+    wait_to_be_told(page, "run 3 of 15")
+    assert float(page.get_attribute("#compare-progress progress", "value")) > 0
+    page.click("#compare-stop")
+    page.wait_for_selector(READY)
+    count = int(re.match(r"Stopped: (\d+) of 15 runs", said(page))[1])
+    assert 2 <= count < 15
+    assert sum(int(row["Runs"]) for row in table(page)) == count
+    assert page.locator("#compare-progress progress").is_hidden()
+
+
+def test_the_race_is_paused_slowed_and_replayed_and_shows_text_as_it_is(open_page):
+    page = opened(open_page)
+    settings(page, length=300, repeats=1)
+    page.get_by_label("One tree for all").check()
+    page.wait_for_selector("#compare-budget")
+    compare(page)
+    assert {row["Tree"] for row in table(page)} == {"5-4-12", "–"}
+    race = page.locator(".race")
+    race.get_by_role("button", name="¼×").click()
+    race.get_by_role("button", name="Replay").click()
+    race.get_by_role("button", name="Pause").click()
+    page.wait_for_selector(".race[data-state=paused]")
+    half_way = page.evaluate(TEXTS)
+    race.get_by_role("button", name="4×").click()
+    assert page.evaluate(TEXTS) == half_way
+    race.get_by_role("button", name="Go on").click()
+    page.wait_for_selector(".race[data-state=done]")
+    ended = page.evaluate(TEXTS)
+    assert all(after.startswith(before) for before, after in zip(half_way, ended, strict=True))
+    assert sum(map(len, half_way)) < sum(map(len, ended)) and len(set(ended)) == 1
+    for hostile in HOSTILE:
+        assert hostile in ended[0]
+    assert race.locator("b").count() == 0
+    places = sorted(page.locator(".race .place").all_inner_texts())
+    assert places[0] == "1st"
+
+
+def test_at_a_temperature_and_with_reduced_motion(open_page):
+    page = opened(open_page)
+    page.emulate_media(reduced_motion="reduce")
+    settings(page, length=20, repeats=1, temperature=0.8, seed=3)
+    compare(page)
+    assert {row["Same text as plain sampling?"] for row in table(page)} == {"yes", "it is plain"}
+    # The end is shown at once, and one button.
+    page.wait_for_selector(".race[data-state=done]")
+    assert all(text for text in page.evaluate(TEXTS))
+    buttons = page.locator(".race button:visible")
+    assert buttons.all_inner_texts() == ["Play"]
+    page.evaluate(WATCH_STATES)  # so short a race may be over before anybody looks
+    buttons.click()
+    page.wait_for_function("() => window.states.at(-1) === 'done'")
+
+
+def test_the_endpoint_streams_progress_then_rows(app):
+    client = pytest.importorskip("gradio_client")
+    api = client.Client(app[0], verbose=False)
+    job = api.submit(PROMPT, ["moa-n0", "vanilla"], 2, 20, 0.0, 0, api_name="/compare")
+    *progress, last = list(job)
+    assert [step["share"] for step in progress] == sorted(step["share"] for step in progress)
+    runs = {(step["run"], step["method"]) for step in progress if step["phase"] == "run"}
+    assert runs <= {(1, "moa-n0"), (2, "vanilla"), (3, "vanilla"), (4, "moa-n0")} and progress
+    assert [row["method"] for row in last["rows"]] == ["moa-n0", "vanilla"]
+    assert all(row["same_text_as_plain"] and row["repeats"] == 2 for row in last["rows"])
+    speedup = last["rows"][0]["speedup_over_vanilla"]
+    assert f"{speedup:.2f} × vanilla" in last["verdict"]
+    with pytest.raises(Exception, match="only 1 is chosen"):
+        api.predict(PROMPT, ["vanilla"], 2, 20, 0.0, 0, api_name="/compare")
+
+
+def test_the_address_opens_the_tab_and_follows_it(open_page):
+    page = open_page(ADDRESS)
+    page.wait_for_selector(READY)
+    assert "tab=compare" in page.url
+    page.get_by_role("tab", name="Live").click()
+    page.wait_for_function("() => window.location.search.includes('tab=live')")
+    page.get_by_role("tab", name="Side by side").click()
+    page.wait_for_function("() => window.location.search.includes('tab=compare')")

@@ -1,0 +1,78 @@
+"""Comparisons that nobody ran, with numbers to reckon with by hand."""
+
+from dataclasses import asdict
+
+from demo.comparison import Comparison, Plan
+from demo.comparison_rows import Row, Spread
+from moa_core.trace import Drafted, Finished, Prefilled, Trace, Verified
+from moa_core.tree import DraftTree, TreeSettings
+
+TREE = TreeSettings(3, 2, 4)
+
+
+def trace_of(gained, pace=0.1, drafted=4, ids=None):
+    """A run in which each cycle takes `pace` seconds: a fifth drafts, a tenth is other.
+
+    gained  tokens of each cycle
+    ids     the new tokens, one more than those gained; counted up from 1 if None
+    """
+    ids = list(ids or range(1, sum(gained) + 2))
+    events, place = [Prefilled((1, 2), ids[0], 0.5, 0.05)], 1
+    for cycle, count in enumerate(gained):
+        tokens = (ids[place - 1], *range(100, 100 + drafted))
+        tree = DraftTree(
+            tokens, (-1, *[0] * drafted), (0, *[1] * drafted), (0.0, *[-1.0] * drafted)
+        )
+        path, emitted = tuple(range(1, count)), tuple(ids[place : place + count])
+        events.append(Drafted(cycle, place, tree, 0.2 * pace))
+        events.append(
+            Verified(cycle, path, emitted[-1], (), (), (), emitted, 0.7 * pace, 0.1 * pace)
+        )
+        place += count
+    spent = pace * len(gained)
+    seconds = {"prefill": 0.05, "draft": 0.2 * spent, "verify": 0.7 * spent, "other": 0.1 * spent}
+    about = {
+        "target": "fake",
+        "settings": {"tree": asdict(TREE)},
+        "machine": {"device": "cpu", "dtype": "float32", "threads": 1, "torch": "2"},
+    }
+    return Trace(about, [*events, Finished("length", seconds)])
+
+
+def comparison_of(tokenizer=None, reference=None, sampling=None, **traces):
+    """A finished comparison: traces by method (moa_n1 for moa-n1)."""
+    named = {name.replace("_", "-"): found for name, found in traces.items()}
+    repeats = max(len(found) for found in named.values())
+    more = {"sampling": sampling} if sampling else {}
+    made = Comparison(Plan("Hi", tuple(named), repeats, **more), reference, tokenizer)
+    made.traces.update(named)
+    return made
+
+
+def usual_comparison(tokenizer=None):
+    """MoA gains 3 a cycle, EAGLE-2 2, vanilla 1; the middle of each is the second slowest run."""
+    return comparison_of(
+        tokenizer,
+        moa_n1=[trace_of([3, 3], pace) for pace in (0.10, 0.12, 0.11)],
+        eagle2=[trace_of([2, 2, 2], pace) for pace in (0.09, 0.10, 0.11)],
+        vanilla=[trace_of([1] * 6, pace, 0) for pace in (0.06, 0.05, 0.04)],
+    )
+
+
+def row_of(method, tau=(2.0,) * 3, rate=(100.0,) * 3, runs=3, plain=None):
+    """A row: tau and rate as (middle, low, high), None for unmeasured."""
+    return Row(
+        method=method,
+        runs=runs,
+        tau=tau and Spread(*tau),
+        rate=rate and Spread(*rate),
+        tokens=61,
+        calls=31,
+        drafted=120,
+        accepted=30,
+        same=True,
+        differs=None,
+        speedup=rate[0] / plain if rate and plain else None,
+        tree=None if method == "vanilla" else TREE,
+        seconds={"prefill": 0.05, "draft": 0.2, "verify": 0.3, "other": 0.1},
+    )

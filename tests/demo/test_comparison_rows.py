@@ -1,0 +1,93 @@
+"""From runs to rows, to the table and to the file."""
+
+import csv
+import json
+
+import pytest
+
+from demo.comparison_rows import first_other, middle, record, rows, table, write_csv
+from tests.demo.comparisons import TREE, comparison_of, row_of, trace_of, usual_comparison
+
+
+def test_a_row_holds_its_middle_run_and_the_range_of_all():
+    moa, eagle, plain = rows(usual_comparison())
+    assert [row.label for row in (moa, eagle, plain)] == ["MoA N=1", "EAGLE-2", "Vanilla"]
+    assert (moa.tau.middle, moa.tokens, moa.calls, moa.cycles, moa.runs) == (3, 7, 3, 2, 3)
+    assert moa.rate.middle == pytest.approx(6 / 0.22)
+    assert (moa.rate.low, moa.rate.high) == (pytest.approx(6 / 0.24), pytest.approx(6 / 0.20))
+    assert moa.latency.middle == pytest.approx(220 / 6)
+    assert (moa.latency.low, moa.latency.high) == (pytest.approx(200 / 6), pytest.approx(40))
+    assert (moa.drafted, moa.accepted, moa.acceptance) == (8, 4, 0.5)
+    assert moa.speedup == pytest.approx((6 / 0.22) / (6 / 0.30)) and plain.speedup == 1
+    assert (moa.tree, plain.tree, plain.acceptance) == (TREE, None, None)
+    assert sum(moa.seconds.values()) == pytest.approx(0.05 + 0.22)
+
+
+def test_the_middle_of_two_is_the_slower():
+    fast, slow = trace_of([3], 0.1), trace_of([3], 0.2)
+    assert middle([fast, slow]) is middle([slow, fast]) is slow
+    assert middle([fast]) is fast
+
+
+@pytest.mark.parametrize(
+    ("ids", "plain", "place"),
+    [([1, 2], [1, 2], None), ([1, 9, 3], [1, 2, 3], 1), ([1], [1, 2], 1), ([1, 2], [1], 1),
+     ([1], None, None)],
+)  # fmt: skip
+def test_the_first_token_that_is_another(ids, plain, place):
+    assert first_other(ids, plain) == place
+
+
+def test_a_text_that_differs_is_marked_with_its_place():
+    same, other = trace_of([3, 3]), trace_of([3, 3], ids=[1, 2, 3, 99, 5, 6, 7])
+    found = rows(comparison_of(moa_n1=[same, other], vanilla=[trace_of([1] * 6, 0.1, 0)]))
+    assert (found[0].same, found[0].differs, found[1].same) == (False, 4, True)
+    shown = table(found)["Same text as plain greedy?"]
+    assert list(shown) == ["no, from token 4", "it is plain"]
+    assert "Same text as plain sampling?" in table(found, greedy=False)
+
+
+def test_without_a_plain_text_nothing_is_claimed():
+    [row] = rows(comparison_of(moa_n1=[trace_of([2])], eagle2=[]))
+    assert (row.same, row.differs, row.speedup) == (None, None, None)
+    assert table([row])["Same text as plain greedy?"][0] == "–"
+    assert "Speed-up over vanilla" not in table([row])
+
+
+def test_an_answer_of_one_token_has_no_figures():
+    found = rows(comparison_of(moa_n1=[trace_of([])], vanilla=[trace_of([])]))
+    assert [(row.tau, row.rate, row.latency, row.speedup) for row in found] == [(None,) * 4] * 2
+    shown = table(found)
+    assert list(shown["τ"]) == list(shown["ms per token"]) == ["–", "–"]
+    assert record(found[0])["tau"] is None
+
+
+def test_the_table_reads_as_the_rows_do():
+    shown = table(rows(usual_comparison()))
+    assert list(shown["τ"]) == ["3.00", "2.00", "1.00"]
+    assert shown["Tokens/s (min–max)"][0] == "27.3 (25.0–30.0)"
+    assert list(shown["ms per token"]) == ["36.67", "50.00", "50.00"]
+    assert list(shown["Target calls"]) == ["3", "4", "7"]
+    assert list(shown["Acceptance rate"]) == ["50.0 %", "25.0 %", "–"]
+    assert list(shown["Speed-up over vanilla"]) == ["1.36 ×", "1.00 ×", "1.00 ×"]
+    assert list(shown["Tree"]) == ["3-2-4", "3-2-4", "–"]
+
+
+def test_the_file_has_every_digit_and_says_how_it_was_measured(tmp_path):
+    comparison = usual_comparison()
+    found = rows(comparison)
+    path = write_csv(found, comparison, tmp_path)
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["method"] for line in lines] == ["moa-n1", "eagle2", "vanilla"]
+    for line, row in zip(lines, found, strict=True):
+        assert float(line["tokens_per_second"]) == row.rate.middle
+        assert float(line["ms_per_token_high"]) == row.latency.high
+        assert float(line["draft_seconds"]) == row.seconds["draft"]
+        assert (line["device"], line["threads"], line["seed"]) == ("cpu", "1", "0")
+    assert [line["tree_depth"] for line in lines] == ["3", "3", ""]
+    assert lines[0]["target_calls"] == "3" and lines[2]["acceptance_rate"] == ""
+
+
+def test_records_are_plain_json():
+    assert json.loads(json.dumps(record(row_of("moa-n1"))))["tree_budget"] == 4
