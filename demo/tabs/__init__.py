@@ -3,6 +3,6 @@
 build lays components out and returns them; wire connects them, when those of all tabs are there.
 """
 
-from demo.tabs import compare, inside, live
+from demo.tabs import compare, inside, live, tli_sweep
 
-TABS = (live, compare, inside)
+TABS = (live, compare, inside, tli_sweep)

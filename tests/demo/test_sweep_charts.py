@@ -1,0 +1,69 @@
+"""A sweep's figures and table hold the rows' numbers, and the paper's hold the paper's."""
+
+import json
+import re
+
+import pytest
+
+from demo.paper import PATH, published
+from demo.sweep_charts import panel, paper_panel, strip
+from demo.sweep_table import table_html
+from tests.demo.test_sweep_rows import N0, N1, N3, PLAIN, row
+
+AUTO = row("moa-auto", 130, 3.2, 6.5, choices=(0, 0, 1, 3, 0), spread=0.1)
+ROWS = [PLAIN, N0, N1, N3, AUTO]
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [("tau", [3, 3.5, 4, 3.2]), ("draft", [4, 6, 9, 6.5]), ("rate", [150, 120, 90, 130])],
+)
+def test_a_panel_has_a_bar_for_each_n_and_auto_n(key, values):
+    figure = panel(ROWS, key)
+    [bars] = figure.data
+    assert list(bars.y) == values
+    names = [text.partition("<br>")[2] for text in figure.layout.xaxis.ticktext]
+    assert names == ["N = 0", "N = 1", "N = 3", "Auto N"]
+    assert bars.error_y.array[-1] == pytest.approx(values[-1] * 0.1)
+    assert figure.layout.yaxis.rangemode == "tozero"
+    assert len(set(bars.marker.color)) == 4
+
+
+def test_plain_decoding_is_a_line_in_the_panel_of_speed_alone():
+    assert [line.y0 for line in panel(ROWS, "rate").layout.shapes] == [100]
+    assert not panel(ROWS, "tau").layout.shapes and not panel(ROWS[1:], "rate").layout.shapes
+
+
+def test_one_repeat_has_no_spread():
+    assert panel([row("moa-n0", 5, runs=1)], "rate").data[0].error_y.array is None
+
+
+def test_the_papers_figures_are_those_of_the_recorded_table():
+    known = published()
+    assert known.rows == {0: (4.22, 1.95), 1: (4.50, 1.95), 3: (4.79, 1.79)}
+    printed = {one["drafter"]: one["printed_mean"] for one in json.loads(PATH.read_text())["rows"]}
+    assert [*known.rows[3]][::-1] == printed["MoA, TLI N = 3"]
+    tau, speed = paper_panel(known, "tau"), paper_panel(known, "speed_up")
+    assert list(tau.data[0].y) == [4.22, 4.5, 4.79] and list(speed.data[0].y) == [1.95, 1.95, 1.79]
+    for figure in (tau, speed):
+        assert "The paper" in figure.layout.title.text and figure.data[0].marker.pattern.shape
+        assert [text.partition("<br>")[2] for text in figure.layout.xaxis.ticktext] == [
+            "N = 0", "N = 1", "N = 3",
+        ]  # fmt: skip
+
+
+def test_the_strip_has_a_mark_for_each_cycle_at_its_n():
+    figure = strip(AUTO.choices, [0, 1, 3])
+    [marks] = figure.data
+    assert list(marks.x) == [1, 2, 3, 4, 5] and list(marks.y) == [0, 0, 1, 2, 0]
+    assert list(marks.text) == ["N = 0", "N = 0", "N = 1", "N = 3", "N = 0"]
+    assert list(figure.layout.yaxis.ticktext) == ["N = 0", "N = 1", "N = 3"]
+    assert len(set(marks.marker.symbol)) == 3  # not by colour alone
+
+
+def test_the_table_has_the_same_numbers():
+    page = table_html(ROWS, "Tree: <3>.")
+    cells = [re.findall(r"<b>([\d.]+)</b>", line) for line in page.split("<tr ")[1:]]
+    assert cells[1] == ["3.00", "4.0", "9.0", "150"] and cells[4] == ["3.20", "6.5", "9.0", "130"]
+    assert "<small>117–143</small>" in page and "<td>1.50</td>" in page
+    assert "own bonus token included" in page and "Tree: &lt;3&gt;." in page
