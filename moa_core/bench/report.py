@@ -54,7 +54,7 @@ def _page(results: dict[str, Any]) -> str:
 <div class="charts">{_charts(results)}</div>
 <h2>How it was measured</h2>
 {_details(results)}
-{_paper()}
+{paper_section()}
 </main></body></html>
 """
 
@@ -282,7 +282,7 @@ def _table(head: list[str], rows: list[list[str]], name: str) -> str:
     )
 
 
-def _paper() -> str:
+def paper_section() -> str:
     """The authors' own table, apart; nothing where its file is not there."""
     if not PAPER.exists():
         return ""

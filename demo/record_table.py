@@ -1,0 +1,152 @@
+"""Recorded benchmarks as a table, and as words: what, when, where, and with which command."""
+
+from __future__ import annotations
+
+import csv
+import io
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from demo.record_charts import View, cycle_times, legend, shown
+from moa_core.bench.charts import Chart, listed, mapping, number, numbers
+from moa_core.bench.claim import claim
+from moa_core.bench.recorded import Recording
+
+DEFINITION = (
+    "Acceptance length τ: tokens gained per target forward after the prefill, the target’s own "
+    "bonus token included. Plain decoding has τ = 1."
+)
+NOTES = {  # under each chart: how to read it
+    "tau": (
+        f"{DEFINITION} Whiskers: 95 % of resamples of the prompts. Open marks: each kind of prompt."
+    ),
+    "speed": (
+        "Time after the prefill. Whiskers: the slowest and the fastest of several passes, where "
+        "there were several. Dotted: plain decoding. Compare speeds within one recording only."
+    ),
+    "acceptance": "Share of the cycles that accepted at least so many drafts.",
+    "times": (
+        "Prefill left out; prompts of every kind together. “Other” is acceptance, cache and "
+        "bookkeeping."
+    ),
+}
+
+
+def table(view: View) -> pd.DataFrame:
+    """What the charts show, a row per recording, method and kind of prompt."""
+    return pd.DataFrame([row for one in view.recordings for row in _rows(view, one)])
+
+
+def _rows(view: View, recording: Recording) -> list[dict[str, Any]]:
+    kinds = [view.kind] if view.kind else [None, *recording.kinds]
+    most = max(
+        (len(listed(recording.figures(name, kind).get("acceptance_by_position")))
+         for name in view.of(recording) for kind in kinds), default=0,
+    )  # fmt: skip
+    return [
+        _row(recording, name, kind, most)
+        for name in view.of(recording)
+        for kind in kinds
+        if recording.figures(name, kind)
+    ]
+
+
+def _row(recording: Recording, name: str, kind: str | None, most: int) -> dict[str, Any]:
+    found = recording.figures(name, kind)
+    whole = kind is None
+    spent = cycle_times(found) if whole else {}
+    tree = mapping(found.get("tree")) if whole else {}
+    rates = [number(rate) for rate in listed(found.get("acceptance_by_position"))]
+    return {
+        "recording": recording.name,
+        "method": name,
+        "kind": kind or "all",
+        "τ": _rounded(found.get("tau"), 3),
+        **_ends("τ", found.get("tau_spread"), 3),
+        "tokens/s": _rounded(found.get("tokens_per_second"), 1),
+        **_ends("tokens/s", found.get("tokens_per_second_spread"), 1),
+        "× plain": _rounded(found.get("speedup"), 3) if whole else None,
+        **{f"{phase} ms": _rounded(spent.get(phase), 3) for phase in ("draft", "verify", "other")},
+        "tree": "-".join(str(part) for part in tree.values()),
+        **{
+            f"accepted ≥ {at + 1}": _rounded(rates[at], 4) if at < len(rates) else None
+            for at in range(most)
+        },
+        "target": recording.target,
+        "machine": recording.machine,
+        "precision": recording.precision,
+        "date": recording.date,
+        "commit": recording.commit,
+    }
+
+
+def _ends(name: str, value: Any, digits: int) -> dict[str, float | None]:
+    low, high = numbers(value, 2) or (None, None)
+    return {f"{name} low": _rounded(low, digits), f"{name} high": _rounded(high, digits)}
+
+
+def _rounded(value: Any, digits: int) -> float | None:
+    found = number(value)
+    return None if found is None else round(found, digits)
+
+
+def csv_text(rows: pd.DataFrame) -> str:
+    """The table as CSV. A cell that a spreadsheet would take for a formula gets an apostrophe."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(rows.columns)
+    for row in rows.itertuples(index=False):
+        writer.writerow([_cell(value) for value in row])
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if value is None or (isinstance(value, float) and pd.isna(value)):
+        return ""
+    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value
+
+
+def source(view: View, name: str, chart: Chart) -> str:
+    """What stands under a chart of CHARTS, as HTML: legend, how to read it, where it is from."""
+    if chart.figure is None:
+        return f'<div class="record-source"><p><b>{chart.title}</b>: not recorded here.</p></div>'
+    lacking = ", ".join(shown(name) for name in chart.missing)
+    parts = [
+        _legend(view, name),
+        f"<p>{escape(NOTES[name])}</p>",
+        f"<p>Without such numbers: {lacking}.</p>" if lacking else "",
+    ]
+    return f'<div class="record-source">{"".join([*parts, *map(_made, view.recordings)])}</div>'
+
+
+def _legend(view: View, name: str) -> str:
+    items = "".join(
+        f'<li><span aria-hidden="true" style="color: {tint or "inherit"}">{glyph}</span> '
+        f"{escape(word[:24])}</li>"
+        for glyph, tint, word in legend(view, name)
+    )
+    return f'<ul class="record-legend" aria-label="Legend">{items}</ul>' if items else ""
+
+
+def _made(one: Recording) -> str:
+    """When, where, at which commit and with which command."""
+    told = "" if one.results.get("command") else "<p>Put together from the file’s settings.</p>"
+    return (
+        f"<p><b>{escape(one.name)}</b>: recorded {escape(one.date)} on {escape(one.machine)}, "
+        f"{escape(one.precision)}, target {escape(one.target)}, commit {escape(one.commit)}.</p>"
+        f'<details><summary>Command</summary><pre tabindex="0">{escape(one.command)}</pre>{told}'
+        "</details>"
+    )
+
+
+def claims(view: View) -> str:
+    """What each recording says of the paper's claim, as HTML."""
+    items = [f"<li><b>{escape(one.name)}</b>: {escape(claim(one))}</li>" for one in view.recordings]
+    return (
+        '<div class="record-claims"><h3>What the record says of the paper’s claim</h3>'
+        "<p>The paper claims that MoA gains more tokens per target forward than EAGLE-2, and is "
+        f"faster. Computed from the files, over prompts of all kinds:</p><ul>{''.join(items)}</ul>"
+        "</div>"
+    )

@@ -1,0 +1,157 @@
+"""How it works: every step is whole, its example is real, and its answer opens by keyboard."""
+
+import pytest
+
+from demo.lesson import REFERENCES, STEPS
+from tests.browser.conftest import HOSTILE, LOOKS, keep_picture
+from tests.browser.test_live import contrast
+
+pytestmark = pytest.mark.browser
+
+ROWS = """name => [...document.querySelectorAll(`#how-${name}-result tbody tr`)].map(row => ({
+  ...row.dataset, words: row.cells[0].textContent,
+}))"""
+
+
+@pytest.fixture
+def tab(open_page):
+    """Opens the tab; tab(look)."""
+
+    def opened(look=LOOKS[0]):
+        page = open_page("?tab=how", look)
+        page.wait_for_selector("#how-draft-run:not([disabled])")
+        return page
+
+    return opened
+
+
+def run(page, name):
+    """Run a step's example; its rows."""
+    page.click(f"#how-{name}-run")
+    page.wait_for_selector(f"#how-{name}-result table")
+    page.wait_for_selector(f"#how-{name}-run:not([disabled])")
+    return page.evaluate(ROWS, name)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_step_has_its_parts(tab, scheme):
+    wide, narrow = (look for look in LOOKS if look[2] == scheme)
+    page = tab(wide)
+    rows = run(page, "verify")
+    assert {row["state"] for row in rows} == {"root", "accepted", "rejected", "bonus"}
+    check_steps(page)
+    tree = "#how-verify-result .how-tree"
+    states = [f"{tree} .{state} {cell}" for state in ("accepted", "rejected", "bonus")
+              for cell in ("samp", "td:last-child")]  # fmt: skip
+    for place in (*states, f"{tree} caption", ".how-today", ".how-link", ".how-number"):
+        assert contrast(page, place) >= 4.5, place
+    keep_picture(page, "how")
+    page.set_viewport_size({"width": narrow[0], "height": narrow[1]})
+    check_steps(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    keep_picture(page, "how")
+    if scheme == "light":
+        check_answers(page)
+
+
+def check_steps(page):
+    """Title, drawing with a name, example: every step has them."""
+    for number, step in enumerate(STEPS, 1):
+        box = page.locator(f"#how-{step.id}")
+        assert box.locator("h2").inner_text().split() == [str(number), *step.title.split()]
+        [picture] = box.get_by_role("img").all()
+        name = picture.locator("title").text_content()
+        assert page.get_by_role("img", name=name, exact=True).count() == 1
+        assert picture.bounding_box()["width"] > 250
+        assert box.locator("a.how-link").count() == len(step.links)
+        assert box.locator("button.primary").count() == bool(step.trial)
+
+
+def check_answers(page):
+    """Hidden until the question is opened, by keyboard as well."""
+    for step in STEPS:
+        question = page.locator(f"#how-{step.id} .how-question")
+        answer = question.get_by_text(step.answer)
+        assert not answer.is_visible()
+        question.locator("summary").focus()
+        page.keyboard.press("Enter")
+        answer.wait_for()
+        page.keyboard.press("Enter")
+        answer.wait_for(state="hidden")
+
+
+def test_the_examples_are_real(tab):
+    page = tab()
+    drafted, verified, chain = (run(page, name) for name in ("draft", "verify", "alone"))
+    check_walk(page, verified)
+    check_same_tree(drafted, verified)
+    check_chain(chain[1:])
+    # The target of these tests says hostile things; they are shown as they are.
+    words = "".join(row["words"] for row in (*drafted, *verified, *chain))
+    words += page.inner_text("#how-alone-result")
+    assert any(hostile in words for hostile in HOSTILE)
+    assert page.locator(".how-tree b").count() == 0
+    page.fill("#how-prompt textarea, #how-prompt input", "  ")
+    page.click("#how-draft-run")
+    page.wait_for_selector("#how-draft-status .status-line:has-text('empty')")
+    assert page.evaluate(ROWS, "draft") == drafted
+
+
+def check_walk(page, rows):
+    """From the root, the accepted path is the target's choices, and so is the bonus."""
+    nodes = {row["node"]: row for row in rows if "node" in row}
+    [bonus] = [row for row in rows if row["state"] == "bonus"]
+    here, gained = nodes["0"], 1
+    while True:
+        below = [row for row in nodes.values() if row["parent"] == here["node"]]
+        agreed = [row for row in below if row["token"] == here["choice"]]
+        assert [row["state"] for row in agreed] == ["accepted"] * len(agreed)
+        if not agreed:
+            break
+        [here], gained = agreed, gained + 1
+    assert gained > 1 and bonus["token"] == here["choice"]
+    assert sum(row["state"] == "accepted" for row in rows) == gained - 1
+    words = page.inner_text("#how-verify-result .how-said")
+    assert f"{gained} tokens gained by one target forward" in words
+
+
+def check_same_tree(drafted, verified):
+    """The drafted tree is the one that is verified, and no path gains by growing."""
+    nodes = [(row["node"], row["parent"], row["token"]) for row in drafted]
+    assert nodes == [
+        (row["node"], row["parent"], row["token"]) for row in verified if "node" in row
+    ]
+    paths = {row["node"]: float(row["path"]) for row in drafted}
+    for row in drafted[1:]:
+        assert paths[row["node"]] <= paths[row["parent"]]
+
+
+def check_chain(chain):
+    """It says where the target departs."""
+    assert len(chain) == 12
+    same = [row["token"] == row["choice"] for row in chain]
+    first = same.index(False) if False in same else len(same)
+    assert [row["state"] for row in chain[:first]] == ["accepted"] * first
+    assert all(row["state"] == ("later" if same[at] else "rejected")
+               for at, row in enumerate(chain) if at >= first)  # fmt: skip
+
+
+def test_links_lead_to_the_live_tab_and_to_the_papers(tab):
+    page = tab()
+    check_references(page)
+    link = next(step for step in STEPS if step.id == "lossless").links[0]
+    page.get_by_role("link", name=link.words, exact=True).click()
+    page.wait_for_selector("#prompt textarea")
+    page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
+    assert "tab=live" in page.url and "method=moa-n1" in page.url
+
+
+def check_references(page):
+    """They open elsewhere."""
+    links = page.locator(".how-references a")
+    assert links.count() == len(REFERENCES)
+    for link in links.all():
+        assert link.get_attribute("target") == "_blank"
+        assert link.get_attribute("rel") == "noopener"
+        assert link.get_attribute("href").startswith("https://arxiv.org/abs/")
+    assert page.locator(".how-glossary dt").count() == page.locator(".how-glossary dd").count() > 15

@@ -1,0 +1,86 @@
+"""The lesson: complete, in order, and true to the paper's table."""
+
+import json
+import re
+from urllib.parse import parse_qs
+from xml.etree import ElementTree
+
+import pytest
+
+from demo.lesson import GLOSSARY, REFERENCES, STEPS, TODAY, WRONG
+from demo.lesson_pictures import PICTURES
+from demo.lesson_run import TRIALS
+from demo.tabs import how
+from moa_core.bench.report import PAPER
+
+LIVE = {"tab", "method", "prompt", "tokens", "temperature", "seed", "depth", "breadth", "budget"}
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.id)
+def test_a_step_is_whole(step):
+    sentences = re.findall(r"[.?!](?: |$)", " ".join(step.text))
+    assert 3 <= len(sentences) <= 6, len(sentences)
+    assert 0 < step.turn < len(step.text)
+    assert step.question.endswith("?") and step.answer and step.lead
+    assert step.trial or step.links
+    assert step.trial in {"", *TRIALS}
+
+
+def test_every_trial_has_a_step():
+    assert [step.trial for step in STEPS if step.trial] == list(TRIALS)
+    assert list(PICTURES) == [step.id for step in STEPS]
+
+
+def test_links_have_settings_that_the_live_tab_reads():
+    links = [link for step in STEPS for link in step.links]
+    for link in links:
+        settings = parse_qs(link.address.removeprefix("?"), strict_parsing=True)
+        assert set(settings) <= LIVE and len(settings["tab"]) == 1
+        assert set(settings) == {"tab"} or settings["tab"] == ["live"]
+    assert {parse_qs(link.address[1:])["tab"][0] for link in links} >= {"live", "compare", "tli"}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_has_a_name_and_words_that_fit(name):
+    drawing = ElementTree.fromstring(PICTURES[name]())
+    ids = {node.get("id"): node for node in drawing.iter() if node.get("id")}
+    title, about = (ids[drawing.get(f"aria-{key}")] for key in ("labelledby", "describedby"))
+    assert drawing.get("role") == "img" and title.text and len(about.text) > 60
+    width, height = map(float, drawing.get("viewBox").split()[2:])
+    for node in drawing.iter("rect"):
+        assert 0 <= float(node.get("x")) <= width - float(node.get("width"))
+        assert 0 <= float(node.get("y")) <= height - float(node.get("height"))
+    for node in drawing.iter("text"):
+        assert 0 <= float(node.get("x")) <= width and 0 < float(node.get("y")) <= height
+
+
+def test_pictures_share_no_id():
+    drawings = "".join(draw() for draw in PICTURES.values())
+    ids = re.findall(r' id="([^"]+)"', drawings)
+    assert len(ids) == len(set(ids)) >= 3 * len(PICTURES)
+
+
+def test_the_papers_figures_are_the_tables():
+    rows = {row["drafter"]: row for row in json.loads(PAPER.read_text(encoding="utf-8"))["rows"]}
+    means = [rows[f"MoA, TLI N = {tli}"]["printed_mean"] for tli in (0, 1, 3)]
+    words = " ".join(next(step for step in STEPS if step.id == "tli").text)
+    speeds, taus = zip(*means, strict=True)
+    assert "τ {:.2f}, {:.2f} and {:.2f}".format(*taus) in words
+    assert "speed-up {:.2f}, {:.2f} and {:.2f}".format(*speeds) in words
+
+
+def test_newer_methods_are_named_and_every_reference_is_linked():
+    for name in ("EAGLE-3", "DFlash", "JetSpec"):
+        assert name in TODAY
+    page = how._after()
+    for number, title, _ in REFERENCES:
+        assert re.fullmatch(r"\d{4}\.\d{5}", number) and title in page
+        assert f'href="https://arxiv.org/abs/{number}" target="_blank" rel="noopener"' in page
+    assert len(WRONG) >= 3 and len({word for word, _ in GLOSSARY}) == len(GLOSSARY)
+
+
+def test_the_page_is_well_formed():
+    parts = [how._overview(), how._after()]
+    parts += [how._lesson(at, step) + how._question(step) for at, step in enumerate(STEPS, 1)]
+    for part in parts:
+        ElementTree.fromstring(f"<div>{part}</div>")
