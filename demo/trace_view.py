@@ -29,7 +29,7 @@ from moa_core.text import RecordedText, TokenText
 from moa_core.trace import Drafted, Event, Finished, Prefilled, Verified
 from moa_core.tree import DraftTree
 
-INTERVAL = 1 / 15  # seconds between two updates of the page
+INTERVAL = 1 / 8  # seconds between two updates of the page: more often costs the decoding time
 MOST_LISTED = 12  # rejected nodes named in the "+7" mark's tip
 SCRIPTS = tuple(f"view/{name}.js" for name in ("frame", "tokens", "tip", "figures", "player"))
 PACES = ("full", "slow", "step")  # as decoded, a cycle at a time, or one for each press

@@ -99,6 +99,7 @@ class TokenText:
         self._tokenizer = tokenizer
         self._special = set(tokenizer.all_special_ids)
         self._stream = DecodeStream(skip_special_tokens=True)
+        self._shown: dict[int, str] = {}  # by token: the same ones are rejected again and again
 
     def push(self, ids: Sequence[int]) -> list[str]:
         """The text each id adds: "" while a character is incomplete or the token is special."""
@@ -106,7 +107,9 @@ class TokenText:
 
     def alone(self, token: int) -> str:
         """How to show one token by itself, special ones by name."""
-        return self._tokenizer.decode([token], skip_special_tokens=False)
+        if token not in self._shown:
+            self._shown[token] = self._tokenizer.decode([token], skip_special_tokens=False)
+        return self._shown[token]
 
     def special(self, token: int) -> bool:
         """Whether a token is one of the tokenizer's special ones."""
