@@ -15,9 +15,11 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from demo.engine import Engine, Request
 from demo.examples import EXAMPLES
@@ -49,6 +51,23 @@ def main() -> None:
     torch.set_num_threads(THREADS)
     engine = Engine()
     bare, fed = [], []
+    with real_app() as url, a_browser() as browser:
+        page = browser.new_page()
+        page.goto(f"{url}?tab=live&tokens={TOKENS}")
+        page.wait_for_selector("#machine:has-text('Target')")
+        for turn in range(PASSES + 1):  # the first warms both up
+            for prompt in PROMPTS:
+                speeds = without_page(engine, prompt), on_page(page, prompt)
+                if turn:
+                    bare.append(speeds[0])
+                    fed.append(speeds[1])
+    one, other = statistics.median(bare), statistics.median(fed)
+    print(f"{one:.1f} tokens/s in the bare loop, {other:.1f} on the page: {other / one:.3f}")
+
+
+@contextmanager
+def real_app() -> Iterator[str]:
+    """The app on the bundle that comes with the project, as a process: its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -57,25 +76,21 @@ def main() -> None:
     app = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL)
     try:
         wait_for(f"http://127.0.0.1:{port}/")
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
-            )
-            page = browser.new_page()
-            page.goto(f"http://127.0.0.1:{port}/?tab=live&tokens={TOKENS}")
-            page.wait_for_selector("#machine:has-text('Target')")
-            for turn in range(PASSES + 1):  # the first warms both up
-                for prompt in PROMPTS:
-                    speeds = without_page(engine, prompt), on_page(page, prompt)
-                    if turn:
-                        bare.append(speeds[0])
-                        fed.append(speeds[1])
-            browser.close()
+        yield f"http://127.0.0.1:{port}/"
     finally:
         app.terminate()
         app.wait(20)
-    one, other = statistics.median(bare), statistics.median(fed)
-    print(f"{one:.1f} tokens/s in the bare loop, {other:.1f} on the page: {other / one:.3f}")
+
+
+@contextmanager
+def a_browser() -> Iterator[Browser]:
+    """A Chromium."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield browser
+        browser.close()
 
 
 def wait_for(url: str) -> None:
