@@ -39,30 +39,21 @@ class Shown:
 
 
 def run(visit: Visit, engine: Engine, request: Request, pace: str, stop: Stop) -> Iterator[Any]:
-    """Decode before the visitor's eyes: yields (status, view, charts, raw prompt, saved file)."""
+    """Decode before the visitor's eyes: yields (status, view)."""
     prepared = engine.prepare(request, stop)
-    yield from _decode(visit, prepared, request, pace)
-    record_words(prepared.trace, prepared.target.tokenizer)
-    visit.trace = prepared.trace
-    yield gr.skip(), gr.skip(), *([gr.skip()] * len(CHARTS)), gr.skip(), saved(prepared.trace)
-
-
-def _decode(visit: Visit, run: Run, request: Request, pace: str) -> Iterator[Any]:
-    tokenizer = run.target.tokenizer
-    feed = Feed(token_hex(4), TokenText(tokenizer), pace)
-    visit.shown = Shown(feed, run.trace, request)
-    raw = tokenizer.decode(run.prompt_ids, skip_special_tokens=False)
-    skip, hidden = gr.skip(), gr.update(visible=False)
-    first = (say(""), *([hidden] * len(CHARTS)), raw)
+    target, trace = prepared.target, prepared.trace
+    feed = Feed(token_hex(4), TokenText(target.tokenizer), pace)
+    visit.shown = Shown(feed, trace, request)
+    # Nothing is skipped while it streams: see `session.connect`.
     try:
-        for batch in paced(run.events):
-            status, *charts, words = first
-            yield status, feed.add(batch), *charts, words, skip
-            first = (skip,) * len(first)
+        for batch in paced(prepared.events):
+            yield say(""), feed.add(batch)
     except Exception:
-        yield skip, feed.broken(), *([skip] * (len(CHARTS) + 2))
+        yield gr.skip(), feed.broken()
         raise
-    yield say(summary(run.trace), "done"), skip, *charts_of(run.trace), skip, skip
+    record_words(trace, target.tokenizer)
+    visit.trace = trace
+    yield say(summary(trace), "done"), gr.skip()
 
 
 def compare(visit: Visit, engine: Engine, stop: Stop) -> Iterator[Any]:
@@ -115,11 +106,10 @@ def plainly(base: Trace, ours: Trace, verdict: Exactness, name: str) -> dict[str
     return {"ratio": ratio, "same": verdict.same, "speed_words": speed, "exact_words": exact}
 
 
-def open_trace(visit: Visit, path: str | None, pace: str) -> Iterator[Any]:
-    """Show a saved trace, without any model: yields what `run` does."""
-    skip = gr.skip()
+def open_trace(visit: Visit, path: str | None, pace: str) -> tuple[Any, Any]:
+    """Show a saved trace, without any model: (status, view)."""
     if path is None:
-        return
+        return gr.skip(), gr.skip()
     if Path(path).stat().st_size > LARGEST:
         raise UserError(f"This file has more than {LARGEST // 10**6} MB: it is no trace of ours.")
     try:
@@ -133,8 +123,17 @@ def open_trace(visit: Visit, path: str | None, pace: str) -> Iterator[Any]:
     visit.shown, visit.trace = Shown(feed, trace, None), trace
     about = f"Opened: {trace.about.get('method', trace.about.get('drafter', 'a drafter'))} for "
     about += f"{trace.about.get('target', 'a target')}, recorded elsewhere or earlier. "
-    raw = str(trace.about["words"].get("prompt", ""))
-    yield say(about + summary(trace), "done"), value, *charts_of(trace), raw, skip
+    return say(about + summary(trace), "done"), value
+
+
+def aside(visit: Visit) -> tuple[Any, ...]:
+    """What goes with the trace that the view shows: (charts, raw prompt, file to save)."""
+    skip = gr.skip()
+    if visit.shown is None or "words" not in visit.shown.trace.about:
+        return (skip,) * (len(CHARTS) + 2)
+    trace = visit.shown.trace
+    file = saved(trace) if visit.shown.request else skip
+    return *charts_of(trace), str(trace.about["words"].get("prompt", "")), file
 
 
 def saved(trace: Trace) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import gradio as gr
@@ -27,6 +27,7 @@ class Visit:
         self.number = 0
         self.trace: Trace | None = None  # the newest one shown, with its words
         self.shown: Any = None  # what the Live tab shows, and how to go on with it
+        self.past: list[tuple[str, str]] = []  # of the chat: what was asked, and was answered
         self._stopped = 0
 
     def begin(self) -> None:
@@ -50,17 +51,23 @@ def connect(
     work: Work,
     inputs: list[Any],
     outputs: list[Any],
+    hides: Sequence[Any] = (),
 ) -> Dependency:
     """Let a button run `work`, in turn with all other runs, and another one stop it.
 
     work     work(visit, should_stop, *inputs) yields values for `outputs`; UserErrors become
              sentences
     outputs  components, a status line first
+    hides    components that do not fit the new run, hidden when it begins
+
+    An output that is only now and then given a value belongs into a `.then`: gradio makes a
+    component anew for every skip of a stream, which takes decoding's time.
     """
 
     # Functions of their own, not partials: in those gradio sees no annotations.
     def begin(visitor: Visit | None, request: gr.Request) -> tuple[Any, ...]:
-        return _begin(engine, visitor, engine.line.join(request.session_hash or ""))
+        begun = _begin(engine, visitor, engine.line.join(request.session_hash or ""))
+        return *begun, *(gr.update(visible=False) for _ in hides)
 
     def turn(visitor: Visit, request: gr.Request, *values: Any) -> Iterator[tuple[Any, ...]]:
         try:
@@ -68,7 +75,7 @@ def connect(
         finally:
             engine.line.leave(request.session_hash or "")
 
-    begun = run.click(begin, visit, [visit, run, stop, outputs[0]], queue=False, **PRIVATE)
+    begun = run.click(begin, visit, [visit, run, stop, outputs[0], *hides], queue=False, **PRIVATE)
     ran = begun.then(
         turn,
         [visit, *inputs],

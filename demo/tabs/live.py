@@ -42,7 +42,6 @@ class Live:
     """The components that events connect. settings: those that a link carries, by name."""
 
     settings: dict[str, Any]
-    past: gr.State
     chat: gr.Checkbox
     history: gr.Chatbot
     forget: gr.Button
@@ -100,9 +99,7 @@ def build(shared: Shared) -> Live:
             gr.Plot(visible=False, show_label=False, container=False, elem_id=f"chart-{name}")
             for name in ("lengths", "latency", "phases")
         ]
-    return Live(
-        settings, gr.State([]), history=history, view=view, charts=charts, **made, **_files()
-    )
+    return Live(settings, history=history, view=view, charts=charts, **made, **_files())
 
 
 def _prompt() -> gr.Textbox:
@@ -204,11 +201,14 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
         trigger_mode="always_last",
         **PRIVATE,
     )
-    shows = [live.status, live.view, *live.charts, live.raw, live.save]
+    aside = [*live.charts, live.raw, live.save]
     connect(
         engine, shared.visit, live.run, live.stop, partial(_run, engine, list(settings)),
-        [shared.target, live.chat, live.past, *settings.values()],
-        [*shows, live.past, live.history],
+        [shared.target, live.chat, *settings.values()], [live.status, live.view],
+        hides=live.charts,
+    ).then(
+        lambda visit: (*live_runs.aside(visit), _history(visit)), shared.visit,
+        [*aside, live.history], queue=False, **PRIVATE,
     )  # fmt: skip
     connect(
         engine, shared.visit, live.compare, live.stop, partial(_compare, engine), [],
@@ -216,11 +216,8 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     )  # fmt: skip
     # Through the button, so that a disabled button holds the keys back as well.
     settings["prompt"].submit(None, js="() => { document.querySelector('#run').click(); }")
-    live.forget.click(
-        lambda: ([], gr.update(value=[], visible=False)),
-        None, [live.past, live.history], queue=False, **PRIVATE,
-    )  # fmt: skip
-    _wire_files(live, shared, shows)
+    live.forget.click(_forget, shared.visit, live.history, queue=False, **PRIVATE)
+    _wire_files(live, shared, aside)
     known = [settings["method"], settings["tli"], live.stops, *tree]
     for button, which in ((live.teaching, teaching), (live.speed, speed)):
         button.click(
@@ -237,9 +234,12 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     )  # fmt: skip
 
 
-def _wire_files(live: Live, shared: Shared, shows: list[Any]) -> None:
+def _wire_files(live: Live, shared: Shared, aside: list[Any]) -> None:
     """Opening a trace, and the link."""
-    live.opened.upload(_open, [shared.visit, live.opened, live.settings["pace"]], shows, **PRIVATE)
+    live.opened.upload(
+        _open, [shared.visit, live.opened, live.settings["pace"]], [live.status, live.view],
+        **PRIVATE,
+    ).then(live_runs.aside, shared.visit, aside, queue=False, **PRIVATE)  # fmt: skip
     live.share.click(
         partial(link, ID, list(live.settings)), [shared.target, *live.settings.values()],
         [live.status, live.link], queue=False, **PRIVATE,
@@ -251,19 +251,14 @@ def _wire_files(live: Live, shared: Shared, shows: list[Any]) -> None:
 
 def _run(
     engine: Engine, names: list[str], visit: Visit, should_stop: Callable[[], bool], target: str,
-    chat: bool, past: list[tuple[str, str]], *values: Any,
+    chat: bool, *values: Any,
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
     """One run; in a chat, what was said is remembered."""
     given = dict(zip(names, values, strict=True))
-    request = _request(given, target, past if chat else [])
-    unchanged = (gr.skip(), gr.skip())
-    for shown in live_runs.run(visit, engine, request, given["pace"], should_stop):
-        yield *shown, *unchanged
+    request = _request(given, target, visit.past if chat else [])
+    yield from live_runs.run(visit, engine, request, given["pace"], should_stop)
     if chat and visit.trace is not None:
-        answer = "".join(visit.trace.about["words"]["output"])
-        past = [*past, (request.prompt, answer)]
-        skips = (gr.skip(),) * (len(live_runs.CHARTS) + 4)
-        yield *skips, past, gr.update(value=_messages(past), visible=True)
+        visit.past.append((request.prompt, "".join(visit.trace.about["words"]["output"])))
 
 
 def _request(given: dict[str, Any], target: str, past: list[tuple[str, str]]) -> Request:
@@ -279,12 +274,20 @@ def _request(given: dict[str, Any], target: str, past: list[tuple[str, str]]) ->
     )
 
 
-def _messages(past: list[tuple[str, str]]) -> list[dict[str, str]]:
-    return [
+def _history(visit: Visit) -> dict[str, Any]:
+    """The chat so far, where there is one."""
+    said = [
         {"role": role, "content": text}
-        for turn in past
+        for turn in visit.past
         for role, text in zip(("user", "assistant"), turn, strict=True)
     ]
+    return gr.update(value=said, visible=bool(said))
+
+
+def _forget(visit: Visit) -> dict[str, Any]:
+    """Begin a new chat."""
+    visit.past.clear()
+    return _history(visit)
 
 
 def _compare(
@@ -293,9 +296,9 @@ def _compare(
     yield from live_runs.compare(visit, engine, should_stop)
 
 
-def _open(visit: Visit, path: str | None, pace: str) -> Iterator[tuple[Any, ...]]:
+def _open(visit: Visit, path: str | None, pace: str) -> tuple[Any, Any]:
     """Show a saved trace; whatever is wrong with it becomes a sentence."""
     try:
-        yield from live_runs.open_trace(visit, path, pace)
+        return live_runs.open_trace(visit, path, pace)
     except UserError as error:
-        yield say(str(error), "error"), *([gr.skip()] * (len(live_runs.CHARTS) + 3))
+        return say(str(error), "error"), gr.skip()

@@ -16,10 +16,12 @@ from collections.abc import Callable
 
 from playwright.sync_api import Browser, Page
 
+from demo.examples import EXAMPLES
 from demo.methods import label
-from tests.browser.bench_feeding import PROMPTS, a_browser, real_app
+from tests.browser.bench_feeding import a_browser, real_app
 from tests.browser.driving import KEPT, NEW_RUN, finish, start, type_prompt, wait_for_status
 
+PROMPTS = list(EXAMPLES.values())[:3]
 GOES = 7
 PAINT = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 

@@ -8,7 +8,7 @@ import pytest
 
 import demo.engine as module
 from demo.engine import Engine
-from demo.live_runs import plainly
+from demo.live_runs import aside, plainly
 from demo.session import Visit, guarded
 from demo.status import SORRY
 from demo.tabs import live
@@ -35,19 +35,41 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def outputs_of(engine, visit, chat=False, past=(), **changes):
-    """What a run of the Live tab yields: status, view, charts, raw, file, past, history."""
+def outputs_of(engine, visit, chat=False, **changes):
+    """What a run of the Live tab yields: status, view."""
     given = SETTINGS | changes
     work = partial(live._run, engine, list(given))
-    return guarded(work, 9, visit, "", chat, list(past), *given.values())
+    return guarded(work, 2, visit, "", chat, *given.values())
 
 
 def test_a_finished_run_brings_its_charts(loads):
     visit = Visit()
     visit.begin()
-    *_, (status, _, *charts, _, _, _, _), _ = outputs_of(Engine(), visit)
+    *_, (status, _) = outputs_of(Engine(), visit)
+    *charts, raw, file = aside(visit)
     assert status["text"].startswith("20 tokens in 20 target calls, τ 1.00, 50.0 tokens per second")
     assert len(charts) == 3 and all(chart["visible"] for chart in charts)
+    assert PROMPT in raw and Path(file["value"]).exists()
+
+
+def test_a_run_that_is_refused_leaves_what_was_shown(loads):
+    visit, engine = Visit(), Engine()
+    visit.begin()
+    assert all("value" not in one for one in aside(visit))
+    list(outputs_of(engine, visit))
+    shown = visit.shown
+    visit.begin()
+    [(status, _)] = outputs_of(engine, visit, prompt="")
+    assert status["kind"] == "error" and visit.shown is shown
+    assert all(chart["visible"] for chart in aside(visit)[:3])
+
+
+def test_nothing_is_skipped_while_a_run_streams(loads):
+    """gradio makes a component anew for every skip."""
+    visit = Visit()
+    visit.begin()
+    *stream, _ = outputs_of(Engine(), visit)
+    assert stream and all("text" in status and '"run"' in view for status, view in stream)
 
 
 def test_a_stopped_run_keeps_its_trace(loads):
@@ -56,7 +78,8 @@ def test_a_stopped_run_keeps_its_trace(loads):
     outputs = outputs_of(Engine(), visit, tokens=500)
     _, first, *_ = next(outputs)
     visit.stop()
-    *_, (status, *_), (*_, file, _, _) = outputs
+    *_, (status, _) = outputs
+    *_, file = aside(visit)
     assert '"first"' in first and "you pressed Stop" in status["text"]
     assert status["kind"] == "done"
     saved = Trace.from_json(Path(file["value"]).read_text())
@@ -92,27 +115,32 @@ def test_mistakes_and_failures_become_sentences(loads, monkeypatch):
 def test_a_chat_remembers_and_a_single_prompt_does_not(loads):
     visit, engine = Visit(), Engine()
     visit.begin()
-    *_, (*_, past, history) = outputs_of(engine, visit, chat=True)
-    [(asked, answered)] = past
+    list(outputs_of(engine, visit, chat=True))
+    [(asked, answered)] = visit.past
     assert asked == PROMPT and answered
+    history = live._history(visit)
+    assert history["visible"]
     assert [said["content"] for said in history["value"]] == [asked, answered]
-    *_, (*_, longer, _) = outputs_of(engine, visit, chat=True, past=past, prompt="and then")
-    assert longer[0] == (asked, answered) and longer[1][0] == "and then"
-    chat = visit.trace.about["chat"]
-    assert chat["past"] == [(asked, answered)]
-    *_, last = outputs_of(engine, visit, past=past)
-    assert visit.trace.about["chat"]["past"] == [] and "value" not in last[-2]
+    list(outputs_of(engine, visit, chat=True, prompt="and then"))
+    assert visit.past[0] == (asked, answered) and visit.past[1][0] == "and then"
+    assert visit.trace.about["chat"]["past"] == [(asked, answered)]
+    list(outputs_of(engine, visit))
+    assert visit.trace.about["chat"]["past"] == [] and len(visit.past) == 2
+    assert not live._forget(visit)["visible"] and visit.past == []
 
 
 def test_a_saved_trace_opens_without_models_and_shows_the_same(loads, tmp_path):
     visit, other = Visit(), Visit()
     visit.begin()
-    *_, (*_, file, _, _) = outputs_of(Engine(), visit)
+    list(outputs_of(Engine(), visit))
+    *_, file = aside(visit)
     view = visit.shown.feed.ndjson
     loads.clear()
-    status, value, *charts, raw, _ = next(live._open(other, file["value"], "full"))
+    status, value = live._open(other, file["value"], "full")
+    *charts, raw, again = aside(other)
     assert lines(value)[1:] == lines(view)[1:] and loads == []  # but for the id of the run
     assert "Opened: vanilla for fake" in status["text"] and PROMPT in raw
+    assert "value" not in again  # it is already a file of theirs
     assert all(chart["visible"] for chart in charts) and other.trace.about["method"] == "vanilla"
 
 
@@ -131,9 +159,9 @@ def lines(ndjson):
 def test_a_file_that_is_no_trace_gets_a_sentence_and_changes_nothing(tmp_path, content, word):
     path, visit = tmp_path / "t.json", Visit()
     path.write_bytes(content)
-    [(status, *rest)] = live._open(visit, str(path), "full")
+    status, view = live._open(visit, str(path), "full")
     assert word in status["text"] and status["kind"] == "error"
-    assert visit.trace is None and all("value" not in one for one in rest)
+    assert visit.trace is None and "value" not in view
 
 
 def compared(engine, visit):
@@ -170,8 +198,9 @@ def spent(seconds):
 def test_a_trace_from_a_file_cannot_be_compared(loads):
     visit, engine = Visit(), Engine()
     visit.begin()
-    *_, (*_, file, _, _) = outputs_of(engine, visit)
-    next(live._open(visit, file["value"], "full"))
+    list(outputs_of(engine, visit))
+    *_, file = aside(visit)
+    (live._open(visit, file["value"], "full"))
     assert "opened from a file" in compared(engine, visit)[0]
 
 
