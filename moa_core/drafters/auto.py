@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median_low
 from typing import Self
 
@@ -32,10 +32,11 @@ CURIOSITY = 0.15  # the more, the sooner one that has not drafted for long is tr
 
 @dataclass
 class Candidate:
-    """What is known of one N. tokens and cycles are decayed sums."""
+    """What is known of one N. All sums are decayed; tries are its cycles, and one for a start."""
 
     tokens: float = 0.0
     cycles: float = 0.0
+    tries: float = 1.0
     seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
 
 
@@ -45,7 +46,8 @@ class Chooser:
     A candidate is worth E[tokens gained] / E[seconds of a cycle], raised the more, the fewer of the
     remembered cycles were its own. Times say much after a few cycles, gains little: so a
     candidate's gain is mixed with that of all, and its time is a median, which a hiccup of the
-    machine does not move.
+    machine does not move. The two least N are tried first; what the others will take is known from
+    theirs, so that one of no promise costs nothing for a long while.
 
     round_trip  seconds that a link adds to each cycle, where the measured times do not hold it
     """
@@ -57,10 +59,10 @@ class Chooser:
         self._row = 0  # cycles that this one has now drafted without a break
 
     def pick(self) -> int:
-        """The candidate for the next cycle. Each is tried once first, in their order."""
+        """The candidate for the next cycle. The first two are tried at once, in their order."""
         if 0 < self._row < BLOCK:
             return self._now
-        untried = [name for name, known in self._known.items() if not known.cycles]
+        untried = [name for name in sorted(self._known)[:2] if not self._known[name].seconds]
         best = untried[0] if untried else max(self._known, key=self._hoped)
         self._row = 0 if best != self._now else self._row
         self._now = best
@@ -71,30 +73,43 @@ class Chooser:
         for known in self._known.values():
             known.tokens *= DECAY
             known.cycles *= DECAY
+            known.tries *= DECAY
         known = self._known[self._now]
         known.tokens += gained
         known.cycles += 1
+        known.tries += 1
         known.seconds.append(seconds)
         self._row += 1
 
     def rate(self, name: int) -> float:
-        """Tokens per second expected of a candidate that has drafted before."""
+        """Tokens per second expected of a candidate, once two have drafted."""
         known = self._known[name]
         common = sum(one.tokens for one in self._known.values())
         common /= sum(one.cycles for one in self._known.values())
         gain = (known.tokens + PRIOR * common) / (known.cycles + PRIOR)
-        return gain / max(median_low(known.seconds) + self.round_trip, 1e-9)
+        return gain / max(self._seconds(name) + self.round_trip, 1e-9)
+
+    def _seconds(self, name: int) -> float:
+        """Of a cycle. Before any was measured, by a line through the two nearest N that have been:
+        each layer more takes about as long as the last."""
+        known = self._known[name].seconds
+        if known:
+            return median_low(known)
+        measured = (other for other, one in self._known.items() if one.seconds)
+        near, far = sorted(measured, key=lambda other: abs(other - name))[:2]
+        layer = (self._seconds(far) - self._seconds(near)) / (far - near)
+        return self._seconds(near) + max(layer, 0) * (name - near)
 
     def _hoped(self, name: int) -> float:
-        return self.rate(name) * (1 + CURIOSITY / self._known[name].cycles ** 0.5)
+        return self.rate(name) * (1 + CURIOSITY / self._known[name].tries ** 0.5)
 
 
 class AutoDrafter(Drafter):
-    """Several MoA drafters kept warm, one of which drafts in each cycle; `tli` says which.
+    """Several MoA drafters, one of which drafts in each cycle; `tli` says which.
 
-    All of them take in every verified token, which costs each cycle a server half for every
-    candidate: it is part of the draft time. A candidate's own reading of the text (SA) waits until
-    it drafts again, and is part of that cycle's draft time.
+    Only that one takes in what the target has learnt. The K and V of verified tokens stay in the
+    target's cache, so whoever drafts anew takes in all that it has missed in one go: while it waits
+    it costs nothing, and what it catches up on is part of its cycle's draft time.
 
     round_trip  see Chooser
     trees       a tree for each N; None: the run's tree for all
@@ -124,30 +139,34 @@ class AutoDrafter(Drafter):
         twin.candidates = {tli: one.fork() for tli, one in self.candidates.items()}
         return twin
 
+    def with_own_trees(self) -> AutoDrafter:
+        """The same candidates, each with the tree that was measured for it."""
+        trees = {tli: one.tree for tli, one in self.candidates.items()}
+        return AutoDrafter(list(self.candidates.values()), self.round_trip, trees)
+
     def open(self, target: Target, capacity: int) -> None:
         self.chooser = Chooser(list(self.candidates), self.round_trip)
+        self.ids: list[int] = []  # verified tokens
         for one in self.candidates.values():
             one.open(target, capacity)
 
     def server_half(self, observation: Observation) -> ServerHalf:
-        """Every candidate's half; of the true K and V, the largest N's, which hold all others'."""
-        half: ServerHalf = {}
-        for tli, one in self.candidates.items():
-            mine = one.server_half(observation)
-            half[f"memory {tli}"] = mine["memory"]
-            if tli:
-                half["tail"] = mine["tail"]
-        return half
+        """Choose who drafts next; its half of these tokens and of those that it has missed."""
+        self.tli = self.chooser.pick()
+        one = self.candidates[self.tli]
+        missed = self.ids[len(one.ids) :]
+        # With the hidden states of the newest alone: MoA reads K and V.
+        whole = replace(
+            observation, ids=(*missed, *observation.ids), start=observation.start - len(missed)
+        )
+        return one.server_half(whole)
 
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
-        for tli, one in self.candidates.items():
-            mine = {"memory": half[f"memory {tli}"]}
-            if tli:
-                mine["tail"] = half["tail"][-tli:]
-            one.observe(ids, mine)
+        self.ids.extend(ids)
+        one = self.candidates[self.tli]
+        one.observe(self.ids[len(one.ids) :], half)
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
-        self.tli = self.chooser.pick()
         shape = _within(self.trees.get(self.tli, settings), settings)
         return self.candidates[self.tli].propose(token, shape)
 

@@ -41,9 +41,34 @@ def choices(
     return found
 
 
-def test_every_candidate_is_tried_once_in_order() -> None:
-    first = choices(Chooser([0, 1, 3]), CHEAP, 3 * BLOCK)
+def test_the_first_two_are_tried_in_order_and_whoever_promises_as_much_next() -> None:
+    alike = dict.fromkeys(GAINS, 0.010)
+    first = choices(Chooser([0, 1, 3]), alike, 3 * BLOCK, spread=0)
     assert first == [tli for tli in (0, 1, 3) for _ in range(BLOCK)]
+    assert choices(Chooser([2]), alike, 3) == [2] * 3
+
+
+def test_what_cannot_pay_is_not_tried_until_much_later() -> None:
+    steep = {0: 0.010, 1: 0.016, 2: 0.022, 3: 0.028}
+    found = choices(Chooser(list(GAINS)), steep, 500)
+    assert not {2, 3} & set(found[:30]) and set(found) == set(GAINS)
+
+
+@pytest.mark.parametrize(
+    ("measured", "expected"),
+    [
+        ({0: 0.010, 1: 0.013}, {2: 0.016, 3: 0.019}),
+        ({0: 0.010, 1: 0.008}, {2: 0.008, 3: 0.008}),  # a layer takes no time back
+        ({0: 0.010, 1: 0.013, 3: 0.025}, {2: 0.019}),
+    ],
+)
+def test_a_time_not_measured_lies_on_a_line_through_the_nearest_two(measured, expected) -> None:
+    chooser = Chooser(list(GAINS))
+    for tli, seconds in measured.items():
+        chooser._now = tli
+        chooser.learn(4, seconds)
+    for tli, seconds in expected.items():
+        assert chooser.rate(tli) == pytest.approx(4 / seconds)
 
 
 @pytest.mark.parametrize("best", list(GAINS))
@@ -138,16 +163,30 @@ def test_the_loop_settles_on_the_fastest_by_its_own_clock(clock: Clock) -> None:
     assert trace.choices[20:].count(1) >= 0.8 * len(trace.choices[20:])
 
 
-def test_keeping_candidates_warm_is_charged_to_the_draft(clock: Clock) -> None:
+def test_only_who_drafts_takes_anything_in_and_that_is_charged_to_the_draft(clock: Clock) -> None:
     target = tiny_target(vocab_size=61)
     trace = run(target, AutoDrafter(drafters(target, 0, 1, 2)), max_new_tokens=40)
+    assert {event.tli for event in trace.of(Drafted)} == {0, 1, 2}
     for event in trace.of(Drafted)[1:]:  # the first draft follows the prefill's own taking in
-        assert event.seconds == pytest.approx(3 * OBSERVE + COSTS[event.tli])
-    assert trace.seconds["prefill"] == pytest.approx(3 * OBSERVE)
+        assert event.seconds == pytest.approx(OBSERVE + COSTS[event.tli])
+    assert trace.seconds["prefill"] == pytest.approx(OBSERVE)
+
+
+@pytest.fixture
+def in_random_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candidates are picked at random, each for a cycle or several."""
+    rng = random.Random(5)
+
+    def pick(self: Chooser) -> int:
+        self._now = rng.choice([self._now, *self._known])
+        return self._now
+
+    monkeypatch.setattr(Chooser, "pick", pick)
 
 
 @pytest.mark.parametrize("tree", [TreeSettings(), TreeSettings(4, 1, 4), TreeSettings(2, 3, 60)])
 @pytest.mark.parametrize("length", [1, 7, 40])
+@pytest.mark.usefixtures("in_random_turns")
 def test_greedy_text_is_the_targets_own(tree: TreeSettings, length: int) -> None:
     target = tiny_target(vocab_size=61)
     prompt = [(i * i + 3) % 60 for i in range(length)]
@@ -158,6 +197,7 @@ def test_greedy_text_is_the_targets_own(tree: TreeSettings, length: int) -> None
         assert set(trace.choices) == {0, 1, 3}
 
 
+@pytest.mark.usefixtures("in_random_turns")
 def test_sampled_text_is_that_of_plain_decoding() -> None:
     target = tiny_target(vocab_size=61)
     how = {"max_new_tokens": 60, "sampling": Sampling(1.0, seed=3)}
@@ -172,7 +212,7 @@ def test_a_full_context_ends_the_text_and_nothing_breaks() -> None:
     assert trace.reason == "context" and trace.output_ids == plain_greedy(target, prompt, 18)
 
 
-def test_who_waits_stays_warm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waited_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """N = L on untouched embeddings is the target itself: always right, however long it waited."""
     target = tiny_target()
     whole = len(target.layers)
@@ -191,25 +231,34 @@ def test_who_waits_stays_warm(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(gained) > 5 and set(gained) == {5}
 
 
-@torch.inference_mode()
-def test_of_the_true_k_and_v_the_largest_ns_travel_alone() -> None:
-    target = tiny_target(layers=4)
-    made, twin = drafters(target, 0, 1, 3), target.fork()
-    auto = AutoDrafter(made)
-    auto.open(twin, 64)
-    observation = twin.prefill(PROMPT, 64)[1]
-    half = auto.server_half(observation)
-    assert half["tail"].numel() == 3 * len(PROMPT) * target.kv_width
-    assert len([name for name in half if name.startswith("memory")]) == 3
-    auto.observe(observation.ids, half)
-    for one in made:
-        alone = one.fork()
-        alone.open(twin, 64)
-        alone.observe(observation.ids, alone.server_half(observation))
-        warm = auto.candidates[one.tli]
-        for cache in ("memory", "tail") if one.tli else ("memory",):
-            found, expected = (getattr(each, cache) for each in (warm, alone))
-            assert torch.equal(found.read(0, len(PROMPT)), expected.read(0, len(PROMPT)))
+def test_what_was_missed_is_taken_in_as_if_nothing_had_been(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After waiting, a candidate's caches hold what those of one that never waited do."""
+    target, opened = tiny_target(layers=4), []
+    turns = iter([0, 0, 0, 1, 3, 3, 1, 0] * 20)
+    monkeypatch.setattr(
+        Chooser, "pick", lambda self: setattr(self, "_now", next(turns)) or self._now
+    )
+    monkeypatch.setattr(
+        AutoDrafter, "open", lambda self, *rest, real=AutoDrafter.open: opened.append(self)
+        or real(self, *rest),
+    )  # fmt: skip
+    made = drafters(target, 0, 1, 3)
+    trace = run(target, AutoDrafter(made), max_new_tokens=60)
+    whole = [*PROMPT, *trace.output_ids]
+    twin = target.fork()
+    with torch.inference_mode():
+        observation = twin.prefill(whole, len(whole))[1]
+        for one in made:
+            alone, waited = one.fork(), opened[0].candidates[one.tli]
+            known = len(waited.ids)
+            assert waited.ids == whole[:known] and known > len(PROMPT)
+            alone.open(twin, len(whole))
+            alone.observe(observation.ids, alone.server_half(observation))
+            for cache in ("memory", "tail") if one.tli else ("memory",):
+                found, expected = (getattr(each, cache) for each in (waited, alone))
+                torch.testing.assert_close(found.read(0, known), expected.read(0, known))
 
 
 def test_each_n_may_have_a_tree_of_its_own_but_none_larger_than_the_run_allows() -> None:
@@ -225,6 +274,17 @@ def test_each_n_may_have_a_tree_of_its_own_but_none_larger_than_the_run_allows()
     small = run(target, auto, max_new_tokens=40, tree=TreeSettings(1, 1, 1))
     assert {len(event.tree) for event in small.of(Drafted)} == {2}
     assert small.output_ids == trace.output_ids
+
+
+def test_each_n_with_the_tree_measured_for_it() -> None:
+    target = tiny_target(vocab_size=61)
+    made = drafters(target, 0, 1)
+    made[0].tree, made[1].tree = TreeSettings(2, 3, 6), TreeSettings(5, 1, 5)
+    auto = AutoDrafter(made, 0.2)
+    own = auto.with_own_trees()
+    assert (own.tree, own.round_trip) == (TreeSettings(5, 3, 6), 0.2) and not auto.trees
+    trace = run(target, own, max_new_tokens=40, tree=own.tree)
+    assert {event.tli: len(event.tree) - 1 for event in trace.of(Drafted)} == {0: 6, 1: 5}
 
 
 def test_what_cannot_be_chosen_from_is_refused() -> None:
