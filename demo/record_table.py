@@ -132,12 +132,12 @@ def _legend(view: View, name: str) -> str:
 
 def _made(one: Recording) -> str:
     """When, where, at which commit and with which command."""
-    told = "" if one.results.get("command") else "<p>Put together from the file’s settings.</p>"
+    title = "Command" if one.given else "Command, rebuilt from the settings"
     return (
         f"<p><b>{escape(one.name)}</b>: recorded {escape(one.date)} on {escape(one.machine)}, "
         f"{escape(one.precision)}, target {escape(one.target)}, commit {escape(one.commit)}.</p>"
-        f'<details><summary>Command</summary><pre tabindex="0">{escape(one.command)}</pre>{told}'
-        "</details>"
+        f"<details><summary>{title}</summary>"
+        f'<pre tabindex="0">{escape(one.command)}</pre></details>'
     )
 
 

@@ -27,7 +27,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. 0 when it went well, 2 with one sentence when a person was mistaken."""
-    options = parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = parser().parse_args(given, argparse.Namespace(given=given))
     # Its retries end in one sentence of ours.
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
     try:

@@ -85,14 +85,20 @@ class Recording:
         return str(self.results.get("commit") or "not recorded")
 
     @property
+    def given(self) -> str:
+        """The command that measured this, as the file has it; empty in older files."""
+        found = self.results.get("command")
+        return found.strip() if isinstance(found, str) else ""
+
+    @property
     def command(self) -> str:
         """The command that measures this again, put together where the file has none.
 
         A method that was a folder is there by the folder's name.
         """
-        given = self.results.get("command")
-        if isinstance(given, str) and given.strip():
-            return given
+        return self.given or self._rebuilt()
+
+    def _rebuilt(self) -> str:
         settings = mapping(self.results.get("settings"))
         said = {**settings, "suite": self.results.get("suite", USUAL["suite"])}
         words = ["--methods", ",".join(self.methods), "--repeat", str(settings.get("repeat", 3))]

@@ -120,6 +120,7 @@ def _facts(results: dict[str, Any]) -> str:
 
 def _details(results: dict[str, Any]) -> str:
     rows = {
+        "Command": _text(results.get("command"), "not recorded"),
         "Settings": _text(results.get("settings"), "not recorded"),
         "Warm-up": _text(results.get("warm_up"), "not recorded"),
         "Energy": _text(results.get("energy"), "unmeasured"),

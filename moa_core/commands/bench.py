@@ -7,6 +7,7 @@ A run that was cut off goes on where it was: give the same command again.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure, write the results, print a table."""
+    """Measure, write the results, print a table. options.given: the command's own words."""
     if options.make_suite:
         return _make_suite(options)
     _check(options)
@@ -75,9 +76,12 @@ def run(options: argparse.Namespace) -> None:
     prompts = load_suite(options.suite, options.limit)
     target = load_target(options.target, options.dtype, options.device)
     ids = suite_ids(prompts, target)
-    specs = [name.strip() for name in options.methods.split(",") if name.strip()]
-    methods = load_methods(specs, target)
+    methods = load_methods(_specs(options), target)
     _measure(options, target, methods, prompts, ids)
+
+
+def _specs(options: argparse.Namespace) -> list[str]:
+    return [name.strip() for name in options.methods.split(",") if name.strip()]
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -124,7 +128,7 @@ def _measure(
     runs = run_all(contenders, prompts, ids, options.repeat, decoding, folder / "runs.jsonl")
     about = _about_methods(options, contenders)
     measured = figures(runs, about, options.temperature == 0)
-    facts = _facts(settings, where, commits, target)
+    facts = _facts(options.given, settings, where, commits, target)
     write_all({**facts, "methods": measured, "runs": runs}, folder)
     print(table(measured))
     print(f"\n{folder / 'report.html'}")
@@ -187,23 +191,27 @@ def _about_methods(
 ) -> dict[str, dict[str, Any]]:
     from moa_core.bench.methods import training_of, tree_dict
 
-    specs = [name.strip() for name in options.methods.split(",") if name.strip()]
     return {
         name: {
             **contender.method.about(),
             "tree": tree_dict(contender.tree),
             "training": training_of(spec),
         }
-        for spec, (name, contender) in zip(specs, contenders.items(), strict=True)
+        for spec, (name, contender) in zip(_specs(options), contenders.items(), strict=True)
     }
 
 
 def _facts(
-    settings: dict[str, Any], where: dict[str, Any], commits: list[str], target: Target
+    given: Sequence[str],
+    settings: dict[str, Any],
+    where: dict[str, Any],
+    commits: list[str],
+    target: Target,
 ) -> dict[str, Any]:
     """The head of results.json."""
     from datetime import UTC, datetime
 
+    from moa_core.bench.command_line import command_line, without_folders
     from moa_core.bench.energy import Meter
     from moa_core.bench.runs import WARM_UP
     from moa_core.peers import parameters
@@ -211,7 +219,8 @@ def _facts(
     kept = ("repeat", "limit", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree")
     return {
         "version": 1,
-        "suite": settings["suite"],
+        "command": command_line(given),
+        "suite": without_folders(settings["suite"]),
         "settings": {name: settings[name] for name in kept},
         "warm_up": f"{WARM_UP} prompts per method before the first run, not counted",
         "energy": Meter(target.device).source,

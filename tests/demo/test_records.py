@@ -110,6 +110,19 @@ def test_each_chart_says_what_when_where_and_how():
                 assert part in words
 
 
+def test_a_command_that_was_not_recorded_is_called_rebuilt():
+    def under_the_chart(one):
+        view = View((one,), ("moa-n1",))
+        return source(view, "tau", CHARTS["tau"](view))
+
+    assert "<summary>Command, rebuilt from the settings</summary>" in under_the_chart(ONE)
+    given = recording()
+    given.results["command"] = "python -m moa_core bench --limit 2 --out there"
+    words = under_the_chart(given)
+    assert "<summary>Command</summary>" in words and "rebuilt" not in words
+    assert ">python -m moa_core bench --limit 2 --out there</pre>" in words
+
+
 def test_words_from_elsewhere_are_escaped():
     hostile = "<script>alert(1)</script>"
     one = recording(hostile, hostile, hostile, **{hostile: figures(2, 9, kinds=(hostile,))})

@@ -49,11 +49,18 @@ def test_a_whole_benchmark(
     assert moa["trainable_parameters"] > 1000 and len(moa["acceptance_by_position"]) >= 1
     assert results["machine"]["device"] == "cpu" and results["versions"]["torch"]
     assert "not counted" in results["warm_up"]
+    assert results["command"] == (
+        "python -m moa_core bench --suite two.jsonl --out out --max-new-tokens 16 --repeat 2 "
+        "--device cpu --ignore-eos --methods vanilla,eagle2,moa-n1,hf-generate"
+    )
+    assert results["suite"] == "two.jsonl"
+    assert str(tmp_path) not in (out / "summary.json").read_text()
     with (out / "acceptance.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {row["method"] for row in rows} == {"eagle2", "moa-n1"}
     page = (out / "report.html").read_text()
     assert "moa-n1 gains" in page and "transformers" in page
+    assert f"<dt>Command</dt><dd>{results['command']}</dd>" in page
     assert printed.splitlines()[0].startswith("method") and str(out / "report.html") in printed
 
     # The same command again runs nothing; the figures are the same.

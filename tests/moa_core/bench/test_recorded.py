@@ -78,8 +78,11 @@ def test_the_command_says_what_is_not_usual(results):
         "--tree": "4-2-8", "--target": "tiny", "--dtype": "bfloat16", "--device": "cpu",
         "--threads": "2", "--out": "FOLDER",
     }  # fmt: skip
+    assert not Recording("", results).given
     results["command"] = "python -m moa_core bench --what it was"
-    assert Recording("", results).command == results["command"]
+    assert Recording("", results).command == Recording("", results).given == results["command"]
+    results["command"] = {"not": "words"}
+    assert not Recording("", results).given and "--methods" in Recording("", results).command
 
 
 def test_the_command_is_one_that_the_program_takes(results):
