@@ -8,9 +8,9 @@ import plotly.graph_objects as go
 
 from demo.charts import INK, plain_layout
 from demo.methods import colour
-from demo.paper import Published
 from demo.sweep import AUTO, VANILLA
 from demo.sweep_rows import Row, Spread
+from moa_core.bench.paper import Paper
 
 AUTO_COLOUR = "#8e6bbf"
 SHAPES = ("circle", "square", "diamond", "triangle-up")  # of N in the strip: never colour alone
@@ -60,13 +60,13 @@ def _colour(row: Row) -> str:
     return AUTO_COLOUR if row.method == AUTO else colour(row.method)
 
 
-def paper_panel(published: Published, key: str) -> go.Figure:
-    """The paper's own figures, hatched: tau or speed-up by N."""
+def paper_panel(paper: Paper, key: str) -> go.Figure:
+    """The paper's own figures, hatched: tau or speed-up by N, means as printed."""
     place, title, axis = {
-        "tau": (0, "The paper: τ", "tokens per target forward"),
-        "speed_up": (1, "The paper: speed", "× plain decoding"),
+        "speed_up": (0, "The paper: speed", "× plain decoding"),
+        "tau": (1, "The paper: τ", "tokens per target forward"),
     }[key]
-    values = [row[place] for row in published.rows.values()]
+    values = [row.printed[place] for row in paper.by_tli.values()]
     bars = go.Bar(
         x=list(range(len(values))),
         y=values,
@@ -78,8 +78,7 @@ def paper_panel(published: Published, key: str) -> go.Figure:
         hovertemplate="%{y:.2f}, as published<extra></extra>",
     )
     ticks = [
-        f"<b>{value:.2f}</b><br>N = {tli}"
-        for tli, value in zip(published.rows, values, strict=True)
+        f"<b>{value:.2f}</b><br>N = {tli}" for tli, value in zip(paper.by_tli, values, strict=True)
     ]
     return _bars_figure(bars, title, axis, ticks)
 

@@ -12,7 +12,6 @@ import gradio as gr
 
 from demo.engine import Engine
 from demo.examples import EXAMPLES
-from demo.paper import Published, published
 from demo.progress import progress, progress_bar
 from demo.session import PRIVATE, Visit, connect
 from demo.shared import Shared
@@ -24,6 +23,7 @@ from demo.sweep_table import table_html
 from demo.theme import script
 from demo.tli import STOPS
 from demo.tli_drawing import drawing_html
+from moa_core.bench.paper import Paper, published
 from moa_core.bench.tuning import SAME
 from moa_core.errors import UserError
 
@@ -86,7 +86,8 @@ def build(shared: Shared) -> Tli:
             )  # fmt: skip
             drawing = gr.HTML(drawing_html(1), elem_id="sweep-drawing", apply_default_css=False)
     results = _results()
-    _paper(published())
+    if paper := published():
+        _paper(paper)
     return Tli(**controls, focus=focus, drawing=drawing, results=results)
 
 
@@ -133,7 +134,7 @@ def _results() -> Results:
     return Results(whole, verdict, tau, draft, rate, table, chosen, about)
 
 
-def _paper(known: Published) -> None:
+def _paper(known: Paper) -> None:
     """The authors' figures, below ours, so that τ stands under τ and speed under speed."""
     _html("<h2>In the paper, not measured here</h2>", elem_id="sweep-paper-title")
     with gr.Row(elem_classes="sweep-panels"):
@@ -143,15 +144,15 @@ def _paper(known: Published) -> None:
         _plot("sweep-paper-speed", paper_panel(known, "speed_up"))
 
 
-def _about_paper(known: Published) -> str:
-    stops = ", ".join(map(str, known.rows))
+def _about_paper(known: Paper) -> str:
+    stops = ", ".join(map(str, known.by_tli))
     return (
         f"<p>The authors’ own figures for N = {stops}: {escape(known.target)}, "
-        f"{escape(known.settings)}, the mean of {known.sets} sets as printed. Another model, "
+        f"{escape(known.settings)}, the mean of {len(known.sets)} sets as printed. Another model, "
         "another machine and other texts than here, so compare the shapes, not the numbers: τ "
         "rises with N, speed is level and then falls.</p>"
-        f"<p><small>{escape(known.paper)}. Its machine is not stated, and in its table the GSM8K "
-        "cells repeat those of MT-bench; the means include them.</small></p>"
+        f"<p><small>{escape(known.source['paper'])}. Its machine is not stated, and in its table "
+        "the GSM8K cells repeat those of MT-bench; the means include them.</small></p>"
     )
 
 

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 from moa_core.bench.charts import above_zero
+from moa_core.bench.paper import Paper, published
 from moa_core.bench.recorded import Ratio, Recording, ratio
-from moa_core.bench.report import PAPER
 
 OURS, RIVAL = "moa-n1", "eagle2"
 SINGLE_PASS = "speeds of a single pass, recorded without a spread, are not compared"
 
 
-def claim(recording: Recording, paper: Path = PAPER) -> str:
+def claim(recording: Recording) -> str:
     """One or two plain sentences, unescaped, computed from the file."""
     rival = recording.methods.get(RIVAL, {})
     drafted = [name for name in recording.methods if name.startswith("moa-n")]
     fastest = max(drafted, key=lambda name: _speed(recording, name), default="")
-    theirs = papers_ratios(paper)
+    theirs = papers_ratios(published())
     speeds = ratio(recording.figures(fastest), rival, "tokens_per_second")
     parts = [
         _part("τ of MoA N=1", ratio(recording.figures(OURS), rival, "tau"), theirs[:1]),
@@ -55,27 +51,14 @@ def _speed(recording: Recording, name: str) -> float:
     return above_zero(recording.figures(name).get("tokens_per_second")) or 0.0
 
 
-@cache
-def papers_ratios(path: Path = PAPER) -> tuple[float, ...]:
+def papers_ratios(paper: Paper | None) -> tuple[float, ...]:
     """From the authors' table: N = 1 over EAGLE-2 in τ, the fastest MoA over EAGLE-2 in speed.
 
     EAGLE-2 as they retrained it; means over the data sets that every row has, so that the cells
-    which are flagged do not count. Empty where the file is not there.
+    which are flagged do not count. Empty where there is no table.
     """
-    if not path.exists():
+    if paper is None:
         return ()
-    table = json.loads(path.read_text(encoding="utf-8"))
-    rows = {row["drafter"]: row["cells"] for row in table["rows"]}
-    shared = [at for at in range(len(table["data"])) if all(cells[at] for cells in rows.values())]
-    moa = {name: cells for name, cells in rows.items() if name.startswith("MoA")}
-    first = next(cells for name, cells in moa.items() if name.endswith("N = 1"))
-    rival = next(cells for name, cells in rows.items() if "EAGLE-2, retrained" in name)
-    speeds = [_mean(cells, shared, 0) for cells in moa.values()]
-    return (
-        _mean(first, shared, 1) / _mean(rival, shared, 1),
-        max(speeds) / _mean(rival, shared, 0),
-    )
-
-
-def _mean(cells: list[Any], shared: list[int], part: int) -> float:
-    return sum(cells[at][part] for at in shared) / len(shared)
+    rival = paper.mean(next(row for row in paper.rows if "EAGLE-2, retrained" in row.drafter))
+    moa = {tli: paper.mean(row) for tli, row in paper.by_tli.items()}
+    return moa[1][1] / rival[1], max(speed_up for speed_up, _ in moa.values()) / rival[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,10 @@ from moa_core.bench.charts import (
     number,
     numbers,
 )
+from moa_core.bench.paper import Cell, Paper, Row, published
+from moa_core.bench.recorded import ratio
 
 STYLE = Path(__file__).with_name("report.css")
-PAPER = Path(__file__).parents[2] / "assets" / "results" / "paper.json"
 GLYPHS = "●■◆▲✚✖★▼"  # as charts.SYMBOLS
 NOTHING = '<span class="missing">{}</span>'
 DEFINITION = (
@@ -85,13 +85,11 @@ def verdict(results: dict[str, Any]) -> str:
 def _against(rival: str, theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     """The verdict's middle: against one rival, and whether the speeds can be told apart."""
     said = f", {ours['tau'] / theirs['tau']:.2f} × {rival}’s"
-    if not (_speed(ours) and _speed(theirs)):
+    speeds = ratio(ours, theirs, "tokens_per_second")
+    if speeds is None:
         return said
-    said += f", and is {_speed(ours) / _speed(theirs):.2f} × as fast as {rival}"
-    spreads = [numbers(side.get("tokens_per_second_spread"), 2) for side in (ours, theirs)]
-    if all(spreads) and spreads[0][0] <= spreads[1][1] and spreads[1][0] <= spreads[0][1]:
-        said += " (their spreads overlap)"
-    return said
+    said += f", and is {speeds.value:.2f} × as fast as {rival}"
+    return said + (" (their spreads overlap)" if speeds.overlap else "")
 
 
 def _speed(figures: dict[str, Any]) -> float | None:
@@ -285,37 +283,32 @@ def _table(head: list[str], rows: list[list[str]], name: str) -> str:
 
 def paper_section() -> str:
     """The authors' own table, apart; nothing where its file is not there."""
-    if not PAPER.exists():
+    paper = published()
+    if paper is None:
         return ""
-    paper = json.loads(PAPER.read_text(encoding="utf-8"))
-    names = paper["data"]
-    # Compared on the data sets that every row has.
-    shared = [at for at in range(len(names)) if all(row["cells"][at] for row in paper["rows"])]
-    apart = ", ".join(name for at, name in enumerate(names) if at not in shared)
-    rows = [_paper_row(row, shared) for row in paper["rows"]]
-    head = ["drafter", *map(escape, names), f"mean without {escape(apart)}, computed here"]
-    source = ". ".join(escape(text) for text in paper["source"].values())
+    apart = ", ".join(name for at, name in enumerate(paper.sets) if at not in paper.shared)
+    rows = [_paper_row(paper, row) for row in paper.rows]
+    head = ["drafter", *map(escape, paper.sets), f"mean without {escape(apart)}, computed here"]
+    source = ". ".join(escape(text) for text in paper.source.values())
     return f"""<section class="paper">
 <h2>For comparison: the authors’ published figures</h2>
-<p><b>Not measured here: another model and another machine.</b> {escape(paper["target"])},
-{escape(paper["settings"])}; hardware {escape(paper["hardware"])}. Cells: speed-up over the authors’
+<p><b>Not measured here: another model and another machine.</b> {escape(paper.target)},
+{escape(paper.settings)}; hardware {escape(paper.hardware)}. Cells: speed-up over the authors’
 own plain decoding / τ. Compare rows within this table, not speed-ups across tables.</p>
 {_table([*head, "mean as printed"], rows, "The authors' published figures")}
-<p class="note">† Left out. {escape(paper["flag"])} ‡ Includes the cell left out.</p>
+<p class="note">† Left out. {escape(paper.flag)} ‡ Includes the cell left out.</p>
 <p class="note">Source: {source}.</p></section>"""
 
 
-def _paper_row(row: dict[str, Any], shared: list[int]) -> list[str]:
+def _paper_row(paper: Paper, row: Row) -> list[str]:
     """Drafter, cells, the mean of the shared data sets, and the mean that the authors print."""
-    own = [sum(row["cells"][at][part] for at in shared) / len(shared) for part in (0, 1)]
-    mark = " ‡" if row["mean_includes_flagged"] else ""
     return [
-        escape(row["drafter"]),
-        *(_pair(cell) if cell else NOTHING.format("†") for cell in row["cells"]),
-        _pair(own),
-        _pair(row["printed_mean"]) + mark,
+        escape(row.drafter),
+        *(_pair(cell) if cell else NOTHING.format("†") for cell in row.cells),
+        _pair(paper.mean(row)),
+        _pair(row.printed) + (" ‡" if row.flagged else ""),
     ]
 
 
-def _pair(cell: list[float]) -> str:
+def _pair(cell: Cell) -> str:
     return f"{cell[0]:.2f} × / {cell[1]:.2f}"

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from demo.paper import published
+from moa_core.bench.paper import published
 from tests.browser.conftest import LOOKS, keep_picture
 
 pytestmark = pytest.mark.browser
@@ -116,9 +116,9 @@ def check_auto(page, rows, words, best):
 
 def check_paper(page):
     """The paper's figures are those of the recorded table, and called the paper's."""
-    known = published().rows
-    assert figure(page, "paper-tau")["y"] == [tau for tau, _ in known.values()]
-    assert figure(page, "paper-speed")["y"] == [speed for _, speed in known.values()]
+    printed = [row.printed for row in published().by_tli.values()]
+    assert figure(page, "paper-tau")["y"] == [tau for _, tau in printed]
+    assert figure(page, "paper-speed")["y"] == [speed for speed, _ in printed]
     assert "The paper" in figure(page, "paper-tau")["title"]
     assert "not measured here" in page.inner_text("#sweep-paper-title")
     assert "Llama-3-8B-Instruct" in page.inner_text("#sweep-paper")

@@ -11,7 +11,7 @@ from demo.lesson import GLOSSARY, REFERENCES, STEPS, TODAY, WRONG
 from demo.lesson_pictures import PICTURES
 from demo.lesson_run import TRIALS
 from demo.tabs import how
-from moa_core.bench.report import PAPER
+from moa_core.bench.paper import PATH
 
 LIVE = {"tab", "method", "prompt", "tokens", "temperature", "seed", "depth", "breadth", "budget"}
 
@@ -61,7 +61,7 @@ def test_pictures_share_no_id():
 
 
 def test_the_papers_figures_are_the_tables():
-    rows = {row["drafter"]: row for row in json.loads(PAPER.read_text(encoding="utf-8"))["rows"]}
+    rows = {row["drafter"]: row for row in json.loads(PATH.read_text(encoding="utf-8"))["rows"]}
     means = [rows[f"MoA, TLI N = {tli}"]["printed_mean"] for tli in (0, 1, 3)]
     words = " ".join(next(step for step in STEPS if step.id == "tli").text)
     speeds, taus = zip(*means, strict=True)

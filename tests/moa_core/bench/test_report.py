@@ -221,7 +221,7 @@ def test_the_papers_table_is_apart_and_without_the_flagged_cells(results, tmp_pa
     assert "1.83 × / 4.19" in section and section.count("1.83 × / 4.19") == 1
     assert "1.98 × / 4.56" in section and "1.82 × / 3.65" in section  # without GSM8K
     assert "Not measured here" in section and "2410.03804" in section
-    monkeypatch.setattr(report, "PAPER", tmp_path / "none.json")
+    monkeypatch.setattr(report, "published", lambda: None)
     assert "published" not in read(results, tmp_path).text
 
 
