@@ -9,11 +9,11 @@ import plotly.graph_objects as go
 
 from demo.charts import INK, plain_layout
 from demo.comparison import Comparison
-from demo.comparison_rows import Row, Spread, against, middle, words
-from demo.methods import colour, label
+from demo.comparison_rows import Row, against, middle, words
+from demo.methods import RIVAL, colour, label
+from demo.spread import Spread
 from moa_core.trace import Drafted, Prefilled, Trace, Verified
 
-RIVAL = "eagle2"
 DASHES = ("solid", "dash", "dot", "dashdot")
 PATTERNS = {"draft": "", "verify": "/", "other": "."}  # of a phase; the colour is the method's
 CHARTS = {  # title, axis

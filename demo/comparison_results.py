@@ -8,11 +8,14 @@ from typing import Any
 
 import gradio as gr
 
-from demo.comparison import VANILLA, WARM_UP, Comparison
+from demo.comparison import Comparison
 from demo.comparison_charts import bars, cumulative, phases
 from demo.comparison_rows import Row, table
+from demo.methods import VANILLA
+from demo.progress import progress
 from demo.race import race, race_view
 from demo.status import say, status_line
+from demo.turns import WARM_UP
 from demo.verdict import verdict
 
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 80, "Runs": 60}  # pixels
@@ -82,7 +85,7 @@ def filled(comparison: Comparison, found: list[Row], file: Path) -> tuple[Any, .
     """A comparison that has runs to show, on the page."""
     return values(
         status=say(ended(comparison), "done"),
-        bar=None,
+        bar=progress(),
         box=gr.update(visible=True),
         shown=True,
         verdict=say(verdict(found)),

@@ -9,31 +9,15 @@ from typing import Any
 
 import pandas as pd
 
-from demo.comparison import VANILLA, Comparison
-from demo.methods import label
+from demo.comparison import Comparison
+from demo.csv_text import csv_text
+from demo.methods import VANILLA, label
+from demo.spread import Spread
 from moa_core.trace import Drafted, Trace, Verified
 from moa_core.tree import TreeSettings
 
 CSV_NAME = "comparison.csv"
 WORDS = {"tau": ".2f", "rate": ".1f", "latency": ".2f", "ratio": ".2f"}  # digits shown
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A figure of the middle run, and the lowest and highest of all repeats."""
-
-    middle: float
-    low: float
-    high: float
-
-    @property
-    def known(self) -> bool:
-        """Whether the repeats differ at all."""
-        return self.low < self.high
-
-    def overlaps(self, other: Spread) -> bool:
-        """Whether the two ranges share a value."""
-        return self.low <= other.high and other.low <= self.high
 
 
 @dataclass(frozen=True)
@@ -235,5 +219,5 @@ def write_csv(rows: Sequence[Row], comparison: Comparison, folder: Path) -> Path
         }
         records.append({**record(row), **how})
     path = folder / CSV_NAME
-    pd.DataFrame(records, dtype=object).to_csv(path, index=False)  # so that counts stay whole
+    path.write_text(csv_text(pd.DataFrame(records, dtype=object)), encoding="utf-8")
     return path

@@ -18,7 +18,9 @@ FAMILIES = {
     "vanilla": ("Vanilla", "#8a8580"),
 }
 AUTO = "moa-auto"  # all trained N, one chosen for each cycle
-ALWAYS = ("ngram", "vanilla")  # need no drafter of their own
+VANILLA = "vanilla"  # plain decoding
+RIVAL = "eagle2"  # whom the paper compares MoA with
+ALWAYS = ("ngram", VANILLA)  # need no drafter of their own
 SHADES = ("#7cc7bb", "#3fb3a2", "#0f9d8a", "#066d5f")  # MoA N = 0 to 3: the darker, the more
 
 

@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 
 from demo import methods as names
 from demo.charts import GRID, INK, plain_layout
-from moa_core.bench.charts import PHASES, Chart, above_zero, cycles, label, mapping, number, numbers
+from moa_core.bench.charts import PHASES, Chart, above_zero, label, number, numbers, phase_times
 from moa_core.bench.recorded import Recording
 
 ROW, FRAME, HEAD = 27, 34, 66  # pixels: a method, between two frames, above the first
@@ -164,7 +164,7 @@ def _grid(found: dict[str, list[float]]) -> go.Heatmap:
 def times(view: View) -> Chart:
     """Milliseconds of a cycle by phase. Recorded over all kinds of prompt together."""
     title = "Time of a cycle"
-    frames = _frames(view, lambda one, name: cycle_times(one.figures(name)))
+    frames = _frames(view, lambda one, name: phase_times(one.figures(name)))
     figure = _figure(frames, title, "milliseconds", lambda spent: f"{sum(spent.values()):.1f}")
     for at, (_, found) in enumerate(frames, 1):
         for phase, tint in PHASE_COLOURS.items():
@@ -185,15 +185,6 @@ def _phase(found: dict[str, dict[str, float]], phase: str, tint: str) -> go.Bar:
         marker={"color": tint, "line": {"width": 0},
                 "pattern": {"shape": "/" if phase == "draft" else "", "solidity": 0.35}},
     )  # fmt: skip
-
-
-def cycle_times(figures: Figures) -> dict[str, float]:
-    """Milliseconds of a mean cycle by phase; empty where that was not recorded."""
-    seconds, count = mapping(figures.get("seconds")), cycles(figures)
-    spent = {phase: number(seconds.get(phase)) for phase in PHASES}
-    if not count or None in spent.values() or not sum(filter(None, spent.values())) > 0:
-        return {}
-    return {phase: 1000 * (part or 0) / count for phase, part in spent.items()}
 
 
 def colour(name: str) -> str:

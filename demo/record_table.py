@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from html import escape
 from typing import Any
 
 import pandas as pd
 
-from demo.record_charts import View, cycle_times, legend, shown
-from moa_core.bench.charts import Chart, listed, mapping, number, numbers
+from demo.record_charts import View, legend, shown
+from moa_core.bench.charts import Chart, listed, mapping, number, numbers, phase_times
 from moa_core.bench.claim import claim
 from moa_core.bench.recorded import Recording
 
@@ -56,7 +54,7 @@ def _rows(view: View, recording: Recording) -> list[dict[str, Any]]:
 def _row(recording: Recording, name: str, kind: str | None, most: int) -> dict[str, Any]:
     found = recording.figures(name, kind)
     whole = kind is None
-    spent = cycle_times(found) if whole else {}
+    spent = phase_times(found) if whole else {}
     tree = mapping(found.get("tree")) if whole else {}
     rates = [number(rate) for rate in listed(found.get("acceptance_by_position"))]
     return {
@@ -90,22 +88,6 @@ def _ends(name: str, value: Any, digits: int) -> dict[str, float | None]:
 def _rounded(value: Any, digits: int) -> float | None:
     found = number(value)
     return None if found is None else round(found, digits)
-
-
-def csv_text(rows: pd.DataFrame) -> str:
-    """The table as CSV. A cell that a spreadsheet would take for a formula gets an apostrophe."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(rows.columns)
-    for row in rows.itertuples(index=False):
-        writer.writerow([_cell(value) for value in row])
-    return out.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    if value is None or (isinstance(value, float) and pd.isna(value)):
-        return ""
-    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value
 
 
 def source(view: View, name: str, chart: Chart) -> str:

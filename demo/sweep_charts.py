@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from demo.charts import INK, plain_layout
-from demo.methods import colour
-from demo.sweep import AUTO, VANILLA
-from demo.sweep_rows import Row, Spread
+from demo.methods import VANILLA, colour
+from demo.spread import Spread
+from demo.sweep_rows import Row
 from moa_core.bench.paper import Paper
 
-AUTO_COLOUR = "#8e6bbf"
 SHAPES = ("circle", "square", "diamond", "triangle-up")  # of N in the strip: never colour alone
 PANELS = {  # key of a row: title, axis, digits
     "tau": ("Acceptance length τ", "tokens per target forward", 2),
@@ -31,7 +30,7 @@ def panel(rows: Sequence[Row], key: str) -> go.Figure:
         x=list(range(len(shown))),
         y=[round(spread.middle, 4) for spread in spreads],
         error_y=_whiskers(spreads) if any(row.runs > 1 for row in shown) else None,
-        marker={"color": [_colour(row) for row in shown]},
+        marker={"color": [colour(row.method) for row in shown]},
         customdata=[[row.name, spread.low, spread.high] for row, spread in both],
         hovertemplate=f"%{{customdata[0]}}: %{{y:.{digits}f}}<br>"
         f"from %{{customdata[1]:.{digits}f}} to %{{customdata[2]:.{digits}f}}<extra></extra>",
@@ -54,10 +53,6 @@ def _whiskers(spreads: Sequence[Spread]) -> dict:
         "thickness": 1.5,
         "width": 4,
     }
-
-
-def _colour(row: Row) -> str:
-    return AUTO_COLOUR if row.method == AUTO else colour(row.method)
 
 
 def paper_panel(paper: Paper, key: str) -> go.Figure:

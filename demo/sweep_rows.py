@@ -5,31 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
-from demo.methods import family, tli_of
-from demo.sweep import AUTO, VANILLA, name_of
+from demo.methods import AUTO, VANILLA, family, label, tli_of
+from demo.spread import Spread
 from moa_core.trace import Trace
 
 ALIKE = 0.02  # two speeds closer than this are called the same
 SETTLED = 0.7  # share of its later cycles that one N must have for auto N to have settled on it
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A figure over the repeats: the median, the lowest and the highest."""
-
-    middle: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        return cls(median(values), min(values), max(values))
-
-    def overlaps(self, other: Spread) -> bool:
-        """Whether the two cannot be told apart by their repeats."""
-        return self.low <= other.high and other.low <= self.high
 
 
 @dataclass(frozen=True)
@@ -52,11 +34,14 @@ class Row:
 
     @property
     def name(self) -> str:
-        return name_of(self.method)
+        """What the method is called on the page."""
+        return label(self.method)
 
     @property
     def short(self) -> str:
-        """N = 1, or the name of what has no N of its own."""
+        """N = 1, Auto N, or the name of what has no N."""
+        if self.method == AUTO:
+            return "Auto N"
         return f"N = {tli_of(self.method)}" if self.fixed else self.name
 
     @property
@@ -159,8 +144,8 @@ def _auto(auto: Row, fixed: Sequence[Row]) -> str:
     more = auto.draft.middle - best.draft.middle
     if more > 0:
         said += (
-            f". Its drafting takes {more:.1f} ms a cycle more than that of {best.short}: it keeps "
-            f"{len(fixed)} drafters warm and tries each of them"
+            f". Its drafting takes {more:.1f} ms a cycle more than that of {best.short}: it tries "
+            "other N too, and each first reads what it has missed"
         )
     return said + "."
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from demo.sweep import VANILLA
-from demo.sweep_rows import Row, Spread
+from demo.methods import VANILLA
+from demo.spread import Spread
+from demo.sweep_rows import Row
 
 DEFINITION = (
     "<b>Acceptance length τ</b>: tokens gained per target forward after the prefill, the target’s "

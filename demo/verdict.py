@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from demo.comparison import VANILLA
-from demo.comparison_rows import Row, Spread, against, words
-from demo.methods import family
+from demo.comparison_rows import Row, against, words
+from demo.methods import RIVAL, VANILLA, family
+from demo.spread import Spread
 
 UNITS = {"tau": "τ", "rate": "tokens/s"}
 
@@ -42,7 +42,7 @@ def relation(one: Spread, other: Spread, kind: str) -> int:
 def _pair(rows: Sequence[Row]) -> tuple[Row, Row] | None:
     """Whom to compare: the fastest MoA with EAGLE-2, else the two fastest that draft."""
     drafting = [row for row in rows if row.method != VANILLA]
-    moa, eagle = [row for row in drafting if family(row.method) == "moa"], against(rows, "eagle2")
+    moa, eagle = [row for row in drafting if family(row.method) == "moa"], against(rows, RIVAL)
     if moa and eagle:
         return _fastest(moa), eagle
     if len(drafting) < 2:

@@ -12,8 +12,9 @@ from typing import Any
 
 import gradio as gr
 
+from demo.csv_text import csv_text
 from demo.record_charts import CHARTS, View, shown
-from demo.record_table import claims, csv_text, source, table
+from demo.record_table import claims, source, table
 from demo.records import (
     ALL,
     Chosen,

@@ -11,26 +11,17 @@ from typing import Any
 
 import gradio as gr
 
-from demo.comparison import (
-    FEWEST,
-    MOST,
-    MOST_REPEATS,
-    WARM_UP,
-    Comparison,
-    Plan,
-    Progress,
-    compare,
-    usual,
-)
+from demo.comparison import FEWEST, MOST, Comparison, Plan, compare, usual
 from demo.comparison_results import Results, build_results, filled, values
 from demo.comparison_rows import rows, write_csv
 from demo.engine import MOST_NEW_TOKENS, Engine
-from demo.examples import EXAMPLES
 from demo.methods import label, ordered
+from demo.progress import progress, progress_bar
+from demo.prompt_box import enter_presses, prompt_box
 from demo.session import PRIVATE, Visit, connect
 from demo.shared import Shared
 from demo.status import say, status_line
-from demo.theme import script
+from demo.turns import MOST_REPEATS, WARM_UP, Progress
 from moa_core.tree import TreeSettings
 from moa_core.verify import Sampling
 
@@ -74,29 +65,16 @@ def build(shared: Shared) -> Compare:
     """Lay the tab out; nothing is connected yet."""
     with gr.Row(equal_height=False, elem_classes="controls"):
         with gr.Column(scale=3, min_width=320):
-            prompt = _prompt()
+            prompt = prompt_box("compare", "compares", lines=5, max_lines=12)
             with gr.Row(elem_classes="buttons"):
                 run = gr.Button("Compare", variant="primary", elem_id="compare-run")
                 stop = gr.Button("Stop", interactive=False, elem_id="compare-stop")
             status = status_line(HOW, elem_id="compare-status")
-            bar = _progress_bar()
+            bar = progress_bar(elem_id="compare-progress")
         with gr.Column(scale=2, min_width=280):
             chosen = _choices(shared.engine)
     chosen |= _settings()
     return Compare(prompt=prompt, run=run, stop=stop, **chosen, results=build_results(status, bar))
-
-
-def _prompt() -> gr.Textbox:
-    prompt = gr.Textbox(
-        label="Prompt", value=EXAMPLES["Story from its opening"], lines=5, max_lines=12,
-        placeholder="Write a prompt. Shift + Enter compares.", elem_id="compare-prompt",
-    )  # fmt: skip
-    gr.Examples(
-        [[text] for text in EXAMPLES.values()], prompt, label="Examples",
-        example_labels=list(EXAMPLES), examples_per_page=len(EXAMPLES),
-        api_visibility="private", elem_id="compare-examples",
-    )  # fmt: skip
-    return prompt
 
 
 def _choices(engine: Engine) -> dict[str, Any]:
@@ -142,13 +120,6 @@ def _named(engine: Engine, target: str = "") -> list[tuple[str, str]]:
     return [(label(name), name) for name in engine.methods(target)]
 
 
-def _progress_bar() -> gr.HTML:
-    return gr.HTML(
-        None, html_template='<progress max="1" aria-label="Runs done" hidden></progress>',
-        js_on_load=script("share_done.js"), apply_default_css=False, elem_id="compare-progress",
-    )  # fmt: skip
-
-
 def wire(demo: gr.Blocks, tab: Compare, shared: Shared) -> None:
     """Connect the tab's components."""
     engine = shared.engine
@@ -165,8 +136,7 @@ def wire(demo: gr.Blocks, tab: Compare, shared: Shared) -> None:
     ]  # fmt: skip
     outputs = [getattr(tab.results, entry.name) for entry in fields(Results)]
     connect(engine, shared.visit, tab.run, tab.stop, partial(_run, engine), inputs, outputs)
-    # Through the button, so that a disabled button holds the keys back as well.
-    tab.prompt.submit(None, js="() => { document.querySelector('#compare-run').click(); }")
+    enter_presses(tab.prompt, "compare-run")
 
 
 def _of_target(engine: Engine, target: str) -> dict[str, Any]:
@@ -188,12 +158,12 @@ def _run(
     try:
         yield from _progress(compare(engine, comparison, should_stop))
     except Exception:
-        yield values(bar=None, box=gr.update(visible=shown))
+        yield values(bar=progress(), box=gr.update(visible=shown))
         raise
     found = rows(comparison)
     if not found:
         words = "Stopped before a counted run was finished: there is nothing new to show."
-        yield values(status=say(words, "done"), bar=None, box=gr.update(visible=shown))
+        yield values(status=say(words, "done"), bar=progress(), box=gr.update(visible=shown))
         return
     # gradio copies the file before it asks for the next value.
     with TemporaryDirectory() as folder:
@@ -202,10 +172,10 @@ def _run(
 
 def _progress(steps: Iterator[Progress]) -> Iterator[tuple[Any, ...]]:
     """How far it is. Earlier results go, since a replay would take time from the runs."""
-    said = None
+    first = {
+        "status": say("One run after the other; the methods take turns."),
+        "box": gr.update(visible=False),
+    }
     for step in steps:
-        words = step.words
-        status = gr.skip() if words == said else say(words, "note")
-        box = gr.update(visible=False) if said is None else gr.skip()
-        yield values(status=status, bar=step.share, box=box)
-        said = words
+        yield values(bar=progress(step.words, step.share), **first)
+        first = {}

@@ -11,18 +11,20 @@ from typing import Any
 import gradio as gr
 
 from demo.engine import Engine
-from demo.examples import EXAMPLES
+from demo.methods import AUTO
 from demo.progress import progress, progress_bar
+from demo.prompt_box import enter_presses, prompt_box
 from demo.session import PRIVATE, Visit, connect
 from demo.shared import Shared
 from demo.status import say, status_line
-from demo.sweep import AUTO, MOST_REPEATS, Plan, Sweep, sweep
+from demo.sweep import Plan, Sweep, sweep
 from demo.sweep_charts import PANELS, panel, paper_panel, strip
 from demo.sweep_rows import Row, rows_of, sameness, sentences
 from demo.sweep_table import table_html
 from demo.theme import script
 from demo.tli import STOPS
 from demo.tli_drawing import drawing_html
+from demo.turns import MOST_REPEATS
 from moa_core.bench.paper import Paper, published
 from moa_core.bench.tuning import SAME
 from moa_core.errors import UserError
@@ -32,10 +34,10 @@ LONGEST = 256  # new tokens in one run: a sweep is many runs
 SAME_TREE = f"depth {SAME.depth}, breadth {SAME.breadth}, {SAME.budget} drafts"
 TREES = [(f"One for all: {SAME_TREE}", "same"), ("Each N its own, the one measured for it", "own")]
 ABOUT_AUTO = (
-    "<p><b>Auto N</b> decides anew in each cycle. It keeps the drafters of all N warm, measures "
-    "what each gains and how long its cycles take, and lets the one draft that promises most "
-    "tokens per second; one that has not drafted for long is tried again. What the others cost is "
-    "part of its time. The paper leaves this to future work.</p>"
+    "<p><b>Auto N</b> decides anew in each cycle. It measures what each N gains and how long its "
+    "cycles take, and lets the one draft that promises most tokens per second; one that has not "
+    "drafted for long is tried again, and first reads what it has missed. All of that is part of "
+    "its time. The paper leaves this to future work.</p>"
 )
 
 
@@ -93,15 +95,7 @@ def build(shared: Shared) -> Tli:
 
 def _controls() -> dict[str, Any]:
     made: dict[str, Any] = {}
-    made["prompt"] = gr.Textbox(
-        label="Prompt", value=EXAMPLES["Story from its opening"], lines=3, max_lines=10,
-        elem_id="sweep-prompt", placeholder="Write a prompt. Shift + Enter sweeps.",
-    )  # fmt: skip
-    gr.Examples(
-        [[text] for text in EXAMPLES.values()], made["prompt"], label="Examples",
-        example_labels=list(EXAMPLES), examples_per_page=len(EXAMPLES), api_visibility="private",
-        elem_id="sweep-examples",
-    )  # fmt: skip
+    made["prompt"] = prompt_box("sweep", "sweeps", lines=3, max_lines=10)
     with gr.Row():
         made["length"] = gr.Slider(
             8, LONGEST, 96, step=8, label="New tokens at most", elem_id="sweep-length", buttons=[],
@@ -176,8 +170,7 @@ def wire(demo: gr.Blocks, tab: Tli, shared: Shared) -> None:
         [tab.status, tab.progress, *tab.results],
     )  # fmt: skip
     ended.then(None, js=script("show_results.js"))
-    # Through the button, so that a disabled button holds the keys back as well.
-    tab.prompt.submit(None, js="() => { document.querySelector('#sweep-run').click(); }")
+    enter_presses(tab.prompt, "sweep-run")
     gr.on(
         [demo.load, tab.focus.change, shared.target.change], partial(_draw, shared.engine),
         [tab.focus, shared.target], tab.drawing, concurrency_limit=None,
@@ -205,7 +198,7 @@ def _run(
     said: Any = say("One run after the other; the methods take turns.")
     try:
         for step in sweep(engine, made, should_stop):
-            yield said, progress(step.words, step.done / max(step.total, 1)), *nothing
+            yield said, progress(step.words, step.share), *nothing
             said = gr.skip()
     except Exception:
         yield gr.skip(), progress(), *nothing

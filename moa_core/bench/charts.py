@@ -85,6 +85,15 @@ def cycles(figures: dict[str, Any]) -> float | None:
     return counted or (above_zero(calls - prompts) if calls and prompts else None)
 
 
+def phase_times(figures: dict[str, Any]) -> dict[str, float]:
+    """Milliseconds of a mean cycle by phase; empty where that was not recorded."""
+    seconds, count = mapping(figures.get("seconds")), cycles(figures)
+    spent = {phase: number(seconds.get(phase)) for phase in PHASES}
+    if not count or None in spent.values() or not sum(filter(None, spent.values())) > 0:
+        return {}
+    return {phase: 1000 * (part or 0) / count for phase, part in spent.items()}
+
+
 def label(name: str, width: int = 26) -> str:
     """A name from outside as plotly may show it: short, and no markup."""
     plain = " ".join(name.split())
@@ -227,10 +236,8 @@ def cycle_times(results: dict[str, Any]) -> Chart:
     """Milliseconds of a cycle by phase, a bar per method."""
     rows, missing = [], []
     for place, name, figures in methods(results):
-        seconds, count = mapping(figures.get("seconds")), cycles(figures)
-        spent = [number(seconds.get(phase)) for phase in PHASES]
-        if count and None not in spent and sum(spent) > 0:
-            rows.append((place, name, [1000 * part / count for part in spent]))
+        if spent := phase_times(figures):
+            rows.append((place, name, list(spent.values())))
         else:
             missing.append(name)
     stacks = [

@@ -194,7 +194,7 @@ def test_stop_keeps_what_is_finished(open_page):
     page = opened(open_page)
     settings(page, length=512, repeats=5)
     page.click("#compare-run")
-    wait_to_be_told(page, "run 3 of 15")
+    page.wait_for_selector("#compare-progress span:has-text('run 3 of 15')")
     assert float(page.get_attribute("#compare-progress progress", "value")) > 0
     page.click("#compare-stop")
     page.wait_for_selector(READY)

@@ -47,9 +47,9 @@ def test_a_comparison_ends_with_everything_filled(timed, visit, monkeypatch):
     write = tab.write_csv
     monkeypatch.setattr(tab, "write_csv", lambda *args: files.append(write(*args)) or files[0])
     first, *_, last = outputs_of(visit)
-    assert first["box"]["visible"] is False and first["bar"] == 0
+    assert first["box"]["visible"] is False and first["bar"]["share"] == 0
     assert not any(is_skip(value) for value in last.values())
-    assert last["status"]["text"] == "All 4 runs are done." and last["bar"] is None
+    assert last["status"]["text"] == "All 4 runs are done." and not last["bar"]["words"]
     assert last["box"]["visible"] is True and last["shown"] is True
     assert list(last["table"]["value"]["Method"]) == ["MoA N=1", "Vanilla"]
     assert last["verdict"]["text"].startswith("On this prompt speculation neither pays nor costs")
@@ -82,8 +82,7 @@ def test_a_mistake_gets_a_sentence_and_leaves_the_results(loads, visit, changed,
 def test_stop_keeps_what_is_finished(loads, visit):
     outputs = outputs_of(visit, length=500)
     for output in outputs:
-        said = output["status"]
-        if not is_skip(said) and "run 3 of 4" in said["text"]:
+        if not is_skip(output["bar"]) and "run 3 of 4" in output["bar"]["words"]:
             visit.stop()
     assert output["status"]["text"] == "Stopped: 2 of 4 runs were finished, and are shown."
     assert list(output["table"]["value"]["Runs"]) == ["1", "1"]
@@ -96,7 +95,7 @@ def test_stopped_before_any_run_brings_earlier_results_back(loads, visit, shown)
     visit.stop()
     *_, last = outputs
     assert "nothing new to show" in last["status"]["text"]
-    assert last["box"]["visible"] is shown and last["bar"] is None
+    assert last["box"]["visible"] is shown and not last["bar"]["words"]
 
 
 def test_a_failure_brings_earlier_results_back(loads, visit, monkeypatch):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from demo.record_charts import CHARTS, View, colour, cycle_times, legend, shown
+from demo.record_charts import CHARTS, View, colour, legend, shown
+from moa_core.bench.charts import phase_times
 from moa_core.bench.recorded import recordings
 from tests.demo.made_up import figures, recording
 
@@ -60,7 +61,7 @@ def test_acceptance_in_percent_and_nothing_where_no_path_reached():
 
 def test_times_of_a_cycle():
     # 110 target calls of 10 prompts are 100 cycles.
-    assert cycle_times(figures(2, 9)) == pytest.approx({"draft": 2, "verify": 3, "other": 1})
+    assert phase_times(figures(2, 9)) == pytest.approx({"draft": 2, "verify": 3, "other": 1})
     chart = CHARTS["times"](view_of(recording()))
     assert [(trace.name, trace.x[0]) for trace in chart.figure.data] == [
         ("draft", pytest.approx(2)),

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from demo.methods import colour
 from demo.sweep_charts import panel, paper_panel, strip
 from demo.sweep_table import table_html
 from moa_core.bench.paper import published
@@ -25,7 +26,7 @@ def test_a_panel_has_a_bar_for_each_n_and_auto_n(key, values):
     assert names == ["N = 0", "N = 1", "N = 3", "Auto N"]
     assert bars.error_y.array[-1] == pytest.approx(values[-1] * 0.1)
     assert figure.layout.yaxis.rangemode == "tozero"
-    assert len(set(bars.marker.color)) == 4
+    assert list(bars.marker.color) == [colour(one.method) for one in ROWS[1:]]
 
 
 def test_plain_decoding_is_a_line_in_the_panel_of_speed_alone():

@@ -1,0 +1,30 @@
+"""A figure over several runs: a middle one, the lowest and the highest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True)
+class Spread:
+    """middle  the median of the repeats, or the figure of the run that stands for them."""
+
+    middle: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Around the median of some values."""
+        return cls(median(values), min(values), max(values))
+
+    @property
+    def known(self) -> bool:
+        """Whether the repeats differ at all."""
+        return self.low < self.high
+
+    def overlaps(self, other: Spread) -> bool:
+        """Whether the two cannot be told apart by their repeats."""
+        return self.low <= other.high and other.low <= self.high
