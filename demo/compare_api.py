@@ -40,8 +40,9 @@ def add_compare(engine: Engine) -> None:
         Streams {phase, method, share, repeat, repeats, run, runs} while it goes on: phase is
         warm-up, plain (both not counted) or run, share is how much is done, 0 to 1. The last value
         is {"rows": [{method, tau, tokens_per_second, ms_per_token, target_calls, acceptance_rate,
-        same_text_as_plain, speedup_over_vanilla, ...}], "verdict": a sentence}, with tau, tokens
-        per second and ms per token also as _low and _high over the repeats.
+        same_text_as_plain, differs_from_token, logit_gap_there, speedup_over_vanilla, ...}],
+        "verdict": a sentence}, with tau, tokens per second and ms per token also as _low and _high
+        over the repeats.
         """
         try:
             plan = Plan(

@@ -12,6 +12,7 @@ from demo.engine import Engine, Request, Run
 from demo.methods import RIVAL, VANILLA, ordered
 from demo.turns import Counted, Progress, check_repeats, take, turns
 from moa_core.errors import UserError
+from moa_core.exactness import Exactness, compare_with_plain, first_difference
 from moa_core.trace import Trace
 from moa_core.tree import TreeSettings
 from moa_core.verify import Sampling
@@ -59,12 +60,14 @@ class Comparison(Counted):
 
     reference  token ids of a plain run, where the plan itself has none
     tokenizer  the target's, once it is there
+    parted     see `partings`; there once everything has run
     """
 
     plan: Plan
     traces: dict[str, list[Trace]] = field(init=False)
     reference: list[int] | None = None
     tokenizer: PreTrainedTokenizerBase | None = None
+    parted: dict[str, Exactness] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.traces = {method: [] for method in self.plan.methods}
@@ -110,3 +113,25 @@ def compare(
 
     steps = turns(plan.methods, plan.repeats, plain=VANILLA not in plan.methods)
     yield from take(steps, plan.max_new_tokens, prepare, comparison.keep, should_stop, clock)
+    comparison.parted = partings(comparison, first)
+
+
+def partings(comparison: Comparison, run: Run) -> dict[str, Exactness]:
+    """Where greedy texts first leave plain decoding's, and the logit gap there, by method.
+
+    Of a method's repeats the one that leaves it first. Nothing at a temperature, where a draw
+    decides and not the greater logit.
+
+    run  one of the same prompt, for its target
+    """
+    plain = comparison.plain
+    if plain is None or not comparison.plan.sampling.greedy:
+        return {}
+    found = {}
+    for method, traces in comparison.traces.items():
+        texts = {first_difference(trace.output_ids, plain): trace.output_ids for trace in traces}
+        places = [place for place in texts if place is not None]
+        if places:
+            text = texts[min(places)]
+            found[method] = compare_with_plain(run.target, run.prompt_ids, text, plain)
+    return found

@@ -121,15 +121,22 @@ def notes(comparison: Comparison, found: list[Row]) -> str:
     if plan.repeats > 1 and _steady(comparison):
         parts.append("Every repeat writes the same text, so the spread is the machine’s")
     others = [row for row in found if row.same is False]
-    for row in others:
-        parts.append(
-            f"{row.label} writes another text than plain decoding from token {row.differs} on"
-        )
+    parts += [_parting(row) for row in others]
     if others:
         parts.append("Rounding may do that where two tokens are almost equally probable")
     elif all(row.same for row in found):
         parts.append("All methods wrote the text of plain decoding, token for token")
     return ". ".join(parts) + "."
+
+
+def _parting(row: Row) -> str:
+    """Where a text leaves plain decoding's, and how narrowly."""
+    said = f"{row.label} writes another text than plain decoding from token {row.differs} on"
+    if row.gap is None:
+        return said
+    return (
+        f"{said}: there plain decoding’s token leads by {row.gap:.2g} in logit, and near 0 is a tie"
+    )
 
 
 def _steady(comparison: Comparison) -> bool:

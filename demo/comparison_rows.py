@@ -13,6 +13,7 @@ from demo.comparison import Comparison
 from demo.csv_text import csv_text
 from demo.methods import VANILLA, label
 from demo.spread import Spread
+from moa_core.exactness import first_difference
 from moa_core.trace import Drafted, Trace, Verified
 from moa_core.tree import TreeSettings
 
@@ -31,6 +32,7 @@ class Row:
     rate     tokens per second after the prefill; None: no token after the first
     same     whether every repeat wrote what plain decoding wrote; None: not known
     differs  place of the first token that is another one, from 1
+    gap      there, greedy: by how much plain decoding's token leads in logit; None: not known
     speedup  times vanilla's tokens per second, where vanilla was compared
     tree     None for vanilla, which drafts nothing
     seconds  of the middle run, by phase
@@ -46,6 +48,7 @@ class Row:
     accepted: int
     same: bool | None
     differs: int | None
+    gap: float | None
     speedup: float | None
     tree: TreeSettings | None
     seconds: dict[str, float]
@@ -82,12 +85,14 @@ def rows(comparison: Comparison) -> list[Row]:
     """A row for each method that has a finished run, in the plan's order."""
     traces = {name: found for name, found in comparison.traces.items() if found}
     plain = middle(traces[VANILLA]).tokens_per_second if VANILLA in traces else None
-    return [_row(name, found, comparison.plain, plain) for name, found in traces.items()]
+    return [_row(name, found, comparison, plain) for name, found in traces.items()]
 
 
-def _row(method: str, traces: Sequence[Trace], text: list[int] | None, plain: float | None) -> Row:
+def _row(method: str, traces: Sequence[Trace], of: Comparison, plain: float | None) -> Row:
     trace = middle(traces)
-    places = [place for each in traces if (place := first_other(each.output_ids, text)) is not None]
+    text = of.plain
+    found = [first_difference(each.output_ids, text or ()) for each in traces]
+    places = [place for place in found if place is not None]
     rate = trace.tokens_per_second
     tree = trace.about.get("settings", {}).get("tree")
     return Row(
@@ -101,6 +106,7 @@ def _row(method: str, traces: Sequence[Trace], text: list[int] | None, plain: fl
         accepted=sum(len(event.path) for event in trace.of(Verified)),
         same=None if text is None else not places,
         differs=min(places) + 1 if places else None,
+        gap=of.parted[method].gap if method in of.parted else None,
         speedup=rate / plain if rate and plain else None,
         tree=TreeSettings(**tree) if tree and method != VANILLA else None,
         seconds=trace.seconds,
@@ -110,15 +116,6 @@ def _row(method: str, traces: Sequence[Trace], text: list[int] | None, plain: fl
 def _spread(value: float | None, all_of: Sequence[float | None]) -> Spread | None:
     found = [each for each in all_of if each is not None]
     return None if value is None else Spread(value, min(found), max(found))
-
-
-def first_other(ids: Sequence[int], plain: Sequence[int] | None) -> int | None:
-    """Place, from 0, of the first token that plain decoding did not write there; None: the same."""
-    if plain is None or list(ids) == list(plain):
-        return None
-    pairs = zip(ids, plain, strict=False)
-    places = (place for place, (one, other) in enumerate(pairs) if one != other)
-    return next(places, min(len(ids), len(plain)))
 
 
 def against(rows: Sequence[Row], method: str) -> Row | None:
@@ -165,7 +162,10 @@ def _sameness(row: Row) -> str:
         return "–"
     if row.method == VANILLA and row.same:
         return "it is plain"
-    return "yes" if row.same else f"no, from token {row.differs}"
+    if row.same:
+        return "yes"
+    gap = "" if row.gap is None else f" (logit gap {row.gap:.2g})"
+    return f"no, from token {row.differs}{gap}"
 
 
 def _tree(tree: TreeSettings | None) -> str:
@@ -189,6 +189,7 @@ def record(row: Row) -> dict[str, Any]:
         "acceptance_rate": row.acceptance,
         "same_text_as_plain": row.same,
         "differs_from_token": row.differs,
+        "logit_gap_there": row.gap,
         "speedup_over_vanilla": row.speedup,
         "tree_depth": tree and tree.depth,
         "tree_breadth": tree and tree.breadth,

@@ -20,9 +20,10 @@ from typing import Any
 import gradio as gr
 
 from demo.comparison import Comparison
-from demo.comparison_rows import Row, first_other, middle, words
+from demo.comparison_rows import Row, middle, words
 from demo.methods import colour
 from demo.theme import script
+from moa_core.exactness import first_difference
 from moa_core.text import TokenText
 from moa_core.trace import Drafted, Prefilled, Trace, Verified
 
@@ -46,7 +47,7 @@ def race(comparison: Comparison, rows: Sequence[Row]) -> dict[str, Any]:
 
 def _lane(comparison: Comparison, row: Row) -> dict[str, Any]:
     trace = middle(comparison.traces[row.method])
-    place = first_other(trace.output_ids, comparison.plain)
+    place = first_difference(trace.output_ids, comparison.plain or ())
     return {
         "label": row.label,
         "colour": colour(row.method),

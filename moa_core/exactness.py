@@ -28,13 +28,18 @@ class Exactness:
         return self.at is None
 
 
+def first_difference(ours: Sequence[int], plain: Sequence[int]) -> int | None:
+    """Place, from 0, of the first token that differs; None where one merely stopped earlier."""
+    pairs = zip(ours, plain, strict=False)
+    return next((place for place, (one, other) in enumerate(pairs) if one != other), None)
+
+
 @torch.inference_mode()
 def compare_with_plain(
     target: Target, prompt_ids: Sequence[int], ours: Sequence[int], plain: Sequence[int]
 ) -> Exactness:
     """Compare output ids with plain decoding's; where one merely stopped earlier, they agree."""
-    pairs = zip(ours, plain, strict=False)
-    at = next((place for place, (one, other) in enumerate(pairs) if one != other), None)
+    at = first_difference(ours, plain)
     if at is None:
         return Exactness(None, None)
     text = [*prompt_ids, *plain[:at]]

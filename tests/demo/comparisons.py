@@ -73,6 +73,7 @@ def row_of(method, tau=(2.0,) * 3, rate=(100.0,) * 3, runs=3, plain=None):
         accepted=30,
         same=True,
         differs=None,
+        gap=None,
         speedup=rate[0] / plain if rate and plain else None,
         tree=None if method == "vanilla" else TREE,
         seconds={"prefill": 0.05, "draft": 0.2, "verify": 0.3, "other": 0.1},

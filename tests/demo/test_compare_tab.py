@@ -13,6 +13,7 @@ from demo.engine import Engine
 from demo.session import Visit, guarded
 from demo.status import SORRY
 from demo.tabs import compare as tab
+from moa_core.exactness import Exactness
 from moa_core.trace import Prefilled
 from tests.demo.comparisons import comparison_of, trace_of
 
@@ -119,7 +120,10 @@ def test_notes_name_a_text_that_differs():
     comparison = comparison_of(moa_n1=[other], vanilla=[plain])
     said = notes(comparison, rows(comparison))
     assert "MoA N=1 writes another text than plain decoding from token 4 on" in said
-    assert "token for token" not in said
+    assert "token for token" not in said and "logit" not in said
+    comparison.parted["moa-n1"] = Exactness(3, 0.000031)
+    said = notes(comparison, rows(comparison))
+    assert "from token 4 on: there plain decoding’s token leads by 3.1e-05 in logit" in said
 
 
 def test_notes_tell_of_the_plain_run():

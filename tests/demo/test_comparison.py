@@ -2,13 +2,17 @@
 
 import pytest
 
+import demo.engine as module
 from demo.compare_api import answers
-from demo.comparison import Comparison, Plan, compare, usual
-from demo.engine import Engine
+from demo.comparison import Comparison, Plan, compare, partings, usual
+from demo.engine import Engine, Run
 from moa_core.errors import UserError
-from moa_core.trace import Prefilled
+from moa_core.exactness import Exactness
+from moa_core.trace import Finished, Prefilled, Trace
 from moa_core.tree import TreeSettings
 from moa_core.verify import Sampling
+from tests.demo.comparisons import comparison_of, trace_of
+from tests.models import plain_greedy, tiny_target
 
 PROMPT = "once upon a time"
 METHODS = ("moa-n0", "moa-n1", "vanilla")
@@ -60,6 +64,45 @@ def test_words_on_progress_say_which_method_and_which_repeat(loads):
     assert "Plain decoding, not counted" in words[2]
     assert words[3] == "Repeat 1 of 2: MoA N=0 (run 1 of 4)."
     assert words[5] == "Repeat 2 of 2: MoA N=1 (run 3 of 4)."
+
+
+def test_where_a_text_parts_is_found_with_the_gap_there():
+    target, prompt = tiny_target(), [5, 9, 33]
+    text = plain_greedy(target, prompt, 7)
+    late, early = [*text[:5], 1, 2], [*text[:3], text[3] + 1, *text[4:]]
+    comparison = comparison_of(
+        moa_n0=[trace_of([3, 3], ids=text), trace_of([3, 3], ids=text)],
+        moa_n1=[trace_of([3, 3], ids=ids) for ids in (late, text, early)],
+        vanilla=[trace_of([1] * 6, ids=text)],
+    )
+    run = Run(target, prompt, Trace(), iter(()))
+    found = partings(comparison, run)
+    assert list(found) == ["moa-n1"] and found["moa-n1"].at == 3 and found["moa-n1"].gap > 0
+    sampled = comparison_of(sampling=Sampling(0.7), **{
+        name.replace("-", "_"): runs for name, runs in comparison.traces.items()
+    })  # fmt: skip
+    assert partings(sampled, run) == {}
+    assert partings(comparison_of(moa_n1=[trace_of([2])], eagle2=[]), run) == {}
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_finished_or_stopped_comparison_knows_where_its_texts_part(loads, monkeypatch, stopped):
+    asked, texts = [], iter([[9]] * 4 + [[8]] + [[9]] * 9)  # the second counted run is another
+
+    def decode(target, drafter, ids, settings, should_stop):
+        yield Prefilled(tuple(ids), next(texts)[0], 0.5, 0.1)
+        yield Finished("length", {})
+
+    monkeypatch.setattr(module, "decode", decode)
+    monkeypatch.setattr(
+        "demo.comparison.compare_with_plain", lambda *given: asked.append(given) or Exactness(0, 2)
+    )
+    comparison = Comparison(Plan(PROMPT, METHODS, 2, 5))
+    list(compare(Engine(), comparison, lambda: stopped and comparison.finished == 3))
+    assert comparison.finished == (3 if stopped else 6)
+    assert comparison.parted == {"moa-n1": Exactness(0, 2)}
+    [(target, prompt_ids, ours, plain)] = asked
+    assert (ours, plain) == ([8], [9]) and prompt_ids and target.name == "fake"
 
 
 def test_own_trees_or_one_for_all(loads):

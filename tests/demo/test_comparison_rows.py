@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from demo.comparison_rows import first_other, middle, record, rows, table, write_csv
+from demo.comparison_rows import middle, record, rows, table, write_csv
+from moa_core.exactness import Exactness
 from tests.demo.comparisons import TREE, comparison_of, row_of, trace_of, usual_comparison
 
 
@@ -29,21 +30,19 @@ def test_the_middle_of_two_is_the_slower():
     assert middle([fast]) is fast
 
 
-@pytest.mark.parametrize(
-    ("ids", "plain", "place"),
-    [([1, 2], [1, 2], None), ([1, 9, 3], [1, 2, 3], 1), ([1], [1, 2], 1), ([1, 2], [1], 1),
-     ([1], None, None)],
-)  # fmt: skip
-def test_the_first_token_that_is_another(ids, plain, place):
-    assert first_other(ids, plain) == place
-
-
 def test_a_text_that_differs_is_marked_with_its_place():
     same, other = trace_of([3, 3]), trace_of([3, 3], ids=[1, 2, 3, 99, 5, 6, 7])
-    found = rows(comparison_of(moa_n1=[same, other], vanilla=[trace_of([1] * 6, 0.1, 0)]))
-    assert (found[0].same, found[0].differs, found[1].same) == (False, 4, True)
+    comparison = comparison_of(moa_n1=[same, other], vanilla=[trace_of([1] * 6, 0.1, 0)])
+    found = rows(comparison)
+    assert (found[0].same, found[0].differs, found[0].gap, found[1].same) == (False, 4, None, True)
     shown = table(found)["Same text as plain greedy?"]
     assert list(shown) == ["no, from token 4", "it is plain"]
+    comparison.parted["moa-n1"] = Exactness(3, 0.000031)
+    found = rows(comparison)
+    shown = table(found)["Same text as plain greedy?"]
+    assert list(shown) == ["no, from token 4 (logit gap 3.1e-05)", "it is plain"]
+    assert record(found[0])["logit_gap_there"] == 0.000031
+    assert record(found[1])["logit_gap_there"] is None
     assert "Same text as plain sampling?" in table(found, greedy=False)
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from moa_core.exactness import compare_with_plain
+from moa_core.exactness import compare_with_plain, first_difference
 from tests.models import tiny_target
 
 PROMPT = [5, 9, 33]
@@ -18,6 +18,11 @@ def test_the_same_text_is_exact_also_where_one_stopped_earlier(target):
     for ours, plain in (([1, 2], [1, 2]), ([1], [1, 2]), ([1, 2], [1])):
         found = compare_with_plain(target, PROMPT, ours, plain)
         assert found.same and found.gap is None
+
+
+def test_the_first_token_that_is_another():
+    assert first_difference([1, 9, 3], [1, 2, 3]) == 1
+    assert first_difference([9], [1, 2]) == 0 and first_difference([1], []) is None
 
 
 @torch.inference_mode()
