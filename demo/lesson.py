@@ -92,29 +92,38 @@ STEPS = (
         (
             "In greedy decoding a draft is accepted only if it is the token that the target would "
             "have put there, so the text is the target’s own.",
-            "With a temperature, the drafted children of a node are tried in turn: one with the "
-            "target’s probability p is accepted with probability p; if it is not, it is ruled out, "
-            "the rest is scaled to sum to 1 again, and the next child is tried.",
-            "If none is accepted, the bonus is drawn from what is left.",
+            "With a temperature, the target draws a token of its own after every node, without "
+            "regard to the drafts; a drafted child is accepted if it is the token drawn.",
+            "If no child is, the token drawn is the bonus; trying the children in turn, as EAGLE-2 "
+            "does, accepts just as often.",
             "Whatever was drafted, each token then has exactly the target’s distribution.",
             "A bad drafter costs time; it changes no word.",
             "Only rounding can: a forward over many tokens may add up in another order than one "
             "over a single token, and where two tokens are nearly tied, that can decide.",
         ),
-        "Run a good drafter and a poor one on the same prompt, and compare their texts.",
+        "Run a good drafter and a poor one on the same prompt, and compare their texts: each "
+        "button sets the Live tab up, and Run is pressed there.",
         "The second run accepted far less. What differs in its text?",
-        "Nothing: greedy text is the target’s own, whoever drafts. Only τ and the speed differ.",
+        "Nothing: greedy text is the target’s own, whoever drafts. Only τ and the speed differ. "
+        "With a temperature, too, the same seed gives the same text here.",
         links=(
-            link("Run MoA", "live", method="moa-n1", prompt=PROMPT, tokens=96, temperature=0),
             link(
-                "Run the n-gram lookup",
+                "Open MoA in Live",
+                "live",
+                method="moa-n1",
+                prompt=PROMPT,
+                tokens=96,
+                temperature=0,
+            ),
+            link(
+                "Open the n-gram lookup in Live",
                 "live",
                 method="ngram",
                 prompt=PROMPT,
                 tokens=96,
                 temperature=0,
             ),
-            link("Compare side by side", "compare"),
+            link("Open Side by side", "compare"),
         ),
     ),
     Step(
@@ -132,37 +141,39 @@ STEPS = (
             "Whether all layers are worth reading depends on target and training: where drafters "
             "without LSA were recorded, the Benchmarks tab shows them, too.",
         ),
-        "See which layers the drafter of this page reads.",
+        "See which layers the drafter of this page reads: run a prompt there, then press “Look "
+        "inside the drafter”. In Benchmarks, tick “Ablations” for drafters without LSA.",
         "How many layers does LSA read of each verified token?",
         "All of the target’s: the heat map has one place for each layer. EAGLE would have the "
         "last one’s output alone.",
         links=(
             link("See what LSA reads", "inside"),
-            link("See the recorded drafters", "benchmarks"),
+            link("Open Benchmarks", "benchmarks"),
         ),
     ),
     Step(
         "training",
         "Trained on what it will meet: CA",
         (
-            "While it drafts, the drafter has the target’s memory of verified tokens only; of its "
-            "own drafts the target knows nothing yet.",
+            "While it drafts, the drafter has memory of the verified tokens before the newest one "
+            "only: over that one and the drafts the target has not run yet.",
             "Cross-attention (CA) lets each draft look into that memory, and self-attention (SA) "
             "lets it look at the text and at the drafts above it.",
-            "A drafter trained with the target’s memory of every token before would meet, in use, "
-            "something it was never trained for.",
+            "A drafter trained with memory of every earlier token would meet, in use, something it "
+            "was never trained for.",
             "So MoA trains on-policy: each training text is cut every 6 to 14 tokens, and between "
             "two cuts CA sees the memory up to the last cut only.",
             "Such a drafter is T-step bounded: for up to T tokens it needs nothing new from the "
             "target. It still drafts them one level after the other.",
         ),
-        "Let it draft one chain of twelve tokens per cycle, and see how far each gets.",
+        "Let it draft one chain of twelve tokens per cycle, and see how far each gets: open the "
+        "Live tab with these settings, and press Run there.",
         "Why are the later tokens of a chain rejected more often than the first ones?",
         "A draft counts only if all drafts before it were right, and the memory ends before the "
         "first of them. The Benchmarks tab has the acceptance for each draft position.",
         links=(
             link(
-                "Run chains of twelve",
+                "Open chains of twelve in Live",
                 "live",
                 method="moa-n1",
                 prompt=PROMPT,
@@ -180,17 +191,18 @@ STEPS = (
         (
             "With Target Layer Inference (TLI), what CA gives is taken for the hidden state that "
             "enters the last N layers of the target.",
-            "Those layers run on it with the target’s own weights, then its norm and head.",
-            "A larger N guesses better, so τ rises; but every draft level takes longer.",
+            "Those layers run on it with the target’s own weights, and read its own keys and "
+            "values of the verified text; then come its norm and its head.",
+            "A larger N mostly guesses better, so τ rises; but every draft level takes longer.",
             "The paper’s figures for N = 0, 1 and 3, with Llama-3-8B-Instruct on the authors’ "
             "machine: τ 4.22, 4.50 and 4.79, speed-up 1.95, 1.95 and 1.79.",
             "N is fixed at training: each stop of the slider is a drafter of its own.",
         ),
-        "Sweep N on a prompt of yours.",
+        "Sweep N on a prompt of yours, in the tab TLI.",
         "τ rises with N. How can tokens per second fall all the same?",
         "A cycle gains a little more but takes longer: each of its draft levels runs N layers of "
         "the target. Speed is tokens gained per cycle over the time of a cycle.",
-        links=(link("Sweep N", "tli"),),
+        links=(link("Open the sweep", "tli"),),
     ),
     Step(
         "alone",
@@ -248,20 +260,32 @@ GLOSSARY = (
     ("depth, breadth, budget", "levels drafted; nodes drafted further per level; nodes kept"),
     ("prefill", "the target’s first forward, over the whole prompt"),
     ("verification", "one target forward over the tree, and the target’s choice at each node"),
-    ("accepted, rejected", "a drafted node that the target agrees with, or does not"),
+    ("accepted, rejected", "a drafted node on the path that the target chooses; any other node"),
     ("bonus token", "the target’s own token after the last accepted node"),
     ("cycle", "one draft and one verification"),
     (
         "acceptance length τ",
-        "tokens gained per target forward after the prefill, bonus included",
+        "tokens gained per target forward after the prefill, bonus included; a last cycle whose "
+        "end is cut off counts whole",
+    ),
+    (
+        "acceptance rate",
+        "accepted drafts of all drafted nodes; a wider tree lowers it even where τ rises",
     ),
     ("acceptance per position", "share of cycles that accept at least so many drafts"),
+    ("speed-up", "tokens per second over plain decoding’s, on one prompt and one machine"),
+    ("greedy, temperature", "the target takes its most probable token, or draws one at random"),
     ("lossless", "the text, or its distribution, is exactly the target’s own"),
     ("LSA", "layer self-attention: condenses what all target layers hold of a token"),
-    ("memory", "what LSA makes of a verified token: one vector"),
+    (
+        "memory",
+        "what LSA makes of a verified token: one vector. The paper keeps the mean over the layers, "
+        "the bundled drafters the last layer’s row",
+    ),
     ("SA", "self-attention of the drafter over text and drafts"),
     ("CA", "cross-attention of the drafter into the memory"),
     ("TLI N", "target layer inference: the drafter also runs the target’s last N layers"),
+    ("auto N", "N chosen anew in each cycle, from what each N gained and took so far"),
     ("on-policy", "trained on the situation that it will meet in use"),
     ("T-step bounded", "needs nothing new from the target for up to T tokens"),
     ("vanilla", "plain decoding: the target alone, one token per forward"),
@@ -274,7 +298,7 @@ REFERENCES = (  # arXiv number, title, why it is here
      "decoding, and why it is lossless"),
     ("2302.01318", "Accelerating Large Language Model Decoding with Speculative Sampling",
      "the same idea, found at the same time"),
-    ("2401.10774", "Medusa", "several heads instead of a drafter"),
+    ("2401.10774", "Medusa", "several heads on the target instead of a drafter"),
     ("2401.15077", "EAGLE", "drafting from the target’s last hidden state"),
     ("2406.16858", "EAGLE-2", "the tree that follows the drafter’s probabilities; the baseline"),
     ("2402.02082", "GLIDE with a CaPE", "a drafter that reads the target’s last keys and values"),

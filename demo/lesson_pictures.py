@@ -66,7 +66,7 @@ def _tree(kinds: dict[str, str], signs: dict[str, str]) -> list[str]:
     for word, (x, y, w) in places.items():
         parts.append(box(x, y, w, word, kinds.get(word, "")))
         if word in signs:
-            parts.append(text(x + w + 3, y + 9, signs[word], f"sign {kinds.get(word, '')}"))
+            parts.append(text(x + w - 10, y - 4, signs[word], f"sign {kinds.get(word, '')}"))
     return parts
 
 
@@ -127,20 +127,20 @@ def lossless() -> str:
 def observing() -> str:
     """What EAGLE and MoA are shown of a token."""
     layers = ("layer 1", "layer 2", "layer 3", "last layer")
-    stack = "".join(box(128, 150 - 34 * at, 104, f"{name}: K, V", "sure")
+    stack = "".join(box(128, 164 - 34 * at, 104, f"{name}: K, V", "sure")
                     for at, name in enumerate(layers))  # fmt: skip
-    rays = "".join(line(232, 163 - 34 * at, 280, 112, "accepted") for at in range(4))
+    rays = "".join(line(232, 177 - 34 * at, 280, 126, "accepted") for at in range(4))
     return svg(
         "observing", "What a drafter is shown of one verified token",
-        "In the middle the target’s layers. On the left EAGLE reads one vector, the output of the "
-        "last layer. On the right LSA reads the keys and values of all layers and makes one "
-        "vector of them, the memory.",
-        222, text(180, 20, "target, one token", "middle quiet"), stack, rays,
-        line(128, 61, 76, 61, "to"), box(6, 48, 70, "EAGLE"),
-        text(41, 94, "one", "middle quiet"), text(41, 110, "vector", "middle quiet"),
-        box(280, 99, 74, "LSA", "accepted"),
-        line(317, 125, 317, 158, "to"), box(280, 158, 74, "memory"),
-        text(180, 206, "LSA sees every layer, EAGLE the end of the last", "middle quiet"),
+        "In the middle the target’s layers, on top what the last one puts out: the hidden state. "
+        "On the left EAGLE reads this one vector. On the right LSA reads the keys and values of "
+        "all layers and makes one vector of them, the memory.",
+        230, text(180, 14, "target, one token", "middle quiet"),
+        box(128, 24, 104, "hidden state", "sure"), stack, line(180, 62, 180, 50, "to"), rays,
+        line(128, 37, 76, 37, "to"), box(6, 24, 70, "EAGLE"),
+        box(280, 113, 74, "LSA", "accepted"),
+        line(317, 139, 317, 170, "to"), box(280, 170, 74, "memory"),
+        text(180, 214, "LSA reads every layer, EAGLE the last one’s output", "middle quiet"),
     )  # fmt: skip
 
 

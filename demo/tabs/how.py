@@ -20,8 +20,9 @@ from demo.status import say, status_line
 
 ID, TITLE = "how", "How it works"
 ABOUT = (
-    "Seven short steps. Each has a drawing, an example that really runs here, and a question to "
-    "check yourself; the answer opens when you press it."
+    "Seven short steps. Each has a drawing, an example that really runs here, in the step or in "
+    "the tab that its buttons open, and a question to check yourself; the answer opens when you "
+    "press it."
 )
 
 
