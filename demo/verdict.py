@@ -8,13 +8,13 @@ from demo.comparison_rows import Row, against, words
 from demo.methods import RIVAL, VANILLA, family
 from demo.spread import Spread
 
-UNITS = {"tau": "τ", "rate": "tokens/s"}
+UNITS = {"tau": "acceptance length τ", "rate": "tokens/s"}
 
 
 def verdict(rows: Sequence[Row]) -> str:
     """Who is ahead in τ and in tokens/s, by how much, and whether speculation pays at all.
 
-    Two methods are level where their ranges over the repeats overlap.
+    Two methods cannot be told apart where their ranges over the repeats overlap.
     """
     measured = [row for row in rows if row.rate and row.tau]
     if not rows:
@@ -33,8 +33,8 @@ def verdict(rows: Sequence[Row]) -> str:
 
 
 def relation(one: Spread, other: Spread, kind: str) -> int:
-    """1: ahead, -1: behind, 0: level, that is their ranges overlap or they read the same."""
-    if one.overlaps(other) or words(one.middle, kind) == words(other.middle, kind):
+    """1: ahead, -1: behind, 0: neither, that is their ranges overlap or they read the same."""
+    if one.overlaps(other) or _reads_the_same(one, other, kind):
         return 0
     return 1 if one.middle > other.middle else -1
 
@@ -58,12 +58,26 @@ def _fastest(rows: Sequence[Row]) -> Row:
 def _duel(one: Row, other: Row) -> str:
     """MoA N=1 beats EAGLE-2 in τ (3.41 against 3.02, +13 %) but trails it in tokens/s (...)."""
     tau, rate = (relation(getattr(one, kind), getattr(other, kind), kind) for kind in UNITS)
-    verbs = {1: "beats {}", 0: "is level with {}", -1: "trails {}"}
-    first = f"{one.label} {verbs[tau].format(other.label)} in {_numbers(one, other, 'tau', tau)}"
+    verb, second_verb = _verb(one, other, "tau", tau), _verb(one, other, "rate", rate)
+    first = f"{one.label} {verb} {other.label} in {_numbers(one, other, 'tau', tau)}"
     second = f"in {_numbers(one, other, 'rate', rate)}"
-    if tau == rate:
-        return f"{first} and {second}"
-    return f"{first} but {verbs[rate].format('it')} {second}"
+    if verb != second_verb:
+        second = f"{'and' if tau == rate else 'but'} {second_verb} it {second}"
+    else:
+        second = f"and {second}"
+    trees = "" if one.tree == other.tree else "; their draft trees differ, and τ depends on them"
+    return f"{first} {second}{trees}"
+
+
+def _verb(one: Row, other: Row, kind: str, ahead: int) -> str:
+    """Ranges that overlap do not make two methods level: it is not known who is ahead."""
+    same = _reads_the_same(getattr(one, kind), getattr(other, kind), kind)
+    level = "is level with" if same else "cannot be told apart from"
+    return {1: "beats", 0: level, -1: "trails"}[ahead]
+
+
+def _reads_the_same(one: Spread, other: Spread, kind: str) -> bool:
+    return words(one.middle, kind) == words(other.middle, kind)
 
 
 def _numbers(one: Row, other: Row, kind: str, ahead: int) -> str:
@@ -76,7 +90,7 @@ def _apart(one: Spread, other: Spread, kind: str, ahead: int, repeats: int) -> s
     if ahead:
         spread = f", more than the spread over {repeats} repeats"
         return _difference(one, other) + (spread if kind == "rate" and repeats > 1 else "")
-    if words(one.middle, kind) == words(other.middle, kind):
+    if _reads_the_same(one, other, kind):
         return "the same"
     return f"the ranges over {repeats} repeats overlap" if repeats > 1 else "the ranges overlap"
 
@@ -89,13 +103,13 @@ def _difference(one: Spread, other: Spread) -> str:
 
 def _worth(best: Row, vanilla: Row) -> str:
     """Whether drafting pays, by the fastest method that drafts."""
-    times = f"{words(best.speedup, 'ratio')} × vanilla’s tokens/s"
+    times = f"{words(best.speedup, 'ratio')} × vanilla’s (plain decoding’s) tokens/s"
+    named = f"{best.label}, the fastest that drafts, has {times}"
     found = relation(best.rate, vanilla.rate, "rate")
     if found > 0:
         return f"speculation pays: {best.label} has {times}"
     if found < 0:
-        return f"speculation does not pay: {best.label}, the fastest that drafts, has {times}"
-    return (
-        f"speculation neither pays nor costs: {best.label}, the fastest that drafts, is level with "
-        f"vanilla ({times})"
-    )
+        return f"speculation does not pay: {named}"
+    if _reads_the_same(best.rate, vanilla.rate, "rate"):
+        return f"speculation neither pays nor costs: {named}"
+    return f"whether speculation pays is not clear: {named}, but the ranges overlap"

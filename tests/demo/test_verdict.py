@@ -2,11 +2,13 @@
 
 import random
 import re
+from dataclasses import replace
 
 import pytest
 
 from demo.comparison_rows import table
 from demo.verdict import verdict
+from moa_core.tree import TreeSettings
 from tests.demo.comparisons import row_of
 
 EAGLE = row_of("eagle2", (3.0, 3.0, 3.0), (100, 98, 103))
@@ -19,14 +21,15 @@ EAGLE = row_of("eagle2", (3.0, 3.0, 3.0), (100, 98, 103))
          "MoA N=1 beats EAGLE-2 in τ (3.60 against 3.00: +20 %) and in tokens/s (120.0 against "
          "100.0: +20 %, more than the spread over 3 repeats)"),
         (3.6, (101, 97, 104),
-         "MoA N=1 beats EAGLE-2 in τ (3.60 against 3.00: +20 %) but is level with it in tokens/s "
-         "(101.0 against 100.0: the ranges over 3 repeats overlap)"),
+         "MoA N=1 beats EAGLE-2 in τ (3.60 against 3.00: +20 %) but cannot be told apart from it "
+         "in tokens/s (101.0 against 100.0: the ranges over 3 repeats overlap)"),
         (3.6, (90, 88, 92),
          "MoA N=1 beats EAGLE-2 in τ (3.60 against 3.00: +20 %) but trails it in tokens/s (90.0 "
          "against 100.0: −10 %, more than the spread over 3 repeats)"),
         (3.0, (101, 97, 104),
-         "MoA N=1 is level with EAGLE-2 in τ (3.00 against 3.00: the same) and in tokens/s (101.0 "
-         "against 100.0: the ranges over 3 repeats overlap)"),
+         "MoA N=1 is level with EAGLE-2 in τ (3.00 against 3.00: the same) and "
+         "cannot be told apart from it in tokens/s (101.0 against 100.0: the ranges over 3 repeats "
+         "overlap)"),
         (3.0, (110, 109, 111),
          "MoA N=1 is level with EAGLE-2 in τ (3.00 against 3.00: the same) but beats it in "
          "tokens/s (110.0 against 100.0: +10 %, more than the spread over 3 repeats)"),
@@ -38,12 +41,13 @@ EAGLE = row_of("eagle2", (3.0, 3.0, 3.0), (100, 98, 103))
 )  # fmt: skip
 def test_moa_against_eagle_2(tau, rate, words):
     said = verdict([row_of("moa-n1", (tau,) * 3, rate), EAGLE])
+    words = words.replace(" τ ", " acceptance length τ ")
     assert said.startswith(f"On this prompt {words}") and said.endswith(".")
     assert "vanilla" not in said
 
 
-def test_ranges_that_touch_are_level():
-    assert "but is level with it in tokens/s" in verdict(
+def test_ranges_that_touch_cannot_be_told_apart():
+    assert "but cannot be told apart from it in tokens/s" in verdict(
         [row_of("moa-n1", (3.6,) * 3, (110, 103, 112)), EAGLE]
     )
 
@@ -52,20 +56,24 @@ def test_figures_that_read_the_same_are_level():
     near = row_of("moa-n1", (3.001,) * 3, (100.04, 100.04, 100.04))
     other = row_of("eagle2", (3.002,) * 3, (100.01, 100.01, 100.01))
     said = verdict([near, other])
-    assert "MoA N=1 is level with EAGLE-2 in τ (3.00 against 3.00: the same) and in" in said
+    assert (
+        "MoA N=1 is level with EAGLE-2 in acceptance length τ (3.00 against 3.00: the same) and in"
+        in said
+    )
     assert "(100.0 against 100.0: the same)" in said
 
 
 @pytest.mark.parametrize(
     ("plain", "words"),
     [
-        ((80, 78, 82), "speculation pays: MoA N=1 has 1.50 × vanilla’s tokens/s."),
+        ((80, 78, 82),
+         "speculation pays: MoA N=1 has 1.50 × vanilla’s (plain decoding’s) tokens/s."),
         ((119, 115, 121),
-         "speculation neither pays nor costs: MoA N=1, the fastest that drafts, is level with "
-         "vanilla (1.01 × vanilla’s tokens/s)."),
+         "whether speculation pays is not clear: MoA N=1, the fastest that drafts, has 1.01 × "
+         "vanilla’s (plain decoding’s) tokens/s, but the ranges overlap."),
         ((160, 155, 165),
          "speculation does not pay: MoA N=1, the fastest that drafts, has 0.75 × vanilla’s "
-         "tokens/s."),
+         "(plain decoding’s) tokens/s."),
     ],
 )  # fmt: skip
 def test_whether_speculation_pays(plain, words):
@@ -76,6 +84,21 @@ def test_whether_speculation_pays(plain, words):
     ]
     assert verdict(found).endswith(f"spread over 3 repeats); {words}")
     assert verdict(found[::2]) == f"On this prompt {words}"
+
+
+def test_the_same_speed_as_vanilla():
+    found = [
+        row_of("moa-n1", (3.6,) * 3, (100, 98, 103), plain=100),
+        row_of("vanilla", (1.0,) * 3, (100, 98, 103), plain=100),
+    ]
+    said = "speculation neither pays nor costs: MoA N=1, the fastest that drafts, has 1.00 ×"
+    assert said in verdict(found)
+
+
+def test_trees_that_differ_are_named():
+    other = replace(row_of("moa-n1", (3.6,) * 3, (120, 118, 125)), tree=TreeSettings(6, 3, 12))
+    assert "repeats); their draft trees differ, and τ depends on them." in verdict([other, EAGLE])
+    assert "trees" not in verdict([replace(other, tree=EAGLE.tree), EAGLE])
 
 
 def test_one_repeat_has_no_spread():
