@@ -25,7 +25,10 @@ from moa_core.tree import TreeSettings
 from moa_core.verify import Sampling
 
 ID, TITLE = "live", "Live"
-TREE_NOTE = "Choosing a drafter sets the tree to the one measured for it."
+TREE_NOTE = (
+    "Choosing a drafter sets the tree to the one measured for it. τ depends on the tree: compare "
+    "it between runs of one tree only."
+)
 PACE_NAMES = ("Full speed", "Slow motion", "Step by step")
 SETTINGS = {  # lowest, highest, step, label
     "depth": (1, 12, 1, "Depth: drafted levels"),
@@ -79,8 +82,10 @@ def build(shared: Shared) -> Live:
         with gr.Column(scale=2, min_width=280):
             drafter, made["stops"] = _drafter(engine, method)
             with gr.Row(elem_classes="presets"):
-                made["teaching"] = gr.Button("Teaching: slow motion", size="sm", elem_id="teaching")
-                made["speed"] = gr.Button("Speed", size="sm", elem_id="speed")
+                made["teaching"] = gr.Button(
+                    "Preset: slow motion, to teach", size="sm", elem_id="teaching"
+                )
+                made["speed"] = gr.Button("Preset: full speed", size="sm", elem_id="speed")
     settings |= drafter | _settings(engine.tree(method))
     with gr.Accordion("Chat", open=False, elem_id="chat"):
         with gr.Row():
@@ -133,8 +138,8 @@ def _drafter(engine: Engine, method: str) -> tuple[dict[str, Any], gr.HTML]:
     with gr.Group(elem_classes="tli"):
         slider = gr.Slider(
             STOPS[0], STOPS[-1], tli_of(method), step=1, precision=0,
-            label="TLI: target layers reused, N", elem_id="tli", buttons=[],
-            interactive=kind == "moa",
+            label="TLI (Target Layer Inference): target layers reused, N", elem_id="tli",
+            buttons=[], interactive=kind == "moa",
         )  # fmt: skip
         stops = gr.HTML(stops_html(engine, method), elem_id="tli-stops", apply_default_css=False)
     return {"method": choice, "tli": slider}, stops
