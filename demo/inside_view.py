@@ -32,7 +32,7 @@ from moa_core.errors import UserError
 from moa_core.text import RecordedText
 from moa_core.trace import Drafted, Prefilled, Trace, Verified
 
-SCRIPTS = ("inside_tree.js", "inside_words.js", "inside_view.js")  # one after the other, one scope
+SCRIPTS = ("dom.js", "inside_tree.js", "inside_words.js", "inside_view.js")
 SHOWN = 240  # characters of text before the cycle
 
 
@@ -41,7 +41,7 @@ def inside_view(**kwargs: Any) -> gr.HTML:
     return gr.HTML(
         0,
         html_template='<div class="inside-view"></div>',
-        js_on_load="\n".join(map(script, SCRIPTS)),
+        js_on_load=script(*SCRIPTS),
         apply_default_css=False,
         trace="",
         **kwargs,

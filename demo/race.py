@@ -33,7 +33,7 @@ def race_view(**kwargs: Any) -> gr.HTML:
     return gr.HTML(
         None,
         html_template='<section class="race" aria-label="Race"></section>',
-        js_on_load=script("race.js"),
+        js_on_load=script("dom.js", "race.js"),
         apply_default_css=False,
         **kwargs,
     )

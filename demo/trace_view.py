@@ -31,7 +31,8 @@ from moa_core.tree import DraftTree
 
 INTERVAL = 1 / 8  # seconds between two updates of the page: more often costs the decoding time
 MOST_LISTED = 12  # rejected nodes named in the "+7" mark's tip
-SCRIPTS = tuple(f"view/{name}.js" for name in ("frame", "tokens", "tip", "figures", "player"))
+VIEW = ("frame", "tokens", "tip", "figures", "player")
+SCRIPTS = ("dom.js", *(f"view/{name}.js" for name in VIEW))
 PACES = ("full", "slow", "step")  # as decoded, a cycle at a time, or one for each press
 ENDINGS = {
     "eos": "the target ended its answer",
@@ -49,9 +50,7 @@ def trace_view(**kwargs: Any) -> gr.HTML:
     return gr.HTML(
         "",
         html_template='<div class="token-view"></div>',
-        js_on_load=script(
-            "view/frame.js", "view/tokens.js", "view/tip.js", "view/figures.js", "view/player.js"
-        ),
+        js_on_load=script(*SCRIPTS),
         apply_default_css=False,
         **kwargs,
     )

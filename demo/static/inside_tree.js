@@ -1,7 +1,5 @@
 // One cycle's draft tree as SVG. The accepted path with the bonus token after it is the top row, so
-// that it reads as text; a first child stands on its parent's row, its siblings below. All text goes
-// in through textContent.
-const SVG = "http://www.w3.org/2000/svg";
+// that it reads as text; a first child stands on its parent's row, its siblings below.
 const ROW = 30; // px from one row to the next
 const BOX = 24; // height of a node
 const GAP = 28; // between two levels
@@ -9,13 +7,6 @@ const TOP = 28; // the levels' names
 const LONGEST = 16; // characters of a token that are drawn
 const FONT = 13;
 const pen = document.createElement("canvas").getContext("2d");
-
-function shape(tag, attributes, text) {
-  const node = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  if (text !== undefined) node.textContent = text;
-  return node;
-}
 
 // White space made visible, so that no node looks empty.
 function visible(piece) {

@@ -11,15 +11,11 @@ let playing = null;
 
 // ---- the frame: controls, text, tree, figures ----
 
-function button(className, text, name) {
-  const made = Object.assign(el("button", className, text), { type: "button" });
-  if (name) made.setAttribute("aria-label", name);
-  return made;
-}
-
-const back = button("step", "‹", "Cycle before");
-const play = button("play", "▶ Play");
-const on = button("step", "›", "Next cycle");
+const back = button("quiet-button", "‹", () => move(place - 1));
+const play = button("quiet-button play", "▶ Play", () => (playing === null ? start() : pause()));
+const on = button("quiet-button", "›", () => move(place + 1));
+back.setAttribute("aria-label", "Cycle before");
+on.setAttribute("aria-label", "Next cycle");
 const slider = Object.assign(el("input"), { type: "range", min: 1, step: 1 });
 slider.setAttribute("aria-label", "Cycle");
 const count = el("output", "count");
@@ -42,9 +38,7 @@ const svg = shape("svg", {});
 const tree = add(el("div", "tree"), svg);
 tree.setAttribute("role", "group");
 tree.setAttribute("aria-label", "Draft tree. Arrow keys move between its nodes.");
-const tip = Object.assign(el("div", "tip"), { hidden: true });
-tip.id = `inside-tip-${Math.random().toString(36).slice(2)}`;
-tip.setAttribute("role", "tooltip");
+const tip = tipBox();
 const hint = el("p", "hint", "Point at a node, or reach it with Tab and the arrow keys, to see what drafter and target gave it.");
 const figures = el("dl", "figures");
 const summary = el("summary");
@@ -135,6 +129,7 @@ function show(wanted) {
 function pause() {
   clearInterval(playing);
   playing = null;
+  count.ariaLive = "polite";
   play.textContent = "▶ Play";
 }
 
@@ -143,17 +138,16 @@ function move(wanted) {
   show(wanted);
 }
 
-play.addEventListener("click", () => {
-  if (playing !== null) return pause();
+function start() {
+  count.ariaLive = "off"; // while it plays, nobody wants to hear each number
   if (place === trace.cycles.length - 1) show(0);
   play.textContent = "❚❚ Pause";
   playing = setInterval(() => {
     show(place + 1);
     if (place === trace.cycles.length - 1) pause();
   }, STEP);
-});
-back.addEventListener("click", () => move(place - 1));
-on.addEventListener("click", () => move(place + 1));
+}
+
 slider.addEventListener("input", () => move(Number(slider.value) - 1));
 
 root.addEventListener("keydown", (event) => {
@@ -174,20 +168,12 @@ const nodeOf = (target) => {
 
 function point(node) {
   const cycle = trace.cycles[place];
-  const list = el("dl");
-  for (const [name, value] of facts(cycle, node, trace.texts))
-    add(list, el("dt", "", name), el("dd", "", value));
+  const list = pairList(facts(cycle, node, trace.texts));
   const head = add(el("p"), el("b", "", quoted(trace.texts[node.token])), " ");
   add(head, verdict(cycle, node, trace.texts));
   tip.replaceChildren(head, list);
   tip.hidden = false;
-  const frame = root.getBoundingClientRect();
-  const spot = node.drawn.getBoundingClientRect();
-  const below = spot.bottom - frame.top + 8;
-  const fits = spot.bottom + tip.offsetHeight + 16 < window.innerHeight;
-  const left = Math.min(spot.left - frame.left, frame.width - tip.offsetWidth - 4);
-  tip.style.left = `${Math.max(left, 4)}px`;
-  tip.style.top = `${fits ? below : spot.top - frame.top - tip.offsetHeight - 8}px`;
+  putBeside(tip, root, node.drawn.getBoundingClientRect());
 }
 
 function unpoint() {

@@ -1,19 +1,4 @@
 // What the view says in words about a cycle and about each node of its tree.
-function el(tag, className, text) {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  if (text !== undefined) node.textContent = text;
-  return node;
-}
-
-function add(parent, ...children) {
-  parent.append(...children);
-  return parent;
-}
-
-const quoted = (piece) =>
-  piece === "\ufffd" ? "part of a character" : `“${piece.replaceAll("\n", "↵")}”`;
-const many = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
 // The cycle in a sentence or two, for everyone.
 function sentence(cycle, texts) {
@@ -77,18 +62,17 @@ const HEADS = [
 
 // The whole tree as a table, for those who cannot see or point at the drawing.
 function nodeTable(cycle, nodes, texts) {
-  const line = (tag, cells) => add(el("tr"), ...cells.map((cell) => el(tag, "", cell)));
   const body = nodes.slice(1).map((node) => {
     const before = quoted(texts[cycle.tokens[node.parent]]);
     const place = [quoted(texts[node.token]), before, String(node.level), verdicts[node.kind]];
     if (node.kind === "bonus") {
-      return line("td", [...place, "–", "–", percent(cycle.sure[node.parent]), "–"]);
+      return row("td", ...place, "–", "–", percent(cycle.sure[node.parent]), "–");
     }
     const chances = [cycle.draft, cycle.reach, cycle.target].map((all) => percent(all[node.index]));
     const choice = `${quoted(texts[cycle.choices[node.index]])} ${percent(cycle.sure[node.index])}`;
-    return line("td", [...place, ...chances, choice]);
+    return row("td", ...place, ...chances, choice);
   });
-  const head = line("th", HEADS);
+  const head = row("th", ...HEADS);
   for (const cell of head.children) cell.scope = "col";
   return add(el("table"), add(el("thead"), head), add(el("tbody"), ...body));
 }

@@ -1,8 +1,6 @@
 // The race: recorded runs, replayed at their true speed. `element`, `props` and `watch` come from
 // gradio; this runs once, at mount. The value is a whole race (demo/race.py says what is in it).
-// Everything that a model wrote goes in through textContent.
 const root = element.firstElementChild;
-const still = window.matchMedia("(prefers-reduced-motion: reduce)");
 const LONGEST_FRAME = 0.25; // seconds: a page in the background waits rather than jumps
 const READABLE = 0.3; // seconds on the screen below which a phase is not named
 const PHASES = ["drafting", "verifying", "keeping"];
@@ -15,25 +13,6 @@ let begun = false;
 let drawnAt = null;
 let turn = 0; // of the animation: an older one ends
 
-function el(tag, className, text) {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  if (text !== undefined) node.textContent = text;
-  return node;
-}
-
-function add(parent, ...children) {
-  parent.append(...children);
-  return parent;
-}
-
-function button(text, act) {
-  const node = el("button", "", text);
-  node.type = "button";
-  node.addEventListener("click", act);
-  return node;
-}
-
 // ---- the frame ----
 
 const note = el("p", "note");
@@ -42,14 +21,13 @@ const legend = add(
   add(el("li"), add(el("span", "token accepted"), el("span", "mark", "accepted draft"))),
   add(el("li"), add(el("span", "token bonus"), el("span", "mark", "bonus: the target’s own"))),
 );
-const play = button("Pause", () => (playing ? pause() : start()));
-play.className = "play";
-const again = button("Replay", () => (rewind(), start()));
+const play = button("play", "Pause", () => (playing ? pause() : start()));
+const again = button("", "Replay", () => (rewind(), start()));
 const speeds = add(el("span", "speeds"), el("span", "", "Speed"));
 speeds.setAttribute("role", "group");
 speeds.setAttribute("aria-label", "Speed of the replay");
 const rates = [[0.25, "¼×"], [1, "1×"], [4, "4×"]].map(([rate, text]) => {
-  const node = button(text, () => setSpeed(rate));
+  const node = button("", text, () => setSpeed(rate));
   node.dataset.rate = rate;
   add(speeds, node);
   return node;
@@ -64,7 +42,6 @@ add(root, texts, result);
 // ---- lanes ----
 
 const seconds = (value) => `${value.toFixed(value < 10 ? 2 : 1)} s`;
-const count = (number, thing) => `${number} ${thing}${number === 1 ? "" : "s"}`;
 
 // Each lane as a list of moments: when it happens, and the tokens that are there from then on.
 function moments(run) {
@@ -91,7 +68,7 @@ function lane(run, longest) {
   text.setAttribute("role", "group");
   text.setAttribute("aria-label", `Text by ${run.label}`);
   const state = el("span", "state");
-  const head = add(el("h4"), el("span", "name", run.label), state);
+  const head = add(el("h2"), el("span", "name", run.label), state);
   const box = add(el("div", "lane"), head, text);
   box.style.setProperty("--lane", run.colour);
   if (run.differs) {
@@ -128,7 +105,7 @@ function build() {
     text.style.height = text.scrollHeight ? `${text.scrollHeight + 4}px` : "";
   }
   rewind();
-  if (still.matches) end();
+  if (calm.matches) end();
   else watchFor();
 }
 
@@ -157,8 +134,8 @@ function advance(one) {
   one.time.textContent = seconds(Math.min(now, one.total));
   one.place.textContent = over ? ["", "1st", "2nd", "3rd", "4th"][one.rank] : "";
   one.state.textContent = over
-    ? `${count(one.shown, "token")} · τ ${one.run.tau} · ${one.run.rate} tokens/s`
-    : phase(one) || count(one.shown, "token");
+    ? `${many(one.shown, "token")} · τ ${one.run.tau} · ${one.run.rate} tokens/s`
+    : phase(one) || many(one.shown, "token");
   if (moved && follow) one.text.scrollTop = one.text.scrollHeight;
 }
 
@@ -180,9 +157,9 @@ function draw() {
   for (const one of lanes) advance(one);
   const over = now >= finish;
   root.dataset.state = over ? "done" : playing ? "running" : "paused";
-  play.textContent = playing ? "Pause" : begun && !still.matches ? "Go on" : "Play";
-  play.disabled = over && !still.matches; // then Replay is left
-  again.hidden = speeds.hidden = still.matches;
+  play.textContent = playing ? "Pause" : begun && !calm.matches ? "Go on" : "Play";
+  play.disabled = over && !calm.matches; // then Replay is left
+  again.hidden = speeds.hidden = calm.matches;
 }
 
 function frame(mine, time) {
@@ -247,7 +224,7 @@ function watchFor() {
   seen.observe(tracks);
 }
 
-still.addEventListener("change", draw);
+calm.addEventListener("change", draw);
 setSpeed(1);
 watch("value", build);
 build();

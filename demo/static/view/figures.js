@@ -27,8 +27,7 @@ function figures(stats) {
   acceptance.small.textContent =
     stats.drafted ? `accepted drafts of ${stats.drafted} drafted nodes` : "nothing is drafted";
   calls.value.textContent = String(stats.calls);
-  const tokens = `${stats.tokens} token${stats.tokens === 1 ? "" : "s"}`;
-  calls.small.textContent = `for ${tokens}; the prefill took ${(stats.prefill * 1000).toFixed(0)} ms`;
+  calls.small.textContent = `for ${many(stats.tokens, "token")}; the prefill took ${(stats.prefill * 1000).toFixed(0)} ms`;
   if (stats.shares) {
     const parts = Object.entries(stats.shares);
     rate.small.textContent = parts
@@ -55,10 +54,7 @@ function end(line) {
 
 // ---- the sparkline: a bar for each cycle, drafts below and the bonus on top ----
 
-const SVG = "http://www.w3.org/2000/svg";
-const chart = document.createElementNS(SVG, "svg");
-chart.setAttribute("class", "spark");
-chart.setAttribute("role", "img");
+const chart = shape("svg", { class: "spark", role: "img" });
 spark.value.replaceChildren(chart);
 let gained = [];
 
@@ -68,7 +64,8 @@ function bars() {
   const width = Math.max(shown.length, 30);
   chart.setAttribute("viewBox", `0 0 ${width * 4} 32`);
   chart.setAttribute("preserveAspectRatio", "none");
-  chart.setAttribute("aria-label", `Tokens gained in the newest cycles: ${shown.slice(-12)}`);
+  const newest = shown.slice(-12).join(", ") || "none yet";
+  chart.setAttribute("aria-label", `Tokens gained in the newest cycles: ${newest}`);
   chart.replaceChildren(
     ...shown.flatMap((count, place) => {
       const unit = 32 / most;
@@ -81,12 +78,10 @@ function bars() {
 }
 
 function bar_of(place, y, height, kind) {
-  const box = document.createElementNS(SVG, "rect");
-  for (const [name, value] of Object.entries({ x: place * 4, y, width: 3, height }))
-    box.setAttribute(name, value);
-  box.setAttribute("class", kind);
-  return box;
+  return shape("rect", { x: place * 4, y, width: 3, height, class: kind });
 }
+
+bars();
 
 function gain(line) {
   if (!line.bonus) return; // cut short: not a whole cycle

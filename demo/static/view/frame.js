@@ -1,22 +1,8 @@
 // The live token view. `element`, `props` and `watch` come from gradio; this runs once, at mount.
-// The value is lines of JSON and only grows (demo/trace_view.py lists the lines). Everything that a
-// model or a person wrote goes in through textContent.
+// The value is lines of JSON and only grows (demo/trace_view.py lists the lines).
 const root = element.firstElementChild;
 const details = new WeakMap(); // token element -> what its tip says
-const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 let current = null; // the token that Tab reaches; arrow keys move on from it
-
-function el(tag, className, text) {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  if (text !== undefined) node.textContent = text;
-  return node;
-}
-
-function add(parent, ...children) {
-  parent.append(...children);
-  return parent;
-}
 
 // ---- the frame: legend, text, tip, figures ----
 
@@ -29,17 +15,14 @@ const legend = add(
   add(el("li"), el("span", "edge"), "one cycle", el("span", "edge")),
 );
 const toggle = Object.assign(el("input"), { type: "checkbox", checked: true });
-const copy = el("button", "quiet-button", "Copy text");
+const copy = button("quiet-button", "Copy text", copyText);
 const tools = add(el("div", "tools"), add(el("label", "toggle"), toggle, "Show rejected"), copy);
 const bar = add(el("div", "bar"), legend, tools);
 const text = el("div", "text");
 text.setAttribute("role", "group");
 text.setAttribute("aria-label", "Decoded text, token by token. Arrow keys move between tokens.");
 const hint = el("p", "hint", "Choose an example or write a prompt, then press Run.");
-const tip = el("div", "tip");
-tip.id = `tip-${Math.random().toString(36).slice(2)}`;
-tip.setAttribute("role", "tooltip");
-tip.hidden = true;
+const tip = tipBox();
 const pacer = el("div", "pacer"); // the buttons of slow motion
 const tiles = el("dl", "tiles");
 add(root, bar, add(text, hint), pacer, tip, tiles);
@@ -53,8 +36,7 @@ function written() {
   return kept.textContent;
 }
 
-copy.type = "button";
-copy.addEventListener("click", async () => {
+async function copyText() {
   try {
     await navigator.clipboard.writeText(written());
     copy.textContent = "Copied";
@@ -62,4 +44,4 @@ copy.addEventListener("click", async () => {
     copy.textContent = "The browser did not allow it";
   }
   setTimeout(() => (copy.textContent = "Copy text"), 2000);
-});
+}

@@ -83,24 +83,19 @@ function paint() {
 
 // ---- the buttons of slow motion ----
 
-function button(words, does) {
-  const made = Object.assign(el("button", "quiet-button", words), { type: "button" });
-  made.addEventListener("click", does);
-  add(pacer, made);
-  return made;
-}
-const again = button("Replay in slow motion", () => replay("slow"));
-const stepwise = button("Replay step by step", () => replay("step"));
-const pause = button("Pause", () => {
+const press = (words, act) => add(pacer, button("quiet-button", words, act)).lastChild;
+const again = press("Replay in slow motion", () => replay("slow"));
+const stepwise = press("Replay step by step", () => replay("step"));
+const pause = press("Pause", () => {
   paused = !paused;
   tick();
 });
-const one = button("Next cycle", () => {
+const one = press("Next cycle", () => {
   paused = true;
   stage();
   show_buttons();
 });
-const rest = button("Skip to the end", () => {
+const rest = press("Skip to the end", () => {
   pace = "full";
   tick();
 });

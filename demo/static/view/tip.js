@@ -1,16 +1,7 @@
 // ---- the tip ----
 
-const quoted = (piece) => `“${piece.replaceAll("\n", "↵")}”`;
 const percent = (p) =>
   p === null ? "–" : p > 0 && p < 0.001 ? "< 0.1 %" : `${(p * 100).toFixed(1)} %`;
-
-const row = (tag, ...cells) => add(el("tr"), ...cells.map((cell) => el(tag, "", cell)));
-
-function rows(pairs) {
-  const list = el("dl");
-  for (const [name, value] of pairs) add(list, el("dt", "", name), el("dd", "", value));
-  return list;
-}
 
 function describe(about) {
   if (about.others) {
@@ -26,20 +17,14 @@ function describe(about) {
   if (about.cycle) pairs.unshift(["cycle", String(about.cycle)]);
   if (about.draft !== null) pairs.push(["draft probability", percent(about.draft)]);
   pairs.push(["target probability", percent(about.target)]);
-  return [add(el("p"), el("b", "", name), ` ${kinds[about.kind]}`), rows(pairs)];
+  return [add(el("p"), el("b", "", name), ` ${kinds[about.kind]}`), pairList(pairs)];
 }
 
 function point(node) {
   tip.replaceChildren(...describe(details.get(node)));
   tip.hidden = false;
   node.setAttribute("aria-describedby", tip.id);
-  const frame = root.getBoundingClientRect();
-  const spot = node.getClientRects()[0];
-  const left = Math.min(spot.left - frame.left, frame.width - tip.offsetWidth - 4);
-  const below = spot.bottom - frame.top + 8;
-  const fits = spot.bottom + tip.offsetHeight + 16 < window.innerHeight;
-  tip.style.left = `${Math.max(left, 4)}px`;
-  tip.style.top = `${fits ? below : spot.top - frame.top - tip.offsetHeight - 8}px`;
+  putBeside(tip, root, node.getClientRects()[0]);
 }
 
 function unpoint() {
