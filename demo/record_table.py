@@ -127,7 +127,7 @@ def claims(view: View) -> str:
     """What each recording says of the paper's claim, as HTML."""
     items = [f"<li><b>{escape(one.name)}</b>: {escape(claim(one))}</li>" for one in view.recordings]
     return (
-        '<div class="record-claims"><h3>What the record says of the paper’s claim</h3>'
+        '<div class="record-claims"><h2>What the record says of the paper’s claim</h2>'
         "<p>The paper claims that MoA gains more tokens per target forward than EAGLE-2, and is "
         f"faster. Computed from the files, over prompts of all kinds:</p><ul>{''.join(items)}</ul>"
         "</div>"

@@ -8,7 +8,9 @@ import gradio as gr
 from gradio.themes import LocalFont
 
 STATIC = Path(__file__).parent / "static"
-CSS = sorted(STATIC.glob("*.css"))  # page.css, and one for each tab that needs its own
+SHARED = STATIC / "page.css"
+# What the tabs share comes first: a tab's own file has the last word.
+CSS = [SHARED, *sorted(path for path in STATIC.glob("*.css") if path != SHARED)]
 
 
 def theme() -> gr.themes.Base:
@@ -21,8 +23,14 @@ def theme() -> gr.themes.Base:
         font_mono=(LocalFont("IBM Plex Mono", (400, 700)), "ui-monospace", "monospace"),
         radius_size="md",
     )
-    # Dark enough under white letters, which gradio's own shade of teal is not.
+    # Dark enough under white letters, which gradio's own shade of teal is not; its small grey
+    # letters are too pale to read, and its empty boxes too pale to find.
     return plain.set(
+        body_text_color_subdued="*neutral_600",
+        checkbox_border_color="*neutral_500",
+        checkbox_border_color_dark="*neutral_400",
+        input_placeholder_color="*neutral_600",
+        input_placeholder_color_dark="*neutral_300",
         button_primary_background_fill="*primary_700",
         button_primary_background_fill_hover="*primary_800",
         button_primary_background_fill_dark="*primary_700",

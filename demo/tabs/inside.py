@@ -73,7 +73,7 @@ def build(shared: Shared) -> Inside:
         example = gr.Button("Run a short example", variant="primary", elem_id="inside-example")
     view = inside_view(elem_id="inside-view")
     with gr.Column(visible=False, elem_id="inside-ask") as ask:
-        gr.HTML("<h3>Inside the drafter</h3>", apply_default_css=False)
+        gr.HTML("<h2>Inside the drafter</h2>", apply_default_css=False)
         about = status_line(ASK, elem_id="inside-about")
         look = gr.Button("Look inside the drafter", elem_id="inside-look")
     stop = gr.Button("Stop", interactive=False, elem_id="inside-stop")
