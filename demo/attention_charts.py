@@ -11,10 +11,11 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from demo.charts import ACCEPTED, BONUS, INK, plain_layout
+from demo.charts import ACCEPTED, BONUS, INK, plain_layout, told
 
 ROW = 20  # px a token
 LONGEST = 14  # characters of a token in a label
+MOST = 3  # layers or tokens named in a chart's words
 SCALE = [(0, "rgba(13, 148, 136, 0.05)"), (1, "rgb(13, 148, 136)")]  # on white and near-black
 RULE = {"color": INK, "width": 1.5, "dash": "dot"}
 Rows = Sequence[Sequence[float]]
@@ -48,7 +49,8 @@ def layers_read(near: Rows, mean: Sequence[float], tokens: Sequence[str], tli: i
     figure.add_hline(1 / count, line=RULE, row=1, col=1)
     if tli:
         _frame_reused(figure, count, tli)
-    return figure
+    named = _most(mean, [f"layer {layer}" for layer in layers])
+    return told(figure, [*named, f"evenly {1 / count:.1%} each"])
 
 
 def _frame_reused(figure: go.Figure, count: int, tli: int) -> None:
@@ -90,7 +92,16 @@ def text_read(near: Rows, tokens: Sequence[str], listed: int) -> go.Figure:
     figure.update_xaxes(dtick=1 if len(near) <= 16 else 8, showgrid=False, row=1, col=2)
     figure.update_yaxes(_ticks(tokens), row=1, col=1)
     figure.update_yaxes(autorange="reversed", showgrid=False, row=1, col=2)
-    return figure
+    own = len(tokens) - listed
+    names = [f"“{token.strip() or short(token)}”" for token in tokens[own:]]
+    return told(figure, _most(mean[own:], names))
+
+
+def _most(mean: Sequence[float], names: Sequence[str]) -> list[str]:
+    """The largest means, in words."""
+    order = sorted(range(len(mean)), key=lambda place: -mean[place])[:MOST]
+    first, *rest = [f"{names[place]} {mean[place]:.1%}" for place in order]
+    return [f"most read on average {first}", *rest]
 
 
 def _map(weights: Rows, columns: Sequence[int], tokens: Sequence[str], kind: str) -> go.Heatmap:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import plotly.graph_objects as go
 
 from moa_core.trace import Drafted, Event, Prefilled, Trace, Verified
@@ -34,7 +36,10 @@ def accepted_lengths(trace: Trace) -> go.Figure:
         )  # fmt: skip
     figure.update_yaxes(dtick=1 if max(gained, default=1) < 10 else None, rangemode="tozero")
     figure.update_xaxes(range=[0.4, max(len(gained), 8) + 0.6], showgrid=False)
-    return figure
+    if not gained:
+        return told(figure, ["no cycle"])
+    ends, mean = f"from {min(gained)} to {max(gained)}", sum(gained) / len(gained)
+    return told(figure, [_counted(gained), ends, f"mean {mean:.2f}"])
 
 
 def cumulative_latency(trace: Trace) -> go.Figure:
@@ -57,7 +62,11 @@ def cumulative_latency(trace: Trace) -> go.Figure:
         hovertemplate="%{x} tokens after %{y:.3f} s<extra></extra>",
     )  # fmt: skip
     figure = go.Figure(line, plain_layout("Cumulative latency", "new tokens", "seconds"))
-    return figure.update_yaxes(rangemode="tozero")
+    figure.update_yaxes(rangemode="tozero")
+    if not tokens:
+        return told(figure, ["no token"])
+    first = f"the first token after {seconds[0]:.3f} s"
+    return told(figure, [first, f"all {tokens[-1]} after {seconds[-1]:.3f} s"])
 
 
 def phases(trace: Trace) -> go.Figure:
@@ -79,7 +88,12 @@ def phases(trace: Trace) -> go.Figure:
     ]  # fmt: skip
     figure = go.Figure(bars, plain_layout("Where each cycle’s time goes", "cycle", "milliseconds"))
     figure.update_layout(barmode="stack", bargap=0.25)
-    return figure.update_xaxes(range=[0.4, max(len(cycles), 8) + 0.6], showgrid=False)
+    figure.update_xaxes(range=[0.4, max(len(cycles), 8) + 0.6], showgrid=False)
+    if not cycles:
+        return told(figure, ["no cycle"])
+    means = {phase: 1000 * sum(values) / len(cycles) for phase, values in spent.items()}
+    parts = [f"{phase} {mean:.2f} ms" for phase, mean in means.items()]
+    return told(figure, [f"{_counted(cycles)}, on average {parts[0]}", *parts[1:]])
 
 
 def time_of(event: Event) -> float:
@@ -92,15 +106,29 @@ def time_of(event: Event) -> float:
     return 0.0
 
 
+def _counted(cycles: list[int]) -> str:
+    return "1 cycle" if len(cycles) == 1 else f"{len(cycles)} cycles"
+
+
 def _bars(name: str, x: list[int], y: list[int], color: str) -> go.Bar:
     hover = f"cycle %{{x}}: %{{y}} {name.lower()}<extra></extra>"
     return go.Bar(name=name, x=x, y=y, marker={"color": color}, hovertemplate=hover)
+
+
+def told(figure: go.Figure, words: Iterable[str], unit: str = "") -> go.Figure:
+    """Give a figure its words: title, unit and what it shows, for those who cannot see it.
+
+    They travel in its `meta`; static/charts.js makes them the accessible name on the page.
+    """
+    title = f"{figure.layout.title.text}, {unit}" if unit else figure.layout.title.text
+    return figure.update_layout(meta={"words": f"{title}: {', '.join(words)}."})
 
 
 def plain_layout(title: str, x: str, y: str) -> go.Layout:
     """The look that every chart of the page shares."""
     return go.Layout(
         template="none",
+        dragmode=False,  # there is nothing to zoom in on, and a finger scrolls the page
         height=280,
         margin={"l": 48, "r": 64, "t": 76, "b": 44},
         paper_bgcolor="rgba(0,0,0,0)",

@@ -7,7 +7,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from demo.charts import INK, plain_layout
+from demo.charts import INK, plain_layout, told
 from demo.comparison import Comparison
 from demo.comparison_rows import Row, against, middle, words
 from demo.methods import RIVAL, colour, label
@@ -21,12 +21,6 @@ CHARTS = {  # title, axis
     "rate": ("Tokens per second: more is better", "tokens/s after the prefill"),
     "latency": ("Latency: less is better", "ms per token after the prefill"),
 }
-# Nothing to zoom in on: without these, Tab soon reaches the next chart.
-NO_BUTTONS = {
-    "remove": [
-        "zoom", "pan", "select", "lasso", "zoomin", "zoomout", "autoscale", "resetscale",
-    ]
-}  # fmt: skip
 ROOM = 1.9  # times the longest bar: so much of the width is kept for what is written after it
 
 
@@ -53,7 +47,8 @@ def bars(rows: Sequence[Row], kind: str) -> go.Figure:
     ]  # fmt: skip
     figure = _lying(traces, *CHARTS[kind], len(drawn))
     longest = max((spread.high for _, spread in drawn), default=1)
-    return figure.update_xaxes(range=[0, ROOM * longest])
+    figure.update_xaxes(range=[0, ROOM * longest])
+    return told(figure, [_spoken(row, spread, kind) for row, spread in drawn], CHARTS[kind][1])
 
 
 def _texts(x: Sequence[float], names: Sequence[str], texts: Sequence[str]) -> go.Scatter:
@@ -83,6 +78,11 @@ def _beside(row: Row, spread: Spread, kind: str, base: Spread | None) -> str:
 def _hover(row: Row, spread: Spread, kind: str) -> str:
     low, value, high = (words(each, kind) for each in (spread.low, spread.middle, spread.high))
     return f"{row.label}: {value}<br>{row.runs} repeats: {low} to {high}"
+
+
+def _spoken(row: Row, spread: Spread, kind: str) -> str:
+    low, value, high = (words(each, kind) for each in (spread.low, spread.middle, spread.high))
+    return f"{row.label} {value} ({low} to {high})" if spread.known else f"{row.label} {value}"
 
 
 def clock(trace: Trace) -> tuple[list[int], list[float]]:
@@ -118,11 +118,10 @@ def cumulative(comparison: Comparison) -> go.Figure:
         for place, (name, tokens, seconds) in enumerate(lines)
     ]  # fmt: skip
     figure = go.Figure(traces, plain_layout("Time until each token", "tokens", "seconds"))
-    figure.update_layout(
-        height=320, showlegend=True, dragmode=False, margin_r=24, modebar=NO_BUTTONS
-    )
-    figure.update_yaxes(rangemode="tozero")
-    return figure.update_xaxes(rangemode="tozero")
+    figure.update_layout(height=320, showlegend=True, margin_r=24)
+    figure.update_yaxes(rangemode="tozero").update_xaxes(rangemode="tozero")
+    ends = [(label(name), tokens[-1], seconds[-1]) for name, tokens, seconds in lines if tokens]
+    return told(figure, [f"{name} {count} after {time:.2f} s" for name, count, time in ends])
 
 
 def phases(rows: Sequence[Row]) -> go.Figure:
@@ -149,14 +148,20 @@ def phases(rows: Sequence[Row]) -> go.Figure:
     traces.append(_texts(whole, names, [f" {value:.1f} ms" for value in whole]))
     figure = _lying(traces, "Where a cycle’s time goes", "milliseconds per cycle", len(drawn))
     figure.update_xaxes(range=[0, 1.25 * max(whole, default=1)])
-    return figure.update_layout(barmode="stack", showlegend=True, margin_t=76)
+    figure.update_layout(barmode="stack", showlegend=True, margin_t=76)
+    return told(figure, [f"{row.label} {_by_phase(row)}" for row in drawn], "milliseconds")
+
+
+def _by_phase(row: Row) -> str:
+    spent = {phase: 1000 * row.seconds.get(phase, 0.0) / row.cycles for phase in PATTERNS}
+    return " ".join(f"{phase} {value:.2f}" for phase, value in spent.items())
 
 
 def _lying(traces: list[Any], title: str, axis: str, count: int) -> go.Figure:
     """Bars to the right, a row per method, the first on top."""
     figure = go.Figure(traces, plain_layout(title, axis, ""))
     figure.update_layout(
-        height=116 + 50 * count, showlegend=False, bargap=0.42, dragmode=False, modebar=NO_BUTTONS,
+        height=116 + 50 * count, showlegend=False, bargap=0.42,
         margin={"l": 8, "r": 12, "t": 48, "b": 44},
     )  # fmt: skip
     figure.update_xaxes(rangemode="tozero")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import unescape
 from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from demo import methods as names
-from demo.charts import GRID, INK, plain_layout
+from demo.charts import GRID, INK, plain_layout, told
 from moa_core.bench.charts import PHASES, Chart, above_zero, label, number, numbers, phase_times
 from moa_core.bench.recorded import Recording
 
@@ -54,7 +55,11 @@ def bars(view: View, key: str, title: str, unit: str) -> Chart:
     """A figure of each method, with its spread, and where all kinds are meant a mark for each."""
     frames = _frames(view, lambda one, name: above_zero(one.figures(name, view.kind).get(key)))
     digits = 2 if key == "tau" else 0
-    figure = _figure(frames, title, unit, lambda value: f"{value:.{digits}f}")
+
+    def said(value: float) -> str:
+        return f"{value:.{digits}f}"
+
+    figure = _figure(frames, title, unit, said)
     for at, (recording, found) in enumerate(frames, 1):
         figure.add_trace(_bars(recording, view.kind, key, found, unit), at, 1)
         if view.kind is None:
@@ -63,6 +68,7 @@ def bars(view: View, key: str, title: str, unit: str) -> Chart:
     figure.update_layout(bargap=0.32)
     if key == "tokens_per_second":
         _plain_lines(figure, frames, view.kind)
+    told(figure, _spoken(frames, said), unit)
     return _chart(view, title, figure, frames)
 
 
@@ -135,7 +141,13 @@ def acceptance(view: View) -> Chart:
     for at, (_, found) in enumerate(frames, 1):
         figure.add_trace(_grid(found), at, 1)
     figure.update_xaxes(dtick=1, showgrid=False, rangemode="normal")
+    told(figure, _spoken(frames, _ends), "share of the cycles that accept at least so many")
     return _chart(view, title, figure, frames)
+
+
+def _ends(rates: list[float]) -> str:
+    words = f"{rates[0]:.0f} % at position 1"
+    return words if len(rates) == 1 else f"{words} to {rates[-1]:.0f} % at {len(rates)}"
 
 
 def _rates(figures: Figures) -> list[float]:
@@ -165,12 +177,17 @@ def times(view: View) -> Chart:
     """Milliseconds of a cycle by phase. Recorded over all kinds of prompt together."""
     title = "Time of a cycle"
     frames = _frames(view, lambda one, name: phase_times(one.figures(name)))
-    figure = _figure(frames, title, "milliseconds", lambda spent: f"{sum(spent.values()):.1f}")
+    figure = _figure(frames, title, "milliseconds", _whole)
     for at, (_, found) in enumerate(frames, 1):
         for phase, tint in PHASE_COLOURS.items():
             figure.add_trace(_phase(found, phase, tint), at, 1)
     figure.update_layout(barmode="stack", bargap=0.32)
+    told(figure, _spoken(frames, _whole), "milliseconds")
     return _chart(view, title, figure, frames)
+
+
+def _whole(spent: dict[str, float]) -> str:
+    return f"{sum(spent.values()):.1f}"
 
 
 def _phase(found: dict[str, dict[str, float]], phase: str, tint: str) -> go.Bar:
@@ -220,7 +237,7 @@ def _figure(
     figure.update_layout(
         height=HEAD + inner + FOOT, margin={"l": 8, "r": 18, "t": HEAD, "b": FOOT},
         showlegend=False,  # the page has its own, which wraps on narrow screens
-        dragmode=False, hoverlabel={"align": "left"},
+        hoverlabel={"align": "left"},
     )  # fmt: skip
     figure.update_xaxes(gridcolor=GRID, zeroline=False, rangemode="tozero")
     figure.update_xaxes(title={"text": unit, "font": {"size": 13}}, row=len(counts))
@@ -233,6 +250,15 @@ def _figure(
             ticklen=6, tickcolor="rgba(0,0,0,0)", row=at, col=1,
         )  # fmt: skip
     return figure
+
+
+def _spoken(frames: Frames, said: Callable[[Any], str]) -> list[str]:
+    """Each recording's values in words: one part, since what a method says may have commas."""
+    parts = []
+    for one, values in frames:
+        each = [f"{unescape(shown(name))} {said(value)}" for name, value in values.items()]
+        parts.append(f"{one.name}: {', '.join(each)}")
+    return ["; ".join(parts)]
 
 
 def _chart(view: View, title: str, figure: go.Figure, frames: Frames) -> Chart:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from demo.charts import INK, plain_layout
+from demo.charts import INK, plain_layout, told
 from demo.methods import VANILLA, colour
 from demo.spread import Spread
 from demo.sweep_rows import Row
@@ -42,7 +42,7 @@ def panel(rows: Sequence[Row], key: str) -> go.Figure:
         rate = plain.rate.middle
         figure.add_hline(rate, line={"color": INK, "width": 1.5, "dash": "dot"})
         figure.update_layout(title_text=f"{title} (dotted: plain decoding, {rate:.0f})")
-    return figure
+    return told(figure, [f"{row.name} {spread.middle:.{digits}f}" for row, spread in both], axis)
 
 
 def _whiskers(spreads: Sequence[Spread]) -> dict:
@@ -75,13 +75,15 @@ def paper_panel(paper: Paper, key: str) -> go.Figure:
     ticks = [
         f"<b>{value:.2f}</b><br>N = {tli}" for tli, value in zip(paper.by_tli, values, strict=True)
     ]
-    return _bars_figure(bars, title, axis, ticks)
+    figure = _bars_figure(bars, title, axis, ticks)
+    named = zip(paper.by_tli, values, strict=True)
+    return told(figure, [f"N = {tli} {value:.2f}" for tli, value in named], axis)
 
 
 def _bars_figure(bars: go.Bar, title: str, axis: str, ticks: Sequence[str]) -> go.Figure:
     figure = go.Figure([bars], plain_layout(title, "", axis))
     figure.update_traces(width=0.62)
-    figure.update_layout(height=250, margin={"l": 52, "r": 8, "t": 44, "b": 46}, dragmode=False)
+    figure.update_layout(height=250, margin={"l": 52, "r": 8, "t": 44, "b": 46})
     figure.update_yaxes(rangemode="tozero", title_standoff=6, fixedrange=True)
     figure.update_xaxes(
         tickvals=list(range(len(ticks))), ticktext=list(ticks), showgrid=False, fixedrange=True,
@@ -109,7 +111,7 @@ def strip(choices: Sequence[int], stops: Sequence[int]) -> go.Figure:
     )
     figure = go.Figure([marks], layout)
     figure.update_layout(height=128 + 26 * len(stops), margin={"l": 52, "r": 8, "t": 44, "b": 44})
-    figure.update_layout(showlegend=False, dragmode=False)
+    figure.update_layout(showlegend=False)
     figure.update_yaxes(
         tickvals=list(range(len(stops))), ticktext=[f"N = {stop}" for stop in stops],
         range=[-0.6, len(stops) - 0.4], fixedrange=True,
@@ -120,4 +122,5 @@ def strip(choices: Sequence[int], stops: Sequence[int]) -> go.Figure:
         fixedrange=True,
         rangemode="nonnegative",
     )
-    return figure
+    counts = [f"N = {stop} in {choices.count(stop)}" for stop in stops]
+    return told(figure, [f"of {len(choices)} cycles {counts[0]}", *counts[1:]])

@@ -33,6 +33,7 @@ def build_demo(engine: Engine) -> gr.Blocks:
     with gr.Blocks(title=TITLE, analytics_enabled=False) as demo:
         gr.HTML(
             f"<header><h1>{TITLE}</h1><p>{ABOUT}</p></header>",
+            js_on_load=script("charts.js"),
             apply_default_css=False,
             elem_id="header",
         )

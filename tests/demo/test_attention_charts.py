@@ -44,6 +44,15 @@ def test_each_head_is_a_column_beside_the_mean_of_all():
     assert heat.zmax == 0.7  # text that is summed up does not wash the single tokens out
 
 
+def test_charts_say_what_they_show():
+    figures = layers_read(NEAR, MEAN, TOKENS, 1), text_read([[0.5, 0.2, 0.3]], ["", *TOKENS], 2)
+    assert [figure.layout.meta["words"] for figure in figures] == [
+        "LSA over the target’s layers: most read on average layer 3 50.0%, layer 1 30.0%, "
+        "layer 2 20.0%, evenly 33.3% each.",
+        "CA over the text: most read on average “<b>x</b>” 30.0%, “fox” 20.0%.",
+    ]
+
+
 @pytest.mark.parametrize(
     "figure", [layers_read(NEAR, MEAN, TOKENS, 1), text_read(NEAR, ["a", "b", "c"], 3)]
 )

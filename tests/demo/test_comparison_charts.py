@@ -72,6 +72,29 @@ def test_a_method_without_cycles_has_no_bar_of_them():
     assert list(phases(found).data[0].y) == ["Vanilla"]
 
 
+def test_charts_say_what_they_show():
+    comparison = usual_comparison()
+    found = rows(comparison)
+    rate, parts = bars(found, "rate"), phases(found)
+    assert bars(found, "tau").layout.meta["words"] == (
+        "Acceptance length τ, tokens per target forward: MoA N=1 3.00, EAGLE-2 2.00, Vanilla 1.00."
+    )
+    low, high = (f"{value:.1f}" for value in (found[0].rate.low, found[0].rate.high))
+    assert (
+        f"MoA N=1 {found[0].rate.middle:.1f} ({low} to {high}), EAGLE-2"
+        in (rate.layout.meta["words"])
+    )
+    assert (
+        cumulative(comparison)
+        .layout.meta["words"]
+        .startswith("Time until each token: MoA N=1 7 after ")
+    )
+    assert (
+        "milliseconds: MoA N=1 draft 22.00 verify 77.00 other 11.00, EAGLE-2 draft 20.00"
+        in (parts.layout.meta["words"])
+    )
+
+
 def test_the_ground_is_transparent_for_both_themes():
     comparison = usual_comparison()
     found = rows(comparison)

@@ -82,6 +82,21 @@ def test_a_frame_for_each_recording_in_its_own_order():
     assert "3.00" in figure.layout.yaxis2.ticktext[1]
 
 
+def test_charts_say_what_they_show():
+    first, second = recording("One"), recording("<b>", **{"<i>": figures(2, 9, rates=(0.5,))})
+    words = {name: draw(view_of(first, second)).figure.layout.meta["words"]
+             for name, draw in CHARTS.items()}  # fmt: skip
+    assert words["tau"] == (
+        "Acceptance length τ, tokens per target forward: One: Vanilla 1.00, MoA N=1 3.00; "
+        "<b>: <i> 2.00."
+    )
+    assert words["speed"].endswith("One: Vanilla 10, MoA N=1 20; <b>: <i> 9.")
+    assert words["acceptance"].endswith(
+        "One: MoA N=1 50 % at position 1 to 25 % at 2; <b>: <i> 50 % at position 1."
+    )
+    assert words["times"].endswith("milliseconds: One: Vanilla 6.0, MoA N=1 6.0; <b>: <i> 6.0.")
+
+
 def test_names_from_elsewhere_are_no_markup():
     one = recording("<b>x</b>", **{"<i>y</i>": figures(2, 9)})
     for draw in CHARTS.values():

@@ -1,0 +1,15 @@
+// Gives every chart of the page its words, as its name for those who cannot see it. A figure brings
+// them along (demo/charts.py, told).
+const charts = document.getElementsByClassName("js-plotly-plot"); // those that are there by then
+
+function tell() {
+  for (const chart of charts) {
+    const words = chart.layout?.meta?.words;
+    if (!words || chart.getAttribute("aria-label") === words) continue;
+    chart.setAttribute("role", "img");
+    chart.setAttribute("aria-label", words);
+  }
+}
+
+new MutationObserver(tell).observe(document.body, { childList: true, subtree: true });
+tell();
