@@ -158,20 +158,47 @@ def browser():
         chromium.close()
 
 
-@pytest.fixture
-def open_page(browser, app):
-    """Opens the page as a fresh visitor and waits until it is ready to run.
+@pytest.fixture(scope="session")
+def window(browser):
+    """The browser's window of a look: window(look). All tests share it, so its cache is warm."""
+    windows = {}
 
-    open_page(address="?tab=live", look=LOOKS[0]). The test fails on any console error and on any
-    request to elsewhere.
+    def of(look):
+        if look not in windows:
+            width, height, scheme = look
+            size = {"width": width, "height": height}
+            windows[look] = browser.new_context(viewport=size, color_scheme=scheme)
+        return windows[look]
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def first_token(window, app):
+    """Seconds from the start of the app to the first token on its first visitor's page."""
+    url, started = app
+    page = window(LOOKS[0]).new_page()
+    page.goto(url)
+    page.wait_for_selector("#run:not([disabled])")
+    page.click("#run")
+    page.wait_for_selector(".token-view .token.first")
+    seconds = time.monotonic() - started
+    page.close()
+    return seconds
+
+
+@contextmanager
+def visitor(window, app):
+    """Gives open_page(address="?tab=live", look=LOOKS[0], ready=None): a fresh visitor's page.
+
+    It waits until the models are there, and for the selector `ready`. Any console error and any
+    request to elsewhere fails the test.
     """
-    trouble, contexts = [], []
+    trouble, pages = [], []
 
-    def opened(address="", look=LOOKS[0]):
-        width, height, scheme = look
-        size = {"width": width, "height": height}
-        contexts.append(browser.new_context(viewport=size, color_scheme=scheme))
-        page = contexts[-1].new_page()
+    def opened(address="", look=LOOKS[0], ready=None):
+        page = window(look).new_page()
+        pages.append(page)
         page.set_default_timeout(20_000)
         page.on("console", lambda said: trouble.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: trouble.append(str(error)))
@@ -180,21 +207,54 @@ def open_page(browser, app):
         )
         page.goto(app[0] + address)
         page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
+        if ready:
+            page.wait_for_selector(ready)
         return page
 
     yield opened
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
     assert not trouble, json.dumps(trouble, indent=1)
+
+
+@pytest.fixture
+def open_page(window, app, first_token):
+    """Opens pages for one test. Nobody before the first visitor, whose patience is measured."""
+    with visitor(window, app) as opened:
+        yield opened
+
+
+@pytest.fixture
+def tab(request, open_page):
+    """Opens the tab that the test's module is about, by its ADDRESS and READY: tab(look)."""
+
+    def opened(look=LOOKS[0]):
+        return open_page(request.module.ADDRESS, look, request.module.READY)
+
+    return opened
 
 
 @pytest.fixture
 def page(open_page):
     """A fresh visitor's page, on the Live tab."""
-    page = open_page()
-    page.wait_for_selector("#run:not([disabled])")
+    page = open_page(ready="#run:not([disabled])")
     page.wait_for_selector(".token-view .tiles")
     return page
+
+
+SETTLE = """() => document.getAnimations().filter(one => one instanceof CSSTransition)
+  .forEach(one => one.finish())"""
+
+
+def both_themes(page):
+    """The page in the theme that it has, then in the other, as if the system had changed to it."""
+    dark = "document.body.classList.contains('dark')"
+    first = "dark" if page.evaluate(dark) else "light"
+    for scheme in (first, {"dark": "light", "light": "dark"}[first]):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(f"dark => {dark} === dark", arg=scheme == "dark")
+        page.evaluate(SETTLE)  # colours change slowly
+        yield scheme
 
 
 def keep_picture(page, name):

@@ -1,7 +1,8 @@
-"""How a visitor drives the Live tab, and what they can read there."""
+"""How a visitor drives the page, and what they can read there."""
 
 # A slider takes a typed number over when its handle has moved.
 TAKEN = "([id, value]) => (document.querySelector(id)?.value ?? value) == value"
+SAYS = "([place, words]) => document.querySelector(place).textContent.includes(words)"
 TEXT = ".token-view .text"
 NEW_RUN = "old => document.querySelector('.token-view').getAttribute('data-run') !== old"
 DONE = "() => document.querySelector('.token-view').dataset.state === 'done'"
@@ -28,15 +29,32 @@ def finish(page):
     page.wait_for_selector("#run:not([disabled])")
 
 
-def status(page):
-    return page.inner_text("#status .status-line")
+def run(page, prompt=None):
+    """A whole run on the Live tab; returns the text that was kept."""
+    if prompt is not None:
+        type_prompt(page, prompt)
+    start(page)
+    finish(page)
+    return page.evaluate(KEPT)
 
 
-def wait_for_status(page, word):
-    page.wait_for_function(
-        "word => document.querySelector('#status .status-line').textContent.includes(word)",
-        arg=word,
-    )
+def open_tab(page, name):
+    """Through the menu of further tabs where the page is too narrow for all of them."""
+    tab = page.get_by_role("tab", name=name)
+    if tab.count():
+        tab.click()
+    else:
+        page.get_by_role("button", name="More tabs").click()
+        page.locator(".overflow-dropdown").get_by_text(name).click()
+
+
+def status(page, tab=""):
+    """What a tab's status line says. tab: the start of its ids; "" is the Live tab."""
+    return page.inner_text(f"#{tab}status .status-line")
+
+
+def wait_for_status(page, words, tab=""):
+    page.wait_for_function(SAYS, arg=[f"#{tab}status .status-line", words])
 
 
 def settings(page, **values):
@@ -62,12 +80,48 @@ def tile(page, name):
     return page.inner_text(f".token-view .tile:has(dt:text-is('{name}')) .value")
 
 
-def contrast(page, selector):
-    """WCAG contrast of an element's text with all the grounds below it."""
-    return page.evaluate(CONTRAST, selector)
+def fits(page):
+    """Whether nothing makes the page scroll sideways."""
+    return page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
-CONTRAST = """selector => {
+def chart(page, name):
+    """The chart in a component, once it is drawn: its title, words, ticks and traces."""
+    page.wait_for_function(f"id => ({CHART})(id) !== null", arg=name)
+    return page.evaluate(CHART, name)
+
+
+CHART = """id => {
+  const plot = document.querySelector(`#${id} .js-plotly-plot`);
+  if (!plot?.data || plot.getAttribute('role') !== 'img') return null;
+  const list = values => Array.from(values ?? []);
+  return {
+    title: plot.layout.title.text,
+    words: plot.getAttribute('aria-label'),
+    ticks: list(plot.layout.xaxis.ticktext),
+    data: plot.data.map(one => ({
+      name: one.name, type: one.type, x: list(one.x), y: list(one.y), z: list(one.z).map(list),
+      text: list(one.text), high: list(one.error_x?.array),
+    })),
+  };
+}"""
+
+
+def charts_are_named(page):
+    """Whether every chart that is seen has its words, and none of plotly's buttons."""
+    for plot in page.locator(".js-plotly-plot:visible").all():
+        words = plot.get_attribute("aria-label") or ""
+        assert plot.get_attribute("role") == "img" and words.endswith(".") and ": " in words, words
+        assert not plot.locator("a:visible, button:visible, [tabindex]:visible").count()
+    return True
+
+
+def contrast(page, selector, ground=None):
+    """WCAG contrast of an element's ink with the grounds below it; the shape `ground` on top."""
+    return page.evaluate(CONTRAST, [selector, ground])
+
+
+CONTRAST = """([selector, ground]) => {
   const rgba = text => {
     const canvas = Object.assign(document.createElement('canvas'), { width: 1, height: 1 });
     const pen = canvas.getContext('2d');
@@ -82,11 +136,21 @@ CONTRAST = """selector => {
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const element = document.querySelector(selector);
-  const grounds = [];
+  const grounds = ground ? [rgba(getComputedStyle(document.querySelector(ground)).fill)] : [];
   for (let node = element; node; node = node.parentElement)
     grounds.unshift(rgba(getComputedStyle(node).backgroundColor));
-  const ground = grounds.reduce(
+  const below = grounds.reduce(
     (below, [r, g, b, a]) => [r, g, b].map((c, i) => c * a + below[i] * (1 - a)), [255, 255, 255]);
-  const [one, two] = [light(ground), light(rgba(getComputedStyle(element).color).slice(0, 3))];
+  const style = getComputedStyle(element);
+  const ink = rgba(element instanceof SVGElement ? style.fill : style.color).slice(0, 3);
+  const [one, two] = [light(below), light(ink)];
   return (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
 }"""
+
+
+def can_be_read(page, *places):
+    """Whether the text at each of these selectors has the contrast of 4.5 : 1."""
+    for place in places:
+        found = contrast(page, place)
+        assert found >= 4.5, f"{place}: {found:.2f}"
+    return True

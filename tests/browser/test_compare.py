@@ -10,15 +10,21 @@ from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Vanilla
 from moa_core.text import chat_ids
 from moa_core.trace import Trace
-from tests.browser.conftest import HOSTILE, LOOKS, keep_picture
-from tests.browser.driving import type_number
+from tests.browser.conftest import HOSTILE, LOOKS, both_themes, keep_picture
+from tests.browser.driving import (
+    can_be_read,
+    chart,
+    charts_are_named,
+    fits,
+    status,
+    type_number,
+    wait_for_status,
+)
 
 pytestmark = pytest.mark.browser
 
-ADDRESS = "?tab=compare"
+ADDRESS, READY = "?tab=compare", "#compare-run:not([disabled])"
 PROMPT, LENGTH = "Tell me a story.", 48
-FIGURE = """id => document.querySelector(`#compare-${id} .js-plotly-plot`).data.map(
-  one => ({ x: [...one.x], y: [...one.y], text: one.text ? [...one.text] : [] }))"""
 CELLS = """() => Array.from(document.querySelectorAll('#compare-table [data-index]'), row =>
   Array.from(row.querySelectorAll('[data-testid^=cell-]'), cell => cell.innerText.trim()))"""
 HEADS = """() => Array.from(
@@ -28,19 +34,16 @@ TEXTS = """() => Array.from(document.querySelectorAll('.race .text'), lane => {
   for (const extra of text.querySelectorAll('.special')) extra.remove();
   return text.textContent;
 })"""
-WIDTH = "() => document.documentElement.scrollWidth - window.innerWidth"
 WATCH_STATES = """() => {
   const race = document.querySelector('.race');
   window.states = [];
   new MutationObserver(() => window.states.push(race.dataset.state)).observe(
     race, { attributes: true, attributeFilter: ['data-state'] });
 }"""
-READY = "#compare-run:not([disabled])"
 
 
-def opened(open_page, look=LOOKS[0]):
-    page = open_page(ADDRESS, look)
-    page.wait_for_selector(READY)
+def opened(tab, look=LOOKS[0]):
+    page = tab(look)
     page.fill("#compare-prompt textarea", PROMPT)
     return page
 
@@ -61,13 +64,15 @@ def compare(page):
 
 
 def said(page):
-    return page.inner_text("#compare-status .status-line")
+    return status(page, "compare-")
 
 
 def wait_to_be_told(page, words):
-    page.wait_for_function(
-        "words => document.querySelector('#compare-status').textContent.includes(words)", arg=words
-    )
+    wait_for_status(page, words, "compare-")
+
+
+def drawn(page, name):
+    return chart(page, f"compare-{name}")["data"]
 
 
 def table(page):
@@ -85,9 +90,9 @@ def plain_text(bundle):
     return target.tokenizer.decode(trace.output_ids, skip_special_tokens=True)
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=lambda look: "-".join(map(str, look)))
-def test_a_comparison_is_the_same_in_table_charts_verdict_race_and_file(open_page, bundle, look):
-    page = opened(open_page, look)
+@pytest.mark.parametrize("look", LOOKS, ids=str)
+def test_a_comparison_is_the_same_in_table_charts_verdict_race_and_file(tab, bundle, look):
+    page = opened(tab, look)
     settings(page, length=LENGTH, repeats=2)
     compare(page)
     assert said(page) == "All 6 runs are done."
@@ -100,8 +105,13 @@ def test_a_comparison_is_the_same_in_table_charts_verdict_race_and_file(open_pag
     assert page.evaluate(TEXTS) == [plain_text(bundle)] * 3
     assert {row["Same text as plain greedy?"] for row in found} == {"yes", "it is plain"}
     assert "token for token" in page.inner_text("#compare-notes")
-    assert page.evaluate(WIDTH) <= 0
-    keep_picture(page, "compare")
+    assert fits(page) and charts_are_named(page)
+    for _ in both_themes(page):
+        assert can_be_read(
+            page, "#compare-verdict .status-line", "#compare-notes .status-line", ".race .note",
+            ".race .state", ".race .accepted .mark", ".race .bonus .mark", "#compare-run",
+        )  # fmt: skip
+        keep_picture(page, "compare")
 
 
 def run_the_race(page):
@@ -111,21 +121,24 @@ def run_the_race(page):
 
 
 def charts_agree(page, found):
-    for chart, column, digits in (
+    for name, column, digits in (
         ("tau", "τ", 2), ("rate", "Tokens/s (min–max)", 1), ("latency", "ms per token", 2),
     ):  # fmt: skip
-        bar, beside = page.evaluate(FIGURE, chart)
+        bar, beside = drawn(page, name)
         assert bar["y"] == [row["Method"] for row in found]
         shown = [row[column].split(" ")[0] for row in found]
         assert [f"{value:.{digits}f}" for value in bar["x"]] == shown
         assert [text.split("<br>")[0].strip() for text in beside["text"]] == shown
         ratio = f"{bar['x'][0] / bar['x'][1]:.2f} × EAGLE-2"
         assert ratio in beside["text"][0] and "EAGLE-2" not in beside["text"][1]
-    lines = page.evaluate(FIGURE, "cumulative")
+        words = chart(page, f"compare-{name}")["words"]
+        for row, value in zip(found, shown, strict=True):
+            assert f"{row['Method']} {value}" in words
+    lines = drawn(page, "cumulative")
     assert [line["x"][-1] for line in lines] == [LENGTH] * 3
     for line, time in zip(lines, page.locator(".race .time").all_inner_texts(), strict=True):
         assert f"{line['y'][-1]:.2f} s" == time
-    *parts, whole = page.evaluate(FIGURE, "phases")
+    *parts, whole = drawn(page, "phases")
     calls = [int(row["Target calls"]) for row in found]
     for place, (line, count) in enumerate(zip(lines, calls, strict=True)):
         assert len(line["x"]) == count
@@ -162,8 +175,8 @@ def file_agrees(page, found):
         assert (line["target"], line["max_new_tokens"]) == ("tiny", str(LENGTH))
 
 
-def test_a_wrong_number_of_methods_gets_a_sentence_and_loses_nothing(open_page):
-    page = opened(open_page)
+def test_a_wrong_number_of_methods_gets_a_sentence_and_loses_nothing(tab):
+    page = opened(tab)
     settings(page, length=20, repeats=1)
     compare(page)
     before = page.inner_text("#compare-verdict")
@@ -190,9 +203,9 @@ def test_a_wrong_number_of_methods_gets_a_sentence_and_loses_nothing(open_page):
     assert [row["Method"] for row in table(page)] == ["MoA N=0", "MoA N=1", "EAGLE-2", "Vanilla"]
 
 
-def test_stop_keeps_what_is_finished(open_page):
-    page = opened(open_page)
-    settings(page, length=512, repeats=5)
+def test_stop_keeps_what_is_finished(tab):
+    page = opened(tab)
+    settings(page, length=200, repeats=5)
     page.click("#compare-run")
     page.wait_for_selector("#compare-progress span:has-text('run 3 of 15')")
     assert float(page.get_attribute("#compare-progress progress", "value")) > 0
@@ -204,9 +217,9 @@ def test_stop_keeps_what_is_finished(open_page):
     assert page.locator("#compare-progress progress").is_hidden()
 
 
-def test_the_race_is_paused_slowed_and_replayed_and_shows_text_as_it_is(open_page):
-    page = opened(open_page)
-    settings(page, length=300, repeats=1)
+def test_the_race_is_paused_slowed_and_replayed_and_shows_text_as_it_is(tab):
+    page = opened(tab)
+    settings(page, length=200, repeats=1)
     page.get_by_label("One tree for all").check()
     page.wait_for_selector("#compare-budget")
     compare(page)
@@ -231,8 +244,8 @@ def test_the_race_is_paused_slowed_and_replayed_and_shows_text_as_it_is(open_pag
     assert places[0] == "1st"
 
 
-def test_at_a_temperature_and_with_reduced_motion(open_page):
-    page = opened(open_page)
+def test_at_a_temperature_and_with_reduced_motion(tab):
+    page = opened(tab)
     page.emulate_media(reduced_motion="reduce")
     settings(page, length=20, repeats=1, temperature=0.8, seed=3)
     compare(page)
@@ -263,9 +276,8 @@ def test_the_endpoint_streams_progress_then_rows(app):
         api.predict(PROMPT, ["vanilla"], 2, 20, 0.0, 0, api_name="/compare")
 
 
-def test_the_address_opens_the_tab_and_follows_it(open_page):
-    page = open_page(ADDRESS)
-    page.wait_for_selector(READY)
+def test_the_address_opens_the_tab_and_follows_it(tab):
+    page = tab()
     assert "tab=compare" in page.url
     page.get_by_role("tab", name="Live").click()
     page.wait_for_function("() => window.location.search.includes('tab=live')")

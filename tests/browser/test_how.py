@@ -3,26 +3,15 @@
 import pytest
 
 from demo.lesson import REFERENCES, STEPS
-from tests.browser.conftest import HOSTILE, LOOKS, keep_picture
-from tests.browser.test_live import contrast
+from tests.browser.conftest import HOSTILE, LOOKS, both_themes, keep_picture
+from tests.browser.driving import can_be_read, fits
 
 pytestmark = pytest.mark.browser
 
+ADDRESS, READY = "?tab=how", "#how-draft-run:not([disabled])"
 ROWS = """name => [...document.querySelectorAll(`#how-${name}-result tbody tr`)].map(row => ({
   ...row.dataset, words: row.cells[0].textContent,
 }))"""
-
-
-@pytest.fixture
-def tab(open_page):
-    """Opens the tab; tab(look)."""
-
-    def opened(look=LOOKS[0]):
-        page = open_page("?tab=how", look)
-        page.wait_for_selector("#how-draft-run:not([disabled])")
-        return page
-
-    return opened
 
 
 def run(page, name):
@@ -33,25 +22,28 @@ def run(page, name):
     return page.evaluate(ROWS, name)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_step_has_its_parts(tab, scheme):
-    wide, narrow = (look for look in LOOKS if look[2] == scheme)
-    page = tab(wide)
+def test_every_step_has_its_parts(tab):
+    page = tab()
+    check_references(page)
     rows = run(page, "verify")
     assert {row["state"] for row in rows} == {"root", "accepted", "rejected", "bonus"}
     check_steps(page)
     tree = "#how-verify-result .how-tree"
     states = [f"{tree} .{state} {cell}" for state in ("accepted", "rejected", "bonus")
               for cell in ("samp", "td:last-child")]  # fmt: skip
-    for place in (*states, f"{tree} caption", ".how-today", ".how-link", ".how-number"):
-        assert contrast(page, place) >= 4.5, place
-    keep_picture(page, "how")
-    page.set_viewport_size({"width": narrow[0], "height": narrow[1]})
+    check_themes(page, *states, f"{tree} caption", ".how-today", ".how-link", ".how-number")
+    width, height, _ = LOOKS[-1]
+    page.set_viewport_size({"width": width, "height": height})
     check_steps(page)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    keep_picture(page, "how")
-    if scheme == "light":
-        check_answers(page)
+    assert fits(page)
+    check_themes(page)
+    check_answers(page)
+
+
+def check_themes(page, *places):
+    for _ in both_themes(page):
+        assert can_be_read(page, *places)
+        keep_picture(page, "how")
 
 
 def check_steps(page):
@@ -80,7 +72,7 @@ def check_answers(page):
         answer.wait_for(state="hidden")
 
 
-def test_the_examples_are_real(tab):
+def test_the_examples_are_real_and_links_lead_to_the_live_tab(tab):
     page = tab()
     drafted, verified, chain = (run(page, name) for name in ("draft", "verify", "alone"))
     check_walk(page, verified)
@@ -95,6 +87,16 @@ def test_the_examples_are_real(tab):
     page.click("#how-draft-run")
     page.wait_for_selector("#how-draft-status .status-line:has-text('empty')")
     assert page.evaluate(ROWS, "draft") == drafted
+    follow_a_link(page)
+
+
+def follow_a_link(page):
+    """It leads to the Live tab, with its settings."""
+    link = next(step for step in STEPS if step.id == "lossless").links[0]
+    page.get_by_role("link", name=link.words, exact=True).click()
+    page.wait_for_selector("#prompt textarea")
+    page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
+    assert "tab=live" in page.url and "method=moa-n1" in page.url
 
 
 def check_walk(page, rows):
@@ -134,16 +136,6 @@ def check_chain(chain):
     assert [row["state"] for row in chain[:first]] == ["accepted"] * first
     assert all(row["state"] == ("later" if same[at] else "rejected")
                for at, row in enumerate(chain) if at >= first)  # fmt: skip
-
-
-def test_links_lead_to_the_live_tab_and_to_the_papers(tab):
-    page = tab()
-    check_references(page)
-    link = next(step for step in STEPS if step.id == "lossless").links[0]
-    page.get_by_role("link", name=link.words, exact=True).click()
-    page.wait_for_selector("#prompt textarea")
-    page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
-    assert "tab=live" in page.url and "method=moa-n1" in page.url
 
 
 def check_references(page):

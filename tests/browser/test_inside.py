@@ -8,16 +8,21 @@ from moa_core.decode import Settings, decode
 from moa_core.text import prompt_ids
 from moa_core.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.tree import TreeSettings
-from tests.browser.conftest import HOSTILE, LOOKS, TREE, keep_picture
+from tests.browser.conftest import HOSTILE, LOOKS, TREE, both_themes, keep_picture, visitor
+from tests.browser.driving import (
+    can_be_read,
+    chart,
+    charts_are_named,
+    contrast,
+    fits,
+    open_tab,
+    run,
+)
 
 pytestmark = pytest.mark.browser
 
+NAME = "Inside a cycle"
 PROMPT = "${6*7} <b>x</b> {{x}} `y` <script>alert(1)</script>"
-KEPT = """() => {
-  const text = document.querySelector('.token-view .text').cloneNode(true);
-  for (const extra of text.querySelectorAll('.rejected, .more, .break')) extra.remove();
-  return text.textContent;
-}"""
 # The top row, left to right, of every cycle: what the tree says was kept.
 PATHS = """async () => {
   const slider = document.querySelector('.inside-view input[type=range]');
@@ -39,40 +44,20 @@ PATHS = """async () => {
   }
   return found;
 }"""
-CHART = """name => {
-  const data = document.querySelector(`#inside-${name}-chart .js-plotly-plot`).data;
-  const heat = data.find(trace => trace.type === 'heatmap');
-  return { z: heat.z.map(row => [...row]), bars: [...(data[0].y.length ? data[0].y : [])] };
-}"""
 
 
-def run_live(page, prompt, **choices):
+def run_live(page, prompt=PROMPT):
     """Run a prompt on Live, then open the tab; returns Live's text."""
-    page.fill("#prompt textarea", prompt)
-    if choices.get("method"):
-        page.get_by_label(choices["method"]).check()
-    before = page.locator(".token-view").get_attribute("data-run")
-    page.click("#run")
-    page.wait_for_function(
-        """old => { const view = document.querySelector('.token-view');
-        return view.dataset.run !== old && view.dataset.state === 'done'; }""",
-        arg=before,
-    )
-    page.wait_for_selector("#run:not([disabled])")
-    text = page.evaluate(KEPT)
-    open_tab(page)
+    text = run(page, prompt)
+    open_tab(page, NAME)
     page.wait_for_selector(".inside-view .node")
     return text
 
 
-def open_tab(page, name="Inside a cycle"):
-    """Through the menu of further tabs where the page is too narrow for all of them."""
-    tab = page.get_by_role("tab", name=name)
-    if tab.count():
-        tab.click()
-    else:
-        page.get_by_role("button", name="More tabs").click()
-        page.locator(".overflow-dropdown").get_by_text(name).click()
+def drawn(page, name):
+    """(heat map's rows, bars) of a chart of attention."""
+    bars, heat = chart(page, f"inside-{name}-chart")["data"]
+    return heat["z"], bars["y"]
 
 
 def cycle(page):
@@ -88,8 +73,8 @@ def show(page, place):
 
 def look_inside(page):
     page.click("#inside-look")
-    page.wait_for_selector("#inside-layers-chart .main-svg")
-    page.wait_for_selector("#inside-text-chart .main-svg")
+    for name in ("layers", "text"):
+        chart(page, f"inside-{name}-chart")
 
 
 @pytest.fixture(scope="module")
@@ -104,16 +89,24 @@ def recorded(bundle):
     return trace, target, drafter
 
 
+@pytest.fixture(scope="module")
+def shared(window, app, first_token):
+    """A page with a run, open on this tab; each test moves to the cycle that it is about."""
+    with visitor(window, app) as opened:
+        page = opened(ready=".token-view .tiles")
+        run_live(page)
+        yield page
+
+
 def spaced(text):
     """Text as tokens are labelled in the tree."""
     return text.replace(" ", "␣").replace("\n", "↵")
 
 
-@pytest.mark.parametrize("look_", LOOKS, ids=str)
-def test_the_kept_paths_of_all_trees_are_the_text(open_page, recorded, look_):
-    page = open_page(look=look_)
-    page.wait_for_selector(".token-view .tiles")
-    text = run_live(page, PROMPT)
+@pytest.mark.parametrize("look", LOOKS, ids=str)
+def test_the_kept_paths_of_all_trees_are_the_text(open_page, recorded, look):
+    page = open_page(look=look, ready=".token-view .tiles")
+    text = run_live(page)
     trace, target, _ = recorded
     paths = page.evaluate(PATHS)
     assert len(paths) == len(trace.of(Verified))
@@ -129,16 +122,17 @@ def test_the_kept_paths_of_all_trees_are_the_text(open_page, recorded, look_):
     assert page.locator(".inside-view :is(.text, .sentence, .tree) :is(b, script)").count() == 0
     assert fits(page)
     show(page, next(place for place, found in enumerate(trace.of(Verified)) if found.path))
-    can_be_read(page)
     look_inside(page)
-    for row in page.evaluate(CHART, "layers")["z"]:
+    for row in drawn(page, "layers")[0]:
         assert sum(row) == pytest.approx(1, abs=1e-4)
-    assert fits(page)
-    keep_picture(page, "inside")
+    assert fits(page) and charts_are_named(page)
+    for _ in both_themes(page):
+        check_contrast(page)
+        keep_picture(page, "inside")
 
 
-def can_be_read(page):
-    """Whether marks, nodes and words stand out from their grounds."""
+def check_contrast(page):
+    """Marks, nodes and words stand out from their grounds."""
     page.wait_for_selector(".inside-view .node.rejected")
     for kind in ("accepted", "rejected", "bonus", "root"):
         place, ground = f".inside-view .node.{kind}", f".inside-view .node.{kind} rect"
@@ -146,13 +140,8 @@ def can_be_read(page):
         if kind != "root":
             assert contrast(page, f"{place} .number", ground) >= 4.5, kind
         assert contrast(page, f".inside-view .legend .key.{kind}") >= 4.5, kind
-    for place in (".sentence", ".hint", ".figures dt", "summary", ".text .asked"):
-        assert contrast(page, f".inside-view {place}") >= 4.5, place
-
-
-def fits(page):
-    """Whether nothing makes the page scroll sideways."""
-    return page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    words = (".sentence", ".hint", ".figures dt", "summary", ".text .asked")
+    assert can_be_read(page, *(f".inside-view {place}" for place in words))
 
 
 def test_a_first_visitor_gets_a_sentence_and_an_example(open_page):
@@ -166,9 +155,9 @@ def test_a_first_visitor_gets_a_sentence_and_an_example(open_page):
     assert "Cycle 1 of" in page.inner_text(".inside-view .count")
 
 
-def test_slider_keys_and_buttons_move_without_asking_the_server(page):
-    run_live(page, "Tell me a story.")
-    asked = []
+def test_slider_keys_and_buttons_move_without_asking_the_server(shared):
+    page, asked = shared, []
+    show(page, 0)
     page.on("request", lambda request: asked.append(request.url))
     slider, root = page.get_by_role("slider", name="Cycle"), ".inside-view .node.root text"
     last = int(slider.get_attribute("max")) - 1
@@ -196,22 +185,24 @@ def count(page):
     return page.inner_text(".inside-view .count")
 
 
-def test_play_moves_on_until_paused_and_nothing_else_does(page):
+def test_play_moves_on_until_paused_and_nothing_else_does(shared):
+    page = shared
     page.emulate_media(reduced_motion="reduce")
-    run_live(page, "Tell me a story.")
+    page.clock.install()  # so that the test need not wait
+    show(page, 0)
     page.get_by_role("button", name="Play").click()
     assert cycle(page) == 0
-    page.wait_for_selector(".inside-view[data-cycle='1']")
-    page.get_by_role("button", name="Pause").click()
+    page.clock.run_for(3_000)
     at = cycle(page)
-    page.wait_for_timeout(1_600)
+    assert at == 2
+    page.get_by_role("button", name="Pause").click()
+    page.clock.run_for(3_000)
     assert cycle(page) == at
     assert page.evaluate("document.querySelector('.inside-view').getAnimations().length") == 0
 
 
-def test_text_figures_and_table_are_those_of_the_cycle(page, recorded):
-    run_live(page, PROMPT)
-    trace, target, _ = recorded
+def test_text_figures_and_table_are_those_of_the_cycle(shared, recorded):
+    page, (trace, target, _) = shared, recorded
     drafted, verified = trace.of(Drafted)[2], trace.of(Verified)[2]
     show(page, 2)
     known = len(trace.of(Prefilled)[0].prompt_ids)
@@ -229,11 +220,20 @@ def test_text_figures_and_table_are_those_of_the_cycle(page, recorded):
             f"Accepted {len(verified.path)} Tokens gained {verified.gained}"
         ).split()
     )
+    page.locator(".inside-view summary").click()
+    rows = page.locator(".inside-view table tbody tr")
+    rows.first.wait_for()
+    assert rows.count() == len(drafted.tree)  # the root is none of them, the bonus is
+    verdicts = [row.locator("td").nth(3).inner_text() for row in rows.all()]
+    nodes = range(1, len(drafted.tree))
+    assert [verdict.startswith("accepted") for verdict in verdicts] == [
+        *(node in verified.path for node in nodes), False,
+    ]  # fmt: skip
+    assert verdicts[-1].startswith("bonus") and "–" in rows.last.inner_text()
 
 
-def test_pointing_at_a_node_tells_what_drafter_and_target_gave_it(page, recorded):
-    run_live(page, PROMPT)
-    trace, target, _ = recorded
+def test_pointing_at_a_node_tells_what_drafter_and_target_gave_it(shared, recorded):
+    page, (trace, target, _) = shared, recorded
     place, node = next(
         (place, node)
         for place, found in enumerate(trace.of(Verified))
@@ -242,8 +242,8 @@ def test_pointing_at_a_node_tells_what_drafter_and_target_gave_it(page, recorded
     )
     drafted, verified = trace.of(Drafted)[place], trace.of(Verified)[place]
     show(page, place)
-    drawn = page.locator(f".inside-view .node[data-node='{node}']")
-    drawn.hover()
+    box = page.locator(f".inside-view .node[data-node='{node}']")
+    box.hover()
     tip = page.locator(".inside-view .tip")
     said = tip.inner_text()
     assert "rejected draft: the target " in said and "drafter, whole path" in said
@@ -252,13 +252,14 @@ def test_pointing_at_a_node_tells_what_drafter_and_target_gave_it(page, recorded
     choice = target.tokenizer.decode([verified.choices[node]])
     named = "part of a character" if choice == "\ufffd" else f"“{choice}”"
     assert f"{named} {100 * verified.choice_probs[node]:.1f} %" in said
-    assert drawn.get_attribute("aria-label").startswith("“")
+    assert box.get_attribute("aria-label").startswith("“")
     page.mouse.move(0, 0)
     assert tip.is_hidden()
 
 
-def test_arrow_keys_move_between_nodes_of_the_tree(page):
-    run_live(page, "Tell me a story.")
+def test_arrow_keys_move_between_nodes_of_the_tree(shared):
+    page = shared
+    show(page, 0)
     page.locator(".inside-view .node.root").focus()
     tip = page.locator(".inside-view .tip")
     assert "the newest token" in tip.inner_text()
@@ -273,9 +274,8 @@ def test_arrow_keys_move_between_nodes_of_the_tree(page):
     assert "the newest token" in page.evaluate(level)
 
 
-def test_attention_is_what_the_drafter_computes(page, recorded):
-    run_live(page, PROMPT)
-    trace, target, drafter = recorded
+def test_attention_is_what_the_drafter_computes(shared, recorded):
+    page, (trace, target, drafter) = shared, recorded
     whole = [*trace.of(Prefilled)[0].prompt_ids, *trace.output_ids]
     texts = [whole[: drafted.position + 1] for drafted in trace.of(Drafted)]
     place, ids = next(
@@ -289,11 +289,15 @@ def test_attention_is_what_the_drafter_computes(page, recorded):
     for word in HOSTILE:
         assert any(word in text for text in named), word
     found = look(target, drafter, ids)
-    shown = page.evaluate(CHART, "layers")
-    near = found.layers[-len(shown["z"]) :]
-    close(shown["z"], near.mean(1).tolist())
-    close([shown["bars"]], [found.layers.mean((0, 1)).tolist()])
-    heads = page.evaluate(CHART, "text")["z"]
+    rows, bars = drawn(page, "layers")
+    near = found.layers[-len(rows) :]
+    close(rows, near.mean(1).tolist())
+    close([bars], [found.layers.mean((0, 1)).tolist()])
+    assert (
+        f"layer {1 + max(range(len(bars)), key=bars.__getitem__)} {max(bars):.1%}"
+        in (chart(page, "inside-layers-chart")["words"])
+    )
+    heads, _ = drawn(page, "text")
     close(heads[-len(near) :], found.text[:, -len(near) :].T.tolist())
     close([[sum(column) for column in zip(*heads, strict=True)]], [[1] * len(heads[0])])
     note = page.inner_text("#inside-note")
@@ -303,9 +307,9 @@ def test_attention_is_what_the_drafter_computes(page, recorded):
     page.wait_for_function(
         """old => JSON.stringify(document.querySelector(
         '#inside-layers-chart .js-plotly-plot').data[0].y) !== JSON.stringify(old)""",
-        arg=shown["bars"],
+        arg=bars,
     )
-    close(page.evaluate(CHART, "layers")["z"], near[:, 1].tolist())
+    close(drawn(page, "layers")[0], near[:, 1].tolist())
 
 
 def close(found, expected):
@@ -314,54 +318,22 @@ def close(found, expected):
 
 
 def test_other_methods_have_no_lsa_and_their_trees_are_drawn(page):
-    run_live(page, "Tell me a story.", method="EAGLE-2")
+    page.get_by_label("EAGLE-2").check()
+    run_live(page)
     page.wait_for_selector("#inside-about:has-text('drafted by EAGLE-2')")
     assert page.locator("#inside-look").is_hidden()
     open_tab(page, "Live")
-    run_live(page, "Tell me a story.", method="Vanilla")
+    page.get_by_label("Vanilla").check()
+    run_live(page)
     page.wait_for_selector("#inside-about:has-text('drafted by Vanilla')")
     assert page.inner_text(".inside-view .sentence").startswith("Nothing was drafted")
     assert page.locator(".inside-view .node").count() == 2
 
-
-def test_a_run_that_ends_while_the_tab_is_open_is_shown(page):
-    run_live(page, "Tell me a story.")
+    # A run that ends while the tab is open is shown.
     before = page.get_attribute(".inside-view", "data-run")
     open_tab(page, "Live")
     page.click("#run")
-    open_tab(page)
+    open_tab(page, NAME)
     page.wait_for_function(
         "old => document.querySelector('.inside-view').dataset.run !== old", arg=before
     )
-
-
-def contrast(page, selector, ground=None):
-    """WCAG contrast of an element's ink with all the grounds below it, `ground` on top."""
-    return page.evaluate(CONTRAST, [selector, ground])
-
-
-CONTRAST = """([selector, ground]) => {
-  const rgba = text => {
-    const canvas = Object.assign(document.createElement('canvas'), { width: 1, height: 1 });
-    const pen = canvas.getContext('2d');
-    pen.fillStyle = text;
-    pen.fillRect(0, 0, 1, 1);
-    const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data;
-    return [r, g, b, a / 255];
-  };
-  const light = colour => {
-    const [r, g, b] = colour.map(c => c / 255).map(
-      c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const element = document.querySelector(selector);
-  const grounds = ground ? [rgba(getComputedStyle(document.querySelector(ground)).fill)] : [];
-  for (let node = element; node; node = node.parentElement)
-    grounds.unshift(rgba(getComputedStyle(node).backgroundColor));
-  const below = grounds.reduce(
-    (below, [r, g, b, a]) => [r, g, b].map((c, i) => c * a + below[i] * (1 - a)), [255, 255, 255]);
-  const style = getComputedStyle(element);
-  const ink = rgba(element instanceof SVGElement ? style.fill : style.color).slice(0, 3);
-  const [one, two] = [light(below), light(ink)];
-  return (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
-}"""

@@ -1,15 +1,13 @@
 """The Live tab, driven as a visitor would."""
 
-import time
-
 import pytest
 
-from tests.browser.conftest import running_app
 from tests.browser.driving import (
     KEPT,
     TEXT,
-    contrast,
+    chart,
     finish,
+    run,
     settings,
     start,
     status,
@@ -23,42 +21,35 @@ pytestmark = pytest.mark.browser
 HOSTILE = "${6*7} <b>x</b> {{x}} `y` <script>alert(1)</script>"
 
 
-def test_the_first_token_comes_soon_after_the_process_starts(browser, bundle, tmp_path):
-    with running_app(bundle, tmp_path / "log.txt") as (url, started):
-        page = browser.new_page()
-        page.goto(url)
-        page.wait_for_selector("#run:not([disabled])")
-        page.click("#run")
-        page.wait_for_selector(f"{TEXT} .token")
-        seconds = time.monotonic() - started
-        page.close()
-    print(f"\nfrom process start to the first token in the page: {seconds:.1f} s")
-    assert seconds <= 20
+def test_the_first_token_comes_soon_after_the_process_starts(first_token):
+    print(f"\nfrom process start to the first token in the page: {first_token:.1f} s")
+    assert first_token <= 20
 
 
-def test_a_run_shows_every_kind_of_token_and_its_figures(page):
-    type_prompt(page, "Tell me a story.")
-    start(page)
-    finish(page)
+def test_a_run_shows_every_kind_of_token_and_its_figures_and_can_be_copied(page):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    written = run(page, "Tell me a story.")
     for kind in ("accepted", "rejected", "bonus", "first"):
         assert page.locator(f"{TEXT} .token.{kind}").count() > 0, kind
     assert page.locator(f"{TEXT} .more").count() > 0
-    assert "river.\n" in page.evaluate(KEPT)
+    assert "river.\n" in written
     cycles = page.locator(f"{TEXT} .cycle").count()
     assert tile(page, "Target calls") == str(cycles)
     assert float(tile(page, "Acceptance length τ")) > 1
     assert tile(page, "Ended by") == "length"
     assert page.inner_text(".token-view .tiles").count("bonus included") == 1
     assert status(page).startswith("128 tokens in ")
-    page.wait_for_selector("#chart-lengths .main-svg")
+    assert f"each cycle: {cycles - 1} cycles, from " in chart(page, "chart-lengths")["words"]
     page.get_by_role("button", name="Raw prompt").click()
     raw = page.locator("#raw textarea")
     assert raw.input_value() == "<|bos|><|user|>Tell me a story.<|end|><|assistant|>"
+    page.get_by_role("button", name="Copy text").click()
+    page.wait_for_selector("button:has-text('Copied')")
+    assert page.evaluate("navigator.clipboard.readText()") == written
 
 
-def test_pointing_at_a_token_tells_its_probabilities(page):
-    start(page)
-    finish(page)
+def test_tokens_tell_their_probabilities_and_rejected_ones_can_be_hidden(page):
+    run(page)
     tip = page.locator(".token-view .tip")
     page.locator(f"{TEXT} .token.accepted").first.hover()
     for word in ("accepted draft", "cycle", "position", "draft probability", "target probability"):
@@ -70,15 +61,13 @@ def test_pointing_at_a_token_tells_its_probabilities(page):
     assert "cycle" in tip.inner_text()
     page.keyboard.press("Escape")
     assert tip.is_hidden()
-
-
-def test_rejected_drafts_can_be_hidden(page):
-    start(page)
-    finish(page)
-    rejected = page.locator(f"{TEXT} .rejected").first
-    assert rejected.is_visible()
+    rejected = page.locator(f"{TEXT} .rejected")
+    assert rejected.first.is_visible()
     page.get_by_label("Show rejected").uncheck()
-    assert rejected.is_hidden()
+    assert rejected.first.is_hidden()
+    run(page)  # and they fade while tokens come
+    assert rejected.count() > 0
+    assert page.locator(f"{TEXT} .rejected:visible").count() == 0
 
 
 def test_stop_ends_the_run_and_keeps_what_was_done(page):
@@ -90,51 +79,33 @@ def test_stop_ends_the_run_and_keeps_what_was_done(page):
     wait_for_status(page, "you pressed Stop")
     assert tile(page, "Ended by") == "stopped"
     assert 8 <= page.locator(f"{TEXT} .cycle").count() < 250
-    page.wait_for_selector("#chart-lengths .main-svg")
+    chart(page, "chart-lengths")
     start(page)
     page.click("#stop")
     finish(page)
 
 
 def test_hostile_text_stays_text(page):
-    type_prompt(page, HOSTILE)
-    start(page)
-    finish(page)
+    written = run(page, HOSTILE)
     page.get_by_role("button", name="Raw prompt").click()
     assert HOSTILE in page.locator("#raw textarea").input_value()
-    written = page.evaluate(KEPT)
     for text in ("${6*7}", "<b>x</b>", "{{x}}", "`y`", "<script>"):
         assert text in written
     assert page.locator(f"{TEXT} b").count() == 0
+    run(page, "one\x00two\x1b[31m\u202ethree \ud83e\udd8a")  # control characters do no harm
 
 
-@pytest.mark.parametrize(
-    ("prompt", "word"),
-    [
-        ("", "empty"),
-        (" \n\t ", "empty"),
-        ("a" * 100_000, "100,000"),
-        ("a b " * 4_000, "Shorten"),
-    ],
-)
-def test_a_prompt_that_cannot_be_read_gets_a_sentence(page, prompt, word):
-    start(page)
-    finish(page)
-    before = page.evaluate(KEPT)
-    type_prompt(page, prompt)
-    page.click("#run")
-    wait_for_status(page, word)
-    assert page.evaluate(KEPT) == before
-    type_prompt(page, "Tell me a story.")
-    page.wait_for_selector("#run:not([disabled])")
-    start(page)
-    finish(page)
-
-
-def test_control_characters_do_no_harm(page):
-    type_prompt(page, "one\x00two\x1b[31m\u202ethree \ud83e\udd8a")
-    start(page)
-    finish(page)
+def test_a_prompt_that_cannot_be_read_gets_a_sentence(page):
+    before = run(page)
+    for prompt, word in (
+        ("", "empty"), ("a" * 100_000, "100,000"), (" \n\t ", "empty"), ("a b " * 4_000, "Shorten"),
+    ):  # fmt: skip
+        type_prompt(page, prompt)
+        page.click("#run")
+        wait_for_status(page, word)
+        page.wait_for_selector("#run:not([disabled])")
+        assert page.evaluate(KEPT) == before
+    run(page, "Tell me a story.")
 
 
 def test_an_n_without_a_drafter_says_so_and_the_page_goes_on(page):
@@ -149,28 +120,18 @@ def test_an_n_without_a_drafter_says_so_and_the_page_goes_on(page):
     page.wait_for_selector("#run:not([disabled])")
     slider.press("Home")
     page.wait_for_selector("#tli-stops p.about")
-    start(page)
-    finish(page)
+    run(page)
     assert "tokens in" in status(page)
 
 
-def test_vanilla_gains_one_token_a_call(page):
+def test_vanilla_gains_one_token_a_call_and_writes_the_same_text(page):
+    drafted = run(page)
+    assert float(tile(page, "Acceptance length τ")) > 1
     page.get_by_label("Vanilla").check()
     page.wait_for_selector("#tli-stops .stops.off")
-    start(page)
-    finish(page)
+    assert run(page) == drafted
     assert tile(page, "Acceptance length τ") == "1.00"
     assert page.locator(f"{TEXT} .rejected").count() == 0
-
-
-def test_every_method_writes_the_same_text(page):
-    texts = []
-    for method in ("MoA", "Vanilla"):
-        page.get_by_label(method, exact=True).check()
-        start(page)
-        finish(page)
-        texts.append(page.evaluate(KEPT))
-    assert texts[0] == texts[1]
 
 
 def test_a_second_visitor_waits_and_a_closed_tab_frees_the_place(page, browser, app):
@@ -185,13 +146,6 @@ def test_a_second_visitor_waits_and_a_closed_tab_frees_the_place(page, browser, 
     finish(other)
     assert "tokens in" in status(other)
     other.close()
-
-
-def test_an_example_fills_the_prompt(page):
-    page.get_by_role("button", name="Spanish").click()
-    page.wait_for_function(
-        "document.querySelector('#prompt textarea').value === 'Say 742 in Spanish.'"
-    )
 
 
 def test_the_endpoint_answers_a_program(app):
@@ -209,16 +163,3 @@ def test_the_endpoint_answers_a_program(app):
     for wrong, word in (({"method": "moa-n2"}, "N = 2"), ({"depth": 99}, "depth")):
         with pytest.raises(Exception, match=word):
             api.predict("Tell me a story.", **wrong, api_name="/decode")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_token_colours_can_be_read(page, scheme):
-    page.get_by_text("Target tiny").wait_for()  # leaving while that loads is gradio's error to tell
-    page.goto(f"{page.url.split('?')[0]}?__theme={scheme}")
-    page.wait_for_selector("#run:not([disabled])")
-    start(page)
-    finish(page)
-    for kind in ("accepted .mark", "rejected .mark", "bonus .mark", "first .mark"):
-        assert contrast(page, f"{TEXT} .{kind}") >= 4.5, kind
-    for place in (f"{TEXT} .more", ".token-view .note", "#machine .status-line", "#run"):
-        assert contrast(page, place) >= 4.5, place

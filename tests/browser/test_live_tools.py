@@ -1,20 +1,22 @@
-"""The Live tab's tools: comparing, slow motion, traces as files, links, chats, all four looks."""
+"""The Live tab at its looks, and its tools: comparing, slow motion, saved traces, links, chats."""
 
 import json
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.browser.conftest import LOOKS, keep_picture
+from tests.browser.conftest import LOOKS, both_themes, keep_picture
 from tests.browser.driving import (
     DONE,
     KEPT,
     NEW_RUN,
     TEXT,
-    contrast,
-    finish,
+    can_be_read,
+    chart,
+    charts_are_named,
+    fits,
+    run,
     settings,
-    start,
     tile,
     type_prompt,
     wait_for_status,
@@ -22,8 +24,6 @@ from tests.browser.driving import (
 
 pytestmark = pytest.mark.browser
 
-PLOT = "id => document.querySelector(`#${id} .js-plotly-plot`).data.map(d => Array.from(d.y))"
-WIDER = "() => document.documentElement.scrollWidth > window.innerWidth"
 LINKED = "() => document.querySelector('#link textarea').value.startsWith('http')"
 HOLDS = "([id, value]) => document.querySelector(`#${id} input[type=number]`)?.value === value"
 PRESS_NEXT = """() => {
@@ -49,29 +49,41 @@ def cycles(page):
     return page.locator(f"{TEXT} .cycle").count()
 
 
+def columns(page, name):
+    """What a chart draws: the heights of each of its traces."""
+    return [one["y"] for one in chart(page, name)["data"]]
+
+
 @pytest.mark.parametrize("look", LOOKS, ids=str)
 def test_the_charts_show_the_traces_numbers_at_every_look(open_page, look, tmp_path):
-    page = open_page("?tab=live&method=moa-n0&tokens=40", look)
-    page.wait_for_selector("#run:not([disabled])")
-    start(page)
-    finish(page)
-    page.wait_for_selector("#chart-phases .main-svg")
+    page = open_page("?tab=live&method=moa-n0&tokens=40", look, "#run:not([disabled])")
+    run(page)
     trace = json.loads(saved_trace(page, tmp_path).read_text())
     verified = [event for event in trace["events"] if event["event"] == "Verified"]
-    drafts, bonus = page.evaluate(PLOT, "chart-lengths")
+    drafts, bonus = columns(page, "chart-lengths")
     assert drafts == [len(event["path"]) for event in verified] and set(bonus) == {1}
-    draft, verify, _ = page.evaluate(PLOT, "chart-phases")
+    draft, verify, _ = columns(page, "chart-phases")
     assert verify == pytest.approx([1000 * event["seconds"] for event in verified])
     assert len(draft) == len(verified)
-    [latency] = page.evaluate(PLOT, "chart-latency")
+    [latency] = columns(page, "chart-latency")
     assert latency == sorted(latency) and len(latency) == len(verified) + 1
-    gained = sum(len(event["path"]) + 1 for event in verified)
-    assert tile(page, "Acceptance length τ") == f"{gained / len(verified):.2f}"
+    gained = [len(event["path"]) + 1 for event in verified]
+    tau = f"{sum(gained) / len(gained):.2f}"
+    assert tile(page, "Acceptance length τ") == tau
+    assert chart(page, "chart-lengths")["words"] == (
+        f"Tokens gained in each cycle: {len(gained)} cycles, "
+        f"from {min(gained)} to {max(gained)}, mean {tau}."
+    )
+    assert charts_are_named(page)
     assert page.locator(".token-view .spark rect").count() >= 2 * (len(verified) - 1)
-    assert not page.evaluate(WIDER)
-    for place in (".token-view .note", ".quiet-button:not([hidden])", "#machine .status-line"):
-        assert contrast(page, place) >= 4.5, place
-    keep_picture(page, "live")
+    assert fits(page)
+    for _ in both_themes(page):
+        marks = (f"{TEXT} .{kind} .mark" for kind in ("accepted", "rejected", "bonus", "first"))
+        assert can_be_read(
+            page, *marks, f"{TEXT} .more", ".token-view .note", ".quiet-button:not([hidden])",
+            "#machine .status-line", "#run",
+        )  # fmt: skip
+        keep_picture(page, "live")
 
 
 def test_plain_decoding_is_compared_on_demand(page):
@@ -79,16 +91,14 @@ def test_plain_decoding_is_compared_on_demand(page):
     page.click("#compare-plain")
     wait_for_status(page, "Run a prompt first")
     page.wait_for_selector("#compare-plain:not([disabled])")
-    start(page)
-    finish(page)
+    run(page)
     page.click("#compare-plain")
     wait_for_status(page, "tokens are plain decoding’s")
     assert tile(page, "Exactness") == "✓ same"
     ratio = float(tile(page, "Speed-up").removesuffix(" ×"))
     words = page.inner_text(".token-view .tile:has(dt:text-is('Speed-up')) .note")
     assert ("slower than plain" in words) == (ratio < 1)
-    start(page)
-    finish(page)
+    run(page)
     assert tile(page, "Speed-up") == "–"
 
 
@@ -117,8 +127,7 @@ def test_step_by_step_shows_one_cycle_for_each_press(page):
 
 
 def test_a_trace_is_saved_and_opened_by_another_visitor(page, open_page, tmp_path):
-    start(page)
-    finish(page)
+    run(page)
     path = saved_trace(page, tmp_path)
     other = open_page()
     other.get_by_role("button", name=FILES).click()
@@ -128,20 +137,13 @@ def test_a_trace_is_saved_and_opened_by_another_visitor(page, open_page, tmp_pat
     assert other.evaluate(KEPT) == page.evaluate(KEPT)
     for name in ("Acceptance length τ", "Target calls", "Tokens per second", "Ended by"):
         assert tile(other, name) == tile(page, name), name
-    other.wait_for_selector("#chart-lengths .main-svg")
-    assert other.evaluate(PLOT, "chart-lengths") == page.evaluate(PLOT, "chart-lengths")
-
-
-def test_a_file_that_is_no_trace_gets_a_sentence(page, tmp_path):
+    assert chart(other, "chart-lengths") == chart(page, "chart-lengths")
+    # A file that is no trace gets a sentence and loses nothing.
     wrong = tmp_path / "wrong.json"
     wrong.write_text("{}")
-    start(page)
-    finish(page)
-    before = page.evaluate(KEPT)
-    page.get_by_role("button", name=FILES).click()
     page.set_input_files("#open input[type=file]", wrong)
     wait_for_status(page, "not a trace of this program")
-    assert page.evaluate(KEPT) == before
+    assert page.evaluate(KEPT) == other.evaluate(KEPT)
 
 
 def test_a_link_brings_the_settings_along(page, open_page):
@@ -154,9 +156,7 @@ def test_a_link_brings_the_settings_along(page, open_page):
     page.wait_for_selector("#tli-stops li.chosen:has-text('N = 1')", state="attached")
     page.get_by_role("button", name=FILES).click()
     page.click("#share")
-    page.wait_for_function(
-        "() => document.querySelector('#link textarea').value.startsWith('http')"
-    )
+    page.wait_for_function(LINKED)
     link = urlsplit(page.locator("#link textarea").input_value())
     other = open_page(f"?{link.query}")
     other.wait_for_selector("#tli-stops li.chosen:has-text('N = 1')", state="attached")
@@ -164,8 +164,7 @@ def test_a_link_brings_the_settings_along(page, open_page):
     other.get_by_role("button", name="Draft tree, sampling, length and pace").click()
     for name, value in {"tokens": "33", "temperature": "0.5", "seed": "7"}.items():
         other.wait_for_function(HOLDS, arg=[name, value])
-    start(other)
-    finish(other)
+    run(other)
     assert tile(other, "Target calls") != "–"
 
 
@@ -173,8 +172,7 @@ def test_an_address_that_cannot_be_used_says_what(open_page):
     page = open_page("?method=moa-n7&tokens=many")
     wait_for_status(page, "tokens must be a number from 1 to 512")
     page.wait_for_selector("#run:not([disabled])")
-    start(page)
-    finish(page)
+    run(page)
 
 
 def test_a_chat_remembers_what_was_said(page):
@@ -182,13 +180,9 @@ def test_a_chat_remembers_what_was_said(page):
     page.get_by_label("Go on with one chat").check()
     page.fill("#system textarea", "Be kind.")
     settings(page, tokens=8)
-    type_prompt(page, "First words")
-    start(page)
-    finish(page)
+    run(page, "First words")
     page.wait_for_selector("#history:has-text('First words')")
-    type_prompt(page, "Second words")
-    start(page)
-    finish(page)
+    run(page, "Second words")
     page.get_by_role("button", name="Raw prompt").click()
     raw = page.locator("#raw textarea").input_value()
     assert raw.startswith("<|bos|><|system|>Be kind.<|end|><|user|>First words<|end|><|assistant|>")
@@ -197,7 +191,11 @@ def test_a_chat_remembers_what_was_said(page):
     page.wait_for_selector("#history", state="hidden")
 
 
-def test_presets_set_method_and_pace(page):
+def test_examples_fill_the_prompt_and_presets_set_method_and_pace(page):
+    page.get_by_role("button", name="Spanish").click()
+    page.wait_for_function(
+        "document.querySelector('#prompt textarea').value === 'Say 742 in Spanish.'"
+    )
     page.click("#teaching")
     page.wait_for_selector("#tli-stops li.chosen:has-text('N = 1')", state="attached")
     settings(page)
@@ -205,21 +203,3 @@ def test_presets_set_method_and_pace(page):
     page.click("#speed")
     page.wait_for_selector("#tli-stops li.chosen:has-text('N = 0')", state="attached")
     assert page.get_by_label("Full speed", exact=True).is_checked()
-
-
-def test_the_text_can_be_copied(page):
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    start(page)
-    finish(page)
-    page.get_by_role("button", name="Copy text").click()
-    page.wait_for_selector("button:has-text('Copied')")
-    copied = page.evaluate("navigator.clipboard.readText()")
-    assert copied and copied == page.evaluate(KEPT)
-
-
-def test_rejected_drafts_fade_where_they_are_not_wanted(page):
-    page.get_by_label("Show rejected").uncheck()
-    start(page)
-    finish(page)
-    assert page.locator(f"{TEXT} .rejected").count() > 0
-    assert all(not one.is_visible() for one in page.locator(f"{TEXT} .rejected").all()[:20])

@@ -5,31 +5,13 @@ import re
 import pytest
 
 from moa_core.bench.paper import published
-from tests.browser.conftest import LOOKS, keep_picture
+from tests.browser.conftest import LOOKS, both_themes, keep_picture
+from tests.browser.driving import can_be_read, chart, charts_are_named, fits, status
 
 pytestmark = pytest.mark.browser
 
-ADDRESS = "?tab=tli"
-FIGURE = """id => {
-  const plot = document.querySelector(`#${id} .js-plotly-plot`);
-  if (!plot || !plot.data) return null;
-  const { x, y, text } = plot.data[0];
-  return { x: [...x], y: [...y], text: text ? [...text] : [],
-           ticks: plot.layout.xaxis.ticktext, title: plot.layout.title.text };
-}"""
+ADDRESS, READY = "?tab=tli", "#sweep-run:not([disabled])"
 NAMES = {"moa-n0": "N = 0", "moa-n1": "N = 1", "moa-auto": "Auto N"}
-
-
-@pytest.fixture
-def tab(open_page):
-    """Opens the tab, at a look."""
-
-    def opened(look=LOOKS[0]):
-        page = open_page(ADDRESS, look)
-        page.wait_for_selector("#sweep-run:not([disabled])")
-        return page
-
-    return opened
 
 
 def set_number(page, name, value):
@@ -53,8 +35,10 @@ def finish(page):
 
 
 def figure(page, name):
-    page.wait_for_function(f"id => ({FIGURE})(id) !== null", arg=f"sweep-{name}")
-    return page.evaluate(FIGURE, f"sweep-{name}")
+    """A chart with what its only trace shows."""
+    found = chart(page, f"sweep-{name}")
+    [only] = found.pop("data")
+    return found | only
 
 
 def table(page):
@@ -67,7 +51,7 @@ def table(page):
     }
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=lambda look: f"{look[0]}-{look[2]}")
+@pytest.mark.parametrize("look", LOOKS, ids=str)
 def test_a_sweep_has_a_point_for_each_n_and_says_what_its_numbers_say(tab, look):
     page = tab(look)
     sweep(page, repeats=2 if look == LOOKS[0] else 1)
@@ -84,6 +68,8 @@ def test_a_sweep_has_a_point_for_each_n_and_says_what_its_numbers_say(tab, look)
             assert [float(re.search(r"[\d.]+", text)[0]) for text in drawn["ticks"]] == [
                 rows[method][place] for method in NAMES
             ]
+            for method in NAMES:
+                assert f" {rows[method][place]:.{digits}f}" in drawn["words"]
     words = page.inner_text("#sweep-verdict")
     fixed = {method: rows[method] for method in ("moa-n0", "moa-n1")}
     speeds = figure(page, "rate")["y"]  # uncut: the table's may tie
@@ -93,11 +79,16 @@ def test_a_sweep_has_a_point_for_each_n_and_says_what_its_numbers_say(tab, look)
         top = max(fixed, key=lambda method: fixed[method][0])
         assert f"Highest τ: {NAMES[top]} with {rows[top][0]:.2f}" in words
     assert rows["vanilla"][0] == 1 and "bonus token included" in page.inner_text("#sweep-table")
-    assert re.match(r"\d+ runs in .* wrote the same 48 tokens\.", status(page))
+    assert re.match(r"\d+ runs in .* wrote the same 48 tokens\.", status(page, "sweep-"))
     check_auto(page, rows, words, best)
     check_paper(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= look[0]
-    keep_picture(page, "tli")
+    assert fits(page) and charts_are_named(page)
+    for _ in both_themes(page):
+        assert can_be_read(
+            page, "#sweep-verdict p", "#sweep-table thead th", "#sweep-paper p", "#sweep-run",
+            ".tli-drawing figcaption p", "#sweep-status .status-line",
+        )  # fmt: skip
+        keep_picture(page, "tli")
 
 
 def check_auto(page, rows, words, best):
@@ -109,6 +100,7 @@ def check_auto(page, rows, words, best):
     said = re.search(r"N = (\d) ?\(|N = (\d), in", words)
     later = strip["text"][cycles // 2 :]
     assert f"last {len(later)} cycle" in words
+    assert f"of {cycles} cycles N = 0 in {strip['text'].count('N = 0')}," in strip["words"]
     named = f"N = {said[1] or said[2]}"
     assert later.count(named) == max(map(later.count, later))
     assert re.search(rf"(as fast as|than) {NAMES[best]}, the best fixed N", words)
@@ -122,10 +114,6 @@ def check_paper(page):
     assert "The paper" in figure(page, "paper-tau")["title"]
     assert "not measured here" in page.inner_text("#sweep-paper-title")
     assert "Llama-3-8B-Instruct" in page.inner_text("#sweep-paper")
-
-
-def status(page):
-    return page.inner_text("#sweep-status .status-line")
 
 
 def test_the_address_opens_the_tab_whose_drawing_follows_the_n_in_focus(tab):
@@ -143,14 +131,14 @@ def test_the_address_opens_the_tab_whose_drawing_follows_the_n_in_focus(tab):
 
 def test_stop_keeps_what_is_finished(tab):
     page = tab()
-    sweep(page, length=256, repeats=5)
+    sweep(page, length=128, repeats=5)
     page.wait_for_function(
         "() => document.querySelector('#sweep-progress span').textContent.startsWith('Repeat 2')"
     )
     assert page.locator("#sweep-progress progress").evaluate("bar => bar.value") > 0
     page.click("#sweep-stop")
     finish(page)
-    done, wanted = map(int, re.search(r"(\d+) of (\d+) runs", status(page)).groups())
+    done, wanted = map(int, re.search(r"(\d+) of (\d+) runs", status(page, "sweep-")).groups())
     assert 4 <= done < wanted == 20 and page.locator("#sweep-progress p").is_hidden()
     assert list(table(page)) == ["vanilla", *NAMES]
 
@@ -169,6 +157,6 @@ def test_auto_n_can_be_left_out_and_a_mistake_loses_nothing(tab):
     page.fill("#sweep-prompt textarea", " ")
     page.click("#sweep-run")
     page.wait_for_selector("#sweep-status .status-line[data-kind=error]")
-    assert "empty" in status(page)
+    assert "empty" in status(page, "sweep-")
     page.wait_for_selector("#sweep-run:not([disabled])")
     assert table(page) == before and page.locator("#sweep-progress p").is_hidden()

@@ -1,0 +1,92 @@
+"""The page by keyboard alone, and what a screen reader is told while a run goes on."""
+
+import pytest
+
+from tests.browser.driving import NEW_RUN, TEXT, run, settings, status, wait_for_status
+
+pytestmark = pytest.mark.browser
+
+# What has the focus: whether it is wanted, what it is called, and whether it can be seen.
+FOCUSED = """wanted => {
+  const node = document.activeElement;
+  const style = getComputedStyle(node);
+  const named = node.getAttribute('aria-label') || node.labels?.[0]?.textContent || node.title;
+  return {
+    found: node.matches(wanted),
+    name: (named || node.textContent).trim(),
+    marked: style.outlineStyle === 'solid' && parseFloat(style.outlineWidth) >= 2,
+    html: node.outerHTML.slice(0, 200),
+  };
+}"""
+# Every text that comes to stand in a region that a screen reader reads out.
+LISTEN = """() => {
+  const regions = '[role=status], [role=alert], [role=log], output, [aria-live=polite]';
+  window.told = [];
+  new MutationObserver(changes => {
+    const changed = new Set(changes.map(
+      ({ target }) => (target.closest ? target : target.parentElement)?.closest(regions)));
+    for (const region of changed) {
+      const text = region?.textContent.trim();
+      if (text) window.told.push(text);
+    }
+  }).observe(document.body, { childList: true, characterData: true, subtree: true });
+}"""
+MOVING = """() => document.getAnimations().filter(
+  one => one.effect.getComputedTiming().duration > 1).length"""
+
+
+def go_to(page, wanted, key="Tab"):
+    """Press Tab until this has the focus. All that gets it on the way has a name and a frame."""
+    for _ in range(60):
+        page.keyboard.press(key)
+        now = page.evaluate(FOCUSED, wanted)
+        assert now["name"] and now["marked"], now
+        if now["found"]:
+            return
+    raise AssertionError(f"{wanted} is never reached")
+
+
+def write(page, text):
+    page.keyboard.press("Control+a")
+    page.keyboard.type(text)
+
+
+def test_from_a_prompt_to_the_verdict_without_a_mouse(open_page):
+    page = open_page("?tokens=512&depth=12&breadth=16&budget=64", ready="#run:not([disabled])")
+    go_to(page, "#prompt textarea")
+    write(page, "Tell me a story.")
+    go_to(page, "#run")
+    before = page.locator(".token-view").get_attribute("data-run")
+    page.keyboard.press("Enter")
+    page.wait_for_function(NEW_RUN, arg=before)
+    page.wait_for_selector(f"{TEXT} .cycle:nth-of-type(4)")
+    go_to(page, "#stop")
+    page.keyboard.press("Enter")
+    wait_for_status(page, "you pressed Stop")
+    go_to(page, "[role=tab][data-tab-id=compare]", "Shift+Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#compare-run:not([disabled])")
+    go_to(page, "#compare-prompt textarea")
+    write(page, "Tell me a story.")
+    go_to(page, "#compare-repeats input[type=range]")
+    page.keyboard.press("Home")
+    go_to(page, "#compare-run", "Shift+Tab")
+    page.keyboard.press("Enter")
+    wait_for_status(page, "All 3 runs are done.", "compare-")
+    go_to(page, ".race .play")
+    verdict = page.locator("#compare-verdict .status-line")
+    assert "MoA N=1" in verdict.inner_text() and "vanilla" in verdict.inner_text()
+    assert page.evaluate("document.querySelector('#compare-verdict').checkVisibility()")
+    box = verdict.bounding_box()
+    assert box["y"] >= 0 and box["y"] + box["height"] <= page.viewport_size["height"]
+
+
+def test_a_run_is_announced_in_one_sentence_and_nothing_moves_for_those_who_mind(page):
+    page.emulate_media(reduced_motion="reduce")
+    page.get_by_label("Show rejected").uncheck()
+    settings(page, tokens=256)
+    page.evaluate(LISTEN)
+    run(page, "Tell me a story.")
+    assert page.locator(f"{TEXT} .cycle").count() > 20
+    assert page.evaluate("window.told") == [status(page)]
+    assert page.evaluate(MOVING) == 0
