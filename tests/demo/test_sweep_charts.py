@@ -61,7 +61,7 @@ def test_the_strip_has_a_mark_for_each_cycle_at_its_n():
 def test_charts_say_what_they_show():
     made = panel(ROWS, "draft"), paper_panel(published(), "tau"), strip(AUTO.choices, [0, 1, 3])
     assert [figure.layout.meta["words"] for figure in made] == [
-        "Draft time, ms per cycle: MoA N=0 4.0, MoA N=1 6.0, MoA N=3 9.0, Auto N 6.5.",
+        "Draft time, ms per cycle: MoA N=0 4.0, MoA N=1 6.0, MoA N=3 9.0, MoA, auto N 6.5.",
         "The paper: τ, tokens per target forward: N = 0 4.22, N = 1 4.50, N = 3 4.79.",
         "What auto N chose, cycle by cycle: of 5 cycles N = 0 in 3, N = 1 in 1, N = 3 in 1.",
     ]
