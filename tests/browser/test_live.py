@@ -7,6 +7,7 @@ from tests.browser.driving import (
     TEXT,
     chart,
     finish,
+    raw_prompt,
     run,
     settings,
     start,
@@ -40,9 +41,8 @@ def test_a_run_shows_every_kind_of_token_and_its_figures_and_can_be_copied(page)
     assert page.inner_text(".token-view .tiles").count("bonus included") == 1
     assert status(page).startswith("128 tokens in ")
     assert f"each cycle: {cycles - 1} cycles, from " in chart(page, "chart-lengths")["words"]
-    page.get_by_role("button", name="Raw prompt").click()
-    raw = page.locator("#raw textarea")
-    assert raw.input_value() == "<|bos|><|user|>Tell me a story.<|end|><|assistant|>"
+    raw = raw_prompt(page, "Tell me a story.")
+    assert raw == "<|bos|><|user|>Tell me a story.<|end|><|assistant|>"
     page.get_by_role("button", name="Copy text").click()
     page.wait_for_selector("button:has-text('Copied')")
     assert page.evaluate("navigator.clipboard.readText()") == written
@@ -87,8 +87,7 @@ def test_stop_ends_the_run_and_keeps_what_was_done(page):
 
 def test_hostile_text_stays_text(page):
     written = run(page, HOSTILE)
-    page.get_by_role("button", name="Raw prompt").click()
-    assert HOSTILE in page.locator("#raw textarea").input_value()
+    assert HOSTILE in raw_prompt(page, HOSTILE)
     for text in ("${6*7}", "<b>x</b>", "{{x}}", "`y`", "<script>"):
         assert text in written
     assert page.locator(f"{TEXT} b").count() == 0

@@ -15,6 +15,7 @@ from tests.browser.driving import (
     chart,
     charts_are_named,
     fits,
+    raw_prompt,
     run,
     settings,
     tile,
@@ -183,8 +184,7 @@ def test_a_chat_remembers_what_was_said(page):
     run(page, "First words")
     page.wait_for_selector("#history:has-text('First words')")
     run(page, "Second words")
-    page.get_by_role("button", name="Raw prompt").click()
-    raw = page.locator("#raw textarea").input_value()
+    raw = raw_prompt(page, "Second words")
     assert raw.startswith("<|bos|><|system|>Be kind.<|end|><|user|>First words<|end|><|assistant|>")
     assert raw.endswith("<|end|><|user|>Second words<|end|><|assistant|>")
     page.click("#forget")
