@@ -86,6 +86,9 @@ def build(shared: Shared) -> Live:
                     "Preset: slow motion, to teach", size="sm", elem_id="teaching"
                 )
                 made["speed"] = gr.Button("Preset: full speed", size="sm", elem_id="speed")
+    # The output comes next: what is set less often stands below it.
+    view = trace_view(elem_id="view")
+    made["compare"] = gr.Button("Compare with plain decoding", elem_id="compare-plain")
     settings |= drafter | _settings(engine.tree(method))
     with gr.Accordion("Chat", open=False, elem_id="chat"):
         with gr.Row():
@@ -97,8 +100,6 @@ def build(shared: Shared) -> Live:
         settings["system"] = gr.Textbox(
             label="System prompt (optional)", value="", lines=2, max_lines=6, elem_id="system"
         )
-    view = trace_view(elem_id="view")
-    made["compare"] = gr.Button("Compare with plain decoding", elem_id="compare-plain")
     with gr.Column(elem_id="charts"):
         charts = [
             gr.Plot(visible=False, show_label=False, container=False, elem_id=f"chart-{name}")

@@ -2,8 +2,10 @@
 
 import pytest
 
+from tests.browser.conftest import LOOKS
 from tests.browser.driving import (
     KEPT,
+    NEW_RUN,
     TEXT,
     chart,
     finish,
@@ -19,6 +21,18 @@ from tests.browser.driving import (
 
 pytestmark = pytest.mark.browser
 
+PLACES = """() => {
+  const seen = id => {
+    const { top, bottom } = document.querySelector(id).getBoundingClientRect();
+    return top >= 0 && bottom <= window.innerHeight;
+  };
+  return {
+    top: document.querySelector('#view').getBoundingClientRect().top, run: seen('#run'),
+    legend: seen('.token-view .legend'), first: seen('.token-view .token.first'),
+    scrolled: document.querySelector('.token-view .text').scrollTop,
+    focus: document.activeElement.closest('#prompt') !== null,
+  };
+}"""
 HOSTILE = "${6*7} <b>x</b> {{x}} `y` <script>alert(1)</script>"
 
 
@@ -46,6 +60,29 @@ def test_a_run_shows_every_kind_of_token_and_its_figures_and_can_be_copied(page)
     page.get_by_role("button", name="Copy text").click()
     page.wait_for_selector("button:has-text('Copied')")
     assert page.evaluate("navigator.clipboard.readText()") == written
+
+
+@pytest.mark.parametrize("look", [LOOKS[0], LOOKS[-1]], ids=str)
+def test_a_run_is_brought_into_sight_and_read_from_its_beginning(open_page, look):
+    page = open_page("?tokens=300", look, "#run:not([disabled])")
+    page.emulate_media(reduced_motion="reduce")
+    page.focus("#prompt textarea")
+    before = page.locator(".token-view").get_attribute("data-run")
+    page.keyboard.press("Shift+Enter")
+    page.wait_for_function(NEW_RUN, arg=before)
+    page.wait_for_selector(f"{TEXT} .cycle:nth-of-type(9)")
+    places = page.evaluate(PLACES)
+    assert places["legend"] and places["top"] < 0.25 * look[1] and places["focus"]
+    assert places["run"] == (look == LOOKS[0])  # on a phone the choices stand in between
+    finish(page)
+    places = page.evaluate(PLACES)
+    text = page.locator(TEXT).evaluate("box => [box.scrollHeight, box.clientHeight]")
+    assert text[0] > text[1] and places["scrolled"] == 0 and places["first"] and places["focus"]
+    if places["run"]:
+        page.evaluate("window.scrollBy(0, -20)")  # who has it in sight is left where they are
+        before = page.evaluate("window.scrollY")
+        run(page)
+        assert page.evaluate("window.scrollY") == before
 
 
 def test_tokens_tell_their_probabilities_and_rejected_ones_can_be_hidden(page):

@@ -30,16 +30,31 @@ function take(line) {
   return null;
 }
 
-// Paint what is waiting, up to the given number of cycles; returns the last one's box.
+const reading = () => text.contains(document.activeElement);
+
+// Paint what is waiting, up to the given number of cycles; returns the last one's box. The newest
+// tokens stay in sight; a text that is finished at full speed is there to be read from its beginning.
 function advance(cycles) {
   const follow = text.scrollHeight - text.scrollTop - text.clientHeight < 60;
   let box = null;
+  let over = false;
   for (; next < lines.length; next += 1) {
     if ("cycle" in lines[next] && cycles-- <= 0) break;
     box = take(lines[next]) || box;
+    over ||= "end" in lines[next];
   }
-  if (follow) text.scrollTop = text.scrollHeight;
+  if (follow && (box || over)) text.scrollTop = over && pace === "full" && !reading() ? 0 : text.scrollHeight;
   return box;
+}
+
+// A new run is brought where it can be read, without taking the focus from where it is. One that was
+// there before the page looked, or that runs while another tab is open, moves nothing.
+function bringIntoSight() {
+  const { top, height } = root.getBoundingClientRect();
+  if (!height || (top >= 0 && top < 0.25 * window.innerHeight)) return;
+  // Not scrollIntoView: Chromium then lets the Tab key go on from here, and not from Run.
+  const by = top - parseFloat(getComputedStyle(root).scrollMarginTop);
+  window.scrollBy({ top: by, behavior: calm.matches ? "instant" : "smooth" });
 }
 
 // One cycle of slow motion: its drafts appear, unjudged; then the target's verdict.
@@ -74,6 +89,7 @@ function paint() {
       const line = JSON.parse(head);
       pace = line.pace;
       root.dataset.run = line.run;
+      bringIntoSight();
     }
   }
   for (const line of value.slice(seen).split("\n")) if (line) lines.push(JSON.parse(line));
