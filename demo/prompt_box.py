@@ -1,4 +1,4 @@
-"""Where a tab asks for a prompt."""
+"""Where a tab asks for a prompt: one prompt for all tabs that ask."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from typing import Any
 import gradio as gr
 
 from demo.examples import EXAMPLES
+from demo.session import PRIVATE
+from demo.theme import script
+
+LABEL = "Prompt: one for Live, Side by side and TLI"
+ONE = script("prompt.js")
 
 
 def prompt_box(prefix: str, verb: str, **kwargs: Any) -> gr.Textbox:
@@ -15,13 +20,13 @@ def prompt_box(prefix: str, verb: str, **kwargs: Any) -> gr.Textbox:
     verb  what Shift + Enter does, as in "compares"; see `enter_presses`
     """
     box = gr.Textbox(
-        label="Prompt", value=next(iter(EXAMPLES.values())), elem_id=f"{prefix}-prompt",
+        label=LABEL, value=next(iter(EXAMPLES.values())), elem_id=f"{prefix}prompt",
         placeholder=f"Write a prompt. Shift + Enter {verb}.", **kwargs,
     )  # fmt: skip
     gr.Examples(
         [[text] for text in EXAMPLES.values()], box, label="Examples",
         example_labels=list(EXAMPLES), examples_per_page=len(EXAMPLES),
-        api_visibility="private", elem_id=f"{prefix}-examples",
+        api_visibility="private", elem_id=f"{prefix}examples",
     )  # fmt: skip
     return box
 
@@ -32,3 +37,10 @@ def enter_presses(box: gr.Textbox, button: str) -> None:
     button  its elem_id
     """
     box.submit(None, js=f"() => {{ document.querySelector('#{button}').click(); }}")
+
+
+def carry(demo: gr.Blocks, tab: gr.Tab, box: gr.Textbox) -> None:
+    """Keep a tab's box at the newest prompt of the page. In the browser alone: nothing is sent."""
+    box.change(None, box, js=f"text => {ONE}.keep(text)", **PRIVATE)
+    tab.select(None, box, box, js=f"own => {ONE}.newest(own)", **PRIVATE)
+    demo.load(None, box, box, js=f"own => {ONE}.first(own)", **PRIVATE)

@@ -12,10 +12,11 @@ import gradio as gr
 from demo.api import add_decode
 from demo.compare_api import add_compare
 from demo.engine import Engine
+from demo.prompt_box import carry
 from demo.session import PRIVATE, Visit
 from demo.shared import Shared
 from demo.status import SORRY, say, status_line
-from demo.tabs import TABS
+from demo.tabs import TABS, compare, live, tli_sweep
 from demo.theme import script
 from moa_core.errors import UserError
 
@@ -26,6 +27,7 @@ ABOUT = (
     "A small drafter guesses ahead, a large target checks every guess in one forward, and the text "
     "is exactly what the target would have written alone."
 )
+ONE_PROMPT = (live, compare, tli_sweep)  # the lesson has one of its own
 
 
 def build_demo(engine: Engine) -> gr.Blocks:
@@ -49,6 +51,8 @@ def build_demo(engine: Engine) -> gr.Blocks:
             for module in TABS:
                 with gr.Tab(module.TITLE, id=module.ID) as tab:
                     made.append(module.build(shared))
+                if module in ONE_PROMPT:
+                    carry(demo, tab, made[-1].prompt)
                 tab.select(None, js=f"() => {{ {script('address.js')}('{module.ID}'); }}")
         demo.load(Visit, None, shared.visit, **PRIVATE)
         for module, components in zip(TABS, made, strict=True):

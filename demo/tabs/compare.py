@@ -65,7 +65,7 @@ def build(shared: Shared) -> Compare:
     """Lay the tab out; nothing is connected yet."""
     with gr.Row(equal_height=False, elem_classes="controls"):
         with gr.Column(scale=3, min_width=320):
-            prompt = prompt_box("compare", "compares", lines=5, max_lines=12)
+            prompt = prompt_box("compare-", "compares", lines=5, max_lines=12)
             with gr.Row(elem_classes="buttons"):
                 run = gr.Button("Compare", variant="primary", elem_id="compare-run")
                 stop = gr.Button("Stop", interactive=False, elem_id="compare-stop")

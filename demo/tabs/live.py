@@ -11,9 +11,9 @@ import gradio as gr
 
 from demo import live_runs
 from demo.engine import MOST_NEW_TOKENS, Engine, Request
-from demo.examples import EXAMPLES
 from demo.live_settings import choose, from_address, link, preset, speed, teaching
 from demo.methods import FAMILIES, family, tli_of
+from demo.prompt_box import enter_presses, prompt_box
 from demo.session import PRIVATE, Visit, connect
 from demo.shared import Shared
 from demo.status import say, status_line
@@ -63,6 +63,11 @@ class Live:
     share: gr.Button
     link: gr.Textbox
 
+    @property
+    def prompt(self) -> gr.Textbox:
+        """The page's prompt."""
+        return self.settings["prompt"]
+
 
 def build(shared: Shared) -> Live:
     """Lay the tab out; nothing is connected yet."""
@@ -74,7 +79,7 @@ def build(shared: Shared) -> Live:
     )  # fmt: skip
     with gr.Row(equal_height=False, elem_classes="controls"):
         with gr.Column(scale=3, min_width=320):
-            settings = {"prompt": _prompt()}
+            settings = {"prompt": prompt_box("", "runs it", lines=5, max_lines=12)}
             with gr.Row(elem_classes="buttons"):
                 made["run"] = gr.Button("Run", variant="primary", elem_id="run")
                 made["stop"] = gr.Button("Stop", interactive=False, elem_id="stop")
@@ -106,27 +111,6 @@ def build(shared: Shared) -> Live:
             for name in ("lengths", "latency", "phases")
         ]
     return Live(settings, history=history, view=view, charts=charts, **made, **_files())
-
-
-def _prompt() -> gr.Textbox:
-    prompt = gr.Textbox(
-        label="Prompt",
-        value=EXAMPLES["Story from its opening"],
-        lines=5,
-        max_lines=12,
-        elem_id="prompt",
-        placeholder="Write a prompt. Shift + Enter runs it.",
-    )
-    gr.Examples(
-        [[text] for text in EXAMPLES.values()],
-        prompt,
-        label="Examples",
-        example_labels=list(EXAMPLES),
-        examples_per_page=len(EXAMPLES),
-        api_visibility="private",
-        elem_id="examples",
-    )
-    return prompt
 
 
 def _drafter(engine: Engine, method: str) -> tuple[dict[str, Any], gr.HTML]:
@@ -220,8 +204,7 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
         engine, shared.visit, live.compare, live.stop, partial(_compare, engine), [],
         [live.status, live.view],
     )  # fmt: skip
-    # Through the button, so that a disabled button holds the keys back as well.
-    settings["prompt"].submit(None, js="() => { document.querySelector('#run').click(); }")
+    enter_presses(settings["prompt"], "run")
     live.forget.click(_forget, shared.visit, live.history, queue=False, **PRIVATE)
     _wire_files(live, shared, aside)
     known = [settings["method"], settings["tli"], live.stops, *tree]

@@ -95,7 +95,7 @@ def build(shared: Shared) -> Tli:
 
 def _controls() -> dict[str, Any]:
     made: dict[str, Any] = {}
-    made["prompt"] = prompt_box("sweep", "sweeps", lines=3, max_lines=10)
+    made["prompt"] = prompt_box("sweep-", "sweeps", lines=3, max_lines=10)
     with gr.Row():
         made["length"] = gr.Slider(
             8, LONGEST, 96, step=8, label="New tokens at most", elem_id="sweep-length", buttons=[],

@@ -1,0 +1,25 @@
+// One prompt for all tabs: what was written last, in whichever box, is what a tab opens with, also when
+// the page is loaded again. It stays in this window of the browser.
+({
+  keep(text) {
+    window.newestPrompt = text;
+    try {
+      sessionStorage.setItem("prompt", text);
+    } catch {} // storage may be forbidden or full: then a reload forgets it
+    const address = new URL(window.location);
+    if (!address.searchParams.has("prompt") || address.searchParams.get("prompt") === text) return;
+    address.searchParams.delete("prompt"); // the address no longer says what stands in the box
+    history.replaceState(history.state, "", address);
+  },
+  newest(own) {
+    if (window.newestPrompt !== undefined) return window.newestPrompt;
+    try {
+      return sessionStorage.getItem("prompt") ?? own;
+    } catch {
+      return own;
+    }
+  },
+  first(own) {
+    return new URL(window.location).searchParams.get("prompt") || this.newest(own);
+  },
+})
