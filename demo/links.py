@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from demo.turns import MOST_REPEATS
+
 # Longer prompts make addresses that browsers and chats cut.
 LONGEST = 1500
 NUMBERS: dict[str, tuple[type, float, float]] = {  # kind, lowest, highest
@@ -16,8 +18,10 @@ NUMBERS: dict[str, tuple[type, float, float]] = {  # kind, lowest, highest
     "temperature": (float, 0, 2),
     "top_p": (float, 0.05, 1),
     "seed": (int, 0, 2**31 - 1),
+    "repeats": (int, 1, MOST_REPEATS),
+    "auto": (int, 0, 1),
 }
-TEXTS = ("target", "method", "prompt", "system", "pace")
+TEXTS = ("target", "method", "methods", "prompt", "system", "pace", "trees")
 
 
 def query_of(settings: Mapping[str, Any]) -> str:

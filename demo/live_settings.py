@@ -8,9 +8,9 @@ from typing import Any
 import gradio as gr
 
 from demo.engine import Engine
-from demo.links import LONGEST, query_of, settings_of
+from demo.links import settings_of
 from demo.methods import family, tli_of
-from demo.status import say
+from demo.share import address_of, complaint
 from demo.tli import stops_html
 from demo.trace_view import PACES
 from moa_core.installed import method_name
@@ -45,9 +45,12 @@ def preset(engine: Engine, which: Preset, target: str) -> tuple[Any, ...]:
     return kind, gr.update(value=tli, interactive=slider["interactive"]), *known, tokens, pace
 
 
-def from_address(engine: Engine, names: Sequence[str], request: gr.Request) -> tuple[Any, ...]:
+def from_address(
+    engine: Engine, tab: str, names: Sequence[str], request: gr.Request
+) -> tuple[Any, ...]:
     """Settings from the page's address; what cannot be used is named, and the rest is."""
-    given, wrong = settings_of(request.query_params)
+    here = request.query_params.get("tab", tab) == tab  # an address without a tab means this one
+    given, wrong = settings_of(request.query_params if here else {})
     method = given.pop("method", None)
     if method is not None and engine.refusal(method):
         wrong.append(engine.refusal(method))
@@ -62,17 +65,11 @@ def from_address(engine: Engine, names: Sequence[str], request: gr.Request) -> t
         slider["value"] = tli
         tree = {"depth": depth, "breadth": breadth, "budget": budget}
         given = {**tree, "method": kind, "tli": slider, **given}
-    status = say(f"Not all of the address could be used: {'; '.join(wrong)}", "error")
-    return status if wrong else gr.skip(), stops, *(given.get(name, gr.skip()) for name in names)
+    return complaint(wrong), stops, *(given.get(name, gr.skip()) for name in names)
 
 
 def link(tab: str, names: Sequence[str], target: str, *values: Any) -> tuple[Any, Any]:
     """The settings as a query string."""
     given = dict(zip(names, values, strict=True)) | {"target": target}
     given["method"] = method_name(given["method"], int(given["tli"]))
-    if len(given["prompt"]) + len(given["system"] or "") > LONGEST:
-        return say(
-            f"A link carries at most {LONGEST:,} characters of prompt: save a trace instead.",
-            "error",
-        ), ""
-    return say("The link is ready to copy.", "done"), f"?tab={tab}&{query_of(given)}"
+    return address_of(tab, given)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -15,10 +15,12 @@ from demo.comparison import FEWEST, MOST, Comparison, Plan, compare, usual
 from demo.comparison_results import Results, build_results, filled, values
 from demo.comparison_rows import rows, write_csv
 from demo.engine import MOST_NEW_TOKENS, Engine
+from demo.links import settings_of
 from demo.methods import label, ordered
 from demo.progress import progress, progress_bar
 from demo.prompt_box import enter_presses, prompt_box
 from demo.session import PRIVATE, Visit, connect
+from demo.share import Share, address_of, complaint, named, share_fold, wire_share
 from demo.shared import Shared
 from demo.status import say, status_line
 from demo.turns import MOST_REPEATS, WARM_UP, Progress
@@ -35,6 +37,11 @@ SETTINGS = {  # lowest, highest, start, step, label
     "breadth": (1, 16, SAME.breadth, 1, "Breadth: nodes per level"),
     "budget": (1, 64, SAME.budget, 1, "Budget: drafted nodes kept"),
 }
+SHARED = {  # what a link carries, and the field that holds it; the prompt and the target besides
+    "methods": "methods", "repeats": "repeats", "trees": "trees", "tokens": "length",
+    "temperature": "temperature", "seed": "seed",
+    "depth": "depth", "breadth": "breadth", "budget": "budget",
+}  # fmt: skip
 HOW = (
     f"Each method first decodes {WARM_UP} tokens to warm up; that is not counted. Then they run "
     "one after the other, in turns, so that each has the machine to itself."
@@ -59,6 +66,7 @@ class Compare:
     run: gr.Button
     stop: gr.Button
     results: Results
+    share: Share
 
 
 def build(shared: Shared) -> Compare:
@@ -74,7 +82,9 @@ def build(shared: Shared) -> Compare:
         with gr.Column(scale=2, min_width=280):
             chosen = _choices(shared.engine)
     chosen |= _settings()
-    return Compare(prompt=prompt, run=run, stop=stop, **chosen, results=build_results(status, bar))
+    results = build_results(status, bar)
+    share = share_fold("compare-")
+    return Compare(prompt=prompt, run=run, stop=stop, **chosen, results=results, share=share)
 
 
 def _choices(engine: Engine) -> dict[str, Any]:
@@ -137,10 +147,39 @@ def wire(demo: gr.Blocks, tab: Compare, shared: Shared) -> None:
     outputs = [getattr(tab.results, entry.name) for entry in fields(Results)]
     connect(engine, shared.visit, tab.run, tab.stop, partial(_run, engine), inputs, outputs)
     enter_presses(tab.prompt, "compare-run")
+    shared_ones = [getattr(tab, field) for field in SHARED.values()]
+    wire_share(tab.share, tab.results.status, _link, [shared.target, tab.prompt, *shared_ones])
+
+    def from_link(request: gr.Request) -> tuple[Any, ...]:  # in partials gradio sees no annotations
+        return _from_address(engine, named(ID, request))
+
+    demo.load(from_link, None, [tab.results.status, *shared_ones], queue=False, **PRIVATE)
 
 
 def _of_target(engine: Engine, target: str) -> dict[str, Any]:
     return gr.update(choices=_named(engine, target), value=usual(engine, target))
+
+
+def _link(target: str, prompt: str, *values: Any) -> tuple[Any, str]:
+    """These settings as a query string: (status, query)."""
+    given = dict(zip(SHARED, values, strict=True)) | {"target": target, "prompt": prompt}
+    given["methods"] = ",".join(ordered(given["methods"]))
+    if given["trees"] != "same":
+        given |= dict.fromkeys(("depth", "breadth", "budget"))
+    return address_of(ID, given)
+
+
+def _from_address(engine: Engine, query: Mapping[str, str]) -> tuple[Any, ...]:
+    """Settings of an address: status, then a value for each of SHARED."""
+    given, wrong = settings_of(query)
+    asked = [name for name in given.pop("methods", "").split(",") if name]
+    wrong += [reason for name in asked if (reason := engine.refusal(name))]
+    if known := [name for name in asked if not engine.refusal(name)]:
+        given["methods"] = known
+    if given.get("trees", "own") not in TREES:
+        wrong.append(f"trees must be one of {', '.join(TREES)}")
+        del given["trees"]
+    return complaint(wrong), *(given.get(name, gr.skip()) for name in SHARED)
 
 
 def _run(

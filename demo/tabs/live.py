@@ -15,6 +15,7 @@ from demo.live_settings import choose, from_address, link, preset, speed, teachi
 from demo.methods import FAMILIES, family, tli_of
 from demo.prompt_box import enter_presses, prompt_box
 from demo.session import PRIVATE, Visit, connect
+from demo.share import Share, share_box, wire_share
 from demo.shared import Shared
 from demo.status import say, status_line
 from demo.tli import STOPS, stops_html
@@ -60,8 +61,7 @@ class Live:
     raw: gr.Textbox
     save: gr.DownloadButton
     opened: gr.File
-    share: gr.Button
-    link: gr.Textbox
+    share: Share
 
     @property
     def prompt(self) -> gr.Textbox:
@@ -170,11 +170,8 @@ def _files() -> dict[str, Any]:
                 file_types=[".json"], file_count="single", height=110, elem_id="open",
             )  # fmt: skip
         with gr.Column(min_width=260):
-            share = gr.Button("Make a link to these settings", elem_id="share")
-            link = gr.Textbox(
-                label="Link", lines=2, interactive=False, buttons=["copy"], elem_id="link"
-            )
-    return {"raw": raw, "save": save, "opened": opened, "share": share, "link": link}
+            share = share_box()
+    return {"raw": raw, "save": save, "opened": opened, "share": share}
 
 
 def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
@@ -215,7 +212,7 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
         )  # fmt: skip
 
     def from_link(request: gr.Request) -> tuple[Any, ...]:  # gradio sees no annotations in partials
-        return from_address(engine, list(settings), request)
+        return from_address(engine, ID, list(settings), request)
 
     demo.load(
         from_link, None,
@@ -229,13 +226,8 @@ def _wire_files(live: Live, shared: Shared, aside: list[Any]) -> None:
         _open, [shared.visit, live.opened, live.settings["pace"]], [live.status, live.view],
         **PRIVATE,
     ).then(live_runs.aside, shared.visit, aside, queue=False, **PRIVATE)  # fmt: skip
-    live.share.click(
-        partial(link, ID, list(live.settings)), [shared.target, *live.settings.values()],
-        [live.status, live.link], queue=False, **PRIVATE,
-    ).success(
-        None, live.link, live.link,
-        js="query => query && location.origin + location.pathname + query",
-    )  # fmt: skip
+    make = partial(link, ID, list(live.settings))
+    wire_share(live.share, live.status, make, [shared.target, *live.settings.values()])
 
 
 def _run(

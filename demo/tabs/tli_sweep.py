@@ -11,10 +11,12 @@ from typing import Any
 import gradio as gr
 
 from demo.engine import Engine
+from demo.links import settings_of
 from demo.methods import AUTO
 from demo.progress import progress, progress_bar
 from demo.prompt_box import enter_presses, prompt_box
 from demo.session import PRIVATE, Visit, connect
+from demo.share import Share, address_of, complaint, named, share_fold, wire_share
 from demo.shared import Shared
 from demo.status import say, status_line
 from demo.sweep import Plan, Sweep, sweep
@@ -74,6 +76,7 @@ class Tli:
     focus: gr.Radio
     drawing: gr.HTML
     results: Results
+    share: Share
 
 
 def build(shared: Shared) -> Tli:
@@ -88,9 +91,10 @@ def build(shared: Shared) -> Tli:
             )  # fmt: skip
             drawing = gr.HTML(drawing_html(1), elem_id="sweep-drawing", apply_default_css=False)
     results = _results()
+    share = share_fold("sweep-")
     if paper := published():
         _paper(paper)
-    return Tli(**controls, focus=focus, drawing=drawing, results=results)
+    return Tli(**controls, focus=focus, drawing=drawing, results=results, share=share)
 
 
 def _controls() -> dict[str, Any]:
@@ -171,11 +175,37 @@ def wire(demo: gr.Blocks, tab: Tli, shared: Shared) -> None:
     )  # fmt: skip
     ended.then(None, js=script("show_results.js"))
     enter_presses(tab.prompt, "sweep-run")
+    shared_ones = [tab.length, tab.repeats, tab.trees, tab.auto]
+    wire_share(tab.share, tab.status, _link, [shared.target, tab.prompt, *shared_ones])
+    demo.load(_from_link, None, [tab.status, *shared_ones], queue=False, **PRIVATE)
     gr.on(
         [demo.load, tab.focus.change, shared.target.change], partial(_draw, shared.engine),
         [tab.focus, shared.target], tab.drawing, concurrency_limit=None,
         trigger_mode="always_last", **PRIVATE,
     )  # fmt: skip
+
+
+def _link(
+    target: str, prompt: str, tokens: int, repeats: int, trees: str, auto: bool
+) -> tuple[Any, str]:
+    """These settings as a query string: (status, query)."""
+    given = {"tokens": tokens, "repeats": repeats, "trees": trees, "auto": int(auto)}
+    return address_of(ID, {"target": target, "prompt": prompt, **given})
+
+
+def _from_link(request: gr.Request) -> tuple[Any, ...]:
+    """Settings of the page's address: status, tokens, repeats, trees, auto N."""
+    given, wrong = settings_of(named(ID, request))
+    if not 8 <= given.get("tokens", 8) <= LONGEST:
+        wrong.append(f"tokens must be a number from 8 to {LONGEST}")
+        del given["tokens"]
+    if given.get("trees", "own") not in ("own", "same"):
+        wrong.append("trees must be one of own, same")
+        del given["trees"]
+    names = ("tokens", "repeats", "trees", "auto")
+    if "auto" in given:
+        given["auto"] = bool(given["auto"])
+    return complaint(wrong), *(given.get(name, gr.skip()) for name in names)
 
 
 def _draw(engine: Engine, tli: int, target: str) -> Iterator[str]:

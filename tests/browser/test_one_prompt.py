@@ -1,12 +1,16 @@
 """One prompt for the tabs that ask for one, also when the page is loaded again."""
 
+from urllib.parse import urlsplit
+
 import pytest
 
-from tests.browser.driving import open_tab, type_prompt
+from tests.browser.driving import open_tab, type_number, type_prompt
 
 pytestmark = pytest.mark.browser
 
 BOXES = {"Live": "#prompt", "Side by side": "#compare-prompt", "TLI": "#sweep-prompt"}
+LINKED = "() => document.querySelector('#compare-link textarea').value.startsWith('http')"
+HOLDS_NUMBER = "() => document.querySelector('#compare-repeats input[type=number]').value === '2'"
 HOLDS = "([box, text]) => document.querySelector(`${box} textarea`)?.value === text"
 
 
@@ -40,3 +44,19 @@ def test_an_address_brings_its_prompt_to_every_tab_until_another_is_written(open
     assert all(holds(page, name, "Mine") for name in ("Side by side", "Live"))
     fresh = open_page("?tab=tli", ready="#sweep-run:not([disabled])")
     assert fresh.input_value("#sweep-prompt textarea").startswith("Continue the story")
+
+
+def test_a_link_brings_a_comparison_along(open_page):
+    page = open_page("?tab=compare", ready="#compare-run:not([disabled])")
+    page.fill("#compare-prompt textarea", "A fox & a hen?")
+    page.locator("#compare-methods").get_by_label("EAGLE-2").uncheck()
+    type_number(page, "#compare-repeats", 2)
+    page.locator("#compare-share-fold button").first.click()
+    page.click("#compare-share")
+    page.wait_for_function(LINKED)
+    link = urlsplit(page.input_value("#compare-link textarea"))
+    other = open_page(f"?{link.query}", ready="#compare-run:not([disabled])")
+    assert holds(other, "Side by side", "A fox & a hen?")
+    other.wait_for_function(HOLDS_NUMBER)
+    checked = other.locator("#compare-methods input:checked")
+    assert checked.evaluate_all("boxes => boxes.map(box => box.name)") == ["moa-n1", "vanilla"]

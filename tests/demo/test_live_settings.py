@@ -17,7 +17,7 @@ def engine(loads):
 
 
 def address(engine, **query):
-    status, _, *values = from_address(engine, NAMES, SimpleNamespace(query_params=query))
+    status, _, *values = from_address(engine, ID, NAMES, SimpleNamespace(query_params=query))
     return status, dict(zip(NAMES, values, strict=True))
 
 
@@ -42,6 +42,13 @@ def test_an_address_sets_method_n_tree_and_what_it_names(engine):
 def test_an_address_without_settings_changes_nothing(engine):
     status, found = address(engine, tab="live")
     assert unset(status) and all(unset(value) for value in found.values())
+
+
+def test_an_address_of_another_tab_is_not_lives(engine):
+    status, found = address(engine, tab="compare", method="moa-n7", tokens="20")
+    assert unset(status) and all(unset(value) for value in found.values())
+    _, found = address(engine, tokens="20")  # a bare one opens Live
+    assert found["tokens"] == 20
 
 
 def test_what_an_address_cannot_set_is_said(engine):
