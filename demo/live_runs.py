@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
@@ -14,16 +14,18 @@ import gradio as gr
 from demo.charts import accepted_lengths, cumulative_latency, phases
 from demo.engine import Engine, Request, Run
 from demo.figures import stats
-from demo.methods import label
+from demo.methods import VANILLA, label
 from demo.session import Visit
+from demo.spread import Spread
 from demo.status import say
 from demo.trace_view import ENDINGS, Feed, paced
+from demo.turns import Progress, take, turns
 from moa_core.errors import UserError
 from moa_core.exactness import Exactness, compare_with_plain
 from moa_core.text import RecordedText, TokenText, record_words
 from moa_core.trace import Trace
 
-WARM_UP = 8  # tokens decoded before plain decoding is timed
+REPEATS = 3  # of plain decoding and of the method it is compared with
 CHARTS = (accepted_lengths, cumulative_latency, phases)
 LARGEST = 20_000_000  # bytes of a trace to open
 Stop = Callable[[], bool]
@@ -57,53 +59,101 @@ def run(visit: Visit, engine: Engine, request: Request, pace: str, stop: Stop) -
 
 
 def compare(visit: Visit, engine: Engine, stop: Stop) -> Iterator[Any]:
-    """Decode the shown prompt plainly, and once more as before: yields (status, view)."""
+    """Decode the shown prompt plainly and as before, in turns: yields (status, view)."""
+    shown, ours = _comparable(visit)
+    requests = {ours.method: ours, VANILLA: replace(ours, method=VANILLA, tree=None)}
+    traces: dict[str, list[Trace]] = {name: [] for name in requests}
+
+    def prepare(method: str, length: int) -> Run:
+        return engine.prepare(replace(requests[method], max_new_tokens=length), stop)
+
+    def keep(step: Progress, trace: Trace) -> None:
+        traces[step.method].append(trace)
+
+    said = say("Decoding the same prompt plainly and as before, in turns.", "wait")
+    steps = turns(list(requests), REPEATS)
+    try:
+        for step in take(steps, ours.max_new_tokens, prepare, keep, stop):
+            yield said, shown.feed.measuring(step.words)
+    except Exception:
+        yield gr.skip(), shown.feed.measuring("")
+        raise
+    base, again = traces[VANILLA], traces[ours.method]
+    if not base or not again:
+        said = say("Stopped before there was anything to compare.", "done")
+        yield said, shown.feed.measuring("")
+        return
+    run = engine.prepare(ours)  # for its target; it is not made
+    wrote, plain = shown.trace.output_ids, base[0].output_ids
+    verdict = compare_with_plain(run.target, run.prompt_ids, wrote, plain)
+    measured = plainly(base, again, shown.trace, verdict)
+    said = say(f"{measured['exact_words']} {measured['speed_words']}", "done")
+    yield said, shown.feed.plain(measured)
+
+
+def _comparable(visit: Visit) -> tuple[Shown, Request]:
+    """What is shown, and how to run it again. UserError where there is nothing to compare."""
     shown = visit.shown
     if shown is None:
         raise UserError("Run a prompt first: then its text and speed can be compared.")
     if shown.request is None:
         raise UserError("This trace was opened from a file. Run its prompt here to compare it.")
-    ours = shown.request
-    plain = replace(ours, method="vanilla", tree=None)
-    yield say("Decoding the same prompt plainly, and once more as before.", "wait"), gr.skip()
-    for warm in (plain, ours):
-        _whole(engine, replace(warm, max_new_tokens=min(WARM_UP, ours.max_new_tokens)), stop)
-    base, again = _whole(engine, plain, stop), _whole(engine, ours, stop)
-    if stop():
-        yield say("Stopped before there was anything to compare.", "done"), gr.skip()
-        return
-    wrote = shown.trace.output_ids
-    verdict = compare_with_plain(base.target, base.prompt_ids, wrote, base.trace.output_ids)
-    measured = plainly(base.trace, again.trace, verdict, label(ours.method))
-    yield (
-        say(f"{measured['exact_words']} {measured['speed_words']}", "done"),
-        shown.feed.plain(measured),
-    )
+    if shown.request.method == VANILLA:
+        raise UserError("This run is plain decoding itself: run a method that drafts to compare.")
+    return shown, shown.request
 
 
-def _whole(engine: Engine, request: Request, stop: Stop) -> Run:
-    run = engine.prepare(request, stop)
-    for _ in run.events:
-        pass
-    return run
+def plainly(
+    base: Sequence[Trace], ours: Sequence[Trace], shown: Trace, verdict: Exactness
+) -> dict[str, Any]:
+    """The view's `plain` line: ratio of speeds, whether it is sure that ours is slower, whether the
+    texts agree, and all of it in words.
 
-
-def plainly(base: Trace, ours: Trace, verdict: Exactness, name: str) -> dict[str, Any]:
-    """The view's `plain` line: ratio of speeds, whether the texts agree, and both in words."""
-    slow, fast = base.tokens_per_second, ours.tokens_per_second
-    ratio = fast / slow if slow and fast else None
-    speed = "Too short a text to time."
-    if ratio is not None:
-        speed = f"Plain {slow:.0f} tokens/s, {name} {fast:.0f}, measured just now on this machine."
-        if ratio < 1:
-            speed += " Here speculation is slower than plain decoding."
-    exact = f"All {len(ours.output_ids)} tokens are plain decoding’s."
+    base, ours  runs of plain decoding and of the method, made in turns
+    shown       the run that the view shows
+    """
+    slow, fast = _speeds(base), _speeds(ours)
+    ratio, slower, speed = None, False, "Too short a text to time."
+    if slow and fast:
+        ratio, slower = fast.middle / slow.middle, fast.high < slow.low
+        speed = _speed_words(slow, fast, len(ours), shown)
+    exact = f"All {len(shown.output_ids)} tokens are plain decoding’s."
     if not verdict.same:
         exact = (
             f"The texts part at token {verdict.at + 1}: there plain decoding’s token leads by "
             f"{verdict.gap:.2g} in logit; near 0 is a tie that rounding decides."
         )
-    return {"ratio": ratio, "same": verdict.same, "speed_words": speed, "exact_words": exact}
+    return {
+        "ratio": ratio, "slower": slower, "same": verdict.same, "speed_words": speed,
+        "exact_words": exact,
+    }  # fmt: skip
+
+
+def _speeds(traces: Sequence[Trace]) -> Spread | None:
+    rates = [rate for trace in traces if (rate := trace.tokens_per_second)]
+    return Spread.of(rates) if rates else None
+
+
+def _speed_words(slow: Spread, fast: Spread, runs: int, shown: Trace) -> str:
+    """Both speeds with their ranges, what these allow to say, and how the shown run compares."""
+    name = label(str(shown.about.get("method")))
+    words = f"Plain {_ranged(slow)} tokens/s, {name} {_ranged(fast)}"
+    if runs > 1:
+        words += f": the middle of {runs} runs each, in turn, just now on this machine."
+    else:
+        words += ": from one run each, just now on this machine."
+    if fast.high < slow.low:
+        words += " Here speculation is slower than plain decoding."
+    elif fast.overlaps(slow):
+        words += " The ranges overlap, so which is faster is not clear."
+    if rate := shown.tokens_per_second:
+        words += f" The run shown is none of these: it had {rate:.0f}."
+    return words
+
+
+def _ranged(speed: Spread) -> str:
+    ends = f"{speed.low:.0f}–{speed.high:.0f}"
+    return f"{speed.middle:.0f} ({ends})" if speed.known else f"{speed.middle:.0f}"
 
 
 def open_trace(visit: Visit, path: str | None, pace: str) -> tuple[Any, Any]:

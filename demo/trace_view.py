@@ -11,6 +11,7 @@ special]. Lines, in order:
      "rejected": [token], "others": [[token, after]], "more": n}
     {"stats": {...}}                                     after each of these: the figures so far
     {"end": reason, "words": sentence}
+    {"measuring": words}                                 how far a comparison is; "": it is over
     {"plain": {...}}                                     what plain decoding took, and wrote
 """
 
@@ -84,6 +85,7 @@ class Feed:
         self._figures = Figures()
         self._text = text
         self._drafted: Drafted | None = None
+        self._measuring = ""
         self._write({"run": run, "pace": pace})
 
     def add(self, events: Iterable[Event]) -> str:
@@ -96,8 +98,16 @@ class Feed:
                 self._write({"stats": rounded(self._figures.as_dict())})
         return self.ndjson
 
+    def measuring(self, words: str) -> str:
+        """Append how far a comparison is, where that is news; return the whole value."""
+        if words != self._measuring:
+            self._measuring = words
+            self._write({"measuring": words})
+        return self.ndjson
+
     def plain(self, measured: dict[str, Any]) -> str:
         """Append how plain decoding compares; return the whole value."""
+        self._measuring = ""
         self._write({"plain": measured})
         return self.ndjson
 

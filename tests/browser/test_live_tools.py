@@ -1,6 +1,7 @@
 """The Live tab at its looks, and its tools: comparing, slow motion, saved traces, links, chats."""
 
 import json
+import re
 from urllib.parse import urlsplit
 
 import pytest
@@ -98,7 +99,11 @@ def test_plain_decoding_is_compared_on_demand(page):
     assert tile(page, "Exactness") == "✓ same"
     ratio = float(tile(page, "Speed-up").removesuffix(" ×"))
     words = page.inner_text(".token-view .tile:has(dt:text-is('Speed-up')) .note")
-    assert ("slower than plain" in words) == (ratio < 1)
+    plain, ours = (float(rate) for rate in re.findall(r"(\d+) \(", words))
+    assert ratio == pytest.approx(ours / plain, rel=0.02) and "3 runs each" in words
+    assert "slower than plain" not in words or ratio < 1
+    [shown] = re.findall(r"it had (\d+)\.", words)
+    assert float(tile(page, "Tokens per second")) == pytest.approx(float(shown), abs=1)
     run(page)
     assert tile(page, "Speed-up") == "–"
 

@@ -1,6 +1,7 @@
 """A visitor's runs: the newest counts, Stop stops, and mistakes become sentences."""
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -169,25 +170,67 @@ def compared(engine, visit):
     return status["text"], view
 
 
-def test_plain_decoding_is_compared_on_demand(loads):
+def test_plain_decoding_is_compared_in_turns_on_demand(loads):
     visit, engine = Visit(), Engine()
     visit.begin()
     assert "Run a prompt first" in compared(engine, visit)[0]
+    list(outputs_of(engine, visit))
+    assert "is plain decoding itself" in compared(engine, visit)[0]
     list(outputs_of(engine, visit, method="moa"))
+    loads.clear()
     said, view = compared(engine, visit)
-    measured = json.loads(lines(view)[-1])["plain"]
-    assert measured["same"] and measured["ratio"] == pytest.approx(1)
-    assert "All 20 tokens are plain decoding’s." in said and "measured just now" in said
+    *_, told, last = [json.loads(line) for line in lines(view)]
+    assert [one.max_new_tokens for one in loads if hasattr(one, "tree")] == [16] * 2 + [20] * 6
+    assert last["plain"]["same"] and last["plain"]["ratio"] == pytest.approx(1)
+    assert re.fullmatch(r"Repeat 3 of 3: .* \(run 6 of 6\)\.", told["measuring"])
+    assert "All 20 tokens are plain decoding’s." in said and "3 runs each" in said
 
 
-def test_a_slower_speculation_is_said_to_be_slower():
-    slow, fast = (Trace(events=[*spent(seconds)]) for seconds in (0.2, 0.1))
-    found = plainly(fast, slow, Exactness(None, None), "MoA N=1")
-    assert found["ratio"] == pytest.approx(0.5)
+def test_a_comparison_that_is_stopped_or_breaks_says_so_in_the_view(loads, monkeypatch):
+    visit, engine = Visit(), Engine()
+    visit.begin()
+    list(outputs_of(engine, visit, method="moa"))
+    outputs = guarded(partial(live._compare, engine), 2, visit)
+    next(outputs)
+    visit.stop()
+    *_, (status, view) = outputs
+    assert "Stopped before" in status["text"] and lines(view)[-1] == '{"measuring":""}'
+
+    def broken(*_):
+        yield Prefilled((1,), 9, 0.5, 0.1)
+        raise ZeroDivisionError("secret detail")
+
+    visit.begin()
+    monkeypatch.setattr(module, "decode", broken)
+    *_, (_, view), (status, _) = guarded(partial(live._compare, engine), 2, visit)
+    assert lines(view)[-1] == '{"measuring":""}' and status["text"] == SORRY
+
+
+SAME = Exactness(None, None)
+
+
+def measured(base, ours, verdict=SAME):
+    """What runs of so many seconds a token come to."""
+    runs = [[Trace({"method": "moa-n1"}, [*spent(each)]) for each in all_of]
+            for all_of in (base, ours)]  # fmt: skip
+    return plainly(*runs, runs[1][0], verdict)
+
+
+def test_speculation_is_called_slower_where_the_ranges_say_so_and_else_it_is_not():
+    found = measured((0.1, 0.11, 0.09), (0.2, 0.21, 0.19))
+    assert found["ratio"] == pytest.approx(0.5) and found["slower"]
+    words = "Plain 10 (9–11) tokens/s, MoA N=1 5 (5–5): the middle of 3 runs each"
+    assert found["speed_words"].startswith(words)
     assert "slower than plain decoding" in found["speed_words"]
-    found = plainly(slow, fast, Exactness(3, 0.25), "MoA N=1")
+    assert "The run shown is none of these: it had 5." in found["speed_words"]
+    found = measured((0.1, 0.2), (0.15, 0.17))
+    assert found["ratio"] < 1 and not found["slower"]
+    assert "overlap" in found["speed_words"] and "slower" not in found["speed_words"]
+    found = measured((0.2,), (0.1,), Exactness(3, 0.25))
     assert found["ratio"] == pytest.approx(2) and "slower" not in found["speed_words"]
+    assert "from one run each" in found["speed_words"] and "overlap" not in found["speed_words"]
     assert "part at token 4" in found["exact_words"] and "0.25" in found["exact_words"]
+    assert measured((0,), (0,))["speed_words"] == "Too short a text to time."
 
 
 def spent(seconds):

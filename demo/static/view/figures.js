@@ -30,9 +30,17 @@ function figures(stats) {
   calls.small.textContent = `for ${many(stats.tokens, "token")}; the prefill took ${(stats.prefill * 1000).toFixed(0)} ms`;
   if (stats.shares) {
     const parts = Object.entries(stats.shares);
-    rate.small.textContent = parts
-      .map(([phase, share]) => `${phase} ${(share * 100).toFixed(0)} %`)
-      .join(" · ");
+    const spent = parts.map(([phase, share]) => `${phase} ${(share * 100).toFixed(0)} %`);
+    rate.small.textContent = `this one run: ${spent.join(" · ")}`;
+  }
+}
+
+// Said beside the button that was pressed; empty once it is over.
+function measuring(words) {
+  for (const one of [faster, exact]) {
+    one.value.textContent = "–";
+    one.small.textContent = words || one.note;
+    one.small.classList.remove("warning");
   }
 }
 
@@ -40,7 +48,7 @@ function figures(stats) {
 function plain(line) {
   faster.value.textContent = line.ratio === null ? "–" : `${line.ratio.toFixed(2)} ×`;
   faster.small.textContent = line.speed_words;
-  faster.small.classList.toggle("warning", line.ratio !== null && line.ratio < 1);
+  faster.small.classList.toggle("warning", line.slower);
   exact.value.textContent = line.same ? "✓ same" : "✗ differs";
   exact.small.textContent = line.exact_words;
   exact.small.classList.toggle("warning", !line.same);
@@ -93,9 +101,6 @@ function no_figures() {
   gained = [];
   bars();
   for (const one of all) if (one !== spark) one.value.textContent = "–";
-  for (const one of [faster, exact]) {
-    one.small.textContent = one.note;
-    one.small.classList.remove("warning");
-  }
+  measuring("");
   ending.small.textContent = "still decoding";
 }

@@ -25,6 +25,7 @@ function take(line) {
     gain(line);
     return cycle(line);
   } else if ("stats" in line) figures(line.stats);
+  else if ("measuring" in line) measuring(line.measuring);
   else if ("plain" in line) plain(line.plain);
   else if ("end" in line) end(line);
   return null;
