@@ -11,6 +11,7 @@ import gradio as gr
 from demo.comparison import Comparison
 from demo.comparison_charts import bars, cumulative, phases
 from demo.comparison_rows import Row, table
+from demo.figures import CUT
 from demo.methods import VANILLA
 from demo.progress import progress
 from demo.race import race, race_view
@@ -19,7 +20,7 @@ from demo.turns import WARM_UP
 from demo.verdict import verdict
 
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 80, "Runs": 60}  # pixels
-TAU_NOTE = "τ: tokens gained per target forward after the prefill, bonus included"
+TAU_NOTE = f"τ: tokens gained per target forward after the prefill, bonus included; {CUT}"
 TABLE_NOTE = (
     "Every figure but the ranges is of a method’s middle run: the one whose tokens/s are the "
     "median of its repeats (of two, the slower). Tokens/s and ms per token leave the prefill out. "

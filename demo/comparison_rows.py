@@ -11,6 +11,7 @@ import pandas as pd
 
 from demo.comparison import Comparison
 from demo.csv_text import csv_text
+from demo.figures import tree_of, tree_words
 from demo.methods import VANILLA, label
 from demo.spread import Spread
 from moa_core.exactness import first_difference
@@ -94,7 +95,6 @@ def _row(method: str, traces: Sequence[Trace], of: Comparison, plain: float | No
     found = [first_difference(each.output_ids, text or ()) for each in traces]
     places = [place for place in found if place is not None]
     rate = trace.tokens_per_second
-    tree = trace.about.get("settings", {}).get("tree")
     return Row(
         method=method,
         runs=len(traces),
@@ -108,7 +108,7 @@ def _row(method: str, traces: Sequence[Trace], of: Comparison, plain: float | No
         differs=min(places) + 1 if places else None,
         gap=of.parted[method].gap if method in of.parted else None,
         speedup=rate / plain if rate and plain else None,
-        tree=TreeSettings(**tree) if tree and method != VANILLA else None,
+        tree=None if method == VANILLA else tree_of(trace),
         seconds=trace.seconds,
     )
 
@@ -146,7 +146,7 @@ def _shown(row: Row, greedy: bool) -> dict[str, str]:
         "Acceptance rate": "–" if row.acceptance is None else f"{100 * row.acceptance:.1f} %",
         f"Same text as plain {how}?": _sameness(row),
         "Speed-up over vanilla": f"{words(row.speedup, 'ratio')} ×" if row.speedup else "–",
-        "Tree": _tree(row.tree),
+        "Tree": tree_words(row.tree),
         "Runs": str(row.runs),
     }
 
@@ -166,10 +166,6 @@ def _sameness(row: Row) -> str:
         return "yes"
     gap = "" if row.gap is None else f" (logit gap {row.gap:.2g})"
     return f"no, from token {row.differs}{gap}"
-
-
-def _tree(tree: TreeSettings | None) -> str:
-    return "–" if tree is None else f"{tree.depth}-{tree.breadth}-{tree.budget}"
 
 
 def record(row: Row) -> dict[str, Any]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from demo.methods import VANILLA
+from moa_core.errors import UserError
 from moa_core.trace import Drafted, Event, Finished, Prefilled, Trace, Verified
+from moa_core.tree import TreeSettings
 
 SHOWN = ("draft", "verify", "other")
+CUT = "a last cycle cut short counts whole"  # in τ; the tokens that were kept do not
 
 
 class Figures:
@@ -62,3 +66,25 @@ class Figures:
 def stats(trace: Trace) -> dict[str, Any]:
     """The figures of a whole trace."""
     return Figures(trace.events).as_dict()
+
+
+def was_cut(trace: Trace) -> bool:
+    """Whether the last cycle gained more tokens than were kept."""
+    return bool(trace.output_ids) and sum(trace.accepted_lengths) + 1 > len(trace.output_ids)
+
+
+def tree_of(trace: Trace) -> TreeSettings | None:
+    """The shape of a run's draft trees; None where nothing is drafted, or a file does not say."""
+    settings = trace.about.get("settings")
+    given = settings.get("tree") if isinstance(settings, dict) else None
+    if trace.about.get("method", trace.about.get("drafter")) in (VANILLA, "none"):
+        return None
+    try:
+        return TreeSettings(**given) if given else None
+    except (TypeError, UserError):
+        return None
+
+
+def tree_words(tree: TreeSettings | None) -> str:
+    """5-4-12: depth, breadth and budget."""
+    return "–" if tree is None else f"{tree.depth}-{tree.breadth}-{tree.budget}"

@@ -13,7 +13,7 @@ import gradio as gr
 
 from demo.charts import accepted_lengths, cumulative_latency, phases
 from demo.engine import Engine, Request, Run
-from demo.figures import stats
+from demo.figures import CUT, stats, tree_of, tree_words, was_cut
 from demo.methods import VANILLA, label
 from demo.session import Visit
 from demo.spread import Spread
@@ -44,7 +44,7 @@ def run(visit: Visit, engine: Engine, request: Request, pace: str, stop: Stop) -
     """Decode before the visitor's eyes: yields (status, view)."""
     prepared = engine.prepare(request, stop)
     target, trace = prepared.target, prepared.trace
-    feed = Feed(token_hex(4), TokenText(target.tokenizer), pace)
+    feed = Feed(token_hex(4), TokenText(target.tokenizer), pace, drafted_by(trace))
     visit.shown = Shown(feed, trace, request)
     # Nothing is skipped while it streams: see `session.connect`.
     try:
@@ -136,8 +136,7 @@ def _speeds(traces: Sequence[Trace]) -> Spread | None:
 
 def _speed_words(slow: Spread, fast: Spread, runs: int, shown: Trace) -> str:
     """Both speeds with their ranges, what these allow to say, and how the shown run compares."""
-    name = label(str(shown.about.get("method")))
-    words = f"Plain {_ranged(slow)} tokens/s, {name} {_ranged(fast)}"
+    words = f"Plain {_ranged(slow)} tokens/s, {method_of(shown)} {_ranged(fast)}"
     if runs > 1:
         words += f": the middle of {runs} runs each, in turn, just now on this machine."
     else:
@@ -167,12 +166,12 @@ def open_trace(visit: Visit, path: str | None, pace: str) -> tuple[Any, Any]:
     except (OSError, UnicodeDecodeError):
         raise UserError("This file is not a trace of this program (it is not text).") from None
     trace = Trace.from_json(text)
-    feed = Feed(token_hex(4), RecordedText(trace), pace)
+    feed = Feed(token_hex(4), RecordedText(trace), pace, drafted_by(trace))
     value = feed.add(trace.events)
     visit.begin()  # a run that goes on ends: the view now shows something else
     visit.shown, visit.trace = Shown(feed, trace, None), trace
-    about = f"Opened: {trace.about.get('method', trace.about.get('drafter', 'a drafter'))} for "
-    about += f"{trace.about.get('target', 'a target')}, recorded elsewhere or earlier. "
+    about = f"Opened: {method_of(trace)} for {trace.about.get('target', 'a target')}, recorded "
+    about += "elsewhere or earlier. "
     return say(about + summary(trace), "done"), value
 
 
@@ -201,12 +200,24 @@ def charts_of(trace: Trace) -> list[Any]:
     return [gr.update(value=chart(trace), visible=True) for chart in CHARTS]
 
 
+def method_of(trace: Trace) -> str:
+    """What a run's method is called; a trace of the command line names its drafter alone."""
+    return label(str(trace.about.get("method", trace.about.get("drafter", "a drafter"))))
+
+
+def drafted_by(trace: Trace) -> str:
+    """Method and tree: τ depends on both."""
+    tree = tree_of(trace)
+    shape = f", tree {tree_words(tree)} (depth-breadth-budget)" if tree else ""
+    return method_of(trace) + shape
+
+
 def summary(trace: Trace) -> str:
     """A finished run in one sentence."""
     figures = stats(trace)
     parts = [f"{figures['tokens']} tokens in {figures['calls']} target calls"]
     if figures["tau"] is not None:
-        parts.append(f"τ {figures['tau']:.2f}")
+        parts.append(f"τ {figures['tau']:.2f}{f' ({CUT})' if was_cut(trace) else ''}")
     if figures["rate"] is not None:
         parts.append(f"{figures['rate']:.1f} tokens per second")
     return f"{', '.join(parts)}. Ended: {ENDINGS.get(trace.reason, trace.reason)}."

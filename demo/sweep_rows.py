@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from demo.figures import tree_of
 from demo.methods import AUTO, VANILLA, family, label, tli_of
 from demo.spread import Spread
 from moa_core.trace import Trace
+from moa_core.tree import TreeSettings
 
 ALIKE = 0.02  # two speeds closer than this are called the same
 SETTLED = 0.7  # share of its later cycles that one N must have for auto N to have settled on it
@@ -21,6 +23,7 @@ class Row:
     draft, verify  milliseconds per cycle
     rate           tokens per second
     choices        N of each cycle of the newest run
+    tree           shape of its draft trees; None: nothing is drafted
     """
 
     method: str
@@ -31,6 +34,7 @@ class Row:
     runs: int
     tokens: int
     choices: tuple[int | None, ...]
+    tree: TreeSettings | None = None
 
     @property
     def name(self) -> str:
@@ -72,6 +76,7 @@ def _row(name: str, traces: Sequence[Trace]) -> Row:
         len(traces),
         len(traces[-1].output_ids),
         tuple(traces[-1].choices),
+        tree_of(traces[-1]),
     )
 
 

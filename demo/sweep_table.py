@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from demo.methods import VANILLA
+from demo.figures import CUT, tree_words
+from demo.methods import AUTO, VANILLA
 from demo.spread import Spread
 from demo.sweep_rows import Row
 
 DEFINITION = (
     "<b>Acceptance length τ</b>: tokens gained per target forward after the prefill, the target’s "
-    "own bonus token included; plain decoding has 1."
+    f"own bonus token included, and {CUT}; plain decoding has 1."
 )
 HEADS = (
     "Method",
@@ -20,6 +21,7 @@ HEADS = (
     "Verify, ms per cycle",
     "Tokens per second",
     "× plain",
+    "Tree",
 )
 
 
@@ -27,20 +29,23 @@ def table_html(rows: Sequence[Row], trees: str) -> str:
     """Rows of medians with the lowest and highest of the repeats; trees: a word on the tree."""
     plain = next((row.rate.middle for row in rows if row.method == VANILLA), None)
     heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in HEADS)
-    body = "".join(_row(row, plain) for row in rows)
+    drafted = {row.tree for row in rows if row.fixed}
+    body = "".join(_row(row, plain, len(drafted) > 1) for row in rows)
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="The sweep’s numbers"><table>'
         f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
         f"<p>{DEFINITION} Each figure is the median of the repeats, with the lowest and highest in "
-        f"small print. {escape(trees)}</p>"
+        f"small print. Tree: depth-breadth-budget. {escape(trees)}</p>"
     )
 
 
-def _row(row: Row, plain: float | None) -> str:
+def _row(row: Row, plain: float | None, several: bool) -> str:
+    """several: whether the N differ in their trees, and so auto N in those of its cycles."""
+    tree = "each N’s" if several and row.method == AUTO else tree_words(row.tree)
     times = "" if plain is None else f"{row.rate.middle / plain:.2f}"
     cells = [
         _cell(row.tau, 2, row), _cell(row.draft, 1, row), _cell(row.verify, 1, row),
-        _cell(row.rate, 0, row), f"<td>{times}</td>",
+        _cell(row.rate, 0, row), f"<td>{times}</td>", f"<td>{tree}</td>",
     ]  # fmt: skip
     return (
         f'<tr data-method="{escape(row.method)}"><th scope="row">{escape(row.name)}</th>'

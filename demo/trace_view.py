@@ -4,7 +4,7 @@ The value of the component only ever grows, so gradio sends what is new and noth
 page reads the lines it has not yet seen. A token is [text, draft probability, target probability,
 special]. Lines, in order:
 
-    {"run": id, "pace": pace}                            a new run: the page clears
+    {"run": id, "pace": pace, "by": words}               a new run, and what drafts: the page clears
     {"first": token, "at": position}                     after the prefill
     {"cycle": i, "at": root's position, "drafted": n,    after each verification
      "accepted": [token], "bonus": token or null,
@@ -80,13 +80,15 @@ def paced(
 class Feed:
     """Turns one run's events into the view's value, `ndjson`, which only grows."""
 
-    def __init__(self, run: str, text: TokenText | RecordedText, pace: str = PACES[0]) -> None:
+    def __init__(
+        self, run: str, text: TokenText | RecordedText, pace: str = PACES[0], by: str = ""
+    ) -> None:
         self.ndjson = ""
         self._figures = Figures()
         self._text = text
         self._drafted: Drafted | None = None
         self._measuring = ""
-        self._write({"run": run, "pace": pace})
+        self._write({"run": run, "pace": pace, "by": by})
 
     def add(self, events: Iterable[Event]) -> str:
         """Append the lines of some events, each with the figures so far; return the whole value."""

@@ -19,6 +19,7 @@ from tests.browser.driving import (
     raw_prompt,
     run,
     settings,
+    status,
     tile,
     type_prompt,
     wait_for_status,
@@ -72,6 +73,10 @@ def test_the_charts_show_the_traces_numbers_at_every_look(open_page, look, tmp_p
     gained = [len(event["path"]) + 1 for event in verified]
     tau = f"{sum(gained) / len(gained):.2f}"
     assert tile(page, "Acceptance length τ") == tau
+    note = page.inner_text(".token-view .tile:has(dt:text-is('Acceptance length τ')) .note")
+    assert "bonus included; MoA N=0, tree 3-3-8 (depth-breadth-budget)" in note
+    cut = 1 + sum(gained) > 40
+    assert ("cut short, counts whole" in note) == ("cut short counts whole" in status(page)) == cut
     assert chart(page, "chart-lengths")["words"] == (
         f"Tokens gained in each cycle: {len(gained)} cycles, "
         f"from {min(gained)} to {max(gained)}, mean {tau}."
@@ -138,7 +143,7 @@ def test_a_trace_is_saved_and_opened_by_another_visitor(page, open_page, tmp_pat
     other = open_page()
     other.get_by_role("button", name=FILES).click()
     other.set_input_files("#open input[type=file]", path)
-    wait_for_status(other, "Opened: moa-n0 for tiny")
+    wait_for_status(other, "Opened: MoA N=0 for tiny")
     other.wait_for_function(DONE)
     assert other.evaluate(KEPT) == page.evaluate(KEPT)
     for name in ("Acceptance length τ", "Target calls", "Tokens per second", "Ended by"):

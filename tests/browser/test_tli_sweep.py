@@ -78,6 +78,8 @@ def test_a_sweep_has_a_point_for_each_n_and_says_what_its_numbers_say(tab, look)
     if rows["moa-n0"][0] != rows["moa-n1"][0]:
         top = max(fixed, key=lambda method: fixed[method][0])
         assert f"Highest τ: {NAMES[top]} with {rows[top][0]:.2f}" in words
+    trees = page.locator("#sweep-table tbody td:last-child").all_inner_texts()
+    assert trees == ["–", *["5-4-12"] * 3]
     assert rows["vanilla"][0] == 1 and "bonus token included" in page.inner_text("#sweep-table")
     assert re.match(r"\d+ runs in .* wrote the same 48 tokens\.", status(page, "sweep-"))
     check_auto(page, rows, words, best)

@@ -1,10 +1,12 @@
 """Figures of a run, counted event by event."""
 
+from dataclasses import replace
+
 import pytest
 
-from demo.figures import Figures, stats
+from demo.figures import Figures, stats, tree_of, tree_words, was_cut
 from moa_core.trace import Drafted, Finished, Prefilled, Trace, Verified
-from moa_core.tree import DraftTree
+from moa_core.tree import DraftTree, TreeSettings
 
 TREE = DraftTree((9, 4, 5), (-1, 0, 1), (0, 1, 2), (0.0, -0.1, -0.2))
 
@@ -47,3 +49,23 @@ def test_a_run_that_drafts_nothing_has_no_acceptance_rate():
     bare = DraftTree.only_root(9)
     found = Figures([Drafted(0, 1, bare, 0), Verified(0, (), 1, (1,), (1,), (1,), (1,), 1, 0)])
     assert found.as_dict()["acceptance"] is None and found.as_dict()["tau"] == 1
+
+
+def test_a_last_cycle_that_was_cut_is_told_from_a_whole_one():
+    whole = [*events(3, 2)]
+    cut = [*whole[:-1], replace(whole[-1], emitted=(7,))]
+    assert not was_cut(Trace(events=whole)) and was_cut(Trace(events=cut))
+    assert Trace(events=cut).tau == Trace(events=whole).tau == 2.5
+    assert not was_cut(Trace())
+
+
+def test_a_tree_is_named_where_one_was_drafted():
+    tree = {"depth": 6, "breadth": 3, "budget": 12}
+    about = {"method": "moa-n0", "settings": {"tree": tree}}
+    assert tree_of(Trace(about)) == TreeSettings(6, 3, 12)
+    assert tree_words(TreeSettings(6, 3, 12)) == "6-3-12" and tree_words(None) == "–"
+    for other in (
+        {**about, "method": "vanilla"}, {"drafter": "none", "settings": {"tree": tree}}, {},
+        {"settings": []}, {"settings": {"tree": [1]}}, {"settings": {"tree": {"depth": 99}}},
+    ):  # fmt: skip
+        assert tree_of(Trace(other)) is None

@@ -140,7 +140,7 @@ def test_a_saved_trace_opens_without_models_and_shows_the_same(loads, tmp_path):
     status, value = live._open(other, file["value"], "full")
     *charts, raw, again = aside(other)
     assert lines(value)[1:] == lines(view)[1:] and loads == []  # but for the id of the run
-    assert "Opened: vanilla for fake" in status["text"] and PROMPT in raw
+    assert "Opened: Vanilla for fake" in status["text"] and PROMPT in raw
     assert "value" not in again  # it is already a file of theirs
     assert all(chart["visible"] for chart in charts) and other.trace.about["method"] == "vanilla"
 

@@ -1,6 +1,7 @@
 """A sweep's figures and table hold the rows' numbers, and the paper's hold the paper's."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -8,10 +9,12 @@ from demo.methods import colour
 from demo.sweep_charts import panel, paper_panel, strip
 from demo.sweep_table import table_html
 from moa_core.bench.paper import published
+from moa_core.tree import TreeSettings
 from tests.demo.test_sweep_rows import N0, N1, N3, PLAIN, row
 
 AUTO = row("moa-auto", 130, 3.2, 6.5, choices=(0, 0, 1, 3, 0), spread=0.1)
-ROWS = [PLAIN, N0, N1, N3, AUTO]
+MOA = [N0, N1, N3]
+ROWS = [PLAIN, *MOA, AUTO]
 
 
 @pytest.mark.parametrize(
@@ -73,3 +76,16 @@ def test_the_table_has_the_same_numbers():
     assert cells[1] == ["3.00", "4.0", "9.0", "150"] and cells[4] == ["3.20", "6.5", "9.0", "130"]
     assert "<small>117–143</small>" in page and "<td>1.50</td>" in page
     assert "own bonus token included" in page and "Tree: &lt;3&gt;." in page
+
+
+def test_the_table_names_each_tree():
+    def trees(*shapes):
+        rows = [
+            replace(one, tree=TreeSettings(*shape)) for one, shape in zip(MOA, shapes, strict=True)
+        ]
+        return re.findall(r"<td>([^<]*)</td></tr>", table_html([PLAIN, *rows, AUTO], ""))
+
+    auto = replace(AUTO, tree=TreeSettings(5, 4, 12))
+    assert trees((5, 4, 12), (5, 4, 12), (5, 4, 12)) == ["–", *["5-4-12"] * 3, "–"]
+    assert trees((6, 3, 12), (5, 1, 5), (5, 1, 5)) == ["–", "6-3-12", "5-1-5", "5-1-5", "each N’s"]
+    assert "<td>5-4-12</td></tr>" in table_html([auto], "")

@@ -49,7 +49,7 @@ def lines_of(tokenizer, events):
 def test_a_cycle_shows_accepted_rejected_bonus_and_counts_the_rest(tokenizer, ids):
     events = cycle_of(ids, (1,), ids[" ran"], (ids[" cat"], ids[" ran"]))
     run, line, _ = lines_of(tokenizer, events)
-    assert run == {"run": "r1", "pace": "slow"}
+    assert run == {"run": "r1", "pace": "slow", "by": ""}
     assert line["accepted"] == [[" cat", 0.9048, 0.6, 0]]
     assert line["bonus"] == [" ran", None, 0.7, 0]
     assert [token[0] for token in line["rejected"]] == [" sat", "."]

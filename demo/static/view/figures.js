@@ -19,6 +19,12 @@ const ending = tile("Ended by", "not yet run");
 const spark = tile("Tokens gained, cycle by cycle", "accepted drafts, and the bonus on top");
 const all = [rate, tau, acceptance, calls, faster, exact, ending, spark];
 
+// τ depends on the method and its tree, so these stand with it.
+function tauNote(cut) {
+  const parts = [tau.note, by, cut ? "the last cycle, cut short, counts whole" : ""];
+  tau.small.textContent = parts.filter(Boolean).join("; ");
+}
+
 function figures(stats) {
   rate.value.textContent = stats.rate === null ? "–" : stats.rate.toFixed(1);
   tau.value.textContent = stats.tau === null ? "–" : stats.tau.toFixed(2);
@@ -65,6 +71,7 @@ function end(line) {
 const chart = shape("svg", { class: "spark", role: "img" });
 spark.value.replaceChildren(chart);
 let gained = [];
+let by = ""; // method and tree of the run
 
 function bars() {
   const shown = gained.slice(-60);
@@ -92,7 +99,7 @@ function bar_of(place, y, height, kind) {
 bars();
 
 function gain(line) {
-  if (!line.bonus) return; // cut short: not a whole cycle
+  if (!line.bonus) return tauNote(true); // cut short: not a whole cycle
   gained.push(line.accepted.length + 1);
   bars();
 }
@@ -102,5 +109,6 @@ function no_figures() {
   bars();
   for (const one of all) if (one !== spark) one.value.textContent = "–";
   measuring("");
+  tauNote(false);
   ending.small.textContent = "still decoding";
 }

@@ -89,6 +89,7 @@ function paint() {
     if (head) {
       const line = JSON.parse(head);
       pace = line.pace;
+      by = line.by;
       root.dataset.run = line.run;
       bringIntoSight();
     }
