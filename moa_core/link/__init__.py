@@ -1,0 +1,1 @@
+"""Target on a server, drafter on a device, and a network between them."""
