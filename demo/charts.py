@@ -11,8 +11,14 @@ from moa_core.trace import Drafted, Event, Prefilled, Trace, Verified
 # Read on white and on near-black alike: no background of their own, greys half-way.
 INK, GRID = "#8a8580", "rgba(138, 133, 128, 0.22)"
 ACCEPTED, BONUS = "#0d9488", "#d97706"
-PHASES = {"draft": "#0d9488", "verify": "#0072b2", "other": "#8a8580"}
-PATTERNS = {"draft": "", "verify": "/", "other": "."}  # colour is never the only sign
+# Colour is never the only sign.
+PHASES = {"draft": "#0d9488", "verify": "#0072b2", "network": "#d97706", "other": "#8a8580"}
+PATTERNS = {
+    "draft": "",
+    "verify": "/",
+    "network": "x",
+    "other": ".",
+}  # colour is never the only sign
 
 
 def accepted_lengths(trace: Trace) -> go.Figure:
@@ -71,13 +77,15 @@ def cumulative_latency(trace: Trace) -> go.Figure:
 
 def phases(trace: Trace) -> go.Figure:
     """Milliseconds that each cycle spent on drafting, verifying and the rest."""
-    drafted, verified = trace.of(Drafted), trace.of(Verified)
     spent = {
-        "draft": [event.seconds for event in drafted[: len(verified)]],
-        "verify": [event.seconds for event in verified],
-        "other": [event.other_seconds for event in verified],
+        "draft": [drafted.seconds for drafted, _ in trace.cycles],
+        "verify": [verified.seconds for _, verified in trace.cycles],
+        "network": [verified.network_seconds for _, verified in trace.cycles],
+        "other": [verified.other_seconds for _, verified in trace.cycles],
     }
-    cycles = list(range(1, len(verified) + 1))
+    if not any(spent["network"]):  # the target is in this process
+        del spent["network"]
+    cycles = list(range(1, len(trace.cycles) + 1))
     bars = [
         go.Bar(
             name=phase, x=cycles, y=[1000 * value for value in values],
@@ -102,7 +110,7 @@ def time_of(event: Event) -> float:
         case Prefilled() | Drafted():
             return event.seconds
         case Verified():
-            return event.seconds + event.other_seconds
+            return event.seconds + event.network_seconds + event.other_seconds
     return 0.0
 
 

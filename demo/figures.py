@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from demo.healing import Healing
 from demo.methods import VANILLA
 from moa_core.errors import UserError
-from moa_core.trace import Drafted, Event, Finished, Prefilled, Trace, Verified
+from moa_core.trace import (
+    Drafted,
+    Event,
+    Finished,
+    LinkBack,
+    LinkDown,
+    OfflineToken,
+    Prefilled,
+    Trace,
+    Verified,
+)
 from moa_core.tree import TreeSettings
 
-SHOWN = ("draft", "verify", "other")
+SHOWN = ("draft", "verify", "network", "other")
 CUT = "a last cycle cut short counts whole"  # in τ; the tokens that were kept do not
 
 
@@ -21,18 +32,24 @@ class Figures:
         self._tokens = self._cycles = self._gained = self._accepted = self._drafted = 0
         self._calls = 0
         self._seconds = dict.fromkeys(("prefill", *SHOWN), 0.0)
+        self._bytes = {"prompt_up": 0, "prompt_down": 0, "up": 0, "down": 0}
+        self._healing, self._lost, self._first = Healing(), 0, 0.0
         for event in events:
             self.add(event)
 
     def add(self, event: Event) -> None:
         """Count one more event."""
+        self._healing.add(event)
         match event:
             case Prefilled():
                 self._tokens = self._calls = 1
                 self._seconds["prefill"] += event.seconds
+                self._first = event.seconds
+                self._bytes |= {"prompt_up": event.sent, "prompt_down": event.received}
             case Drafted():
                 self._drafted += len(event.tree) - 1
                 self._seconds["draft"] += event.seconds
+                self._bytes["prompt_down"] += event.received
             case Verified():
                 self._calls += 1
                 self._cycles += 1
@@ -40,18 +57,30 @@ class Figures:
                 self._accepted += len(event.path)
                 self._tokens += len(event.emitted)
                 self._seconds["verify"] += event.seconds
+                self._seconds["network"] += event.network_seconds
                 self._seconds["other"] += event.other_seconds
+                self._bytes["up"] += event.sent
+                self._bytes["down"] += event.received
+            case LinkDown():
+                self._lost += 1
+            case OfflineToken():
+                self._seconds["draft"] += event.seconds
+            case LinkBack():
+                self._seconds["network"] += event.seconds
             case Finished() if event.seconds:
                 self._seconds = {phase: event.seconds.get(phase, 0.0) for phase in self._seconds}
 
     def as_dict(self) -> dict[str, Any]:
         """tokens, rate (tokens/s, prefill left out), tau, acceptance (accepted drafts over drafted
-        nodes), drafted, calls, cycles, prefill (s), shares of the time after it by phase."""
-        spent = {phase: self._seconds[phase] for phase in SHOWN}
+        nodes), drafted, calls, cycles, prefill (s), shares of the time after it by phase; over a
+        link also `link`, see `_link`."""
+        over = any(self._bytes.values()) or self._lost
+        spent = {phase: self._seconds[phase] for phase in SHOWN if over or phase != "network"}
         total = sum(spent.values())
-        after = self._tokens - 1  # the prefill's own token and time are left out
+        tokens = self._tokens + len(self._healing.waiting)
+        after = tokens - 1  # the prefill's own token and time are left out
         return {
-            "tokens": self._tokens,
+            "tokens": tokens,
             "rate": after / total if total and after > 0 else None,
             "tau": self._gained / self._cycles if self._cycles else None,
             "acceptance": self._accepted / self._drafted if self._drafted else None,
@@ -60,6 +89,21 @@ class Figures:
             "cycles": self._cycles,
             "prefill": self._seconds["prefill"],
             "shares": {phase: value / total for phase, value in spent.items()} if total else None,
+            **({"link": self._link()} if over else {}),
+        }
+
+    def _link(self) -> dict[str, Any]:
+        """first (s until the first token); bytes: prompt_up, prompt_down (its share), up and down
+        of all cycles; lost (times); offline tokens confirmed, changed, kept, and unverified."""
+        healing = self._healing
+        return {
+            "first": self._first,
+            **self._bytes,
+            "lost": self._lost,
+            "confirmed": healing.confirmed,
+            "changed": healing.changed,
+            "kept": healing.kept,
+            "unverified": len(healing.waiting),
         }
 
 

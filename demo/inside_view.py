@@ -84,14 +84,10 @@ def method_of(trace: Trace) -> str:
 
 def cycles_of(trace: Trace) -> list[tuple[Drafted, Verified]]:
     """The whole cycles; a draft that was never verified is left out. UserError for a broken one."""
-    verified = {event.cycle: event for event in trace.of(Verified)}
-    pairs = [
-        (event, verified[event.cycle]) for event in trace.of(Drafted) if event.cycle in verified
-    ]
-    for drafted, found in pairs:
+    for drafted, found in trace.cycles:
         if not _fits(drafted, found):
             raise UserError(f"This trace is damaged: its cycle {drafted.cycle + 1} does not fit.")
-    return pairs
+    return trace.cycles
 
 
 def _fits(drafted: Drafted, verified: Verified) -> bool:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from time import perf_counter
+from functools import partial
 from typing import Any
 
 import torch
 
+from moa_core.clock import Stopwatch
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
+from moa_core.offline import Alone, Away, NoAnswer, asked, chain
 from moa_core.target import Target
-from moa_core.trace import PHASES, Drafted, Event, Finished, Prefilled, Verified
-from moa_core.tree import DraftTree, TreeSettings
-from moa_core.verify import Sampling, choose, walk
+from moa_core.trace import Drafted, Event, Finished, Prefilled, Verified
+from moa_core.tree import TreeSettings
+from moa_core.verifier import Beside, Verifier
+from moa_core.verify import Sampling, walk
 
 
 @dataclass(frozen=True)
@@ -26,30 +29,12 @@ class Settings:
     tree: TreeSettings = field(default_factory=TreeSettings)
     sampling: Sampling = field(default_factory=Sampling)
     eos_ids: tuple[int, ...] = ()
+    away: Away = field(default_factory=Away)
 
     def __post_init__(self) -> None:
         count = self.max_new_tokens
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise UserError("The number of new tokens must be a whole number, at least 1.")
-
-
-class Stopwatch:
-    """Time by phase. It stands still while a consumer of the events does its own work."""
-
-    def __init__(self) -> None:
-        self.totals = dict.fromkeys(PHASES, 0.0)
-        self._mark = perf_counter()
-
-    def lap(self, phase: str) -> float:
-        """Charge the time since the last lap to a phase, and return it."""
-        now = perf_counter()
-        spent, self._mark = now - self._mark, now
-        self.totals[phase] += spent
-        return spent
-
-    def resume(self) -> None:
-        """Forget the time since the last lap: it was not ours."""
-        self._mark = perf_counter()
 
 
 @torch.inference_mode()
@@ -59,10 +44,15 @@ def decode(
     prompt_ids: Sequence[int],
     settings: Settings,
     should_stop: Callable[[], bool] = lambda: False,
+    remote: Verifier | None = None,
 ) -> Iterator[Event]:
     """Decode a prompt, yielding what happens as it happens. The last event is Finished.
 
     Lossless: the target's own greedy text, or at a temperature its own distribution.
+
+    remote  where the target is asked, if not in this process; `target` then needs no more weights
+            than its drafter uses, and its link may be lost
+
     UserError, before the first event, for a prompt that is empty or does not fit the context.
     """
     clock = Stopwatch()
@@ -74,55 +64,74 @@ def decode(
     # Verified tokens, the last cycle's overshoot, then one tree: verified (budget) or grown.
     capacity = len(prompt_ids) + wanted + shape.depth + 2
     capacity += max(shape.budget, shape.breadth * shape.depth)
+    verifier = remote or Beside(target, drafter)
+    ask = partial(asked, verifier, settings.away, clock, should_stop)
 
-    # 1) Prefill: the target reads the prompt and chooses the first token.
-    drafter.open(target, capacity)
-    logits, observation = target.prefill(prompt_ids, capacity)
-    first = choose(logits[None], DraftTree.only_root(0), len(prompt_ids) - 1, sampling)
-    drafter.observe(observation.ids, drafter.server_half(observation))
-    token, count = first.tokens[0], 1
-    yield Prefilled(tuple(prompt_ids), token, first.probs[0], clock.lap("prefill"))
-    clock.resume()
-
-    cycle, observation = 0, None
-    emitted: tuple[int, ...] = (token,)
-    while (reason := _ending(emitted, count, wanted, settings, should_stop)) is None:
-        # 2) Draft: the drafter takes in what the target learnt, and proposes a tree below the
-        #    newest token, of which the target has learnt nothing yet.
-        if observation is not None:
-            drafter.observe(observation.ids, drafter.server_half(observation))
-        position = len(prompt_ids) + count - 1
-        levels = min(shape.depth, target.context - 1 - position)  # positions end somewhere
-        tree = drafter.propose(token, replace(shape, depth=levels))
-        drafted = Drafted(cycle, position, tree, clock.lap("draft"), drafter.tli)
-        yield drafted
+    try:
+        # 1) Prefill: the target reads the prompt and chooses the first token.
+        drafter.open(target, capacity)
+        first = yield from ask(lambda: verifier.prefill(prompt_ids, capacity, sampling))
+        token, count, toll = first.tokens[0], 1, verifier.toll
+        clock.lap("prefill")
+        waited = sum(clock.totals.values())  # for a lost link too
+        yield Prefilled(
+            tuple(prompt_ids), token, first.probs[0], waited, toll.seconds, toll.sent,
+            toll.received,
+        )  # fmt: skip
         clock.resume()
 
-        # 3) Verify: one target forward over the whole tree, and the target's choice at each node.
-        choices = choose(target.verify(tree), tree, position, sampling)
-        seconds = clock.lap("verify")
+        cycle, learnt, emitted = 0, verifier.keep(()), (token,)
+        unverified: list[int] = []  # written offline, and the target may yet agree
+        while (reason := _ending(emitted, count, wanted, settings, should_stop)) is None:
+            # 2) Draft: the drafter takes in what the target learnt, and proposes a tree below the
+            #    newest token, of which the target has learnt nothing yet.
+            half = yield from ask(learnt.half, retry=learnt.half)
+            drafter.observe(learnt.ids, half)
+            share = 0
+            if cycle == 0:
+                clock.lap("prefill")
+                share = verifier.toll.received
+            position = len(prompt_ids) + count - 1
+            levels = min(shape.depth, target.context - 1 - position)  # positions end somewhere
+            if unverified:
+                tree = chain(token, unverified, [0.0] * len(unverified))
+            else:
+                tree = drafter.propose(token, replace(shape, depth=levels))
+            seconds, offline = clock.lap("draft"), bool(unverified)
+            drafted = Drafted(cycle, position, tree, seconds, drafter.tli, offline, share)
+            yield drafted
+            clock.resume()
 
-        # 4) Accept the longest drafted path the target agrees with; its next choice is the bonus.
-        path, token = walk(tree, choices.tokens)
-        observation = target.keep(path)
-        emitted = _cut((*observation.ids[1:], token), wanted - count, settings.eos_ids)
-        count += len(emitted)
-        other = clock.lap("other")
-        verified = Verified(
-            cycle,
-            path,
-            token,
-            choices.tokens,
-            choices.probs,
-            choices.drafts,
-            emitted,
-            seconds,
-            other,
-        )
-        yield verified
-        clock.resume()
-        drafter.learn(drafted, verified)
-        cycle += 1
+            # 3) Verify: one target forward over the whole tree; the target's choice at each node.
+            alone = Alone(drafter, sampling, token, position, wanted - count, settings.eos_ids)
+            choices = yield from ask(partial(verifier.verify, tree, position), alone)
+            alone.close()
+            seconds, toll = clock.lap("verify"), verifier.toll
+            clock.move(toll.seconds, "verify", "network")
+
+            # 4) Accept the longest drafted path the target agrees with; its next choice is the
+            #    bonus. Text written offline that is to stay took the tree's place.
+            if kept := settings.away.keep and bool(alone.tokens):
+                drafted = Drafted(cycle, position, alone.chain(), 0.0, drafter.tli, True)
+                yield drafted
+                path, token = tuple(range(1, len(drafted.tree))), choices.tokens[-1]
+            else:
+                path, token = walk(tree, choices.tokens)
+            learnt = verifier.keep(path)
+            emitted = _cut((*learnt.ids[1:], token), wanted - count, settings.eos_ids)
+            unverified = [] if kept else alone.after(emitted)
+            count += len(emitted)
+            verified = Verified(
+                cycle, path, token, choices.tokens, choices.probs, choices.drafts, emitted,
+                seconds - toll.seconds, clock.lap("other"),
+                toll.seconds, toll.sent, toll.received, kept,
+            )  # fmt: skip
+            yield verified
+            clock.resume()
+            drafter.learn(drafted, verified)
+            cycle += 1
+    except NoAnswer:
+        reason = "stopped" if should_stop() else "offline"
     clock.lap("other")
     yield Finished(reason, dict(clock.totals))
 

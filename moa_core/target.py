@@ -36,6 +36,12 @@ class Observation:
         """K (after RoPE) and V of every layer, or of the last few: [layers, 2, G, n, d]."""
         return self.cache.read(self.start, self.start + len(self.ids), last)
 
+    def part(self, start: int, stop: int) -> Observation:
+        """What was learnt about some of these tokens, counted from the first of them."""
+        return Observation(
+            self.ids[start:stop], self.start + start, self.hidden[start:stop], self.cache
+        )
+
 
 class Target:
     """A large model with its cache: reads a prompt, verifies draft trees, keeps accepted paths.
@@ -139,6 +145,11 @@ class Target:
         hidden = self._pending[torch.tensor(kept, device=self._pending.device)]
         self._tree = self._pending = None
         return Observation(ids, start, hidden, self._cache)
+
+    def rewind(self, length: int) -> None:
+        """Forget every verified token from `length` on."""
+        assert self._cache is not None, "prefill first"
+        self._cache.truncate(length)
 
     def tail_cache(self, last: int, capacity: int) -> KVCache:
         """An empty cache for the last few layers."""

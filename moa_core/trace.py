@@ -11,7 +11,7 @@ from moa_core.errors import UserError
 from moa_core.tree import DraftTree
 
 VERSION = 1
-PHASES = ("prefill", "draft", "verify", "other")
+PHASES = ("prefill", "draft", "verify", "network", "other")
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,9 @@ class Prefilled:
     token: int
     prob: float  # the target's probability of that token
     seconds: float
+    network_seconds: float = 0.0  # of them, on the way to the target and back
+    sent: int = 0  # bytes
+    received: int = 0
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Drafted:
     tree: DraftTree
     seconds: float
     tli: int | None = None  # N of the MoA drafter that proposed it: one may choose anew
+    offline: bool = False  # no proposal: what was written while the link was lost
+    received: int = 0  # bytes of the prompt's server half, which come before the first draft
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,10 @@ class Verified:
     emitted: tuple[int, ...]  # accepted drafts and bonus, cut at eos and at the length asked for
     seconds: float  # verification alone
     other_seconds: float  # acceptance, cache and bookkeeping of this cycle
+    network_seconds: float = 0.0  # on the way to the target and back
+    sent: int = 0  # bytes
+    received: int = 0
+    kept: bool = False  # the path stays though the target was not asked: it was written offline
 
     @property
     def gained(self) -> int:
@@ -56,16 +65,43 @@ class Verified:
 
 
 @dataclass(frozen=True)
+class LinkDown:
+    """Nothing was heard of the target: from here the drafter goes on alone, if it can."""
+
+    seconds: float  # of silence
+
+
+@dataclass(frozen=True)
+class OfflineToken:
+    """A token that the drafter wrote alone. What the target verifies later takes its place."""
+
+    position: int  # in the sequence
+    token: int
+    prob: float  # the drafter's probability of it
+    seconds: float
+
+
+@dataclass(frozen=True)
+class LinkBack:
+    """The target answers again. tokens: written alone meanwhile."""
+
+    seconds: float  # since the link was down
+    tokens: int
+
+
+@dataclass(frozen=True)
 class Finished:
-    """The end. Reason: eos, length (as many tokens as asked for), context (no room), stopped."""
+    """The end. Reason: eos, length (as many tokens as asked for), context (no room), stopped,
+    offline (the link stayed lost)."""
 
     reason: str
     seconds: dict[str, float] = field(default_factory=dict)  # by phase
 
 
-Event = Prefilled | Drafted | Verified | Finished
+Event = Prefilled | Drafted | Verified | LinkDown | OfflineToken | LinkBack | Finished
 _EVENTS: dict[str, type] = {
-    kind.__name__: kind for kind in (Prefilled, Drafted, Verified, Finished)
+    kind.__name__: kind
+    for kind in (Prefilled, Drafted, Verified, LinkDown, OfflineToken, LinkBack, Finished)
 }
 
 
@@ -87,10 +123,32 @@ class Trace:
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
+    def cycles(self) -> list[tuple[Drafted, Verified]]:
+        """Each verification with the tree it answered, in order."""
+        trees = {event.cycle: event for event in self.of(Drafted)}  # the last one, if it changed
+        return [(trees[one.cycle], one) for one in self.of(Verified) if one.cycle in trees]
+
+    @property
     def output_ids(self) -> list[int]:
         """New tokens, cut at eos (kept) and at the length asked for."""
+        return [*self.verified_ids, *self.offline_ids]
+
+    @property
+    def verified_ids(self) -> list[int]:
+        """New tokens that the target has answered for."""
         first = [event.token for event in self.of(Prefilled)]
         return first + [token for event in self.of(Verified) for token in event.emitted]
+
+    @property
+    def offline_ids(self) -> list[int]:
+        """Tokens at the end that were written offline, and not verified since."""
+        tokens: list[int] = []
+        for event in self.events:
+            if isinstance(event, OfflineToken):
+                tokens.append(event.token)
+            elif isinstance(event, Verified):
+                tokens.clear()
+        return tokens
 
     @property
     def accepted_lengths(self) -> list[int]:
@@ -130,6 +188,7 @@ class Trace:
             "prefill": sum(event.seconds for event in self.of(Prefilled)),
             "draft": sum(event.seconds for event in self.of(Drafted)),
             "verify": sum(event.seconds for event in verified),
+            "network": sum(event.network_seconds for event in verified),
             "other": sum(event.other_seconds for event in verified),
         }
 

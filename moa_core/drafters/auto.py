@@ -171,7 +171,8 @@ class AutoDrafter(Drafter):
         return self.candidates[self.tli].propose(token, shape)
 
     def learn(self, drafted: Drafted, verified: Verified) -> None:
-        seconds = drafted.seconds + verified.seconds + verified.other_seconds
+        seconds = drafted.seconds + verified.seconds + verified.network_seconds
+        seconds += verified.other_seconds
         self.chooser.learn(verified.gained, seconds)
 
 

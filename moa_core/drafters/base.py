@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Self
 
+import torch
 from torch import Tensor
 
 from moa_core.target import Observation, Target
 from moa_core.trace import Drafted, Verified
-from moa_core.tree import DraftTree, TreeSettings
+from moa_core.tree import DraftTree, Frontier, TreeSettings, grow
 
 ServerHalf = dict[str, Tensor]
 
@@ -36,6 +37,9 @@ class Drafter(ABC):
     def open(self, target: Target, capacity: int) -> None:
         """Begin a run. capacity: slots for every token it may verify and one grown draft tree."""
 
+    def serve(self, target: Target, capacity: int) -> None:  # noqa: B027  most need nothing
+        """Begin a run of the server half alone, beside a target; `open` does this as well."""
+
     def server_half(self, observation: Observation) -> ServerHalf:
         """What must travel to the client for these newly verified tokens."""
         return {}
@@ -50,6 +54,51 @@ class Drafter(ABC):
 
     def learn(self, drafted: Drafted, verified: Verified) -> None:  # noqa: B027  most do not
         """What came of the last proposal, times included, for drafters that adapt to it."""
+
+
+class Stepwise(Drafter):
+    """A drafter that grows its tree level by level, and so can also go on without the target.
+
+    static  a tree of fixed shape, as in the first EAGLE
+    """
+
+    static = False
+
+    @abstractmethod
+    def root(self, token: int) -> Tensor:
+        """Logits [V] after the newest token, below which all is drafted until `forget`.
+
+        May be asked for anew, as long as nothing was observed in between.
+        """
+
+    @abstractmethod
+    def expand(self, frontier: Frontier) -> Tensor:
+        """Logits [b, V] after the nodes of a level, each seeing the text and its own ancestors."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Everything drafted goes."""
+
+    def propose(self, token: int, settings: TreeSettings) -> DraftTree:
+        tree = grow(token, self.root(token), self.expand, settings, self.static)
+        self.forget()
+        return tree
+
+    def alone(self, token: int) -> Generator[Tensor, int, None]:
+        """Go on while the target cannot be asked: yields logits [V], is sent the token chosen.
+
+        What was observed of the target stays as it is; close it to return to that.
+        """
+        logits, level = self.root(token), 0
+        try:
+            while True:
+                token, level = (yield logits), level + 1
+                tokens = torch.tensor([token], device=logits.device)
+                seen = torch.ones(1, level, dtype=torch.bool, device=logits.device)
+                frontier = Frontier(tokens, torch.zeros_like(tokens), seen, level)
+                logits = self.expand(frontier)[0]
+        finally:
+            self.forget()
 
 
 class Vanilla(Drafter):

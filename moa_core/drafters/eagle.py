@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from moa_core.cache import KVCache
-from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.drafters.base import ServerHalf, Stepwise
 from moa_core.layers import DecoderLayer, Rope, causal_mask, tree_mask
 from moa_core.target import Observation, Target
-from moa_core.tree import DraftTree, Frontier, TreeSettings, grow
+from moa_core.tree import Frontier
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class EagleNet(nn.Module):
         return self.fc(torch.cat([embedded, features], -1))
 
 
-class EagleDrafter(Drafter):
+class EagleDrafter(Stepwise):
     """Drafts with an EAGLE head. Features are the target's last hidden states after its norm.
 
     Row i of its cache belongs to feature i and token i + 1, and has position i: the shifted
@@ -95,29 +95,33 @@ class EagleDrafter(Drafter):
         self.ids.extend(ids)
         self.features.append(half["features"])
 
-    def propose(self, token: int, settings: TreeSettings) -> DraftTree:
-        features = torch.cat(self.features)[None]  # [1, n, E], one for each unread token
-        unread = [*self.ids[self.cache.length + 1 :], token]
-        known = self.cache.length + len(unread)  # rows once these are read, all of true features
-        tokens = torch.tensor(unread, device=self.target.device)
-        places = torch.arange(self.cache.length, known, device=self.target.device)
-        mask = causal_mask(len(unread), self.cache.length, self.target.device)
-        self._level = self._step(tokens, features, places[None], mask)[:, -1:]  # [1, 1, E]
-        self.features.clear()
-        logits = self.target.head(self._level)[0, 0]
-        tree = grow(
-            token, logits, lambda frontier: self._expand(frontier, known), settings, self.static
-        )
-        self.cache.truncate(known)
-        return tree
+    def root(self, token: int) -> Tensor:
+        if self.features:
+            self._read(token)
+        self._level = self._root
+        return self.target.head(self._level)[0, 0]
 
-    def _expand(self, frontier: Frontier, known: int) -> Tensor:
-        """Logits [b, V] after a level's nodes, each fed with its parent's drafted feature."""
-        places = torch.full_like(frontier.tokens, known + frontier.level - 1)[None]
-        mask = tree_mask(frontier.seen, known)
+    def _read(self, token: int) -> None:
+        """Take in unread features, each with the token after it, of which the root is the last."""
+        features = torch.cat(self.features)[None]  # [1, n, E]
+        unread = [*self.ids[self.cache.length + 1 :], token]
+        self._known = self.cache.length + len(unread)  # rows then, all of true features
+        tokens = torch.tensor(unread, device=self.target.device)
+        places = torch.arange(self.cache.length, self._known, device=self.target.device)
+        mask = causal_mask(len(unread), self.cache.length, self.target.device)
+        self._root = self._step(tokens, features, places[None], mask)[:, -1:]  # [1, 1, E]
+        self.features.clear()
+
+    def expand(self, frontier: Frontier) -> Tensor:
+        """Each node is fed with its parent's drafted feature."""
+        places = torch.full_like(frontier.tokens, self._known + frontier.level - 1)[None]
+        mask = tree_mask(frontier.seen, self._known)
         features = self._level[:, frontier.parents]
         self._level = self._step(frontier.tokens, features, places, mask)  # [1, b, E]
         return self.target.head(self._level)[0]
+
+    def forget(self) -> None:
+        self.cache.truncate(self._known)
 
     def _step(
         self, tokens: Tensor, features: Tensor, places: Tensor, mask: Tensor | None

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from moa_core.cache import KVCache
-from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.drafters.base import ServerHalf, Stepwise
 from moa_core.layers import (
     Attention,
     RMSNorm,
@@ -26,7 +26,7 @@ from moa_core.layers import (
     tree_mask,
 )
 from moa_core.target import Observation, Target
-from moa_core.tree import DraftTree, Frontier, TreeSettings, grow
+from moa_core.tree import Frontier
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class GlideNet(nn.Module):
         return self.norm(hidden + self.mlp(self.post_attention_layernorm(hidden)))
 
 
-class GlideDrafter(Drafter):
+class GlideDrafter(Stepwise):
     """Drafts with a GLIDE net. MoA's authors' GLIDE turns K by RoPE once more: not this one."""
 
     name = "glide"
@@ -123,18 +123,21 @@ class GlideDrafter(Drafter):
         self.ids.extend(ids)
         self.seen.append(half["last_layer"])
 
-    def propose(self, token: int, settings: TreeSettings) -> DraftTree:
-        known, past, device = len(self.ids), self.text.length, self.target.device
+    def root(self, token: int) -> Tensor:
+        known, device = len(self.ids), self.target.device
+        past = min(self.text.length, known)  # a root read before is read again
+        self.text.truncate(past)
         tokens = torch.tensor([*self.ids[past:], token], device=device)
         places = torch.arange(past, known + 1, device=device)
-        logits = self._step(tokens, places, causal_mask(len(tokens), past, device))
-        tree = grow(token, logits[-1], lambda frontier: self._expand(frontier, known), settings)
-        self.text.truncate(known + 1)  # drafts go, the root stays: it is certain
-        return tree
+        return self._step(tokens, places, causal_mask(len(tokens), past, device))[-1]
 
-    def _expand(self, frontier: Frontier, known: int) -> Tensor:
+    def expand(self, frontier: Frontier) -> Tensor:
+        known = len(self.ids)
         places = torch.full_like(frontier.tokens, known + frontier.level)
         return self._step(frontier.tokens, places, tree_mask(frontier.seen, known + 1))
+
+    def forget(self) -> None:
+        self.text.truncate(len(self.ids) + 1)  # the root stays: it is certain
 
     def _step(self, tokens: Tensor, places: Tensor, mask: Tensor | None) -> Tensor:
         """Logits [n, V] after new tokens [n], all of which see every verified one."""

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.drafters.base import ServerHalf, Stepwise
 from moa_core.layers import causal_mask, tree_mask
 from moa_core.target import Target
-from moa_core.tree import DraftTree, Frontier, TreeSettings, grow
+from moa_core.tree import Frontier
 
 
-class IndependentDrafter(Drafter):
+class IndependentDrafter(Stepwise):
     """Drafts with any small decoder model that writes the target's token ids.
 
     small  the model, driven like a target; its embeddings and head may be the target's own
@@ -36,19 +36,21 @@ class IndependentDrafter(Drafter):
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
         self.ids.extend(ids)
 
-    def propose(self, token: int, settings: TreeSettings) -> DraftTree:
-        known = len(self.ids)  # the root's position
-        past = self.cache.length
-        tokens = torch.tensor([*self.ids[past:], token], device=self.small.device)
-        places = torch.arange(past, known + 1, device=self.small.device)
-        logits = self._step(tokens, places, causal_mask(len(tokens), past, self.small.device))
-        tree = grow(token, logits[-1], lambda frontier: self._expand(frontier, known), settings)
-        self.cache.truncate(known + 1)  # drafts go, the root stays: it is certain
-        return tree
+    def root(self, token: int) -> Tensor:
+        known, device = len(self.ids), self.small.device
+        past = min(self.cache.length, known)  # a root read before is read again
+        self.cache.truncate(past)
+        tokens = torch.tensor([*self.ids[past:], token], device=device)
+        places = torch.arange(past, known + 1, device=device)
+        return self._step(tokens, places, causal_mask(len(tokens), past, device))[-1]
 
-    def _expand(self, frontier: Frontier, known: int) -> Tensor:
+    def expand(self, frontier: Frontier) -> Tensor:
+        known = len(self.ids)
         places = torch.full_like(frontier.tokens, known + frontier.level)
         return self._step(frontier.tokens, places, tree_mask(frontier.seen, known + 1))
+
+    def forget(self) -> None:
+        self.cache.truncate(len(self.ids) + 1)  # the root stays: it is certain
 
     def _step(self, tokens: Tensor, places: Tensor, mask: Tensor | None) -> Tensor:
         """Logits [n, V] after new tokens [n], which follow what the cache holds."""

@@ -65,7 +65,7 @@ class MedusaDrafter(Drafter):
         return {"feature": observation.hidden[-1:]}
 
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
-        self._feature = half["feature"]
+        self._feature = half["feature"][-1:]  # over a link, of several parts
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         levels = min(settings.depth, self.net.config.heads)

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from moa_core.cache import KVCache, token_vectors
-from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.drafters.base import ServerHalf, Stepwise
 from moa_core.errors import UserError
 from moa_core.layers import DecoderLayer, Rope, causal_mask, tree_mask
 from moa_core.target import Observation, Target
-from moa_core.tree import DraftTree, Frontier, TreeSettings, grow
+from moa_core.tree import Frontier
 
 LSA_CHUNK = 512  # verified tokens per LSA call: W * L numbers a token are a lot over a long prompt
 
@@ -113,7 +113,7 @@ def _layer(width: int, sizes: Sizes, config: MoAConfig, **biases: bool) -> Decod
     )
 
 
-class MoADrafter(Drafter):
+class MoADrafter(Stepwise):
     """Drafts with a MoA net, reusing the target's last `tli` layers."""
 
     def __init__(self, net: MoANet, target: Target, tli: int = 0, name: str = "") -> None:
@@ -136,14 +136,17 @@ class MoADrafter(Drafter):
         def cache(sizes: Sizes) -> KVCache:
             return KVCache([target.device], sizes.kv_heads, sizes.head_dim, capacity, target.dtype)
 
+        self.serve(target, capacity)
         self.sa_rope.reserve(capacity)
-        self.ca_rope.reserve(capacity)
         self.target = target
         self.ids: list[int] = []  # verified tokens
         sizes = self.net.config
         self.text = cache(sizes.sa or sizes.ca)  # SA's, drafts included
         self.memory = cache(sizes.ca)  # CA's, verified only
         self.tail = target.tail_cache(self.tli, capacity) if self.tli else None
+
+    def serve(self, target: Target, capacity: int) -> None:
+        self.ca_rope.reserve(capacity)
 
     def server_half(self, observation: Observation) -> ServerHalf:
         """CA's K and V [1, 2, G_ca, n, d]; for N > 0 the true K and V of the last N layers."""
@@ -167,24 +170,26 @@ class MoADrafter(Drafter):
         if self.tail is not None:
             self.tail.append(half["tail"])
 
-    def propose(self, token: int, settings: TreeSettings) -> DraftTree:
-        known = len(self.ids)  # where the root is
-        logits = self._finish(self.query(token), known, None)[0]
-        tree = grow(token, logits, lambda frontier: self._expand(frontier, known), settings)
-        self.text.truncate(known + 1)  # drafts go, the root stays: it is certain
+    def root(self, token: int) -> Tensor:
+        return self._finish(self.query(token), len(self.ids), None)[0]
+
+    def forget(self) -> None:
+        known = len(self.ids)  # where the root is: it stays in the text, as it is certain
+        self.text.truncate(known + 1)
         if self.tail is not None:
             self.tail.truncate(known)  # the root's true K and V are not known yet
-        return tree
 
     def query(self, token: int) -> Tensor:
         """[1, 1, E] SA's output at the newest token, the root: what CA asks the memory with."""
-        past, device = self.text.length, self.target.device
+        known, device = len(self.ids), self.target.device
+        past = min(self.text.length, known)  # a root read before is read again
+        self.text.truncate(past)
         tokens = torch.tensor([*self.ids[past:], token], device=device)
-        places = torch.arange(past, len(self.ids) + 1, device=device)
+        places = torch.arange(past, known + 1, device=device)
         return self._read(tokens, places, causal_mask(len(tokens), past, device))[:, -1:]
 
-    def _expand(self, frontier: Frontier, known: int) -> Tensor:
-        """Logits [b, V] after the nodes of a level, each seeing the text and its own ancestors."""
+    def expand(self, frontier: Frontier) -> Tensor:
+        known = len(self.ids)
         mask = tree_mask(frontier.seen, known + 1)
         position = known + frontier.level
         places = torch.full_like(frontier.tokens, position)

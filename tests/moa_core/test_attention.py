@@ -9,7 +9,7 @@ from torch import Tensor
 from moa_core.attention import ca_weights, look, lsa_weights
 from moa_core.cache import token_vectors
 from moa_core.decode import Settings, decode
-from moa_core.drafters import moa
+from moa_core.drafters import base
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.layers import DecoderLayer
@@ -73,8 +73,8 @@ def test_the_root_s_logits_in_decoding_follow_from_the_weights_over_the_text(
 ) -> None:
     target, drafter = attentive(tli, pool)
     seen: list[Tensor] = []
-    grow = moa.grow
-    monkeypatch.setattr(moa, "grow", lambda *given: seen.append(given[1]) or grow(*given))
+    grow = base.grow
+    monkeypatch.setattr(base, "grow", lambda *given: seen.append(given[1]) or grow(*given))
     trace = Trace()
     for _ in trace.record(decode(target, drafter, PROMPT, Settings(12, TreeSettings(3, 2, 6)))):
         pass

@@ -44,7 +44,7 @@ def test_json_tells_the_targets_own_text(
     assert sum(lengths) >= 11 and report["target_calls"] == len(lengths) + 1
     assert report["tau"] == pytest.approx(sum(lengths) / len(lengths))
     assert report["reason"] == "length"
-    assert set(report["seconds"]) == {"prefill", "draft", "verify", "other"}
+    assert set(report["seconds"]) == {"prefill", "draft", "verify", "network", "other"}
 
 
 def test_the_plain_report_gives_text_and_the_definition(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from moa_core import clock, verifier
 from moa_core import decode as loop
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter, Vanilla
@@ -82,12 +83,13 @@ def clocked(monkeypatch: pytest.MonkeyPatch, drafter: Drafter) -> Callable[[str]
     places = {
         Target: ("prefill", "verify", "keep"),
         type(drafter): ("open", "server_half", "observe", "propose"),
-        loop: ("choose", "walk"),
+        loop: ("walk",),
+        verifier: ("choose",),
     }
     for place, parts in places.items():
         for part in parts:
             monkeypatch.setattr(place, part, timed(part, getattr(place, part)))
-    monkeypatch.setattr(loop, "perf_counter", work)
+    monkeypatch.setattr(clock, "perf_counter", work)
     return work
 
 
@@ -100,8 +102,8 @@ def test_every_part_is_charged_to_its_phase_and_nothing_is_lost(
     work = clocked(monkeypatch, drafter)
     run = decode(target, drafter, PROMPT, Settings(40), should_stop=lambda: work("stop") < 0)
     trace = Trace(events=list(run))
-    prefill = taken("open", "prefill", "choose", "server_half", "observe")
-    first = taken("stop", "propose")  # nothing new to observe yet
+    prefill, read = taken("open", "prefill", "choose"), taken("stop", "server_half", "observe")
+    first = taken("propose")  # what the prompt has to tell is charged to the prefill
     later = taken("stop", "server_half", "observe", "propose")
     verify, other = taken("verify", "choose"), taken("walk", "keep")
     cycles = len(trace.of(Verified))
@@ -111,14 +113,14 @@ def test_every_part_is_charged_to_its_phase_and_nothing_is_lost(
     assert [event.other_seconds for event in trace.of(Verified)] == [other] * cycles
     draft = first + later * (cycles - 1)
     assert trace.seconds == dict(
-        zip(PHASES, (prefill, draft, verify * cycles, other * cycles), strict=True)
+        zip(PHASES, (prefill + read, draft, verify * cycles, 0, other * cycles), strict=True)
     )
     assert cycles > 2 and sum(trace.seconds.values()) == work()
 
 
 def test_the_clock_stands_still_while_events_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]  # a clock that moves only while somebody looks at an event
-    monkeypatch.setattr(loop, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(clock, "perf_counter", lambda: now[0])
     target = tiny_target()
     trace = Trace()
     for _ in trace.record(decode(target, useful("moa-n0", target), PROMPT, Settings(12))):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from moa_core import decode as loop
+from moa_core import clock as stopwatch
 from moa_core.bench.methods import load_methods
 from moa_core.checkpoints import load_drafter, load_target
 from moa_core.decode import Settings, decode
@@ -142,7 +142,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     charged(MoADrafter, "propose", lambda drafter: COSTS[drafter.tli])
     charged(MoADrafter, "observe", lambda drafter: OBSERVE)
     charged(Target, "verify", lambda target: VERIFY)
-    monkeypatch.setattr(loop, "perf_counter", made)
+    monkeypatch.setattr(stopwatch, "perf_counter", made)
     return made
 
 
