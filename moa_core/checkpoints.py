@@ -151,6 +151,19 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
     return build_drafter(config, read_tensors(folder), target, tli, name)
 
 
+def layers_needed(spec: str | None, tli: int | None = None) -> int:
+    """How many of the target's last layers a drafter uses, before any target is there."""
+    if tli is not None:
+        return tli
+    known = {info.name: info.tli for info in bundled_drafters()}
+    if spec in known:
+        return known[spec]
+    if spec is None:
+        return known[_bundled_moa(None)]
+    place = Path(spec).expanduser()
+    return read_config(place).get("drafter", {}).get("tli", 0) if place.is_dir() else 0
+
+
 def _whole_model(folder: Path) -> bool:
     """Whether a folder holds a language model with embeddings of its own: no drafter's head."""
     if (folder / "model.safetensors.index.json").exists():

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from jinja2 import TemplateError
 from tokenizers.decoders import DecodeStream
 from transformers import PreTrainedTokenizerBase
 
 from moa_core.errors import UserError
-from moa_core.trace import Drafted, Prefilled, Trace, Verified
+from moa_core.trace import Drafted, OfflineToken, Prefilled, Trace, Verified
 
 LONGEST_PROMPT = 50_000  # characters; refused before the tokenizer spends time on it
 
@@ -105,6 +106,12 @@ class TokenText:
         """The text each id adds: "" while a character is incomplete or the token is special."""
         return [self._stream.step(self._tokenizer.backend_tokenizer, token) or "" for token in ids]
 
+    def fork(self) -> TokenText:
+        """For text that may not stay: goes on from here, and leaves this one as it is."""
+        other = copy.copy(self)
+        other._stream = copy.copy(self._stream)
+        return other
+
     def alone(self, token: int) -> str:
         """How to show one token by itself, special ones by name."""
         if token not in self._shown:
@@ -124,7 +131,7 @@ class RecordedText:
         try:
             self._alone = {int(token): str(text) for token, text in words["alone"].items()}
             self._special = set(words["special"])
-            self._pieces = iter([str(piece) for piece in words["output"]])
+            self._pieces: Iterator[str] | None = iter([str(piece) for piece in words["output"]])
         except (TypeError, KeyError, ValueError, AttributeError):
             raise UserError(
                 "This trace has token ids but not their text, so it cannot be shown."
@@ -132,7 +139,15 @@ class RecordedText:
 
     def push(self, ids: Sequence[int]) -> list[str]:
         """The next pieces of the output."""
+        if self._pieces is None:
+            return [self.alone(token) for token in ids]
         return [next(self._pieces, "") for _ in ids]
+
+    def fork(self) -> RecordedText:
+        """For text that did not stay: of that only each token by itself was recorded."""
+        other = copy.copy(self)
+        other._pieces = None
+        return other
 
     def alone(self, token: int) -> str:
         """How to show one token by itself, special ones by name."""
@@ -157,6 +172,8 @@ def record_words(trace: Trace, tokenizer: PreTrainedTokenizerBase) -> None:
                 seen.update(event.tree.tokens)
             case Verified():
                 seen.update(event.choices)
+            case OfflineToken():
+                seen.add(event.token)
     prompt = [token for event in trace.of(Prefilled) for token in event.prompt_ids]
     trace.about["words"] = {
         "prompt": tokenizer.decode(prompt, skip_special_tokens=False),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ from moa_core.errors import UserError
 
 if TYPE_CHECKING:
     from moa_core.decode import Settings
+    from moa_core.link.remote import Address
     from moa_core.target import Target
     from moa_core.trace import Trace
 
@@ -38,6 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
     parser.add_argument("--threads", type=int, help="CPU threads")
     parser.add_argument("--ignore-eos", action="store_true", help="go on after the end of turn")
+    parser.add_argument("--server", help="ws://host:port of a server that runs the target")
+    parser.add_argument("--token", help="what the server wants to be told; default: MOA_TOKEN")
+    parser.add_argument("--numbers", default="bf16", help="over a link: f32, bf16 or int8")
+    parser.add_argument(
+        "--patience", type=float, default=30.0,
+        help="seconds to wait for a lost server, once the drafter has no more to write alone",
+    )  # fmt: skip
     parser.add_argument("--trace", type=Path, help="write the trace of the run to this file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -50,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     import torch
     import transformers
 
-    from moa_core.checkpoints import load_drafter, load_target
+    from moa_core.checkpoints import layers_needed, load_drafter, load_target
     from moa_core.decode import about, decode
     from moa_core.text import prompt_ids, record_words
     from moa_core.trace import Trace
@@ -59,7 +69,13 @@ def run(options: argparse.Namespace) -> None:
     transformers.utils.logging.set_verbosity_error()
     if options.threads:
         torch.set_num_threads(max(1, options.threads))
-    target = load_target(options.target, options.dtype, options.device)
+    address = _address(options)
+    if address is None:
+        target = load_target(options.target, options.dtype, options.device)
+    else:
+        from moa_core.link.remote import Remote, client_target
+
+        target = client_target(address, layers_needed(options.drafter, options.tli))
     drafter = load_drafter(options.drafter, target, options.tli)
     settings = _settings(options, target, drafter)
     if ids is None:
@@ -69,13 +85,27 @@ def run(options: argparse.Namespace) -> None:
             )
         ids = prompt_ids(target.tokenizer, options.prompt, options.raw)
     trace = Trace(about(target, drafter, settings))
-    for _ in trace.record(decode(target, drafter, ids, settings)):
-        pass
+    plain = options.drafter == "none"  # as an API does it: the server pushes a token a message
+    with Remote(address, target, drafter, plain) if address else nullcontext() as remote:
+        for _ in trace.record(decode(target, drafter, ids, settings, remote=remote)):
+            pass
     if options.trace:
         if target.tokenizer is not None:
             record_words(trace, target.tokenizer)
         options.trace.expanduser().write_text(trace.to_json(), encoding="utf-8")
     _print(options, trace, target)
+
+
+def _address(options: argparse.Namespace) -> Address | None:
+    """The server that was named, if one was."""
+    if options.server is None:
+        return None
+    if options.target:
+        raise UserError("The server has the target: name --target or --server, not both.")
+    from moa_core.link.remote import Address
+
+    token = options.token or os.environ.get("MOA_TOKEN", "")
+    return Address(options.server, token, options.numbers)
 
 
 def _check_writable(path: Path) -> None:
@@ -98,6 +128,7 @@ def _settings(options: argparse.Namespace, target: Target, drafter: Any) -> Sett
     from dataclasses import replace
 
     from moa_core.decode import Settings
+    from moa_core.offline import Away
     from moa_core.verify import Sampling
 
     given = {name: getattr(options, name) for name in ("depth", "breadth", "budget")}
@@ -109,6 +140,7 @@ def _settings(options: argparse.Namespace, target: Target, drafter: Any) -> Sett
         tree,
         Sampling(options.temperature, options.top_p, options.top_k, options.seed),
         () if options.ignore_eos else target.eos_ids,
+        Away(patience=options.patience),
     )
 
 

@@ -1,0 +1,134 @@
+"""Serve a target and its drafters' server halves to clients over a network."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from time import sleep
+from typing import TYPE_CHECKING
+
+from moa_core.errors import UserError
+
+if TYPE_CHECKING:
+    from moa_core.drafters.base import Drafter
+    from moa_core.link.session import Limits
+    from moa_core.target import Target
+
+END_WITHIN = 8.0  # seconds to tidy up once the parent is gone
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where, for whom, and how many."""
+    parser.add_argument("--target", help="bundled name, folder or Hub id; default: the bundled one")
+    parser.add_argument(
+        "--drafter", action="append", default=[], help="serve this one too, beside the bundled ones"
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on; default: this machine only"
+    )
+    parser.add_argument("--port", type=int, default=8765, help="0: any free one")
+    parser.add_argument(
+        "--token", help="what clients must say; default: MOA_TOKEN of the environment, or nothing"
+    )
+    parser.add_argument("--max-sessions", type=int, default=16, help="clients at once")
+    parser.add_argument("--max-context", type=int, default=4096, help="tokens of cache for each")
+    parser.add_argument(
+        "--keep", type=float, default=120.0, help="seconds to keep a lost client's session"
+    )
+    parser.add_argument(
+        "--idle", type=float, default=600.0, help="seconds until an idle client is sent away"
+    )
+    parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
+    parser.add_argument("--threads", type=int, help="CPU threads")
+    parser.add_argument("--with-parent", action="store_true", help="end when standard input does")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Load, then serve until interrupted or told to end."""
+    options.token = options.token or os.environ.get("MOA_TOKEN", "")
+    limits = _limits(options)
+    if options.with_parent:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+    import asyncio
+
+    import torch
+    import transformers
+
+    from moa_core.checkpoints import load_target
+    from moa_core.link.server import Server
+
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    target = load_target(options.target, options.dtype, options.device)
+    server = Server(target, _shelf(options.drafter, target), options.token, limits)
+    host = f"[{options.host}]" if ":" in options.host else options.host
+
+    def ready(port: int) -> None:
+        print(f"serving {target.name} at ws://{host}:{port}", flush=True)
+
+    async def serve() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        with suppress(NotImplementedError):  # Windows: there it ends without tidying up
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        await server.run(options.host, options.port, ready)
+
+    try:
+        asyncio.run(serve())
+    except asyncio.CancelledError:
+        pass
+    except OSError as error:
+        raise UserError(f"Cannot listen on {host}:{options.port}: {error}") from error
+
+
+def _shelf(names: list[str], target: Target) -> Callable[[str], Drafter]:
+    """Loads the bundled drafters, and those that were named: these at once, to see them fail."""
+    from moa_core.checkpoints import bundled_drafters, load_drafter
+
+    known = {info.name for info in bundled_drafters()}
+    known |= {"eagle"} if "eagle2" in known else set()
+    named = {one.name: one for one in (load_drafter(spec, target) for spec in names)}
+
+    @cache
+    def load(name: str) -> Drafter:
+        if name in named:  # a folder's drafter goes by the folder's last name, here and there
+            return named[name]
+        if name not in known:  # a client must not make this machine open folders or download
+            raise UserError(f"it serves {', '.join(sorted(known | set(named))) or 'none'}")
+        return load_drafter(name, target)
+
+    return load
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    from moa_core.link.session import Limits
+
+    if not 0 <= options.port < 65536:
+        raise UserError("A port is a number from 0 to 65535.")
+    for name in ("max_sessions", "keep", "idle"):
+        if not getattr(options, name) > 0:
+            raise UserError(f"--{name.replace('_', '-')} must be above 0.")
+    if options.max_context < 2:
+        raise UserError("--max-context must be at least 2: a token to read and one to write.")
+    if options.threads is not None and options.threads < 1:
+        raise UserError("--threads must be at least 1.")
+    if options.host not in ("127.0.0.1", "localhost", "::1") and not options.token:
+        raise UserError("Others can reach this address: name a --token that they must know.")
+    return Limits(options.max_sessions, options.max_context, options.keep, options.idle)
+
+
+def _end_with_parent() -> None:
+    """Whoever started us holds the other end of our standard input."""
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+    sleep(END_WITHIN)
+    os._exit(0)

@@ -1,0 +1,83 @@
+"""Tensors as they travel: raw bytes with a shape and a kind, checked when they are read."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+import torch
+from msgspec import Meta, Struct
+from torch import Tensor
+
+from moa_core.drafters.base import ServerHalf
+from moa_core.errors import UserError
+
+MOST_WHOLE = 1 << 28  # bytes of a message to the client that comes in parts
+Kind = Literal["f32", "bf16", "int8"]
+SIZES = {"f32": 4, "bf16": 2, "int8": 1}
+Dimension = Annotated[int, Meta(ge=0, le=2**24)]
+Shape = Annotated[list[Dimension], Meta(max_length=6)]
+
+
+class Numbers(Struct, frozen=True, array_like=True):
+    """A tensor: little-endian, row by row. int8 rows, along the last axis, have a scale each.
+
+    Rounding to int8 moves a number by at most half its row's scale, 1/254 of the row's largest.
+    """
+
+    kind: Kind
+    shape: Shape
+    data: bytes
+    scales: bytes = b""  # float32, int8 alone
+
+    def __post_init__(self) -> None:
+        count = math.prod(self.shape)
+        rows = math.prod(self.shape[:-1]) if count else 0
+        scales = 4 * rows if self.kind == "int8" else 0
+        if len(self.data) != count * SIZES[self.kind] or len(self.scales) != scales:
+            raise ValueError("the numbers do not fill their shape")
+        if math.prod(size for size in self.shape if size) > MOST_WHOLE:
+            raise ValueError("no tensor has such a shape, empty or not")
+
+
+def pack(half: ServerHalf, kind: Kind) -> dict[str, Numbers]:
+    """A server half as it travels."""
+    return {name: _pack(tensor, kind) for name, tensor in half.items()}
+
+
+def _pack(tensor: Tensor, kind: Kind) -> Numbers:
+    tensor = tensor.detach().cpu().contiguous()
+    shape = list(tensor.shape)
+    if kind == "bf16":
+        return Numbers(kind, shape, tensor.to(torch.bfloat16).view(torch.int16).numpy().tobytes())
+    tensor = tensor.float()
+    if kind == "f32" or not tensor.numel():
+        return Numbers(kind, shape, tensor.numpy().tobytes())
+    scales = tensor.abs().amax(-1, keepdim=True).clamp(min=1e-30) / 127
+    whole = (tensor / scales).round().to(torch.int8)
+    return Numbers(kind, shape, whole.numpy().tobytes(), scales.numpy().tobytes())
+
+
+def unpack(half: dict[str, Numbers], dtype: torch.dtype, device: torch.device) -> ServerHalf:
+    """A server half as drafters take it."""
+    return {name: _unpack(numbers).to(device, dtype) for name, numbers in half.items()}
+
+
+def _unpack(numbers: Numbers) -> Tensor:
+    if not numbers.data:
+        return torch.empty(numbers.shape)
+    if numbers.kind == "bf16":
+        bits = torch.frombuffer(bytearray(numbers.data), dtype=torch.int16)
+        return bits.view(torch.bfloat16).reshape(numbers.shape)
+    if numbers.kind == "f32":
+        return torch.frombuffer(bytearray(numbers.data), dtype=torch.float32).reshape(numbers.shape)
+    whole = torch.frombuffer(bytearray(numbers.data), dtype=torch.int8).reshape(numbers.shape)
+    scales = torch.frombuffer(bytearray(numbers.scales), dtype=torch.float32)
+    return (whole * scales.reshape(*numbers.shape[:-1], 1)).reshape(numbers.shape)
+
+
+def check_kind(kind: str) -> Kind:
+    """UserError if numbers cannot travel so."""
+    if kind not in SIZES:
+        raise UserError(f"Numbers travel as {', '.join(SIZES)}, not as {kind!r}.")
+    return kind

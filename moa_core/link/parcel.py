@@ -1,0 +1,168 @@
+"""What a client needs of the target, as files: packed by the server, opened by the client.
+
+Embeddings, head, final norm and the last N layers, with the config and the tokenizer: no more
+weights than a drafter uses. The other layers exist in name only, and are never run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import torch
+from accelerate import init_empty_weights
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from moa_core.errors import UserError
+from moa_core.fitting import fingerprint
+from moa_core.link.wire import PIECE, Piece
+from moa_core.target import Target
+
+WEIGHTS, FACTS = "client.safetensors", "client.json"
+
+
+def client_weights(target: Target, last: int) -> dict[str, Tensor]:
+    """The tensors a client needs, by their names in the model. last: N of TLI."""
+    count = len(target.layers)
+    first = count - min(last, count)
+    dropped = tuple(f".layers.{layer}." for layer in range(first))
+    tensors = target.model.state_dict()
+    tied = target.config.tie_word_embeddings
+    return {
+        name: tensor
+        for name, tensor in tensors.items()
+        if not any(part in name for part in dropped) and not (tied and name == "lm_head.weight")
+    }
+
+
+def parcel(target: Target, last: int) -> Iterator[Piece]:
+    """The files in pieces, an empty piece at the end."""
+    with tempfile.TemporaryDirectory(prefix="moa-parcel-") as name:
+        write(target, last, Path(name))
+        yield from pieces(Path(name))
+
+
+def write(target: Target, last: int, folder: Path) -> None:
+    """The files of a parcel, into an empty folder."""
+    tensors = client_weights(target, last)
+    save_file({key: tensor.cpu().contiguous() for key, tensor in tensors.items()}, folder / WEIGHTS)
+    target.config.save_pretrained(folder)
+    if target.tokenizer is not None:
+        target.tokenizer.save_pretrained(folder)
+    facts = {"name": target.name, "eos_ids": target.eos_ids, "last": last}
+    (folder / FACTS).write_text(json.dumps(facts))
+
+
+def pieces(folder: Path) -> Iterator[Piece]:
+    """What is in a folder, an empty piece at the end. From the first piece on, the folder may go:
+    its files are open by then."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    total = sum(path.stat().st_size for path in paths)
+    with ExitStack() as opened:
+        files = [(path, opened.enter_context(path.open("rb"))) for path in paths]
+        for path, file in files:
+            while data := file.read(PIECE):
+                yield Piece(str(path.relative_to(folder)), data, total)
+    yield Piece("", b"", total)
+
+
+class Parcels:
+    """A target's parcels, each written once and kept on disk, as long as this object: a few."""
+
+    MOST = 3
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._folders: dict[int, tempfile.TemporaryDirectory] = {}
+
+    def begin(self, last: int) -> tuple[Piece, Iterator[Piece]]:
+        """The first piece of a parcel, and the others. Not for two threads at once."""
+        last = min(last, len(self._target.layers))
+        folder = self._folders.pop(last, None) or self._written(last)
+        self._folders[last] = folder  # the newest
+        rest = pieces(Path(folder.name))
+        return next(rest), rest
+
+    def _written(self, last: int) -> tempfile.TemporaryDirectory:
+        if len(self._folders) >= self.MOST:
+            self._folders.pop(next(iter(self._folders))).cleanup()
+        folder = tempfile.TemporaryDirectory(prefix="moa-parcel-", ignore_cleanup_errors=True)
+        write(self._target, last, Path(folder.name))
+        return folder
+
+    def close(self) -> None:
+        """Remove them all."""
+        while self._folders:
+            self._folders.popitem()[1].cleanup()
+
+
+def target_mark(target: Target) -> str:
+    """What both ends must agree on: shape, RoPE, and a sample of the weights a client shares."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(client_weights(target, 0).items()):
+        digest.update(name.encode())
+        digest.update(tensor.flatten()[::101].float().cpu().numpy().tobytes())
+    return f"{fingerprint(target)}-{digest.hexdigest()[:16]}"
+
+
+def keep(pieces: Iterable[Piece], folder: Path) -> int:
+    """Write the files of a parcel into a folder, all or none; returns their bytes."""
+    parent = folder.parent
+    parent.mkdir(parents=True, exist_ok=True)
+    written = 0
+    with tempfile.TemporaryDirectory(dir=parent, prefix="parcel-") as name:
+        new = Path(name) / "new"
+        new.mkdir()
+        for piece in pieces:
+            if not piece.name:
+                break
+            path = new / piece.name
+            if path.resolve().parent != new.resolve():
+                raise UserError("The server sent a file that belongs elsewhere; it was not kept.")
+            with path.open("ab") as file:
+                written += file.write(piece.data)
+        if folder.exists():
+            shutil.rmtree(folder)
+        new.rename(folder)
+    return written
+
+
+def open_target(folder: Path) -> Target:
+    """A target without the layers that only the server runs. UserError if files are missing."""
+    try:
+        facts = json.loads((folder / FACTS).read_text())
+        tensors = load_file(folder / WEIGHTS)
+        config = AutoConfig.from_pretrained(folder)
+    except (OSError, ValueError) as error:
+        raise UserError(f"What the server sent cannot be opened: {error}") from error
+    dtype = next(iter(tensors.values())).dtype
+    with init_empty_weights(include_buffers=False):
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+    model.load_state_dict(tensors, strict=False, assign=True)
+    model.tie_weights()
+    tokenizer = None
+    if any(folder.glob("tokenizer*")):
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+    target = Target(model.requires_grad_(False), tokenizer, facts["name"])
+    target.eos_ids = tuple(facts["eos_ids"])
+    return target
+
+
+def nbytes(tensors: dict[str, Tensor]) -> int:
+    """Bytes of some tensors."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+
+
+def as_if(config_name: str, last: int) -> int:
+    """Bytes in bfloat16 of a client's share of a target of which only the config is known."""
+    config = AutoConfig.from_pretrained(config_name)
+    with init_empty_weights():
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    return nbytes(client_weights(Target(model), last))

@@ -1,0 +1,104 @@
+"""A server of our own, as a process of its own, which ends when we do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections import deque
+from pathlib import Path
+from secrets import token_urlsafe
+from types import TracebackType
+
+from moa_core.errors import UserError
+from moa_core.link.remote import Address
+
+ROOT = Path(__file__).parents[2]
+START_WITHIN = 120.0  # seconds: a large target takes its time
+LAST_WORDS = 200  # lines of its log
+
+
+class ServerProcess:
+    """`python -m moa_core serve` on a free port of this machine, with a token of its own.
+
+    arguments  more of the command's options
+    """
+
+    def __init__(self, *arguments: str) -> None:
+        self.token = token_urlsafe(12)
+        command = [sys.executable, "-m", "moa_core", "serve", "--port", "0", "--with-parent"]
+        env = os.environ | {"MOA_TOKEN": self.token}  # not on the command line, for all to see
+        path = [str(ROOT), *filter(None, [env.get("PYTHONPATH")])]
+        self._process = subprocess.Popen(
+            [*command, *arguments], env=env | {"PYTHONPATH": os.pathsep.join(path)},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self._said: deque[str] = deque(maxlen=LAST_WORDS)
+        self._reader = threading.Thread(target=self._listen, daemon=True)
+        self._reader.start()
+        try:
+            self.port = self._started()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _listen(self) -> None:
+        """Take what it writes into its log, of which the end is kept."""
+        assert self._process.stderr is not None
+        self._said.extend(self._process.stderr)
+
+    def _started(self) -> int:
+        """Wait for its port. UserError with its last words if it does not start."""
+        assert self._process.stdout is not None
+        alarm = threading.Timer(START_WITHIN, self._process.kill)
+        alarm.start()
+        line = self._process.stdout.readline()
+        alarm.cancel()
+        if "ws://" not in line:
+            self._process.kill()
+            self._reader.join(5)
+            raise UserError(f"The server did not start: {self.last_words or 'without a word'}")
+        return int(line.rsplit(":", 1)[1])
+
+    @property
+    def last_words(self) -> str:
+        """The last line of its log; "" as long as there is none."""
+        said = [line for line in map(str.strip, self._said.copy()) if line]
+        return said[-1] if said else ""
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    def address(self, kind: str = "bf16") -> Address:
+        """Where it is, without any link between."""
+        return Address(f"ws://127.0.0.1:{self.port}", self.token, kind)
+
+    def stop(self) -> None:
+        """End it. Twice is once."""
+        self._process.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(5)
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def __enter__(self) -> ServerProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.stop()

@@ -1,0 +1,443 @@
+"""The client's end: a verifier across a link, which notices when nothing is heard any more."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from socket import SHUT_RDWR
+from time import monotonic, sleep
+from typing import Any
+
+import torch
+from msgspec.structs import replace as changed
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidURI
+from websockets.sync.client import ClientConnection, connect
+
+from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.errors import UserError
+from moa_core.link.numbers import check_kind, unpack
+from moa_core.link.parcel import keep, open_target, target_mark
+from moa_core.link.session import drafter_mark
+from moa_core.link.wire import (
+    MOST_DOWN,
+    VERSION,
+    Alive,
+    Answer,
+    Down,
+    Fetch,
+    First,
+    Hello,
+    Joiner,
+    Piece,
+    Prefill,
+    Pushed,
+    Refused,
+    Sampled,
+    Share,
+    Stream,
+    Up,
+    Verify,
+    Welcome,
+    WireError,
+    encode,
+)
+from moa_core.target import Target
+from moa_core.tree import DraftTree
+from moa_core.verifier import Learnt, LinkLost, Toll
+from moa_core.verify import Choices, Sampling
+
+SILENCE = 1.0  # seconds; or ROUND_TRIPS round trips, if that is more
+ROUND_TRIPS = 3
+HANDSHAKE = 5.0  # seconds for a connection to come about before another is tried
+FETCH_WITHIN = 30.0  # seconds from one piece of a file to the next
+GONE = (ConnectionClosed, TimeoutError, OSError, EOFError)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server is. token: what it wants to be told; kind: how numbers travel."""
+
+    url: str
+    token: str = ""
+    kind: str = "bf16"
+
+
+class Wire:
+    """A connection to a server: messages out and in, bytes counted."""
+
+    def __init__(self, address: Address, hello: Hello, timeout: float = HANDSHAKE) -> None:
+        began = monotonic()
+        self._open = ExitStack()
+        try:
+            self._socket: ClientConnection = self._open.enter_context(connect(
+                address.url, max_size=MOST_DOWN, max_queue=64, compression=None, proxy=None,
+                open_timeout=timeout, close_timeout=0.2, ping_interval=None,
+            ))  # fmt: skip
+        except InvalidURI:
+            raise UserError(f"{address.url!r} is no address of a server: ws://host:port") from None
+        except InvalidMessage as error:  # the link was lost within the handshake
+            raise ConnectionError(str(error)) from error
+        except InvalidHandshake as error:
+            raise UserError(f"{address.url} is no server of this program ({error}).") from None
+        self.sent = self.received = 0
+        self._joiner = Joiner()
+        self.heard = monotonic()
+        try:
+            self.welcome = self._welcome(hello, timeout)
+        except BaseException:
+            self.close()
+            raise
+        self.round_trip = (monotonic() - began) / 3  # TCP's handshake, WebSocket's, and hello
+
+    def _welcome(self, hello: Hello, timeout: float) -> Welcome:
+        self.send(hello)
+        try:
+            while isinstance(welcome := self.receive(timeout), Alive):
+                pass  # it is busy, or loads our drafter
+        except WireError as error:
+            raise UserError(f"The server sent what is no message of ours: {error}") from None
+        if isinstance(welcome, Refused):
+            full = ConnectionError(welcome.reason) if welcome.again else None  # one of GONE
+            raise UserError(f"The server refused: {welcome.reason}") from full
+        if not isinstance(welcome, Welcome):
+            raise UserError("The server answered with something else than a welcome.")
+        return welcome
+
+    def send(self, message: Up) -> None:
+        """ConnectionClosed or OSError if it is gone."""
+        frame = encode(message)
+        self.sent += len(frame)
+        self._socket.send(frame)
+
+    def receive(self, timeout: float) -> Down:
+        """The next message. TimeoutError, ConnectionClosed; WireError if it is none of ours.
+
+        timeout  seconds from one frame to the next; a long message comes in several
+        """
+        message = None
+        while message is None:
+            frame = self._socket.recv(timeout)
+            self.heard = monotonic()
+            self.received += len(frame)
+            message = self._joiner.take(frame)
+        return message
+
+    def close(self) -> None:
+        """Say goodbye, if anybody listens."""
+        with suppress(Exception):
+            self._open.close()
+
+    def drop(self) -> None:
+        """Without a word: nobody would hear it."""
+        with suppress(Exception):  # closing it here would leave its reading thread waiting
+            self._socket.socket.shutdown(SHUT_RDWR)
+
+
+def reach(address: Address, hello: Hello) -> Wire:
+    """A connection. UserError, caused by one of GONE, if there is nobody."""
+    try:
+        return Wire(address, hello)
+    except GONE as error:
+        raise UserError(f"There is no server at {address.url}: {error}") from error
+
+
+class Remote:
+    """A target across a link, as the decode loop asks it. For one run at a time.
+
+    target   the client's own part of it, for types and devices
+    drafter  its server half runs there; both ends must have the same weights
+    streams  the server decodes plainly and pushes a message a token, as APIs do
+    silence  seconds without a sign of life after which the link counts as lost, at least
+    """
+
+    def __init__(
+        self, address: Address, target: Target, drafter: Drafter, streams: bool = False,
+        silence: float = SILENCE,
+    ) -> None:  # fmt: skip
+        check_kind(address.kind)
+        self._least = silence
+        self.toll = Toll()
+        self.address, self.streams = address, streams
+        needs = type(drafter).server_half is not Drafter.server_half
+        self._name = drafter.name if needs else "none"
+        self._mark = drafter_mark(drafter) if needs else ""
+        self._target = target
+        self._number = 0
+        self._request: Prefill | Verify | Stream | None = None  # the one not yet answered
+        self._read: list[int] = []  # what the server has read, by what it answered
+        self._counted = (0, 0)
+        self._wire: Wire | None = self._connect()
+        self.round_trip = self._wire.round_trip
+        self._found: threading.Event | None = None  # while the link is lost
+        self._failed: UserError | None = None
+        self._closed = False
+
+    def __enter__(self) -> Remote:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the session."""
+        self._closed = True
+        if self._wire is not None:
+            self._wire.close()
+
+    @property
+    def silence(self) -> float:
+        """Seconds without a sign of life after which the link counts as lost."""
+        return max(self._least, ROUND_TRIPS * self.round_trip)
+
+    # ---- what the loop asks ----
+
+    def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
+        self._capacity = capacity
+        self._sampled = Sampled(
+            float(sampling.temperature), float(sampling.top_p), sampling.top_k, sampling.seed
+        )
+        self._read, self._halves, self._prompt = [], [], list(ids)
+        return self._ask(Prefill(self._next(), list(ids), capacity, self._sampled))
+
+    def verify(self, tree: DraftTree, position: int) -> Choices:
+        self._tree = tree
+        if self.streams:
+            return self._streamed(tree.tokens[0], position)
+        return self._ask(Verify(self._next(), position, list(tree.tokens), list(tree.parents)))
+
+    def insist(self, tree: DraftTree, position: int) -> Choices:
+        self._tree = tree
+        self._ready()
+        nodes = list(tree.tokens), list(tree.parents)
+        return self._late(self._ask(Verify(self._next(), position, *nodes, keep=True)))
+
+    def keep(self, path: Sequence[int]) -> Learnt:
+        if not self._read:
+            self._read = list(self._prompt)
+            return Learnt(tuple(self._prompt), self._shares)
+        ids = tuple(self._tree.tokens[node] for node in (0, *path))
+        self._read += ids
+        half = self._half
+        return Learnt(ids, lambda: unpack(half, self._target.dtype, self._target.device))
+
+    def back(self, seconds: float) -> bool:
+        if self._found is None:
+            return True
+        if self._failed is not None:
+            raise self._failed
+        return self._found.wait(seconds) and self._failed is None
+
+    def again(self) -> Choices:
+        assert self._request is not None
+        self._ready()
+        request = self._request
+        if isinstance(request, Stream):
+            return self._late(self._streamed(request.token, request.position, anew=True))
+        return self._late(self._ask(request))
+
+    def _late(self, choices: Choices) -> Choices:
+        """An answer after a loss: the loop has charged all of the wait to the network itself."""
+        self.toll = replace(self.toll, seconds=0.0)
+        return choices
+
+    # ---- questions and answers ----
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _ask(self, request: Prefill | Verify) -> Choices:
+        """Send a request and wait for its answer."""
+        self._request = request
+        began = monotonic()
+        self._send(request)
+        answer = self._await(request.number, First if isinstance(request, Prefill) else Answer)
+        self._charge(monotonic() - began, answer.seconds)
+        if isinstance(answer, First):
+            return Choices((answer.token,), (answer.prob,), (1.0,))
+        self._half = answer.half
+        self._check(answer)
+        return Choices(tuple(answer.tokens), tuple(answer.probs), tuple(answer.drafts))
+
+    def _check(self, answer: Answer) -> None:
+        count = len(self._tree)
+        if not len(answer.tokens) == len(answer.probs) == len(answer.drafts) == count:
+            raise UserError("The server answered something else than was asked.")
+
+    def _streamed(self, token: int, position: int, anew: bool = False) -> Choices:
+        """The next pushed token; asks for a stream where none flows to this position."""
+        flowing = isinstance(self._request, Stream) and not anew
+        if not flowing:
+            count = max(self._capacity - position - 1, 1)
+            self._send(Stream(self._next(), position, token, count))
+        self._request = Stream(self._number, position, token, 1)
+        began = monotonic()
+        pushed = self._await(self._number, Pushed)
+        self._charge(monotonic() - began, pushed.seconds)
+        self._half = {}
+        return Choices((pushed.token,), (pushed.prob,), (1.0,))
+
+    def _shares(self) -> ServerHalf:
+        """The prompt's half, put together from its shares; asks for the rest after a loss."""
+        request = self._request
+        assert isinstance(request, Prefill)
+        have = sum(share.count for share in self._halves)
+        if self._found is not None:  # lost on the way, and back
+            number = request.number if self._rejoined() else self._next()
+            request = self._request = changed(request, number=number, have=have)
+            self._send(request)
+        while have < len(self._prompt):
+            share = self._await(request.number, Share)
+            if share.start == have:
+                self._halves.append(share)
+                have += share.count
+        self._charge(0.0, 0.0)
+        parts = [
+            unpack(share.half, self._target.dtype, self._target.device) for share in self._halves
+        ]
+        self._halves = []
+        return {name: torch.cat([part[name] for part in parts], -2) for name in parts[0]}
+
+    def _send(self, message: Up) -> None:
+        try:
+            assert self._wire is not None
+            self._wire.send(message)
+        except GONE:
+            self._lose()
+
+    def _await(self, number: int, kind: type) -> Any:
+        """The next message of a kind with this number. LinkLost after too long a silence."""
+        wire = self._wire
+        assert wire is not None
+        while True:
+            try:
+                message = wire.receive(self.silence)
+            except GONE:
+                self._lose()
+            except WireError as error:
+                raise UserError(f"The server sent what is no message of ours: {error}") from None
+            if isinstance(message, Refused):
+                self._refused(message)
+            if isinstance(message, kind) and getattr(message, "number", None) == number:
+                return message
+
+    def _refused(self, refused: Refused) -> None:
+        if not refused.again:
+            raise UserError(f"The server refused: {refused.reason}")
+        self._lose(forget=True)
+
+    def _charge(self, waited: float, worked: float) -> None:
+        """What the way took: the wait less the server's own time; and the bytes since last time."""
+        assert self._wire is not None
+        way = max(waited - worked, 0.0)
+        if way and not self.streams:
+            self.round_trip = min(self.round_trip, way)
+        sent, received = self._wire.sent, self._wire.received
+        self.toll = Toll(way, sent - self._counted[0], received - self._counted[1])
+        self._counted = (sent, received)
+
+    # ---- a lost link ----
+
+    def _connect(self, session: str = "") -> Wire:
+        hello = Hello(
+            VERSION, self.address.token, self._name, self._mark, self.address.kind, session
+        )
+        wire = reach(self.address, hello)
+        if wire.welcome.fingerprint != target_mark(self._target):
+            wire.close()
+            raise UserError(
+                f"The server's target, {wire.welcome.target}, is another than this client's."
+            )
+        return wire
+
+    def _lose(self, forget: bool = False) -> None:
+        """From here the link is lost: somebody looks for it in the background. LinkLost."""
+        wire, self._wire = self._wire, None
+        silent = 0.0
+        session = ""
+        if wire is not None:
+            silent = monotonic() - wire.heard
+            sent, received = self._counted  # what it carried since is charged to the next answer
+            self._counted = (sent - wire.sent, received - wire.received)
+            session = "" if forget else wire.welcome.session
+            threading.Thread(target=wire.drop, daemon=True).start()
+        self._found = threading.Event()
+        threading.Thread(
+            target=self._look, args=(session, self._found), daemon=True, name="link"
+        ).start()
+        raise LinkLost(silent)
+
+    def _look(self, session: str, found: threading.Event) -> None:
+        """Try to connect until it succeeds, the run ends, or the server says no."""
+        pause = 0.1
+        while not self._closed:
+            try:
+                self._wire = self._connect(session)
+                break
+            except UserError as error:
+                if not isinstance(error.__cause__, GONE):
+                    self._failed = error
+                    break
+            sleep(pause)
+            pause = min(2 * pause, 1.0)
+        found.set()
+        if self._closed and self._wire is not None:
+            self._wire.close()
+
+    def _rejoined(self) -> bool:
+        """After the link is back: whether the server still has our session."""
+        self._found = None
+        assert self._wire is not None
+        return self._wire.welcome.number > 0
+
+    def _ready(self) -> None:
+        """After the link is back: a server that knows nothing of us reads the text anew."""
+        if self._rejoined() or not self._read:
+            return
+        read, number = self._read, self._next()
+        self._send(Prefill(number, read, self._capacity, self._sampled, len(read)))
+        self._await(number, First)
+        if isinstance(self._request, Verify):
+            self._request = changed(self._request, number=self._next())
+
+
+def cache_folder() -> Path:
+    """Where parcels are kept: MOA_CACHE, or a folder of the person's own."""
+    return Path(os.environ.get("MOA_CACHE") or Path.home() / ".cache" / "moa")
+
+
+def client_target(address: Address, last: int, folder: Path | None = None) -> Target:
+    """A client's part of a server's target: from this machine, or fetched once and kept.
+
+    last  layers of TLI that it shall have
+    """
+    with closing(reach(address, Hello(VERSION, address.token))) as wire:
+        mark = wire.welcome.fingerprint
+    place = (folder or cache_folder()) / f"{mark}-n{last}"
+    if not place.exists():
+        keep(fetch(address, last), place)
+    target = open_target(place)
+    if target_mark(target) != mark:
+        raise UserError("What the server sent is not what its target is made of.")
+    return target
+
+
+def fetch(address: Address, last: int) -> Iterator[Piece]:
+    """What a client needs of the server's target, in pieces. UserError if it does not come."""
+    with closing(reach(address, Hello(VERSION, address.token))) as wire:
+        try:
+            wire.send(Fetch(last))
+            while True:
+                message = wire.receive(FETCH_WITHIN)
+                if isinstance(message, Refused):
+                    raise UserError(f"The server refused: {message.reason}")
+                if isinstance(message, Piece):
+                    yield message
+                    if not message.name:
+                        return
+        except GONE as error:
+            raise UserError(f"The server at {address.url} is gone: {error}") from error

@@ -1,0 +1,276 @@
+"""One client's session on the server: what it has read, and its answers. No sockets here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import monotonic, perf_counter
+
+import torch
+from torch import Tensor
+
+from moa_core.drafters.base import Drafter
+from moa_core.errors import UserError
+from moa_core.link.numbers import Kind, pack
+from moa_core.link.wire import (
+    SHARE,
+    Answer,
+    First,
+    Prefill,
+    Pushed,
+    Sampled,
+    Share,
+    Stream,
+    Verify,
+)
+from moa_core.target import Observation, Target
+from moa_core.tree import DraftTree
+from moa_core.verify import Choices, Sampling, choose, target_probs, walk
+
+TREE = 1025  # nodes of a tree with branches: the largest budget, and the root
+PIECE = 256  # nodes of a chain that are read at once
+
+
+class Denied(Exception):
+    """A request that cannot be served, in a sentence. again: worth trying with a new session."""
+
+    def __init__(self, reason: str, again: bool = False) -> None:
+        super().__init__(reason)
+        self.again = again
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one server gives its clients.
+
+    sessions  at most so many at once
+    context   tokens of cache for each, drafts included: so all caches together take at most
+              sessions * context * layers * 2 * G * d numbers of the target's type. Beside them a
+              session holds its last answer, and until its first tree the prompt's hidden states.
+    keep      seconds that a session is kept for a client whose link was lost
+    idle      seconds without a request after which a client is sent away
+    """
+
+    sessions: int = 16
+    context: int = 4096
+    keep: float = 120.0
+    idle: float = 600.0
+
+
+_ANSWERS: dict[type, tuple[type, ...]] = {Prefill: (First,), Verify: (Answer,), Stream: ()}
+
+
+class Session:
+    """The target's cache for one client, and the server half of its drafter.
+
+    All its work is for one thread, a step at a time: a request is checked when it is its turn, as
+    another one of the same client, from before its link was lost, may have come in between.
+
+    terms   what the client's hello asked for; to go on it must ask for the same
+    number  of the last request served
+    known   tokens read, those of the last accepted path included
+    gained  tokens that the client gained in all
+    """
+
+    def __init__(
+        self, name: str, target: Target, drafter: Drafter, kind: Kind, limits: Limits,
+        terms: object = None,
+    ) -> None:  # fmt: skip
+        self.name, self.kind, self.terms = name, kind, terms
+        self.number = self.known = self.gained = 0
+        self.seen = monotonic()
+        self._target, self._drafter, self._limits = target.fork(), drafter.fork(), limits
+        self._capacity = 0
+        self._answer: Answer | First | None = None
+        self._prompt: Observation | None = None
+
+    # ---- what is denied ----
+
+    def check(self, request: Prefill | Verify | Stream) -> None:
+        """Denied if a request is older than the last one, or does not fit what was read."""
+        repeated = request.number == self.number and self.number > 0
+        if request.number < self.number or (
+            repeated and not isinstance(self._answer, _ANSWERS[type(request)])
+        ):
+            raise Denied("This request is older than the last one answered.")
+        if repeated:
+            return
+        size = self._target.embed.weight.shape[0]
+        ids = [request.token] if isinstance(request, Stream) else _ids(request)
+        if not ids or max(ids) >= size:
+            raise Denied(f"Token ids must be from 0 to {size - 1}, and there must be some.")
+        if isinstance(request, Prefill):
+            self._check_room(len(ids), request.capacity)
+        else:
+            self._check_place(request, len(ids))
+
+    def _check_room(self, count: int, capacity: int) -> None:
+        most = min(self._limits.context, self._target.context)
+        if count >= most:
+            raise Denied(f"This server reads and writes at most {most:,} tokens a session.")
+        if capacity > self._limits.context:
+            raise Denied(
+                f"This text and its drafts take up to {capacity:,} tokens; this server gives "
+                f"{self._limits.context:,} a session. Ask for fewer new tokens."
+            )
+        if capacity <= count:
+            raise Denied("There is no room for a token after this prompt.")
+
+    def _check_place(self, request: Verify | Stream, count: int) -> None:
+        if request.position > self.known:
+            raise Denied("The session has not read the text so far.", again=True)
+        if request.position + count > self._capacity:
+            raise Denied("The session has no room for these tokens.")
+        deepest = 0
+        if isinstance(request, Verify):
+            if count > TREE and not request.chain:
+                raise Denied(f"A tree with branches has at most {TREE:,} nodes here.")
+            deepest = max(_tree(request).depths)
+        if request.position + deepest >= self._target.context:
+            raise Denied(f"The target has {self._target.context:,} positions, and no more.")
+
+    # ---- what is done ----
+
+    @torch.inference_mode()
+    def prefill(self, request: Prefill) -> Iterator[First | Share]:
+        """The first token, then the shares of all tokens that the client does not have."""
+        self.check(request)
+        if request.number > self.number:
+            self._read(request)
+        first, prompt = self._answer, self._prompt
+        assert isinstance(first, First) and prompt is not None
+        yield first
+        for start in range(request.have, len(prompt.ids), SHARE):
+            part = prompt.part(start, min(start + SHARE, len(prompt.ids)))
+            half = pack(self._drafter.server_half(part), self.kind)
+            yield Share(first.number, start, len(part.ids), half)
+
+    def _read(self, request: Prefill) -> None:
+        began = perf_counter()
+        self._capacity = request.capacity
+        self._sampling = _sampling(request.sampling)
+        self._drafter.serve(self._target, request.capacity)
+        logits, self._prompt = self._target.prefill(request.ids, request.capacity)
+        root = DraftTree.only_root(0)
+        chosen = choose(logits[None], root, len(request.ids) - 1, self._sampling)
+        self.number, self.known = request.number, len(request.ids)
+        self.gained += 1
+        seconds = perf_counter() - began
+        self._answer = First(self.number, chosen.tokens[0], chosen.probs[0], seconds)
+
+    @torch.inference_mode()
+    def verify(self, request: Verify) -> Answer:
+        """The target's choices; asked the same again, the same answer."""
+        self.check(request)
+        if request.number == self.number and isinstance(self._answer, Answer):
+            return self._answer
+        began = perf_counter()
+        tree = _tree(request)
+        self._target.rewind(request.position)
+        self._prompt = None
+        if len(tree) > PIECE and request.chain:
+            chosen, observation = read_chain(
+                self._target, tree, request.position, self._sampling, request.keep
+            )
+        else:
+            logits = self._target.verify(tree)
+            chosen = choose(logits, tree, request.position, self._sampling)
+            path = range(1, len(tree)) if request.keep else walk(tree, chosen.tokens)[0]
+            observation = self._target.keep(path)
+        half = pack(self._drafter.server_half(observation), self.kind)
+        self.number, self.known = request.number, request.position + len(observation.ids)
+        self.gained += 1 if request.keep else len(observation.ids)
+        self._answer = Answer(
+            self.number, list(chosen.tokens), list(chosen.probs), list(chosen.drafts), half,
+            perf_counter() - began,
+        )  # fmt: skip
+        return self._answer
+
+    @torch.inference_mode()
+    def push(self, request: Stream) -> Iterator[Pushed]:
+        """Plain decoding from a token on, as an API streams it."""
+        self.check(request)
+        token, position = request.token, request.position
+        self.number, self._answer, self._prompt = request.number, None, None
+        most = min(self._capacity, self._target.context)
+        for _ in range(request.count):
+            # A client that lost its link may ask anew while this one is still at it.
+            if position + 1 >= most or self.number != request.number:
+                return
+            began = perf_counter()
+            self._target.rewind(position)
+            tree = DraftTree.only_root(token)
+            chosen = choose(self._target.verify(tree), tree, position, self._sampling)
+            self._target.keep(())
+            token, position = chosen.tokens[0], position + 1
+            self.known = position
+            self.gained += 1
+            seconds = perf_counter() - began
+            yield Pushed(request.number, position, token, chosen.probs[0], seconds)
+
+
+def read_chain(
+    target: Target, tree: DraftTree, position: int, sampling: Sampling, keep: bool
+) -> tuple[Choices, Observation]:
+    """What `verify`, `choose` and `keep` make of a chain, a piece at a time.
+
+    Masks and logits of a long one are larger than its cache. keep: all of it, agreed or not.
+    """
+    tokens: list[int] = []
+    probs: list[float] = []
+    drafts: list[float] = []
+    hidden: list[Tensor] = []
+    above: Tensor | None = None  # [V] the probabilities after the piece before
+    for start in range(0, len(tree), PIECE):
+        piece = _chain(tree.tokens[start : start + PIECE])
+        logits = target.verify(piece)
+        chosen = choose(logits, piece, position + start, sampling)
+        observation = target.keep(range(1, len(piece)))
+        head = 1.0 if above is None else float(above[piece.tokens[0]])
+        tokens += chosen.tokens
+        probs += chosen.probs
+        drafts += (head, *chosen.drafts[1:])
+        hidden.append(observation.hidden)
+        above = target_probs(logits[-1:], sampling)[0]
+    count = len(tree) if keep else 1 + len(walk(tree, tokens)[0])
+    target.rewind(position + count)
+    kept = Observation(tree.tokens[:count], position, torch.cat(hidden)[:count], observation.cache)
+    return Choices(tuple(tokens), tuple(probs), tuple(drafts)), kept
+
+
+def _chain(tokens: tuple[int, ...]) -> DraftTree:
+    count = len(tokens)
+    return DraftTree(tokens, tuple(range(-1, count - 1)), tuple(range(count)), (0.0,) * count)
+
+
+def _ids(request: Prefill | Verify) -> list[int]:
+    return request.ids if isinstance(request, Prefill) else request.tokens
+
+
+def _sampling(sampled: Sampled) -> Sampling:
+    try:
+        return Sampling(sampled.temperature, sampled.top_p, sampled.top_k, sampled.seed)
+    except UserError as error:  # not a number passes for one within limits
+        raise Denied(str(error)) from None
+
+
+def _tree(request: Verify) -> DraftTree:
+    """The tree without what only a drafter knows of it."""
+    depths = [0]
+    for parent in request.parents[1:]:
+        depths.append(depths[parent] + 1)
+    count = len(depths)
+    return DraftTree(tuple(request.tokens), tuple(request.parents), tuple(depths), (0.0,) * count)
+
+
+def drafter_mark(drafter: Drafter) -> str:
+    """A hash of a drafter's weights: its two halves must be of one drafter. "" without weights."""
+    net = getattr(drafter, "net", None)
+    if net is None:
+        return ""
+    digest = hashlib.sha256()
+    for name, weight in sorted(net.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(weight.detach().float().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:32]

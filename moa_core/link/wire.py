@@ -1,0 +1,266 @@
+"""What travels between client and server: one typed message a kind, checked when it is read.
+
+MessagePack; a frame is one message. Numbers travel as raw bytes with a shape and a kind, never as
+pickles. Whatever does not fit its type is refused before anybody looks at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from moa_core.link.numbers import MOST_WHOLE, Kind, Numbers
+
+VERSION = 1
+MOST_UP = 1 << 20  # bytes of a frame to the server: some 200,000 token ids
+MOST_HELLO = 1 << 12  # bytes of the first one: nobody knows yet who sends it
+MOST_DOWN = 1 << 20  # bytes of a frame to the client
+PART = 1 << 13  # bytes of a part: one takes a 0.1 Mbit/s link less than a second
+SHARE = 16  # prompt tokens whose half goes into one message, so that others get a turn between
+PIECE = 1 << 16  # bytes of a file in one message
+NODES = (1 << 15) + 1  # of a tree: it may be all of a text written offline, below its root
+
+Number = Annotated[int, Meta(ge=0, le=2**53)]
+Id = Annotated[int, Meta(ge=0, lt=2**31)]
+Ids = Annotated[list[Id], Meta(max_length=200_000)]
+Nodes = Annotated[list[Annotated[int, Meta(ge=-1, lt=NODES)]], Meta(max_length=NODES)]
+Name = Annotated[str, Meta(max_length=200)]
+T = TypeVar("T")
+
+
+class Message(Struct, frozen=True, forbid_unknown_fields=True):
+    """Has its fields and no others: both ends speak one version."""
+
+
+class Sampled(Message, frozen=True):
+    """`verify.Sampling`, as it travels."""
+
+    temperature: Annotated[float, Meta(ge=0, le=100)] = 0.0
+    top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    top_k: Annotated[int, Meta(ge=0, le=2**31)] = 0
+    seed: Annotated[int, Meta(ge=-(2**62), le=2**62)] = 0
+
+
+class Hello(Message, frozen=True, tag="hello"):
+    """The first word of a client.
+
+    drafter      whose server half it needs; "none": tokens alone
+    fingerprint  of that drafter's weights: both ends must have the same
+    session      one to go on with; "": a new one
+    """
+
+    version: int
+    token: Name = ""
+    drafter: Name = "none"
+    fingerprint: Name = ""
+    kind: Kind = "bf16"
+    session: Name = ""
+
+
+class Prefill(Message, frozen=True, tag="prefill"):
+    """Read a prompt. have: its first tokens whose half the client already has."""
+
+    number: Number
+    ids: Ids
+    capacity: Annotated[int, Meta(ge=1, le=2**21)]
+    sampling: Sampled = Sampled()
+    have: Number = 0
+
+    @property
+    def answers(self) -> int:
+        """Messages that it is answered with: the first token, and the shares."""
+        return 1 + len(range(self.have, len(self.ids), SHARE))
+
+
+class Verify(Message, frozen=True, tag="verify"):
+    """Verify a draft tree whose root is the token at a position; what came after it is forgotten.
+
+    keep  a chain whose tokens all stay, whatever the target thinks of them
+    """
+
+    number: Number
+    position: Number
+    tokens: Ids
+    parents: Nodes
+    keep: bool = False
+
+    def __post_init__(self) -> None:
+        fit = len(self.tokens) == len(self.parents) > 0 and self.parents[0] == -1
+        if not fit or any(
+            not 0 <= parent < node for node, parent in enumerate(self.parents[1:], 1)
+        ):
+            raise ValueError("the nodes are no tree")
+        if self.keep and not self.chain:
+            raise ValueError("only a chain can be kept whole")
+
+    @property
+    def chain(self) -> bool:
+        """Whether the tree has no branches."""
+        return all(parent == node for node, parent in enumerate(self.parents, -1))
+
+
+class Stream(Message, frozen=True, tag="stream"):
+    """Decode plainly from the token at a position and push a message a token."""
+
+    number: Number
+    position: Number
+    token: Id
+    count: Annotated[int, Meta(ge=1, le=2**20)]
+
+    @property
+    def answers(self) -> int:
+        """Messages that it is answered with, at most."""
+        return self.count
+
+
+class Fetch(Message, frozen=True, tag="fetch"):
+    """Send what a client needs of the target: embeddings, head, norm, the last few layers."""
+
+    last: Annotated[int, Meta(ge=0, le=1024)] = 0
+
+
+class Welcome(Message, frozen=True, tag="welcome"):
+    """The answer to a hello. known: tokens that the session has read; 0 for a new one."""
+
+    session: str
+    target: str
+    fingerprint: str  # of the target's shape and tokenizer
+    known: int = 0
+    number: int = 0  # the last request that it answered
+
+
+class First(Message, frozen=True, tag="first"):
+    """The target's choice of the token after the prompt; the prompt's shares follow."""
+
+    number: int
+    token: int
+    prob: float
+    seconds: float  # of the target's work, time in its queue included
+
+
+class Share(Message, frozen=True, tag="share"):
+    """The server half of some of the prompt's tokens, from `start` on."""
+
+    number: int
+    start: int
+    count: int
+    half: dict[str, Numbers]
+
+
+class Answer(Message, frozen=True, tag="answer"):
+    """What the target made of a tree. half: of the root and the accepted nodes."""
+
+    number: int
+    tokens: list[int]
+    probs: list[float]
+    drafts: list[float]
+    half: dict[str, Numbers]
+    seconds: float
+
+
+class Pushed(Message, frozen=True, tag="pushed"):
+    """A token of a stream."""
+
+    number: int
+    position: int
+    token: int
+    prob: float
+    seconds: float
+
+
+class Piece(Message, frozen=True, tag="piece"):
+    """A part of a file; an empty name ends them all."""
+
+    name: Name
+    data: bytes
+    total: int  # bytes of all files together
+
+
+class Alive(Message, frozen=True, tag="alive"):
+    """The server is still at it. May come between two parts of a message."""
+
+
+class Part(Message, frozen=True, tag="part"):
+    """Some bytes of a message too long for one frame: so that a slow link is not a silent one."""
+
+    data: bytes
+    more: bool
+
+
+class Refused(Message, frozen=True, tag="refused"):
+    """Why not, in one sentence. again: worth trying with a new session."""
+
+    reason: str
+    again: bool = False
+
+
+Up = Hello | Prefill | Verify | Stream | Fetch
+Down = Welcome | First | Share | Answer | Pushed | Piece | Alive | Part | Refused
+_up, _down = msgspec.msgpack.Decoder(Up), msgspec.msgpack.Decoder(Down)
+encode = msgspec.msgpack.Encoder().encode
+
+
+class WireError(Exception):
+    """A frame that is no message of ours."""
+
+
+def frames(message: Down) -> Iterator[bytes]:
+    """A server's message as it is sent: in one frame, or in parts if it is long."""
+    whole = encode(message)
+    if len(whole) <= PART or isinstance(message, Piece):  # nobody measures silence by pieces
+        yield whole
+        return
+    for start in range(0, len(whole), PART):
+        yield encode(Part(whole[start : start + PART], start + PART < len(whole)))
+
+
+def waited(message: T, seconds: float) -> T:
+    """The same answer with the time that it took in all, waiting for its turn included."""
+    if isinstance(message, Answer | First | Pushed):
+        return msgspec.structs.replace(message, seconds=seconds)
+    return message
+
+
+class Joiner:
+    """Puts the parts of a server's messages together."""
+
+    def __init__(self) -> None:
+        self._parts = bytearray()
+
+    def take(self, frame: bytes | str) -> Down | None:
+        """The message that a frame is or completes; None if more is to come. WireError."""
+        message = read_down(frame)
+        if not isinstance(message, Part):
+            return message
+        self._parts += message.data
+        if len(self._parts) > MOST_WHOLE:
+            raise WireError("the parts have no end")
+        if message.more:
+            return None
+        whole, self._parts = bytes(self._parts), bytearray()
+        message = read_down(whole)
+        if isinstance(message, Part):
+            raise WireError("a part of a part")
+        return message
+
+
+def read_up(frame: bytes | str) -> Up:
+    """A client's message. WireError if it is none."""
+    return _read(_up, frame)
+
+
+def read_down(frame: bytes | str) -> Down:
+    """A server's message. WireError if it is none."""
+    return _read(_down, frame)
+
+
+def _read(decoder: msgspec.msgpack.Decoder, frame: bytes | str) -> Up | Down:
+    if isinstance(frame, str):
+        raise WireError("text where a message was due")
+    try:
+        return decoder.decode(frame)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise WireError(str(error)) from None

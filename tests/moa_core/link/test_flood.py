@@ -1,0 +1,219 @@
+"""A server process under attack: thousands of bad frames, many clients, and its memory."""
+
+import json
+import random
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Lock
+from time import monotonic
+
+import psutil
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from moa_core.checkpoints import load_drafter, load_target
+from moa_core.decode import Settings, decode
+from moa_core.drafters.base import Drafter
+from moa_core.link.process import ServerProcess
+from moa_core.link.remote import Remote
+from moa_core.link.wire import First, Prefill
+from moa_core.offline import Away
+from moa_core.target import Target
+from moa_core.trace import Trace
+from moa_core.verify import Sampling
+from tests.attackers import Attacker, fire
+from tests.moa_core.link.test_processes import Client, local
+from tests.models import save_bundle
+from tests.serving import Caller, until
+
+MIB = 1 << 20
+SOON = 2.0  # seconds after which a lost client's session is gone
+FLAT = 24 * MIB  # by so much may a process's memory differ, whatever it has been through
+
+
+def resident(process: ServerProcess) -> int:
+    """Bytes of memory."""
+    return psutil.Process(process.pid).memory_info().rss
+
+
+def counted(process: ServerProcess) -> dict[str, float]:
+    answer = fire(process.port, b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").decode()
+    return {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(answer.partition("\r\n\r\n")[2])
+        for sample in family.samples
+    }
+
+
+class Good:
+    """A client that means well, over and over; its texts are compared with the local one."""
+
+    def __init__(self, process: ServerProcess) -> None:
+        self._process, self._target = process, load_target()
+        self._drafter: Drafter = load_drafter("moa-n1", self._target)
+        self.texts = 0
+        self._prompt = [5, 9, 33, 2, 17, 40, 8]
+        self._right = self._text(None)
+
+    def _text(self, remote: Remote | None) -> list[int]:
+        target: Target = self._target
+        settings = Settings(40, sampling=Sampling(0.7, seed=5), away=Away(patience=20))
+        events = decode(target, self._drafter, self._prompt, settings, remote=remote)
+        return Trace(events=list(events)).output_ids
+
+    def work(self) -> None:
+        with Remote(self._process.address(), self._target, self._drafter) as remote:
+            assert self._text(remote) == self._right
+        self.texts += 1
+
+
+@dataclass
+class Flood:
+    """Many attackers at once until so many bad frames are sent."""
+
+    process: ServerProcess
+    frames: int
+    seed: int = 0
+    sent = 0
+    connections = 0
+
+    def run(self, good: Good, at_once: int = 8) -> None:
+        began, lock, over = monotonic(), Lock(), Event()
+
+        def attack(number: int) -> None:
+            attacker = Attacker(self.seed + number, self.process.token)
+            while self.sent < self.frames:
+                before = attacker.sent
+                attacker.attack(self.process.port)
+                with lock:
+                    # Endless fragments count as one frame: it is one message that has no end.
+                    self.sent += min(attacker.sent - before, 3)
+                    self.connections += 1
+
+        def work() -> None:
+            while not over.is_set():
+                good.work()
+
+        with ThreadPoolExecutor(at_once + 1) as pool:
+            working = pool.submit(work)
+            try:
+                list(pool.map(attack, range(at_once)))
+            finally:
+                over.set()
+            working.result()
+        self.seconds = monotonic() - began
+
+
+def check_flood(process: ServerProcess, frames: int, warm: int) -> None:
+    """A good client is served all the while; then nothing is left, and memory is as before."""
+    good = Good(process)
+    Flood(process, warm, seed=1000).run(good)
+    assert until(lambda: counted(process)["moa_sessions"] == 0, SOON + 5)
+    before, texts, refused = resident(process), good.texts, counted(process)["moa_refused_total"]
+    flood = Flood(process, frames)
+    flood.run(good)
+    assert until(lambda: counted(process)["moa_sessions"] == 0, SOON + 5)
+    assert until(lambda: counted(process)["moa_waiting"] == 1, 5), "only who asks for this"
+    good.work()
+    after = resident(process)
+    report = {
+        "frames": flood.sent, "connections": flood.connections,
+        "told why": counted(process)["moa_refused_total"] - refused,
+        "seconds": round(flood.seconds, 1), "texts meanwhile": good.texts - texts - 1,
+        "MiB before": before / MIB, "MiB after": after / MIB,
+    }  # fmt: skip
+    print(json.dumps(report))
+    assert flood.sent >= frames and good.texts > texts + 1
+    assert after - before < FLAT, report
+    assert process.last_words == "", "nothing of it is in the log"
+
+
+def test_some_hundred_bad_frames(process: ServerProcess) -> None:
+    check_flood(process, frames=200, warm=60)
+
+
+@pytest.mark.slow
+def test_ten_thousand_bad_frames(process: ServerProcess) -> None:
+    check_flood(process, frames=10_000, warm=1000)
+
+
+@pytest.mark.slow
+def test_who_vanishes_a_thousand_times_leaves_no_memory(process: ServerProcess) -> None:
+    def vanish(count: int) -> None:
+        for _ in range(count):
+            one = Caller(process.port, process.token)
+            one.say(Prefill(1, [7] * 200, 255))
+            if draw.random() < 0.5:
+                one.hear()
+            one.vanish()
+
+    draw, good = random.Random(5), Good(process)
+    vanish(100)
+    before = resident(process)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(vanish, [250] * 4))
+    good.work()
+    assert until(lambda: counted(process)["moa_sessions"] == 0, SOON + 5)
+    after = resident(process)
+    print(f"{before / MIB:.1f} MiB before, {after / MIB:.1f} MiB after")
+    assert after - before < FLAT
+
+
+@pytest.mark.slow
+def test_sixteen_full_caches_take_what_was_said(tmp_path: Path) -> None:
+    """sessions * context * layers * 2 * G * d numbers, and the work of one prompt at a time."""
+    context, count = 4096, 16
+    target = save_bundle(tmp_path, max_position_embeddings=context, layers=12)
+    numbers = len(target.layers) * target.kv_width
+    bound = count * context * numbers * 4  # float32
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as leave:
+        patch.setenv("MOA_MODELS", str(tmp_path))
+        patch.setenv("OMP_NUM_THREADS", "2")
+        process = leave.enter_context(ServerProcess("--keep", "1"))
+
+        def fill(number: int) -> tuple[Caller, int]:
+            one = Caller(process.port, process.token)
+            first = one.ask(Prefill(1, [number + place % 200 for place in range(4090)], context))
+            assert isinstance(first, First)
+            return one, first.token
+
+        def fill_all() -> tuple[int, float]:
+            began = monotonic()
+            with ThreadPoolExecutor(count) as pool, ExitStack() as goodbye:
+                for one, _ in pool.map(fill, range(count)):
+                    goodbye.enter_context(one)
+                full, seconds = resident(process), monotonic() - began
+                assert counted(process)["moa_sessions"] == count
+            assert until(lambda: counted(process)["moa_sessions"] == 0)
+            return full, seconds
+
+        fill(0)[0].close()
+        before = resident(process)
+        full, seconds = fill_all()
+        again, _ = fill_all()
+    print(
+        f"{before / MIB:.0f} MiB before, {full / MIB:.0f} with {count} full caches of "
+        f"{bound / count / MIB:.0f} MiB after {seconds:.1f} s, {again / MIB:.0f} with {count} more"
+    )
+    assert full - before < bound + FLAT
+    assert again - full < FLAT, "room is used again"
+
+
+@pytest.mark.slow
+def test_sixteen_client_processes_at_once(process: ServerProcess, tmp_path: Path) -> None:
+    """Each with a prompt and a method of its own."""
+    methods = ("moa-n0", "moa-n1", "eagle2", "none")
+    clients = [
+        Client(
+            process.port, process.token, tmp_path / str(number), methods[number % 4],
+            ("--temperature", "0.7", "--seed", str(number)) if number % 3 == 2 else (),
+            f"The fox says {number}",
+        )
+        for number in range(16)
+    ]  # fmt: skip
+    for number, client in enumerate(clients):
+        sampling = Sampling(0.7, seed=number) if number % 3 == 2 else Sampling()
+        assert client.report()["output_ids"] == local(f"The fox says {number}", sampling)
+    assert until(lambda: counted(process)["moa_sessions"] == 0)

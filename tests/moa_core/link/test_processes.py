@@ -1,0 +1,269 @@
+"""Client, link and server as processes of their own, as people run them."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import psutil
+import pytest
+
+from moa_core.__main__ import main
+from moa_core.checkpoints import load_drafter, load_target
+from moa_core.commands.serve import _shelf
+from moa_core.decode import Settings, decode
+from moa_core.errors import UserError
+from moa_core.link.network import link
+from moa_core.link.process import ROOT, ServerProcess
+from moa_core.link.program import ProxyProgram
+from moa_core.link.remote import Address, client_target
+from moa_core.link.wire import Fetch
+from moa_core.text import prompt_ids
+from moa_core.trace import LinkBack, LinkDown, OfflineToken, Trace
+from moa_core.verify import Sampling
+from tests.attackers import FORBIDDEN, Attacker, fire
+from tests.serving import Caller, until
+
+WORDS = "The fox"
+COUNT = 90
+SAMPLED = ("--temperature", "0.8", "--seed", "3")
+BOTH = ((), SAMPLED)
+SLOW = "rtt=60,jitter=0,down=20,up=20"
+
+
+@dataclass
+class Client:
+    """`python -m moa_core generate` against a server, in a process."""
+
+    port: int
+    token: str
+    folder: Path
+    drafter: str = "moa-n1"
+    more: tuple[str, ...] = ()
+    words: str = WORDS
+    started: float = field(default_factory=monotonic)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(exist_ok=True)
+        self.trace = self.folder / f"trace-{self.port}-{self.drafter}-{abs(hash(self.more))}.json"
+        command = [
+            sys.executable, "-m", "moa_core", "generate", "--server", f"ws://127.0.0.1:{self.port}",
+            "--prompt", self.words, "--max-new-tokens", str(COUNT), "--ignore-eos", "--json",
+            "--drafter", self.drafter, "--trace", str(self.trace), *self.more,
+        ]  # fmt: skip
+        env = os.environ | {"MOA_TOKEN": self.token, "MOA_CACHE": str(self.folder / "cache")}
+        self._process = subprocess.Popen(
+            command, env=env, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def report(self) -> dict[str, Any]:
+        """What it prints in the end."""
+        out, err = self._process.communicate(timeout=60)
+        assert self._process.returncode == 0, err
+        return json.loads(out)
+
+    def events(self, kind: type) -> list[Any]:
+        return Trace.from_json(self.trace.read_text()).of(kind)
+
+
+def local(words: str = WORDS, sampling: Sampling | None = None) -> list[int]:
+    """The text of a target beside its drafter."""
+    target = load_target()
+    ids = prompt_ids(target.tokenizer, words)
+    settings = Settings(COUNT, sampling=sampling or Sampling())
+    return Trace(
+        events=list(decode(target, load_drafter("none", target), ids, settings))
+    ).output_ids
+
+
+def passed(proxy: ProxyProgram) -> int:
+    return proxy.traffic()["down"].bytes
+
+
+@pytest.mark.slow
+def test_a_client_a_link_and_a_server_give_the_local_text(
+    process: ServerProcess, tmp_path: Path
+) -> None:
+    with ProxyProgram("127.0.0.1", process.port, link("rtt=5,jitter=1,down=50,up=20")) as proxy:
+        clients = [
+            Client(proxy.port, process.token, tmp_path, "moa-n1"),
+            Client(proxy.port, process.token, tmp_path, "none", SAMPLED),
+        ]
+        reports = [client.report() for client in clients]
+    assert reports[0]["output_ids"] == local()
+    assert reports[1]["output_ids"] == local(sampling=Sampling(0.8, seed=3))
+    assert reports[0]["tau"] > 1 and reports[0]["seconds"]["network"] > 0
+
+
+def test_a_cut_amid_the_text_heals(process: ServerProcess, tmp_path: Path) -> None:
+    client_target(process.address(), 1, tmp_path / "cache")  # else the cut may fall into the files
+    with ProxyProgram("127.0.0.1", process.port, link(SLOW)) as proxy:
+        clients = [Client(proxy.port, process.token, tmp_path, more=more) for more in BOTH]
+        assert until(lambda: proxy.connections == 2 and passed(proxy) > 12_000, 30)
+        proxy.cut()
+        assert not until(lambda: False, 1.5)  # longer than silence lasts
+        proxy.restore()
+        check_healed(clients)
+
+
+def check_healed(clients: list[Client]) -> None:
+    """A greedy client and a sampling one have written what is written beside the target."""
+    for client, sampling in zip(clients, (Sampling(), Sampling(0.8, seed=3)), strict=True):
+        report = client.report()
+        assert report["output_ids"] == local(sampling=sampling) and report["reason"] == "length"
+        for kind in (LinkDown, OfflineToken, LinkBack):
+            assert client.events(kind), kind
+
+
+def started(port: int, token: str) -> subprocess.Popen:
+    """`serve` as a person starts it."""
+    one = subprocess.Popen(
+        [sys.executable, "-m", "moa_core", "serve", "--port", str(port)],
+        env=os.environ | {"MOA_TOKEN": token}, cwd=ROOT, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert one.stdout is not None
+    assert f"ws://127.0.0.1:{port}" in one.stdout.readline()
+    return one
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return one.getsockname()[1]
+
+
+@pytest.mark.slow
+def test_a_server_killed_and_started_again_amid_the_text(models: Path, tmp_path: Path) -> None:
+    port = free_port()
+    first = started(port, "let me in")
+    client_target(Address(f"ws://127.0.0.1:{port}", "let me in"), 1, tmp_path / "cache")
+    with ProxyProgram("127.0.0.1", port, link(SLOW)) as proxy:
+        clients = [Client(proxy.port, "let me in", tmp_path, more=more) for more in BOTH]
+        assert until(lambda: proxy.connections == 2 and served_tokens(port) > 40, 30)
+        first.kill()
+        first.communicate(timeout=10)
+        second = started(port, "let me in")
+        check_healed(clients)
+    second.terminate()
+    second.communicate(timeout=10)
+    assert second.returncode == 0
+
+
+def served_tokens(port: int) -> float:
+    answer = fire(port, b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").decode()
+    [line] = [line for line in answer.splitlines() if line.startswith("moa_gained_tokens_total ")]
+    return float(line.split()[1])
+
+
+# ---- what it says when it cannot serve ----
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--port", "70000"), "A port is a number"),
+        (("--port", "-1"), "A port is a number"),
+        (("--max-sessions", "0"), "--max-sessions must be above 0"),
+        (("--max-context", "1"), "--max-context must be at least 2"),
+        (("--keep", "-1"), "--keep must be above 0"),
+        (("--idle", "nan"), "--idle must be above 0"),
+        (("--threads", "0"), "--threads must be at least 1"),
+        (("--host", "0.0.0.0"), "name a --token"),
+        (("--host", ""), "name a --token"),
+        (("--target", "/no/such/target"), "/no/such/target"),
+        (("--drafter", "/no/such/drafter"), "/no/such/drafter"),
+        (("--dtype", "float7"), "float7"),
+        (("--device", "abacus"), "abacus"),
+    ],
+)
+def test_bad_options_get_one_sentence(
+    options: tuple[str, ...], says: str, bundle: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.delenv("MOA_TOKEN", raising=False)
+    assert main(["serve", "--port", "0", *options]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.startswith("error: ") and says in captured.err
+    assert len(captured.err.splitlines()) == 1, captured.err
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "no.such.host.invalid"])
+def test_where_it_cannot_listen_it_says_so_in_one_sentence(
+    process: ServerProcess, host: str
+) -> None:
+    command = [sys.executable, "-m", "moa_core", "serve", "--host", host, "--token", "x"]
+    command += ["--port", str(process.port)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 2
+    assert f"error: Cannot listen on {host}:{process.port}" in ended.stderr
+
+
+@pytest.mark.slow
+def test_a_process_that_does_not_start_says_why(models: Path) -> None:
+    with pytest.raises(UserError, match="did not start: error: --keep must be above 0"):
+        ServerProcess("--keep", "-1")
+
+
+# ---- its end ----
+
+
+PARENT = """
+import time
+from moa_core.link.process import ServerProcess
+one = ServerProcess()
+print(one.pid, one.port, one.token, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+def test_a_server_ends_with_its_parent_and_leaves_no_files(models: Path, tmp_path: Path) -> None:
+    """Even where the parent is killed while a client is here."""
+    env = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT], env=env, stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    pid, port, token = parent.stdout.readline().split()
+    server = psutil.Process(int(pid))
+    assert "serve" in server.cmdline() and token not in " ".join(server.cmdline())
+    client = Caller(int(port), token)
+    assert client.ask(Fetch(1)).data and list(tmp_path.glob("moa-parcel-*"))
+    parent.kill()
+    parent.communicate(timeout=10)
+    assert until(lambda: not server.is_running() or server.status() == "zombie", 15)
+    assert not list(tmp_path.glob("moa-parcel-*"))
+
+
+@pytest.mark.slow
+def test_stopping_tidies_up(models: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with ServerProcess() as one:
+        client_target(one.address(), 0, tmp_path / "cache")
+        assert list(tmp_path.glob("moa-parcel-*")) and one.alive
+        attacker = Attacker(9, one.token)
+        for request in FORBIDDEN:
+            fire(one.port, request)
+        for _ in range(30):
+            attacker.attack(one.port)
+        assert one.last_words == "", "nothing that strangers say goes into the log"
+    assert not one.alive and not list(tmp_path.glob("moa-parcel-*"))
+    one.stop()
+
+
+def test_a_drafter_served_from_a_folder_goes_by_the_folder_s_name(
+    models: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(models / "moa-n1", tmp_path / "my-own"))
+    target = load_target()
+    shelf = _shelf([str(folder)], target)
+    assert shelf("my-own") is shelf("my-own") and shelf("moa-n1").name == "moa-n1"
+    assert shelf("my-own").name == load_drafter(str(folder), target).name == "my-own"
+    with pytest.raises(UserError, match=r"it serves .*my-own"):
+        shelf(str(folder))

@@ -1,0 +1,311 @@
+"""A session without sockets: what is asked twice is done once, and what does not fit is denied."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.link import session as sessions
+from moa_core.link.numbers import unpack
+from moa_core.link.session import Denied, Limits, Session, read_chain
+from moa_core.link.wire import (
+    Answer,
+    First,
+    Prefill,
+    Sampled,
+    Share,
+    Stream,
+    Verify,
+)
+from moa_core.target import Target
+from moa_core.tree import DraftTree
+from moa_core.verify import Sampling, choose, walk
+from tests.models import plain_greedy, tiny_target, useful
+
+TARGET = tiny_target()
+PROMPT = [5, 9, 33, 2, 17, 40, 8]
+GREEDY = plain_greedy(TARGET, PROMPT, 30)
+LONG = [(7 * place) % 64 for place in range(40)]
+CPU = torch.device("cpu")
+
+
+class Counting(Target):
+    """Counts its forwards."""
+
+    forwards = 0
+
+    def _forward(self, *args: object) -> torch.Tensor:
+        type(self).forwards += 1
+        return super()._forward(*args)
+
+
+@pytest.fixture
+def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Counting]]:
+    """Forwards of all sessions made in a test."""
+    monkeypatch.setattr(TARGET, "__class__", Counting)
+    Counting.forwards = 0
+    yield Counting
+
+
+def made(drafter: Drafter | None = None, kind: str = "f32", **limits: int) -> Session:
+    return Session("a name", TARGET, drafter or Vanilla(), kind, Limits(**limits))
+
+
+def begun(drafter: Drafter | None = None, **limits: int) -> Session:
+    """One that has read the prompt."""
+    session = made(drafter, **limits)
+    [*_] = session.prefill(Prefill(1, PROMPT, 100))
+    return session
+
+
+def branched(number: int, position: int, root: int) -> Verify:
+    """The true next tokens, with wrong ones beside them."""
+    at = position - len(PROMPT)
+    a, b = GREEDY[at + 1 : at + 3]
+    return Verify(number, position, [root, 63 - a, a, 63 - b, b], [-1, 0, 0, 2, 2])
+
+
+def joined(messages: list[Share]) -> dict[str, torch.Tensor]:
+    halves = [unpack(message.half, torch.float32, CPU) for message in messages]
+    return {name: torch.cat([half[name] for half in halves], -2) for name in halves[0]}
+
+
+# ---- twice is once ----
+
+
+def test_the_same_request_gets_the_same_answer_and_no_second_forward(counting) -> None:
+    session = made(useful("moa-n1", TARGET))
+    prefill = Prefill(1, PROMPT, 100)
+    assert list(session.prefill(prefill)) == list(session.prefill(prefill))
+    assert counting.forwards == 1 and session.known == 7
+    request = branched(2, 7, GREEDY[0])
+    answer = session.verify(request)
+    assert counting.forwards == 2 and session.known == 10 and session.gained == 1 + 3
+    assert answer.tokens[4] == GREEDY[3]
+    assert session.verify(request) is answer
+    assert session.verify(Verify(2, 3, [1], [-1])) is answer, "its number says what it is"
+    assert counting.forwards == 2 and session.known == 10 and session.gained == 1 + 3
+
+
+def test_an_older_request_is_denied_and_changes_nothing(counting) -> None:
+    session = begun()
+    answer = session.verify(branched(5, 7, GREEDY[0]))
+    old = (
+        lambda: session.verify(branched(4, 7, GREEDY[0])),
+        lambda: list(session.prefill(Prefill(1, PROMPT, 100))),
+        lambda: list(session.prefill(Prefill(5, PROMPT, 100))),
+        lambda: next(session.push(Stream(5, 10, 1, 1))),
+        lambda: session.verify(Verify(0, 0, [1], [-1])),
+    )
+    for ask in old:
+        with pytest.raises(Denied, match="older"):
+            ask()
+    assert counting.forwards == 2 and session.known == 10
+    assert session.verify(branched(5, 7, GREEDY[0])) is answer
+
+
+def test_a_stream_asked_for_again_needs_a_new_number_and_says_the_same() -> None:
+    session = begun()
+    first = [pushed.token for pushed in session.push(Stream(2, 7, GREEDY[0], 10))]
+    assert first == GREEDY[1:11] and session.gained == 11
+    with pytest.raises(Denied, match="older"):
+        next(session.push(Stream(2, 7, GREEDY[0], 10)))
+    assert [one.token for one in session.push(Stream(3, 9, GREEDY[2], 8))] == GREEDY[3:11]
+
+
+def test_a_stream_ends_where_another_request_has_come_in_between() -> None:
+    session = begun()
+    old = session.push(Stream(2, 7, GREEDY[0], 20))
+    assert [next(old).token for _ in range(5)] == GREEDY[1:6]
+    assert next(session.push(Stream(3, 8, GREEDY[1], 20))).token == GREEDY[2]
+    assert list(old) == [] and session.known == 9
+
+
+def test_shares_of_a_prompt_may_be_overtaken() -> None:
+    drafter = useful("moa-n1", TARGET)
+    session = made(drafter)
+    asked = session.prefill(Prefill(1, LONG, 100))
+    token = next(asked).token
+    session.verify(Verify(2, 40, [token], [-1]))
+    assert [(one.start, one.count) for one in asked] == [(0, 16), (16, 16), (32, 8)]
+
+
+# ---- going back ----
+
+
+def test_what_comes_after_a_position_is_forgotten() -> None:
+    session = begun()
+    for number in (2, 3, 4):
+        answer = session.verify(branched(number, 7, GREEDY[0]))
+        assert [answer.tokens[node] for node in (0, 2, 4)] == GREEDY[1:4]
+    wrong = session.verify(Verify(5, 7, [63 - GREEDY[0]], [-1]))
+    assert session.known == 8
+    again = session.verify(branched(6, 7, GREEDY[0]))
+    assert again.tokens[4] == GREEDY[3] and session.known == 10
+    text = [*PROMPT, 63 - GREEDY[0]]
+    assert wrong.tokens == plain_greedy(TARGET, text, 1)
+
+
+def test_a_chain_that_stays_stays_whole_and_the_next_token_is_what_comes_after_it() -> None:
+    session = begun()
+    chain = [GREEDY[0], 3, 1, 4, 1]
+    answer = session.verify(Verify(2, 7, chain, [-1, 0, 1, 2, 3], keep=True))
+    assert session.known == 12 and session.gained == 2
+    assert answer.tokens[-1] == plain_greedy(TARGET, PROMPT + chain, 1)[0]
+    loose = session.verify(Verify(3, 7, chain, [-1, 0, 1, 2, 3]))
+    assert session.known < 12 and loose.tokens == answer.tokens
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, seed=3)])
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_long_chain_is_read_in_pieces_with_the_same_result(
+    monkeypatch: pytest.MonkeyPatch, sampling: Sampling, keep: bool
+) -> None:
+    whole, cut = TARGET.fork(), TARGET.fork()
+    for target in (whole, cut):
+        target.prefill(PROMPT, 100)
+    text = [*GREEDY[:17], 1, 2, 3, 4, 5]
+    tree = sessions._chain(tuple(text))
+    chosen = choose(whole.verify(tree), tree, 7, sampling)
+    path = range(1, len(tree)) if keep else walk(tree, chosen.tokens)[0]
+    observation = whole.keep(path)
+    monkeypatch.setattr(sessions, "PIECE", 5)
+    choices, seen = read_chain(cut, tree, 7, sampling, keep)
+    assert choices.tokens == chosen.tokens
+    assert choices.probs == pytest.approx(chosen.probs, abs=1e-5)
+    assert choices.drafts == pytest.approx(chosen.drafts, abs=1e-5)
+    assert seen.ids == observation.ids and seen.start == observation.start
+    assert torch.allclose(seen.hidden, observation.hidden, atol=1e-5)
+    assert torch.allclose(seen.keys_values(), observation.keys_values(), atol=1e-5)
+    for target in (whole, cut):
+        target.rewind(7 + len(seen.ids))
+    after = DraftTree.only_root(1)
+    assert torch.allclose(whole.verify(after), cut.verify(after), atol=1e-4)
+
+
+def test_a_session_reads_long_chains_in_pieces(monkeypatch, counting) -> None:
+    monkeypatch.setattr(sessions, "PIECE", 8)
+    session = begun(useful("moa-n1", TARGET))
+    text = GREEDY[:20]
+    answer = session.verify(Verify(2, 7, text, list(range(-1, 19))))
+    assert counting.forwards == 1 + 3 and answer.tokens == GREEDY[1:21]
+    assert session.known == 27
+    half = unpack(answer.half, torch.float32, CPU)
+    assert half["memory"].shape[-2] == 20 and half["tail"].shape[-2] == 20
+
+
+# ---- a prompt, and its shares ----
+
+
+def test_shares_go_on_where_the_client_has_them(counting) -> None:
+    session = made(useful("moa-n1", TARGET))
+    whole = [one for one in session.prefill(Prefill(1, LONG, 100)) if isinstance(one, Share)]
+    assert sum(share.count for share in whole) == 40
+    for have in (0, 1, 16, 23, 39):
+        first, *rest = session.prefill(Prefill(1, LONG, 100, have=have))
+        assert isinstance(first, First) and rest[0].start == have
+        for name, tensor in joined(rest).items():
+            assert torch.allclose(tensor, joined(whole)[name][..., have:, :], atol=1e-5)
+    assert counting.forwards == 1
+
+
+@pytest.mark.parametrize("have", [40, 41, 10**6, 2**53])
+def test_who_has_all_shares_gets_none(have: int) -> None:
+    session = made(useful("moa-n1", TARGET))
+    assert len(list(session.prefill(Prefill(1, LONG, 100, have=have)))) == 1
+
+
+def test_a_new_prompt_starts_anew() -> None:
+    session = begun()
+    session.verify(branched(2, 7, GREEDY[0]))
+    first, _ = session.prefill(Prefill(3, [1, 2, 3], 50))
+    assert session.known == 3 and first.token == plain_greedy(TARGET, [1, 2, 3], 1)[0]
+    with pytest.raises(Denied, match="not read") as caught:
+        session.verify(branched(4, 7, GREEDY[0]))
+    assert caught.value.again
+
+
+# ---- limits ----
+
+
+def deny(session: Session, request: Prefill | Verify | Stream) -> str:
+    """Why a request is denied; it changes nothing."""
+    before = session.known, session.number
+    with pytest.raises(Denied) as caught:
+        match request:
+            case Prefill():
+                next(session.prefill(request))
+            case Verify():
+                session.verify(request)
+            case Stream():
+                next(session.push(request))
+    assert (session.known, session.number) == before
+    return str(caught.value)
+
+
+def test_prompts_that_do_not_fit_are_denied() -> None:
+    session = made(context=64)
+    assert "at most 64 tokens" in deny(session, Prefill(1, [1] * 64, 64))
+    assert "ask for fewer" in deny(session, Prefill(1, [1] * 10, 65)).lower()
+    assert "no room" in deny(session, Prefill(1, [1] * 10, 10))
+    assert "from 0 to 63" in deny(session, Prefill(1, [1, 64], 20))
+    assert "there must be some" in deny(session, Prefill(1, [], 20))
+    assert "at most 64 tokens" in deny(session, Prefill(1, [1] * 200_000, 2**21))
+    assert next(session.prefill(Prefill(1, [1] * 63, 64))).number == 1
+    large = made(context=10_000)
+    assert "at most 256 tokens" in deny(large, Prefill(1, [1] * 256, 300)), "the target's own"
+
+
+def test_trees_that_do_not_fit_are_denied() -> None:
+    session = begun(context=100)
+    star = [-1] + [0] * 93
+    assert "no room" in deny(session, Verify(2, 7, [1] * 94, star))
+    assert session.verify(Verify(2, 7, [1] * 93, star[:93])).number == 2
+    assert "from 0 to 63" in deny(session, Verify(3, 7, [1, 64], [-1, 0]))
+    assert "not read" in deny(session, Verify(3, session.known + 1, [1], [-1]))
+    assert "not read" in deny(session, Verify(3, 2**53, [1], [-1]))
+    assert "no room" in deny(made(), Verify(1, 0, [1], [-1]))
+
+
+def test_a_wide_tree_is_denied_and_a_chain_as_long_is_not(monkeypatch) -> None:
+    monkeypatch.setattr(sessions, "TREE", 20)
+    session = begun()
+    assert "at most 20 nodes" in deny(session, Verify(2, 7, [1] * 21, [-1] + [0] * 20))
+    assert session.verify(Verify(2, 7, [1] * 21, list(range(-1, 20)))).number == 2
+
+
+def test_no_token_has_a_position_beyond_the_target_s_last() -> None:
+    session = made()
+    [*_] = session.prefill(Prefill(1, [1] * 250, 600))
+    assert "256 positions" in deny(session, Verify(2, 250, [1] * 7, list(range(-1, 6))))
+    assert session.verify(Verify(2, 250, [1] * 7, [-1] + [0] * 6)).number == 2
+    pushed = list(session.push(Stream(3, 250, 1, 1000)))
+    assert [one.position for one in pushed] == [251, 252, 253, 254, 255]
+
+
+def test_streams_that_do_not_fit_are_denied_and_a_long_one_ends_with_its_room() -> None:
+    session = made()
+    [*_] = session.prefill(Prefill(1, PROMPT, 20))
+    assert "from 0 to 63" in deny(session, Stream(2, 7, 2**31 - 1, 5))
+    assert "not read" in deny(session, Stream(2, 8, 1, 5))
+    assert len(list(session.push(Stream(2, 7, GREEDY[0], 2**20)))) == 12
+    assert session.known == 19
+
+
+def test_numbers_that_are_none_are_denied() -> None:
+    odd = Sampled(float("nan"), 0.9)
+    assert "Temperature" in deny(made(), Prefill(1, PROMPT, 20, odd))
+    extreme = Sampled(1e-300, 1e-300, 2**31, -(2**62))
+    first, _ = made().prefill(Prefill(1, PROMPT, 20, extreme))
+    assert 0 <= first.token < 64
+
+
+def test_sessions_do_not_see_each_other() -> None:
+    one, other = begun(), made()
+    [*_] = other.prefill(Prefill(1, [1, 2, 3], 50))
+    answer = one.verify(branched(2, 7, GREEDY[0]))
+    other.verify(Verify(2, 3, [9], [-1]))
+    assert one.known == 10 and other.known == 4
+    assert isinstance(answer, Answer) and answer.tokens[4] == GREEDY[3]
+    assert one.verify(branched(3, 7, GREEDY[0])).tokens == answer.tokens
