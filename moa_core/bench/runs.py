@@ -21,7 +21,8 @@ from moa_core.verify import Sampling
 
 WARM_UP = 2  # prompts that every method decodes first, not counted
 Name = TypeVar("Name")
-Key = tuple[str, int, int]  # method, repeat, the prompt's line
+Key = tuple[Any, ...]  # method, repeat, the prompt's line
+KEY = ("method", "repeat", "prompt")
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,10 @@ def run_all(
     return [done[key] for key in wanted]
 
 
-def read_runs(path: Path) -> dict[Key, Record]:
+def read_runs(path: Path, key: Sequence[str] = KEY) -> dict[Key, Record]:
     """The finished runs of a file. A last line that was cut off is taken away: it is run again.
 
-    UserError for any other line that is no run.
+    key  the fields that tell one run from another. UserError for any other line that is no run.
     """
     if not path.exists():
         return {}
@@ -110,7 +111,7 @@ def read_runs(path: Path) -> dict[Key, Record]:
     for number, line in enumerate(whole.split("\n") if whole else [], 1):
         try:
             record = json.loads(line)
-            found[record["method"], record["repeat"], record["prompt"]] = record
+            found[tuple(record[name] for name in key)] = record
         except (ValueError, KeyError, TypeError):
             raise UserError(f"Line {number} of {path} is no run of a benchmark.") from None
     return found

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moa_core.bench import link_arguments
 from moa_core.errors import UserError
 
 if TYPE_CHECKING:
@@ -19,15 +20,16 @@ if TYPE_CHECKING:
     from moa_core.bench.suites import Prompt
     from moa_core.target import Target
 
+METHODS = "vanilla,eagle2,moa-n1"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to compare, on which prompts, and how."""
     parser.add_argument("--target", help="bundled name, folder or Hub id; default: the bundled one")
     parser.add_argument(
         "--methods",
-        default="vanilla,eagle2,moa-n1",
         help="comma separated: vanilla, ngram, eagle, moa-auto, bundled drafters, folders; "
-        "hf-generate, hf-assisted, hf-lookup",
+        f"hf-generate, hf-assisted, hf-lookup; default: {METHODS}",
     )
     parser.add_argument(
         "--suite",
@@ -55,12 +57,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--make-suite", type=Path, metavar="DATA", help="instead: write the bundled suite anew"
     )
+    link_arguments.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Measure, write the results, print a table. options.given: the command's own words."""
     if options.make_suite:
         return _make_suite(options)
+    if other := link_arguments.chosen(options):
+        return other(options)
     _check(options)
     import torch
     import transformers
@@ -81,7 +86,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _specs(options: argparse.Namespace) -> list[str]:
-    return [name.strip() for name in options.methods.split(",") if name.strip()]
+    given = METHODS if options.methods is None else options.methods
+    return [name.strip() for name in given.split(",") if name.strip()]
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -1,0 +1,59 @@
+"""What `bench` takes to measure links, to go on without one, and to weigh a client."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from moa_core.errors import UserError
+
+# What a mode is asked for by, and the module whose `run` does it.
+_MODES = {"link": "link", "map": "link_map", "offline": "offline", "weigh": "link_weight"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Four modes of their own, each of which writes --out FILE.json. They share the options above:
+    --methods, --suite, --limit, --repeat, --max-new-tokens, --tree, --seed, --threads."""
+    link = parser.add_argument_group(
+        "a server and its clients",
+        "processes of their own with an emulated link between; --out FILE.json",
+    )
+    link.add_argument(
+        "--link",
+        action="append",
+        metavar="LINK",
+        help="measure over this one: a preset, rtt=60,down=9,up=1.5, or direct; again for more. "
+        "--methods: bundled drafters, stream (plain API streaming), none (a call a token)",
+    )
+    link.add_argument("--numbers", default="bf16", help="how they travel: bf16,int8,f32")
+    link.add_argument("--clients", default="1", help="at once on one server: 1,2,4,8,16")
+    link.add_argument("--server", help="ws://host:port of one that runs; default: our own")
+    link.add_argument("--token", help="what it wants to be told; default: MOA_TOKEN")
+    link.add_argument("--server-threads", type=int, default=1, help="CPU threads of our own server")
+    link.add_argument(
+        "--map",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="reckon a map of links from what --link measured without one and wrote to these files",
+    )
+    rest = parser.add_argument_group("a client alone", "--out FILE.json")
+    rest.add_argument(
+        "--offline", action="store_true", help="what drafters write once the link is cut for ever"
+    )
+    rest.add_argument("--cuts", default="0,10,25,50,75", help="after these per cent of the answer")
+    rest.add_argument("--weigh", action="store_true", help="what a client must hold, in MB")
+
+
+def chosen(options: argparse.Namespace) -> Callable[[argparse.Namespace], None] | None:
+    """What to do in place of the usual benchmark, if anything. UserError for two things at once."""
+    modes = [mode for mode in _MODES if getattr(options, mode)]
+    if len(modes) > 1:
+        raise UserError(f"Choose one of --{' and --'.join(modes)}: each is a run of its own.")
+    for name in ("repeat", "threads", "limit", "server_threads"):
+        value = getattr(options, name)
+        if modes and value is not None and value < 1:
+            raise UserError(f"--{name.replace('_', '-')} must be a whole number, at least 1.")
+    return import_module(f"moa_core.bench.{_MODES[modes[0]]}").run if modes else None

@@ -1,0 +1,135 @@
+"""From runs after a cut to figures: right answers, the target's opinion, and what is certain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Record = dict[str, Any]  # see offline_runs.after_cut
+RESAMPLES = 2_000
+TASKS, TEXTS = "tasks", "texts"  # all kinds of either sort together
+
+
+def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """A row per method, cut and kind, and over all kinds of tasks and of texts.
+
+    items      how many; tokens: mean number written offline
+    same       share whose whole answer is the target's own, to the last token
+    agreed     mean of offline tokens before the first that is not the target's own
+    right      tasks: share answered right; right_spread: 95 % of resamples of the items
+    log_prob   texts: nats per offline token, by the target; log_prob_spread
+    repeats_8gram  texts: share of offline 8-grams that stood there before
+    """
+    return [
+        {"method": method, "cut": cut, "kind": kind, **_row(mine)}
+        for method in _values(records, "method")
+        for cut in _values(records, "cut")
+        for kind, mine in _by_kind(_of(records, method=method, cut=cut)).items()
+    ]
+
+
+def against(records: Sequence[Record], other: str) -> list[dict[str, Any]]:
+    """What each method has more than `other` on the same items: `right` of tasks, `log_prob` of
+    texts; each a difference of the rows' figures with 95 % of resamples of the items."""
+    found = []
+    for method in _values(records, "method"):
+        for cut in _values(records, "cut"):
+            ours = _by_kind(_of(records, method=method, cut=cut))
+            theirs = _by_kind(_of(records, method=other, cut=cut))
+            for kind, figure in ((TASKS, "right"), (TEXTS, "log_prob")):
+                if method == other or not ours.get(kind) or not theirs.get(kind):
+                    continue
+                pairs = _paired(ours[kind], theirs[kind])
+                if pairs and (value := _difference(pairs, figure)):
+                    found.append(
+                        {"method": method, "against": other, "cut": cut, "kind": kind,
+                         "figure": figure, **value}
+                    )  # fmt: skip
+    return found
+
+
+def _row(records: Sequence[Record]) -> dict[str, Any]:
+    grams = np.sum([record["grams"] for record in records], axis=0)
+    row = {
+        "items": len(records),
+        "tokens": _mean(records, "tokens"),
+        "same": _mean(records, "same"),
+        "agreed": _mean(records, "agreed"),
+    }
+    if records[0]["right"] is not None:
+        right = _sums(records, "right")
+        return {**row, "right": _ratio(right), "right_spread": _spread(right)}
+    said = _sums(records, "log_prob")
+    return {
+        **row,
+        "log_prob": _ratio(said),
+        "log_prob_spread": _spread(said),
+        "repeats_8gram": float(grams[0] / grams[1]) if grams[1] else None,
+    }
+
+
+def _sums(records: Sequence[Record], figure: str) -> np.ndarray:
+    """[items, 2]: what is added up, and what it is divided by."""
+    if figure == "right":
+        return np.array([[float(record["right"]), 1.0] for record in records])
+    return np.array([[record["log_prob"], record["tokens"]] for record in records], dtype=float)
+
+
+def _ratio(sums: np.ndarray) -> float | None:
+    top, bottom = sums.sum(0)
+    return float(top / bottom) if bottom else None
+
+
+def _resampled(sums: np.ndarray) -> np.ndarray:
+    """The ratio in each of many random choices of as many items, with repetition."""
+    picks = np.random.default_rng(0).integers(len(sums), size=(RESAMPLES, len(sums)))
+    top, bottom = sums[picks].sum(1).T
+    return top / np.maximum(bottom, 1e-9)
+
+
+def _spread(sums: np.ndarray) -> list[float] | None:
+    if not sums[:, 1].sum():
+        return None
+    return [float(end) for end in np.quantile(_resampled(sums), (0.025, 0.975))]
+
+
+def _difference(pairs: list[tuple[Record, Record]], figure: str) -> dict[str, Any] | None:
+    ours, theirs = (_sums(side, figure) for side in zip(*pairs, strict=True))
+    if not ours[:, 1].sum() or not theirs[:, 1].sum():
+        return None
+    ends = np.quantile(_resampled(ours) - _resampled(theirs), (0.025, 0.975))
+    value = float(ours.sum(0)[0] / ours.sum(0)[1] - theirs.sum(0)[0] / theirs.sum(0)[1])
+    return {"difference": value, "spread": [float(end) for end in ends], "items": len(pairs)}
+
+
+def _paired(ours: Sequence[Record], theirs: Sequence[Record]) -> list[tuple[Record, Record]]:
+    known = {(record["kind"], record["item"]): record for record in theirs}
+    return [
+        (record, known[record["kind"], record["item"]])
+        for record in ours
+        if (record["kind"], record["item"]) in known
+    ]
+
+
+def _by_kind(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Records by kind, and all tasks and all texts."""
+    kinds = {kind: _of(records, kind=kind) for kind in _values(records, "kind")}
+    groups = {
+        TASKS: [record for record in records if record["right"] is not None],
+        TEXTS: [record for record in records if record["right"] is None],
+    }
+    return {**kinds, **{name: group for name, group in groups.items() if group}}
+
+
+def _of(records: Sequence[Record], **wanted: Any) -> list[Record]:
+    return [r for r in records if all(r[key] == value for key, value in wanted.items())]
+
+
+def _values(records: Sequence[Record], key: str) -> list[Any]:
+    return list(dict.fromkeys(record[key] for record in records))
+
+
+def _mean(records: Sequence[Record], key: str) -> float:
+    return sum(record[key] for record in records) / len(records)

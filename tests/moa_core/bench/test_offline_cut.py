@@ -1,0 +1,248 @@
+"""What is written after a link was cut for ever: cut where it was asked, judged as it should be."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from moa_core.__main__ import main
+from moa_core.bench.link_files import read, select
+from moa_core.bench.offline import shares
+from moa_core.bench.offline_rows import TASKS, TEXTS, against, rows
+from moa_core.bench.offline_runs import (
+    Item,
+    Reference,
+    Severed,
+    after_cut,
+    alone,
+    kept_tokens,
+    log_probs,
+    reference,
+    stopped,
+    task_items,
+    unbroken,
+)
+from moa_core.decode import Settings, decode
+from moa_core.drafters.base import Drafter
+from moa_core.errors import UserError
+from moa_core.target import Target
+from moa_core.trace import LinkDown, Trace
+from moa_core.train import tasks
+from moa_core.train.fresh import fresh
+from moa_core.tree import TreeSettings
+from tests.models import plain_greedy, speaking_target, tiny_target, useful
+
+PROMPT = [5, 9, 33, 2]
+METHODS = ("moa-n0", "moa-n1", "moa-n3", "eagle2", "glide", "independent")
+
+
+def drafter_for(method: str, target: Target) -> Drafter:
+    make = fresh if method in ("glide", "independent") else useful
+    drafter = make(method, target, 0) if make is fresh else make(method, target)
+    drafter.tree = TreeSettings(3, 3, 8)
+    return drafter
+
+
+@pytest.mark.parametrize("after", [1, 2, 9])
+def test_the_target_is_heard_of_so_many_tokens_and_never_again(after: int) -> None:
+    target = tiny_target()
+    drafter = drafter_for("moa-n0", target)
+    severed = Severed(target, drafter, after)
+    settings = Settings(40, drafter.tree)
+    trace = Trace(events=list(decode(target, drafter, PROMPT, settings, remote=severed)))
+    known = len(trace.verified_ids)
+    assert after <= known <= after + drafter.tree.depth
+    assert trace.verified_ids == plain_greedy(target, PROMPT, 40)[:known]
+    assert len(trace.offline_ids) == 40 - known and trace.reason == "offline"
+    assert len(trace.of(LinkDown)) == 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_that_begins_at_the_cut_goes_on_like_one_that_was_cut_there(method: str) -> None:
+    target = tiny_target()
+    drafter = drafter_for(method, target)
+    lengths = set()
+    for after in (1, 4, 7, 12):
+        severed, settings = Severed(target, drafter, after), Settings(30, drafter.tree)
+        trace = Trace(events=list(decode(target, drafter, PROMPT, settings, remote=severed)))
+        known = trace.verified_ids
+        lengths.add(len(known))
+        again = alone(target, drafter, [*PROMPT, *known[:-1]], 30 - len(known) + 1)
+        assert again == trace.offline_ids and len(again) == 30 - len(known)
+    assert len(lengths) == 4
+
+
+def test_the_target_s_opinion_is_that_of_its_own_forward() -> None:
+    target = tiny_target()
+    answer = [7, 1, 60]
+    found = log_probs(target, PROMPT, answer)
+    for at, token in enumerate(answer):
+        text = [*PROMPT, *answer[:at]]
+        logits, _ = target.fork().prefill(text, len(text))
+        assert found[at] == pytest.approx(float(logits.log_softmax(-1)[token]), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("length", "share", "known"), [(10, 0, 1), (10, 0.25, 2), (10, 0.75, 8), (1, 0.75, 1)]
+)
+def test_a_cut_leaves_that_share_and_at_least_the_first_token(
+    length: int, share: float, known: int
+) -> None:
+    assert kept_tokens(list(range(length)), share) == known
+
+
+def test_a_whole_answer_is_judged_and_not_what_was_written_offline() -> None:
+    target = speaking_target()
+    task = tasks.Task("reverse", "Reverse this list: 3, 5, 8", "8, 5, 3")
+    answer = target.tokenizer(task.answer)["input_ids"] + list(target.eos_ids)
+    item = Item(0, "reverse", PROMPT, lambda reply: tasks.check(task, reply))
+    own = Reference(answer, log_probs(target, PROMPT, answer))
+    whole, half = unbroken(target, item, own, 0.5), stopped(target, item, own, 0.5)
+    known = round(len(answer) / 2)
+    assert whole["right"] is True and whole["same"] and whole["known"] == known
+    assert whole["agreed"] == whole["tokens"] == len(answer) - known
+    assert whole["log_prob"] == pytest.approx(sum(own.log_probs[known:]), abs=1e-3)
+    assert half["right"] is False and not half["same"] and half["tokens"] == 0
+    wrong = Reference(target.tokenizer("8, 3, 5")["input_ids"], [])
+    assert unbroken(target, item, wrong, 0.0)["right"] is False
+
+
+def test_a_drafter_that_agrees_with_the_target_is_told_from_one_that_does_not() -> None:
+    target = tiny_target()
+    item = Item(3, "story", PROMPT)
+    own = reference(target, item, 20)
+    assert own.answer == plain_greedy(target, PROMPT, 20)
+    for method in ("moa-n3", "eagle2"):
+        record = after_cut(target, drafter_for(method, target), item, own, 0.25, 20)
+        assert record["known"] == 5 and record["tokens"] == 15 and record["right"] is None
+        offline = alone(target, drafter_for(method, target), [*PROMPT, *own.answer[:4]], 16)
+        rest = own.answer[5:]
+        agreed = next((at for at in range(15) if offline[at] != rest[at]), 15)
+        assert record["agreed"] == agreed and record["same"] == (agreed == 15)
+        text = [*own.answer[:5], *offline]
+        assert record["log_prob"] == pytest.approx(
+            sum(log_probs(target, PROMPT, text)[5:]), abs=1e-3
+        )
+
+
+def test_tasks_are_held_out_and_their_own_answers_are_right() -> None:
+    target = speaking_target()
+    items = task_items(target, 2, seed=3)
+    assert [item.kind for item in items] == [*tasks.KINDS, *tasks.KINDS]
+    assert len({item.number for item in items}) == 12
+    assert [item.ids for item in items] == [item.ids for item in task_items(target, 2, seed=3)]
+    assert not any(item.judge("nothing of the kind") for item in items if item.judge)
+
+
+def record(method: str, item: int, right: bool | None, **more: Any) -> dict[str, Any]:
+    kind = "sum" if right is not None else "story"
+    usual = {"same": False, "agreed": 1, "tokens": 4, "log_prob": -2.0, "grams": [1, 4]}
+    made = {"method": method, "kind": kind, "item": item, "cut": 0.5, "right": right}
+    return {**made, **usual, **more}
+
+
+def test_figures_by_hand() -> None:
+    records = [
+        record("a", 0, True, same=True, agreed=4),
+        record("a", 1, True),
+        record("a", 2, False),
+        record("b", 0, True),
+        record("b", 1, False),
+        record("b", 2, False),
+        record("a", 0, None, tokens=4, log_prob=-2.0),
+        record("a", 1, None, tokens=1, log_prob=-3.0, grams=[0, 1]),
+        record("b", 0, None, tokens=2, log_prob=-4.0),
+        record("b", 1, None, tokens=0, log_prob=0.0, grams=[0, 0]),
+    ]
+    found = rows(records)
+    assert {row["kind"] for row in found} == {"sum", "story", TASKS, TEXTS}
+    [ours] = select(found, method="a", kind=TASKS)
+    assert ours["right"] == pytest.approx(2 / 3) and ours["same"] == pytest.approx(1 / 3)
+    assert ours["agreed"] == 2 and ours["items"] == 3 and ours["cut"] == 0.5
+    low, high = ours["right_spread"]
+    assert 0 <= low < ours["right"] < high <= 1
+    [texts] = select(found, method="a", kind="story")
+    assert texts["log_prob"] == pytest.approx(-1.0)  # 5 nats over 5 tokens
+    assert texts["repeats_8gram"] == pytest.approx(1 / 5)
+    by_figure = {row["figure"]: row for row in against(records, "b")}
+    assert by_figure["right"]["difference"] == pytest.approx(1 / 3)
+    assert by_figure["log_prob"]["difference"] == pytest.approx(1.0)
+    low, high = by_figure["right"]["spread"]
+    assert 0 <= low <= 1 / 3 <= high  # in no item is b better, so no resample has it ahead
+    assert {row["method"] for row in against(records, "b")} == {"a"}
+    assert against(records, "c") == []
+
+
+def command(out: Path, *more: str) -> list[str]:
+    return ["bench", "--offline", "--out", str(out), "--device", "cpu", "--limit", "1", *more]
+
+
+def test_the_whole_command(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite, out = tmp_path / "one.jsonl", tmp_path / "new" / "out.json"
+    suite.write_text(json.dumps({"kind": "story", "prompt": "The fox ran"}) + "\n")
+    short = ("--max-new-tokens", "12", "--cuts", "0,50", "--suite", str(suite))
+    assert main(command(out, *short)) == 0
+    found = read(out, "offline")
+    methods = ["target", "stream", "moa-n0", "moa-n1", "eagle2"]
+    assert list(dict.fromkeys(row["method"] for row in found["rows"])) == methods
+    assert {row["cut"] for row in found["rows"]} == {0, 0.5}
+    for row in select(found["rows"], method="target"):
+        assert row["same"] == 1 and row["agreed"] == row["tokens"]
+    assert {row["method"] for row in found["against"]} == set(methods) - {"eagle2"}
+    assert found["settings"]["each"] == 1 and str(tmp_path) not in out.read_text()
+    printed = capsys.readouterr().out
+    assert "moa-n1" in printed and printed.strip().endswith(str(out))
+    # A run that was cut off goes on where it was; the same command again runs nothing.
+    runs = tmp_path / "new" / "out.runs" / "runs.jsonl"
+    whole = runs.read_text()
+    runs.write_text("\n".join(whole.splitlines()[:-3]) + "\n")
+    assert main(command(out, *short)) == 0
+    again = read(out)
+    assert again["rows"] == found["rows"] and again["against"] == found["against"]
+
+
+BAD = {
+    "no file": ["--offline"],
+    "a folder": ["--offline", "--out", "{folder}"],
+    "not JSON": ["--offline", "--out", "{folder}/out.csv"],
+    "no cuts": ["--offline", "--out", "{out}", "--cuts", ""],
+    "a cut at the end": ["--offline", "--out", "{out}", "--cuts", "100"],
+    "a cut in words": ["--offline", "--out", "{out}", "--cuts", "half"],
+    "a method twice": ["--offline", "--out", "{out}", "--methods", "moa-n0,moa-n0"],
+    "no methods": ["--offline", "--out", "{out}", "--methods", ","],
+    "one that cannot go on": ["--offline", "--out", "{out}", "--methods", "ngram"],
+    "two things at once": ["--offline", "--weigh", "--out", "{out}"],
+    "no tasks": ["--offline", "--out", "{out}", "--limit", "0"],
+}
+
+
+@pytest.mark.parametrize("mistake", BAD)
+def test_a_mistake_is_told_in_one_sentence(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], mistake: str
+) -> None:
+    out = tmp_path / "out.json"
+    given = [part.format(out=out, folder=tmp_path) for part in BAD[mistake]]
+    assert main(["bench", "--device", "cpu", *given]) == 2
+    captured = capsys.readouterr()
+    lines = captured.err.strip().splitlines()
+    assert captured.out == "" and len(lines) == 1 and lines[0].startswith("error: ")
+    assert not out.exists()
+
+
+def test_cuts_are_per_cent() -> None:
+    assert shares("0,12.5,75") == [0, 0.125, 0.75]
+    with pytest.raises(UserError, match="per"):
+        shares("-1")
+
+
+@torch.inference_mode()
+def test_a_cut_run_leaves_the_target_and_the_drafter_as_they_were() -> None:
+    target = tiny_target()
+    drafter = drafter_for("moa-n1", target)
+    first = alone(target, drafter, PROMPT, 12)
+    assert alone(target, drafter, PROMPT, 12) == first
+    assert target._cache is None and not hasattr(drafter, "ids")
