@@ -178,10 +178,10 @@ class Engine:
         there = self.target(target)
         with self._lock:
             if key not in self._drafters:
-                self._drafters[key] = load_drafter(self._spec(method, target), there)
+                self._drafters[key] = load_drafter(self.spec(method, target), there)
             return self._drafters[key]
 
-    def _spec(self, method: str, target: str) -> str:
+    def spec(self, method: str, target: str = "") -> str:
         """What `load_drafter` calls a method's drafter."""
         special = {"vanilla": "none", "ngram": "ngram", "eagle": "eagle", AUTO: AUTO}
         if method == "given" and self.given:

@@ -21,7 +21,7 @@ NUMBERS: dict[str, tuple[type, float, float]] = {  # kind, lowest, highest
     "repeats": (int, 1, MOST_REPEATS),
     "auto": (int, 0, 1),
 }
-TEXTS = ("target", "method", "methods", "prompt", "system", "pace", "trees")
+TEXTS = ("target", "method", "methods", "link", "prompt", "system", "pace", "trees")
 
 
 def query_of(settings: Mapping[str, Any]) -> str:

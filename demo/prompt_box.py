@@ -10,7 +10,7 @@ from demo.examples import EXAMPLES
 from demo.session import PRIVATE
 from demo.theme import script
 
-LABEL = "Prompt: one for Live, Side by side and TLI"
+LABEL = "Prompt: one for Live, Side by side, TLI and Network"
 ONE = script("prompt.js")
 
 

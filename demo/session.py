@@ -28,6 +28,8 @@ class Visit:
         self.trace: Trace | None = None  # the newest one shown, with its words
         self.shown: Any = None  # what the Live tab shows, and how to go on with it
         self.past: list[tuple[str, str]] = []  # of the chat: what was asked, and was answered
+        self.far: Any = None  # what the Network tab shows, and how to run it again
+        self.link: Any = None  # of the run that goes on, where it goes over one
         self._stopped = 0
 
     def begin(self) -> None:
@@ -41,6 +43,24 @@ class Visit:
     def ended(self, number: int) -> bool:
         """Whether the run of this number must end."""
         return number != self.number or number <= self._stopped
+
+
+class Visits:
+    """The visitors who are here: whoever leaves ends their runs, even one that only waits."""
+
+    def __init__(self) -> None:
+        self._here: dict[str, Visit] = {}
+
+    def arrive(self, request: gr.Request) -> Visit:
+        """A page was opened."""
+        visit = self._here[request.session_hash or ""] = Visit()
+        return visit
+
+    def leave(self, who: str) -> None:
+        """It was closed. who: its session's hash."""
+        visit = self._here.pop(who, None)
+        if visit is not None:
+            visit.stop()
 
 
 def connect(

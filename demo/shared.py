@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import gradio as gr
 
 from demo.engine import Engine
+from demo.network_server import Far
 
 
 @dataclass(frozen=True)
@@ -15,8 +16,10 @@ class Shared:
 
     visit   a `Visit`, one per visitor; None until the page has loaded
     target  name of the target in use
+    far     the target at the other end of a link
     """
 
     engine: Engine
     visit: gr.State
     target: gr.Dropdown
+    far: Far

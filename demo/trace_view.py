@@ -9,10 +9,18 @@ special]. Lines, in order:
     {"cycle": i, "at": root's position, "drafted": n,    after each verification
      "accepted": [token], "bonus": token or null,
      "rejected": [token], "others": [[token, after]], "more": n}
+    {"down": seconds}                                    the link is lost, after so much silence
+    {"offline": token, "at": position}                   written alone; of what stands there already
+                                                         nothing stays
+    {"back": seconds, "tokens": n}                       the link is there again
     {"stats": {...}}                                     after each of these: the figures so far
     {"end": reason, "words": sentence}
     {"measuring": words}                                 how far a comparison is; "": it is over
     {"plain": {...}}                                     what plain decoding took, and wrote
+
+A cycle takes the place of offline tokens. "confirmed": so many of its tokens had been written alone
+as well; "changed": after them, so many had been that now go; "kept": so many of its tokens stay as
+they were written. An "end" may say how many offline tokens are "dropped".
 """
 
 from __future__ import annotations
@@ -25,48 +33,68 @@ from typing import Any
 import gradio as gr
 
 from demo.figures import Figures
+from demo.healing import Healing
 from demo.theme import script
 from moa_core.text import RecordedText, TokenText
-from moa_core.trace import Drafted, Event, Finished, Prefilled, Verified
+from moa_core.trace import (
+    Drafted,
+    Event,
+    Finished,
+    LinkBack,
+    LinkDown,
+    OfflineToken,
+    Prefilled,
+    Verified,
+)
 from moa_core.tree import DraftTree
 
 INTERVAL = 1 / 8  # seconds between two updates of the page: more often costs the decoding time
 MOST_LISTED = 12  # rejected nodes named in the "+7" mark's tip
-VIEW = ("frame", "tokens", "tip", "figures", "player")
-SCRIPTS = ("dom.js", *(f"view/{name}.js" for name in VIEW))
+VIEW = ("frame", "tokens", "tip", "offline", "{figures}", "player")
 PACES = ("full", "slow", "step")  # as decoded, a cycle at a time, or one for each press
 ENDINGS = {
     "eos": "the target ended its answer",
     "length": "as many tokens as asked for",
     "context": "the target's context is full",
     "stopped": "you pressed Stop",
+    "offline": "the link stayed lost",
     "error": "an error",
 }
 
 Token = list[Any]
 
 
-def trace_view(**kwargs: Any) -> gr.HTML:
-    """The component. A function, since gradio writes a .pyi file beside every subclass."""
+def trace_view(figures: str = "figures", **kwargs: Any) -> gr.HTML:
+    """The component. A function, since gradio writes a .pyi file beside every subclass.
+
+    figures  name of the script in static/view with its tiles
+    """
+    parts = ["dom.js", *(f"view/{name.format(figures=figures)}.js" for name in VIEW)]
     return gr.HTML(
         "",
         html_template='<div class="token-view"></div>',
-        js_on_load=script(*SCRIPTS),
+        js_on_load=script(*parts),
         apply_default_css=False,
         **kwargs,
     )
 
 
 def paced(
-    events: Iterable[Event], interval: float = INTERVAL, clock: Callable[[], float] = monotonic
+    events: Iterable[Event],
+    interval: float = INTERVAL,
+    clock: Callable[[], float] = monotonic,
+    urgent: Callable[[Event], bool] = lambda event: False,
 ) -> Iterator[list[Event]]:
-    """Events in batches, at most one per interval; the first at once, and the last always."""
+    """Events in batches, at most one per interval; the first at once, and the last always.
+
+    urgent  which events come at once, too
+    """
     batch: list[Event] = []
     due = clock()
     try:
         for event in events:
             batch.append(event)
-            if clock() >= due:
+            if clock() >= due or urgent(event):
                 yield batch
                 batch, due = [], clock() + interval
     except Exception:
@@ -86,6 +114,8 @@ class Feed:
         self.ndjson = ""
         self._figures = Figures()
         self._text = text
+        self._aside = text  # a fork of it, for what is written alone
+        self._healing = Healing()
         self._drafted: Drafted | None = None
         self._measuring = ""
         self._write({"run": run, "pace": pace, "by": by})
@@ -133,10 +163,37 @@ class Feed:
             case Verified():
                 assert self._drafted is not None, "a tree is drafted before it is verified"
                 return self._cycle(self._drafted, event)
+            case LinkDown():
+                return {"down": event.seconds}
+            case OfflineToken():
+                return self._offline(event)
+            case LinkBack():
+                return {"back": event.seconds, "tokens": event.tokens}
             case Finished():
-                return {"end": event.reason, "words": ENDINGS.get(event.reason, event.reason)}
+                words = ENDINGS.get(event.reason, event.reason)
+                dropped = self._healing.add(event).dropped
+                end = {"end": event.reason, "words": words}
+                return {**end, "dropped": dropped} if dropped else end
+
+    def _offline(self, event: OfflineToken) -> dict[str, Any]:
+        self._healing.add(event)
+        if len(self._healing.waiting) == 1:  # the first one, or the first one anew
+            self._aside = self._text.fork()
+        [piece] = self._aside.push([event.token])
+        return {"offline": self._token(event.token, piece, event.prob, None), "at": event.position}
 
     def _cycle(self, drafted: Drafted, verified: Verified) -> dict[str, Any]:
+        probs = [one.prob for one in self._healing.waiting]
+        healed = self._healing.add(verified)
+        line = self._verified(drafted, verified)
+        if drafted.offline:  # what was drafted, and rejected, was written alone
+            line |= {"rejected": [], "others": [], "more": 0}
+            for token, prob in zip(line["accepted"], probs, strict=False):
+                token[1] = round(prob, 4)
+        said = {"confirmed": healed.confirmed, "changed": len(healed.changed), "kept": healed.kept}
+        return line | {name: count for name, count in said.items() if count}
+
+    def _verified(self, drafted: Drafted, verified: Verified) -> dict[str, Any]:
         tree, path, emitted = drafted.tree, verified.path, verified.emitted
         pieces = self._text.push(emitted)
         accepted = [
@@ -175,10 +232,11 @@ class Feed:
     def _after(self, tree: DraftTree, node: int) -> str:
         return self._text.alone(tree.tokens[tree.parents[node]])
 
-    def _token(self, token: int, piece: str, draft: float | None, target: float) -> Token:
+    def _token(self, token: int, piece: str, draft: float | None, target: float | None) -> Token:
         special = self._text.special(token)
         text = self._text.alone(token) if special else piece
-        return [text, None if draft is None else round(draft, 4), round(target, 4), int(special)]
+        probs = [None if prob is None else round(prob, 4) for prob in (draft, target)]
+        return [text, *probs, int(special)]
 
 
 def likeliest(tree: DraftTree, node: int) -> Sequence[int]:

@@ -12,13 +12,15 @@ import gradio as gr
 from demo.api import add_decode
 from demo.compare_api import add_compare
 from demo.engine import Engine
+from demo.network_server import Far
 from demo.prompt_box import carry
-from demo.session import PRIVATE, Visit
+from demo.session import PRIVATE, Visits
 from demo.shared import Shared
 from demo.status import SORRY, say, status_line
-from demo.tabs import TABS, compare, live, tli_sweep
+from demo.tabs import TABS, compare, live, network, tli_sweep
 from demo.theme import script
 from moa_core.errors import UserError
+from moa_core.link.remote import Address
 
 log = logging.getLogger(__name__)
 
@@ -27,11 +29,14 @@ ABOUT = (
     "A small drafter guesses ahead, a large target checks every guess in one forward, and the text "
     "is exactly what the target would have written alone."
 )
-ONE_PROMPT = (live, compare, tli_sweep)  # the lesson has one of its own
+ONE_PROMPT = (live, compare, tli_sweep, network)  # the lesson has one of its own
 
 
-def build_demo(engine: Engine) -> gr.Blocks:
-    """The whole page for one engine; loads no model."""
+def build_demo(engine: Engine, server: Address | None = None) -> gr.Blocks:
+    """The whole page for one engine; loads no model.
+
+    server  for runs over a link; None: one of our own
+    """
     with gr.Blocks(title=TITLE, analytics_enabled=False) as demo:
         gr.HTML(
             f"<header><h1>{TITLE}</h1><p>{ABOUT}</p></header>",
@@ -45,7 +50,7 @@ def build_demo(engine: Engine) -> gr.Blocks:
                 filterable=False, min_width=200, scale=1, visible=len(engine.installed) > 1,
             )  # fmt: skip
             machine = status_line("Loading the models.", "load", elem_id="machine")
-        shared = Shared(engine, gr.State(), target)
+        shared = Shared(engine, gr.State(), target, Far(engine, server))
         with gr.Tabs(elem_id="tabs") as tabs:
             made = []
             for module in TABS:
@@ -54,7 +59,8 @@ def build_demo(engine: Engine) -> gr.Blocks:
                 if module in ONE_PROMPT:
                     carry(demo, tab, made[-1].prompt)
                 tab.select(None, js=f"() => {{ {script('address.js')}('{module.ID}'); }}")
-        demo.load(Visit, None, shared.visit, **PRIVATE)
+        visits = Visits()
+        demo.load(visits.arrive, None, shared.visit, **PRIVATE)
         for module, components in zip(TABS, made, strict=True):
             module.wire(demo, components, shared)
         demo.load(_open_tab, None, tabs, **PRIVATE)
@@ -67,6 +73,7 @@ def build_demo(engine: Engine) -> gr.Blocks:
 
         def gone(request: gr.Request) -> None:
             engine.line.leave(request.session_hash or "")
+            visits.leave(request.session_hash or "")
 
         demo.unload(gone)
     return demo

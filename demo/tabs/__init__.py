@@ -3,6 +3,6 @@
 build lays components out and returns them; wire connects them, when those of all tabs are there.
 """
 
-from demo.tabs import benchmarks, compare, how, inside, live, tli_sweep
+from demo.tabs import benchmarks, compare, how, inside, live, network, tli_sweep
 
-TABS = (live, compare, inside, tli_sweep, benchmarks, how)
+TABS = (live, compare, inside, tli_sweep, network, benchmarks, how)

@@ -113,15 +113,16 @@ def app(bundle, tmp_path_factory):
 
 
 @contextmanager
-def running_app(bundle, log):
-    """A process of the app: its address, and when it was started."""
+def running_app(bundle, log, *options):
+    """A process of the app: its address, and when it was started. options: of its command."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     env = os.environ | {"MOA_MODELS": str(bundle), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    env["MOA_CACHE"] = str(log.parent / "cache")
     started = time.monotonic()
     with log.open("w") as out:
-        command = [sys.executable, "app.py", "--port", str(port)]
+        command = [sys.executable, "app.py", "--port", str(port), *options]
         process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=out, stderr=out)
     url = f"http://127.0.0.1:{port}/"
     try:

@@ -3,11 +3,11 @@
 # A slider takes a typed number over when its handle has moved.
 TAKEN = "([id, value]) => (document.querySelector(id)?.value ?? value) == value"
 SAYS = "([place, words]) => document.querySelector(place).textContent.includes(words)"
-TEXT = ".token-view .text"
-NEW_RUN = "old => document.querySelector('.token-view').getAttribute('data-run') !== old"
-DONE = "() => document.querySelector('.token-view').dataset.state === 'done'"
-KEPT = """() => {
-  const text = document.querySelector('.token-view .text').cloneNode(true);
+TEXT = "#view .token-view .text"
+NEW_RUN = "old => document.querySelector('#view .token-view').getAttribute('data-run') !== old"
+DONE = "() => document.querySelector('#view .token-view').dataset.state === 'done'"
+KEPT = """view => {
+  const text = document.querySelector(`${view ?? '#view'} .text`).cloneNode(true);
   for (const extra of text.querySelectorAll('.rejected, .more, .break')) extra.remove();
   return text.textContent;
 }"""
@@ -19,7 +19,7 @@ def type_prompt(page, text):
 
 def start(page):
     """Press Run; wait until the new run's first tokens are there."""
-    before = page.locator(".token-view").get_attribute("data-run")
+    before = page.locator("#view .token-view").get_attribute("data-run")
     page.click("#run")
     page.wait_for_function(NEW_RUN, arg=before)
 
@@ -86,7 +86,7 @@ def type_number(page, component, value):
 
 
 def tile(page, name):
-    return page.inner_text(f".token-view .tile:has(dt:text-is('{name}')) .value")
+    return page.inner_text(f"#view .tile:has(dt:text-is('{name}')) .value")
 
 
 def fits(page):

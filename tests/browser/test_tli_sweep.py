@@ -99,7 +99,7 @@ def check_auto(page, rows, words, best):
     cycles = int(re.match(r"\d+", page.inner_text("#sweep-about-strip"))[0])
     assert len(strip["x"]) == len(strip["text"]) == cycles > 0
     assert 47 / cycles == pytest.approx(rows["moa-auto"][0], rel=0.35)  # the last cycle may be cut
-    said = re.search(r"N = (\d) ?\(|N = (\d), in", words)
+    said = re.search(r"settled on N = (\d) \(|most often N = (\d), in", words)
     later = strip["text"][cycles // 2 :]
     assert f"last {len(later)} cycle" in words
     assert f"of {cycles} cycles N = 0 in {strip['text'].count('N = 0')}," in strip["words"]

@@ -1,14 +1,25 @@
 """Events in, lines of JSON out: what the page is told about each cycle."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from demo.trace_view import MOST_LISTED, Feed, likeliest, paced
-from moa_core.text import TokenText
-from moa_core.trace import Drafted, Finished, Prefilled, Verified
+from moa_core.text import RecordedText, TokenText, record_words
+from moa_core.trace import (
+    Drafted,
+    Finished,
+    LinkBack,
+    LinkDown,
+    OfflineToken,
+    Prefilled,
+    Trace,
+    Verified,
+)
 from moa_core.train.tokenizer import train_tokenizer
 from moa_core.tree import DraftTree
+from tests.demo.lost_links import gone, healed, kept
 
 WORDS = ["the", " cat", " sat", " ran", " down", "."]
 
@@ -171,3 +182,82 @@ def test_pacing_sends_what_there_is_before_an_error():
     assert next(batches) == [2]
     with pytest.raises(RuntimeError):
         next(batches)
+
+
+def over_a_link(tokenizer, events, ids):
+    """The lines of a made-up run, its numbers as tokens of this tokenizer."""
+    names = {1: "the", 10: " cat", 11: " sat", 12: " ran", 20: " down", 21: ".", 22: " ran"}
+
+    def known(number):
+        return ids[names.get(number, "the")]
+
+    feed = Feed("r1", TokenText(tokenizer))
+    for event in events:
+        feed.add([renamed(event, known)])
+    return [json.loads(line) for line in feed.ndjson.split("\n") if line and '"stats"' not in line]
+
+
+def renamed(event, known):
+    match event:
+        case Prefilled() | OfflineToken():
+            return replace(event, token=known(event.token))
+        case Drafted():
+            tokens = tuple(map(known, event.tree.tokens))
+            return replace(event, tree=replace(event.tree, tokens=tokens))
+        case Verified():
+            return replace(event, emitted=tuple(map(known, event.emitted)))
+    return event
+
+
+def test_offline_tokens_come_as_they_are_written_and_are_healed(tokenizer, ids):
+    lines = over_a_link(tokenizer, healed(), ids)
+    [down] = [line for line in lines if "down" in line]
+    assert down == {"down": 1.2}
+    alone = [line for line in lines if "offline" in line]
+    assert [line["at"] for line in alone] == [6, 7, 8, 9, 10]
+    assert alone[0]["offline"] == [" down", 0.8, None, 0]
+    _, first, second = [line for line in lines if "cycle" in line]
+    assert first["confirmed"] == 1 and "changed" not in first
+    assert (second["confirmed"], second["changed"]) == (1, 3)
+    # What was drafted had been written alone: it is changed, not rejected, and keeps its odds.
+    assert second["rejected"] == [] and second["more"] == 0
+    assert second["accepted"] == [[".", 0.8, 0.5, 0]]
+
+
+def test_text_that_stays_is_said_to_be_kept(tokenizer, ids):
+    *_, cycle, _ = over_a_link(tokenizer, kept(), ids)
+    assert cycle["kept"] == 3 and "confirmed" not in cycle and "changed" not in cycle
+    assert [token[0] for token in cycle["accepted"]] == [" down", ".", " ran"]
+
+
+def test_a_link_that_stays_lost_ends_the_run(tokenizer, ids):
+    *_, end = over_a_link(tokenizer, gone(), ids)
+    assert end == {"end": "offline", "words": "the link stayed lost"}
+
+
+def test_characters_that_are_written_alone_come_whole_and_leave_the_text_as_it_was(tokenizer):
+    one, two = tokenizer.encode("ö")
+    events = [
+        Prefilled((1,), one, 0.5, 0.1), Drafted(0, 1, DraftTree.only_root(one), 0.0),
+        LinkDown(1.0), OfflineToken(2, two, 0.9, 0.0), LinkBack(1.0, 1),
+        Verified(0, (), two, (two,), (0.9,), (1,), (two,), 0, 0),
+    ]  # fmt: skip
+    feed = Feed("r1", TokenText(tokenizer))
+    feed.add(events)
+    lines = [json.loads(line) for line in feed.ndjson.split("\n") if line]
+    assert [line["offline"][0] for line in lines if "offline" in line] == ["ö"]
+    assert [line["bonus"][0] for line in lines if "cycle" in line] == ["ö"]
+
+
+def test_a_recorded_run_over_a_link_is_shown_without_its_tokenizer(tokenizer, ids):
+    trace = Trace({}, list(healed()))
+    trace.events = [renamed(event, lambda number: 200 + number) for event in trace.events]
+    record_words(trace, tokenizer)
+    again = Trace.from_json(trace.to_json())
+    live, recorded = (Feed("r", text) for text in (TokenText(tokenizer), RecordedText(again)))
+    assert recorded.add(again.events) == live.add(trace.events)
+
+
+def test_urgent_events_do_not_wait():
+    batches = list(paced("abcde", 100, lambda: 0.0, urgent=lambda event: event == "c"))
+    assert batches == [["a"], ["b", "c"], ["d", "e"]]

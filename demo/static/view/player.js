@@ -18,12 +18,13 @@ function clear() {
 }
 
 function take(line) {
+  away(line);
   if ("run" in line) clear();
   else if ("first" in line) {
     close(add(el("span", "cycle"), token("first", line.first, { position: line.at })));
   } else if ("cycle" in line) {
     gain(line);
-    return cycle(line);
+    return heal(line, cycle(line));
   } else if ("stats" in line) figures(line.stats);
   else if ("measuring" in line) measuring(line.measuring);
   else if ("plain" in line) plain(line.plain);

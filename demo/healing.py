@@ -1,0 +1,67 @@
+"""What becomes of the tokens that were written while the link was lost, event by event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from moa_core.trace import Event, Finished, OfflineToken, Verified
+
+
+@dataclass(frozen=True)
+class Healed:
+    """What one event made of the offline tokens that were waiting.
+
+    confirmed  so many of the first ones are among the tokens now emitted: the target agrees
+    changed    the others, once the target's text has left them
+    kept       so many stay as they are, though the target was not asked
+    dropped    so many were neither verified nor kept when the run ended
+    """
+
+    confirmed: int = 0
+    changed: tuple[OfflineToken, ...] = ()
+    kept: int = 0
+    dropped: int = 0
+
+
+@dataclass
+class Healing:
+    """Offline tokens that wait for the target, and how many were confirmed, changed and kept."""
+
+    waiting: list[OfflineToken] = field(default_factory=list)
+    confirmed: int = 0
+    changed: int = 0
+    kept: int = 0
+    _newest: bool = False  # whether nothing was verified since they were written
+
+    def add(self, event: Event) -> Healed:
+        """Follow one more event."""
+        match event:
+            case OfflineToken():
+                # After a second loss the drafter may begin anew, at the newest sure token.
+                self.waiting = [one for one in self.waiting if one.position < event.position]
+                self.waiting.append(event)
+                self._newest = True
+            case Verified() if self.waiting:
+                return self._verified(event)
+            case Finished() if self.waiting and not self._newest:
+                dropped, self.waiting = len(self.waiting), []
+                return Healed(dropped=dropped)
+        return Healed()
+
+    def _verified(self, event: Verified) -> Healed:
+        self._newest = False
+        same = 0
+        for token, offline in zip(event.emitted, self.waiting, strict=False):
+            if token != offline.token:
+                break
+            same += 1
+        rest = self.waiting[same:]
+        if event.kept:
+            self.waiting, self.kept = [], self.kept + same
+            return Healed(kept=same)
+        parted = same < len(event.emitted)
+        self.waiting = [] if parted else rest
+        changed = tuple(rest) if parted else ()
+        self.confirmed += same
+        self.changed += len(changed)
+        return Healed(same, changed)

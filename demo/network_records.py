@@ -1,0 +1,39 @@
+"""What was recorded of links: so far which recordings there are, and how they were made."""
+
+from __future__ import annotations
+
+import logging
+from html import escape
+from pathlib import Path
+
+from moa_core.bench.link_files import FOLDER, Row
+from moa_core.bench.link_files import recorded as read_all
+from moa_core.errors import UserError
+
+log = logging.getLogger(__name__)
+
+NONE = (
+    "<p>No results over links are recorded here yet. They are made by <code>python -m moa_core "
+    "bench --link …</code>, <code>--map</code> and <code>--offline</code>.</p>"
+)
+
+
+def recorded(folder: Path = FOLDER) -> dict[str, Row]:
+    """The recordings by name; none, with a word in the log, where their files are damaged."""
+    try:
+        return read_all(folder)
+    except UserError as error:
+        log.warning("no recordings of links: %s", error)
+        return {}
+
+
+def records_html(found: dict[str, Row]) -> str:
+    """What is shown of them; without any, a sentence."""
+    if not found:
+        return NONE
+    lines = [
+        f"<li><b>{escape(name)}</b>: {escape(str(one['kind']))}, {escape(str(one.get('date')))}; "
+        f"<code>{escape(str(one.get('command')))}</code></li>"
+        for name, one in found.items()
+    ]
+    return f"<ul>{''.join(lines)}</ul>"

@@ -1,0 +1,86 @@
+// ---- while the link is lost: what the drafter writes alone, and what becomes of it ----
+
+Object.assign(kinds, {
+  offline: "written offline: not verified",
+  confirmed: "written offline, then confirmed by the target",
+  changed: "written offline, then changed: the target would not have said it",
+  kept: "written offline, and kept: not the target’s",
+});
+const MARKS = {
+  offline: "written offline: not verified",
+  confirmed: "offline, then confirmed",
+  changed: "offline, then changed",
+  kept: "offline, and kept: not the target’s",
+};
+const marks = {}; // entries of the legend, shown once there is such a token
+let always = null; // the one that is there from the start
+let stretch = null; // what was written alone and still waits for the target
+
+for (const [kind, words] of Object.entries(MARKS)) {
+  const drawn = add(el("span", `token ${kind}`), el("span", "mark", words));
+  if (kind === "confirmed") drawn.classList.add("accepted");
+  const entry = add(el("li"), kind === "changed" ? add(el("del", "rejected"), drawn) : drawn);
+  marks[kind] = Object.assign(entry, { hidden: true });
+  add(legend, entry);
+}
+
+const unproved = () => [...(stretch?.isConnected ? stretch.querySelectorAll(".token") : [])];
+
+function away(line) {
+  if ("run" in line) for (const kind of Object.keys(marks)) marks[kind].hidden = kind !== always;
+  if ("down" in line) root.dataset.link = "lost";
+  if ("back" in line || "run" in line) root.dataset.link = "";
+  if ("offline" in line) write_alone(line);
+  if (line.dropped) stretch.remove();
+}
+
+function write_alone(line) {
+  for (const node of unproved()) if (details.get(node).position >= line.at) give_way(node, null);
+  if (!stretch?.isConnected) add(text, (stretch = el("span", "stretch")));
+  add(stretch, token("offline", line.offline, { position: line.at }));
+  marks.offline.hidden = false;
+}
+
+// A cycle takes the place of what was written alone; what the target changed is shown to have gone.
+function heal(line, box) {
+  const { confirmed = 0, kept = 0, changed = 0 } = line;
+  const sure = [...box.querySelectorAll(".token:not(.rejected)")];
+  const nodes = unproved();
+  const gone = nodes.splice(confirmed + kept, changed);
+  for (const node of sure.slice(0, confirmed)) become("confirmed", node);
+  for (const node of sure.slice(0, kept)) become("kept", node, "accepted");
+  for (const node of gone) become("changed", node, "offline");
+  nodes.slice(0, confirmed + kept).forEach((node, place) => give_way(node, sure[place]));
+  if (gone.length) {
+    for (const node of gone) unbreak(node);
+    const struck = add(el("del", "rejected"), ...gone);
+    if (confirmed) sure[confirmed - 1].after(struck);
+    else box.prepend(struck);
+  }
+  if (!unproved().length) stretch?.remove();
+  else add(text, stretch); // what still waits stays at the end
+  return box;
+}
+
+// As with a rejected line break: it is shown, but breaks no line.
+function unbreak(node) {
+  for (const child of [...node.childNodes]) if (child.nodeValue === "\n") child.remove();
+}
+
+function become(kind, node, before = "offline") {
+  node.classList.remove(before);
+  node.classList.add(kind);
+  details.get(node).kind = kind;
+  marks[kind].hidden = false;
+}
+
+// A token goes; where the keyboard was on it, the one that takes its place has it.
+function give_way(node, to) {
+  const focused = document.activeElement === node;
+  if (node === current) {
+    current = to;
+    if (to) to.tabIndex = 0;
+  }
+  node.remove();
+  if (focused) to?.focus();
+}
