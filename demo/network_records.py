@@ -1,4 +1,4 @@
-"""What was recorded of links: so far which recordings there are, and how they were made."""
+"""What was recorded of links: charts, and how the recordings were made."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import logging
 from html import escape
 from pathlib import Path
 
+import plotly.graph_objects as go
+
+from demo.network_recorded_charts import by_round_trip, right_alone, trusted_alone
 from moa_core.bench.link_files import FOLDER, Row
 from moa_core.bench.link_files import recorded as read_all
 from moa_core.errors import UserError
@@ -25,6 +28,18 @@ def recorded(folder: Path = FOLDER) -> dict[str, Row]:
     except UserError as error:
         log.warning("no recordings of links: %s", error)
         return {}
+
+
+def recorded_charts(found: dict[str, Row]) -> list[go.Figure]:
+    """Accuracy after a cut and the map of links, of the recordings that there are."""
+    made = {"offline": (right_alone, trusted_alone), "link-map": (by_round_trip,)}
+    return [
+        chart(one)
+        for kind, charts in made.items()
+        for one in found.values()
+        if one["kind"] == kind
+        for chart in charts
+    ]
 
 
 def records_html(found: dict[str, Row]) -> str:

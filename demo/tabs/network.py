@@ -14,7 +14,7 @@ from demo import network_settings as links
 from demo.engine import MOST_NEW_TOKENS, Engine, Request
 from demo.live_runs import saved
 from demo.network_charts import CHARTS
-from demo.network_records import recorded, records_html
+from demo.network_records import recorded, recorded_charts, records_html
 from demo.network_runs import PATIENCE, Asked, compare, run
 from demo.network_server import Far
 from demo.network_switch import press, switch_view
@@ -106,7 +106,10 @@ def build(shared: Shared) -> Network:
             for name in CHARTS
         ]
     made |= _files()
-    _words(f"<h2>Recorded</h2>{records_html(recorded())}", elem_id="net-records")
+    found = recorded()
+    _words(f"<h2>Recorded</h2>{records_html(found)}", elem_id="net-records")
+    for at, figure in enumerate(recorded_charts(found)):
+        gr.Plot(figure, show_label=False, container=False, elem_id=f"net-recorded-{at}")
     return Network(settings, **made)
 
 

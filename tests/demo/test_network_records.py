@@ -1,6 +1,8 @@
 """Recordings of links: a sentence without any, and never anybody's HTML."""
 
-from demo.network_records import NONE, recorded, records_html
+import pytest
+
+from demo.network_records import NONE, recorded, recorded_charts, records_html
 from moa_core.bench.link_files import write
 
 
@@ -18,3 +20,19 @@ def test_recordings_are_named_with_their_commands(tmp_path):
 def test_damaged_files_are_no_recordings(tmp_path):
     (tmp_path / "cut.json").write_text("{}")
     assert recorded(tmp_path) == {}
+
+
+def test_every_recording_that_has_a_chart_is_drawn_with_its_own_numbers():
+    found = recorded()
+    assert {"offline", "link-map"} <= {one["kind"] for one in found.values()}
+    right, liked, times = recorded_charts(found)
+    lines = {line.name: line for line in right.data}
+    for row in found["offline"]["rows"]:
+        if row["kind"] == "tasks" and row["method"] == "moa-n1":
+            at = lines["MoA N=1"].x.index(100 * row["cut"])
+            assert lines["MoA N=1"].y[at] == pytest.approx(100 * row["right"])
+    assert {"the target itself", "API streaming", "EAGLE-2"} <= set(lines)
+    assert all(value <= 0 for line in liked.data for value in line.y)
+    assert {line.name for line in times.data} >= {"MoA N=0", "EAGLE-2", "Independent model"}
+    assert all(len(line.x) == 6 and min(line.y) > 0 for line in times.data)
+    assert "EAGLE-2 from" in right.layout.meta["words"]
