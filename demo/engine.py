@@ -82,6 +82,11 @@ class Line:
             self._waiting[who] = None
             return len(self._waiting) - 1
 
+    def before(self, who: str) -> int:
+        """How many are before them; 0 for whoever has the turn, or is not in it."""
+        with self._lock:
+            return list(self._waiting).index(who) if who in self._waiting else 0
+
     def leave(self, who: str) -> None:
         """Done, or gone."""
         with self._lock:

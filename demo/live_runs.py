@@ -17,7 +17,7 @@ from demo.figures import CUT, stats, tree_of, tree_words, was_cut
 from demo.methods import VANILLA, label
 from demo.session import Visit
 from demo.spread import Spread
-from demo.status import say
+from demo.status import STOPPING, say
 from demo.trace_view import ENDINGS, Feed, paced
 from demo.turns import Progress, take, turns
 from moa_core.errors import UserError
@@ -49,7 +49,7 @@ def run(visit: Visit, engine: Engine, request: Request, pace: str, stop: Stop) -
     # Nothing is skipped while it streams: see `session.connect`.
     try:
         for batch in paced(prepared.events):
-            yield say(""), feed.add(batch)
+            yield say(STOPPING if stop() else ""), feed.add(batch)
     except Exception:
         yield gr.skip(), feed.broken()
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -10,12 +11,13 @@ import gradio as gr
 from gradio.events import Dependency
 
 from demo.engine import Engine
-from demo.status import SORRY, say
+from demo.status import SORRY, STOPPING, say
 from moa_core.errors import UserError
 from moa_core.trace import Trace
 
 log = logging.getLogger(__name__)
 
+RETELL = 2.0  # seconds between two looks at how many are before a run that waits
 PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
 Work = Callable[..., Iterator[tuple[Any, ...]]]
 
@@ -25,6 +27,7 @@ class Visit:
 
     def __init__(self) -> None:
         self.number = 0
+        self.begun = 0  # the newest run that has had its turn
         self.trace: Trace | None = None  # the newest one shown, with its words
         self.shown: Any = None  # what the Live tab shows, and how to go on with it
         self.past: list[tuple[str, str]] = []  # of the chat: what was asked, and was answered
@@ -39,6 +42,11 @@ class Visit:
     def stop(self) -> None:
         """End the newest run, even if it still waits for its turn."""
         self._stopped = self.number
+
+    @property
+    def waits(self) -> bool:
+        """Whether the newest run has not had its turn, and is still wanted."""
+        return self.begun < self.number and not self.ended(self.number)
 
     def ended(self, number: int) -> bool:
         """Whether the run of this number must end."""
@@ -89,13 +97,25 @@ def connect(
         begun = _begin(engine, visitor, engine.line.join(request.session_hash or ""))
         return *begun, *(gr.update(visible=False) for _ in hides)
 
+    def retell(visitor: Visit | None, request: gr.Request) -> tuple[Any, Any]:
+        return _retell(engine, visitor, engine.line.before(request.session_hash or ""))
+
+    def end(visitor: Visit, request: gr.Request) -> dict[str, Any]:
+        if visitor.waits:  # those behind need not count it any more
+            engine.line.leave(request.session_hash or "")
+        return _stop(visitor)
+
     def turn(visitor: Visit, request: gr.Request, *values: Any) -> Iterator[tuple[Any, ...]]:
         try:
             yield from guarded(work, len(outputs), visitor, *values)
         finally:
             engine.line.leave(request.session_hash or "")
 
-    begun = run.click(begin, visit, [visit, run, stop, outputs[0], *hides], queue=False, **PRIVATE)
+    clock = gr.Timer(RETELL, active=False)
+    begun = run.click(
+        begin, visit, [visit, run, stop, outputs[0], clock, *hides], queue=False, **PRIVATE
+    )
+    clock.tick(retell, visit, [outputs[0], clock], queue=False, **PRIVATE)
     ran = begun.then(
         turn,
         [visit, *inputs],
@@ -104,13 +124,15 @@ def connect(
         concurrency_limit=1,
         **PRIVATE,
     )
-    stop.click(_stop, visit, stop, queue=False, **PRIVATE)
+    # In the browser: the server's word might come after the run's own last one.
+    stop.click(None, None, outputs[0], js=f"() => ({json.dumps(say(STOPPING, 'wait'))})", **PRIVATE)
+    stop.click(end, visit, stop, queue=False, **PRIVATE)
     return ran.then(_end, None, [run, stop], queue=False, **PRIVATE)
 
 
 def guarded(work: Work, count: int, visit: Visit, *values: Any) -> Iterator[tuple[Any, ...]]:
     """Run `work` for the newest run of a visit; whatever goes wrong becomes a sentence."""
-    number = visit.number
+    number = visit.begun = visit.number
     rest = (gr.skip(),) * (count - 1)
     if visit.ended(number):
         yield say("Stopped before it began.", "done"), *rest
@@ -128,18 +150,35 @@ def _begin(engine: Engine, visit: Visit | None, before: int) -> tuple[Any, ...]:
     """Before the run has its turn: the buttons change, and waiting is explained."""
     visit = visit or Visit()
     visit.begin()
-    status = say("")
+    status = _wait(engine, before)
+    waits = gr.Timer(active=bool(status["text"]))
+    return visit, gr.update(interactive=False), gr.update(interactive=True), status, waits
+
+
+def _wait(engine: Engine, before: int) -> dict[str, str]:
+    """What a run waits for, in words; none where it need not wait."""
     if before > 1:
-        status = say(f"{before} runs are before yours; it begins when they have ended.", "wait")
-    elif before or engine.busy:
-        status = say("Another run is going on here; yours begins when it ends.", "wait")
-    elif not engine.ready():
-        status = say("The models are still loading; your run begins when they are there.", "wait")
-    return visit, gr.update(interactive=False), gr.update(interactive=True), status
+        return say(f"{before} runs are before yours; it begins when they have ended.", "wait")
+    if before or engine.busy:
+        return say("Another run is going on here; yours begins when it ends.", "wait")
+    if not engine.ready():
+        words = "The models are still loading; your run begins when they are there."
+        return say(words, "wait")
+    return say("")
+
+
+def _retell(engine: Engine, visit: Visit | None, before: int) -> tuple[Any, Any]:
+    """While the newest run has not had its turn, its place anew: (status, clock)."""
+    if visit is None or visit.begun == visit.number:
+        return gr.skip(), gr.Timer(active=False)
+    if visit.ended(visit.number):
+        words = f"{STOPPING} Your run will not begin; another can when its turn has come."
+        return say(words, "wait"), gr.Timer(active=False)
+    return _wait(engine, before), gr.skip()
 
 
 def _stop(visit: Visit) -> dict[str, Any]:
-    """Ask the run to end after its cycle; what was done stays on the page."""
+    """Ask the run to end after its cycle, or not to begin; what was done stays on the page."""
     visit.stop()
     return gr.update(interactive=False)
 

@@ -10,6 +10,8 @@ from demo.theme import script
 
 SORRY = "Something went wrong in the program, not in what you wrote; the details are in its log."
 
+STOPPING = "Stopping."
+
 
 def status_line(text: str = "", kind: str = "note", **kwargs: Any) -> gr.HTML:
     """A line whose element stays, so that a screen reader announces each new text once."""

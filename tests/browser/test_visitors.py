@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.browser.driving import KEPT, NEW_RUN, finish, start, type_prompt
+from tests.browser.conftest import LOOKS
+from tests.browser.driving import KEPT, NEW_RUN, finish, start, type_prompt, wait_for_status
 
 pytestmark = pytest.mark.browser
 METHODS = ("moa-n1", "eagle2", "vanilla")
@@ -27,3 +28,28 @@ def test_three_visitors_at_once_get_their_own_texts(open_page):
         page.wait_for_function(NEW_RUN, arg=old)
         finish(page)
     assert [page.evaluate(KEPT) for page in pages] == alone
+
+
+def test_who_waits_sees_their_place_and_leaves_it_at_once(open_page):
+    """A word on the place that was true when Run was pressed must not stay while it changes.
+
+    Each visitor in a window of their own: one window has only so many connections to a server.
+    """
+    long = "?tab=compare&tokens=512&repeats=5&trees=same&depth=12&breadth=16&budget=64"
+    first, second = (open_page(long, look, "#compare-run:not([disabled])") for look in LOOKS[:2])
+    third = open_page("?tab=live", LOOKS[-1], "#run:not([disabled])")
+    first.click("#compare-run")
+    wait_for_status(first, "One run after the other", "compare-")
+    second.click("#compare-run")
+    wait_for_status(second, "Another run is going on", "compare-")
+    third.click("#run")
+    wait_for_status(third, "2 runs are before yours")
+    first.click("#compare-stop")
+    wait_for_status(third, "Another run is going on")
+    third.click("#stop")
+    wait_for_status(third, "Stopping. Your run will not begin")
+    second.click("#compare-stop")
+    wait_for_status(third, "Stopped before it began.")
+    for page in (first, second):
+        wait_for_status(page, "Stopped", "compare-")
+    third.wait_for_selector("#run:not([disabled])")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import demo.engine as module
+from demo import session
 from demo.engine import Engine
 from demo.live_runs import aside, plainly
 from demo.session import Visit, guarded
@@ -28,6 +29,30 @@ def test_stop_ends_the_newest_run_even_before_its_turn():
     assert visit.ended(NUMBER)
     visit.begin()
     assert not visit.ended(visit.number) and visit.ended(NUMBER)
+
+
+def test_who_waits_is_told_how_many_are_before(loads):
+    engine = Engine()
+    engine.target()
+    assert [engine.line.join(name) for name in "abc"] == [0, 1, 2]
+    said = [session._wait(engine, engine.line.before(name))["text"] for name in "abc"]
+    assert said[0] == "" and "Another run" in said[1] and said[2].startswith("2 runs are before")
+    engine.line.leave("a")
+    assert [engine.line.before(name) for name in "bca"] == [0, 1, 0]
+
+
+def test_the_place_is_told_anew_until_the_turn_has_come(loads):
+    engine, visit = Engine(), Visit()
+    visit.begin()
+    status, clock = session._retell(engine, visit, 2)
+    assert visit.waits and status["text"].startswith("2 runs") and "active" not in clock
+    visit.stop()
+    status, clock = session._retell(engine, visit, 2)
+    assert "Your run will not begin" in status["text"] and clock.active is False
+    visit.begin()
+    visit.begun = visit.number
+    status, clock = session._retell(engine, visit, 0)
+    assert "text" not in status and clock.active is False and not visit.waits
 
 
 SETTINGS = {
