@@ -29,6 +29,11 @@ ABOUT = (
     "A small drafter guesses ahead, a large target checks every guess in one forward, and the text "
     "is exactly what the target would have written alone."
 )
+OPENED = "() => {{ window.dispatchEvent(new CustomEvent('tab-opened', {{ detail: '{}' }})); }}"
+GO_BACK = f"""() => ({{
+  __type__: "update",
+  selected: new URLSearchParams(window.location.search).get("tab") ?? "{TABS[0].ID}",
+}})"""
 ONE_PROMPT = (live, compare, tli_sweep, network)  # the lesson has one of its own
 
 
@@ -38,11 +43,12 @@ def build_demo(engine: Engine, server: Address | None = None) -> gr.Blocks:
     server  for runs over a link; None: one of our own
     """
     with gr.Blocks(title=TITLE, analytics_enabled=False) as demo:
-        gr.HTML(
+        header = gr.HTML(
             f"<header><h1>{TITLE}</h1><p>{ABOUT}</p></header>",
-            js_on_load=script("charts.js"),
+            js_on_load=script("charts.js", "address.js"),
             apply_default_css=False,
             elem_id="header",
+            tabs=[module.ID for module in TABS],
         )
         with gr.Row(elem_id="models", equal_height=True):
             target = gr.Dropdown(
@@ -58,12 +64,13 @@ def build_demo(engine: Engine, server: Address | None = None) -> gr.Blocks:
                     made.append(module.build(shared))
                 if module in ONE_PROMPT:
                     carry(demo, tab, made[-1].prompt)
-                tab.select(None, js=f"() => {{ {script('address.js')}('{module.ID}'); }}")
+                tab.select(None, js=OPENED.format(module.ID))
         visits = Visits()
         demo.load(visits.arrive, None, shared.visit, **PRIVATE)
         for module, components in zip(TABS, made, strict=True):
             module.wire(demo, components, shared)
         demo.load(_open_tab, None, tabs, **PRIVATE)
+        header.back(None, None, tabs, js=GO_BACK, **PRIVATE)
         gr.on(
             [demo.load, target.input], partial(_machine, engine), target, machine,
             concurrency_limit=None, **PRIVATE,

@@ -1,10 +1,42 @@
-(tab => {
+// The address names the tab that is open, and Back and Forward lead from tab to tab. `props`, which
+// has the tabs' names, and `trigger` come from gradio; this runs once, at mount.
+const inAddress = () => new URLSearchParams(window.location.search).get("tab");
+// A page selects its first tab as it opens, before it turns to the one that the address names.
+let awaited = props.tabs.includes(inAddress()) ? inAddress() : props.tabs[0];
+
+// An address of a tab alone: settings belong to the visit that brought them. What gradio and its host
+// write there themselves (__theme and the like) stays.
+function addressOf(tab) {
   const address = new URL(window.location);
-  const named = address.searchParams.get("tab");
-  // A page selects its first tab as it opens, before it turns to the one that the address names.
-  const opening = !document.body.dataset.opened && named && named !== tab;
-  document.body.dataset.opened = "yes";
-  if (opening) return;
+  for (const name of [...address.searchParams.keys()])
+    if (!name.startsWith("__")) address.searchParams.delete(name);
   address.searchParams.set("tab", tab);
-  history.replaceState(null, "", address);
-})
+  address.hash = "";
+  return address;
+}
+
+if (awaited !== inAddress()) {
+  const address = new URL(window.location);
+  address.searchParams.set("tab", awaited);
+  history.replaceState(history.state, "", address);
+}
+
+for (const kind of ["pointerdown", "keydown"]) // whatever is opened from then on, a person opened
+  window.addEventListener(kind, () => (awaited = null), { once: true, capture: true });
+
+window.addEventListener("tab-opened", ({ detail: tab }) => {
+  if (awaited) {
+    if (tab === awaited) awaited = null;
+  } else if (tab !== inAddress()) history.pushState(null, "", addressOf(tab));
+});
+
+// The address is another one already; the tab follows it. A prompt that is no longer the page's goes.
+window.addEventListener("popstate", () => {
+  const address = new URL(window.location);
+  const prompt = address.searchParams.get("prompt");
+  if (prompt && ![undefined, prompt].includes(window.newestPrompt)) {
+    address.searchParams.delete("prompt");
+    history.replaceState(history.state, "", address);
+  }
+  trigger("back");
+});

@@ -1,0 +1,56 @@
+"""The address follows the tabs, and Back and Forward lead through them."""
+
+import pytest
+
+from tests.browser.conftest import LOOKS
+from tests.browser.driving import open_tab, type_prompt
+
+pytestmark = pytest.mark.browser
+
+SHOWN = {"live": "#run", "compare": "#compare-run", "tli": "#sweep-run"}
+
+
+def stands(page, tab):
+    """Whether a tab is open and in the address, in the page that was there before."""
+    page.wait_for_selector(f"{SHOWN[tab]}:visible")
+    page.wait_for_function(f"new URLSearchParams(window.location.search).get('tab') === '{tab}'")
+    return page.evaluate("window.same === true")
+
+
+@pytest.mark.parametrize("look", [LOOKS[0], LOOKS[-1]], ids=str)
+def test_back_and_forward_lead_from_tab_to_tab_without_loading_the_page(open_page, look):
+    page = open_page("?__theme=light&method=moa-n1&prompt=First", look, "#run:not([disabled])")
+    page.wait_for_function("document.querySelector('#prompt textarea').value === 'First'")
+    page.evaluate("window.same = true")
+    length = page.evaluate("history.length")
+    open_tab(page, "Side by side")
+    assert stands(page, "compare") and "method" not in page.url and "__theme=light" in page.url
+    open_tab(page, "TLI")
+    assert stands(page, "tli")
+    page.fill("#sweep-prompt textarea", "Second")
+    for tab in ("compare", "live"):
+        page.go_back()
+        assert stands(page, tab)
+    assert page.input_value("#prompt textarea") == "Second"
+    page.wait_for_function("!window.location.search.includes('prompt')")
+    assert "method=moa-n1" in page.url
+    page.go_forward()
+    assert stands(page, "compare")
+    assert page.evaluate("history.length") == length + 2  # nothing is written while going back
+    open_tab(page, "Live")
+    assert stands(page, "live") and page.evaluate("history.length") == length + 2
+
+
+def test_an_address_that_names_a_tab_writes_nothing_into_the_history(open_page):
+    page = open_page("?tab=tli", ready="#sweep-run:not([disabled])")
+    page.evaluate("window.same = true")
+    before = page.evaluate("history.length")
+    assert stands(page, "tli")
+    open_tab(page, "Live")
+    assert stands(page, "live") and page.evaluate("history.length") == before + 1
+    type_prompt(page, "Mine")
+    page.go_back()
+    assert stands(page, "tli")
+    page.wait_for_function("document.querySelector('#sweep-prompt textarea').value === 'Mine'")
+    page = open_page("?tab=nowhere", ready="#run:not([disabled])")
+    assert "tab=live" in page.url
