@@ -8,13 +8,17 @@ from typing import Any
 import gradio as gr
 
 from demo.engine import Engine
+from demo.figures import tree_words
 from demo.links import settings_of
-from demo.methods import family, tli_of
+from demo.methods import family, label, tli_of
 from demo.share import address_of, complaint
+from demo.status import say
 from demo.tli import stops_html
 from demo.trace_view import PACES
 from moa_core.installed import method_name
+from moa_core.tree import TreeSettings
 
+PACE_NAMES = ("Full speed", "Slow motion", "Step by step")  # of PACES
 Preset = Callable[[Engine, str], tuple[str, int, str]]
 
 
@@ -38,11 +42,17 @@ def speed(engine: Engine, target: str) -> tuple[str, int, str]:
 
 
 def preset(engine: Engine, which: Preset, target: str) -> tuple[Any, ...]:
-    """Set method, N, its stops and tree, length and pace."""
+    """Set method, N, its stops and tree, length and pace; and say so, in the status line."""
     method, tokens, pace = which(engine, target)
     kind, tli = family(method), tli_of(method)
     slider, *known = choose(engine, target, kind, tli)
-    return kind, gr.update(value=tli, interactive=slider["interactive"]), *known, tokens, pace
+    tree = tree_words(TreeSettings(*known[-3:]))
+    words = (
+        f"Set: {label(method)} with the tree measured for it ({tree}: depth-breadth-budget), at "
+        f"most {tokens} new tokens, {PACE_NAMES[PACES.index(pace)].lower()}. Press Run to see it."
+    )
+    slider = gr.update(value=tli, interactive=slider["interactive"])
+    return say(words, "done"), kind, slider, *known, tokens, pace
 
 
 def from_address(

@@ -11,7 +11,15 @@ import gradio as gr
 
 from demo import live_runs
 from demo.engine import MOST_NEW_TOKENS, Engine, Request
-from demo.live_settings import choose, from_address, link, preset, speed, teaching
+from demo.live_settings import (
+    PACE_NAMES,
+    choose,
+    from_address,
+    link,
+    preset,
+    speed,
+    teaching,
+)
 from demo.methods import FAMILIES, family, tli_of
 from demo.prompt_box import enter_presses, prompt_box
 from demo.session import PRIVATE, Visit, connect
@@ -30,7 +38,6 @@ TREE_NOTE = (
     "Choosing a drafter sets the tree to the one measured for it. τ depends on the tree: compare "
     "it between runs of one tree only."
 )
-PACE_NAMES = ("Full speed", "Slow motion", "Step by step")
 SETTINGS = {  # lowest, highest, step, label
     "depth": (1, 12, 1, "Depth: drafted levels"),
     "breadth": (1, 16, 1, "Breadth: nodes per level"),
@@ -208,7 +215,7 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     for button, which in ((live.teaching, teaching), (live.speed, speed)):
         button.click(
             partial(preset, engine, which), shared.target,
-            [*known, settings["tokens"], settings["pace"]], queue=False, **PRIVATE,
+            [live.status, *known, settings["tokens"], settings["pace"]], queue=False, **PRIVATE,
         )  # fmt: skip
 
     def from_link(request: gr.Request) -> tuple[Any, ...]:  # gradio sees no annotations in partials

@@ -121,6 +121,8 @@ def test_step_by_step_shows_one_cycle_for_each_press(page):
     page.wait_for_function(NEW_RUN, arg=before)
     page.wait_for_selector("#run:not([disabled])")
     assert cycles(page) == 1  # the first token's; the run itself is over
+    assert "decoded already; this is its replay" in page.inner_text(".token-view .tiles")
+    assert re.fullmatch(r"cycle 0 of \d+, replayed", page.inner_text(".pacer .count"))
     for count in (2, 3):
         assert page.evaluate(PRESS_NEXT) == 1  # drafted, and not yet judged
         assert cycles(page) == count
@@ -208,6 +210,7 @@ def test_examples_fill_the_prompt_and_presets_set_method_and_pace(page):
     )
     page.click("#teaching")
     page.wait_for_selector("#tli-stops li.chosen:has-text('N = 1')", state="attached")
+    wait_for_status(page, "Set: MoA N=1 with the tree measured for it (3-3-8")
     settings(page)
     assert page.get_by_label("Slow motion", exact=True).is_checked()
     page.click("#speed")

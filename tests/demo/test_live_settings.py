@@ -59,9 +59,11 @@ def test_what_an_address_cannot_set_is_said(engine):
 
 
 def test_presets_take_what_there_is(engine):
-    kind, tli, _, *tree, tokens, pace = preset(engine, teaching, "")
+    status, kind, tli, _, *tree, tokens, pace = preset(engine, teaching, "")
     assert (kind, tli["value"], tree, tokens, pace) == ("moa", 1, [3, 2, 6], 64, "slow")
-    kind, tli, *_, tokens, pace = preset(engine, speed, "")
+    assert status["text"].startswith("Set: MoA N=1 with the tree measured for it (3-2-6: depth")
+    assert "at most 64 new tokens, slow motion. Press Run" in status["text"]
+    _, kind, tli, *_, tokens, pace = preset(engine, speed, "")
     assert (kind, tli["value"], tokens, pace) == ("moa", 0, 256, "full")
 
 

@@ -133,12 +133,15 @@ function show_buttons() {
   const slow = pace !== "full" && waiting;
   const cycles = lines.filter((line) => "cycle" in line).length;
   const done = lines.slice(0, next).filter((line) => "cycle" in line).length;
-  again.hidden = stepwise.hidden = slow || !lines.some((line) => "end" in line) || !cycles;
+  const over = lines.some((line) => "end" in line); // decoded, if not yet shown to its end
+  again.hidden = stepwise.hidden = slow || !over || !cycles;
   pause.hidden = !(slow && pace === "slow");
   pause.textContent = paused ? "Go on" : "Pause";
   one.hidden = !(slow && (pace === "step" || paused));
   rest.hidden = !slow;
-  count.textContent = slow ? `cycle ${done} of ${cycles} decoded so far` : "";
+  const place = `cycle ${done} of ${cycles}`;
+  count.textContent = slow ? `${place}${over ? ", replayed" : " decoded so far"}` : "";
+  if (slow) ending.small.textContent = over ? "decoded already; this is its replay" : "still decoding";
 }
 
 watch("value", paint);
