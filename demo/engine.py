@@ -8,11 +8,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from threading import Lock
 
 import torch
 
-from demo.methods import ALWAYS, AUTO, family, label, ordered, tli_of
+from demo.methods import ALWAYS, AUTO, VANILLA, family, label, ordered, tli_of
 from moa_core.checkpoints import DEFAULT_DRAFTER, load_drafter, load_target
 from moa_core.decode import Settings, about, check_prompt, decode
 from moa_core.drafters.base import Drafter
@@ -218,12 +219,21 @@ class Engine:
     def _of(self, target: str) -> Installed:
         return self.installed.get(target or self.first) or Installed(target, {})
 
-    def describe(self, target: str = "") -> str:
-        """Target, device, number format and threads, in a line."""
+    def drafting(self, method: str, target: str = "") -> str:
+        """What a method's drafter is called; nothing is loaded."""
+        if self.refusal(method, target):
+            return "none trained"
+        if method == VANILLA:
+            return "none, plain decoding"
+        return Path(self.given).name if method == "given" and self.given else label(method)
+
+    def describe(self, target: str = "", method: str = "") -> str:
+        """Target, the drafter of a method, device, number format and threads, in a line."""
         there = self.target(target)
         size = sum(weight.numel() for weight in there.model.parameters())
         parts = [
             f"Target {there.name}, {size / 1e6:,.1f} M parameters",
+            *([f"drafter in Live: {self.drafting(method, target)}"] if method else []),
             there.device.type.upper(),
             str(there.dtype).removeprefix("torch."),
         ]

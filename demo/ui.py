@@ -20,6 +20,7 @@ from demo.status import SORRY, say, status_line
 from demo.tabs import TABS, compare, live, network, tli_sweep
 from demo.theme import script
 from moa_core.errors import UserError
+from moa_core.installed import method_name
 from moa_core.link.remote import Address
 
 log = logging.getLogger(__name__)
@@ -71,9 +72,12 @@ def build_demo(engine: Engine, server: Address | None = None) -> gr.Blocks:
             module.wire(demo, components, shared)
         demo.load(_open_tab, None, tabs, **PRIVATE)
         header.back(None, None, tabs, js=GO_BACK, **PRIVATE)
+        choice = made[TABS.index(live)].settings
+        chosen = [choice["method"], choice["tli"]]
         gr.on(
-            [demo.load, target.input], partial(_machine, engine), target, machine,
-            concurrency_limit=None, **PRIVATE,
+            [demo.load, target.input, *(one.change for one in chosen)], partial(_machine, engine),
+            [target, *chosen], machine, concurrency_limit=None, trigger_mode="always_last",
+            **PRIVATE,
         )  # fmt: skip
         add_decode(engine)
         add_compare(engine)
@@ -93,12 +97,12 @@ def _open_tab(request: gr.Request) -> dict[str, Any]:
     return gr.Tabs(selected=wanted) if wanted in known else gr.skip()
 
 
-def _machine(engine: Engine, target: str) -> Iterator[dict[str, str]]:
-    """What runs here, as soon as that is known."""
+def _machine(engine: Engine, target: str, kind: str, tli: int) -> Iterator[dict[str, str]]:
+    """What runs here, as soon as that is known; the drafter is that of the Live tab."""
     if not engine.ready(target):
         yield say("Loading the models.", "load")
     try:
-        yield say(engine.describe(target))
+        yield say(engine.describe(target, method_name(kind, int(tli))))
     except UserError as error:
         yield say(str(error), "error")
     except Exception:

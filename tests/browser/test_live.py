@@ -163,7 +163,9 @@ def test_an_n_without_a_drafter_says_so_and_the_page_goes_on(page):
 def test_vanilla_gains_one_token_a_call_and_writes_the_same_text(page):
     drafted = run(page)
     assert float(tile(page, "Acceptance length τ")) > 1
+    assert "drafter in Live: MoA N=0" in page.inner_text("#machine")
     page.get_by_label("Vanilla").check()
+    page.wait_for_selector("#machine:has-text('drafter in Live: none, plain decoding')")
     page.wait_for_selector("#tli-stops .stops.off")
     assert run(page) == drafted
     assert tile(page, "Acceptance length τ") == "1.00"

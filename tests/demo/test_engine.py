@@ -127,3 +127,15 @@ def test_auto_n_is_offered_where_there_are_several_bundled_n(loads, monkeypatch)
     assert engine.methods()[:3] == ["moa-n0", "moa-n1", "moa-auto"] and engine.stops() == [0, 1]
     list(engine.prepare(Request(PROMPT, "moa-auto")).events)
     assert "moa-auto" in loads
+
+
+def test_the_drafter_in_use_is_named(loads):
+    engine = Engine()
+    assert engine.describe("", "moa-n1").startswith("Target fake, 0.0 M parameters · drafter in ")
+    assert "drafter in Live: MoA N=1 · CPU" in engine.describe("", "moa-n1")
+    names = ("ngram", "vanilla", "moa-n3")
+    said = [engine.drafting(name) for name in names]
+    assert said == ["N-gram lookup", "none, plain decoding", "none trained"]
+    assert Engine(drafter="someone/head").drafting("given") == "head"
+    assert "drafter" not in engine.describe()
+    assert all(name not in loads for name in names)
