@@ -151,7 +151,8 @@ def test_a_first_visitor_gets_a_sentence_and_an_example(open_page):
     assert page.locator(".inside-view").is_hidden() and page.locator("#inside-look").is_hidden()
     page.click("#inside-example")
     page.wait_for_selector(".inside-view .node.bonus")
-    assert page.locator("#inside-empty").is_hidden() and page.locator("#inside-stop").is_hidden()
+    for gone in ("#inside-empty", "#inside-stop"):
+        page.wait_for_selector(gone, state="hidden")
     assert "Cycle 1 of" in page.inner_text(".inside-view .count")
 
 
