@@ -2,16 +2,18 @@
 
 import os
 
-import pytest
 import torch
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)  # a worker a core; more threads would be in each other's way
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Browser tests stay together, with one browser and one app; other files as they come."""
-    for item in items:
-        browser = item.get_closest_marker("browser")
-        item.add_marker(pytest.mark.xdist_group("browser" if browser else str(item.path)))
+def pytest_xdist_make_scheduler(config, log):
+    """Browser tests stay together, with one browser and one app; so does every other file."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return "browser" if nodeid.startswith("tests/browser/") else nodeid.split("::")[0]
+
+    return Together(config, log)

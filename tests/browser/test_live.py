@@ -108,6 +108,7 @@ def test_tokens_tell_their_probabilities_and_rejected_ones_can_be_hidden(page):
 
 
 def test_stop_ends_the_run_and_keeps_what_was_done(page):
+    page.emulate_media(reduced_motion="reduce")  # a page that scrolls smoothly moves the button
     settings(page, depth=12, breadth=16, budget=64, tokens=512)
     start(page)
     page.wait_for_selector(f"{TEXT} .cycle:nth-of-type(8)")
