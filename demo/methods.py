@@ -17,6 +17,12 @@ FAMILIES = {
     "ngram": ("N-gram lookup", "#8a7a3c"),
     "vanilla": ("Vanilla", "#8a8580"),
 }
+ABLATIONS = {  # MoA with one thing changed: recorded, never offered
+    "moa-mean-lsa": "MoA, mean of LSA",
+    "moa-no-lsa": "MoA without LSA",
+    "moa-no-sa": "MoA without SA",
+    "moa-no-ca": "MoA, not on-policy",
+}
 AUTO = "moa-auto"  # all trained N, one chosen for each cycle
 VANILLA = "vanilla"  # plain decoding
 RIVAL = "eagle2"  # whom the paper compares MoA with
@@ -37,7 +43,7 @@ def tli_of(name: str) -> int:
 
 def label(name: str) -> str:
     """moa-n1 -> MoA N=1, eagle2 -> EAGLE-2."""
-    words = FAMILIES.get(family(name), (name, ""))[0]
+    words = FAMILIES.get(family(name), (ABLATIONS.get(name, name), ""))[0]
     return f"{words} N={tli_of(name)}" if family(name) == "moa" else words
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import unescape
@@ -47,7 +46,7 @@ class View:
 
 def shown(name: str) -> str:
     """A method's name as people read it; one that is not ours stays as it is."""
-    known = re.fullmatch(r"moa-n\d+", name) or name in names.FAMILIES
+    known = names.label(name) != name
     return names.label(name) if known else label(name, 22)
 
 

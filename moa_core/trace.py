@@ -217,7 +217,7 @@ class Trace:
         except UserError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise UserError(f"This file is not a trace of this program ({error}).") from error
+            raise UserError("This file is not a trace of this program.") from error
 
 
 def _event(data: dict[str, Any]) -> Event:

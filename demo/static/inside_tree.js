@@ -121,8 +121,10 @@ function drawTree(svg, cycle, texts, family) {
   const { nodes, rows } = arrange(cycle);
   const lefts = columns(nodes, texts, family);
   for (const node of nodes) [node.x, node.y] = [lefts[node.level], TOP + node.row * ROW + 2];
+  const drafted = Math.max(0, ...nodes.filter((node) => node.kind !== "bonus").map((node) => node.level));
+  const name = (level) => (level > drafted ? "bonus" : level ? `level ${level}` : "root");
   const heads = lefts.slice(0, -1).map((left, level) =>
-    shape("text", { class: "head", x: left + 2, y: 14 }, level ? `level ${level}` : "root"),
+    shape("text", { class: "head", x: left + 2, y: 14 }, name(level)),
   );
   const edges = nodes.slice(1).map((node) => edge(nodes[node.parent], node));
   // The kept path is drawn last, over the others.

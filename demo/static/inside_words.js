@@ -52,7 +52,8 @@ function facts(cycle, node, texts) {
 function spoken(cycle, node, texts) {
   const known = facts(cycle, node, texts).map(([name, value]) => `${name} ${value}`);
   const place = `${quoted(texts[node.token])}, ${verdict(cycle, node, texts)}`;
-  return [place, `level ${node.level}`, ...known].join("; ");
+  const level = node.kind === "bonus" ? [] : [`level ${node.level}`]; // no drafted one
+  return [place, ...level, ...known].join("; ");
 }
 
 const HEADS = [
@@ -64,7 +65,8 @@ const HEADS = [
 function nodeTable(cycle, nodes, texts) {
   const body = nodes.slice(1).map((node) => {
     const before = quoted(texts[cycle.tokens[node.parent]]);
-    const place = [quoted(texts[node.token]), before, String(node.level), verdicts[node.kind]];
+    const level = node.kind === "bonus" ? "–" : String(node.level);
+    const place = [quoted(texts[node.token]), before, level, verdicts[node.kind]];
     if (node.kind === "bonus") {
       return row("td", ...place, "–", "–", percent(cycle.sure[node.parent]), "–");
     }

@@ -174,7 +174,7 @@ def _files() -> dict[str, Any]:
             save = gr.DownloadButton("Save this trace", interactive=False, elem_id="save")
             opened = gr.File(
                 label="Open a trace, also one from the command line (--trace)",
-                file_types=[".json"], file_count="single", height=110, elem_id="open",
+                file_types=[".json"], file_count="single", height=150, elem_id="open",
             )  # fmt: skip
         with gr.Column(min_width=260):
             share = share_box()

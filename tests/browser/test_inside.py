@@ -265,14 +265,29 @@ def test_arrow_keys_move_between_nodes_of_the_tree(shared):
     tip = page.locator(".inside-view .tip")
     assert "the newest token" in tip.inner_text()
     page.keyboard.press("ArrowRight")
-    level = "document.activeElement.getAttribute('aria-label')"
-    assert "; level 1;" in page.evaluate(level) and cycle(page) == 0
+    name = "document.activeElement.getAttribute('aria-label')"
+    assert "bonus" in page.evaluate(name) and cycle(page) == 0
     page.keyboard.press("ArrowDown")
-    assert "rejected draft" in page.evaluate(level) and "rejected draft" in tip.inner_text()
+    assert "rejected draft" in page.evaluate(name) and "; level 1;" in page.evaluate(name)
+    assert "rejected draft" in tip.inner_text()
     page.keyboard.press("Escape")
     assert tip.is_hidden()
     page.keyboard.press("ArrowLeft")
-    assert "the newest token" in page.evaluate(level)
+    assert "the newest token" in page.evaluate(name)
+
+
+def test_only_what_was_drafted_is_a_level(shared, recorded):
+    """A bonus below the last level was not drafted there."""
+    page, (trace, *_) = shared, recorded
+    deepest = [max(drafted.tree.depths) for drafted in trace.of(Drafted)]
+    whole = [len(found.path) == deepest[at] for at, found in enumerate(trace.of(Verified))]
+    for place in (whole.index(True), whole.index(False)):
+        show(page, place)
+        levels = [f"level {level}" for level in range(1, deepest[place] + 1)]
+        heads = page.locator(".inside-view svg .head").all_text_contents()
+        assert heads == ["root", *levels, *(["bonus"] if whole[place] else [])]
+        bonus = page.locator(".inside-view .node.bonus").get_attribute("aria-label")
+        assert bonus.count("level") == 0
 
 
 def test_attention_is_what_the_drafter_computes(shared, recorded):

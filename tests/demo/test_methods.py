@@ -1,13 +1,19 @@
 """Names of methods, for people and for charts."""
 
-from demo.methods import FAMILIES, colour, family, label, ordered, tli_of
+from demo.methods import ABLATIONS, FAMILIES, colour, family, label, ordered, tli_of
+from moa_core.train.fresh import ABLATIONS as TRAINED
 
 
 def test_a_name_says_family_and_n():
     assert (family("moa-n2"), tli_of("moa-n2"), label("moa-n2")) == ("moa", 2, "MoA N=2")
     assert (family("eagle2"), tli_of("eagle2"), label("eagle2")) == ("eagle2", 0, "EAGLE-2")
     assert (family("moa-auto"), label("moa-auto")) == ("moa-auto", "MoA, auto N")
-    assert label("moa-n12") == "MoA N=12" and label("moa-no-lsa") == "moa-no-lsa"
+    assert label("moa-n12") == "MoA N=12" and label("moa-no-lsa") == "MoA without LSA"
+    assert label("<someone's>") == "<someone's>"
+
+
+def test_every_ablation_has_a_name():
+    assert set(ABLATIONS) == set(TRAINED)
 
 
 def test_methods_come_in_one_order():

@@ -108,7 +108,7 @@ def test_names_from_elsewhere_are_no_markup():
 
 
 def test_ablations_are_not_taken_for_moa_with_an_n():
-    assert shown("moa-n2") == "MoA N=2" and shown("moa-no-lsa") == "moa-no-lsa"
+    assert shown("moa-n2") == "MoA N=2" and shown("moa-no-lsa") == "MoA without LSA"
     assert colour("moa-no-lsa") == colour("hf-generate") != colour("moa-n0")
 
 

@@ -125,8 +125,10 @@ def test_a_trace_from_before_n_was_kept_is_still_read() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", "3", '"trace"', "\x00", "[{}]"])
 def test_other_files_are_no_traces(text: str) -> None:
-    with pytest.raises(UserError, match="not a trace"):
+    with pytest.raises(UserError) as refused:
         Trace.from_json(text)
+    # In a sentence for people: not what the JSON parser, or Python, says of it.
+    assert str(refused.value) == "This file is not a trace of this program."
 
 
 def test_a_good_trace_passes_where_the_changed_ones_fail() -> None:

@@ -62,7 +62,7 @@ function plain(line) {
 
 function end(line) {
   root.dataset.state = "done";
-  ending.value.textContent = line.end;
+  ending.value.textContent = line.end === "eos" ? "end token" : line.end;
   ending.small.textContent = line.words;
 }
 
