@@ -13,10 +13,14 @@ PROMPT = "Continue the story: A brave boy found a lantern by the river."
 
 @dataclass(frozen=True)
 class Link:
-    """A way into another tab, with its settings in the address."""
+    """A way into another tab, with its settings in the address.
+
+    press  id of the button there that it presses as well; "" for none
+    """
 
     words: str
     address: str
+    press: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,9 +44,13 @@ class Step:
     links: tuple[Link, ...] = ()
 
 
+PRESSED = {"live": "run", "compare": "compare-run", "tli": "sweep-run"}  # what runs, in each tab
+
+
 def link(words: str, tab: str, **settings: str | int) -> Link:
-    """A link to a tab; settings as the Live tab reads them: method, prompt, tokens, depth ..."""
-    return Link(words, "?" + urlencode({"tab": tab, **settings}))
+    """A link to a tab; settings as that tab reads them. One that brings a prompt also runs it."""
+    press = PRESSED[tab] if "prompt" in settings else ""
+    return Link(words, "?" + urlencode({"tab": tab, **settings}), press)
 
 
 STEPS = (
@@ -101,14 +109,14 @@ STEPS = (
             "Only rounding can: a forward over many tokens may add up in another order than one "
             "over a single token, and where two tokens are nearly tied, that can decide.",
         ),
-        "Run a good drafter and a poor one on the same prompt, and compare their texts: each "
-        "button sets the Live tab up, and Run is pressed there.",
+        "Run a good drafter and a poor one on the same prompt, in the Live tab, and compare their "
+        "texts; Back leads here again.",
         "The second run accepted far less. What differs in its text?",
         "Nothing: greedy text is the target’s own, whoever drafts. Only τ and the speed differ. "
         "With a temperature, too, the same seed gives the same text here.",
         links=(
             link(
-                "Open MoA in Live",
+                "Run MoA in Live",
                 "live",
                 method="moa-n1",
                 prompt=PROMPT,
@@ -116,14 +124,14 @@ STEPS = (
                 temperature=0,
             ),
             link(
-                "Open the n-gram lookup in Live",
+                "Run the n-gram lookup in Live",
                 "live",
                 method="ngram",
                 prompt=PROMPT,
                 tokens=96,
                 temperature=0,
             ),
-            link("Open Side by side", "compare"),
+            link("Run MoA and EAGLE-2 side by side", "compare", prompt=PROMPT),
         ),
     ),
     Step(
@@ -166,14 +174,14 @@ STEPS = (
             "Such a drafter is T-step bounded: for up to T tokens it needs nothing new from the "
             "target. It still drafts them one level after the other.",
         ),
-        "Let it draft one chain of twelve tokens per cycle, and see how far each gets: open the "
-        "Live tab with these settings, and press Run there.",
+        "Let it draft one chain of twelve tokens per cycle, in the Live tab, and see how far each "
+        "gets.",
         "Why are the later tokens of a chain rejected more often than the first ones?",
         "A draft counts only if all drafts before it were right, and the memory ends before the "
         "first of them. The Benchmarks tab has the acceptance for each draft position.",
         links=(
             link(
-                "Open chains of twelve in Live",
+                "Run chains of twelve in Live",
                 "live",
                 method="moa-n1",
                 prompt=PROMPT,
@@ -198,11 +206,11 @@ STEPS = (
             "machine: τ 4.22, 4.50 and 4.79, speed-up 1.95, 1.95 and 1.79.",
             "N is fixed at training: each stop of the slider is a drafter of its own.",
         ),
-        "Sweep N on a prompt of yours, in the tab TLI.",
+        "Sweep N on the prompt of this page, in the tab TLI.",
         "τ rises with N. How can tokens per second fall all the same?",
         "A cycle gains a little more but takes longer: each of its draft levels runs N layers of "
         "the target. Speed is tokens gained per cycle over the time of a cycle.",
-        links=(link("Open the sweep", "tli"),),
+        links=(link("Sweep N", "tli", prompt=PROMPT),),
     ),
     Step(
         "alone",

@@ -11,6 +11,7 @@ import gradio as gr
 from demo.links import LONGEST, query_of
 from demo.session import PRIVATE
 from demo.status import say
+from demo.theme import script
 
 
 @dataclass(frozen=True)
@@ -64,3 +65,16 @@ def complaint(wrong: Sequence[str]) -> Any:
     """The value of a status line: what could not be used of an address, if there is any."""
     words = f"Not all of the address could be used: {'; '.join(wrong)}"
     return say(words, "error") if wrong else gr.skip()
+
+
+def load_address(
+    demo: gr.Blocks, read: Callable[..., Any], outputs: Sequence[Any], button: str
+) -> None:
+    """Take a tab's settings from the page's address, when it is opened.
+
+    read    from the request to values for the outputs
+    button  elem_id of what is pressed next, where a link of the lesson led here
+    """
+    demo.load(read, None, list(outputs), queue=False, **PRIVATE).then(
+        None, None, None, js=f"() => {{ {script('press_once.js')}('{button}'); }}", **PRIVATE
+    )

@@ -46,7 +46,7 @@ def build_demo(engine: Engine, server: Address | None = None) -> gr.Blocks:
     with gr.Blocks(title=TITLE, analytics_enabled=False) as demo:
         header = gr.HTML(
             f"<header><h1>{TITLE}</h1><p>{ABOUT}</p></header>",
-            js_on_load=script("charts.js", "address.js"),
+            js_on_load=script("charts.js", "address.js", "lesson_links.js"),
             apply_default_css=False,
             elem_id="header",
             tabs=[module.ID for module in TABS],

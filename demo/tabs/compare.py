@@ -20,7 +20,15 @@ from demo.methods import label, ordered
 from demo.progress import progress, progress_bar
 from demo.prompt_box import enter_presses, prompt_box
 from demo.session import PRIVATE, Visit, connect
-from demo.share import Share, address_of, complaint, named, share_fold, wire_share
+from demo.share import (
+    Share,
+    address_of,
+    complaint,
+    load_address,
+    named,
+    share_fold,
+    wire_share,
+)
 from demo.shared import Shared
 from demo.status import say, status_line
 from demo.turns import MOST_REPEATS, WARM_UP, Progress
@@ -165,7 +173,7 @@ def wire(demo: gr.Blocks, tab: Compare, shared: Shared) -> None:
     def from_link(request: gr.Request) -> tuple[Any, ...]:  # in partials gradio sees no annotations
         return _from_address(engine, named(ID, request))
 
-    demo.load(from_link, None, [tab.results.status, *shared_ones], queue=False, **PRIVATE)
+    load_address(demo, from_link, [tab.results.status, *shared_ones], "compare-run")
 
 
 def _of_target(engine: Engine, target: str) -> dict[str, Any]:

@@ -113,7 +113,8 @@ def _lesson(number: int, step: Step) -> str:
     parts = step.text[: step.turn], step.text[step.turn :]
     words = "".join(f"<p>{escape(' '.join(part))}</p>" for part in parts)
     links = "".join(
-        f'<a class="how-link" href="{escape(link.address)}">{escape(link.words)}</a>'
+        f'<a class="how-link" href="{escape(link.address)}" data-press="{link.press}">'
+        f"{escape(link.words)}</a>"
         for link in step.links
     )
     return (

@@ -23,7 +23,7 @@ from demo.live_settings import (
 from demo.methods import FAMILIES, family, tli_of
 from demo.prompt_box import enter_presses, prompt_box
 from demo.session import PRIVATE, Visit, connect
-from demo.share import Share, share_box, wire_share
+from demo.share import Share, load_address, share_box, wire_share
 from demo.shared import Shared
 from demo.status import say, status_line
 from demo.tli import STOPS, stops_html
@@ -221,10 +221,7 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     def from_link(request: gr.Request) -> tuple[Any, ...]:  # gradio sees no annotations in partials
         return from_address(engine, ID, list(settings), request)
 
-    demo.load(
-        from_link, None,
-        [live.status, live.stops, *settings.values()], queue=False, **PRIVATE,
-    )  # fmt: skip
+    load_address(demo, from_link, [live.status, live.stops, *settings.values()], "run")
 
 
 def _wire_files(live: Live, shared: Shared, aside: list[Any]) -> None:

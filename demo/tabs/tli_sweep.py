@@ -16,7 +16,15 @@ from demo.methods import AUTO
 from demo.progress import progress, progress_bar
 from demo.prompt_box import enter_presses, prompt_box
 from demo.session import PRIVATE, Visit, connect
-from demo.share import Share, address_of, complaint, named, share_fold, wire_share
+from demo.share import (
+    Share,
+    address_of,
+    complaint,
+    load_address,
+    named,
+    share_fold,
+    wire_share,
+)
 from demo.shared import Shared
 from demo.status import say, status_line
 from demo.sweep import Plan, Sweep, sweep
@@ -177,7 +185,7 @@ def wire(demo: gr.Blocks, tab: Tli, shared: Shared) -> None:
     enter_presses(tab.prompt, "sweep-run")
     shared_ones = [tab.length, tab.repeats, tab.trees, tab.auto]
     wire_share(tab.share, tab.status, _link, [shared.target, tab.prompt, *shared_ones])
-    demo.load(_from_link, None, [tab.status, *shared_ones], queue=False, **PRIVATE)
+    load_address(demo, _from_link, [tab.status, *shared_ones], "sweep-run")
     gr.on(
         [demo.load, tab.focus.change, shared.target.change], partial(_draw, shared.engine),
         [tab.focus, shared.target], tab.drawing, concurrency_limit=None,

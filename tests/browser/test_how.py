@@ -2,13 +2,15 @@
 
 import pytest
 
-from demo.lesson import REFERENCES, STEPS
+from demo.lesson import PROMPT, REFERENCES, STEPS
 from tests.browser.conftest import HOSTILE, LOOKS, both_themes, keep_picture
-from tests.browser.driving import can_be_read, fits
+from tests.browser.driving import can_be_read, fits, wait_for_status
 
 pytestmark = pytest.mark.browser
 
 ADDRESS, READY = "?tab=how", "#how-draft-run:not([disabled])"
+MINE = "Tell me a story & more."
+HAS = "([box, text]) => document.querySelector(box)?.value === text"
 ROWS = """name => [...document.querySelectorAll(`#how-${name}-result tbody tr`)].map(row => ({
   ...row.dataset, words: row.cells[0].textContent,
 }))"""
@@ -91,12 +93,32 @@ def test_the_examples_are_real_and_links_lead_to_the_live_tab(tab):
 
 
 def follow_a_link(page):
-    """It leads to the Live tab, with its settings."""
+    """It leads to the Live tab with its settings and the page's prompt, and runs them: once."""
+    page.fill("#how-prompt textarea, #how-prompt input", MINE)
     link = next(step for step in STEPS if step.id == "lossless").links[0]
     page.get_by_role("link", name=link.words, exact=True).click()
-    page.wait_for_selector("#prompt textarea")
-    page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
+    wait_for_status(page, "96 tokens in")
+    assert page.input_value("#prompt textarea") == MINE
     assert "tab=live" in page.url and "method=moa-n1" in page.url
+    assert "MoA N=1" in page.inner_text(".token-view .tiles")
+    page.reload()
+    page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
+    page.wait_for_function(HAS, arg=["#prompt textarea", MINE])
+    page.wait_for_timeout(300)
+    assert page.locator(".token-view .text .token").count() == 0
+
+
+def test_a_link_into_another_tab_runs_there_and_its_address_alone_does_not(tab, open_page):
+    page = tab()
+    run(page, "draft")
+    link = next(step for step in STEPS if step.id == "tli").links[0]
+    page.get_by_role("link", name=link.words, exact=True).click()
+    page.wait_for_selector("#sweep-verdict:has-text('Fastest here')")
+    assert "tab=tli" in page.url
+    other = open_page(link.address, ready="#sweep-run:not([disabled])")
+    other.wait_for_function(HAS, arg=["#sweep-prompt textarea", PROMPT])
+    other.wait_for_timeout(300)
+    assert other.locator("#sweep-stop").is_disabled()
 
 
 def check_walk(page, rows):
