@@ -12,6 +12,7 @@ from gradio.events import Dependency
 
 from demo.engine import Engine
 from demo.status import SORRY, STOPPING, say
+from demo.theme import script
 from moa_core.errors import UserError
 from moa_core.trace import Trace
 
@@ -128,6 +129,12 @@ def connect(
     stop.click(None, None, outputs[0], js=f"() => ({json.dumps(say(STOPPING, 'wait'))})", **PRIVATE)
     stop.click(end, visit, stop, queue=False, **PRIVATE)
     return ran.then(_end, None, [run, stop], queue=False, **PRIVATE)
+
+
+def show_results(ended: Dependency, where: str) -> None:
+    """Bring results into sight when their run has ended. where: the elem_id they have."""
+    js = f"() => {{ {script('show_results.js')}('{where}'); }}"
+    ended.then(None, None, None, js=js, **PRIVATE)
 
 
 def guarded(work: Work, count: int, visit: Visit, *values: Any) -> Iterator[tuple[Any, ...]]:

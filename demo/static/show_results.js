@@ -1,6 +1,10 @@
-() => {
-  const results = document.querySelector("#sweep-results");
-  if (!results || results.getBoundingClientRect().top < 0.7 * window.innerHeight) return;
+// Brings results into sight that have come far below the button that was pressed.
+(id => {
+  const results = document.querySelector(`#${id}`);
+  if (!results?.checkVisibility()) return;
+  const top = results.getBoundingClientRect().top;
+  if (top >= 0 && top < 0.7 * window.innerHeight) return;
   const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-  results.scrollIntoView({ behavior: still ? "instant" : "smooth", block: "start" });
-}
+  // Not scrollIntoView: Chromium then lets the Tab key go on from there.
+  window.scrollBy({ top: top - 12, behavior: still ? "instant" : "smooth" });
+})

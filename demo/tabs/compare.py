@@ -19,7 +19,7 @@ from demo.links import settings_of
 from demo.methods import label, ordered
 from demo.progress import progress, progress_bar
 from demo.prompt_box import enter_presses, prompt_box
-from demo.session import PRIVATE, Visit, connect
+from demo.session import PRIVATE, Visit, connect, show_results
 from demo.share import (
     Share,
     address_of,
@@ -165,7 +165,8 @@ def wire(demo: gr.Blocks, tab: Compare, shared: Shared) -> None:
         tab.depth, tab.breadth, tab.budget, tab.length, tab.temperature, tab.seed,
     ]  # fmt: skip
     outputs = [getattr(tab.results, entry.name) for entry in fields(Results)]
-    connect(engine, shared.visit, tab.run, tab.stop, partial(_run, engine), inputs, outputs)
+    ended = connect(engine, shared.visit, tab.run, tab.stop, partial(_run, engine), inputs, outputs)
+    show_results(ended, "compare-results")
     enter_presses(tab.prompt, "compare-run")
     shared_ones = [getattr(tab, field) for field in SHARED.values()]
     wire_share(tab.share, tab.results.status, _link, [shared.target, tab.prompt, *shared_ones])

@@ -15,7 +15,7 @@ from demo.links import settings_of
 from demo.methods import AUTO
 from demo.progress import progress, progress_bar
 from demo.prompt_box import enter_presses, prompt_box
-from demo.session import PRIVATE, Visit, connect
+from demo.session import PRIVATE, Visit, connect, show_results
 from demo.share import (
     Share,
     address_of,
@@ -31,7 +31,6 @@ from demo.sweep import Plan, Sweep, sweep
 from demo.sweep_charts import PANELS, panel, paper_panel, strip
 from demo.sweep_rows import Row, rows_of, sameness, sentences
 from demo.sweep_table import table_html
-from demo.theme import script
 from demo.tli import STOPS
 from demo.tli_drawing import drawing_html
 from demo.turns import MOST_REPEATS
@@ -181,7 +180,7 @@ def wire(demo: gr.Blocks, tab: Tli, shared: Shared) -> None:
         [tab.prompt, tab.length, tab.repeats, tab.trees, tab.auto, shared.target],
         [tab.status, tab.progress, *tab.results],
     )  # fmt: skip
-    ended.then(None, js=script("show_results.js"))
+    show_results(ended, "sweep-results")
     enter_presses(tab.prompt, "sweep-run")
     shared_ones = [tab.length, tab.repeats, tab.trees, tab.auto]
     wire_share(tab.share, tab.status, _link, [shared.target, tab.prompt, *shared_ones])

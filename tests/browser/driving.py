@@ -3,6 +3,10 @@
 # A slider takes a typed number over when its handle has moved.
 TAKEN = "([id, value]) => (document.querySelector(id)?.value ?? value) == value"
 SAYS = "([place, words]) => document.querySelector(place)?.textContent.includes(words)"
+SEEN = """place => {
+  const { top, bottom } = document.querySelector(place).getBoundingClientRect();
+  return top >= 0 && bottom <= window.innerHeight;
+}"""
 TEXT = "#view .token-view .text"
 NEW_RUN = "old => document.querySelector('#view .token-view').getAttribute('data-run') !== old"
 DONE = "() => document.querySelector('#view .token-view').dataset.state === 'done'"

@@ -12,6 +12,7 @@ from moa_core.text import chat_ids
 from moa_core.trace import Trace
 from tests.browser.conftest import HOSTILE, LOOKS, both_themes, keep_picture
 from tests.browser.driving import (
+    SEEN,
     can_be_read,
     chart,
     charts_are_named,
@@ -96,6 +97,7 @@ def test_a_comparison_is_the_same_in_table_charts_verdict_race_and_file(tab, bun
     settings(page, length=LENGTH, repeats=2)
     compare(page)
     assert said(page) == "All 6 runs are done."
+    page.wait_for_function(SEEN, arg="#compare-verdict")
     found = table(page)
     assert [row["Method"] for row in found] == ["MoA N=1", "EAGLE-2", "Vanilla"]
     run_the_race(page)
