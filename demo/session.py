@@ -98,25 +98,16 @@ def connect(
         begun = _begin(engine, visitor, engine.line.join(request.session_hash or ""))
         return *begun, *(gr.update(visible=False) for _ in hides)
 
-    def retell(visitor: Visit | None, request: gr.Request) -> tuple[Any, Any]:
-        return _retell(engine, visitor, engine.line.before(request.session_hash or ""))
-
-    def end(visitor: Visit, request: gr.Request) -> dict[str, Any]:
-        if visitor.waits:  # those behind need not count it any more
-            engine.line.leave(request.session_hash or "")
-        return _stop(visitor)
-
     def turn(visitor: Visit, request: gr.Request, *values: Any) -> Iterator[tuple[Any, ...]]:
         try:
             yield from guarded(work, len(outputs), visitor, *values)
         finally:
             engine.line.leave(request.session_hash or "")
 
-    clock = gr.Timer(RETELL, active=False)
+    clock = _clock(engine, visit, outputs[0])
     begun = run.click(
         begin, visit, [visit, run, stop, outputs[0], clock, *hides], queue=False, **PRIVATE
     )
-    clock.tick(retell, visit, [outputs[0], clock], queue=False, **PRIVATE)
     ran = begun.then(
         turn,
         [visit, *inputs],
@@ -125,10 +116,32 @@ def connect(
         concurrency_limit=1,
         **PRIVATE,
     )
-    # In the browser: the server's word might come after the run's own last one.
-    stop.click(None, None, outputs[0], js=f"() => ({json.dumps(say(STOPPING, 'wait'))})", **PRIVATE)
-    stop.click(end, visit, stop, queue=False, **PRIVATE)
+    _connect_stop(engine, visit, stop, outputs[0])
     return ran.then(_end, None, [run, stop], queue=False, **PRIVATE)
+
+
+def _clock(engine: Engine, visit: gr.State, status: gr.HTML) -> gr.Timer:
+    """What tells the place of a run anew while it waits; off until it is made active."""
+
+    def retell(visitor: Visit | None, request: gr.Request) -> tuple[Any, Any]:
+        return _retell(engine, visitor, engine.line.before(request.session_hash or ""))
+
+    clock = gr.Timer(RETELL, active=False)
+    clock.tick(retell, visit, [status, clock], queue=False, **PRIVATE)
+    return clock
+
+
+def _connect_stop(engine: Engine, visit: gr.State, stop: gr.Button, status: gr.HTML) -> None:
+    """Let a button stop the newest run, and say so at once."""
+
+    def end(visitor: Visit, request: gr.Request) -> dict[str, Any]:
+        if visitor.waits:  # those behind need not count it any more
+            engine.line.leave(request.session_hash or "")
+        return _stop(visitor)
+
+    # In the browser: the server's word might come after the run's own last one.
+    stop.click(None, None, status, js=f"() => ({json.dumps(say(STOPPING, 'wait'))})", **PRIVATE)
+    stop.click(end, visit, stop, queue=False, **PRIVATE)
 
 
 def show_results(ended: Dependency, where: str) -> None:
