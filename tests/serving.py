@@ -35,7 +35,7 @@ def serving(
         ready.set()
 
     task = loop.create_task(server.run("127.0.0.1", port, told))
-    thread = threading.Thread(target=lambda: _until_cancelled(loop, task))
+    thread = threading.Thread(target=lambda: _until_cancelled(loop, task), name="serving")
     thread.start()
     assert ready.wait(20)
     try:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 
-from websockets.protocol import State
-
 from moa_core.link.session import Denied, Limits, Session
 from moa_core.link.visitor import Visitor
 
@@ -36,7 +34,7 @@ class Places:
     def _connected(self, session: Session) -> bool:
         """Even where it is not yet noticed that a client has left: its request is in the queue."""
         visitor = self._here.get(session.name)
-        return visitor is not None and visitor.state is State.OPEN
+        return visitor is not None and visitor.here
 
     def take(self, session: Session, visitor: Visitor) -> None:
         """From now on the session's client is here, over this connection."""

@@ -17,7 +17,6 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
-from websockets.protocol import State
 
 from moa_core.drafters.base import Drafter
 from moa_core.link import metrics
@@ -25,7 +24,7 @@ from moa_core.link.parcel import Parcels, target_mark
 from moa_core.link.places import Places
 from moa_core.link.session import Denied, Limits, Session
 from moa_core.link.shelf import Shelf
-from moa_core.link.visitor import Visitor, WaitingRoom, visiting
+from moa_core.link.visitor import Gone, Visitor, WaitingRoom, visiting
 from moa_core.link.wire import (
     MOST_HELLO,
     VERSION,
@@ -57,10 +56,6 @@ CLOSE_WITHIN = 2.0  # seconds for a client to answer a goodbye
 MAX_QUEUE = 4  # messages of a client that wait to be read
 T = TypeVar("T")
 END = object()
-
-
-class Gone(Exception):
-    """Whoever asked is no longer there: nothing need be done."""
 
 
 class Server:
@@ -106,7 +101,10 @@ class Server:
                 create_connection=visiting(self.waiting),
             ) as server:  # fmt: skip
                 ready(next(iter(server.sockets)).getsockname()[1])
-                await self._places.stay_tidy()
+                try:
+                    await self._places.stay_tidy()
+                finally:  # a goodbye; but who says or reads nothing is not waited for
+                    asyncio.get_running_loop().call_later(CLOSE_WITHIN, self.waiting.close)
         finally:
             self._worker.shutdown(wait=False, cancel_futures=True)
             self._parcels.close()
@@ -273,7 +271,7 @@ class Server:
         """Have the worker do it, when its turn comes. Gone if nobody waits for it then."""
 
         def timed() -> T:
-            if visitor.state is not State.OPEN:
+            if not visitor.here:
                 raise Gone
             began, gained = perf_counter(), session.gained if session else 0
             try:

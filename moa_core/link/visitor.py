@@ -7,12 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 from websockets.asyncio.server import Server, ServerConnection
+from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from moa_core.link.wire import MOST_HELLO, MOST_UP
 
 WAITING = 128  # connections whose client has not said who it is
 MOST_UNSENT = 1 << 20  # bytes that a client has caused and does not read
+
+
+class Gone(Exception):
+    """Whoever asked is no longer there: nothing need be done."""
 
 
 class WaitingRoom:
@@ -25,21 +30,33 @@ class WaitingRoom:
     def __init__(self, most: int = WAITING) -> None:
         self._most = most
         self._visitors: dict[Visitor, None] = {}  # in order of arrival
+        self._everyone: set[Visitor] = set()  # those let in as well
 
     def __len__(self) -> int:
         return len(self._visitors)
 
     def enter(self, visitor: Visitor) -> None:
         """One more, and perhaps one less."""
+        self._everyone.add(visitor)
         self._visitors[visitor] = None
         if len(self._visitors) > self._most:
             oldest = next(iter(self._visitors))
-            self.leave(oldest)
+            self.let_in(oldest)
             oldest.transport.abort()
 
-    def leave(self, visitor: Visitor) -> None:
-        """Gone, or let in. Twice is once."""
+    def let_in(self, visitor: Visitor) -> None:
+        """One of them waits no longer. Twice is once."""
         self._visitors.pop(visitor, None)
+
+    def leave(self, visitor: Visitor) -> None:
+        """One is gone, let in or not."""
+        self.let_in(visitor)
+        self._everyone.discard(visitor)
+
+    def close(self) -> None:
+        """Everybody has to go, those who were let in as well."""
+        for visitor in list(self._everyone):
+            visitor.transport.abort()
 
 
 class Visitor(ServerConnection):
@@ -56,9 +73,14 @@ class Visitor(ServerConnection):
         self._room = room
         self.protocol.max_message_size = MOST_HELLO
 
+    @property
+    def here(self) -> bool:
+        """Whether somebody may still listen."""
+        return self.state is State.OPEN
+
     def let_in(self) -> None:
         """It has said who it is."""
-        self._room.leave(self)
+        self._room.let_in(self)
         self.protocol.max_message_size = MOST_UP
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

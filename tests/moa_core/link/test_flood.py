@@ -215,5 +215,5 @@ def test_sixteen_client_processes_at_once(process: ServerProcess, tmp_path: Path
     ]  # fmt: skip
     for number, client in enumerate(clients):
         sampling = Sampling(0.7, seed=number) if number % 3 == 2 else Sampling()
-        assert client.report()["output_ids"] == local(f"The fox says {number}", sampling)
+        assert client.report(240)["output_ids"] == local(f"The fox says {number}", sampling)
     assert until(lambda: counted(process)["moa_sessions"] == 0)

@@ -6,9 +6,8 @@ import shutil
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import psutil
@@ -47,7 +46,6 @@ class Client:
     drafter: str = "moa-n1"
     more: tuple[str, ...] = ()
     words: str = WORDS
-    started: float = field(default_factory=monotonic)
 
     def __post_init__(self) -> None:
         self.folder.mkdir(exist_ok=True)
@@ -62,9 +60,13 @@ class Client:
             command, env=env, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
-    def report(self) -> dict[str, Any]:
+    def report(self, seconds: float = 60) -> dict[str, Any]:
         """What it prints in the end."""
-        out, err = self._process.communicate(timeout=60)
+        try:
+            out, err = self._process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise
         assert self._process.returncode == 0, err
         return json.loads(out)
 

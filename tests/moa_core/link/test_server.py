@@ -45,7 +45,17 @@ from moa_core.trace import LinkBack, Trace, Verified
 from moa_core.train.fresh import fresh
 from moa_core.tree import TreeSettings
 from moa_core.verify import Sampling
-from tests.attackers import FORBIDDEN, UPGRADE, Attacker, fire, frame, header, opened, reset
+from tests.attackers import (
+    FORBIDDEN,
+    UPGRADE,
+    Attacker,
+    fire,
+    frame,
+    header,
+    opened,
+    read_all,
+    reset,
+)
 from tests.models import plain_greedy, tiny_target, useful
 from tests.serving import Caller, serving, until
 
@@ -724,6 +734,36 @@ def test_sampled_numbers_travel_as_they_are(served: Served) -> None:
             each.say(Stream(2, 7, firsts[0].token, 20))
             pushed.append([each.hear().token for _ in range(20)])
         assert pushed[0] == pushed[1] and isinstance(one, Caller)
+
+
+def test_the_end_does_not_wait_for_who_is_silent_deaf_or_busy(
+    monkeypatch: pytest.MonkeyPatch, gated: type[Gated]
+) -> None:
+    monkeypatch.setattr(server, "HELLO_WITHIN", 1000)
+    monkeypatch.setattr(server, "SEND_WITHIN", 1000)
+    with ExitStack() as leave:
+        with serving(TARGET, drafter_for, TOKEN) as (one, port):
+            silent, slow, deaf = (leave.enter_context(opened(port)) for _ in range(3))
+            slow.sendall(UPGRADE)
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.sendall(UPGRADE + Attacker(4, TOKEN).hello())
+            assert until(lambda: len(one.sessions) == 1)
+            deaf.settimeout(0.2)
+            with suppress(TimeoutError):
+                deaf.sendall(frame(encode(Fetch(3))) * 500)
+            busy = [begun(port) for _ in range(3)]
+            gated.gate.clear()
+            for each in busy:
+                each.say(Stream(2, 7, GREEDY[0], 2**20))
+            threading.Timer(0.3, gated.gate.set).start()
+            assert until(lambda: len(one.waiting) == 2)
+        # `serving` joins its thread: that it could is what is tested.
+        assert not any(thread.name == "serving" for thread in threading.enumerate())
+        assert read_all(silent) == b""
+        for each in busy:
+            with pytest.raises(ConnectionClosed):
+                while True:
+                    each.hear()
 
 
 def test_a_stream_that_nobody_hears_stops(served: Served) -> None:
