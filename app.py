@@ -7,7 +7,7 @@ from demo.engine import Engine
 from demo.theme import CSS, theme
 from demo.ui import build_demo
 from moa_core.errors import UserError
-from moa_core.link.remote import Address
+from moa_core.link.connection import Address
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--host", help="address to listen on (default: this machine only)")

@@ -21,9 +21,10 @@ from moa_core.decode import Settings, about, check_prompt, decode
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.exactness import Exactness, compare_with_plain
+from moa_core.link.connection import GONE, Address
 from moa_core.link.network import LinkSettings
 from moa_core.link.program import ProxyProgram
-from moa_core.link.remote import GONE, Address, Remote
+from moa_core.link.remote import Remote
 from moa_core.offline import Away
 from moa_core.text import TokenText, chat_ids, record_words
 from moa_core.trace import Event, LinkBack, LinkDown, Prefilled, Trace, Verified

@@ -21,7 +21,7 @@ from demo.tabs import TABS, compare, live, network, tli_sweep
 from demo.theme import script
 from moa_core.errors import UserError
 from moa_core.installed import method_name
-from moa_core.link.remote import Address
+from moa_core.link.connection import Address
 
 log = logging.getLogger(__name__)
 

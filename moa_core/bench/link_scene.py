@@ -17,11 +17,12 @@ from urllib.parse import urlsplit
 from moa_core.checkpoints import bundled_drafters, layers_needed, load_drafter, load_target
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
+from moa_core.link.connection import Address
+from moa_core.link.fetch import client_target
 from moa_core.link.network import LinkSettings, link
 from moa_core.link.parcel import target_mark
 from moa_core.link.process import ServerProcess
 from moa_core.link.program import ProxyProgram
-from moa_core.link.remote import Address, client_target
 from moa_core.target import Target
 
 LOCAL = "local"  # no server: target and drafter side by side, as on a server that hosts both

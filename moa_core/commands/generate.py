@@ -13,7 +13,7 @@ from moa_core.errors import UserError
 
 if TYPE_CHECKING:
     from moa_core.decode import Settings
-    from moa_core.link.remote import Address
+    from moa_core.link.connection import Address
     from moa_core.target import Target
     from moa_core.trace import Trace
 
@@ -73,7 +73,8 @@ def run(options: argparse.Namespace) -> None:
     if address is None:
         target = load_target(options.target, options.dtype, options.device)
     else:
-        from moa_core.link.remote import Remote, client_target
+        from moa_core.link.fetch import client_target
+        from moa_core.link.remote import Remote
 
         target = client_target(address, layers_needed(options.drafter, options.tli))
     drafter = load_drafter(options.drafter, target, options.tli)
@@ -102,7 +103,7 @@ def _address(options: argparse.Namespace) -> Address | None:
         return None
     if options.target:
         raise UserError("The server has the target: name --target or --server, not both.")
-    from moa_core.link.remote import Address
+    from moa_core.link.connection import Address
 
     token = options.token or os.environ.get("MOA_TOKEN", "")
     return Address(options.server, token, options.numbers)

@@ -12,7 +12,7 @@ from secrets import token_urlsafe
 from types import TracebackType
 
 from moa_core.errors import UserError
-from moa_core.link.remote import Address
+from moa_core.link.connection import Address
 
 ROOT = Path(__file__).parents[2]
 START_WITHIN = 120.0  # seconds: a large target takes its time

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
-from socket import SHUT_RDWR
+from collections.abc import Sequence
+from dataclasses import replace
 from time import monotonic, sleep
 from typing import Any
 
 import torch
 from msgspec.structs import replace as changed
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidURI
-from websockets.sync.client import ClientConnection, connect
 
 from moa_core.drafters.base import Drafter, ServerHalf
 from moa_core.errors import UserError
+from moa_core.link.connection import GONE, Address, Wire, reach
 from moa_core.link.numbers import check_kind, unpack
-from moa_core.link.parcel import keep, open_target, target_mark
+from moa_core.link.parcel import target_mark
 from moa_core.link.session import drafter_mark
 from moa_core.link.wire import (
-    MOST_DOWN,
     VERSION,
-    Alive,
     Answer,
-    Down,
-    Fetch,
     First,
     Hello,
-    Joiner,
-    Piece,
     Prefill,
     Pushed,
     Refused,
@@ -41,9 +30,7 @@ from moa_core.link.wire import (
     Stream,
     Up,
     Verify,
-    Welcome,
     WireError,
-    encode,
 )
 from moa_core.target import Target
 from moa_core.tree import DraftTree
@@ -52,97 +39,6 @@ from moa_core.verify import Choices, Sampling
 
 SILENCE = 1.0  # seconds; or ROUND_TRIPS round trips, if that is more
 ROUND_TRIPS = 3
-HANDSHAKE = 5.0  # seconds for a connection to come about before another is tried
-FETCH_WITHIN = 30.0  # seconds from one piece of a file to the next
-GONE = (ConnectionClosed, TimeoutError, OSError, EOFError)
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a server is. token: what it wants to be told; kind: how numbers travel."""
-
-    url: str
-    token: str = ""
-    kind: str = "bf16"
-
-
-class Wire:
-    """A connection to a server: messages out and in, bytes counted."""
-
-    def __init__(self, address: Address, hello: Hello, timeout: float = HANDSHAKE) -> None:
-        began = monotonic()
-        self._open = ExitStack()
-        try:
-            self._socket: ClientConnection = self._open.enter_context(connect(
-                address.url, max_size=MOST_DOWN, max_queue=64, compression=None, proxy=None,
-                open_timeout=timeout, close_timeout=0.2, ping_interval=None,
-            ))  # fmt: skip
-        except InvalidURI:
-            raise UserError(f"{address.url!r} is no address of a server: ws://host:port") from None
-        except InvalidMessage as error:  # the link was lost within the handshake
-            raise ConnectionError(str(error)) from error
-        except InvalidHandshake as error:
-            raise UserError(f"{address.url} is no server of this program ({error}).") from None
-        self.sent = self.received = 0
-        self._joiner = Joiner()
-        self.heard = monotonic()
-        try:
-            self.welcome = self._welcome(hello, timeout)
-        except BaseException:
-            self.close()
-            raise
-        self.round_trip = (monotonic() - began) / 3  # TCP's handshake, WebSocket's, and hello
-
-    def _welcome(self, hello: Hello, timeout: float) -> Welcome:
-        self.send(hello)
-        try:
-            while isinstance(welcome := self.receive(timeout), Alive):
-                pass  # it is busy, or loads our drafter
-        except WireError as error:
-            raise UserError(f"The server sent what is no message of ours: {error}") from None
-        if isinstance(welcome, Refused):
-            full = ConnectionError(welcome.reason) if welcome.again else None  # one of GONE
-            raise UserError(f"The server refused: {welcome.reason}") from full
-        if not isinstance(welcome, Welcome):
-            raise UserError("The server answered with something else than a welcome.")
-        return welcome
-
-    def send(self, message: Up) -> None:
-        """ConnectionClosed or OSError if it is gone."""
-        frame = encode(message)
-        self.sent += len(frame)
-        self._socket.send(frame)
-
-    def receive(self, timeout: float) -> Down:
-        """The next message. TimeoutError, ConnectionClosed; WireError if it is none of ours.
-
-        timeout  seconds from one frame to the next; a long message comes in several
-        """
-        message = None
-        while message is None:
-            frame = self._socket.recv(timeout)
-            self.heard = monotonic()
-            self.received += len(frame)
-            message = self._joiner.take(frame)
-        return message
-
-    def close(self) -> None:
-        """Say goodbye, if anybody listens."""
-        with suppress(Exception):
-            self._open.close()
-
-    def drop(self) -> None:
-        """Without a word: nobody would hear it."""
-        with suppress(Exception):  # closing it here would leave its reading thread waiting
-            self._socket.socket.shutdown(SHUT_RDWR)
-
-
-def reach(address: Address, hello: Hello) -> Wire:
-    """A connection. UserError, caused by one of GONE, if there is nobody."""
-    try:
-        return Wire(address, hello)
-    except GONE as error:
-        raise UserError(f"There is no server at {address.url}: {error}") from error
 
 
 class Remote:
@@ -403,41 +299,3 @@ class Remote:
         self._await(number, First)
         if isinstance(self._request, Verify):
             self._request = changed(self._request, number=self._next())
-
-
-def cache_folder() -> Path:
-    """Where parcels are kept: MOA_CACHE, or a folder of the person's own."""
-    return Path(os.environ.get("MOA_CACHE") or Path.home() / ".cache" / "moa")
-
-
-def client_target(address: Address, last: int, folder: Path | None = None) -> Target:
-    """A client's part of a server's target: from this machine, or fetched once and kept.
-
-    last  layers of TLI that it shall have
-    """
-    with closing(reach(address, Hello(VERSION, address.token))) as wire:
-        mark = wire.welcome.fingerprint
-    place = (folder or cache_folder()) / f"{mark}-n{last}"
-    if not place.exists():
-        keep(fetch(address, last), place)
-    target = open_target(place)
-    if target_mark(target) != mark:
-        raise UserError("What the server sent is not what its target is made of.")
-    return target
-
-
-def fetch(address: Address, last: int) -> Iterator[Piece]:
-    """What a client needs of the server's target, in pieces. UserError if it does not come."""
-    with closing(reach(address, Hello(VERSION, address.token))) as wire:
-        try:
-            wire.send(Fetch(last))
-            while True:
-                message = wire.receive(FETCH_WITHIN)
-                if isinstance(message, Refused):
-                    raise UserError(f"The server refused: {message.reason}")
-                if isinstance(message, Piece):
-                    yield message
-                    if not message.name:
-                        return
-        except GONE as error:
-            raise UserError(f"The server at {address.url} is gone: {error}") from error

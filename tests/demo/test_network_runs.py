@@ -13,8 +13,8 @@ from demo.network_switch import press
 from demo.session import Visit, Visits, guarded
 from moa_core.checkpoints import load_drafter, load_target
 from moa_core.errors import UserError
+from moa_core.link.connection import Address
 from moa_core.link.network import LinkSettings, link
-from moa_core.link.remote import Address
 from moa_core.trace import LinkBack, LinkDown, OfflineToken, Verified
 from tests.models import save_bundle
 from tests.serving import serving

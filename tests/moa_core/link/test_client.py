@@ -13,9 +13,10 @@ from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link import server as servers
 from moa_core.link import wire
+from moa_core.link.connection import Address, Wire
 from moa_core.link.numbers import pack
 from moa_core.link.parcel import target_mark
-from moa_core.link.remote import Address, Remote, Wire
+from moa_core.link.remote import Remote
 from moa_core.link.session import drafter_mark
 from moa_core.link.wire import Alive, Answer, Hello, Part, Prefill, Refused, Welcome, encode, frames
 from moa_core.tree import DraftTree

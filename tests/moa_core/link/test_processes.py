@@ -18,10 +18,11 @@ from moa_core.checkpoints import load_drafter, load_target
 from moa_core.commands.serve import _shelf
 from moa_core.decode import Settings, decode
 from moa_core.errors import UserError
+from moa_core.link.connection import Address
+from moa_core.link.fetch import client_target
 from moa_core.link.network import link
 from moa_core.link.process import ROOT, ServerProcess
 from moa_core.link.program import ProxyProgram
-from moa_core.link.remote import Address, client_target
 from moa_core.link.wire import Fetch
 from moa_core.text import prompt_ids
 from moa_core.trace import LinkBack, LinkDown, OfflineToken, Trace

@@ -20,7 +20,8 @@ from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link import parcel, server
-from moa_core.link.remote import Address, Remote
+from moa_core.link.connection import Address
+from moa_core.link.remote import Remote
 from moa_core.link.server import Server
 from moa_core.link.session import Limits, drafter_mark
 from moa_core.link.visitor import WaitingRoom

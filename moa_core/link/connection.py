@@ -1,0 +1,116 @@
+"""A connection to a server: messages out and in, bytes counted."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from socket import SHUT_RDWR
+from time import monotonic
+
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidURI
+from websockets.sync.client import ClientConnection, connect
+
+from moa_core.errors import UserError
+from moa_core.link.wire import (
+    MOST_DOWN,
+    Alive,
+    Down,
+    Hello,
+    Joiner,
+    Refused,
+    Up,
+    Welcome,
+    WireError,
+    encode,
+)
+
+HANDSHAKE = 5.0  # seconds for a connection to come about before another is tried
+GONE = (ConnectionClosed, TimeoutError, OSError, EOFError)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server is. token: what it wants to be told; kind: how numbers travel."""
+
+    url: str
+    token: str = ""
+    kind: str = "bf16"
+
+
+class Wire:
+    """A connection to a server: messages out and in, bytes counted."""
+
+    def __init__(self, address: Address, hello: Hello, timeout: float = HANDSHAKE) -> None:
+        began = monotonic()
+        self._open = ExitStack()
+        try:
+            self._socket: ClientConnection = self._open.enter_context(connect(
+                address.url, max_size=MOST_DOWN, max_queue=64, compression=None, proxy=None,
+                open_timeout=timeout, close_timeout=0.2, ping_interval=None,
+            ))  # fmt: skip
+        except InvalidURI:
+            raise UserError(f"{address.url!r} is no address of a server: ws://host:port") from None
+        except InvalidMessage as error:  # the link was lost within the handshake
+            raise ConnectionError(str(error)) from error
+        except InvalidHandshake as error:
+            raise UserError(f"{address.url} is no server of this program ({error}).") from None
+        self.sent = self.received = 0
+        self._joiner = Joiner()
+        self.heard = monotonic()
+        try:
+            self.welcome = self._welcome(hello, timeout)
+        except BaseException:
+            self.close()
+            raise
+        self.round_trip = (monotonic() - began) / 3  # TCP's handshake, WebSocket's, and hello
+
+    def _welcome(self, hello: Hello, timeout: float) -> Welcome:
+        self.send(hello)
+        try:
+            while isinstance(welcome := self.receive(timeout), Alive):
+                pass  # it is busy, or loads our drafter
+        except WireError as error:
+            raise UserError(f"The server sent what is no message of ours: {error}") from None
+        if isinstance(welcome, Refused):
+            full = ConnectionError(welcome.reason) if welcome.again else None  # one of GONE
+            raise UserError(f"The server refused: {welcome.reason}") from full
+        if not isinstance(welcome, Welcome):
+            raise UserError("The server answered with something else than a welcome.")
+        return welcome
+
+    def send(self, message: Up) -> None:
+        """ConnectionClosed or OSError if it is gone."""
+        frame = encode(message)
+        self.sent += len(frame)
+        self._socket.send(frame)
+
+    def receive(self, timeout: float) -> Down:
+        """The next message. TimeoutError, ConnectionClosed; WireError if it is none of ours.
+
+        timeout  seconds from one frame to the next; a long message comes in several
+        """
+        message = None
+        while message is None:
+            frame = self._socket.recv(timeout)
+            self.heard = monotonic()
+            self.received += len(frame)
+            message = self._joiner.take(frame)
+        return message
+
+    def close(self) -> None:
+        """Say goodbye, if anybody listens."""
+        with suppress(Exception):
+            self._open.close()
+
+    def drop(self) -> None:
+        """Without a word: nobody would hear it."""
+        with suppress(Exception):  # closing it here would leave its reading thread waiting
+            self._socket.socket.shutdown(SHUT_RDWR)
+
+
+def reach(address: Address, hello: Hello) -> Wire:
+    """A connection. UserError, caused by one of GONE, if there is nobody."""
+    try:
+        return Wire(address, hello)
+    except GONE as error:
+        raise UserError(f"There is no server at {address.url}: {error}") from error
