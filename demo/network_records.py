@@ -8,6 +8,7 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
+from demo.network_map_chart import latency_map
 from demo.network_recorded_charts import by_round_trip, right_alone, trusted_alone
 from moa_core.bench.link_files import FOLDER, Row
 from moa_core.bench.link_files import recorded as read_all
@@ -32,7 +33,7 @@ def recorded(folder: Path = FOLDER) -> dict[str, Row]:
 
 def recorded_charts(found: dict[str, Row]) -> list[go.Figure]:
     """Accuracy after a cut and the map of links, of the recordings that there are."""
-    made = {"offline": (right_alone, trusted_alone), "link-map": (by_round_trip,)}
+    made = {"offline": (right_alone, trusted_alone), "link-map": (latency_map, by_round_trip)}
     return [
         chart(one)
         for kind, charts in made.items()
@@ -51,4 +52,7 @@ def records_html(found: dict[str, Row]) -> str:
         f"<code>{escape(str(one.get('command')))}</code></li>"
         for name, one in found.items()
     ]
-    return f"<ul>{''.join(lines)}</ul>"
+    return (
+        "<details><summary>How these were measured: commands and dates</summary>"
+        f"<ul>{''.join(lines)}</ul></details>"
+    )

@@ -25,7 +25,7 @@ def test_damaged_files_are_no_recordings(tmp_path):
 def test_every_recording_that_has_a_chart_is_drawn_with_its_own_numbers():
     found = recorded()
     assert {"offline", "link-map"} <= {one["kind"] for one in found.values()}
-    right, liked, times = recorded_charts(found)
+    right, liked, _, times = recorded_charts(found)
     lines = {line.name: line for line in right.data}
     for row in found["offline"]["rows"]:
         if row["kind"] == "tasks" and row["method"] == "moa-n1":
