@@ -11,7 +11,7 @@ from typing import Any
 import gradio as gr
 
 from demo.engine import Engine, Request, Run
-from demo.network_server import Client, Far, parts_of, through
+from demo.network_server import Client, Far, through
 from demo.network_switch import Link, switch
 from demo.network_words import Words, able, summary, weight
 from demo.session import Visit
@@ -21,7 +21,7 @@ from moa_core.decode import Settings, about, check_prompt, decode
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.exactness import Exactness, compare_with_plain
-from moa_core.link.connection import GONE, Address
+from moa_core.link.connection import GONE, Address, parts_of
 from moa_core.link.network import LinkSettings
 from moa_core.link.program import ProxyProgram
 from moa_core.link.remote import Remote

@@ -12,7 +12,7 @@ from demo.methods import family
 from moa_core.checkpoints import load_drafter
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
-from moa_core.link.connection import Address
+from moa_core.link.connection import Address, parts_of
 from moa_core.link.fetch import cache_folder, client_target
 from moa_core.link.parcel import client_weights, nbytes, target_mark
 from moa_core.link.process import ServerProcess
@@ -116,18 +116,6 @@ class Far:
         if found.tokenizer is None:
             raise UserError(f"The server’s target {found.name} has no tokenizer: it reads no text.")
         return found
-
-
-def parts_of(url: str) -> tuple[str, int]:
-    """Host and port of ws://host:port. UserError for anything else."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = port = None
-    if host is None or port is None or parts.scheme != "ws":
-        raise UserError(f"{url!r} is no address of a server: ws://host:port")
-    return host, port
 
 
 def through(address: Address, port: int, kind: str) -> Address:

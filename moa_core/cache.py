@@ -40,6 +40,11 @@ class KVCache:
         ]
         self._views = [layer for block in self._blocks for layer in block]
 
+    @property
+    def device(self) -> torch.device:
+        """Of the first layer."""
+        return self._blocks[0].device
+
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args, **kwargs
     ) -> tuple[Tensor, Tensor]:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from moa_core.checkpoints import bundled_drafters, layers_needed, load_drafter, load_target
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
-from moa_core.link.connection import Address
+from moa_core.link.connection import Address, parts_of
 from moa_core.link.fetch import client_target
 from moa_core.link.network import LinkSettings, link
 from moa_core.link.parcel import target_mark
@@ -121,7 +121,7 @@ def scene(
         for name, settings in links.items():
             if name != DIRECT:
                 for client in range(clients):
-                    proxy = ProxyProgram(*_host(url), settings, options.seed + client)
+                    proxy = ProxyProgram(*parts_of(url), settings, options.seed + client)
                     made.proxies[name, client] = stack.enter_context(proxy)
         yield made
 
@@ -134,17 +134,6 @@ def _server(options: argparse.Namespace, stack: ExitStack) -> tuple[str, str]:
     words += ["--target", options.target] if options.target else []
     server = stack.enter_context(ServerProcess(*words))
     return f"ws://127.0.0.1:{server.port}", server.token
-
-
-def _host(url: str) -> tuple[str, int]:
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = port = None
-    if not host or not port:
-        raise UserError(f"{url!r} is no address of a server: ws://host:port")
-    return host, port
 
 
 def _drafter(name: str, target: Target) -> Drafter:

@@ -10,6 +10,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from moa_core.cache import KVCache
+from moa_core.layers import causal_mask, tree_mask
 from moa_core.target import Observation, Target
 from moa_core.trace import Drafted, Verified
 from moa_core.tree import DraftTree, Frontier, TreeSettings, grow
@@ -99,6 +101,37 @@ class Stepwise(Drafter):
                 logits = self.expand(frontier)[0]
         finally:
             self.forget()
+
+
+class Reader(Stepwise):
+    """One that reads the text's tokens itself, into a cache of its own.
+
+    ids   verified tokens
+    text  the cache: of them, of the root, and of what is drafted below it
+    """
+
+    ids: list[int]
+    text: KVCache
+
+    @abstractmethod
+    def read(self, tokens: Tensor, places: Tensor, mask: Tensor | None) -> Tensor:
+        """Logits [n, V] after new tokens [n] at these positions [n], which go into the cache."""
+
+    def root(self, token: int) -> Tensor:
+        known, device = len(self.ids), self.text.device
+        past = min(self.text.length, known)  # a root read before is read again
+        self.text.truncate(past)
+        tokens = torch.tensor([*self.ids[past:], token], device=device)
+        places = torch.arange(past, known + 1, device=device)
+        return self.read(tokens, places, causal_mask(len(tokens), past, device))[-1]
+
+    def expand(self, frontier: Frontier) -> Tensor:
+        known = len(self.ids)
+        places = torch.full_like(frontier.tokens, known + frontier.level)
+        return self.read(frontier.tokens, places, tree_mask(frontier.seen, known + 1))
+
+    def forget(self) -> None:
+        self.text.truncate(len(self.ids) + 1)  # the root stays: it is certain
 
 
 class Vanilla(Drafter):

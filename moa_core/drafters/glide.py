@@ -9,24 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from moa_core.cache import KVCache
-from moa_core.drafters.base import ServerHalf, Stepwise
+from moa_core.drafters.base import Reader, ServerHalf
 from moa_core.layers import (
     Attention,
     RMSNorm,
     Rope,
     Rotation,
     SwiGLU,
-    causal_mask,
     rotate,
-    tree_mask,
 )
 from moa_core.target import Observation, Target
-from moa_core.tree import Frontier
 
 
 @dataclass(frozen=True)
@@ -97,7 +93,7 @@ class GlideNet(nn.Module):
         return self.norm(hidden + self.mlp(self.post_attention_layernorm(hidden)))
 
 
-class GlideDrafter(Stepwise):
+class GlideDrafter(Reader):
     """Drafts with a GLIDE net. MoA's authors' GLIDE turns K by RoPE once more: not this one."""
 
     name = "glide"
@@ -110,7 +106,7 @@ class GlideDrafter(Stepwise):
     def open(self, target: Target, capacity: int) -> None:
         self.rope.reserve(capacity)
         self.target = target
-        self.ids: list[int] = []  # verified tokens
+        self.ids = []
         sizes, device, dtype = self.net.config, target.device, target.dtype
         self.text = KVCache([device], sizes.kv_heads, sizes.head_dim, capacity, dtype)
         self.seen = KVCache([device], target.kv_heads, target.head_dim, capacity, dtype)
@@ -123,23 +119,7 @@ class GlideDrafter(Stepwise):
         self.ids.extend(ids)
         self.seen.append(half["last_layer"])
 
-    def root(self, token: int) -> Tensor:
-        known, device = len(self.ids), self.target.device
-        past = min(self.text.length, known)  # a root read before is read again
-        self.text.truncate(past)
-        tokens = torch.tensor([*self.ids[past:], token], device=device)
-        places = torch.arange(past, known + 1, device=device)
-        return self._step(tokens, places, causal_mask(len(tokens), past, device))[-1]
-
-    def expand(self, frontier: Frontier) -> Tensor:
-        known = len(self.ids)
-        places = torch.full_like(frontier.tokens, known + frontier.level)
-        return self._step(frontier.tokens, places, tree_mask(frontier.seen, known + 1))
-
-    def forget(self) -> None:
-        self.text.truncate(len(self.ids) + 1)  # the root stays: it is certain
-
-    def _step(self, tokens: Tensor, places: Tensor, mask: Tensor | None) -> Tensor:
+    def read(self, tokens: Tensor, places: Tensor, mask: Tensor | None) -> Tensor:
         """Logits [n, V] after new tokens [n], all of which see every verified one."""
         hidden = self.target.embed(tokens)[None]  # [1, n, E]
         rotation = self.rope(places[None], hidden)

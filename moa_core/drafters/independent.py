@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from moa_core.drafters.base import ServerHalf, Stepwise
-from moa_core.layers import causal_mask, tree_mask
+from moa_core.drafters.base import Reader, ServerHalf
 from moa_core.target import Target
-from moa_core.tree import Frontier
 
 
-class IndependentDrafter(Stepwise):
+class IndependentDrafter(Reader):
     """Drafts with any small decoder model that writes the target's token ids.
 
     small  the model, driven like a target; its embeddings and head may be the target's own
@@ -30,33 +27,17 @@ class IndependentDrafter(Stepwise):
 
     def open(self, target: Target, capacity: int) -> None:
         self.target = target
-        self.ids: list[int] = []  # verified tokens
-        self.cache = self.small.tail_cache(len(self.small.layers), capacity)
+        self.ids = []
+        self.text = self.small.tail_cache(len(self.small.layers), capacity)
 
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
         self.ids.extend(ids)
 
-    def root(self, token: int) -> Tensor:
-        known, device = len(self.ids), self.small.device
-        past = min(self.cache.length, known)  # a root read before is read again
-        self.cache.truncate(past)
-        tokens = torch.tensor([*self.ids[past:], token], device=device)
-        places = torch.arange(past, known + 1, device=device)
-        return self._step(tokens, places, causal_mask(len(tokens), past, device))[-1]
-
-    def expand(self, frontier: Frontier) -> Tensor:
-        known = len(self.ids)
-        places = torch.full_like(frontier.tokens, known + frontier.level)
-        return self._step(frontier.tokens, places, tree_mask(frontier.seen, known + 1))
-
-    def forget(self) -> None:
-        self.cache.truncate(len(self.ids) + 1)  # the root stays: it is certain
-
-    def _step(self, tokens: Tensor, places: Tensor, mask: Tensor | None) -> Tensor:
+    def read(self, tokens: Tensor, places: Tensor, mask: Tensor | None) -> Tensor:
         """Logits [n, V] after new tokens [n], which follow what the cache holds."""
         hidden = self.small.embed(tokens)[None]  # [1, n, E]
-        hidden = self.small.run_layers(hidden, places[None], mask, self.cache)
-        self.cache.advance(len(tokens))
+        hidden = self.small.run_layers(hidden, places[None], mask, self.text)
+        self.text.advance(len(tokens))
         return self.small.head(hidden)[0, :, : self.target.config.vocab_size]
 
 

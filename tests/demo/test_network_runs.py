@@ -8,12 +8,12 @@ from demo.engine import Engine, Request
 from demo.inside_view import packed
 from demo.live_runs import open_trace
 from demo.network_runs import Asked, compare, run
-from demo.network_server import Far, parts_of
+from demo.network_server import Far
 from demo.network_switch import press
 from demo.session import Visit, Visits, guarded
 from moa_core.checkpoints import load_drafter, load_target
 from moa_core.errors import UserError
-from moa_core.link.connection import Address
+from moa_core.link.connection import Address, parts_of
 from moa_core.link.network import LinkSettings, link
 from moa_core.trace import LinkBack, LinkDown, OfflineToken, Verified
 from tests.models import save_bundle
