@@ -4,8 +4,8 @@
 TAKEN = "([id, value]) => (document.querySelector(id)?.value ?? value) == value"
 SAYS = "([place, words]) => document.querySelector(place)?.textContent.includes(words)"
 SEEN = """place => {
-  const { top, bottom } = document.querySelector(place).getBoundingClientRect();
-  return top >= 0 && bottom <= window.innerHeight;
+  const box = document.querySelector(place)?.getBoundingClientRect();
+  return box && box.top >= 0 && box.bottom <= window.innerHeight;
 }"""
 TEXT = "#view .token-view .text"
 NEW_RUN = "old => document.querySelector('#view .token-view').getAttribute('data-run') !== old"

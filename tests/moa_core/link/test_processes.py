@@ -6,6 +6,8 @@ import shutil
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,13 +108,25 @@ def test_a_client_a_link_and_a_server_give_the_local_text(
 
 def test_a_cut_amid_the_text_heals(process: ServerProcess, tmp_path: Path) -> None:
     client_target(process.address(), 1, tmp_path / "cache")  # else the cut may fall into the files
-    with ProxyProgram("127.0.0.1", process.port, link(SLOW)) as proxy:
-        clients = [Client(proxy.port, process.token, tmp_path, more=more) for more in BOTH]
-        assert until(lambda: proxy.connections == 2 and passed(proxy) > 12_000, 30)
-        proxy.cut()
-        assert not until(lambda: False, 1.5)  # longer than silence lasts
-        proxy.restore()
+    with ExitStack() as leave:
+        # A link for each: either may be slow to start, or quick to end.
+        proxies = [
+            leave.enter_context(ProxyProgram("127.0.0.1", process.port, link(SLOW))) for _ in BOTH
+        ]
+        clients = [
+            Client(proxy.port, process.token, tmp_path, more=more)
+            for proxy, more in zip(proxies, BOTH, strict=True)
+        ]
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(cut_for_a_while, proxies))
         check_healed(clients)
+
+
+def cut_for_a_while(proxy: ProxyProgram) -> None:
+    assert until(lambda: passed(proxy) > 6000, 30)
+    proxy.cut()
+    assert not until(lambda: False, 1.5)  # longer than silence lasts
+    proxy.restore()
 
 
 def check_healed(clients: list[Client]) -> None:
