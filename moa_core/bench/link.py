@@ -11,7 +11,7 @@ import transformers
 from moa_core.bench.link_files import check_out, head, runs_folder, write
 from moa_core.bench.link_plan import Plan
 from moa_core.bench.link_rows import crowd_rows, rows, scripts
-from moa_core.bench.link_scene import DIRECT, LOCAL, scene
+from moa_core.bench.link_scene import scene
 from moa_core.bench.machine import commit
 from moa_core.bench.runs import keep_settings
 
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> None:
         settings={name: settings[name] for name in (*kept, "server_threads", "prompts")},
     )  # fmt: skip
     found = rows(records) + crowd_rows(crowds)
-    write({**facts, "rows": found, "scripts": scripts(records, (LOCAL, DIRECT))}, path)
+    write({**facts, "rows": found, "scripts": scripts(records, plan.numbers[0])}, path)
     print(table(found))
     print(path)
 

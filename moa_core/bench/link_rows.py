@@ -11,6 +11,7 @@ import numpy as np
 
 Record = dict[str, Any]  # see link_runs.run, with what tells it from others
 RESAMPLES = 2_000
+PROMPTS = 10
 LOCAL, DIRECT, STREAM, VANILLA = "local", "direct", "stream", "vanilla"  # see link_scene
 CELL = ("method", "link", "numbers", "clients")
 
@@ -191,15 +192,19 @@ def _by_repeat(records: Sequence[Record]) -> dict[int, list[Record]]:
     return found
 
 
-def scripts(records: Sequence[Record], links: Sequence[str]) -> list[dict[str, Any]]:
-    """What was done and sent without any link, per method, numbers and prompt; see link_model.
+def scripts(records: Sequence[Record], numbers: str) -> list[dict[str, Any]]:
+    """What was done and sent without any link, per method and prompt; see link_model.
 
-    links  whose runs to take. Times are the medians of the repeats; bytes are the same in all.
+    numbers  how they travelled; of the first PROMPTS prompts alone, since files are to be small.
+    Times are the medians of the repeats, which what else the machine did disturbs least; bytes are
+    the same in all.
     """
     groups: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
+    prompts = set(list(dict.fromkeys(record["prompt"] for record in records))[:PROMPTS])
     for record in records:
-        if record["link"] in links and record["clients"] == 1:
-            key = tuple(record[name] for name in ("method", "link", "numbers", "prompt"))
+        here = record["link"] == LOCAL or (record["link"], record["numbers"]) == (DIRECT, numbers)
+        if here and record["prompt"] in prompts:
+            key = tuple(record[name] for name in ("method", "link", "prompt"))
             groups[key].append(record)
     return [_script(mine) for mine in groups.values()]
 

@@ -110,9 +110,15 @@ def test_scripts_are_the_middle_of_the_repeats() -> None:
     for at, record in enumerate(records):
         record["cycles"]["draft_us"] = [1000 * at, 5000 - at]
     records.append(run("moa-n0", "4g", [3, 2]))
-    [script] = scripts(records, ("direct", "local"))
+    records.append(run("moa-n0", "direct", [3, 2], numbers="int8"))
+    [script] = scripts(records, "bf16")
     assert script["cycles"]["draft_us"] == [1000, 4999] and script["cycles"]["gained"] == [3, 2]
     assert script["tokens"] == 6 and script["prefill"]["share_down"] == 800
+
+
+def test_scripts_are_of_a_few_prompts() -> None:
+    records = [run("moa-n0", "direct", [3], prompt=at) for at in range(30)]
+    assert [script["prompt"] for script in scripts(records, "bf16")] == list(range(10))
 
 
 def test_a_recording_comes_back_as_it_was_written(tmp_path: Path) -> None:
