@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 
 from moa_core.errors import UserError, first_line
@@ -61,6 +62,8 @@ def _quantised(bits: int, dtype: torch.dtype) -> Any:
     """Settings for bitsandbytes. UserError where it is not installed."""
     from transformers import BitsAndBytesConfig
 
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(logging.ERROR)
     try:
         import bitsandbytes  # noqa: F401
     except Exception as error:  # also where its library does not suit the machine
@@ -68,14 +71,44 @@ def _quantised(bits: int, dtype: torch.dtype) -> Any:
             f"--load-in-{bits}bit needs bitsandbytes, which is not to be had here "
             f"({first_line(error)}): pip install bitsandbytes, or leave the option out."
         ) from None
-    for name in TALKATIVE:
-        logging.getLogger(name).setLevel(logging.ERROR)
     if bits == 4:
         return BitsAndBytesConfig(
             load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype
         )
     # No outliers apart: then what a row becomes does not depend on the rows beside it.
     return BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)
+
+
+def plain_weights(model: PreTrainedModel, wanted: Callable[[str], bool]) -> dict[str, Tensor]:
+    """Tensors by name, as if the model lay in one piece and in its float format.
+
+    A quantised layer's weights come as the numbers that it computes with, one on disk is read.
+    """
+    if not (hasattr(model, "_hf_hook") or getattr(model, "is_quantized", False)):
+        return {name: tensor for name, tensor in model.state_dict().items() if wanted(name)}
+    from accelerate.utils import align_module_device
+
+    found = {}
+    for prefix, module in model.named_modules(remove_duplicate=False):
+        names = [name for name, _ in module.named_parameters(recurse=False)]
+        if any(wanted(f"{prefix}.{name}") for name in names):
+            with align_module_device(module, torch.device("cpu")):
+                for name in names:
+                    found[f"{prefix}.{name}"] = _unpacked(module, name, model.dtype)
+    return {name: tensor for name, tensor in found.items() if wanted(name)}
+
+
+def _unpacked(module: nn.Module, name: str, dtype: torch.dtype) -> Tensor:
+    """A module's tensor, copied, in a float format."""
+    tensor = getattr(module, name).data
+    if type(module).__name__ == "Linear4bit" and name == "weight":
+        from bitsandbytes.functional import dequantize_4bit
+
+        return dequantize_4bit(tensor, module.weight.quant_state).to(dtype)
+    if type(module).__name__ == "Linear8bitLt" and name == "weight":
+        scales = module.weight.SCB if module.weight.SCB is not None else module.state.SCB
+        return (tensor.float() * scales[:, None] / 127).to(dtype)
+    return tensor.clone()
 
 
 def check_room(
