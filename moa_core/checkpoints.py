@@ -138,7 +138,7 @@ def load_target(
         folder = fetch_weights(place, plan.report)
         plan.report(f"Loading {name}.")
     try:
-        model = read_model(folder, wanted, where, plan)
+        model = read_model(folder, wanted, where, plan, need)
     except UserError:
         raise
     except Exception as error:  # transformers raises many kinds; all mean: not loadable

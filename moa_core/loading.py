@@ -44,7 +44,7 @@ class Plan:
 
 
 def read_model(
-    folder: Path, dtype: torch.dtype, device: torch.device, plan: Plan
+    folder: Path, dtype: torch.dtype, device: torch.device, plan: Plan, need: Need
 ) -> PreTrainedModel:
     """The model in a folder, where the plan wants it. Whatever it raises means: not loadable."""
     options: dict[str, Any] = {"dtype": dtype}
@@ -52,6 +52,9 @@ def read_model(
         options["quantization_config"] = _quantised(plan.bits, dtype)
     if plan.device_map is not None:
         options["device_map"] = plan.device_map
+        if plan.device_map == "auto" and torch.cuda.is_available():
+            cards = [torch.cuda.mem_get_info(card)[0] for card in range(torch.cuda.device_count())]
+            options["max_memory"] = shares(cards, free_bytes(torch.device("cpu")), need)
     elif plan.bits or device.type != "cpu":  # straight to the device, not by way of main memory
         options["device_map"] = {"": device}
     model = AutoModelForCausalLM.from_pretrained(folder, **options)
@@ -77,6 +80,16 @@ def _quantised(bits: int, dtype: torch.dtype) -> Any:
         )
     # No outliers apart: then what a row becomes does not depend on the rows beside it.
     return BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)
+
+
+def shares(cards: Sequence[int], main: int, need: Need) -> dict[int | str, int]:
+    """Most bytes of weights for each GPU, and for main memory: the rest is for what decodes.
+
+    cards, main  free bytes. Any GPU may be the one that drafts; K and V lie with their layers.
+    """
+    kept = need.drafters + need.working + need.cache // max(len(cards), 1)
+    found: dict[int | str, int] = {card: max(free - kept, 0) for card, free in enumerate(cards)}
+    return {**found, "cpu": main}
 
 
 def plain_weights(model: PreTrainedModel, wanted: Callable[[str], bool]) -> dict[str, Tensor]:
@@ -122,7 +135,7 @@ def check_room(
     """What will be needed. UserError, naming the shortfall, if the device has less than that."""
     need = estimate(config, dtype, plan.bits, drafters)
     spread = plan.device_map is not None
-    free = free_bytes(device, spread)
+    free = free_bytes(device, spread, offload=not plan.bits)  # what is packed stays on GPUs
     if need.total <= free or plan.device_map not in (None, "auto"):
         return need  # whoever names devices layer by layer, disk included, knows their sizes
     where = "all devices together have" if spread else f"{_words(device)} has"
@@ -159,7 +172,8 @@ def _advice(
     fitting = [
         f"{option} ({size(need.total)})"
         for option, form, bits, wide in options
-        if (need := estimate(config, form, bits, drafters)).total <= free_bytes(device, wide)
+        if (need := estimate(config, form, bits, drafters)).total
+        <= free_bytes(device, wide, not bits)
     ]
     if fitting:
         return f"Try {', or '.join(fitting)}."

@@ -42,7 +42,9 @@ def test_what_does_not_fit_is_refused_by_the_command(
 ) -> None:
     out = str(tmp_path / "x.json")
     monkeypatch.setattr("sys.argv", ["full_shape", "--device", "cpu", "--out", out])
-    monkeypatch.setattr("moa_core.loading.free_bytes", lambda device, spread=False: 10**9)
+    monkeypatch.setattr(
+        "moa_core.loading.free_bytes", lambda device, spread=False, offload=True: 10**9
+    )
     assert main() == 2
     said = capsys.readouterr().err
     assert said.startswith("error: llama3-8b with random weights does not fit: it needs")
