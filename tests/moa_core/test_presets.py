@@ -18,6 +18,7 @@ from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.formats import read_tensors
+from moa_core.link.process import ServerProcess
 from moa_core.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS, preset, tli_of
 from moa_core.text import prompt_ids
 from moa_core.trace import Trace
@@ -142,6 +143,29 @@ def test_bench_compares_a_presets_methods(
     assert list(results["methods"]) == ["vanilla", "moa-n0", "eagle2"]
     assert results["target"]["name"] == "meta-llama/Meta-Llama-3-8B-Instruct@8afb486c"
     assert main(("bench", "--preset", "llama3-8b", "--link", "4g", "--out", str(out))) == 2
+
+
+@pytest.mark.slow
+def test_serve_takes_a_preset(
+    stocked: Hub,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A server and its client, each with the preset: the server has the target, both a drafter."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("MOA_CACHE", str(tmp_path / "client"))
+    local = run(capsys, "generate", "--preset", "llama3-8b", *SHORT)
+    server = ServerProcess("--preset", "llama3-8b", "--device", "cpu")
+    try:
+        monkeypatch.setenv("MOA_TOKEN", server.token)
+        place = ("--server", server.address().url, "--numbers", "f32")
+        for method in ("moa-n0", "eagle2", "none"):
+            words = ("--preset", "llama3-8b", "--drafter", method, *place)
+            found = run(capsys, "generate", *words, *SHORT)
+            assert found["output_ids"] == local["output_ids"], method
+    finally:
+        server.stop()
 
 
 def test_progress_on_a_terminal_and_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
