@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from demo.line import Line
 from demo.methods import ALWAYS, AUTO, VANILLA, family, label, ordered, tli_of
 from moa_core.checkpoints import (
     DEFAULT_DRAFTER,
@@ -28,7 +29,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.installed import Installed, bundle, published
-from moa_core.loading import Plan
+from moa_core.loading import Plan, numbers
 from moa_core.memory import size as amount
 from moa_core.presets import untrained
 from moa_core.target import Target
@@ -79,35 +80,6 @@ class Run:
     prompt_ids: list[int]
     trace: Trace
     events: Iterator[Event]
-
-
-def _weights(target: Target) -> list[torch.Tensor]:
-    return list(target.model.parameters())
-
-
-class Line:
-    """Who waits for a turn or has it, in the order they came."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, None] = {}
-        self._lock = Lock()
-
-    def join(self, who: str) -> int:
-        """Stand at its end, anew if one stood there; returns how many are before."""
-        with self._lock:
-            self._waiting.pop(who, None)
-            self._waiting[who] = None
-            return len(self._waiting) - 1
-
-    def before(self, who: str) -> int:
-        """How many are before them; 0 for whoever has the turn, or is not in it."""
-        with self._lock:
-            return list(self._waiting).index(who) if who in self._waiting else 0
-
-    def leave(self, who: str) -> None:
-        """Done, or gone."""
-        with self._lock:
-            self._waiting.pop(who, None)
 
 
 class Engine:
@@ -289,11 +261,8 @@ class Engine:
     def describe(self, target: str = "", method: str = "") -> str:
         """Target, the drafter of a method, device, number format and threads, in a line."""
         there = self.target(target)
-        # In 4 bits two numbers share a byte.
-        packed = [2 if type(one).__name__ == "Params4bit" else 1 for one in _weights(there)]
-        size = sum(one.numel() * share for one, share in zip(_weights(there), packed, strict=True))
         parts = [
-            f"Target {there.name}, {size / 1e6:,.1f} M parameters",
+            f"Target {there.name}, {numbers(there.model) / 1e6:,.1f} M parameters",
             *([f"drafter in Live: {self.drafting(method, target)}"] if method else []),
             there.device.type.upper(),
             there.need.form if there.need else str(there.dtype).removeprefix("torch."),

@@ -103,12 +103,12 @@ def _open_tab(request: gr.Request) -> dict[str, Any]:
 def _machine(engine: Engine, target: str, kind: str, tli: int) -> Iterator[dict[str, str]]:
     """What runs here, as soon as that is known; the drafter is that of the Live tab."""
     told = ""
-    while not engine.ready(target):
-        if (words := engine.said(target) or "Loading the models.") != told:
-            told = words
-            yield say(words, "load")
-        engine.wait(target, LOOK_EVERY)
     try:
+        while not engine.ready(target):
+            if (words := engine.said(target) or "Loading the models.") != told:
+                told = words
+                yield say(words, "load")
+            engine.wait(target, LOOK_EVERY)
         yield say(engine.describe(target, method_name(kind, int(tli))))
     except UserError as error:
         yield say(str(error), "error")

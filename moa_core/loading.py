@@ -82,6 +82,14 @@ def _quantised(bits: int, dtype: torch.dtype) -> Any:
     return BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)
 
 
+def numbers(model: PreTrainedModel) -> int:
+    """How many parameters a model has; in 4 bits two share a byte."""
+    return sum(
+        weight.numel() * (2 if type(weight).__name__ == "Params4bit" else 1)
+        for weight in model.parameters()
+    )
+
+
 def shares(cards: Sequence[int], main: int, need: Need) -> dict[int | str, int]:
     """Most bytes of weights for each GPU, and for main memory: the rest is for what decodes.
 
