@@ -3,9 +3,10 @@
 import argparse
 import os
 
+from demo import space, zero
 from demo.engine import Engine
-from demo.theme import CSS, theme
-from demo.ui import build_demo
+from demo.ui import build_demo, launch_options
+from moa_core.checkpoints import pick_device
 from moa_core.errors import UserError
 from moa_core.link.remote import Address
 
@@ -16,21 +17,20 @@ parser.add_argument("--target", help="a bundled name, a folder or a Hub id")
 parser.add_argument("--drafter", help="a bundled name, a folder or a Hub id")
 parser.add_argument("--server", help="ws://host:port for runs over a link (default: one of ours)")
 parser.add_argument("--token", help="what the server wants to be told; default: MOA_TOKEN")
+chosen = space.chosen_preset(os.environ, pick_device("auto").type == "cuda")
+parser.set_defaults(preset=chosen.preset, server=os.environ.get("MOA_SERVER"))
 args = parser.parse_args(None if __name__ == "__main__" else [])
-engine = Engine(args.target, args.drafter)
+engine = Engine(args.target or space.TARGETS.get(args.preset), args.drafter)
 token = args.token or os.environ.get("MOA_TOKEN", "")
 try:
-    demo = build_demo(engine, Address(args.server, token) if args.server else None)
+    waiting = space.number(os.environ, "MOA_QUEUE")
+    zero.hold(engine)
+    demo = build_demo(engine, Address(args.server, token) if args.server else None, chosen.words)
 except UserError as error:
     parser.error(str(error))
 
 if __name__ == "__main__":
     engine.start()  # in the background: the page is up before the models are
-    demo.queue(max_size=16).launch(
-        server_name=args.host,
-        server_port=args.port,
-        theme=theme(),
-        css_paths=CSS,
-        run_history=False,
-        footer_links=["api", "settings"],
+    demo.queue(max_size=waiting).launch(
+        server_name=args.host, server_port=args.port, **launch_options()
     )

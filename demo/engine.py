@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import torch
 
@@ -94,6 +95,18 @@ class Line:
             self._waiting.pop(who, None)
 
 
+class Here(Executor):
+    """Does what it is given at once, in the thread that gives it."""
+
+    def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(work(*given, **named))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
 class Engine:
     """Targets and drafters by name.
 
@@ -105,11 +118,16 @@ class Engine:
         self.given = drafter
         self.line = Line()
         self._named = target
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="load")
+        self._pool: Executor = ThreadPoolExecutor(1, thread_name_prefix="load")
         self._loading: dict[str, Future[Target]] = {}
         self._drafters: dict[tuple[str, str], Drafter] = {}
-        self._lock = Lock()
-        self._turn = Lock()
+        self.borrows = False  # whether a GPU is there only while a run goes on
+        self._elsewhere = False  # whether a run goes on in another process
+        self.renew_locks()
+
+    def renew_locks(self) -> None:
+        """Nobody holds them, as in a process just forked, in which no other thread goes on."""
+        self._lock, self._turn = Lock(), Lock()
 
     @cached_property
     def installed(self) -> dict[str, Installed]:
@@ -151,7 +169,16 @@ class Engine:
     @property
     def busy(self) -> bool:
         """Whether a run is going on."""
-        return self._turn.locked()
+        return self._turn.locked() or self._elsewhere
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """A run that goes on in another process, meanwhile."""
+        self._elsewhere = True
+        try:
+            yield
+        finally:
+            self._elsewhere = False
 
     def ready(self, target: str = "") -> bool:
         """Whether a target is there, or is known not to load."""
@@ -167,6 +194,16 @@ class Engine:
             if name not in self._loading:
                 self._loading[name] = self._pool.submit(load_target, name or None)
             return self._loading[name]
+
+    def load_here(self) -> None:
+        """Load all there is now, in this thread; what cannot be is said when it is asked for."""
+        self._pool = Here()
+        for name in self.installed:
+            for method in self.methods(name):
+                try:
+                    self.drafter(method, name)
+                except UserError as error:
+                    log.warning("%s for %s: %s", method, name, error)
 
     def target(self, name: str = "") -> Target:
         """A target, once it is there. UserError if it cannot be loaded."""
@@ -234,10 +271,10 @@ class Engine:
         parts = [
             f"Target {there.name}, {size / 1e6:,.1f} M parameters",
             *([f"drafter in Live: {self.drafting(method, target)}"] if method else []),
-            there.device.type.upper(),
+            "a GPU borrowed for each run" if self.borrows else there.device.type.upper(),
             str(there.dtype).removeprefix("torch."),
         ]
-        if there.device.type == "cpu":
+        if there.device.type == "cpu" and not self.borrows:
             threads = torch.get_num_threads()
             parts.append(f"{threads} thread{'s' if threads > 1 else ''}")
         return " · ".join(parts)
