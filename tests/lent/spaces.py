@@ -1,12 +1,17 @@
 """Stands in for the `spaces` package on ZeroGPU: really forks, and really pickles.
 
-As the package does it: the process is forked at the first call and used again; arguments and
-yields are pickled; the task runs in a thread there; a closed generator stops it after its next
-yield; and a call that the visitor has no time for is a gr.Error.
+As the package does it: the process is forked at the first call and used again, and closes its
+copies of the server's connections, which would stay open else; arguments and yields are pickled;
+the task runs in a thread there; a closed generator stops it after its next yield; and a call that
+the visitor has no time for is a gr.Error.
 """
 
+import os
+import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import wraps
 from multiprocessing import connection, get_context
 from typing import Any
@@ -39,6 +44,7 @@ class Worker:
     def _serve(self, task: Callable[..., Iterator[Any]]) -> None:
         global inside
         inside = True
+        _close_connections()
         while True:
             args = self.asks.get()
             self.stop.clear()
@@ -59,6 +65,15 @@ class Worker:
             self.answers.put(("failed", type(error).__name__))
 
 
+def _close_connections() -> None:
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            copied = socket.socket(fileno=os.dup(int(name)))
+            if copied.family in (socket.AF_INET, socket.AF_INET6):
+                os.close(int(name))
+            copied.close()
+
+
 def GPU(task: Any = None, *, duration: Any = None) -> Any:
     """The decorator, for generators called with positional arguments."""
     if task is None:
@@ -72,6 +87,7 @@ def GPU(task: Any = None, *, duration: Any = None) -> Any:
             return
         seconds = duration(*args) if callable(duration) else duration
         asked.append(seconds)
+        print(f"lent for {seconds:.1f} s", file=sys.stderr, flush=True)
         if seconds > left:
             raise gr.Error("You have exceeded your GPU quota.", title="ZeroGPU quota exceeded")
         if not idle:
