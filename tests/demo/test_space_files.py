@@ -1,0 +1,149 @@
+"""A Space from its files alone: copied as they are sent, and started as a Space starts them.
+
+The slow test also makes the environment that a Space makes, from requirements.txt: minutes, and
+some 6 GB that go again.
+
+    pytest -m slow tests/demo/test_space_files.py
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from gradio_client import Client
+
+from demo.upload_space import ROOT, stage
+
+USER = 1000  # as whom a Space runs
+PROMPT = "Say 742 in Spanish."
+# Reads what root may read, and writes only what is its own.
+AS_USER = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups",
+           "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")  # fmt: skip
+KEPT = ("PATH", "LANG", "OMP_NUM_THREADS", "PYENV_VERSION", "PYENV_ROOT")  # of our environment
+
+
+@pytest.fixture
+def place():
+    """A folder that its user may enter, unlike pytest's own."""
+    with tempfile.TemporaryDirectory(prefix="moa-space-test-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture
+def program(place):
+    """The files, which nobody may write, and a folder for what is temporary, which the user may."""
+    folder, own = place / "app", place / "tmp"
+    folder.mkdir(), own.mkdir()
+    stage(folder)
+    own.chmod(0o777)
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    yield folder
+    for path in [folder, *(one for one in folder.rglob("*") if one.is_dir())]:
+        path.chmod(0o755)
+
+
+def less_than_root():
+    """What goes before a command so that it is not root's; nothing where that cannot be had."""
+    if os.geteuid() != 0 or not shutil.which(AS_USER[0]):
+        return ()
+    probe = subprocess.run([*AS_USER, sys.executable, "-c", ""], capture_output=True)
+    return AS_USER if probe.returncode == 0 else ()
+
+
+@contextmanager
+def a_space(program, python, **more):
+    """`python app.py` with what a Space sets: its address and its log."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    own = program.parent / "tmp"
+    env = {name: os.environ[name] for name in KEPT if name in os.environ} | {
+        "SPACE_ID": "someone/moa", "SPACE_HOST": "someone-moa.hf.space", "SYSTEM": "spaces",
+        "GRADIO_SERVER_NAME": "0.0.0.0", "GRADIO_SERVER_PORT": str(port),
+        "GRADIO_SSR_MODE": "True", "HOME": str(program), "TMPDIR": str(own),
+        "CUDA_VISIBLE_DEVICES": "", **more,
+    }  # fmt: skip
+    log = own / "log.txt"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [*less_than_root(), str(python), "app.py"], cwd=program, env=env, stdout=out, stderr=out
+        )
+    url = f"http://127.0.0.1:{port}/"
+    try:
+        wait_for(url, process, log)
+        yield url, log
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def wait_for(url, process, log):
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    for _ in range(480):
+        if process.poll() is not None:
+            break
+        try:
+            with opener.open(url, timeout=2) as answer:
+                assert answer.status == 200 and b"Mixture of Attentions" in answer.read()
+                return
+        except OSError:
+            time.sleep(0.25)
+    pytest.fail(f"the Space did not start:\n{log.read_text()[-3000:]}")
+
+
+def decodes_losslessly(url, log):
+    """Two methods through the page's endpoint: the same text, and one of them in fewer calls."""
+    client = Client(url, verbose=False)
+    plain, slow = client.predict(PROMPT, "vanilla", 24, api_name="/decode")
+    drafted, fast = client.predict(PROMPT, "moa-n1", 24, api_name="/decode")
+    assert plain and drafted == plain and fast["calls"] < slow["calls"]
+    assert "so the small bundled models run here" in str(client.config)
+    said = log.read_text()  # gradio misses a package that a Space brings, in a thread of its own
+    assert said.count("Traceback") == said.count("hot-reloading in Spaces"), said
+
+
+def test_the_files_that_are_sent_are_enough_and_nothing_else_is_written(program):
+    before = sorted(program.rglob("*"))
+    with a_space(program, sys.executable, PYTHONDONTWRITEBYTECODE="1") as (url, log):
+        decodes_losslessly(url, log)
+    assert sorted(program.rglob("*")) == before
+    assert not any((program / name).exists() for name in ("tests", ".git", "pyproject.toml"))
+
+
+@pytest.mark.slow
+def test_requirements_are_enough_for_an_empty_environment(program, place):
+    venv = place / "venv"
+    subprocess.run([python_like_theirs(), "-m", "venv", venv], check=True)
+    python = venv / "bin" / "python"
+    pins = program / "requirements.txt"
+    install = [python, "-m", "pip", "install", "-q", "-r", pins, "spaces"]  # which a Space brings
+    subprocess.run(install, check=True, timeout=1500)
+    with a_space(program, python) as (url, log):
+        decodes_losslessly(url, log)
+
+
+def python_like_theirs():
+    """A Python 3.12, or ours where there is none."""
+    found = shutil.which("python3.12")
+    works = found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0
+    return found if works else sys.executable
+
+
+@pytest.mark.slow
+def test_a_wrong_setting_stops_it_with_a_sentence():
+    env = os.environ | {"MOA_QUEUE": "many", "PYTHONPATH": ""}
+    ended = subprocess.run(
+        [sys.executable, "app.py"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=60
+    )
+    assert ended.returncode == 2 and "MOA_QUEUE is 'many'" in ended.stderr
+    assert "Traceback" not in ended.stderr
