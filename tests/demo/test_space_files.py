@@ -56,8 +56,13 @@ def less_than_root():
     """What goes before a command so that it is not root's; nothing where that cannot be had."""
     if os.geteuid() != 0 or not shutil.which(AS_USER[0]):
         return ()
-    probe = subprocess.run([*AS_USER, sys.executable, "-c", ""], capture_output=True)
-    return AS_USER if probe.returncode == 0 else ()
+    return AS_USER if runs("import os; assert os.geteuid()", AS_USER) else ()
+
+
+def runs(line, before=(), folder=ROOT):
+    """Whether a line of Python runs, after what goes before the command."""
+    command = [*before, sys.executable, "-c", line]
+    return subprocess.run(command, cwd=folder, capture_output=True).returncode == 0
 
 
 @contextmanager
@@ -113,7 +118,10 @@ def decodes_losslessly(url, log):
 
 
 def test_the_files_that_are_sent_are_enough_and_nothing_else_is_written(program):
-    before = sorted(program.rglob("*"))
+    before, user = sorted(program.rglob("*")), less_than_root()
+    if user or os.geteuid():
+        assert runs("import demo.space", user, program)
+        assert not runs("open('new', 'w')", user, program)
     with a_space(program, sys.executable, PYTHONDONTWRITEBYTECODE="1") as (url, log):
         decodes_losslessly(url, log)
     assert sorted(program.rglob("*")) == before
