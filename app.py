@@ -4,7 +4,7 @@ import argparse
 import os
 
 from demo import space, zero
-from demo.engine import Engine
+from demo.arguments import add_models, engine_of
 from demo.ui import build_demo, launch_options
 from moa_core.checkpoints import pick_device
 from moa_core.errors import UserError
@@ -13,17 +13,17 @@ from moa_core.link.remote import Address
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--host", help="address to listen on (default: this machine only)")
 parser.add_argument("--port", type=int, help="default: the first free one from 7860")
-parser.add_argument("--target", help="a bundled name, a folder or a Hub id")
-parser.add_argument("--drafter", help="a bundled name, a folder or a Hub id")
+add_models(parser)
 parser.add_argument("--server", help="ws://host:port for runs over a link (default: one of ours)")
 parser.add_argument("--token", help="what the server wants to be told; default: MOA_TOKEN")
-chosen = space.chosen_preset(os.environ, pick_device("auto").type == "cuda")
-parser.set_defaults(preset=chosen.preset, server=os.environ.get("MOA_SERVER"))
+parser.set_defaults(server=os.environ.get("MOA_SERVER"))
 args = parser.parse_args(None if __name__ == "__main__" else [])
-engine = Engine(args.target or space.TARGETS.get(args.preset), args.drafter)
 token = args.token or os.environ.get("MOA_TOKEN", "")
+chosen = space.chosen_preset(os.environ, pick_device("auto").type == "cuda")
+args.preset = args.preset or (None if args.target else chosen.preset)
 try:
     waiting = space.number(os.environ, "MOA_QUEUE")
+    engine = engine_of(args)
     zero.hold(engine)
     demo = build_demo(engine, Address(args.server, token) if args.server else None, chosen.words)
 except UserError as error:

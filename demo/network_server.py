@@ -111,11 +111,9 @@ class Far:
 
     def _serve(self, target: str) -> Address:
         self.stop()
-        options = ["--target", target] if target else []
+        options = self._engine.server_options(target)
         if self.borrows:
             options += ["--device", "cpu"]
-        if self._engine.given and target == self._engine.first:
-            options += ["--drafter", self._engine.given]
         self._own, self._of = ServerProcess(*options), target
         return self._own.address()
 

@@ -13,7 +13,6 @@ from moa_core.errors import UserError
 
 GPU_PRESET = "llama3-8b"  # what a Space with a GPU runs
 BUNDLE = "bundle"  # MOA_PRESET's word for the models that come with the program
-TARGETS = {GPU_PRESET: "meta-llama/Meta-Llama-3-8B-Instruct"}
 # name: (default, lowest, highest)
 NUMBERS = {
     "MOA_QUEUE": (16, 1, 256),  # events that may wait; gradio tells anyone else to come back

@@ -82,6 +82,7 @@ def hold(engine: Engine) -> None:
     for name in engine.installed:
         with suppress(UserError):  # it did not load: the page says so
             HELD[f"tokenizer of {name}"] = engine.target(name).tokenizer
+            engine.describe(name)
     os.register_at_fork(after_in_child=engine.renew_locks)
 
 

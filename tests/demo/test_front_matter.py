@@ -8,7 +8,7 @@ from huggingface_hub import SpaceHardware, metadata_load
 
 from demo.ui import TITLE
 from demo.upload_space import ROOT, ZERO_TORCH
-from moa_core.installed import PUBLISHED
+from moa_core.presets import PRESETS
 
 COLOURS = ("red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray")
 SHORT = 60  # letters of a short description: "length must be less than or equal to 60"
@@ -62,5 +62,5 @@ def test_the_hardware_is_one_that_the_hub_has(said):
 
 
 def test_the_models_are_those_that_it_may_load(said):
-    ours = [name for target, heads in PUBLISHED.items() for name in (target, *heads.values())]
-    assert sorted(said["models"]) == sorted({name.partition("@")[0] for name in ours})
+    ours = [one for each in PRESETS.values() for one in (each.target, *each.by_method.values())]
+    assert sorted(said["models"]) == sorted({one.partition("@")[0] for one in ours})

@@ -2,9 +2,9 @@
 
 import pytest
 
-from demo.space import BUNDLE, GPU_PRESET, NUMBERS, TARGETS, Chosen, chosen_preset, number
+from demo.space import BUNDLE, GPU_PRESET, NUMBERS, Chosen, chosen_preset, number
 from moa_core.errors import UserError
-from moa_core.installed import PUBLISHED
+from moa_core.presets import PRESETS
 
 SPACE = {"SPACE_ID": "someone/moa"}
 TOKEN = {"HF_TOKEN": "hf_secret"}
@@ -44,8 +44,8 @@ def test_a_token_is_never_part_of_the_words():
         assert TOKEN["HF_TOKEN"] not in chosen_preset(SPACE | TOKEN, cuda).words
 
 
-def test_the_presets_name_published_targets():
-    assert set(TARGETS.values()) <= set(PUBLISHED)
+def test_the_preset_is_one_that_there_is():
+    assert GPU_PRESET in PRESETS and BUNDLE not in PRESETS
 
 
 @pytest.mark.parametrize("name", NUMBERS)
