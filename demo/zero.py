@@ -75,7 +75,9 @@ def hold(engine: Engine) -> None:
     """
     if not lent():
         return
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads would not be forked
+    # Threads would not be forked, and in others than this one nothing makes believe.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("HF_DEACTIVATE_ASYNC_LOAD", "1")  # transformers reads weights in several
     HELD["engine"] = engine
     engine.borrows = True
     engine.load_here()

@@ -87,7 +87,9 @@ def test_everything_is_loaded_at_once_and_in_this_thread(loads, lending, monkeyp
     threads = []
     load = module.load_target
     monkeypatch.setattr(
-        module, "load_target", lambda spec: threads.append(threading.get_ident()) or load(spec)
+        module,
+        "load_target",
+        lambda spec, **how: threads.append(threading.get_ident()) or load(spec),
     )
     engine = Engine()
     zero.hold(engine)
