@@ -19,6 +19,7 @@ from moa_core.shapes import bare_net, bare_target, head_size, kv_heads
 GB = 1e9
 COUNTED_CONTEXT = 8192  # tokens, of a target that reads more
 NF4_BLOCK = 64  # numbers that share a scale, of four bytes
+CONTAINER = Path("/sys/fs/cgroup")  # where Linux says what a container may take
 BORROWED = ("embed_tokens.", "lm_head.")  # in EAGLE's files, and the target's own all the same
 
 
@@ -212,13 +213,11 @@ def _main_memory() -> int:
     import psutil  # accelerate brings it
 
     free = psutil.virtual_memory().available
-    folder = Path("/sys/fs/cgroup")
     try:
-        limit = int((folder / "memory.max").read_text())
-        used = int((folder / "memory.current").read_text())
-        cached = dict(
-            line.split() for line in (folder / "memory.stat").read_text().splitlines()
-        ).get("inactive_file", "0")
-        return min(free, limit - used + int(cached))
+        limit = int((CONTAINER / "memory.max").read_text())
+        used = int((CONTAINER / "memory.current").read_text())
+        lines = (CONTAINER / "memory.stat").read_text().splitlines()
+        files = int(dict(line.split() for line in lines).get("inactive_file", "0"))
+        return min(free, limit - used + files)  # pages of files give way
     except (OSError, ValueError):  # no such limit, or "max"
         return free
