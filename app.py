@@ -2,6 +2,8 @@
 
 import argparse
 import os
+import shlex
+import sys
 
 from demo import space, zero
 from demo.arguments import add_models, engine_of
@@ -16,8 +18,8 @@ parser.add_argument("--port", type=int, help="default: the first free one from 7
 add_models(parser)
 parser.add_argument("--server", help="ws://host:port for runs over a link (default: one of ours)")
 parser.add_argument("--token", help="what the server wants to be told; default: MOA_TOKEN")
-parser.set_defaults(server=os.environ.get("MOA_SERVER"))
-args = parser.parse_args(None if __name__ == "__main__" else [])
+given = sys.argv[1:] if __name__ == "__main__" else []
+args = parser.parse_args([*shlex.split(os.environ.get("MOA_OPTIONS", "")), *given])
 token = args.token or os.environ.get("MOA_TOKEN", "")
 chosen = space.chosen_preset(os.environ, pick_device("auto").type == "cuda")
 args.preset = args.preset or (None if args.target else chosen.preset)

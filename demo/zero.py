@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import io
 import logging
+import math
 import os
 import pickle
 import threading
@@ -88,12 +89,13 @@ def hold(engine: Engine) -> None:
     os.register_at_fork(after_in_child=engine.renew_locks)
 
 
-def borrowed_seconds(tokens: int) -> float:
+def borrowed_seconds(tokens: int) -> int:
     """How long to borrow a GPU for so many tokens. UserError where that is longer than allowed."""
-    seconds, most = MOVING + tokens / RATE, space.number(os.environ, "MOA_GPU_SECONDS")
+    seconds = math.ceil(MOVING + tokens / RATE)  # the package would cut a fraction off
+    most = space.number(os.environ, "MOA_GPU_SECONDS")
     if seconds > most:
         raise UserError(
-            f"GPUs are lent here for {most} s at a time, and this may take {seconds:.0f} s: ask "
+            f"GPUs are lent here for {most} s at a time, and this may take {seconds} s: ask "
             "for fewer tokens, methods or repeats."
         )
     return seconds
@@ -103,7 +105,7 @@ def borrowed_seconds(tokens: int) -> float:
 
 
 def _follow(
-    engine: Engine, packed: bytes, seconds: float, visit: Any, should_stop: Callable[[], bool]
+    engine: Engine, packed: bytes, seconds: int, visit: Any, should_stop: Callable[[], bool]
 ) -> Iterator[Any]:
     """What the work yields elsewhere; its UserError, if it has one, and what it left behind."""
     number, failed = getattr(visit, "number", None), None
@@ -164,7 +166,7 @@ def _sent(visit: Any) -> Any:
 # ---- elsewhere ----
 
 
-def _work(packed: bytes, seconds: float, stop: str) -> Iterator[bytes]:
+def _work(packed: bytes, seconds: int, stop: str) -> Iterator[bytes]:
     """Run the work that was sent. Yields (kind, value), packed: yielded, refused, failed, left."""
     del seconds
     torch.set_num_threads(1)  # a pool of threads would not have been forked with the rest
@@ -186,7 +188,7 @@ def _work(packed: bytes, seconds: float, stop: str) -> Iterator[bytes]:
         yield pack(("left", left))
 
 
-def _duration(packed: bytes, seconds: float, stop: str) -> float:
+def _duration(packed: bytes, seconds: int, stop: str) -> int:
     del packed, stop
     return seconds
 

@@ -108,7 +108,7 @@ def test_a_live_run_comes_back_whole(engine, visit):
     assert visit.shown.feed._text._tokenizer is engine.target().tokenizer
     *charts, raw, file = aside(visit)
     assert all(chart["visible"] for chart in charts) and PROMPT in raw and file["value"]
-    assert spaces.asked == [zero.MOVING + 20 / zero.RATE] and not engine.busy
+    assert spaces.asked == [zero.borrowed_seconds(20)] and not engine.busy
 
 
 def test_a_process_is_used_again_and_a_chat_goes_on(engine, visit):
@@ -128,7 +128,7 @@ def test_the_comparison_with_plain_decoding_goes_on_in_the_same_view(engine, vis
     assert view.startswith(before) and '"plain":' in lines(view)[-1]
     assert "All 20 tokens are plain decoding’s." in status["text"]
     assert visit.trace is trace  # nothing new was run, so tabs that look at it stay as they are
-    assert spaces.asked[-1] == zero.MOVING + (2 * 16 + 6 * 20) / zero.RATE
+    assert spaces.asked[-1] == zero.borrowed_seconds(2 * 16 + 6 * 20)
 
 
 def test_stop_reaches_a_run_elsewhere_and_keeps_what_was_done(engine, visit, monkeypatch):
@@ -225,7 +225,7 @@ def test_side_by_side_comes_back_with_its_file(timed, lending, visit):
     given = dict(zip([one.name for one in compare.fields(compare.Results)], last, strict=True))
     assert given["status"]["text"] == "All 4 runs are done."
     assert os.path.getsize(given["download"]) and given["tau"] is not None
-    assert spaces.asked == [zero.MOVING + (2 * 16 + 4 * 20) / zero.RATE]
+    assert spaces.asked == [zero.borrowed_seconds(2 * 16 + 4 * 20)]
     assert Plan(PROMPT, ("vanilla", "moa-n1"), 2, 20).tokens == 2 * 16 + 4 * 20
 
 
@@ -256,6 +256,7 @@ def test_the_endpoint_decodes_elsewhere(engine):
 def test_the_seconds_to_borrow_follow_the_settings(monkeypatch):
     assert zero.borrowed_seconds(0) == zero.MOVING
     assert zero.borrowed_seconds(100) == zero.MOVING + 100 / zero.RATE
+    assert zero.borrowed_seconds(101) == zero.borrowed_seconds(100) + 1  # never too short
     most = space.NUMBERS["MOA_GPU_SECONDS"][0]
     with pytest.raises(UserError, match=f"{most} s at a time"):
         zero.borrowed_seconds(100_000)

@@ -15,8 +15,8 @@ from typing import Any
 
 sys.path[0] = os.getcwd()  # not this folder, whose `spaces` is another stand-in
 
-from spaces.zero import torch as lender
-from spaces.zero.torch.patching import cuda_aliases
+from spaces.zero import torch as lender  # noqa: E402
+from spaces.zero.torch.patching import cuda_aliases  # noqa: E402
 
 
 def keep() -> int:
