@@ -16,6 +16,7 @@ from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.drafters.ngram import NgramDrafter
 from moa_core.errors import UserError, first_line
+from moa_core.fitting import mapping, whole
 from moa_core.formats import build_drafter, read_config, read_tensors, tree_settings
 from moa_core.hub import fetch_config, fetch_weights, short_name, split
 from moa_core.loading import Plan, check_room, read_model
@@ -131,12 +132,13 @@ def load_target(
     name = place.name if isinstance(place, Path) else short_name(place)
     drafters = [stored(found) for one in plan.drafters if (found := drafter_folder(one, plan))]
     need = check_room(name, config_of(folder), wanted, where, plan, drafters)
-    if not isinstance(place, Path):
+    if folder.parent != models_folder():
         plan.report(f"{name} will need {need}.")
+    if not isinstance(place, Path):
         folder = fetch_weights(place, plan.report)
         plan.report(f"Loading {name}.")
     try:
-        model = read_model(folder, wanted, where, plan)
+        model = read_model(folder, wanted, where, plan, need)
     except UserError:
         raise
     except Exception as error:  # transformers raises many kinds; all mean: not loadable
@@ -200,8 +202,13 @@ def layers_needed(spec: str | None, tli: int | None = None) -> int:
         return known[spec]
     if spec is None:
         return known[_bundled_moa(None)]
-    place = Path(spec).expanduser()
-    return read_config(place).get("drafter", {}).get("tli", 0) if place.is_dir() else 0
+    if spec in (*WITHOUT_FILES, "eagle"):
+        return 0
+    place = locate(spec)
+    if not isinstance(place, Path) and "/" not in place:
+        return 0  # a method's name, which is no Hub id of anybody's
+    config = read_config(place if isinstance(place, Path) else fetch_config(place))
+    return whole(mapping(config, "drafter", spec), "tli", 0, spec, 0)
 
 
 def _whole_model(folder: Path) -> bool:

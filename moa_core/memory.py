@@ -196,11 +196,16 @@ def _drafting(shapes: Mapping[str, tuple[int, ...]]) -> Drafting:
     )
 
 
-def free_bytes(device: torch.device, spread: bool = False) -> int:
-    """Bytes that can still be taken on a device; spread: on all GPUs and in main memory."""
+def free_bytes(device: torch.device, spread: bool = False, offload: bool = True) -> int:
+    """Bytes that can still be taken on a device.
+
+    spread   on all GPUs
+    offload  then in main memory, too
+    """
     if spread:
         cards = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
-        return sum(torch.cuda.mem_get_info(card)[0] for card in cards) + _main_memory()
+        on_cards = sum(torch.cuda.mem_get_info(card)[0] for card in cards)
+        return on_cards + (_main_memory() if offload or not cards else 0)
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     if device.type == "mps":

@@ -17,7 +17,16 @@ from moa_core.__main__ import main
 from moa_core.checkpoints import load_drafter, load_target
 from moa_core.errors import UserError
 from moa_core.loading import Plan
-from moa_core.memory import Drafting, estimate, free_bytes, planned, size, stored, target_bytes
+from moa_core.memory import (
+    Drafting,
+    Need,
+    estimate,
+    free_bytes,
+    planned,
+    size,
+    stored,
+    target_bytes,
+)
 from moa_core.peers import parameters
 from moa_core.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS
 from moa_core.shapes import config_of
@@ -148,11 +157,19 @@ def test_working_memory_is_above_what_a_long_prompt_takes(spec: str, tmp_path: P
     assert 0.5 * expected < peak.most < expected, (peak.most, expected)
 
 
+def test_a_map_over_gpus_leaves_room_for_what_decodes() -> None:
+    need = Need(16, 2, 4, 3, 8192, "bfloat16")
+    assert loading.shares([24], 100, need) == {0: 15, "cpu": 100}
+    assert loading.shares([12, 6], 100, need) == {0: 5, 1: 0, "cpu": 100}
+
+
 # ---- refusals ----
 
 
 def refusal(monkeypatch: pytest.MonkeyPatch, free: float, **how: Any) -> str:
-    monkeypatch.setattr(loading, "free_bytes", lambda device, spread=False: int(free * 1e9))
+    monkeypatch.setattr(
+        loading, "free_bytes", lambda device, spread=False, offload=True: int(free * 1e9)
+    )
     values = {"dtype": torch.float32, "device": torch.device("cpu"), "plan": Plan(), **how}
     with pytest.raises(UserError) as caught:
         loading.check_room("llama", LLAMA, drafters=DRAFTERS, **values)
@@ -176,14 +193,14 @@ def test_a_shortfall_is_named_with_what_would_fit(monkeypatch: pytest.MonkeyPatc
     assert "all devices together have" in refusal(monkeypatch, 4, plan=Plan(device_map="auto"))
     card = {"device": torch.device("cuda"), "dtype": torch.bfloat16}
     monkeypatch.setattr(
-        loading, "free_bytes", lambda device, spread=False: 10**10 * (1 + 2 * spread)
+        loading, "free_bytes", lambda device, spread=False, offload=True: 10**10 * (1 + 2 * spread)
     )
     with pytest.raises(UserError, match=r"the device cuda has 10\.0 GB .* --device-map auto \(20"):
         loading.check_room("llama", LLAMA, plan=Plan(), drafters=DRAFTERS, **card)
 
 
 def test_a_map_of_ones_own_is_not_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "free_bytes", lambda device, spread=False: 0)
+    monkeypatch.setattr(loading, "free_bytes", lambda device, spread=False, offload=True: 0)
     plan = Plan(device_map={"": "cpu"})
     assert loading.check_room("llama", LLAMA, torch.float32, torch.device("cpu"), plan).total
 
@@ -192,7 +209,7 @@ def test_no_weights_are_read_for_a_refusal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     LLAMA.save_pretrained(tmp_path)  # a config, and no weights at all
-    monkeypatch.setattr(loading, "free_bytes", lambda device, spread=False: 1)
+    monkeypatch.setattr(loading, "free_bytes", lambda device, spread=False, offload=True: 1)
     assert main(("generate", "--target", str(tmp_path), "--prompt-ids", "1")) == 2
     assert "does not fit: it needs" in capsys.readouterr().err
 

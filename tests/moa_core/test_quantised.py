@@ -19,11 +19,14 @@ from moa_core.decode import Settings, decode
 from moa_core.errors import UserError
 from moa_core.exactness import compare_with_plain
 from moa_core.formats import save_drafter
+from moa_core.link.parcel import open_target, write
+from moa_core.link.remote import Address, Remote
 from moa_core.loading import Plan
 from moa_core.target import Target
 from moa_core.trace import Trace
 from moa_core.tree import TreeSettings
 from tests.models import plain_greedy, save_target, tiny_target, useful
+from tests.serving import serving
 
 needs_bitsandbytes = pytest.mark.skipif(
     importlib.util.find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed"
@@ -104,6 +107,27 @@ def test_no_line_a_layer_a_call(saved: Path, caplog: pytest.LogCaptureFixture) -
     with caplog.at_level(logging.WARNING):
         written(quantised(saved, 8), saved, "moa-n1", [5, 9])
     assert not [record for record in caplog.records if record.name.startswith("bitsandbytes")]
+
+
+@needs_bitsandbytes
+@pytest.mark.parametrize("bits", [8, 4])
+def test_a_client_gets_plain_layers_of_a_quantised_target(saved: Path, bits: int, tmp_path: Path):
+    """What the server computes with, to the rounding: so that TLI drafts as it does beside it."""
+    target = quantised(saved, bits)
+    write(target, 2, tmp_path)
+    client = open_target(tmp_path)
+    assert all(type(one).__name__ != "Linear4bit" for one in client.layers.modules())
+    for prompt in PROMPTS[1:]:
+        here = written(target, saved, "moa-n1", prompt)
+        with serving(target, lambda name: load_drafter(str(saved / name), target)) as (_, port):
+            drafter = load_drafter(str(saved / "moa-n1"), client)
+            settings = Settings(32, TreeSettings(4, 3, 12))
+            address = Address(f"ws://127.0.0.1:{port}", "", "f32")
+            with Remote(address, client, drafter) as remote:
+                events = list(decode(client, drafter, prompt, settings, remote=remote))
+        far = Trace(events=events)
+        assert far.output_ids == here.output_ids
+        assert far.tau == pytest.approx(here.tau, rel=0.15)
 
 
 def test_without_bitsandbytes_it_is_asked_for(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:

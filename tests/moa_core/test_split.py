@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from moa_core.checkpoints import load_drafter, load_target
 from moa_core.decode import Settings, decode
 from moa_core.formats import read_config, save_drafter
+from moa_core.link.parcel import WEIGHTS, write
 from moa_core.loading import Plan
 from moa_core.target import Target, computes_on, is_split
 from moa_core.trace import Drafted, Trace
@@ -60,8 +62,9 @@ def written(target: Target, method: str, folder: Path) -> Trace:
     return Trace(events=list(decode(target, load_drafter(spec, target), PROMPT, settings)))
 
 
-@pytest.mark.parametrize("on_disk", MAPS.values(), ids=MAPS)
-def test_a_split_target_decodes_as_a_whole_one(saved: Path, on_disk: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("name", MAPS)
+def test_a_split_target_decodes_as_a_whole_one(saved: Path, name: str) -> None:
+    on_disk = MAPS[name]
     whole = load_target(str(saved / "target"), "float32", "cpu")
     split = spread(saved, on_disk)
     assert is_split(split.model) and not is_split(whole.model)
@@ -89,6 +92,17 @@ def test_auto_leaves_the_map_to_accelerate(saved: Path) -> None:
     target = load_target(str(saved / "target"), "float32", "cpu", Plan(device_map="auto"))
     expected = plain_greedy(target, PROMPT, 24)
     assert written(target, "moa-n1", saved).output_ids == expected
+
+
+def test_a_client_gets_what_a_server_has_on_disk(saved: Path, tmp_path: Path) -> None:
+    whole = load_target(str(saved / "target"), "float32", "cpu")
+    split = spread(saved, ("model.layers.2", "model.norm", "lm_head"))
+    for number, target in enumerate((whole, split)):
+        (tmp_path / str(number)).mkdir()
+        write(target, 1, tmp_path / str(number))
+    one, other = (load_file(tmp_path / name / WEIGHTS) for name in "01")
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 @pytest.mark.cuda

@@ -2,19 +2,16 @@
 
 import argparse
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from moa_core.bench.full_shape import add_arguments, run
+from moa_core.bench.full_shape import add_arguments, main, run
 from moa_core.errors import UserError
 from moa_core.presets import LLAMA3, LLAMA3_MOA, PRESETS
 
-ROOT = Path(__file__).parents[3]
 SMALL = ("--shrink", "32", "--layers", "3", "--vocabulary", "300", "--prompt-tokens", "20")
 METHODS = ["vanilla", "moa-n0", "moa-n1", "eagle2"]
 
@@ -40,14 +37,17 @@ def test_a_small_shape_runs_from_end_to_end(
     assert "| eagle2 | " in capsys.readouterr().out
 
 
-def test_what_does_not_fit_is_refused_by_the_command(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "moa_core.bench.full_shape", "--layers", "200"]
-    done = subprocess.run(
-        [*command, "--device", "cpu", "--out", str(tmp_path / "x.json")],
-        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: llama3-8b with random weights does not fit: it needs")
+def test_what_does_not_fit_is_refused_by_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "x.json")
+    monkeypatch.setattr("sys.argv", ["full_shape", "--device", "cpu", "--out", out])
+    monkeypatch.setattr(
+        "moa_core.loading.free_bytes", lambda device, spread=False, offload=True: 10**9
+    )
+    assert main() == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: llama3-8b with random weights does not fit: it needs")
     with pytest.raises(UserError, match="--shrink must be a whole number"):
         figures(tmp_path, "--shrink", "0")
 
