@@ -6,6 +6,7 @@ import demo.engine as module
 from demo.compare_api import answers
 from demo.comparison import Comparison, Plan, compare, partings, usual
 from demo.engine import Engine, Run
+from moa_core.checkpoints import DrafterInfo
 from moa_core.errors import UserError
 from moa_core.exactness import Exactness
 from moa_core.trace import Finished, Prefilled, Trace
@@ -187,7 +188,8 @@ def test_what_cannot_be_compared_is_refused_before_anything_runs(loads, wrong, w
 
 def test_the_methods_to_begin_with(loads):
     assert usual(Engine()) == ["moa-n1", "vanilla"]
-    assert usual(Engine(drafter="someone/head")) == ["given", "vanilla"]
+    given = {"given": DrafterInfo("someone/head", "given", 0, TreeSettings(), None)}
+    assert usual(Engine(drafters=given)) == ["given", "vanilla"]
     assert usual(Engine("someone/model")) == ["ngram", "vanilla"]
 
 
