@@ -8,13 +8,14 @@ some 6 GB that go again.
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,12 @@ def a_space(program, python, script="app.py", **more):
     log = own / "log.txt"
     with log.open("w") as out:
         process = subprocess.Popen(
-            [*less_than_root(), python, script], cwd=program, env=env, stdout=out, stderr=out
+            [*less_than_root(), python, script],
+            cwd=program,
+            env=env,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
         )
     url = f"http://127.0.0.1:{port}/"
     try:
@@ -92,6 +98,8 @@ def a_space(program, python, script="app.py", **more):
     finally:
         process.terminate()
         process.wait(30)
+        with suppress(ProcessLookupError):  # what it forked does not end with it
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def wait_for(url, process, log):

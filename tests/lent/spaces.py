@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import wraps
-from multiprocessing import connection, get_context
+from multiprocessing import connection, get_context, parent_process
 from typing import Any
 
 import gradio as gr
@@ -45,7 +45,10 @@ class Worker:
         global inside
         inside = True
         _close_connections()
+        above = parent_process()
         while True:
+            if self.asks._reader not in connection.wait([self.asks._reader, above.sentinel]):
+                return  # nobody is left who could ask
             args = self.asks.get()
             self.stop.clear()
             thread = threading.Thread(target=self._iterate, args=(task, args))
