@@ -2,10 +2,13 @@
 
 import argparse
 import os
+import shlex
+import sys
 
+from demo import space, zero
 from demo.arguments import add_models, engine_of
-from demo.theme import CSS, theme
-from demo.ui import build_demo
+from demo.ui import build_demo, launch_options
+from moa_core.checkpoints import pick_device
 from moa_core.errors import UserError
 from moa_core.link.connection import Address
 
@@ -15,21 +18,21 @@ parser.add_argument("--port", type=int, help="default: the first free one from 7
 add_models(parser)
 parser.add_argument("--server", help="ws://host:port for runs over a link (default: one of ours)")
 parser.add_argument("--token", help="what the server wants to be told; default: MOA_TOKEN")
-args = parser.parse_args(None if __name__ == "__main__" else [])
+given = sys.argv[1:] if __name__ == "__main__" else []
+args = parser.parse_args([*shlex.split(os.environ.get("MOA_OPTIONS", "")), *given])
 token = args.token or os.environ.get("MOA_TOKEN", "")
+chosen = space.chosen_preset(os.environ, pick_device("auto").type == "cuda")
+args.preset = args.preset or (None if args.target else chosen.preset)
 try:
+    waiting = space.number(os.environ, "MOA_QUEUE")
     engine = engine_of(args)
-    demo = build_demo(engine, Address(args.server, token) if args.server else None)
+    zero.hold(engine)
+    demo = build_demo(engine, Address(args.server, token) if args.server else None, chosen.words)
 except UserError as error:
     parser.error(str(error))
 
 if __name__ == "__main__":
     engine.start()  # in the background: the page is up before the models are
-    demo.queue(max_size=16).launch(
-        server_name=args.host,
-        server_port=args.port,
-        theme=theme(),
-        css_paths=CSS,
-        run_history=False,
-        footer_links=["api", "settings"],
+    demo.queue(max_size=waiting).launch(
+        server_name=args.host, server_port=args.port, **launch_options()
     )

@@ -3,7 +3,8 @@
 Annotations stay unquoted here: gradio reads the outputs from them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -11,6 +12,7 @@ import gradio as gr
 from demo.engine import Engine, Request
 from demo.figures import Figures
 from demo.trace_view import paced, rounded
+from demo.zero import lend
 from moa_core.errors import UserError
 from moa_core.tree import TreeSettings
 from moa_core.verify import Sampling
@@ -21,6 +23,7 @@ INTERVAL = 0.2  # seconds between two answers of a stream
 def add_decode(engine: Engine) -> None:
     """Publish `decode`, which waits for its turn like the page's own runs."""
     default = engine.default()
+    work = lend(partial(_work, engine), engine, _tokens)
 
     def decode(
         prompt: str,
@@ -49,7 +52,7 @@ def add_decode(engine: Engine) -> None:
             tree = shape(engine.tree(method), depth, breadth, budget)
             sampling = Sampling(temperature, top_p, seed=seed)
             request = Request(prompt, method, max_new_tokens, tree, sampling, system=system)
-            yield from answers(engine, request)
+            yield from work(None, _never, request)
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from error
 
@@ -63,9 +66,27 @@ def shape(default: TreeSettings, depth: int, breadth: int, budget: int) -> TreeS
     )
 
 
-def answers(engine: Engine, request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
+def _work(
+    engine: Engine, visit: None, should_stop: Callable[[], bool], request: Request
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    del visit
+    yield from answers(engine, request, should_stop)
+
+
+def _tokens(visit: None, request: Request) -> int:
+    del visit
+    return request.max_new_tokens
+
+
+def _never() -> bool:
+    return False
+
+
+def answers(
+    engine: Engine, request: Request, should_stop: Callable[[], bool] = _never
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """A request's text and figures so far, at most every `INTERVAL` seconds and at its end."""
-    run, counted = engine.prepare(request), Figures()
+    run, counted = engine.prepare(request, should_stop), Figures()
     for batch in paced(run.events, INTERVAL):
         for event in batch:
             counted.add(event)

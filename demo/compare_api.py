@@ -3,8 +3,9 @@
 Annotations stay unquoted here: gradio reads the outputs from them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -13,12 +14,14 @@ from demo.comparison import Comparison, Plan, compare
 from demo.comparison_rows import record, rows
 from demo.engine import Engine
 from demo.verdict import verdict
+from demo.zero import lend
 from moa_core.errors import UserError
 from moa_core.verify import Sampling
 
 
 def add_compare(engine: Engine) -> None:
     """Publish `compare`, which waits for its turn like the page's own runs."""
+    work = lend(partial(_work, engine), engine, lambda visit, plan: plan.tokens)
 
     def compare_methods(
         prompt: str,
@@ -48,17 +51,30 @@ def add_compare(engine: Engine) -> None:
             plan = Plan(
                 prompt, tuple(methods), repeats, max_new_tokens, Sampling(temperature, seed=seed)
             )
-            yield from answers(engine, plan)
+            yield from work(None, _never, plan)
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from error
 
     gr.api(compare_methods, api_name="compare", concurrency_id="model", concurrency_limit=1)
 
 
-def answers(engine: Engine, plan: Plan) -> Iterator[dict[str, Any]]:
+def _work(
+    engine: Engine, visit: None, should_stop: Callable[[], bool], plan: Plan
+) -> Iterator[dict[str, Any]]:
+    del visit
+    yield from answers(engine, plan, should_stop)
+
+
+def _never() -> bool:
+    return False
+
+
+def answers(
+    engine: Engine, plan: Plan, should_stop: Callable[[], bool] = _never
+) -> Iterator[dict[str, Any]]:
     """Progress while a plan runs, then its rows and the verdict on them."""
     comparison = Comparison(plan)
-    for progress in compare(engine, comparison):
+    for progress in compare(engine, comparison, should_stop):
         yield asdict(progress)
     found = rows(comparison)
     yield {"rows": [record(row) for row in found], "verdict": verdict(found)}

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from demo.engine import Engine, Request, Run
 from demo.methods import RIVAL, VANILLA, ordered
-from demo.turns import Counted, Progress, check_repeats, take, turns
+from demo.turns import Counted, Progress, check_repeats, take, tokens_of, turns
 from moa_core.errors import UserError
 from moa_core.exactness import Exactness, compare_with_plain, first_difference
 from moa_core.trace import Trace
@@ -48,6 +48,16 @@ class Plan:
                 f"{chosen or f'{len(self.methods)} are'} chosen."
             )
         check_repeats(self.repeats)
+
+    @property
+    def steps(self) -> list[Progress]:
+        """Its runs, in order."""
+        return turns(self.methods, self.repeats, plain=VANILLA not in self.methods)
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens it decodes at most."""
+        return tokens_of(self.steps, self.max_new_tokens)
 
     def request(self, method: str, length: int) -> Request:
         """One run of a method, to at most so many tokens."""
@@ -111,8 +121,7 @@ def compare(
     def prepare(method: str, length: int) -> Run:
         return engine.prepare(plan.request(method, length), should_stop)
 
-    steps = turns(plan.methods, plan.repeats, plain=VANILLA not in plan.methods)
-    yield from take(steps, plan.max_new_tokens, prepare, comparison.keep, should_stop, clock)
+    yield from take(plan.steps, plan.max_new_tokens, prepare, comparison.keep, should_stop, clock)
     comparison.parted = partings(comparison, first)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import closing
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -82,6 +82,18 @@ class Run:
     events: Iterator[Event]
 
 
+class Here(Executor):
+    """Does what it is given at once, in the thread that gives it."""
+
+    def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(work(*given, **named))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
 class Engine:
     """Targets and drafters by name.
 
@@ -104,11 +116,17 @@ class Engine:
         self._how = dict(loading or {})
         self._words = tuple(words)
         self._said: dict[str, str] = {}
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="load")
+        self._facts: dict[str, list[str]] = {}
+        self._pool: Executor = ThreadPoolExecutor(1, thread_name_prefix="load")
         self._loading: dict[str, Future[Target]] = {}
         self._drafters: dict[tuple[str, str], Drafter] = {}
-        self._lock = Lock()
-        self._turn = Lock()
+        self.borrows = False  # whether a GPU is there only while a run goes on
+        self._elsewhere = False  # whether a run goes on in another process
+        self.renew_locks()
+
+    def renew_locks(self) -> None:
+        """Nobody holds them, as in a process just forked, in which no other thread goes on."""
+        self._lock, self._turn = Lock(), Lock()
 
     @cached_property
     def installed(self) -> dict[str, Installed]:
@@ -150,7 +168,16 @@ class Engine:
     @property
     def busy(self) -> bool:
         """Whether a run is going on."""
-        return self._turn.locked()
+        return self._turn.locked() or self._elsewhere
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """A run that goes on in another process, meanwhile."""
+        self._elsewhere = True
+        try:
+            yield
+        finally:
+            self._elsewhere = False
 
     def ready(self, target: str = "") -> bool:
         """Whether a target is there, or is known not to load."""
@@ -184,6 +211,16 @@ class Engine:
     def said(self, target: str = "") -> str:
         """How far the loading of a target is, in words; "" before there is anything to say."""
         return self._said.get(target or self.first, "")
+
+    def load_here(self) -> None:
+        """Load all there is now, in this thread; what cannot be is said when it is asked for."""
+        self._pool = Here()
+        for name in self.installed:
+            for method in self.methods(name):
+                try:
+                    self.drafter(method, name)
+                except UserError as error:
+                    log.warning("%s for %s: %s", method, name, error)
 
     def target(self, name: str = "") -> Target:
         """A target, once it is there. UserError if it cannot be loaded."""
@@ -260,18 +297,26 @@ class Engine:
 
     def describe(self, target: str = "", method: str = "") -> str:
         """Target, the drafter of a method, device, number format and threads, in a line."""
-        there = self.target(target)
-        parts = [
-            f"Target {there.name}, {numbers(there.model) / 1e6:,.1f} M parameters",
-            *([f"drafter in Live: {self.drafting(method, target)}"] if method else []),
-            there.device.type.upper(),
-            there.need.form if there.need else str(there.dtype).removeprefix("torch."),
-            *([f"{amount(there.need.total)} of memory at most"] if there.need else []),
+        there, name = self.target(target), target or self.first
+        if name not in self._facts:
+            self._facts[name] = self._facts_of(there)
+        size, *others = self._facts[name]
+        drafter = [f"drafter in Live: {self.drafting(method, target)}"] if method else []
+        return " · ".join([size, *drafter, *others])
+
+    def _facts_of(self, target: Target) -> list[str]:
+        """What is looked up once: where a GPU is borrowed, weights are away in between."""
+        need, device = target.need, target.device.type
+        facts = [
+            f"Target {target.name}, {numbers(target.model) / 1e6:,.1f} M parameters",
+            "a GPU borrowed for each run" if self.borrows else device.upper(),
+            need.form if need else str(target.dtype).removeprefix("torch."),
+            *([f"{amount(need.total)} of memory at most"] if need else []),
         ]
-        if there.device.type == "cpu":
+        if device == "cpu" and not self.borrows:
             threads = torch.get_num_threads()
-            parts.append(f"{threads} thread{'s' if threads > 1 else ''}")
-        return " · ".join(parts)
+            facts.append(f"{threads} thread{'s' if threads > 1 else ''}")
+        return facts
 
     def prepare(self, request: Request, should_stop: Callable[[], bool] = lambda: False) -> Run:
         """Everything up to the first event. UserError for whatever the visitor can mend."""

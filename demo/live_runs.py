@@ -19,7 +19,7 @@ from demo.session import Visit
 from demo.spread import Spread
 from demo.status import STOPPING, say
 from demo.trace_view import ENDINGS, Feed, paced
-from demo.turns import Progress, take, turns
+from demo.turns import Progress, take, tokens_of, turns
 from moa_core.errors import UserError
 from moa_core.exactness import Exactness, compare_with_plain
 from moa_core.text import RecordedText, TokenText, record_words
@@ -89,6 +89,15 @@ def compare(visit: Visit, engine: Engine, stop: Stop) -> Iterator[Any]:
     measured = plainly(base, again, shown.trace, verdict)
     said = say(f"{measured['exact_words']} {measured['speed_words']}", "done")
     yield said, shown.feed.plain(measured)
+
+
+def tokens_compared(visit: Visit) -> int:
+    """How many tokens `compare` decodes at most."""
+    shown = visit.shown
+    if shown is None or shown.request is None:
+        return 0
+    steps = turns([shown.request.method, VANILLA], REPEATS)
+    return tokens_of(steps, shown.request.max_new_tokens)
 
 
 def _comparable(visit: Visit) -> tuple[Shown, Request]:

@@ -203,6 +203,11 @@ def compare(visit: Visit, engine: Engine, far: Far, stop: Stop) -> Iterator[Any]
     if shown is None or shown.trace.reason is None:
         raise UserError("Run a prompt first: then it can be run without a link as well.")
     request = shown.asked.request
+    if engine.borrows:
+        raise UserError(
+            "Without a link this would run on a borrowed GPU, and the server has none: there is "
+            "nothing to compare."
+        )
     if not far.same(engine.target(request.target)):
         raise UserError(
             "The server has another target than this process, so there is no run without a link to "

@@ -18,6 +18,10 @@ from moa_core.link.parcel import client_weights, nbytes, target_mark
 from moa_core.link.process import ServerProcess
 from moa_core.target import Target
 
+NO_GPU = (
+    "GPUs are lent here for one run at a time, and a server is a process that stays: so this tab "
+    "runs on the CPU, with the bundled models alone."
+)
 FAMILIES = ("moa", "given", "eagle2", "independent", "vanilla")  # offered over a link
 
 
@@ -76,10 +80,17 @@ class Far:
         cannot be."""
         if not self.ready(target):
             self._client = None
+            if self.borrows and not self._engine.installed[self._name(target)].bundled:
+                raise UserError(f"{NO_GPU} Choose their target above.")
             address = self.named or self._serve(self._name(target))
             self._client = Client(address, self._fetch(address, target))
         assert self._client is not None
         return self._client
+
+    @property
+    def borrows(self) -> bool:
+        """Whether our own server has to do without a GPU: see NO_GPU."""
+        return self._engine.borrows and self.named is None
 
     def forget(self) -> None:
         """The server is another than it was: fetch anew what a client needs."""
@@ -101,7 +112,10 @@ class Far:
 
     def _serve(self, target: str) -> Address:
         self.stop()
-        self._own, self._of = ServerProcess(*self._engine.server_options(target)), target
+        options = self._engine.server_options(target)
+        if self.borrows:
+            options += ["--device", "cpu"]
+        self._own, self._of = ServerProcess(*options), target
         return self._own.address()
 
     def _fetch(self, address: Address, target: str) -> Target:

@@ -13,6 +13,7 @@ from gradio.events import Dependency
 from demo.engine import Engine
 from demo.status import SORRY, STOPPING, say
 from demo.theme import script
+from demo.zero import Cost, lend
 from moa_core.errors import UserError
 from moa_core.trace import Trace
 
@@ -82,6 +83,7 @@ def connect(
     inputs: list[Any],
     outputs: list[Any],
     hides: Sequence[Any] = (),
+    cost: Cost | None = None,
 ) -> Dependency:
     """Let a button run `work`, in turn with all other runs, and another one stop it.
 
@@ -89,10 +91,14 @@ def connect(
              sentences
     outputs  components, a status line first
     hides    components that do not fit the new run, hidden when it begins
+    cost     cost(visit, *inputs) is how many tokens `work` decodes at most, by which it borrows a
+             GPU where GPUs are lent; None: it always runs in this process
 
     An output that is only now and then given a value belongs into a `.then`: gradio makes a
     component anew for every skip of a stream, which takes decoding's time.
     """
+    if cost is not None:
+        work = lend(work, engine, cost)
 
     # Functions of their own, not partials: in those gradio sees no annotations.
     def begin(visitor: Visit | None, request: gr.Request) -> tuple[Any, ...]:
@@ -170,6 +176,8 @@ def guarded(work: Work, count: int, visit: Visit, *values: Any) -> Iterator[tupl
         yield from work(visit, lambda: visit.ended(number), *values)
     except UserError as error:
         yield say(str(error), "error"), *rest
+    except gr.Error as error:  # of whoever lends GPUs: none is free, or no time is left
+        yield say(str(error.message), "error"), *rest
     except Exception:
         log.exception("a run failed")
         yield say(SORRY, "error"), *rest

@@ -8,7 +8,7 @@ from time import monotonic
 
 from demo.engine import Engine, Request, Run
 from demo.methods import AUTO, VANILLA
-from demo.turns import Counted, Progress, check_repeats, take, turns
+from demo.turns import Counted, Progress, check_repeats, take, tokens_of, turns
 from moa_core.bench.tuning import SAME
 from moa_core.decode import Settings, decode
 from moa_core.drafters.auto import AutoDrafter
@@ -59,8 +59,7 @@ def sweep(
             "There is no MoA drafter for this target, so there is no N to sweep: choose another "
             "target, or train drafters with python -m moa_core train drafters"
         )
-    auto = [AUTO] if plan.auto and AUTO in engine.methods(plan.target) else []
-    names = [VANILLA, *(method_name("moa", stop) for stop in made.stops), *auto]
+    names = swept(engine, plan)
     made.traces = {name: [] for name in names}
 
     def prepare(method: str, length: int) -> Run:
@@ -71,6 +70,17 @@ def sweep(
 
     steps = turns(names, plan.repeats)
     yield from take(steps, plan.max_new_tokens, prepare, keep, should_stop, clock)
+
+
+def swept(engine: Engine, plan: Plan) -> list[str]:
+    """The methods of a sweep: plain decoding, every trained N and, if asked for, auto N."""
+    auto = [AUTO] if plan.auto and AUTO in engine.methods(plan.target) else []
+    return [VANILLA, *(method_name("moa", stop) for stop in engine.stops(plan.target)), *auto]
+
+
+def tokens_swept(engine: Engine, plan: Plan) -> int:
+    """How many tokens a sweep decodes at most."""
+    return tokens_of(turns(swept(engine, plan), plan.repeats), plan.max_new_tokens)
 
 
 def _prepare(

@@ -91,6 +91,15 @@ def turns(methods: Sequence[str], repeats: int, plain: bool = False) -> list[Pro
     ]
 
 
+def tokens_of(steps: Sequence[Progress], length: int) -> int:
+    """How many tokens these runs decode at most. length: of a run; warm-ups are short."""
+    return sum(_lengths(steps, length))
+
+
+def _lengths(steps: Sequence[Progress], length: int) -> list[int]:
+    return [min(WARM_UP, length) if step.phase == "warm-up" else length for step in steps]
+
+
 def take(
     steps: Sequence[Progress],
     length: int,
@@ -105,7 +114,7 @@ def take(
     prepare  from a method and its number of tokens to a run that has not begun
     keep     takes the finished ones, but for warm-ups
     """
-    lengths = [min(WARM_UP, length) if step.phase == "warm-up" else length for step in steps]
+    lengths = _lengths(steps, length)
     total, done = max(sum(lengths), 1), 0  # no tokens: `prepare` refuses that
     for step, most in zip(steps, lengths, strict=True):
         yield replace(step, share=done / total)

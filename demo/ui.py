@@ -18,7 +18,8 @@ from demo.session import PRIVATE, Visits
 from demo.shared import Shared
 from demo.status import SORRY, say, status_line
 from demo.tabs import TABS, compare, live, network, tli_sweep
-from demo.theme import script
+from demo.theme import CSS, script, theme
+from moa_core.bench.recorded import LARGEST
 from moa_core.errors import UserError
 from moa_core.hub import short_name
 from moa_core.installed import method_name
@@ -40,10 +41,11 @@ LOOK_EVERY = 1.0  # seconds, at how far a download is
 ONE_PROMPT = (live, compare, tli_sweep, network)  # the lesson has one of its own
 
 
-def build_demo(engine: Engine, server: Address | None = None) -> gr.Blocks:
+def build_demo(engine: Engine, server: Address | None = None, note: str = "") -> gr.Blocks:
     """The whole page for one engine; loads no model.
 
     server  for runs over a link; None: one of our own
+    note    a sentence for below the title
     """
     with gr.Blocks(title=TITLE, analytics_enabled=False) as demo:
         header = gr.HTML(
@@ -53,6 +55,7 @@ def build_demo(engine: Engine, server: Address | None = None) -> gr.Blocks:
             elem_id="header",
             tabs=[module.ID for module in TABS],
         )
+        status_line(note, elem_id="note", visible=bool(note))
         with gr.Row(elem_id="models", equal_height=True):
             target = gr.Dropdown(
                 [(short_name(name), name) for name in engine.installed], value=engine.first,
@@ -91,6 +94,18 @@ def build_demo(engine: Engine, server: Address | None = None) -> gr.Blocks:
 
         demo.unload(gone)
     return demo
+
+
+def launch_options() -> dict[str, Any]:
+    """What the page needs of gradio's `launch`, wherever it listens."""
+    return {
+        "theme": theme(),
+        "css_paths": CSS,
+        "ssr_mode": False,  # a Space would switch it on: our scripts gain nothing by Node
+        "max_file_size": LARGEST,
+        "run_history": False,
+        "footer_links": ["api", "settings"],
+    }
 
 
 def _open_tab(request: gr.Request) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Any
 
 import gradio as gr
@@ -165,7 +165,10 @@ def wire(demo: gr.Blocks, tab: Compare, shared: Shared) -> None:
         tab.depth, tab.breadth, tab.budget, tab.length, tab.temperature, tab.seed,
     ]  # fmt: skip
     outputs = [getattr(tab.results, entry.name) for entry in fields(Results)]
-    ended = connect(engine, shared.visit, tab.run, tab.stop, partial(_run, engine), inputs, outputs)
+    ended = connect(
+        engine, shared.visit, tab.run, tab.stop, partial(_run, engine), inputs, outputs,
+        cost=_tokens,
+    )  # fmt: skip
     show_results(ended, "compare-results")
     enter_presses(tab.prompt, "compare-run")
     shared_ones = [getattr(tab, field) for field in SHARED.values()]
@@ -203,18 +206,28 @@ def _from_address(engine: Engine, query: Mapping[str, str]) -> tuple[Any, ...]:
     return complaint(wrong), *(given.get(name, gr.skip()) for name in SHARED)
 
 
-def _run(
-    engine: Engine, visit: Visit, should_stop: Callable[[], bool], shown: bool, prompt: str,
-    target: str, methods: list[str], repeats: int, trees: str, depth: int, breadth: int,
-    budget: int, length: int, temperature: float, seed: int | None,
-) -> Iterator[tuple[Any, ...]]:  # fmt: skip
-    """One comparison: values for `Results`, again and again."""
+def _plan(
+    prompt: str, target: str, methods: list[str], repeats: int, trees: str, depth: int,
+    breadth: int, budget: int, length: int, temperature: float, seed: int | None,
+) -> Plan:  # fmt: skip
     tree = TreeSettings(int(depth), int(breadth), int(budget)) if trees == "same" else None
-    plan = Plan(
+    return Plan(
         prompt, tuple(ordered(methods)), int(repeats), int(length),
         Sampling(temperature, seed=seed or 0), tree, target,
     )  # fmt: skip
-    comparison = Comparison(plan)
+
+
+def _tokens(visit: Visit, shown: bool, *asked: Any) -> int:
+    """How many tokens a comparison with these inputs decodes at most."""
+    del visit, shown
+    return _plan(*asked).tokens
+
+
+def _run(
+    engine: Engine, visit: Visit, should_stop: Callable[[], bool], shown: bool, *asked: Any
+) -> Iterator[tuple[Any, ...]]:
+    """One comparison: values for `Results`, again and again. asked: as `_plan` takes it."""
+    comparison = Comparison(_plan(*asked))
     try:
         yield from _progress(compare(engine, comparison, should_stop))
     except Exception:
@@ -225,9 +238,8 @@ def _run(
         words = "Stopped before a counted run was finished: there is nothing new to show."
         yield values(status=say(words, "done"), bar=progress(), box=gr.update(visible=shown))
         return
-    # gradio copies the file before it asks for the next value.
-    with TemporaryDirectory() as folder:
-        yield filled(comparison, found, write_csv(found, comparison, Path(folder)))
+    # The folder stays: where a GPU is borrowed, the file is fetched when this has already ended.
+    yield filled(comparison, found, write_csv(found, comparison, Path(mkdtemp(prefix="moa-"))))
 
 
 def _progress(steps: Iterator[Progress]) -> Iterator[tuple[Any, ...]]:

@@ -13,7 +13,7 @@ import gradio as gr
 from demo.engine import Engine
 from demo.lesson import ARXIV, GLOSSARY, PROMPT, REFERENCES, STEPS, TODAY, WRONG, Step
 from demo.lesson_pictures import PICTURES
-from demo.lesson_run import TRIALS, first_cycle, request, show
+from demo.lesson_run import CHAIN, TRIALS, first_cycle, request, show
 from demo.session import Visit, connect
 from demo.shared import Shared
 from demo.status import say, status_line
@@ -85,7 +85,7 @@ def wire(demo: gr.Blocks, how: How, shared: Shared) -> None:
     for name, bench in how.runs.items():
         connect(
             shared.engine, shared.visit, bench.run, bench.stop, partial(_run, shared.engine, name),
-            [how.prompt, shared.target], [bench.status, bench.result],
+            [how.prompt, shared.target], [bench.status, bench.result], cost=_tokens,
         )  # fmt: skip
 
 
@@ -98,6 +98,12 @@ def _run(
     trial = TRIALS[name]
     run = engine.prepare(request(engine, trial, prompt, target), should_stop)
     yield say("One cycle, run just now.", "done"), show(trial, first_cycle(run))
+
+
+def _tokens(visit: Visit, prompt: str, target: str) -> int:
+    """Of one cycle."""
+    del visit, prompt, target
+    return CHAIN.depth
 
 
 def _overview() -> str:

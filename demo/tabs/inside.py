@@ -109,11 +109,12 @@ def wire(demo: gr.Blocks, tab: Inside, shared: Shared) -> None:
     tab.view.shown(partial(_open, engine), [shared.visit, tab.shown], shows, queue=False, **PRIVATE)
     connect(
         engine, shared.visit, tab.example, tab.stop, partial(_example, engine), [shared.target],
-        shows,
+        shows, cost=lambda visit, target: EXAMPLE_TOKENS,
     )  # fmt: skip
     connect(
         engine, shared.visit, tab.look, tab.stop, partial(_look, engine), [tab.shown, tab.view],
         [tab.status, tab.looked, tab.found, tab.note, tab.head, tab.layers, tab.text],
+        cost=lambda visit, trace, cycle: 1,  # one forward over what is written
     )  # fmt: skip
     tab.head.input(layers_chart, [tab.looked, tab.head], tab.layers, queue=False, **PRIVATE)
 

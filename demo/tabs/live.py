@@ -199,14 +199,14 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     connect(
         engine, shared.visit, live.run, live.stop, partial(_run, engine, list(settings)),
         [shared.target, live.chat, *settings.values()], [live.status, live.view],
-        hides=live.charts,
+        hides=live.charts, cost=partial(_tokens, list(settings).index("tokens")),
     ).then(
         lambda visit: (*live_runs.aside(visit), _history(visit)), shared.visit,
         [*aside, live.history], queue=False, **PRIVATE,
     )  # fmt: skip
     connect(
         engine, shared.visit, live.compare, live.stop, partial(_compare, engine), [],
-        [live.status, live.view],
+        [live.status, live.view], cost=live_runs.tokens_compared,
     )  # fmt: skip
     enter_presses(settings["prompt"], "run")
     live.forget.click(_forget, shared.visit, live.history, queue=False, **PRIVATE)
@@ -244,6 +244,12 @@ def _run(
     yield from live_runs.run(visit, engine, request, given["pace"], should_stop)
     if chat and visit.trace is not None:
         visit.past.append((request.prompt, "".join(visit.trace.about["words"]["output"])))
+
+
+def _tokens(place: int, visit: Visit, target: str, chat: bool, *values: Any) -> int:
+    """How many tokens a run decodes at most. place: of that setting among the values."""
+    del visit, target, chat
+    return int(values[place])
 
 
 def _request(given: dict[str, Any], target: str, past: list[tuple[str, str]]) -> Request:

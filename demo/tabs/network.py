@@ -16,7 +16,7 @@ from demo.live_runs import saved
 from demo.network_charts import CHARTS
 from demo.network_records import recorded, recorded_charts, records_html
 from demo.network_runs import PATIENCE, Asked, compare, run
-from demo.network_server import Far
+from demo.network_server import NO_GPU, Far
 from demo.network_switch import press, switch_view
 from demo.prompt_box import enter_presses, prompt_box
 from demo.session import PRIVATE, Visit, connect
@@ -96,7 +96,7 @@ def build(shared: Shared) -> Network:
         made["run"] = gr.Button("Run", variant="primary", elem_id="net-run")
         made["stop"] = gr.Button("Stop", interactive=False, elem_id="net-stop")
     made["switch"] = switch_view(elem_id="net-switch")
-    made["status"] = status_line(elem_id="net-status")
+    made["status"] = status_line(NO_GPU if shared.far.borrows else "", elem_id="net-status")
     made["view"] = trace_view("link_figures", elem_id="net-view")
     made["compare"] = gr.Button("Compare with the same run without a link", elem_id="net-compare")
     made["weight"] = _words("", elem_id="net-weight")

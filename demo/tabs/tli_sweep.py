@@ -27,7 +27,7 @@ from demo.share import (
 )
 from demo.shared import Shared
 from demo.status import say, status_line
-from demo.sweep import Plan, Sweep, sweep
+from demo.sweep import Plan, Sweep, sweep, tokens_swept
 from demo.sweep_charts import PANELS, panel, paper_panel, strip
 from demo.sweep_rows import Row, rows_of, sameness, sentences
 from demo.sweep_table import table_html
@@ -178,7 +178,7 @@ def wire(demo: gr.Blocks, tab: Tli, shared: Shared) -> None:
     ended = connect(
         shared.engine, shared.visit, tab.run, tab.stop, partial(_run, shared.engine),
         [tab.prompt, tab.length, tab.repeats, tab.trees, tab.auto, shared.target],
-        [tab.status, tab.progress, *tab.results],
+        [tab.status, tab.progress, *tab.results], cost=partial(_tokens, shared.engine),
     )  # fmt: skip
     show_results(ended, "sweep-results")
     enter_presses(tab.prompt, "sweep-run")
@@ -225,12 +225,22 @@ def _draw(engine: Engine, tli: int, target: str) -> Iterator[str]:
         yield drawing_html(int(tli))
 
 
+def _plan(prompt: str, length: int, repeats: int, trees: str, auto: bool, target: str) -> Plan:
+    return Plan(prompt, int(length), int(repeats), trees == "own", auto, target)
+
+
+def _tokens(engine: Engine, visit: Visit, *values: Any) -> int:
+    """How many tokens a sweep with these inputs decodes at most."""
+    del visit
+    return tokens_swept(engine, _plan(*values))
+
+
 def _run(
     engine: Engine, visit: Visit, should_stop: Callable[[], bool], prompt: str, length: int,
     repeats: int, trees: str, auto: bool, target: str,
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
     """One sweep: (status, progress, *results), again and again."""
-    made = Sweep(Plan(prompt, int(length), int(repeats), trees == "own", auto, target))
+    made = Sweep(_plan(prompt, length, repeats, trees, auto, target))
     nothing = (gr.skip(),) * len(fields(Results))
     said: Any = say("One run after the other; the methods take turns.")
     try:

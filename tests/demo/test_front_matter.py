@@ -1,0 +1,66 @@
+"""What the README tells the Hub: complete, within its limits, and what is really installed."""
+
+import re
+import tomllib
+
+import pytest
+from huggingface_hub import SpaceHardware, metadata_load
+
+from demo.ui import TITLE
+from demo.upload_space import ROOT, ZERO_TORCH
+from moa_core.presets import PRESETS
+
+COLOURS = ("red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray")
+SHORT = 60  # letters of a short description: "length must be less than or equal to 60"
+
+
+@pytest.fixture(scope="module")
+def said():
+    return metadata_load(ROOT / "README.md")
+
+
+def pins():
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    return dict(re.match(r"([\w-]+)==([\w.]+)", line).groups() for line in lines if "==" in line)
+
+
+def test_gradio_is_the_one_that_is_pinned(said):
+    assert said["sdk"] == "gradio" and said["sdk_version"] == pins()["gradio"]
+
+
+def test_every_requirement_is_pinned():
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    wanted = [line for line in lines if line and not line.startswith("#")]
+    assert len(pins()) == len(wanted) and "spaces" not in pins()  # ZeroGPU brings it along
+
+
+def test_python_is_a_string_and_one_that_zerogpu_has(said):
+    assert said["python_version"] == "3.12"  # as a number, 3.10 would be 3.1
+    ruff = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]
+    assert ruff["target-version"] == "py311"
+
+
+def test_the_app_is_there_and_short(said):
+    lines = (ROOT / said["app_file"]).read_text(encoding="utf-8").splitlines()
+    assert len(lines) < 50
+
+
+def test_what_people_see_is_within_the_limits(said):
+    assert 0 < len(said["short_description"]) <= SHORT and "\n" not in said["short_description"]
+    assert said["title"] == TITLE and said["emoji"]
+    assert said["colorFrom"] in COLOURS and said["colorTo"] in COLOURS
+    assert said["license"] == "apache-2.0" and "Apache" in (ROOT / "LICENSE").read_text()
+    assert all(re.fullmatch(r"[a-z0-9-]+", tag) for tag in said["tags"]) and len(said["tags"]) > 2
+
+
+def test_the_hardware_is_one_that_the_hub_has(said):
+    there = {one.value for one in SpaceHardware}
+    assert said["suggested_hardware"] in there
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"--hardware ([\w-]+)", readme)) <= there
+    assert f"torch {ZERO_TORCH.rpartition('.')[0]}" in readme
+
+
+def test_the_models_are_those_that_it_may_load(said):
+    ours = [one for each in PRESETS.values() for one in (each.target, *each.by_method.values())]
+    assert sorted(said["models"]) == sorted({one.partition("@")[0] for one in ours})

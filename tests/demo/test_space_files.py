@@ -1,0 +1,198 @@
+"""A Space from its files alone: copied as they are sent, and started as a Space starts them.
+
+The slow test also makes the environment that a Space makes, from requirements.txt: minutes, and
+some 6 GB that go again.
+
+    pytest -m slow tests/demo/test_space_files.py
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from gradio_client import Client
+
+from demo.upload_space import ROOT, stage
+from tests.lent.lender import lender
+
+WITHOUT_GPU = ROOT / "tests" / "lent" / "without_gpu.py"
+USER = 1000  # as whom a Space runs
+PROMPT = "Say 742 in Spanish."
+# Reads what root may read, and writes only what is its own.
+AS_USER = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups",
+           "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")  # fmt: skip
+KEPT = ("PATH", "LANG", "OMP_NUM_THREADS", "PYENV_VERSION", "PYENV_ROOT")  # of our environment
+
+
+@pytest.fixture
+def place():
+    """A folder that its user may enter, unlike pytest's own."""
+    with tempfile.TemporaryDirectory(prefix="moa-space-test-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture
+def program(place):
+    """The files, which nobody may write, and a folder for what is temporary, which the user may."""
+    folder, own = place / "app", place / "tmp"
+    folder.mkdir(), own.mkdir()
+    stage(folder)
+    own.chmod(0o777)
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    yield folder
+    for path in [folder, *(one for one in folder.rglob("*") if one.is_dir())]:
+        path.chmod(0o755)
+
+
+def less_than_root():
+    """What goes before a command so that it is not root's; nothing where that cannot be had."""
+    if os.geteuid() != 0 or not shutil.which(AS_USER[0]):
+        return ()
+    return AS_USER if runs("import os; assert os.geteuid()", AS_USER) else ()
+
+
+def runs(line, before=(), folder=ROOT):
+    """Whether a line of Python runs, after what goes before the command."""
+    command = [*before, sys.executable, "-c", line]
+    return subprocess.run(command, cwd=folder, capture_output=True).returncode == 0
+
+
+@contextmanager
+def a_space(program, python, script="app.py", **more):
+    """`python app.py` with what a Space sets: its address and its log."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    own = program.parent / "tmp"
+    env = {name: os.environ[name] for name in KEPT if name in os.environ} | {
+        "SPACE_ID": "someone/moa", "SPACE_HOST": "someone-moa.hf.space", "SYSTEM": "spaces",
+        "GRADIO_SERVER_NAME": "0.0.0.0", "GRADIO_SERVER_PORT": str(port),
+        "GRADIO_SSR_MODE": "True", "HOME": str(program), "TMPDIR": str(own),
+        "CUDA_VISIBLE_DEVICES": "", **more,
+    }  # fmt: skip
+    log = own / "log.txt"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [*less_than_root(), python, script],
+            cwd=program,
+            env=env,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    url = f"http://127.0.0.1:{port}/"
+    try:
+        wait_for(url, process, log)
+        yield url, log
+    finally:
+        process.terminate()
+        process.wait(30)
+        with suppress(ProcessLookupError):  # what it forked does not end with it
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def wait_for(url, process, log):
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    for _ in range(480):
+        if process.poll() is not None:
+            break
+        try:
+            with opener.open(url, timeout=2) as answer:
+                assert answer.status == 200 and b"Mixture of Attentions" in answer.read()
+                return
+        except OSError:
+            time.sleep(0.25)
+    pytest.fail(f"the Space did not start:\n{log.read_text()[-3000:]}")
+
+
+def decodes_losslessly(url, log, note):
+    """Two methods through the page's endpoint: the same text, and one of them in fewer calls."""
+    client = Client(url, verbose=False)
+    plain, slow = client.predict(PROMPT, "vanilla", 24, api_name="/decode")
+    drafted, fast = client.predict(PROMPT, "moa-n1", 24, api_name="/decode")
+    assert plain and drafted == plain and fast["calls"] < slow["calls"]
+    assert note in str(client.config)
+    # gradio misses a package that a Space brings, in a thread of its own; and where a process was
+    # forked from one with an event loop, that loop's end is noted.
+    said = log.read_text()
+    known = said.count("hot-reloading in Spaces") + said.count("BaseEventLoop.__del__")
+    assert said.count("Traceback") == known, said
+
+
+def test_the_files_that_are_sent_are_enough_and_nothing_else_is_written(program):
+    before, user = sorted(program.rglob("*")), less_than_root()
+    if user or os.geteuid():
+        assert runs("import demo.space", user, program)
+        assert not runs("open('new', 'w')", user, program)
+    with a_space(program, sys.executable, PYTHONDONTWRITEBYTECODE="1") as (url, log):
+        decodes_losslessly(url, log, "so the small bundled models run here")
+    assert sorted(program.rglob("*")) == before
+    assert not any((program / name).exists() for name in ("tests", ".git", "pyproject.toml"))
+
+
+@pytest.mark.slow
+def test_requirements_are_enough_for_an_empty_environment(program, place):
+    venv = place / "venv"
+    subprocess.run([python_like_theirs(), "-m", "venv", venv], check=True)
+    python = venv / "bin" / "python"
+    pins = program / "requirements.txt"
+    install = [python, "-m", "pip", "install", "-q", "-r", pins, "spaces"]  # which a Space brings
+    subprocess.run(install, check=True, timeout=1500)
+    with a_space(program, python) as (url, log):
+        decodes_losslessly(url, log, "so the small bundled models run here")
+    # And as on ZeroGPU, with the package that a Space brings: all but the GPU is real.
+    if not built_for_cuda(python):
+        pytest.skip("this torch has nothing of CUDA, which the package builds on")
+    with lender() as (address, asked):
+        zero = {"SPACES_ZERO_GPU": "true", "SPACES_ZERO_DEVICE_API_URL": address}
+        home = {"HOME": str(program.parent / "tmp")}  # where the package keeps its notes
+        with a_space(program, python, WITHOUT_GPU, **zero, **home) as (url, log):
+            decodes_losslessly(url, log, "no secret HF_TOKEN")
+        said = log.read_text()
+    assert said.count("lent GPU-of-ours") == 1  # one process, used again
+    assert [path.split("?")[0] for path in asked] == [
+        "/startup-report", "/schedule", "/allow", "/release", "/schedule", "/release",
+    ]  # fmt: skip
+    assert all("durationSeconds=16" in path for path in asked if "schedule" in path)
+
+
+def built_for_cuda(python):
+    """Whether an environment's torch knows CUDA, though there may be no GPU."""
+    line = "import sys, torch; sys.exit(torch.version.cuda is None)"
+    return subprocess.run([python, "-c", line]).returncode == 0
+
+
+def python_like_theirs():
+    """A Python 3.12, or ours where there is none."""
+    found = shutil.which("python3.12")
+    works = found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0
+    return found if works else sys.executable
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("MOA_QUEUE", "many", "MOA_QUEUE is 'many'"),
+        ("MOA_OPTIONS", "--port 7861 --nonsense", "unrecognized arguments: --nonsense"),
+        ("MOA_PRESET", "nonsense", "There is no preset 'nonsense'"),
+    ],
+)
+def test_a_wrong_setting_stops_it_with_a_sentence(name, value, words):
+    env = os.environ | {name: value, "PYTHONPATH": ""}
+    ended = subprocess.run(
+        [sys.executable, "app.py"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=60
+    )
+    assert ended.returncode == 2 and words in ended.stderr
+    assert "Traceback" not in ended.stderr
