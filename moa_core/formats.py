@@ -243,11 +243,20 @@ def _moa_keys(config: MoAConfig) -> dict[str, Any]:
 
 
 def save_drafter(
-    folder: Path, drafter: Drafter, target: Target, more: dict[str, Any], dtype: torch.dtype
+    folder: Path,
+    drafter: Drafter,
+    target: Target,
+    more: dict[str, Any],
+    dtype: torch.dtype,
+    tensors: Tensors | None = None,
 ) -> None:
-    """Write a drafter's folder; `more` are our own keys (training, metrics, tree, licence)."""
+    """Write a drafter's folder; `more` are our own keys (training, metrics, tree, licence).
+
+    tensors  its weights, where its net does not hold them whole
+    """
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(drafter_config(drafter, target, more), indent=2)
     (folder / "config.json").write_text(text + "\n", encoding="utf-8")
-    tensors = {key: value.to(dtype).contiguous() for key, value in drafter.net.state_dict().items()}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    found = drafter.net.state_dict() if tensors is None else tensors
+    written = {key: value.to(dtype).contiguous() for key, value in found.items()}
+    save_file(written, folder / "model.safetensors", metadata={"format": "pt"})
