@@ -170,13 +170,8 @@ class Run:
         accelerator.backward(loss * weight)
         found = {key: value * share for key, value in {"loss": loss.detach(), **parts}.items()}
         if accelerator.sync_gradients:
-            norm = accelerator.clip_grad_norm_(model.parameters(), 1.0)
-            if norm is not None:  # DeepSpeed clips by itself
-                norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
-                # Alike in all processes, and summed over them when it is logged.
-                found["norm"] = (
-                    torch.as_tensor(norm, device=loss.device) / accelerator.num_processes
-                )
+            # Alike in all processes, and summed over them when it is logged.
+            found["norm"] = states.clip(accelerator, model, 1.0) / accelerator.num_processes
         for optimiser in optimisers:  # accelerate's do nothing before the last part
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)

@@ -44,6 +44,8 @@ def check(accelerator: Accelerator, models: Models, rows: int) -> int:
             f"process{'es' if world > 1 else ''} times {steps} accumulated "
             f"part{'s' if steps > 1 else ''} divide{'s' if world * steps == 1 else ''}."
         )
+    if accelerator.distributed_type is DistributedType.FSDP and not accelerator.is_fsdp2:
+        raise UserError("Of FSDP only version 2 is supported: set fsdp_version: 2 in its config.")
     if accelerator.distributed_type is DistributedType.DEEPSPEED:
         if len(models) > 1:
             raise UserError(
@@ -63,6 +65,17 @@ def weights(accelerator: Accelerator, model: nn.Module, bare: nn.Module) -> dict
     if not sharded(accelerator):
         return bare.state_dict()
     return accelerator.get_state_dict(model)
+
+
+def clip(accelerator: Accelerator, model: nn.Module, norm: float) -> Tensor:
+    """Scale gradients down to a norm; what it was, 0 where DeepSpeed, which clips itself, is mute.
+
+    accelerate compares lists of parameters under FSDP, which raises with more than one model.
+    """
+    if accelerator.distributed_type is DistributedType.FSDP:
+        return nn.utils.clip_grad_norm_(model.parameters(), norm).full_tensor()
+    found = accelerator.clip_grad_norm_(model.parameters(), norm)
+    return torch.as_tensor(0.0 if found is None else found, device=accelerator.device)
 
 
 def save(
