@@ -49,7 +49,7 @@ class Stream:
         self._ahead: dict[tuple[int, int], Future[Block]] = {}
 
     def __iter__(self) -> Iterator[Batch]:
-        given = 0  # batches of this epoch, as far as this process knows
+        given = any(self.place[1:3])  # whether this epoch gave a batch, or was begun elsewhere
         while True:
             epoch, block, start, begun = self.place
             columns, after = self._asked(epoch, block, begun).result()
@@ -57,13 +57,13 @@ class Stream:
             self._asked(*following, after)
             if start + self.rows > len(columns[0]):
                 self._ahead.pop((epoch, block))
-                given += start
+                given = given or start > 0
                 if not after and not given:
                     raise UserError(
                         f"The data set has too little text for one batch of {self.rows} rows of "
                         f"{self._length} tokens: give fewer --rows or a shorter --row-length."
                     )
-                given = given if after else 0
+                given = given and after is not None
                 self.place = (*following, 0, after)
                 continue
             self.place = (epoch, block, start + self.rows, begun)
