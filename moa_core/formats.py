@@ -8,6 +8,7 @@ keys live under "drafter": method, tli, target, default tree, training and metri
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,18 @@ from moa_core.fitting import (
     layer_sizes,
     mapping,
     norm_eps,
+    other_weights,
     same,
     target_shape,
     tokenizer_hash,
+    weights_mark,
     whole,
 )
 from moa_core.peers import build_peer, peer_keys
 from moa_core.target import Target
 from moa_core.tree import TreeSettings
+
+log = logging.getLogger(__name__)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -73,11 +78,16 @@ def build_drafter(
 ) -> Drafter:
     """A drafter for this target from its files. UserError, with the number, if the two do not fit.
 
+    One that was trained on other weights of the same form says so, in its `note` and the log.
+
     tli  layers to reuse; None: what the config says, else 0
     """
     ours = mapping(config, "drafter", name)
     drafter = _build(config, ours, tensors, target, tli, name)
     drafter.tree = tree_settings(mapping(ours, "tree", name))
+    drafter.note = other_weights(ours, target, name)
+    if drafter.note:
+        log.warning(drafter.note)
     return drafter
 
 
@@ -175,6 +185,7 @@ def drafter_config(drafter: Drafter, target: Target, more: dict[str, Any]) -> di
             "shape": target_shape(target),
             "fingerprint": fingerprint(target),
             "tokenizer": tokenizer_hash(target.tokenizer),
+            "weights": weights_mark(target),
         },
         **more,
     }

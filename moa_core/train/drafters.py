@@ -85,13 +85,13 @@ def train_drafters(
              weights are then kept with which it was highest
     """
     accelerator = accelerator or Accelerator()
+    drafters = {method: fresh(method, target, plan.seed) for method in plan.methods}
     if plan.row_length > target.context:
         raise UserError(
             f"Rows of {plan.row_length} tokens are longer than {target.name} can read: give a "
             f"--row-length of at most {target.context}."
         )
     out.mkdir(parents=True, exist_ok=True)
-    drafters = {method: fresh(method, target, plan.seed) for method in plan.methods}
     sizes = {name: parameters(drafter.net) for name, drafter in drafters.items()}
     trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
     if compiled:

@@ -21,10 +21,6 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
 METHODS = ("moa-n0", "moa-n1", "eagle2")
 UPDATES = 6
-FSDP = (
-    "--use_fsdp", "--fsdp_version", "2", "--fsdp_auto_wrap_policy", "NO_WRAP",
-    "--fsdp_state_dict_type", "FULL_STATE_DICT",
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +51,7 @@ def trained(
         command += ["--updates", str(UPDATES)]
     start = [sys.executable, "-m", "moa_core"]
     if spread:
-        how = {"ddp": ("--multi_gpu",), "fsdp": FSDP, "deepspeed": ("--multi_gpu",)}[spread]
+        how = ("--config_file", "configs/fsdp.yaml") if spread == "fsdp" else ("--multi_gpu",)
         start = [
             sys.executable, "-m", "accelerate.commands.launch", *how, "--num_processes", "2",
             "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
@@ -65,9 +61,14 @@ def trained(
     # DeepSpeed is not offered where a CPU is asked for.
     command += ["--device", "auto" if spread == "deepspeed" else "cpu"]
     settings = {
-        **os.environ, "MOA_MODELS": str(folder / "bundle"), "OMP_NUM_THREADS": "1",
-        "SPREAD": spread or "", "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", **environment,
-    }  # fmt: skip
+        **os.environ,
+        "MOA_MODELS": str(folder / "bundle"),
+        "OMP_NUM_THREADS": "1",
+        "SPREAD": spread or "",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        "CUDA_VISIBLE_DEVICES": "",
+        **environment,
+    }
     done = subprocess.run(
         [*start, *command, *more], cwd=ROOT, env=settings, capture_output=True, text=True,
         timeout=300,
