@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 from moa_core.errors import UserError
 
 if TYPE_CHECKING:
-    from accelerate import Accelerator
-
     from moa_core.target import Target
     from moa_core.tree import TreeSettings
 
@@ -115,6 +113,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _target(options: argparse.Namespace) -> None:
     from moa_core.train.schedule import Schedule
+    from moa_core.train.setup import accelerator_of, data_of
     from moa_core.train.target import TargetSizes, train_target
 
     heads = options.width // 32
@@ -136,8 +135,8 @@ def _target(options: argparse.Namespace) -> None:
         decay=0.1,
         muon=options.muon,
     )
-    accelerator = _accelerator(options)
-    data = _data(options.data, options.out, accelerator, stream=False)
+    accelerator = accelerator_of(options)
+    data = data_of(options.data, options.out, accelerator, stream=False)
     assert isinstance(data, Path)
     train_target(
         data,
@@ -164,9 +163,10 @@ def _drafters(options: argparse.Namespace) -> None:
     from moa_core.train.drafters import Plan, train_drafters
     from moa_core.train.losses import Weights
     from moa_core.train.schedule import Schedule
+    from moa_core.train.setup import accelerator_of, data_of, target_dtype
 
-    accelerator = _accelerator(options)
-    dtype = _target_dtype(options, accelerator)
+    accelerator = accelerator_of(options)
+    dtype = target_dtype(options, accelerator)
     target = load_target(options.target, dtype, str(accelerator.device))
     if target.tokenizer is None:
         raise UserError(f"{target.name} has no tokenizer: text cannot be turned into its tokens.")
@@ -189,7 +189,7 @@ def _drafters(options: argparse.Namespace) -> None:
     if accelerator.is_main_process:
         target.tokenizer.save_pretrained(tokenizer)
     accelerator.wait_for_everyone()
-    data = _data(options.data, options.out, accelerator, stream=not options.own_tokens)
+    data = data_of(options.data, options.out, accelerator, stream=not options.own_tokens)
     train_drafters(
         target,
         data,
@@ -284,69 +284,3 @@ def _shares(text: str, option: str = "--shares") -> tuple[tuple[str, float], ...
         raise UserError(
             f"{option} {text} is no list of name=number, as in plain=0,dialogue=0.5."
         ) from None
-
-
-def _data(name: str, out: Path, accelerator: Accelerator, stream: bool) -> Path | str:
-    """A folder of text, or the name of a data set to stream; or the folder it was brought into.
-
-    A folder that holds no text files is a data set's, as the Hub would have it.
-    """
-    from moa_core.train.hub_data import fetch
-    from moa_core.train.sources import has_text
-
-    folder = Path(name).expanduser()
-    if folder.is_dir():
-        if has_text(folder):
-            return folder
-        name = str(folder)
-    elif folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
-        raise UserError(f"There is no folder {name}.")
-    if stream:
-        return name
-    with accelerator.main_process_first():
-        return fetch(name, out / "data")
-
-
-def _target_dtype(options: argparse.Namespace, accelerator: Accelerator) -> str:
-    """A frozen target needs no more than what is computed in."""
-    mixed = accelerator.mixed_precision == "bf16"
-    if options.target_dtype == "bfloat16" and not mixed:
-        raise UserError("A target in bfloat16 needs --precision bf16.")
-    if options.target_dtype != "auto":
-        return options.target_dtype
-    return "bfloat16" if mixed and accelerator.device.type == "cuda" else "float32"
-
-
-def _accelerator(options: argparse.Namespace) -> Accelerator:
-    import os
-    from datetime import timedelta
-
-    import torch
-    from accelerate import Accelerator
-    from accelerate.utils import InitProcessGroupKwargs, is_tensorboard_available
-
-    if options.tensorboard and not is_tensorboard_available():
-        raise UserError(
-            "TensorBoard is not installed: pip install tensorboard, or leave out --tensorboard; "
-            "the same figures are in log.jsonl."
-        )
-    if options.accumulate < 1 or options.log_every < 1:
-        raise UserError("--accumulate and --log-every must be at least 1.")
-    cpu = options.device == "cpu" or not torch.cuda.is_available()
-    fast = not cpu or torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    configured = os.environ.get("ACCELERATE_MIXED_PRECISION", "no")  # by accelerate launch
-    wanted = options.precision
-    if wanted == "auto":
-        wanted = configured if configured != "no" else ("bf16" if fast else "no")
-    # The others wait while the main process writes the target's own text or measures acceptance.
-    patience = InitProcessGroupKwargs(timeout=timedelta(hours=6))
-    accelerator = Accelerator(
-        cpu=options.device == "cpu",
-        mixed_precision=wanted,
-        gradient_accumulation_steps=options.accumulate,
-        log_with="tensorboard" if options.tensorboard else None,
-        project_dir=options.out,
-        kwargs_handlers=[patience],
-    )
-    accelerator.init_trackers("tensorboard")
-    return accelerator

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -63,6 +63,17 @@ class Batch(NamedTuple):
     def numbers(self) -> list[int]:
         """`rows`; without them this batch is the whole one."""
         return list(range(len(self.ids))) if self.rows is None else self.rows.tolist()
+
+
+class Source(Protocol):
+    """Endless batches of `rows`, the same in every process; `place` says where to go on."""
+
+    rows: int
+    place: tuple[Any, ...]
+
+    def __iter__(self) -> Iterator[Batch]: ...
+
+    def close(self) -> None: ...
 
 
 class Batches:

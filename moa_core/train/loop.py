@@ -23,23 +23,12 @@ from tqdm import tqdm
 
 from moa_core.errors import UserError
 from moa_core.train import states
-from moa_core.train.batches import Batch
+from moa_core.train.batches import Batch, Source
 from moa_core.train.schedule import Schedule, optimisers
 
 Step = Callable[[nn.Module, Batch, Any, int], tuple[Tensor, dict[str, Tensor]]]
 Count = Callable[[Batch], Tensor]
 PROBE = 40  # updates of a process before --minutes is turned into a number of updates
-
-
-class Source(Protocol):
-    """Endless batches of `rows`, the same in every process; `place` says where to go on."""
-
-    rows: int
-    place: tuple[Any, ...]
-
-    def __iter__(self) -> Iterator[Batch]: ...
-
-    def close(self) -> None: ...
 
 
 class Watch(Protocol):

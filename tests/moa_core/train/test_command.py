@@ -1,20 +1,18 @@
 """`python -m moa_core train drafters` for a target and a data set in folders, as on the Hub."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import accelerate.utils
 import pytest
 import torch
-from accelerate.state import AcceleratorState
 
 from moa_core.__main__ import main
 from moa_core.checkpoints import load_drafter, load_target
 from moa_core.decode import Settings, decode
 from moa_core.text import prompt_ids
 from moa_core.trace import Trace
+from moa_core.train import setup
 from tests.models import (
     chatml_tokenizer,
     plain_greedy,
@@ -22,14 +20,6 @@ from tests.models import (
     speaking_target,
     ultrachat,
 )
-
-
-@pytest.fixture(autouse=True)
-def fresh_process() -> Iterator[None]:
-    """accelerate keeps a process's precision for good; here one process stands for several."""
-    AcceleratorState._reset_state(reset_partial_state=True)
-    yield
-    AcceleratorState._reset_state(reset_partial_state=True)
 
 
 @pytest.fixture
@@ -81,7 +71,7 @@ def test_a_data_set_trains_a_foreign_targets_drafters(
 def test_mistakes_are_a_sentence(
     command: list[str], more: list[str], words: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accelerate.utils, "is_tensorboard_available", lambda: False)
+    monkeypatch.setattr(setup, "is_tensorboard_available", lambda: False)
     assert main([*command, "--updates", "1", *more]) == 2
     assert words in capsys.readouterr().err
 
