@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import torch
 
 from demo.methods import ALWAYS, AUTO, VANILLA, family, label, ordered, tli_of
-from moa_core.checkpoints import DEFAULT_DRAFTER, load_drafter, load_target
+from moa_core.checkpoints import (
+    DEFAULT_DRAFTER,
+    DrafterInfo,
+    first_eagle,
+    load_drafter,
+    load_target,
+)
 from moa_core.decode import Settings, about, check_prompt, decode
+from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter
+from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.installed import Installed, bundle, published
+from moa_core.loading import Plan
+from moa_core.memory import size as amount
+from moa_core.presets import untrained
 from moa_core.target import Target
 from moa_core.text import chat_ids
 from moa_core.trace import Event, Trace
@@ -69,6 +81,10 @@ class Run:
     events: Iterator[Event]
 
 
+def _weights(target: Target) -> list[torch.Tensor]:
+    return list(target.model.parameters())
+
+
 class Line:
     """Who waits for a turn or has it, in the order they came."""
 
@@ -97,14 +113,25 @@ class Line:
 class Engine:
     """Targets and drafters by name.
 
-    target   a name, folder or Hub id to offer before those that are installed
-    drafter  one to offer for it in place of the installed ones
+    target    a name, folder or Hub id to offer before those that are installed
+    drafters  by method, to offer for the first target in place of the installed ones
+    loading   how to load the first target: what `load_target` takes besides its name
+    words     the same as options of a command line, for a server of our own
     """
 
-    def __init__(self, target: str | None = None, drafter: str | None = None) -> None:
-        self.given = drafter
+    def __init__(
+        self,
+        target: str | None = None,
+        drafters: Mapping[str, DrafterInfo] | None = None,
+        loading: Mapping[str, Any] | None = None,
+        words: Sequence[str] = (),
+    ) -> None:
+        self.given = dict(drafters or {})
         self.line = Line()
         self._named = target
+        self._how = dict(loading or {})
+        self._words = tuple(words)
+        self._said: dict[str, str] = {}
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="load")
         self._loading: dict[str, Future[Target]] = {}
         self._drafters: dict[tuple[str, str], Drafter] = {}
@@ -121,7 +148,10 @@ class Engine:
             found = published()
         there = {one.target: one for one in found}
         first = self._named or next(iter(there), "")
-        return {first: there.get(first, Installed(first, {})), **there}
+        found = there.get(first, Installed(first, {}))
+        if self.given:
+            found = Installed(first, self.given)
+        return {first: found, **{name: one for name, one in there.items() if name != first}}
 
     @property
     def first(self) -> str:
@@ -131,12 +161,9 @@ class Engine:
     def methods(self, target: str = "") -> list[str]:
         """Methods to choose from for a target, in the order of the page."""
         name = target or self.first
-        if self.given and name == self.first:
-            return ordered(["given", *ALWAYS])
         there = list(self._of(name).drafters)
         several = sum(family(one) == "moa" for one in there) > 1
-        # `moa-auto` is made of the bundled drafters, so it goes with their target.
-        auto = [AUTO] if several and self._of(name).bundled else []
+        auto = [AUTO] if several and (self._of(name).bundled or self.given) else []
         return ordered([*there, *auto, *ALWAYS])
 
     def stops(self, target: str = "") -> list[int]:
@@ -165,8 +192,26 @@ class Engine:
             raise UserError(f"There is no target {name!r} here: choose one that is installed.")
         with self._lock:
             if name not in self._loading:
-                self._loading[name] = self._pool.submit(load_target, name or None)
+                self._loading[name] = self._pool.submit(self._load, name)
             return self._loading[name]
+
+    def _load(self, name: str) -> Target:
+        how = dict(self._how) if name == self.first else {}
+        plan = how.pop("plan", None) or Plan()
+
+        def heard(words: str) -> None:
+            self._said[name] = words
+            plan.report(words)
+
+        return load_target(name or None, **how, plan=replace(plan, report=heard))
+
+    def wait(self, target: str, seconds: float) -> None:
+        """Until a target is there, known not to load, or so many seconds have gone."""
+        wait([self.start(target)], seconds)
+
+    def said(self, target: str = "") -> str:
+        """How far the loading of a target is, in words; "" before there is anything to say."""
+        return self._said.get(target or self.first, "")
 
     def target(self, name: str = "") -> Target:
         """A target, once it is there. UserError if it cannot be loaded."""
@@ -184,15 +229,33 @@ class Engine:
         there = self.target(target)
         with self._lock:
             if key not in self._drafters:
-                self._drafters[key] = load_drafter(self.spec(method, target), there)
+                self._drafters[key] = self._read(method, target, there)
             return self._drafters[key]
+
+    def _read(self, method: str, name: str, target: Target) -> Drafter:
+        """The drafter of a method from its files."""
+        if self._of(name).bundled:
+            return load_drafter(self.spec(method, name), target)
+        if method == AUTO:
+            found = [one for one in self.methods(name) if family(one) == "moa"]
+            loaded = [load_drafter(self.spec(one, name), target) for one in found]
+            return AutoDrafter([one for one in loaded if isinstance(one, MoADrafter)])
+        if method == "eagle":
+            return first_eagle(self.spec("eagle2", name), target)
+        return load_drafter(self.spec(method, name), target)
 
     def spec(self, method: str, target: str = "") -> str:
         """What `load_drafter` calls a method's drafter."""
         special = {"vanilla": "none", "ngram": "ngram", "eagle": "eagle", AUTO: AUTO}
-        if method == "given" and self.given:
-            return self.given
         return special.get(method) or self._of(target).drafters[method].name
+
+    def server_options(self, target: str) -> list[str]:
+        """For a process that serves a target with the drafters that go with it."""
+        if target != self.first:
+            return ["--target", target] if target else []
+        named = {info.name for method, info in self.given.items() if method != "eagle"}
+        drafters = [word for name in sorted(named) for word in ("--drafter", name)]
+        return [*(["--target", target] if target else []), *drafters, *self._words]
 
     def refusal(self, method: str, target: str = "") -> str | None:
         """Why a method cannot run, in one sentence; None if it can."""
@@ -200,12 +263,8 @@ class Engine:
         if method in there:
             return None
         if family(method) == "moa" and self.stops(target):
-            stops = ", ".join(str(stop) for stop in self.stops(target))
-            return (
-                f"No MoA drafter is trained for TLI N = {tli_of(method)} (trained: {stops}): "
-                "choose another stop, or train one with python -m moa_core train drafters "
-                f"--methods {method}"
-            )
+            own = "" if self._of(target).bundled else target or self.first
+            return untrained(tli_of(method), self.stops(target), own)
         return (
             f"There is no {label(method)} drafter for this target: choose from "
             f"{', '.join(label(name) for name in there)}."
@@ -225,17 +284,20 @@ class Engine:
             return "none trained"
         if method == VANILLA:
             return "none, plain decoding"
-        return Path(self.given).name if method == "given" and self.given else label(method)
+        return Path(self.spec(method, target)).name if method == "given" else label(method)
 
     def describe(self, target: str = "", method: str = "") -> str:
         """Target, the drafter of a method, device, number format and threads, in a line."""
         there = self.target(target)
-        size = sum(weight.numel() for weight in there.model.parameters())
+        # In 4 bits two numbers share a byte.
+        packed = [2 if type(one).__name__ == "Params4bit" else 1 for one in _weights(there)]
+        size = sum(one.numel() * share for one, share in zip(_weights(there), packed, strict=True))
         parts = [
             f"Target {there.name}, {size / 1e6:,.1f} M parameters",
             *([f"drafter in Live: {self.drafting(method, target)}"] if method else []),
             there.device.type.upper(),
-            str(there.dtype).removeprefix("torch."),
+            there.need.form if there.need else str(there.dtype).removeprefix("torch."),
+            *([f"{amount(there.need.total)} of memory at most"] if there.need else []),
         ]
         if there.device.type == "cpu":
             threads = torch.get_num_threads()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from moa_core.presets import tli_of
+
 # Colours by family (Okabe and Ito's, safe for colour-blind eyes) and, in charts, a dash each.
 FAMILIES = {
     "moa": ("MoA", "#0f9d8a"),
@@ -33,12 +35,6 @@ SHADES = ("#7cc7bb", "#3fb3a2", "#0f9d8a", "#066d5f")  # MoA N = 0 to 3: the dar
 def family(name: str) -> str:
     """moa-n1 -> moa; but moa-no-lsa, an ablation, is itself."""
     return "moa" if name.removeprefix("moa-n").isdecimal() and name.startswith("moa-n") else name
-
-
-def tli_of(name: str) -> int:
-    """moa-n1 -> 1; 0 for whatever has no N."""
-    digits = name.removeprefix("moa-n")
-    return int(digits) if name.startswith("moa-n") and digits.isdecimal() else 0
 
 
 def label(name: str) -> str:

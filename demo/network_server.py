@@ -100,10 +100,7 @@ class Far:
 
     def _serve(self, target: str) -> Address:
         self.stop()
-        options = ["--target", target] if target else []
-        if self._engine.given and target == self._engine.first:
-            options += ["--drafter", self._engine.given]
-        self._own, self._of = ServerProcess(*options), target
+        self._own, self._of = ServerProcess(*self._engine.server_options(target)), target
         return self._own.address()
 
     def _fetch(self, address: Address, target: str) -> Target:

@@ -20,6 +20,7 @@ from demo.status import SORRY, say, status_line
 from demo.tabs import TABS, compare, live, network, tli_sweep
 from demo.theme import script
 from moa_core.errors import UserError
+from moa_core.hub import short_name
 from moa_core.installed import method_name
 from moa_core.link.remote import Address
 
@@ -35,6 +36,7 @@ GO_BACK = f"""() => ({{
   __type__: "update",
   selected: new URLSearchParams(window.location.search).get("tab") ?? "{TABS[0].ID}",
 }})"""
+LOOK_EVERY = 1.0  # seconds, at how far a download is
 ONE_PROMPT = (live, compare, tli_sweep, network)  # the lesson has one of its own
 
 
@@ -53,8 +55,9 @@ def build_demo(engine: Engine, server: Address | None = None) -> gr.Blocks:
         )
         with gr.Row(elem_id="models", equal_height=True):
             target = gr.Dropdown(
-                list(engine.installed), value=engine.first, label="Target", elem_id="target",
-                filterable=False, min_width=200, scale=1, visible=len(engine.installed) > 1,
+                [(short_name(name), name) for name in engine.installed], value=engine.first,
+                label="Target", elem_id="target", filterable=False, min_width=200, scale=1,
+                visible=len(engine.installed) > 1,
             )  # fmt: skip
             machine = status_line("Loading the models.", "load", elem_id="machine")
         shared = Shared(engine, gr.State(), target, Far(engine, server))
@@ -99,8 +102,12 @@ def _open_tab(request: gr.Request) -> dict[str, Any]:
 
 def _machine(engine: Engine, target: str, kind: str, tli: int) -> Iterator[dict[str, str]]:
     """What runs here, as soon as that is known; the drafter is that of the Live tab."""
-    if not engine.ready(target):
-        yield say("Loading the models.", "load")
+    told = ""
+    while not engine.ready(target):
+        if (words := engine.said(target) or "Loading the models.") != told:
+            told = words
+            yield say(words, "load")
+        engine.wait(target, LOOK_EVERY)
     try:
         yield say(engine.describe(target, method_name(kind, int(tli))))
     except UserError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter, Vanilla
@@ -16,12 +16,19 @@ from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.drafters.ngram import NgramDrafter
 from moa_core.errors import UserError, first_line
+from moa_core.fitting import mapping, whole
 from moa_core.formats import build_drafter, read_config, read_tensors, tree_settings
+from moa_core.hub import fetch_config, fetch_weights, short_name, split
+from moa_core.loading import Plan, check_room, read_model
+from moa_core.memory import stored
 from moa_core.peers import check_tokenizer, whole_model
+from moa_core.presets import untrained
+from moa_core.shapes import config_of
 from moa_core.target import Target
 from moa_core.tree import TreeSettings
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+WITHOUT_FILES = ("none", "ngram", "moa-auto")  # the last: of the bundle's, which are small
 DEFAULT_DRAFTER = "moa-n0"  # the fastest MoA of the bundle
 
 
@@ -75,7 +82,9 @@ def locate(spec: str) -> Path | str:
             return path
     if Path(spec).is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1:
         raise UserError(f"There is no folder {spec}.")
-    if not all(part.strip(".") for part in spec.split("/")) or " " in spec:
+    name, revision = split(spec)
+    parts = [*name.split("/"), *(["?"] if revision is None and "@" in spec else [])]
+    if not all(part.strip(".?") for part in parts) or " " in spec:
         raise UserError(f"{spec!r} is neither a bundled model, a folder, nor a Hub id.")
     return spec
 
@@ -103,23 +112,50 @@ def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
     return DTYPES[dtype]
 
 
-def load_target(spec: str | None = None, dtype: str = "auto", device: str = "auto") -> Target:
-    """Load a target: a bundled name (None: the bundled one), a folder or a Hub id."""
+def load_target(
+    spec: str | None = None,
+    dtype: str = "auto",
+    device: str = "auto",
+    plan: Plan | None = None,
+) -> Target:
+    """Load a target: a bundled name (None: the bundled one), a folder, or a Hub id or id@revision.
+
+    Before its weights are downloaded or read it is made sure that they fit: `need` of what comes
+    back says what was expected.
+    """
+    plan = plan or Plan()
     place = locate(spec or bundled_target())
     where = pick_device(device)
     wanted = pick_dtype(dtype, where)
-    if isinstance(place, Path):
-        read_config(place)  # a clear word about what is missing, before transformers' own
+    folder = place if isinstance(place, Path) else fetch_config(place)
+    read_config(folder)  # a clear word about what is missing, before transformers' own
+    name = place.name if isinstance(place, Path) else short_name(place)
+    drafters = [stored(found) for one in plan.drafters if (found := drafter_folder(one, plan))]
+    need = check_room(name, config_of(folder), wanted, where, plan, drafters)
+    if folder.parent != models_folder():
+        plan.report(f"{name} will need {need}.")
+    if not isinstance(place, Path):
+        folder = fetch_weights(place, plan.report)
+        plan.report(f"Loading {name}.")
     try:
-        model = AutoModelForCausalLM.from_pretrained(place, dtype=wanted)
+        model = read_model(folder, wanted, where, plan, need)
+    except UserError:
+        raise
     except Exception as error:  # transformers raises many kinds; all mean: not loadable
         raise UserError(
             f"The target {spec or place} cannot be loaded: {first_line(error)}"
         ) from error
-    target = Target(model.to(where).requires_grad_(False), _tokenizer(place))
-    target.name = place.name if isinstance(place, Path) else place
+    target = Target(model, _tokenizer(folder), name, need)
     target.eos_ids = _eos_ids(target)
     return target
+
+
+def drafter_folder(spec: str, plan: Plan) -> Path | None:
+    """Where a drafter's files are, downloaded if need be; None for one that has no files."""
+    if spec in WITHOUT_FILES:
+        return None
+    place = locate({"eagle": "eagle2"}.get(spec, spec))
+    return place if isinstance(place, Path) else fetch_weights(place, plan.report)
 
 
 def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Drafter:
@@ -134,21 +170,27 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
             raise UserError("Without a drafter there is no TLI: leave out --tli or name a drafter.")
         return Vanilla() if spec == "none" else NgramDrafter()
     if spec == "eagle" and not Path(spec).is_dir() and not (models_folder() / spec).is_dir():
-        eagle = load_drafter("eagle2", target, tli)
-        assert isinstance(eagle, EagleDrafter)
-        eagle.name, eagle.static = "eagle", True
-        return eagle
+        return first_eagle("eagle2", target, tli)
     if spec == "moa-auto":
         return _auto(target, tli)
     place = locate(spec or _bundled_moa(tli))
-    folder = place if isinstance(place, Path) else _download(place)
-    name = folder.name if isinstance(place, Path) else place
+    folder = place if isinstance(place, Path) else fetch_weights(place)
+    name = folder.name if isinstance(place, Path) else short_name(place)
     config = read_config(folder)
     if "drafter" not in config and _whole_model(folder):
         drafter = whole_model(folder, target, name)
         check_tokenizer(_tokenizer(folder), target, name)
         return drafter
     return build_drafter(config, read_tensors(folder), target, tli, name)
+
+
+def first_eagle(spec: str, target: Target, tli: int | None = None) -> EagleDrafter:
+    """An EAGLE head with the first EAGLE's tree of fixed shape."""
+    eagle = load_drafter(spec, target, tli)
+    if not isinstance(eagle, EagleDrafter):
+        raise UserError(f"{spec} is no EAGLE head: it cannot draft as the first EAGLE does.")
+    eagle.name, eagle.static = "eagle", True
+    return eagle
 
 
 def layers_needed(spec: str | None, tli: int | None = None) -> int:
@@ -160,8 +202,13 @@ def layers_needed(spec: str | None, tli: int | None = None) -> int:
         return known[spec]
     if spec is None:
         return known[_bundled_moa(None)]
-    place = Path(spec).expanduser()
-    return read_config(place).get("drafter", {}).get("tli", 0) if place.is_dir() else 0
+    if spec in (*WITHOUT_FILES, "eagle"):
+        return 0
+    place = locate(spec)
+    if not isinstance(place, Path) and "/" not in place:
+        return 0  # a method's name, which is no Hub id of anybody's
+    config = read_config(place if isinstance(place, Path) else fetch_config(place))
+    return whole(mapping(config, "drafter", spec), "tli", 0, spec, 0)
 
 
 def _whole_model(folder: Path) -> bool:
@@ -198,11 +245,7 @@ def _bundled_moa(tli: int | None) -> str:
             raise UserError(f"There is no bundled drafter in {models_folder()}: name one.")
         return DEFAULT_DRAFTER if DEFAULT_DRAFTER in names else names[0]
     if tli not in stops:
-        trained = ", ".join(f"N={stop}" for stop in sorted(stops)) or "none"
-        raise UserError(
-            f"There is no drafter trained for TLI N={tli} (there are: {trained}). Train one with: "
-            f"python -m moa_core train drafters --methods moa-n{tli}"
-        )
+        raise UserError(untrained(tli, stops))
     return stops[tli]
 
 
@@ -226,16 +269,3 @@ def _eos_ids(target: Target) -> tuple[int, ...]:
     if found is None:
         return ()
     return (found,) if isinstance(found, int) else tuple(found)
-
-
-def _download(name: str) -> Path:
-    from huggingface_hub import snapshot_download
-
-    try:
-        patterns = ["*.json", "*.safetensors", "pytorch_model.bin"]
-        return Path(snapshot_download(name, allow_patterns=patterns))
-    except Exception as error:
-        raise UserError(
-            f"{name} is neither a bundled drafter nor a folder, and the Hub did not give it: "
-            f"{first_line(error)}"
-        ) from error

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import try_to_load_from_cache
 
-from moa_core.checkpoints import DrafterInfo, bundled_drafters, bundled_target
+from moa_core.checkpoints import DrafterInfo, bundled_drafters, bundled_target, locate
+from moa_core.errors import UserError
+from moa_core.fitting import mapping, whole
+from moa_core.formats import read_config, tree_settings
+from moa_core.hub import fetch_config, split
+from moa_core.presets import PRESETS, Preset, tli_of
 from moa_core.tree import TreeSettings
 
-# Hub ids: a target, and by method the drafters that were published for it.
-PUBLISHED = {
-    "meta-llama/Meta-Llama-3-8B-Instruct": {
-        "moa-n0": "huawei-noah/MOASpec-Llama-3-8B-Instruct",
-        "eagle2": "yuhuili/EAGLE-LLaMA3-Instruct-8B",
-    },
-}
-GPU_TREE = TreeSettings(6, 8, 62)  # the authors', in our words; such targets need a GPU
 DERIVED = {"eagle": "eagle2"}  # methods that need no files of their own
 
 
@@ -48,20 +47,77 @@ def bundle() -> Installed:
 def published() -> list[Installed]:
     """Published targets whose files lie in the Hub's cache, with those of their drafters."""
     found = []
-    for target, drafters in PUBLISHED.items():
-        if cached(target):
-            here = {
-                method: DrafterInfo(spec, method.partition("-")[0], 0, GPU_TREE, None)
-                for method, spec in drafters.items()
-                if cached(spec)
+    for preset in PRESETS.values():
+        if target := here(preset.target):
+            known = of_preset(preset)
+            drafters = {
+                method: replace(info, name=spec)
+                for method, info in known.items()
+                if (spec := here(info.name))
             }
-            found.append(Installed(target, _with_derived(here)))
+            found.append(Installed(target, drafters))
     return found
 
 
-def cached(repository: str) -> bool:
+def of_preset(preset: Preset) -> dict[str, DrafterInfo]:
+    """A preset's drafters by method, wherever their files are."""
+    return _with_derived(
+        {
+            method: DrafterInfo(
+                spec, method.partition("-")[0], tli_of(method), TreeSettings(*preset.tree), None
+            )
+            for method, spec in preset.by_method.items()
+        }
+    )
+
+
+def named(spec: str, tree: TreeSettings | None = None) -> tuple[str, DrafterInfo]:
+    """A drafter's method and facts, from its config alone, which a Hub id's is fetched for.
+
+    The authors' files are silent about N: theirs is 0.
+    """
+    place = locate(spec)
+    folder = place if isinstance(place, Path) else fetch_config(place)
+    config = read_config(folder)
+    ours = mapping(config, "drafter", spec)
+    kind, tli = ours.get("method"), whole(ours, "tli", 0, spec, 0)
+    if kind is None:
+        kind = _kind(config)
+    shape = tree_settings(ours["tree"]) if "tree" in ours else tree or TreeSettings()
+    return method_name(kind, tli), DrafterInfo(spec, kind, tli, shape, ours.get("parameters"))
+
+
+def _kind(config: dict[str, Any]) -> str:
+    """Which kind of drafter a config of somebody else's describes."""
+    architectures = config.get("architectures") or []
+    if config.get("model_type") == "moa_spec" or "MOASpec" in architectures:
+        return "moa"
+    layers = config.get("num_hidden_layers")
+    return "given" if layers is None else "eagle2" if layers == 1 else "independent"
+
+
+def several(specs: Sequence[str], tree: TreeSettings | None = None) -> dict[str, DrafterInfo]:
+    """Drafters by method. UserError for two of one method."""
+    found: dict[str, DrafterInfo] = {}
+    for spec in specs:
+        method, info = named(spec, tree)
+        if method in found:
+            raise UserError(
+                f"{found[method].name} and {spec} are both {method} drafters: name one of them."
+            )
+        found[method] = info
+    return _with_derived(found)
+
+
+def here(spec: str) -> str | None:
+    """A Hub id whose files were downloaded before: at the revision meant, or else at all."""
+    return next((one for one in (spec, spec.partition("@")[0]) if cached(one)), None)
+
+
+def cached(spec: str) -> bool:
     """Whether a Hub repository's weights, not only its config, were downloaded before."""
-    path = try_to_load_from_cache(repository, "config.json")
+    repository, revision = split(spec)
+    path = try_to_load_from_cache(repository, "config.json", revision=revision)
     if not isinstance(path, str):
         return False
     folder = Path(path).parent

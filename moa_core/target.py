@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,9 @@ from moa_core.errors import UserError
 from moa_core.families import check_config, check_logits, check_parts
 from moa_core.layers import DecoderLayer, Rope, as_ours
 from moa_core.tree import DraftTree
+
+if TYPE_CHECKING:
+    from moa_core.memory import Need
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,8 @@ class Observation:
 
     def keys_values(self, last: int | None = None) -> Tensor:
         """K (after RoPE) and V of every layer, or of the last few: [layers, 2, G, n, d]."""
-        return self.cache.read(self.start, self.start + len(self.ids), last)
+        read = self.cache.read(self.start, self.start + len(self.ids), last)
+        return read.to(self.hidden.device)  # of a split target the last layer may be elsewhere
 
     def part(self, start: int, stop: int) -> Observation:
         """What was learnt about some of these tokens, counted from the first of them."""
@@ -54,6 +59,7 @@ class Target:
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase | None = None,
         name: str = "",
+        need: Need | None = None,
     ) -> None:
         check_config(model.config)
         check_parts(model)
@@ -63,12 +69,13 @@ class Target:
         self.tokenizer = tokenizer
         self.eos_ids: tuple[int, ...] = ()  # tokens that end a reply
         self.name = name
+        self.need = need  # the memory that it was expected to take, where somebody asked
         self.config = model.config
         self.decoder = model.base_model
         self.head: nn.Module = model.get_output_embeddings()
-        self.embed: nn.Module = model.get_input_embeddings()
         self.layers = self.decoder.layers
-        self._own = _in_our_form(self)
+        self.embed: nn.Module = _embeddings(model, self.device)
+        self._own = None if is_split(model) else _in_our_form(self)
         self._cache: KVCache | None = None
         self._pending: Tensor | None = None  # [n, E] hidden states of the tree being verified
         self._tree: DraftTree | None = None
@@ -76,7 +83,8 @@ class Target:
 
     @property
     def device(self) -> torch.device:
-        return self.embed.weight.device
+        """Where drafting goes on: where the head is, the last of a split model's devices."""
+        return computes_on(self.head)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -157,7 +165,7 @@ class Target:
     def tail_cache(self, last: int, capacity: int) -> KVCache:
         """An empty cache for the last few layers."""
         first = len(self.layers) - last
-        devices = [next(layer.parameters()).device for layer in self.layers[first:]]
+        devices = [computes_on(layer) for layer in self.layers[first:]]
         return KVCache(devices, self.kv_heads, self.head_dim, capacity, self.dtype, first)
 
     def run_layers(
@@ -185,7 +193,7 @@ class Target:
                 use_cache=cache is not None,
                 position_embeddings=rope,
             )
-        return self.decoder.norm(hidden)
+        return self.decoder.norm(hidden).to(self.device)
 
     def draft_layers(
         self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: KVCache, last: int
@@ -207,6 +215,39 @@ class Target:
         places = torch.tensor([positions], device=device)
         mask = None if mask is None else mask.to(device)
         return self.run_layers(hidden, places, mask, self._cache)[0]
+
+
+class _Brought(nn.Module):
+    """A split model's embeddings, whose rows are brought to where drafting goes on."""
+
+    def __init__(self, inner: nn.Module, device: torch.device) -> None:
+        super().__init__()
+        self.inner = inner
+        self.device = device
+
+    @property
+    def weight(self) -> Tensor:
+        return self.inner.weight
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.inner(ids).to(self.device)
+
+
+def is_split(model: PreTrainedModel) -> bool:
+    """Whether accelerate moves weights or activations between devices for this model."""
+    return hasattr(model, "_hf_hook")
+
+
+def computes_on(module: nn.Module) -> torch.device:
+    """Where a module computes: with accelerate's hooks its weights may wait elsewhere."""
+    hook = getattr(module, "_hf_hook", None)
+    device = getattr(hook, "execution_device", None)
+    return next(module.parameters()).device if device is None else torch.device(device)
+
+
+def _embeddings(model: PreTrainedModel, device: torch.device) -> nn.Module:
+    embed = model.get_input_embeddings()
+    return embed if computes_on(embed) == device else _Brought(embed, device)
 
 
 def _in_our_form(target: Target) -> tuple[Rope, list[DecoderLayer]] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -107,14 +107,24 @@ class HuggingFace(Method):
         }
 
 
-def load_methods(specs: Sequence[str], target: Target) -> dict[str, Method]:
-    """Methods by name, in order. UserError for a name twice, or one that nothing is known of."""
+def needs_files(name: str) -> bool:
+    """Whether a method has a drafter with weights of its own, bundled ones of hf-assisted apart."""
+    return name != "vanilla" and name not in PEERS
+
+
+def load_methods(
+    specs: Sequence[str], target: Target, places: Mapping[str, str] | None = None
+) -> dict[str, Method]:
+    """Methods by name, in order. UserError for a name twice, or one that nothing is known of.
+
+    places  where the drafters of some methods are, if not where their names say
+    """
     found: dict[str, Method] = {}
     for spec in specs:
         name = Path(spec).name if "/" in spec else spec
         if name in found:
             raise UserError(f"--methods names {name} twice.")
-        found[name] = _load(spec, name, target)
+        found[name] = _load((places or {}).get(spec, spec), name, target)
     if not found:
         raise UserError("--methods is empty: name at least one, as in vanilla,moa-n1.")
     return found
@@ -165,8 +175,9 @@ def written(ids: Sequence[int], prompt_tokens: int) -> Record:
 
 
 def checksum(tensors: Any) -> float:
-    """A number that changes when any of these tensors is trained."""
-    return float(f"{sum(float(tensor.detach().double().abs().sum()) for tensor in tensors):.9g}")
+    """A number that changes when any of these tensors is trained; those on disk are left out."""
+    sums = (float(one.detach().double().abs().sum()) for one in tensors if not one.is_meta)
+    return float(f"{sum(sums):.9g}")
 
 
 def tree_dict(tree: TreeSettings | None) -> dict[str, int] | None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moa_core.arguments import add_target, chosen_preset, target_of
 from moa_core.bench import link_arguments
 from moa_core.errors import UserError
 
@@ -25,7 +26,7 @@ METHODS = "vanilla,eagle2,moa-n1"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to compare, on which prompts, and how."""
-    parser.add_argument("--target", help="bundled name, folder or Hub id; default: the bundled one")
+    add_target(parser)
     parser.add_argument(
         "--methods",
         help="comma separated: vanilla, ngram, eagle, moa-auto, bundled drafters, folders; "
@@ -50,8 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "on other prompts; or depth-breadth-budget for all",
     )
     parser.add_argument("--grid", help="trees that --tree best tries, comma separated")
-    parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
     parser.add_argument("--threads", type=int, help="CPU threads")
     parser.add_argument("--out", type=Path, help="folder for results.json, report.html ...")
     parser.add_argument(
@@ -65,23 +64,28 @@ def run(options: argparse.Namespace) -> None:
     if options.make_suite:
         return _make_suite(options)
     if other := link_arguments.chosen(options):
+        if options.preset or options.bits or options.device_map:
+            raise UserError("--preset, --load-in-... and --device-map are for the usual benchmark.")
         return other(options)
     _check(options)
     import torch
     import transformers
 
-    from moa_core.bench.methods import load_methods
+    from moa_core.bench.methods import load_methods, needs_files
     from moa_core.bench.suites import load_suite, suite_ids
-    from moa_core.checkpoints import load_target
 
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
     if options.threads:
         torch.set_num_threads(options.threads)
     prompts = load_suite(options.suite, options.limit)
-    target = load_target(options.target, options.dtype, options.device)
+    preset = chosen_preset(options)
+    if preset and options.methods is None:
+        options.methods = ",".join(["vanilla", *preset.by_method])
+    specs = {name: preset.drafter(name) if preset else name for name in _specs(options)}
+    target = target_of(options, [spec for name, spec in specs.items() if needs_files(name)])
     ids = suite_ids(prompts, target)
-    methods = load_methods(_specs(options), target)
+    methods = load_methods(_specs(options), target, specs)
     _measure(options, target, methods, prompts, ids)
 
 
@@ -175,6 +179,7 @@ def _settings(
     from moa_core.bench.machine import versions
     from moa_core.bench.methods import checksum
     from moa_core.bench.suites import suite_hash
+    from moa_core.memory import form_name
 
     names = (
         "suite", "limit", "repeat", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree",
@@ -186,7 +191,7 @@ def _settings(
         "methods": list(methods),
         "prompts": suite_hash(prompts),
         "target": target.name,
-        "dtype": str(target.dtype).removeprefix("torch."),
+        "dtype": form_name(target.dtype, options.bits),
         "weights": {"target": checksum([target.head.weight, target.embed.weight]), **weights},
         "versions": versions(),
     }

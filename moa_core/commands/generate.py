@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moa_core.arguments import SPEC, add_target, chosen_preset, target_of
 from moa_core.errors import UserError
 
 if TYPE_CHECKING:
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Models, prompt, decoding settings and output."""
-    parser.add_argument("--target", help="bundled name, folder or Hub id; default: the bundled one")
-    parser.add_argument(
-        "--drafter", help="bundled name, folder, Hub id, moa-auto, none; default: MoA"
-    )
+    add_target(parser)
+    parser.add_argument("--drafter", help=f"{SPEC}, moa-auto, none; default: MoA")
     prompt = parser.add_mutually_exclusive_group(required=True)
     prompt.add_argument("--prompt", help="a message, through the chat template if there is one")
     prompt.add_argument("--prompt-ids", help="token ids instead: 1,2,3")
@@ -37,8 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top-k", type=int, default=0, help="0: off")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tli", type=int, help="target layers the drafter re-uses")
-    parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
     parser.add_argument("--threads", type=int, help="CPU threads")
     parser.add_argument("--ignore-eos", action="store_true", help="go on after the end of turn")
     parser.add_argument("--server", help="ws://host:port of a server that runs the target")
@@ -60,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
     import torch
     import transformers
 
-    from moa_core.checkpoints import layers_needed, load_drafter, load_target
+    from moa_core.checkpoints import layers_needed, load_drafter
     from moa_core.decode import about, decode
     from moa_core.text import prompt_ids, record_words
     from moa_core.trace import Trace
@@ -69,9 +66,10 @@ def run(options: argparse.Namespace) -> None:
     transformers.utils.logging.set_verbosity_error()
     if options.threads:
         torch.set_num_threads(max(1, options.threads))
+    _take_preset(options)
     address = _address(options)
     if address is None:
-        target = load_target(options.target, options.dtype, options.device)
+        target = target_of(options, [options.drafter] if options.drafter else [])
     else:
         from moa_core.link.remote import Remote, client_target
 
@@ -94,6 +92,13 @@ def run(options: argparse.Namespace) -> None:
             record_words(trace, target.tokenizer)
         options.trace.expanduser().write_text(trace.to_json(), encoding="utf-8")
     _print(options, trace, target)
+
+
+def _take_preset(options: argparse.Namespace) -> None:
+    """A preset's target, if no server has it, and the drafter of a method: moa-n0 by default."""
+    if preset := chosen_preset(options):
+        options.drafter = preset.drafter(options.drafter, options.tli)
+        options.target = None if options.server else options.target
 
 
 def _address(options: argparse.Namespace) -> Address | None:

@@ -13,6 +13,7 @@ from functools import cache
 from time import sleep
 from typing import TYPE_CHECKING
 
+from moa_core.arguments import add_target, chosen_preset, target_of
 from moa_core.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ END_WITHIN = 8.0  # seconds to tidy up once the parent is gone
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where, for whom, and how many."""
-    parser.add_argument("--target", help="bundled name, folder or Hub id; default: the bundled one")
+    add_target(parser)
     parser.add_argument(
         "--drafter", action="append", default=[], help="serve this one too, beside the bundled ones"
     )
@@ -44,8 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--idle", type=float, default=600.0, help="seconds until an idle client is sent away"
     )
-    parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
     parser.add_argument("--threads", type=int, help="CPU threads")
     parser.add_argument("--with-parent", action="store_true", help="end when standard input does")
 
@@ -54,6 +53,8 @@ def run(options: argparse.Namespace) -> None:
     """Load, then serve until interrupted or told to end."""
     options.token = options.token or os.environ.get("MOA_TOKEN", "")
     limits = _limits(options)
+    if preset := chosen_preset(options):
+        options.drafter = [*preset.by_method.values(), *options.drafter]
     if options.with_parent:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     import asyncio
@@ -61,14 +62,13 @@ def run(options: argparse.Namespace) -> None:
     import torch
     import transformers
 
-    from moa_core.checkpoints import load_target
     from moa_core.link.server import Server
 
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
     if options.threads:
         torch.set_num_threads(options.threads)
-    target = load_target(options.target, options.dtype, options.device)
+    target = target_of(options, options.drafter)
     server = Server(target, _shelf(options.drafter, target), options.token, limits)
     host = f"[{options.host}]" if ":" in options.host else options.host
 

@@ -6,6 +6,7 @@ weights than a drafter uses. The other layers exist in name only, and are never 
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import shutil
@@ -23,6 +24,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from moa_core.errors import UserError
 from moa_core.fitting import fingerprint
 from moa_core.link.wire import PIECE, Piece
+from moa_core.loading import plain_weights
 from moa_core.target import Target
 
 WEIGHTS, FACTS = "client.safetensors", "client.json"
@@ -32,14 +34,10 @@ def client_weights(target: Target, last: int) -> dict[str, Tensor]:
     """The tensors a client needs, by their names in the model. last: N of TLI."""
     count = len(target.layers)
     first = count - min(last, count)
-    dropped = tuple(f".layers.{layer}." for layer in range(first))
-    tensors = target.model.state_dict()
-    tied = target.config.tie_word_embeddings
-    return {
-        name: tensor
-        for name, tensor in tensors.items()
-        if not any(part in name for part in dropped) and not (tied and name == "lm_head.weight")
-    }
+    dropped: tuple[str, ...] = tuple(f".layers.{layer}." for layer in range(first))
+    if target.config.tie_word_embeddings:
+        dropped = (*dropped, "lm_head.")
+    return plain_weights(target.model, lambda name: not any(part in name for part in dropped))
 
 
 def parcel(target: Target, last: int) -> Iterator[Piece]:
@@ -53,7 +51,10 @@ def write(target: Target, last: int, folder: Path) -> None:
     """The files of a parcel, into an empty folder."""
     tensors = client_weights(target, last)
     save_file({key: tensor.cpu().contiguous() for key, tensor in tensors.items()}, folder / WEIGHTS)
-    target.config.save_pretrained(folder)
+    config = copy.deepcopy(target.config)
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config  # what travels is plain
+    config.save_pretrained(folder)
     if target.tokenizer is not None:
         target.tokenizer.save_pretrained(folder)
     facts = {"name": target.name, "eos_ids": target.eos_ids, "last": last}

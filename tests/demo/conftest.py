@@ -24,6 +24,7 @@ class FakeTarget:
         self.embed = SimpleNamespace(weight=torch.zeros(len(tokenizer), 1))
         self.eos_ids = (5, 7)
         self.model = SimpleNamespace(parameters=list)
+        self.need = None
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,7 @@ def loads(monkeypatch, tokenizer):
     monkeypatch.setattr(module, "published", list)
     monkeypatch.setattr(module, "load_drafter", load_drafter)
     monkeypatch.setattr(
-        module, "load_target", lambda spec: loaded.append(spec) or FakeTarget(tokenizer)
+        module, "load_target", lambda spec, **how: loaded.append(spec) or FakeTarget(tokenizer)
     )
     monkeypatch.setattr(module, "decode", decode)
     return loaded

@@ -6,6 +6,7 @@ import pytest
 
 import demo.engine as module
 from demo.engine import MOST_NEW_TOKENS, Engine, Line, Request
+from moa_core.checkpoints import DrafterInfo
 from moa_core.errors import UserError
 from moa_core.installed import Installed
 from tests.demo.conftest import TREE
@@ -51,7 +52,7 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(loads, request_, word):
 
 
 def test_a_failed_load_is_told_to_every_run(loads, monkeypatch):
-    def fail(spec):
+    def fail(spec, **how):
         raise UserError("There is no bundled target.")
 
     monkeypatch.setattr(module, "load_target", fail)
@@ -71,7 +72,7 @@ def test_a_damaged_bundle_leaves_vanilla(loads, monkeypatch):
 
 
 def test_a_named_drafter_takes_the_bundled_ones_place(loads):
-    engine = Engine(drafter="someone/head")
+    engine = Engine(drafters={"given": DrafterInfo("someone/head", "given", 0, TREE, None)})
     assert engine.methods() == ["given", "ngram", "vanilla"] and engine.default() == "given"
     list(engine.prepare(Request(PROMPT, "given")).events)
     assert "someone/head" in loads
@@ -136,6 +137,7 @@ def test_the_drafter_in_use_is_named(loads):
     names = ("ngram", "vanilla", "moa-n3")
     said = [engine.drafting(name) for name in names]
     assert said == ["N-gram lookup", "none, plain decoding", "none trained"]
-    assert Engine(drafter="someone/head").drafting("given") == "head"
+    given = {"given": DrafterInfo("someone/head", "given", 0, TREE, None)}
+    assert Engine(drafters=given).drafting("given") == "head"
     assert "drafter" not in engine.describe()
     assert all(name not in loads for name in names)

@@ -1,0 +1,31 @@
+"""The options of `python app.py` that say which models it offers."""
+
+from __future__ import annotations
+
+import argparse
+
+from demo.engine import Engine
+from moa_core.arguments import SPEC, add_target, chosen_preset, loading, repeated
+from moa_core.installed import of_preset, several
+from moa_core.tree import TreeSettings
+
+
+def add_models(parser: argparse.ArgumentParser) -> None:
+    """--preset, --target, --drafter, --baseline and how the target is loaded."""
+    add_target(parser)
+    parser.add_argument(
+        "--drafter", action="append", default=[],
+        help=f"{SPEC}; again for each N that a MoA drafter was trained for",
+    )  # fmt: skip
+    parser.add_argument("--baseline", help=f"an EAGLE head to compare with: {SPEC}")
+
+
+def engine_of(options: argparse.Namespace) -> Engine:
+    """The models that were asked for; none is loaded yet. UserError if they cannot be."""
+    preset = chosen_preset(options)
+    known = of_preset(preset) if preset else {}
+    specs = [*options.drafter, *([options.baseline] if options.baseline else [])]
+    drafters = {**known, **several(specs, TreeSettings(*preset.tree) if preset else None)}
+    names = sorted({info.name for info in drafters.values()})
+    words = repeated(options)
+    return Engine(options.target, drafters, loading(options, names), words)

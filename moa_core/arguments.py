@@ -1,0 +1,106 @@
+"""Options that say which models, and how to load them: the same for every command and the page."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from moa_core.errors import UserError
+from moa_core.presets import PRESETS, Preset, preset
+
+if TYPE_CHECKING:
+    from moa_core.hub import Report
+    from moa_core.target import Target
+
+SPEC = "bundled name, folder, Hub id or id@revision"
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """--preset, --target and how its weights are loaded."""
+    parser.add_argument(
+        "--preset", choices=sorted(PRESETS), help="a published target with its drafters"
+    )
+    parser.add_argument("--target", help=f"{SPEC}; default: the bundled one")
+    parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
+    parser.add_argument(
+        "--device-map", choices=("auto",), help="spread the target over several GPUs, main memory "
+        "and disk, by accelerate",
+    )  # fmt: skip
+    bits = parser.add_mutually_exclusive_group()
+    for number in (4, 8):
+        bits.add_argument(
+            f"--load-in-{number}bit", dest="bits", action="store_const", const=number,
+            help=f"the target's linear layers in {number} bits, by bitsandbytes",
+        )  # fmt: skip
+
+
+def chosen_preset(options: argparse.Namespace) -> Preset | None:
+    """The preset, if one was named; its target takes the place of --target."""
+    if options.preset is None:
+        return None
+    found = preset(options.preset)
+    if options.target:
+        raise UserError("A preset has its own target: name --preset or --target, not both.")
+    options.target = found.target
+    return found
+
+
+def loading(
+    options: argparse.Namespace, drafters: Sequence[str] = (), report: Report | None = None
+) -> dict[str, Any]:
+    """What `load_target` takes beside the target's name. drafters: that will be beside it."""
+    from moa_core.loading import Plan
+
+    return {
+        "dtype": options.dtype,
+        "device": options.device,
+        "plan": Plan(options.bits, options.device_map, tuple(drafters), report or on_terminal()),
+    }
+
+
+def target_of(options: argparse.Namespace, drafters: Sequence[str] = ()) -> Target:
+    """The target that was asked for."""
+    from moa_core.checkpoints import load_target
+
+    return load_target(options.target, **loading(options, drafters))
+
+
+def repeated(options: argparse.Namespace) -> list[str]:
+    """The same options again, for another process of ours."""
+    words = [f"--load-in-{options.bits}bit"] if options.bits else []
+    for name in ("dtype", "device"):
+        if getattr(options, name) != "auto":
+            words += [f"--{name}", getattr(options, name)]
+    return [*words, *(["--device-map", options.device_map] if options.device_map else [])]
+
+
+def on_terminal() -> Report:
+    """Tells on the terminal how far things are: on one line where it is a screen, else rarely."""
+    stream, told = sys.stderr, {"tenth": -1, "open": False}
+
+    def report(words: str) -> None:
+        share = _share(words)
+        if stream.isatty():
+            stream.write(f"\r\x1b[K{words}" if share is not None else _line(told, words))
+            told["open"] = share is not None
+        elif share is None or int(10 * share) != told["tenth"]:
+            stream.write(f"{words}\n")
+            told["tenth"] = -1 if share is None else int(10 * share)
+        stream.flush()
+
+    return report
+
+
+def _line(told: dict[str, Any], words: str) -> str:
+    return f"\n{words}\n" if told["open"] else f"{words}\n"
+
+
+def _share(words: str) -> float | None:
+    """How much of a download is done, where the words tell of one."""
+    if not words.startswith("Downloading"):
+        return None
+    done, _, total = words.rstrip(".").rpartition(": ")[2].partition(" of ")
+    return float(done) / max(float(total.split()[0]), 0.1)

@@ -1,0 +1,60 @@
+"""How much memory a target and its drafters need, by number format: nothing is loaded."""
+
+from __future__ import annotations
+
+import argparse
+
+from moa_core.arguments import SPEC, chosen_preset
+from moa_core.errors import UserError
+from moa_core.presets import PRESETS
+
+FORMATS = ((None, "float32"), (None, "bfloat16"), (8, "bfloat16"), (4, "bfloat16"))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which models, and for how long a text."""
+    parser.add_argument("--preset", choices=sorted(PRESETS), help="by its published shapes alone")
+    parser.add_argument("--target", help=f"{SPEC}; default: the bundled one")
+    parser.add_argument("--drafter", action="append", default=[], help=f"{SPEC}; may repeat")
+    parser.add_argument("--context", type=int, help="tokens of the longest run; default: 8192")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print a table."""
+    from moa_core.checkpoints import DTYPES
+    from moa_core.memory import estimate, form_name, size
+
+    if options.context is not None and options.context < 1:
+        raise UserError("--context must be a whole number, at least 1.")
+    config, drafters = _shapes(options)
+    needs = [
+        estimate(config, DTYPES[dtype], bits, drafters, options.context) for bits, dtype in FORMATS
+    ]
+    print(
+        f"| format | weights | drafters | K and V of {needs[0].context:,} tokens | working | all |"
+    )
+    print("|---|---|---|---|---|---|")
+    for need, (bits, dtype) in zip(needs, FORMATS, strict=True):
+        parts = (need.weights, need.drafters, need.cache, need.working, need.total)
+        print(f"| {form_name(DTYPES[dtype], bits)} | {' | '.join(map(size, parts))} |")
+
+
+def _shapes(options: argparse.Namespace):
+    """The target's config and its drafters' parts; configs alone are fetched, for a target."""
+    from pathlib import Path
+
+    from moa_core.checkpoints import bundled_target, drafter_folder, locate
+    from moa_core.hub import fetch_config
+    from moa_core.loading import Plan
+    from moa_core.memory import planned, stored
+    from moa_core.shapes import config_of
+
+    if found := chosen_preset(options):
+        config = config_of(found.configs[found.target])
+        beside = [planned(found.configs[spec], config) for spec in found.by_method.values()]
+    else:
+        place = locate(options.target or bundled_target())
+        config = config_of(place if isinstance(place, Path) else fetch_config(place))
+        beside = []
+    folders = [drafter_folder(spec, Plan()) for spec in options.drafter]
+    return config, [*beside, *(stored(folder) for folder in folders if folder)]

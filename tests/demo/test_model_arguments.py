@@ -1,0 +1,132 @@
+"""Models named on the command line: presets, a drafter for each N, a baseline, how to load."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+import torch
+
+import demo.engine as module
+from demo.arguments import add_models, engine_of
+from demo.engine import Engine, Request
+from demo.tli import stops_html
+from demo.ui import _machine
+from moa_core.checkpoints import DrafterInfo
+from moa_core.errors import UserError
+from moa_core.formats import save_drafter
+from moa_core.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA
+from tests.demo.conftest import TREE
+from tests.models import save_target, speaking_target, useful
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A target of its own, MoA drafters for N = 0 and 2, and an EAGLE head."""
+    folder = tmp_path_factory.mktemp("own")
+    target = speaking_target(max_position_embeddings=256)
+    save_target(folder / "target", target)
+    for name, method in {"zero": "moa-n0", "two": "moa-n2", "head": "eagle2"}.items():
+        more = {"tree": {"depth": 3, "breadth": 2, "budget": 6}}
+        save_drafter(folder / name, useful(method, target), target, more, torch.float32)
+    return folder
+
+
+def asked(*words: str) -> Engine:
+    parser = argparse.ArgumentParser()
+    add_models(parser)
+    return engine_of(parser.parse_args(words))
+
+
+def own(folder: Path, *words: str) -> Engine:
+    drafters = [word for name in ("zero", "two") for word in ("--drafter", str(folder / name))]
+    head = ("--baseline", str(folder / "head"))
+    return asked("--target", str(folder / "target"), *drafters, *head, *words)
+
+
+def test_a_preset_names_target_drafter_and_baseline_without_a_download() -> None:
+    engine = asked("--preset", "llama3-8b", "--load-in-8bit", "--device", "cpu")
+    assert engine.first == LLAMA3
+    assert engine.methods() == ["moa-n0", "eagle2", "eagle", "ngram", "vanilla"]
+    assert engine.stops() == [0] and engine.default() == "moa-n0"
+    assert engine.tree("moa-n0").budget == 62
+    assert engine.spec("moa-n0") == LLAMA3_MOA and engine.spec("eagle2") == LLAMA3_EAGLE
+    row = stops_html(engine, "moa-n2")
+    assert row.count("no drafter") == 3 and 'class="refusal"' in row
+    assert "--target meta-llama/Meta-Llama-3-8B-Instruct --methods moa-n2" in row
+    assert engine.server_options(LLAMA3) == [
+        "--target", LLAMA3, "--drafter", LLAMA3_MOA, "--drafter", LLAMA3_EAGLE,
+        "--load-in-8bit", "--device", "cpu",
+    ]  # fmt: skip
+
+
+def test_how_to_load_goes_to_the_first_target_alone(loads: list, monkeypatch) -> None:
+    heard = {}
+
+    def load(spec, **how):
+        heard[spec] = how
+        how["plan"].report(f"Downloading {spec}: 1.0 of 2.0 GB.")
+        raise UserError("That is all.")
+
+    monkeypatch.setattr(module, "load_target", load)
+    words = ("--load-in-4bit", "--dtype", "bfloat16", "--device-map", "auto")
+    engine = asked("--target", "someone/model", *words)
+    said = list(_machine(engine, "someone/model", "vanilla", 0))
+    assert said[-1] == {"kind": "error", "text": "That is all."}
+    assert engine.said("someone/model") == "Downloading someone/model: 1.0 of 2.0 GB."
+    list(_machine(engine, "fake", "vanilla", 0))
+    first, other = heard["someone/model"], heard["fake"]
+    assert (first["plan"].bits, first["plan"].device_map, first["dtype"]) == (4, "auto", "bfloat16")
+    assert other["plan"].bits is None and "dtype" not in other
+
+
+def test_words_of_a_download_are_passed_on_while_it_lasts(loads: list, monkeypatch) -> None:
+    engine = Engine()
+    ready = iter([False, False, False, True])
+    monkeypatch.setattr(engine, "ready", lambda target: next(ready))
+    monkeypatch.setattr(engine, "wait", lambda target, seconds: None)
+    words = iter(["", "Downloading a/b: 1.0 of 2.0 GB.", "Downloading a/b: 1.0 of 2.0 GB."])
+    monkeypatch.setattr(engine, "said", lambda target: next(words))
+    said = [line["text"] for line in _machine(engine, "", "vanilla", 0)]
+    assert said[:2] == ["Loading the models.", "Downloading a/b: 1.0 of 2.0 GB."]
+    assert said[2].startswith("Target fake") and len(said) == 3
+
+
+def test_each_drafter_is_a_stop_of_the_slider(folder: Path) -> None:
+    engine = own(folder, "--device", "cpu")
+    assert engine.methods() == [
+        "moa-n0", "moa-n2", "moa-auto", "eagle2", "eagle", "ngram", "vanilla"
+    ]  # fmt: skip
+    assert engine.stops() == [0, 2]
+    texts = []
+    for method in engine.methods():
+        run = engine.prepare(Request("The fox ran", method, 24))
+        list(run.events)
+        texts.append(run.trace.output_ids)
+        assert run.trace.about["settings"]["tree"]["budget"] in (6, 12)
+    assert len(texts[0]) == 24 and all(text == texts[0] for text in texts)
+    with pytest.raises(UserError, match=r"N = 1 \(trained: 0, 2\).* --target .*/target --methods"):
+        engine.prepare(Request("The fox ran", "moa-n1", 24))
+    assert "of memory at most" in engine.describe() and "float32" in engine.describe()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--drafter", "zero", "--drafter", "zero"), "are both moa-n0 drafters"),
+        (("--drafter", "nowhere/at/all"), "There is no folder nowhere/at/all"),
+    ],
+)
+def test_what_cannot_be_offered_is_said_before_the_page_opens(
+    folder: Path, monkeypatch, words: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(folder)
+    with pytest.raises(UserError, match=said):
+        asked(*words)
+
+
+def test_a_servers_process_gets_the_drafters_once(loads: list) -> None:
+    head = DrafterInfo("someone/head", "eagle2", 0, TREE, None)
+    engine = Engine("a/b", {"eagle2": head, "eagle": head}, words=["--load-in-4bit"])
+    options = ["--target", "a/b", "--drafter", "someone/head", "--load-in-4bit"]
+    assert engine.server_options("a/b") == options
+    assert engine.server_options("fake") == ["--target", "fake"]

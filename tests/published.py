@@ -1,0 +1,53 @@
+"""Checkpoints as they are published, key for key, at small widths and with random weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from moa_core.bench.full_shape import random_net, resized
+from moa_core.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS
+from moa_core.shapes import config_of
+from tests.models import save_target, tiny_target, tiny_tokenizer
+
+SHRINK = 32  # every width is that much smaller, every number of heads as published
+SPECS = (LLAMA3, LLAMA3_MOA, LLAMA3_EAGLE)
+NOT_SIZES = ("model_type", "architectures")
+
+
+def published_config(spec: str) -> dict[str, Any]:
+    """The published config.json of an id of the preset, at small widths and for our tokenizer."""
+    sizes = {"vocab_size": len(tiny_tokenizer())}
+    if spec == LLAMA3:
+        sizes |= {"num_hidden_layers": 3, "max_position_embeddings": 256}
+    return resized(PRESETS["llama3-8b"].configs[spec], SHRINK, **sizes)
+
+
+def save_published(folder: Path, **sizes: Any) -> dict[str, Path]:
+    """The three repositories of the preset as folders, by id: safetensors, and EAGLE's pickle.
+
+    sizes  of the target, where they are to be others: the drafters stay as they are
+    """
+    configs = {spec: published_config(spec) for spec in SPECS}
+    keys = {name: value for name, value in configs[LLAMA3].items() if name not in NOT_SIZES}
+    target = tiny_target(**{**keys, **sizes}, eos_token_id=tiny_tokenizer().eos_token_id)
+    target.tokenizer = tiny_tokenizer()
+    places = {spec: folder / str(number) for number, spec in enumerate(SPECS)}
+    save_target(places[LLAMA3], target)
+    for spec in (LLAMA3_MOA, LLAMA3_EAGLE):
+        places[spec].mkdir()
+        (places[spec] / "config.json").write_text(json.dumps(configs[spec]))
+        tensors: dict[str, Tensor] = random_net(
+            configs[spec], config_of(configs[LLAMA3])
+        ).state_dict()
+        if spec == LLAMA3_MOA:
+            save_file(tensors, places[spec] / "model.safetensors")
+        else:
+            tensors = {"embed_tokens.weight": target.embed.weight, **tensors}
+            torch.save(tensors, places[spec] / "pytorch_model.bin")
+    return places
