@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moa_core.arguments import add_form
 from moa_core.errors import UserError
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("auto", "float32", "bfloat16"),
         help="auto: bfloat16 on a GPU with bf16 precision, else float32",
     )
+    add_form(drafters)
     drafters.add_argument("--methods", default="moa-n0,moa-n1,eagle2", help="comma separated")
     drafters.add_argument(
         "--rates", default="", help="peak rates of single methods: moa-n0=2e-3,..."
@@ -160,17 +162,20 @@ def _target(options: argparse.Namespace) -> None:
 
 def _drafters(options: argparse.Namespace) -> None:
     from moa_core.checkpoints import load_target
-    from moa_core.train.drafters import Plan, train_drafters
+    from moa_core.loading import Plan
+    from moa_core.train.drafters import Plan as Training
+    from moa_core.train.drafters import train_drafters
     from moa_core.train.losses import Weights
     from moa_core.train.schedule import Schedule
-    from moa_core.train.setup import accelerator_of, data_of, target_dtype
+    from moa_core.train.setup import accelerator_of, data_of, device_map, target_dtype
 
     accelerator = accelerator_of(options)
     dtype = target_dtype(options, accelerator)
-    target = load_target(options.target, dtype, str(accelerator.device))
+    plan = Plan(options.bits, device_map(options, accelerator))
+    target = load_target(options.target, dtype, str(accelerator.device), plan)
     if target.tokenizer is None:
         raise UserError(f"{target.name} has no tokenizer: text cannot be turned into its tokens.")
-    plan = Plan(
+    training = Training(
         methods=tuple(options.methods.split(",")),
         rows=options.rows,
         row_length=options.row_length,
@@ -196,7 +201,7 @@ def _drafters(options: argparse.Namespace) -> None:
         tokenizer,
         options.out,
         schedule,
-        plan,
+        training,
         workers=options.workers,
         stop_at=options.stop_at,
         compiled=options.compile,

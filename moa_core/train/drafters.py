@@ -34,7 +34,7 @@ from moa_core.train.peer_losses import GlideTrainee, IndependentTrainee, MedusaT
 from moa_core.train.progress import Progress
 from moa_core.train.schedule import Schedule
 from moa_core.train.stream import Stream
-from moa_core.train.teacher import Lesson, teach
+from moa_core.train.teacher import Lesson, let_gradients_through, teach
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,7 @@ def _step(
 def trainee(drafter: Drafter, target: Target, weights: Weights) -> Trainee:
     """The training forward that belongs to a drafter, whose net it makes float32 and trainable."""
     drafter.net.to(target.device, torch.float32).train().requires_grad_(True)
+    let_gradients_through(target)
     match drafter:
         case MoADrafter():
             blocks = drafter.name != "moa-no-ca"

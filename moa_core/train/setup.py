@@ -44,6 +44,16 @@ def target_dtype(options: argparse.Namespace, accelerator: Accelerator) -> str:
     return "bfloat16" if mixed and accelerator.device.type == "cuda" else "float32"
 
 
+def device_map(options: argparse.Namespace, accelerator: Accelerator) -> str | None:
+    """A target may be spread over the devices of one process; several have a whole one each."""
+    if options.device_map and accelerator.num_processes > 1:
+        raise UserError(
+            "Each process has a target of its own: leave out --device-map, or start one process. "
+            "--load-in-4bit makes a target small enough for most GPUs."
+        )
+    return options.device_map
+
+
 def accelerator_of(options: argparse.Namespace) -> Accelerator:
     """The processes, precision, accumulation and trackers that were asked for."""
     if options.tensorboard and not is_tensorboard_available():

@@ -64,6 +64,17 @@ class Lesson:
     verdicts: Verdicts
 
 
+def let_gradients_through(target: Target) -> None:
+    """Before a target's first use: TLI is trained through its last layers.
+
+    On some CPUs bitsandbytes repacks a 4-bit layer at its first use into a form whose gradient is
+    silently wrong, but not one that counts as in training.
+    """
+    for module in target.model.modules():
+        if type(module).__name__ == "Linear4bit":
+            module.train()
+
+
 @torch.no_grad()
 def teach(
     target: Target, batch: Batch, tails: Collection[int] = (), visible: Tensor | None = None
