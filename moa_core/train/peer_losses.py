@@ -69,7 +69,11 @@ class IndependentTrainee(Trainee):
 
 
 class MedusaTrainee(Trainee):
-    """Each head against the target's distribution at its own place ahead."""
+    """Each head against the target's distribution at its own place ahead.
+
+    A head further ahead has fewer places to learn from, and its loss is a mean over those alone:
+    parts of a batch are weighed by the first one's, so that sharing out rows changes it a little.
+    """
 
     def __init__(self, drafter: MedusaDrafter, target: Target) -> None:
         super().__init__()
