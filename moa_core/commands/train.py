@@ -60,6 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
         each.add_argument("--log-every", type=int, default=25, help="updates between log lines")
         each.add_argument(
+            "--save-every", type=float, default=60, help="seconds between checkpoints"
+        )
+        each.add_argument(
             "--tensorboard",
             action="store_true",
             help="log for TensorBoard, too, in OUT/tensorboard",
@@ -156,6 +159,7 @@ def _target(options: argparse.Namespace) -> None:
         stop_at=options.stop_at,
         accelerator=accelerator,
         log_every=options.log_every,
+        save_every=options.save_every,
     )
     accelerator.end_training()
 
@@ -209,6 +213,7 @@ def _drafters(options: argparse.Namespace) -> None:
         watched=_watched(options.watch, target, data) if options.watch_times else None,
         watch_times=options.watch_times,
         log_every=options.log_every,
+        save_every=options.save_every,
     )
     accelerator.end_training()
 

@@ -77,6 +77,7 @@ def train_drafters(
     watched: dict[str, list[list[int]]] | None = None,
     watch_times: int = 8,
     log_every: int = 25,
+    save_every: float = 60.0,
 ) -> None:
     """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`.
 
@@ -110,6 +111,7 @@ def train_drafters(
         asdict(plan),
         watch=progress,
         log_every=log_every,
+        save_every=save_every,
     )
     lessons = _Lessons(target, drafters.values(), plan, run)
     run.train(lessons, _step, stop_at, count=lambda batch: predictable(batch).sum())

@@ -24,11 +24,18 @@ from moa_core.errors import UserError
 Models = Mapping[str, nn.Module]
 Optimisers = Mapping[str, list[torch.optim.Optimizer]]
 FILE = "checkpoint.pt"
+WHOLE = "without sharding"
 
 
 def sharded(accelerator: Accelerator) -> bool:
     """Whether no process has everything, so that all take part in saving."""
     return accelerator.distributed_type in (DistributedType.FSDP, DistributedType.DEEPSPEED)
+
+
+def _kind(accelerator: Accelerator) -> str:
+    """How a checkpoint's models lie in it."""
+    spread = sharded(accelerator)
+    return f"under {accelerator.distributed_type.value}" if spread else WHOLE
 
 
 def check(accelerator: Accelerator, models: Models, rows: int) -> int:
@@ -87,6 +94,7 @@ def save(
     optimisers: Optimisers,
 ) -> None:
     """Write a checkpoint beside the old one, then swap: a kill leaves one of the two."""
+    state["kind"] = _kind(accelerator)
     if accelerator.distributed_type is DistributedType.DEEPSPEED:
         for name, model in models.items():
             model.save_checkpoint(str(_deepspeed(folder, name)), tag=str(state["update"]))
@@ -123,6 +131,12 @@ def restore(
     optimisers: Optimisers,
 ) -> None:
     """Give models and optimisers what a checkpoint holds. UserError if it was spread otherwise."""
+    kind = state.get("kind", WHOLE)
+    if kind != _kind(accelerator):
+        raise UserError(
+            f"{folder} holds a run that was begun {kind}: go on the same way, or start "
+            "anew in another folder."
+        )
     if accelerator.distributed_type is DistributedType.DEEPSPEED:
         for name, model in models.items():
             model.load_checkpoint(str(_deepspeed(folder, name)), tag=str(state["update"]))
@@ -130,11 +144,6 @@ def restore(
     spread = sharded(accelerator)
     for name, model in bare.items():
         stored, steps = state["models"][name], state["optimisers"][name]
-        if spread != isinstance(steps, dict):
-            raise UserError(
-                f"{folder} holds a run that was{' not' if spread else ''} begun with FSDP: go on "
-                "the same way, or start anew in another folder."
-            )
         if spread:
             whole.set_state_dict(
                 models[name],

@@ -124,6 +124,7 @@ def train_target(
     stop_at: int | None = None,
     accelerator: Accelerator | None = None,
     log_every: int = 25,
+    save_every: float = 60.0,
 ) -> None:
     """Train a target into `out`: a Hugging Face folder, with the run's log and checkpoint in `run`.
 
@@ -166,6 +167,7 @@ def train_target(
         accelerator,
         settings,
         log_every=log_every,
+        save_every=save_every,
     )
     if compile_model:
         run.models["target"] = torch.compile(run.models["target"])

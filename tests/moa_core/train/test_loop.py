@@ -255,6 +255,16 @@ def test_a_checkpoint_that_lacks_a_weight_is_not_gone_on_from(data: Path, tmp_pa
         Training(data, tmp_path / "run", updates=1)
 
 
+@pytest.mark.usefixtures("threads")
+def test_a_run_that_was_sharded_is_not_gone_on_without(data: Path, tmp_path: Path) -> None:
+    Training(data, tmp_path / "run", updates=1).train()
+    path = tmp_path / "run" / "checkpoint.pt"
+    state = torch.load(path, weights_only=True)
+    torch.save({**state, "kind": "under FSDP"}, path)
+    with pytest.raises(UserError, match="a run that was begun under FSDP: go on the same way"):
+        Training(data, tmp_path / "run", updates=1)
+
+
 def test_a_schedule_without_an_end_is_refused() -> None:
     with pytest.raises(UserError, match="either updates or minutes"):
         Schedule(None, {"": 1e-3})
@@ -390,7 +400,7 @@ def test_a_process_that_is_killed_and_started_again_leaves_the_same_drafters(
             sys.executable, "-m", "moa_core", "train", "drafters", "--data", str(data),
             "--out", str(tmp_path / out), "--updates", "3000", "--rows", "2", "--row-length",
             "48", "--tasks", "6", "--methods", "moa-n1,eagle2", "--workers", "1", "--device",
-            "cpu", "--precision", "no",
+            "cpu", "--precision", "no", "--save-every", "5",
         ]  # fmt: skip
         where = Path(__file__).parents[3]
         return subprocess.Popen(command, env=environment, cwd=where, stderr=subprocess.DEVNULL)
