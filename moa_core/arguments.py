@@ -25,6 +25,11 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", help=f"{SPEC}; default: the bundled one")
     parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
+    add_form(parser)
+
+
+def add_form(parser: argparse.ArgumentParser) -> None:
+    """On which devices a target lies, and in how many bits."""
     parser.add_argument(
         "--device-map", choices=("auto",), help="spread the target over several GPUs, main memory "
         "and disk, by accelerate",

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
@@ -15,6 +16,7 @@ from moa_core.errors import UserError
 from moa_core.target import Target
 
 Tensors = dict[str, Tensor]
+SAMPLE = 64  # numbers of each weight that tell one training of a model from another
 
 
 def layer_sizes(tensors: Tensors, prefix: str, heads: int, name: str) -> Sizes:
@@ -111,6 +113,37 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase | None) -> str | None:
     if tokenizer is None:
         return None
     return hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest()[:16]
+
+
+def weights_mark(target: Target) -> str | None:
+    """A short hash of a few numbers of every weight, equal for bfloat16 and float32 of one model.
+
+    None where they cannot be compared: quantised, in float16 (which has fewer small numbers), or
+    not on this machine.
+    """
+    samples = []
+    for _, weight in sorted(target.decoder.named_parameters()):
+        if weight.is_meta or not weight.is_floating_point() or weight.dtype == torch.float16:
+            return None
+        samples.append(weight.detach().flatten()[:SAMPLE].bfloat16().cpu())
+    found = torch.cat(samples).view(torch.int16).numpy().tobytes()
+    return hashlib.sha256(found).hexdigest()[:16]
+
+
+def other_weights(ours: dict[str, Any], target: Target, name: str) -> str:
+    """A sentence if a drafter was trained on other weights than the target's; "" if not known.
+
+    Text stays exact with such a pair, and a fine-tuned target may well be served by the drafter of
+    its base: so that it is said, and not refused as another shape, RoPE or tokenizer is.
+    """
+    known = mapping(ours, "target", name)
+    trained, here = known.get("weights"), weights_mark(target)
+    if trained is None or here is None or trained == here:
+        return ""
+    return (
+        f"{name} was trained on a target with other weights than {target.name or 'this one'} "
+        f"({known.get('name') or 'no name'}): text stays exact, but fewer drafts may be accepted."
+    )
 
 
 def check_fit(ours: dict[str, Any], target: Target, name: str) -> None:

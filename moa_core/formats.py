@@ -8,6 +8,7 @@ keys live under "drafter": method, tli, target, default tree, training and metri
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,18 @@ from moa_core.fitting import (
     layer_sizes,
     mapping,
     norm_eps,
+    other_weights,
     same,
     target_shape,
     tokenizer_hash,
+    weights_mark,
     whole,
 )
 from moa_core.peers import build_peer, peer_keys
 from moa_core.target import Target
 from moa_core.tree import TreeSettings
+
+log = logging.getLogger(__name__)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -73,11 +78,16 @@ def build_drafter(
 ) -> Drafter:
     """A drafter for this target from its files. UserError, with the number, if the two do not fit.
 
+    One that was trained on other weights of the same form says so, in its `note` and the log.
+
     tli  layers to reuse; None: what the config says, else 0
     """
     ours = mapping(config, "drafter", name)
     drafter = _build(config, ours, tensors, target, tli, name)
     drafter.tree = tree_settings(mapping(ours, "tree", name))
+    drafter.note = other_weights(ours, target, name)
+    if drafter.note:
+        log.warning(drafter.note)
     return drafter
 
 
@@ -175,6 +185,7 @@ def drafter_config(drafter: Drafter, target: Target, more: dict[str, Any]) -> di
             "shape": target_shape(target),
             "fingerprint": fingerprint(target),
             "tokenizer": tokenizer_hash(target.tokenizer),
+            "weights": weights_mark(target),
         },
         **more,
     }
@@ -243,11 +254,20 @@ def _moa_keys(config: MoAConfig) -> dict[str, Any]:
 
 
 def save_drafter(
-    folder: Path, drafter: Drafter, target: Target, more: dict[str, Any], dtype: torch.dtype
+    folder: Path,
+    drafter: Drafter,
+    target: Target,
+    more: dict[str, Any],
+    dtype: torch.dtype,
+    tensors: Tensors | None = None,
 ) -> None:
-    """Write a drafter's folder; `more` are our own keys (training, metrics, tree, licence)."""
+    """Write a drafter's folder; `more` are our own keys (training, metrics, tree, licence).
+
+    tensors  its weights, where its net does not hold them whole
+    """
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(drafter_config(drafter, target, more), indent=2)
     (folder / "config.json").write_text(text + "\n", encoding="utf-8")
-    tensors = {key: value.to(dtype).contiguous() for key, value in drafter.net.state_dict().items()}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    found = drafter.net.state_dict() if tensors is None else tensors
+    written = {key: value.to(dtype).contiguous() for key, value in found.items()}
+    save_file(written, folder / "model.safetensors", metadata={"format": "pt"})

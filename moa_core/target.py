@@ -1,4 +1,4 @@
-"""The target: any Hugging Face decoder model of the Llama family, driven token by token."""
+"""The target: a Hugging Face decoder model built like Llama, driven token by token."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from moa_core.cache import KVCache
 from moa_core.errors import UserError
+from moa_core.families import check_config, check_logits, check_parts
 from moa_core.layers import DecoderLayer, Rope, as_ours
 from moa_core.tree import DraftTree
 
 if TYPE_CHECKING:
     from moa_core.memory import Need
-
-STATIC_ROPE = ("default", "linear", "llama3", "yarn")  # angles that do not depend on the length
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,8 @@ class Observation:
 class Target:
     """A large model with its cache: reads a prompt, verifies draft trees, keeps accepted paths.
 
-    Weights are shared between forks; the cache belongs to one decoding run.
+    Weights are shared between forks; the cache belongs to one decoding run. UserError for a model
+    that cannot be run layer by layer.
     """
 
     def __init__(
@@ -61,6 +61,8 @@ class Target:
         name: str = "",
         need: Need | None = None,
     ) -> None:
+        check_config(model.config)
+        check_parts(model)
         self.model = model.eval()
         # The tree mask is boolean: sdpa takes it as meant, eager attention adds it as 0 and 1.
         model.set_attn_implementation("sdpa")
@@ -77,6 +79,7 @@ class Target:
         self._cache: KVCache | None = None
         self._pending: Tensor | None = None  # [n, E] hidden states of the tree being verified
         self._tree: DraftTree | None = None
+        check_logits(self)
 
     @property
     def device(self) -> torch.device:
@@ -248,13 +251,12 @@ def _embeddings(model: PreTrainedModel, device: torch.device) -> nn.Module:
 
 
 def _in_our_form(target: Target) -> tuple[Rope, list[DecoderLayer]] | None:
-    """A target's positions and layers as drafting wants them; None where either is not plain."""
-    parameters = target.config.rope_parameters
+    """A target's positions and layers as drafting wants them; None where they are not plain."""
     layers = [as_ours(layer, target.config) for layer in target.layers]
     plain = [layer for layer in layers if layer is not None]
-    if len(plain) < len(layers) or parameters.get("rope_type", "default") not in STATIC_ROPE:
+    if len(plain) < len(layers):
         return None
-    return Rope(target.head_dim, parameters, target.context), plain
+    return Rope(target.head_dim, target.config.rope_parameters, target.context), plain
 
 
 def _slides(config) -> bool:

@@ -44,7 +44,7 @@ def chat_ids(
     if not tokenizer.chat_template:
         return list(tokenizer("\n".join(said))["input_ids"])
     ids: list[int] = []
-    for text, place in _template(tokenizer, [message["role"] for message in messages]):
+    for text, place in template_parts(tokenizer, [message["role"] for message in messages]):
         ids += tokenizer(text, add_special_tokens=False)["input_ids"]
         if place is not None:
             spoken = tokenizer(said[place], add_special_tokens=False, split_special_tokens=True)
@@ -65,16 +65,19 @@ def _checked(text: str) -> str:
     return text
 
 
-def _template(
-    tokenizer: PreTrainedTokenizerBase, roles: Sequence[str]
+def template_parts(
+    tokenizer: PreTrainedTokenizerBase, roles: Sequence[str], prompt: bool = True
 ) -> list[tuple[str, int | None]]:
-    """The chat template's own text, cut where messages go: each part and the message after it."""
+    """The chat template's own text, cut where messages go: each part and the message after it.
+
+    prompt  with what the template puts before the next reply. UserError if it refuses such a chat.
+    """
     marked = [
         {"role": role, "content": f"\u2063{place}\u2063"}  # invisible separators: in no template
         for place, role in enumerate(roles)
     ]
     try:
-        whole = tokenizer.apply_chat_template(marked, tokenize=False, add_generation_prompt=True)
+        whole = tokenizer.apply_chat_template(marked, tokenize=False, add_generation_prompt=prompt)
     except TemplateError as error:
         raise UserError(f"This model's chat template refuses such a chat: {error}.") from None
     parts = re.split("\u2063(\\d+)\u2063", whole)

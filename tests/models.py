@@ -6,7 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pandas
 import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
@@ -127,9 +129,66 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
     return train_tokenizer(iter(texts), vocab_size=280)
 
 
-def speaking_target(**sizes: Any) -> Target:
+CHATML = (
+    "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nBe kind.<|im_end|>\n{% endif %}"
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@cache
+def chatml_tokenizer() -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer of 280 tokens that speaks as Qwen's do, system message included."""
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=280,
+        special_tokens=special,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    backend.train_from_iterator(["The fox ran home. The cat sat on the mat."] * 5, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        additional_special_tokens=["<|im_start|>"],
+        chat_template=CHATML,
+    )
+
+
+def ultrachat(folder: Path, rows: int, start: int = 0) -> Path:
+    """A data set folder in the layout and with the columns of HuggingFaceH4/ultrachat_200k."""
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    names = ("fox", "cat", "dog", "hen", "cow")
+    made = [
+        {
+            "prompt": f"What is {n} + 4?",
+            "prompt_id": f"{n:064x}",
+            "messages": [
+                {"role": "user", "content": f"What is {n} + 4?"},
+                {"role": "assistant", "content": f"It is {n + 4}, said the {names[n % 5]}."},
+                {"role": "user", "content": "And then?"},
+                {"role": "assistant", "content": f"The {names[n % 5]} ran home. It sat."},
+            ],
+        }
+        for n in range(start, start + rows)
+    ]
+    half = rows // 2
+    for name, of in (
+        ("train_sft-00000-of-00002", made[:half]),
+        ("train_sft-00001-of-00002", made[half:]),
+        ("test_sft-00000-of-00001", made[:4]),
+    ):
+        pandas.DataFrame(of).to_parquet(folder / "data" / f"{name}-0a1b2c.parquet")
+    return folder
+
+
+def speaking_target(tokenizer: PreTrainedTokenizerFast | None = None, **sizes: Any) -> Target:
     """A tiny target with a tokenizer."""
-    tokenizer = tiny_tokenizer()
+    tokenizer = tokenizer or tiny_tokenizer()
     target = tiny_target(vocab_size=len(tokenizer), eos_token_id=tokenizer.eos_token_id, **sizes)
     target.tokenizer, target.eos_ids = tokenizer, (tokenizer.eos_token_id,)
     return target

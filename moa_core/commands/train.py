@@ -1,7 +1,7 @@
 """Train a target from text, or drafters against a frozen target.
 
 Runs resume where they were after a kill: give the same command again. Several devices or processes:
-accelerate launch -m moa_core train ...
+accelerate launch -m moa_core train ..., with as many --rows in all as one process would take.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moa_core.arguments import add_form
 from moa_core.errors import UserError
 
 if TYPE_CHECKING:
-    from accelerate import Accelerator
-
     from moa_core.target import Target
     from moa_core.tree import TreeSettings
 
@@ -37,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     measure.add_argument("--trees", default="5-4-12", help="depth-breadth-budget, comma separated")
     measure.add_argument("--threads", type=int, help="CPU threads")
     for each in (target, drafters):
-        each.add_argument("--data", required=True, help="folder of text, or a Hub data set id")
+        each.add_argument(
+            "--data", required=True, help="folder of text; or a data set, by folder or Hub id"
+        )
         each.add_argument("--out", type=Path, required=True, help="folder to train into")
         each.add_argument("--updates", type=int, help="optimiser steps")
         each.add_argument("--minutes", type=float, help="instead: as many updates as fit")
@@ -49,13 +50,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         each.add_argument("--workers", type=int, default=2, help="processes that prepare epochs")
         each.add_argument("--device", default="auto", help="auto or cpu; accelerate picks the GPUs")
         each.add_argument(
-            "--precision", default="auto", choices=("auto", "bf16", "no"), help="auto: bf16 if fast"
+            "--precision",
+            default="auto",
+            choices=("auto", "bf16", "no"),
+            help="auto: accelerate's configured one, else bf16 if fast",
+        )
+        each.add_argument(
+            "--accumulate", type=int, default=1, help="parts that a process's rows are taken in"
+        )
+        each.add_argument("--log-every", type=int, default=25, help="updates between log lines")
+        each.add_argument(
+            "--save-every", type=float, default=60, help="seconds between checkpoints"
+        )
+        each.add_argument(
+            "--tensorboard",
+            action="store_true",
+            help="log for TensorBoard, too, in OUT/tensorboard",
         )
     for each, rows, length, tasks, rate in (
         (target, 16, 256, 150_000, 2.5e-3),
         (drafters, 8, 512, 20_000, 2e-3),
     ):
-        each.add_argument("--rows", type=int, default=rows, help="packed rows per update")
+        each.add_argument(
+            "--rows", type=int, default=rows, help="packed rows per update, over all processes"
+        )
         each.add_argument("--row-length", type=int, default=length, help="tokens per row")
         each.add_argument("--tasks", type=int, default=tasks, help="generated tasks per epoch")
         each.add_argument("--shares", default=SHARES, help="kinds of document to thin out")
@@ -67,6 +85,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     target.add_argument("--floor", type=float, default=0.05, help="last rate, a share of the peak")
     target.add_argument("--vocabulary", type=int, default=4096)
     drafters.add_argument("--target", help="bundled name, folder or Hub id")
+    drafters.add_argument(
+        "--target-dtype",
+        default="auto",
+        choices=("auto", "float32", "bfloat16"),
+        help="auto: bfloat16 on a GPU with bf16 precision, else float32",
+    )
+    add_form(drafters)
     drafters.add_argument("--methods", default="moa-n0,moa-n1,eagle2", help="comma separated")
     drafters.add_argument(
         "--rates", default="", help="peak rates of single methods: moa-n0=2e-3,..."
@@ -92,7 +117,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _target(options: argparse.Namespace) -> None:
-    from moa_core.train.loop import Schedule
+    from moa_core.train.schedule import Schedule
+    from moa_core.train.setup import accelerator_of, data_of
     from moa_core.train.target import TargetSizes, train_target
 
     heads = options.width // 32
@@ -114,8 +140,11 @@ def _target(options: argparse.Namespace) -> None:
         decay=0.1,
         muon=options.muon,
     )
+    accelerator = accelerator_of(options)
+    data = data_of(options.data, options.out, accelerator, stream=False)
+    assert isinstance(data, Path)
     train_target(
-        _data(options.data, options.out),
+        data,
         options.out,
         schedule,
         sizes=sizes,
@@ -128,21 +157,29 @@ def _target(options: argparse.Namespace) -> None:
         workers=options.workers,
         compile_model=options.compile,
         stop_at=options.stop_at,
-        accelerator=_accelerator(options),
+        accelerator=accelerator,
+        log_every=options.log_every,
+        save_every=options.save_every,
     )
+    accelerator.end_training()
 
 
 def _drafters(options: argparse.Namespace) -> None:
     from moa_core.checkpoints import load_target
-    from moa_core.train.drafters import Plan, train_drafters
-    from moa_core.train.loop import Schedule
+    from moa_core.loading import Plan
+    from moa_core.train.drafters import Plan as Training
+    from moa_core.train.drafters import train_drafters
     from moa_core.train.losses import Weights
+    from moa_core.train.schedule import Schedule
+    from moa_core.train.setup import accelerator_of, data_of, device_map, target_dtype
 
-    accelerator = _accelerator(options)
-    target = load_target(options.target, "float32", str(accelerator.device))
+    accelerator = accelerator_of(options)
+    dtype = target_dtype(options, accelerator)
+    plan = Plan(options.bits, device_map(options, accelerator))
+    target = load_target(options.target, dtype, str(accelerator.device), plan)
     if target.tokenizer is None:
         raise UserError(f"{target.name} has no tokenizer: text cannot be turned into its tokens.")
-    plan = Plan(
+    training = Training(
         methods=tuple(options.methods.split(",")),
         rows=options.rows,
         row_length=options.row_length,
@@ -158,30 +195,35 @@ def _drafters(options: argparse.Namespace) -> None:
     schedule = Schedule(options.updates, rates, options.minutes, options.warmup, muon=options.muon)
     options.out.mkdir(parents=True, exist_ok=True)
     tokenizer = options.out / "tokenizer"
-    target.tokenizer.save_pretrained(tokenizer)
-    data = _data(options.data, options.out)
+    if accelerator.is_main_process:
+        target.tokenizer.save_pretrained(tokenizer)
+    accelerator.wait_for_everyone()
+    data = data_of(options.data, options.out, accelerator, stream=not options.own_tokens)
     train_drafters(
         target,
         data,
         tokenizer,
         options.out,
         schedule,
-        plan,
+        training,
         workers=options.workers,
         stop_at=options.stop_at,
         compiled=options.compile,
         accelerator=accelerator,
         watched=_watched(options.watch, target, data) if options.watch_times else None,
         watch_times=options.watch_times,
+        log_every=options.log_every,
+        save_every=options.save_every,
     )
+    accelerator.end_training()
 
 
-def _watched(suite: str | None, target: Target, data: Path) -> dict[str, list[list[int]]]:
+def _watched(suite: str | None, target: Target, data: Path | str) -> dict[str, list[list[int]]]:
     """Prompts by kind on which to measure drafters as they train."""
     from moa_core.train.measure import heldout_prompts
 
     if suite is None:
-        return heldout_prompts(target, data, 2)
+        return heldout_prompts(target, data, 2 if isinstance(data, Path) else 8)
     from moa_core.bench.suites import load_suite, suite_ids
 
     prompts = load_suite(suite, 2)
@@ -252,24 +294,3 @@ def _shares(text: str, option: str = "--shares") -> tuple[tuple[str, float], ...
         raise UserError(
             f"{option} {text} is no list of name=number, as in plain=0,dialogue=0.5."
         ) from None
-
-
-def _data(name: str, out: Path) -> Path:
-    """The data folder, or a Hub data set brought into one."""
-    if Path(name).expanduser().is_dir():
-        return Path(name).expanduser()
-    if Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
-        raise UserError(f"There is no folder {name}.")
-    from moa_core.train.hub_data import fetch
-
-    return fetch(name, out / "data")
-
-
-def _accelerator(options: argparse.Namespace) -> Accelerator:
-    import torch
-    from accelerate import Accelerator
-
-    cpu = options.device == "cpu" or not torch.cuda.is_available()
-    fast = not cpu or torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    wanted = options.precision if options.precision != "auto" else ("bf16" if fast else "no")
-    return Accelerator(cpu=options.device == "cpu", mixed_precision=wanted)

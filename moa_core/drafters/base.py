@@ -29,6 +29,7 @@ class Drafter(ABC):
 
     name: str = "drafter"
     tree: TreeSettings = TreeSettings()  # the default one; measured, where its config has one
+    note: str = ""  # a sentence for people, where it may do less than it could for this target
     tli: int | None = None  # N of the newest proposal; None where there is no N
 
     def fork(self) -> Self:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import multiprocessing
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from moa_core.train import corpus, own_text, sources
 from moa_core.train.corpus import Encoded
@@ -43,28 +43,49 @@ class Batch(NamedTuple):
     response   [B, T] bool: what the assistant writes
     segment    [B, T] number of the document, corpus.PADDING for padding
     positions  [B, T] counted from the start of each document
+    rows       [B] place of each row in its update's batch, over all processes: whatever is drawn by
+               chance is drawn by it, so that the result does not depend on how rows are shared out
     """
 
     ids: Tensor
     response: Tensor
     segment: Tensor
     positions: Tensor
+    rows: Tensor | None = None
 
     def to(self, device: torch.device) -> Batch:
-        return Batch(*(tensor.to(device, non_blocking=True) for tensor in self))
+        return Batch(*(None if t is None else t.to(device, non_blocking=True) for t in self))
+
+    def part(self, places: slice) -> Batch:
+        """Some of the rows."""
+        return Batch(*(None if tensor is None else tensor[places] for tensor in self))
+
+    def numbers(self) -> list[int]:
+        """`rows`; without them this batch is the whole one."""
+        return list(range(len(self.ids))) if self.rows is None else self.rows.tolist()
+
+
+class Source(Protocol):
+    """Endless batches of `rows`, the same in every process; `place` says where to go on."""
+
+    rows: int
+    place: tuple[Any, ...]
+
+    def __iter__(self) -> Iterator[Batch]: ...
+
+    def close(self) -> None: ...
 
 
 class Batches:
     """Endless batches; `place` says where to go on and is all that a checkpoint needs of it.
 
-    With several processes each takes its share of every batch's rows.
+    With several processes each makes all rows, and trains on its own: every one then knows, without
+    asking, how much the others have.
     """
 
-    def __init__(
-        self, recipe: Recipe, rows: int, workers: int = 2, share: tuple[int, int] = (0, 1)
-    ):
-        self.place = (0, 0)  # epoch, first row of the next batch
-        self._recipe, self._rows, self._share = recipe, rows, share
+    def __init__(self, recipe: Recipe, rows: int, workers: int = 2):
+        self.place: tuple[Any, ...] = (0, 0)  # epoch, first row of the next batch
+        self._recipe, self.rows = recipe, rows
         # Fresh processes: tokenizers and torch do not survive a fork with threads.
         self._pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
         self._ahead: dict[int, Future[tuple[np.ndarray, ...]]] = {}
@@ -74,13 +95,12 @@ class Batches:
         while True:
             epoch, start = self.place
             columns = self._epoch(epoch)
-            if start + self._rows > len(columns[0]):
+            if start + self.rows > len(columns[0]):
                 self._ahead.pop(epoch)
                 self.place = (epoch + 1, 0)
                 continue
-            self.place = (epoch, start + self._rows)
-            rank, world = self._share
-            yield as_batch(*(column[start : start + self._rows][rank::world] for column in columns))
+            self.place = (epoch, start + self.rows)
+            yield as_batch(*(column[start : start + self.rows] for column in columns))
 
     def close(self) -> None:
         """Stop the processes that prepare epochs."""
@@ -94,7 +114,7 @@ class Batches:
 
 
 def epoch_rows(recipe: Recipe, number: int) -> tuple[np.ndarray, ...]:
-    """One epoch's rows, shuffled: ids, response mask, segment, each [rows, T]."""
+    """One epoch's rows, shuffled; see `packed`."""
     tokenizer = AutoTokenizer.from_pretrained(recipe.tokenizer)
     loaded = sources.load(recipe.data)
     shares, draw = dict(recipe.shares), random.Random(f"{recipe.seed} {number} shares")
@@ -106,12 +126,22 @@ def epoch_rows(recipe: Recipe, number: int) -> tuple[np.ndarray, ...]:
     encoded: Iterator[Encoded] = corpus.encode_many(documents, tokenizer)
     if recipe.own is not None:
         encoded = own_text.mixed(own_text.load(recipe.own), encoded, recipe.seed + number)
+    return packed(encoded, tokenizer, recipe.row_length, [recipe.seed, number])
+
+
+def packed(
+    encoded: Iterator[Encoded], tokenizer: PreTrainedTokenizerBase, length: int, seed: Sequence[int]
+) -> tuple[np.ndarray, ...]:
+    """Documents as shuffled rows: ids, response mask, segment, each [rows, length]."""
     pad = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-    packed = corpus.pack(encoded, recipe.row_length, pad)
     rows = [
-        (row.ids.numpy().astype(np.int32), row.mask.numpy(), row.segment.numpy()) for row in packed
+        (row.ids.numpy().astype(np.int32), row.mask.numpy(), row.segment.numpy())
+        for row in corpus.pack(encoded, length, pad)
     ]
-    order = np.random.default_rng([recipe.seed, number]).permutation(len(rows))
+    if not rows:
+        none = np.zeros((0, length))
+        return none.astype(np.int32), none.astype(bool), none.astype(np.int64)
+    order = np.random.default_rng(list(seed)).permutation(len(rows))
     return tuple(np.stack([rows[place][column] for place in order]) for column in range(3))
 
 
@@ -119,7 +149,11 @@ def as_batch(ids: np.ndarray, response: np.ndarray, segment: np.ndarray) -> Batc
     """Tensors of a batch, with positions that start anew in each document."""
     segments = torch.from_numpy(segment).long()
     return Batch(
-        torch.from_numpy(ids).long(), torch.from_numpy(response), segments, positions(segments)
+        torch.from_numpy(ids).long(),
+        torch.from_numpy(response),
+        segments,
+        positions(segments),
+        torch.arange(len(ids)),
     )
 
 

@@ -9,8 +9,10 @@ from typing import Literal, NamedTuple
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from moa_core.errors import UserError
+from moa_core.text import clean, template_parts
 from moa_core.train import prompts
 from moa_core.train.prompts import Chat
 from moa_core.train.sources import Record
@@ -24,6 +26,7 @@ _WAITING = 512  # documents to choose among when a row is filled
 _MAX_PADDING = 0.02  # of a row, before a document is cut to fill it
 
 Split = Literal["train", "heldout"]
+_Cut = list[tuple[list[int], int | None]]  # a template's own tokens, and the message after them
 
 
 @dataclass(frozen=True)
@@ -117,10 +120,12 @@ def encode_many(
     plain text. Only the template's own tokens are special: contents are encoded apart from them,
     with special tokens off, so that a `<|end|>` written out in a text stays text, whereas
     `apply_chat_template` would read it as the end of the turn. Tokenizers that are not ours go
-    through their own template, turn by turn.
+    through their own template, which may refuse a chat.
     """
+    remaining = iter(documents)
     if tokenizer.convert_tokens_to_ids(BOS) in (None, tokenizer.unk_token_id):
-        yield from (_templated(document, tokenizer) for document in documents)
+        while batch := list(islice(remaining, _BATCH)):
+            yield from _templated(batch, tokenizer)
         return
     # A copy, because the setting would change the caller's tokenizer.
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
@@ -128,7 +133,6 @@ def encode_many(
     special = {
         token: tokenizer.convert_tokens_to_ids(token) for token in (BOS, END, *ROLE_TOKENS.values())
     }
-    remaining = iter(documents)
     while batch := list(islice(remaining, _BATCH)):
         contents = [content for document in batch for content in _contents(document)]
         encodings = backend.encode_batch_fast(contents, add_special_tokens=False)
@@ -137,26 +141,58 @@ def encode_many(
             yield _joined(document, pieces, special)
 
 
-def _templated(document: Document, tokenizer: PreTrainedTokenizerFast) -> Encoded:
-    """A document through a foreign chat template; replies are found by what each turn adds."""
-    if document.messages is None or not tokenizer.chat_template:
-        text = document.text or "\n".join(_contents(document))
-        ids = [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]
-        return Encoded(ids, [True] * len(ids))
+def _templated(documents: list[Document], tokenizer: PreTrainedTokenizerBase) -> Iterator[Encoded]:
+    """Documents through a foreign chat template, which is cut where contents go.
 
-    def ids_of(turns: int, prompt: bool) -> list[int]:
-        messages = list(document.messages[:turns])
-        return tokenizer.apply_chat_template(
-            messages, add_generation_prompt=prompt, return_dict=False
-        )
+    As in `text.chat_ids`, contents are encoded apart: a drafter is trained on the very tokens it
+    will meet, and a `<|im_end|>` written out in a text stays text. Chats that the template refuses
+    are left out; UserError if it refuses a whole batch of them.
+    """
+    cut: dict[tuple[str, ...], _Cut | str] = {}
+    refused = None
+    for document in documents:
+        if document.messages is None or not tokenizer.chat_template:
+            text = document.text or "\n".join(_contents(document))
+            ids = [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]
+            yield Encoded(ids, [True] * len(ids))
+            continue
+        roles = tuple(message["role"] for message in document.messages)
+        if roles not in cut:
+            cut[roles] = _cut(tokenizer, roles)
+        if isinstance(parts := cut[roles], str):
+            refused = parts
+        else:
+            yield _filled(document, parts, tokenizer)
+    if refused and len(documents) > 1 and all(isinstance(parts, str) for parts in cut.values()):
+        raise UserError(refused)
 
-    ids = ids_of(len(document.messages), False)
-    mask = [False] * len(ids)
-    for turn, message in enumerate(document.messages):
-        if message["role"] == "assistant":
-            start, end = len(ids_of(turn, True)), len(ids_of(turn + 1, False))
-            mask[start:end] = [True] * (end - start)
-    return Encoded(ids, mask[: len(ids)])
+
+def _cut(tokenizer: PreTrainedTokenizerBase, roles: tuple[str, ...]) -> _Cut | str:
+    """A template's own tokens, and after each part the message that follows; or why it refuses."""
+    try:
+        parts = template_parts(tokenizer, roles, prompt=False)
+    except UserError as error:
+        return str(error)
+    return [(tokenizer(text, add_special_tokens=False)["input_ids"], at) for text, at in parts]
+
+
+def _filled(document: Document, parts: _Cut, tokenizer: PreTrainedTokenizerBase) -> Encoded:
+    assert document.messages is not None
+    texts = [clean(content) for content in _contents(document)]
+    said = tokenizer(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    ids: list[int] = []
+    mask: list[bool] = []
+    special, replied = set(tokenizer.all_special_ids), False
+    for between, place in parts:
+        # The assistant writes the token that ends its turn, and nothing behind it.
+        ends = [n for n, token in enumerate(between[:2], 1) if token in special and replied][:1]
+        ids += between
+        mask += [n < (ends[0] if ends else 0) for n in range(len(between))]
+        if place is not None:
+            replied = document.messages[place]["role"] == "assistant"
+            ids += said[place]
+            mask += [replied] * len(said[place])
+    return Encoded(ids, mask)
 
 
 def _contents(document: Document) -> list[str]:

@@ -19,18 +19,22 @@ from moa_core.drafters.glide import GlideDrafter
 from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.medusa import MedusaDrafter
 from moa_core.drafters.moa import MoADrafter
+from moa_core.errors import UserError
 from moa_core.formats import save_drafter
 from moa_core.peers import parameters
 from moa_core.target import Target
-from moa_core.train import own_text
+from moa_core.train import own_text, states
 from moa_core.train.batches import Batch, Batches, Recipe
 from moa_core.train.fresh import fresh
-from moa_core.train.loop import Run, Schedule
+from moa_core.train.hub_data import Rows
+from moa_core.train.loop import Run
 from moa_core.train.losses import EagleTrainee, MoATrainee, Stats, Trainee, Weights
-from moa_core.train.masks import BLOCK, Masks, on_policy
+from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
 from moa_core.train.peer_losses import GlideTrainee, IndependentTrainee, MedusaTrainee
 from moa_core.train.progress import Progress
-from moa_core.train.teacher import Lesson, teach
+from moa_core.train.schedule import Schedule
+from moa_core.train.stream import Stream
+from moa_core.train.teacher import Lesson, let_gradients_through, teach
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Plan:
 
 def train_drafters(
     target: Target,
-    data: Path,
+    data: Path | str,
     tokenizer: Path,
     out: Path,
     schedule: Schedule,
@@ -72,47 +76,81 @@ def train_drafters(
     accelerator: Accelerator | None = None,
     watched: dict[str, list[list[int]]] | None = None,
     watch_times: int = 8,
+    log_every: int = 25,
+    save_every: float = 60.0,
 ) -> None:
     """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`.
 
+    data     a folder of text, read whole; or the name of a data set, which is streamed
     watched  prompts by kind on which to measure acceptance now and then; of each drafter the
              weights are then kept with which it was highest
     """
     accelerator = accelerator or Accelerator()
+    drafters = {method: fresh(method, target, plan.seed) for method in plan.methods}
+    if plan.row_length > target.context:
+        raise UserError(
+            f"Rows of {plan.row_length} tokens are longer than {target.name} can read: give a "
+            f"--row-length of at most {target.context}."
+        )
     out.mkdir(parents=True, exist_ok=True)
+    sizes = {name: parameters(drafter.net) for name, drafter in drafters.items()}
+    trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
+    if compiled:
+        for each in trainees.values():
+            each.compile_features()
+    batches = _source(target, data, tokenizer, out, plan, workers, accelerator)
+    if states.sharded(accelerator):
+        watched = None  # acceptance is measured by the main process alone, which has but a share
+    progress = Progress(target, drafters, watched, watch_times) if watched else None
+    run = Run(
+        out / "run",
+        dict(trainees),
+        batches,
+        schedule,
+        accelerator,
+        asdict(plan),
+        watch=progress,
+        log_every=log_every,
+        save_every=save_every,
+    )
+    lessons = _Lessons(target, drafters.values(), plan, run)
+    run.train(lessons, _step, stop_at, count=lambda batch: predictable(batch).sum())
+    whole = run.weights()
+    if not accelerator.is_main_process:
+        return
+    if progress:
+        progress.restore_best()
+        whole = {name: trainee.state_dict() for name, trainee in trainees.items()}
+    for name, drafter in drafters.items():
+        done = {"updates": run.update, "of": run.updates, "seconds": round(run.spent[name])}
+        training = {**run.recipe, "rate": schedule.rate(name), **done}
+        if progress:
+            training["metrics"] = progress.metrics[name]
+        about = {"parameters": sizes[name], "training": training, "commit": _commit()}
+        tensors = {key.removeprefix("net."): value for key, value in whole[name].items()}
+        save_drafter(out / name, drafter, target, about, torch.bfloat16, tensors)
+
+
+def _source(
+    target: Target,
+    data: Path | str,
+    tokenizer: Path,
+    out: Path,
+    plan: Plan,
+    workers: int,
+    accelerator: Accelerator,
+) -> Batches | Stream:
+    """Where batches come from; first of all the target's own text, if the plan wants any."""
+    if isinstance(data, str):
+        return Stream(Rows(data), tokenizer, plan.seed, plan.rows, plan.row_length)
     own = out / "own_text.npz" if plan.own_tokens else None
     if own and accelerator.is_main_process:
         writing = own_text.Writing(data, plan.seed, plan.shares)
         processes = workers if accelerator.device.type == "cpu" else 1
         own_text.write(target, own, plan.own_tokens, writing, processes)
     accelerator.wait_for_everyone()
-    drafters = {method: fresh(method, target, plan.seed) for method in plan.methods}
-    trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
-    if compiled:
-        for each in trainees.values():
-            each.compile_features()
     recipe = Recipe(data, tokenizer, plan.seed, plan.row_length, plan.tasks, plan.shares, own)
-    share = (accelerator.process_index, accelerator.num_processes)
-    batches = Batches(recipe, plan.rows, workers, share)
-    settings = asdict(plan)
-    progress = Progress(target, drafters, watched, watch_times) if watched else None
-    run = Run(out / "run", dict(trainees), batches, schedule, accelerator, settings, watch=progress)
-    lessons = _Lessons(target, drafters.values(), plan, run)
-    run.train(lessons, _step, stop_at)
-    if accelerator.is_main_process:
-        if progress:
-            progress.restore_best()
-        for name, drafter in drafters.items():
-            done = {"updates": run.update, "of": run.updates, "seconds": round(run.spent[name])}
-            training = {**run.recipe, "rate": schedule.rate(name), **done}
-            if progress:
-                training["metrics"] = progress.metrics[name]
-            about = {
-                "parameters": parameters(drafter.net),
-                "training": training,
-                "commit": _commit(),
-            }
-            save_drafter(out / name, drafter, target, about, torch.bfloat16)
+    return Batches(recipe, plan.rows, workers)
 
 
 def _step(
@@ -128,6 +166,7 @@ def _step(
 def trainee(drafter: Drafter, target: Target, weights: Weights) -> Trainee:
     """The training forward that belongs to a drafter, whose net it makes float32 and trainable."""
     drafter.net.to(target.device, torch.float32).train().requires_grad_(True)
+    let_gradients_through(target)
     match drafter:
         case MoADrafter():
             blocks = drafter.name != "moa-no-ca"
@@ -154,11 +193,12 @@ class _Lessons:
         plan = self._plan
         progress = update / (self._run.updates or 100_000)
         staircase = plan.staircase * max(0.0, 1 - 2 * progress)
-        rank = self._run.accelerator.process_index
-        # Drawn from seed and update alone: a resumed run draws what an uninterrupted one would.
-        seed = (plan.seed * 1_000_003 + update) * 1_009 + rank
-        generator = torch.Generator().manual_seed(seed)
-        draws = [on_policy(batch, generator, plan.block, staircase) for _ in range(plan.draws)]
+        # Drawn from seed and update alone, for all rows of it: a resumed run draws what an
+        # uninterrupted one would, and several processes what one would.
+        generator = torch.Generator().manual_seed((plan.seed * 1_000_003 + update) * 1_009)
+        draws = [
+            on_policy(batch, generator, plan.block, staircase, plan.rows) for _ in range(plan.draws)
+        ]
         return teach(self._target, batch, self._tails), draws
 
 

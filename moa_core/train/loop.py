@@ -1,62 +1,34 @@
-"""The training loop: several models on one stream of batches, resumable after a kill."""
+"""The training loop: several models on one stream of batches, resumable after a kill.
+
+An update's batch is a fixed number of rows whatever the machine: processes share them out, and each
+goes over its own in as many parts as gradients are accumulated over. Losses are means over what
+counts in the whole batch, so that neither changes the result but for rounding.
+"""
 
 from __future__ import annotations
 
 import json
-import math
-import os
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import broadcast
 from torch import Tensor, nn
 from tqdm import tqdm
 
 from moa_core.errors import UserError
-from moa_core.train.batches import Batch, Batches
+from moa_core.train import states
+from moa_core.train.batches import Batch, Source
+from moa_core.train.schedule import Schedule, optimisers
 
 Step = Callable[[nn.Module, Batch, Any, int], tuple[Tensor, dict[str, Tensor]]]
+Count = Callable[[Batch], Tensor]
 PROBE = 40  # updates of a process before --minutes is turned into a number of updates
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How long and how fast.
-
-    updates  optimiser steps; None: as many as fit into `minutes`, which then must be given
-    rates    peak learning rate by model name, "" for all others
-    muon     Muon for the weight matrices, embeddings left out; else AdamW for all
-    """
-
-    updates: int | None
-    rates: Mapping[str, float]
-    minutes: float | None = None
-    warmup: int = 200
-    floor: float = 0.05
-    decay: float = 0.0
-    betas: tuple[float, float] = (0.9, 0.95)
-    muon: bool = False
-
-    def __post_init__(self) -> None:
-        if self.updates is None and self.minutes is None:
-            raise UserError("Say how long to train: give either updates or minutes.")
-
-    def rate(self, name: str) -> float:
-        """A model's peak learning rate."""
-        return self.rates.get(name, self.rates.get("", 1e-3))
-
-    def factor(self, update: int, updates: int) -> float:
-        """Share of the peak rate: a linear rise, then a cosine down to the floor."""
-        warmup = min(self.warmup, max(1, updates // 10))
-        if update < warmup:
-            return (update + 1) / warmup
-        progress = (update - warmup) / max(1, updates - warmup)
-        return self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
 
 
 class Watch(Protocol):
@@ -78,16 +50,21 @@ class Run:
         self,
         folder: Path,
         models: dict[str, nn.Module],
-        batches: Batches,
+        batches: Source,
         schedule: Schedule,
         accelerator: Accelerator,
         recipe: Mapping[str, Any],
         save_every: float = 60.0,
         watch: Watch | None = None,
+        log_every: int = 25,
     ) -> None:
-        """recipe: what shapes the result, beside the schedule; a resume with another is refused."""
+        """recipe: what shapes the result, beside the schedule; a resume with another is refused.
+
+        How many processes there are, and over how many parts gradients are accumulated, does not.
+        """
         self.folder, self.batches, self.schedule = folder, batches, schedule
         self.accelerator, self.save_every, self.watch = accelerator, save_every, watch
+        self.log_every = log_every
         self.recipe = json.loads(json.dumps({**recipe, "schedule": asdict(schedule)}, default=str))
         folder.mkdir(parents=True, exist_ok=True)
         self.update, self.updates, self.seconds = 0, schedule.updates, 0.0
@@ -95,18 +72,24 @@ class Run:
         self.bare = models
         self.models: dict[str, nn.Module] = {}
         self.optimisers: dict[str, list[torch.optim.Optimizer]] = {}
+        self._rows = states.check(accelerator, models, batches.rows)  # in a part
         for name, model in models.items():
-            prepared = accelerator.prepare(model, *self._optimisers(name, model))
+            prepared = accelerator.prepare(model, *optimisers(schedule, name, model))
             self.models[name], *self.optimisers[name] = prepared
         self._resume()
 
     def train(
-        self, prepare: Callable[[Batch, int], Any], step: Step, stop_at: int | None = None
+        self,
+        prepare: Callable[[Batch, int], Any],
+        step: Step,
+        stop_at: int | None = None,
+        count: Count = lambda batch: torch.tensor(len(batch.ids)),
     ) -> None:
         """Train to the end of the schedule, or to an update before it.
 
         prepare  what all models share of a batch (a target's lesson, say), computed once
-        step     (model, batch, prepared, update) -> loss and its parts
+        step     (model, batch, prepared, update) -> mean loss over what counts in it, and its parts
+        count    how much that is, of a batch on the CPU
         """
         shown = self.accelerator.is_main_process
         bar = tqdm(total=self.updates, initial=self.update, disable=not shown, smoothing=0.05)
@@ -115,16 +98,7 @@ class Run:
         stream = iter(self.batches)
         first, mark = self.update, begun
         while not self._done(stop_at):
-            batch = next(stream).to(self.accelerator.device)
-            start = _clock()
-            with self.accelerator.autocast():
-                shared = prepare(batch, self.update)
-            shared_seconds = _clock() - start
-            parts = {}
-            for name in self.models:
-                start = _clock()
-                parts[name] = self._advance(name, batch, shared, step)
-                self.spent[name] += shared_seconds + _clock() - start
+            parts = self._advance(list(self._parts(next(stream), count)), prepare, step)
             self.update += 1
             bar.update()
             now = time.monotonic()
@@ -133,13 +107,68 @@ class Run:
                 mark = self._probe(self.update - first, mark, bar)
             begun += self._look()
             last = self._done(stop_at)
-            if self.update % 25 == 0 or last:
+            if self.update % self.log_every == 0 or last:
                 self._log(parts, bar)
-            if now - saved > self.save_every or last:
+            if self._due(now - saved) or last:
                 self.save()
                 saved = time.monotonic()
         bar.close()
         self.batches.close()
+
+    def _parts(self, whole: Batch, count: Count) -> Iterator[tuple[Batch, float]]:
+        """This process's rows in the parts it goes over, each with its share of what counts."""
+        rank, world = self.accelerator.process_index, self.accelerator.num_processes
+        total = float(count(whole))
+        mine = whole.part(slice(rank, None, world))
+        for start in range(0, len(mine.ids), self._rows):
+            part = mine.part(slice(start, start + self._rows))
+            yield part, float(count(part)) / max(total, 1e-9)
+
+    def _advance(
+        self, batches: list[tuple[Batch, float]], prepare: Callable, step: Step
+    ) -> dict[str, dict[str, Tensor]]:
+        """One update of all models: their losses' parts, this process's share of them."""
+        parts: dict[str, dict[str, Tensor]] = {name: {} for name in self.models}
+        for cpu_batch, share in batches:
+            batch = cpu_batch.to(self.accelerator.device)
+            start = _clock()
+            with self.accelerator.autocast():
+                shared = prepare(batch, self.update)
+            shared_seconds = _clock() - start
+            with self.accelerator.accumulate(*self.models.values()):
+                for name, of in parts.items():
+                    start = _clock()
+                    found = self._learn(name, batch, share, shared, step)
+                    for key, value in found.items():
+                        of[key] = of[key] + value if key in of else value
+                    self.spent[name] += shared_seconds + _clock() - start
+        return parts
+
+    def _learn(
+        self, name: str, batch: Batch, share: float, shared: Any, step: Step
+    ) -> dict[str, Tensor]:
+        """Gradients of one part of a batch, and after the last one the optimiser's step."""
+        model, optimisers, accelerator = self.models[name], self.optimisers[name], self.accelerator
+        for optimiser in optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = self.rate(name)
+        with accelerator.autocast():
+            loss, parts = step(model, batch, shared, self.update)
+        # Gradients are averaged over processes and parts; what is wanted is a weighted sum.
+        weight = share * accelerator.num_processes * accelerator.gradient_accumulation_steps
+        accelerator.backward(loss * weight)
+        found = {key: value * share for key, value in {"loss": loss.detach(), **parts}.items()}
+        if accelerator.sync_gradients:
+            # Alike in all processes, and summed over them when it is logged.
+            found["norm"] = states.clip(accelerator, model, 1.0) / accelerator.num_processes
+        for optimiser in optimisers:  # accelerate's do nothing before the last part
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        return found
+
+    def rate(self, name: str) -> float:
+        """A model's learning rate in this update."""
+        return self.schedule.rate(name) * self.schedule.factor(self.update, self.updates or 100_000)
 
     def _look(self) -> float:
         """Let the watch measure if it is time; the seconds that this took."""
@@ -151,56 +180,46 @@ class Run:
             found = self.watch.measure(self.update, self.spent)
         self.accelerator.wait_for_everyone()
         self._write({"measured": found})
+        self.accelerator.log({f"{name}/tau": tau for name, tau in found.items()}, self.update)
         return time.monotonic() - begun
 
     def _done(self, stop_at: int | None) -> bool:
         ends = [end for end in (self.updates, stop_at) if end is not None]
         return bool(ends) and self.update >= min(ends)
 
-    def _advance(self, name: str, batch: Batch, shared: Any, step: Step) -> dict[str, Tensor]:
-        model, optimisers = self.models[name], self.optimisers[name]
-        rate = self.schedule.rate(name) * self.schedule.factor(self.update, self.updates or 100_000)
-        with self.accelerator.autocast():
-            loss, parts = step(model, batch, shared, self.update)
-        self.accelerator.backward(loss)
-        norm = self.accelerator.clip_grad_norm_(model.parameters(), 1.0)
-        for optimiser in optimisers:
-            for group in optimiser.param_groups:
-                group["lr"] = rate
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
-        return {"loss": loss.detach(), "norm": norm, **parts}
-
-    def _optimisers(self, name: str, model: nn.Module) -> list[torch.optim.Optimizer]:
-        schedule, rate = self.schedule, self.schedule.rate(name)
-        weights = [(key, p) for key, p in model.named_parameters() if p.requires_grad]
-        matrices = [p for key, p in weights if p.ndim > 1 and "embed" not in key]
-        tables = [p for key, p in weights if p.ndim > 1 and "embed" in key]
-        rest = {"params": [p for _, p in weights if p.ndim < 2], "weight_decay": 0.0}
-        if schedule.muon:
-            muon = torch.optim.Muon(
-                matrices, lr=rate, weight_decay=schedule.decay, adjust_lr_fn="match_rms_adamw"
-            )
-            others = [{"params": tables, "weight_decay": schedule.decay}, rest]
-            return [muon, torch.optim.AdamW(others, lr=rate, betas=schedule.betas)]
-        groups = [{"params": matrices + tables, "weight_decay": schedule.decay}, rest]
-        return [torch.optim.AdamW(groups, lr=rate, betas=schedule.betas)]
+    def _due(self, seconds: float) -> bool:
+        """Whether to save now: by the main process's clock, where all of them take part in it."""
+        due = seconds > self.save_every
+        return bool(self._agreed(due)) if states.sharded(self.accelerator) else due
 
     def _probe(self, done: int, mark: float, bar: tqdm) -> float:
         """Turn minutes into updates, once this process has done enough of them to know its pace.
+
+        The main process decides for all: clocks differ, and one that stops earlier than the others
+        leaves them waiting for ever.
 
         mark  when the timed ones began; the half before them, slow with warming up, is not timed
         """
         assert self.schedule.minutes is not None
         left = 60 * self.schedule.minutes - self.seconds
+        planned = 0
         if left <= 0:  # slow updates, or many kills
-            self.updates = bar.total = self.update
+            planned = self.update
         elif done == PROBE // 2:
-            return self._synchronised()
+            mark = self._synchronised()
         elif done == PROBE:
             pace = (self._synchronised() - mark) / (PROBE - PROBE // 2)
-            self.updates = bar.total = self.update + int(left / pace)
+            planned = self.update + int(left / pace)
+        if planned := int(self._agreed(planned)):
+            self.updates = bar.total = planned
         return mark
+
+    def _agreed(self, value: float) -> float:
+        """The main process's number, in every process."""
+        if self.accelerator.num_processes == 1:
+            return value
+        mine = torch.tensor([value], dtype=torch.float64, device=self.accelerator.device)
+        return broadcast(mine).item()
 
     def _synchronised(self) -> float:
         if torch.cuda.is_available():
@@ -208,10 +227,13 @@ class Run:
         return time.monotonic()
 
     def _log(self, parts: dict[str, dict[str, Tensor]], bar: tqdm) -> None:
-        values = {
-            name: {k: round(float(v), 5) for k, v in of.items()} for name, of in parts.items()
-        }
+        """Losses over the whole batch, into the log and to accelerate's trackers."""
+        flat = torch.stack([value.float() for of in parts.values() for value in of.values()])
+        found = iter(self.accelerator.reduce(flat, "sum").tolist())
+        values = {name: {k: round(next(found), 5) for k in of} for name, of in parts.items()}
         self._write(values)
+        tracked = {f"{name}/{k}": v for name, of in values.items() for k, v in of.items()}
+        self.accelerator.log(tracked, self.update)
         bar.set_postfix({name: f"{of['loss']:.3f}" for name, of in values.items()})
 
     def _write(self, values: Mapping[str, Any]) -> None:
@@ -220,9 +242,16 @@ class Run:
             with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
                 log.write(json.dumps(line) + "\n")
 
+    def weights(self) -> dict[str, dict[str, Tensor]]:
+        """Every model's weights, whole, in the main process; all processes have to ask."""
+        return {
+            name: states.weights(self.accelerator, self.models[name], bare)
+            for name, bare in self.bare.items()
+        }
+
     def save(self) -> None:
         """Write the checkpoint beside the old one, then swap: a kill leaves one of the two."""
-        if not self.accelerator.is_main_process:
+        if not self.accelerator.is_main_process and not states.sharded(self.accelerator):
             return
         state = {
             "recipe": self.recipe,
@@ -232,30 +261,22 @@ class Run:
             "spent": self.spent,
             "watch": self.watch and self.watch.state_dict(),
             "place": self.batches.place,
-            "models": {name: model.state_dict() for name, model in self.bare.items()},
-            "optimisers": {
-                name: [each.state_dict() for each in of] for name, of in self.optimisers.items()
-            },
         }
-        path = self.folder / "checkpoint.pt"
-        torch.save(state, path.with_suffix(".part"))
-        os.replace(path.with_suffix(".part"), path)
+        states.save(self.accelerator, self.folder, state, self.bare, self.models, self.optimisers)
 
     def _resume(self) -> None:
-        path = self.folder / "checkpoint.pt"
-        if not path.exists():
+        state = states.load(self.folder)
+        if state is None:
             return
-        state = torch.load(path, map_location="cpu", weights_only=True)
         if state["recipe"] != self.recipe:
             changed = [k for k in self.recipe if state["recipe"].get(k) != self.recipe[k]]
             raise UserError(
                 f"{self.folder} holds a run with other settings ({', '.join(changed) or 'fewer'}): "
                 "give the same ones to go on, or another folder to start anew."
             )
-        for name, model in self.bare.items():
-            model.load_state_dict(state["models"][name])
-            for each, stored in zip(self.optimisers[name], state["optimisers"][name], strict=True):
-                each.load_state_dict(stored)
+        states.restore(
+            self.accelerator, self.folder, state, self.bare, self.models, self.optimisers
+        )
         self.update, self.updates = state["update"], state["updates"]
         self.seconds, self.batches.place = state["seconds"], tuple(state["place"])
         self.spent = state["spent"]

@@ -16,7 +16,7 @@ from moa_core.drafters.moa import MoADrafter
 from moa_core.target import Target
 from moa_core.train.batches import Batch, same_document
 from moa_core.train.masks import Masks, every_token, predictable
-from moa_core.train.teacher import Lesson
+from moa_core.train.teacher import Lesson, Verdicts
 
 Stats = dict[str, Tensor]
 
@@ -113,7 +113,7 @@ class MoATrainee(Trainee):
         self, hidden: Tensor, before_tail: Tensor, lesson: Lesson, masks: Masks
     ) -> tuple[Tensor, Stats]:
         target, tli = self._target[0], self._drafter.tli
-        entropy = soft_entropy(target.head, hidden, lesson.probs, masks.loss)
+        entropy = soft_entropy(target.head, hidden, lesson.verdicts, masks.loss)
         feature = _smooth(hidden, lesson.hidden, masks.loss)
         stats = {"cross_entropy": entropy.detach(), "feature": feature.detach()}
         if tli:
@@ -150,13 +150,12 @@ class EagleTrainee(Trainee):
     ) -> tuple[Tensor, Stats]:
         features = lesson.hidden[:, :-1]
         if self._noise:
-            generator = torch.Generator(features.device).manual_seed(seed)
-            draw = torch.rand(features.shape, generator=generator, device=features.device) - 0.5
+            draw = _noise(features, seed, batch.numbers()) - 0.5
             features = features + (draw * self._noise * 512 / batch.ids.shape[1]).to(features.dtype)
         self._drafter.rope.reserve(batch.ids.shape[1])
         hidden = self.features(batch, lesson, features)
         loss = predictable(batch)[:, 1:]  # row i speaks of token i + 1
-        entropy = soft_entropy(self._target[0].head, hidden, lesson.probs[:, 1:], loss)
+        entropy = soft_entropy(self._target[0].head, hidden, lesson.verdicts.after(1), loss)
         feature = _smooth(hidden, lesson.hidden[:, 1:], loss)
         stats = {"cross_entropy": entropy.detach(), "feature": feature.detach()}
         return self._weights.cross_entropy * entropy + self._weights.feature * feature, stats
@@ -169,10 +168,53 @@ class EagleTrainee(Trainee):
         return self.net.layers[0](joined, rotation, mask=visible)
 
 
-def soft_entropy(head: nn.Module, hidden: Tensor, probs: Tensor, where: Tensor) -> Tensor:
-    """Mean of -sum p log q over the positions that count; the head runs for those alone."""
-    logits = head(hidden[where]).float()  # [n, V]
-    return -(probs[where] * logits.log_softmax(-1)).sum() / (where.sum() + 1e-5)
+def _noise(like: Tensor, seed: int, rows: list[int]) -> Tensor:
+    """Uniform numbers from 0 to 1 in the shape of [B, ...], each row's drawn by its number."""
+    device = like.device
+    generators = [torch.Generator(device).manual_seed(seed * 1_000_003 + row) for row in rows]
+    draws = [torch.rand(like.shape[1:], generator=each, device=device) for each in generators]
+    return torch.stack(draws)
+
+
+def soft_entropy(head: nn.Module, hidden: Tensor, verdicts: Verdicts, where: Tensor) -> Tensor:
+    """Mean of -sum p log q over the positions that count; the head, a frozen one, runs for those.
+
+    hidden [B, T, E], verdicts of the same positions, where [B, T] bool
+    """
+    total = _Entropy.apply(hidden[where], verdicts.hidden[where], head, verdicts.head)
+    return total / (where.sum() + 1e-5)
+
+
+# Logits made at a time: 134 MB of them, and about four times that at the peak, with probabilities
+# and gradients. All of a row of 2,048 tokens with a vocabulary of 128,256 take 3.8 GB.
+CHUNK = 2**25
+
+
+class _Entropy(torch.autograd.Function):
+    """Sum of -sum p log q, a few positions at a time, so that no whole [n, V] ever exists.
+
+    The gradient is made along with the loss: logits are then made once, and none are kept.
+    """
+
+    @staticmethod
+    def forward(ctx, drafted: Tensor, told: Tensor, head: nn.Module, teacher: nn.Module) -> Tensor:
+        total = torch.zeros((), device=drafted.device)
+        gradients = torch.empty_like(drafted)
+        for start in range(0, len(drafted), most := max(1, CHUNK // teacher.out_features)):
+            part = slice(start, start + most)
+            probs = teacher(told[part]).float().softmax(-1)
+            with torch.enable_grad():
+                leaf = drafted[part].detach().requires_grad_()
+                loss = -(probs * head(leaf).float().log_softmax(-1)).sum()
+            (gradients[part],) = torch.autograd.grad(loss, leaf)
+            total += loss.detach()
+        ctx.save_for_backward(gradients)
+        return total
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor):
+        (gradients,) = ctx.saved_tensors
+        return (gradients * gradient).to(gradients.dtype), None, None, None
 
 
 def _smooth(found: Tensor, wanted: Tensor, where: Tensor) -> Tensor:

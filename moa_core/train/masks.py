@@ -49,26 +49,30 @@ def on_policy(
     generator: torch.Generator,
     block: tuple[int, int] = BLOCK,
     staircase: float = 0.0,
+    of: int | None = None,
 ) -> Masks:
     """Masks for one draw of boundaries.
 
     block      shortest and longest block; each block draws its own length
     staircase  share of rows in which SA, too, sees the current block only (section 3.2)
+    of         rows of the whole update, where these are some: boundaries are drawn for all of them
     """
+    of, mine = of or len(batch.ids), torch.tensor(batch.numbers())
     same = same_document(batch.segment)[:, 0]  # [B, T, T]
     device = batch.ids.device
     places = torch.arange(batch.ids.shape[1], device=device)
     # A document's first token can be no root: nothing before it is in memory.
     alone = ~batch.response | (batch.positions == 0)
     starts = alone.clone()
-    starts[:, 1:] |= alone[:, :-1] | _boundaries(batch.ids.shape, block, generator, device)[:, 1:]
+    drawn = _boundaries(of, batch.ids.shape[1], block, generator)[mine].to(device)
+    starts[:, 1:] |= alone[:, :-1] | drawn[:, 1:]
     start = torch.where(starts, places, 0).cummax(1).values  # [B, T] each block's root
     row, column = start[:, :, None], places[None, None, :]  # [B, T, 1], [1, 1, T]
     before, since = same & (column < row), same & (column >= row)
     ca = torch.where(alone[:, :, None], same, before)
     sa = same
     if staircase > 0:
-        narrow = torch.rand(len(batch.ids), generator=generator).lt(staircase).to(device)
+        narrow = torch.rand(of, generator=generator).lt(staircase)[mine].to(device)
         sa = torch.where(narrow[:, None, None], since, same)
     tail = torch.cat([before, since], -1)
     return Masks(sa[:, None], ca[:, None], tail[:, None], predictable(batch))
@@ -80,7 +84,7 @@ def every_token(batch: Batch) -> Masks:
     For the ablation: a drafter trained so has never met its second draft's situation.
     """
     generator = torch.Generator().manual_seed(0)  # every draw is of 1
-    return on_policy(batch, generator, block=(1, 1))
+    return on_policy(batch._replace(rows=None), generator, block=(1, 1))
 
 
 def as_released(
@@ -118,13 +122,12 @@ def as_released(
 
 
 def _boundaries(
-    shape: torch.Size, block: tuple[int, int], generator: torch.Generator, device: torch.device
+    rows: int, count: int, block: tuple[int, int], generator: torch.Generator
 ) -> Tensor:
-    """[B, T] bool: True every so many tokens, at a distance drawn anew each time."""
-    rows, count = shape
+    """[rows, count] bool: True every so many tokens, at a distance drawn anew each time."""
     low, high = block
     steps = torch.randint(low, high + 1, (rows, count // low + 2), generator=generator)
     steps[:, 0] = torch.randint(0, high, (rows,), generator=generator)  # where the first one falls
     ends = steps.cumsum(1)
     flags = torch.zeros(rows, count + 1, dtype=torch.bool)
-    return flags.scatter_(1, ends.clamp(max=count), True)[:, :count].to(device)
+    return flags.scatter_(1, ends.clamp(max=count), True)[:, :count]

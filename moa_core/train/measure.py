@@ -18,6 +18,7 @@ from moa_core.target import Target
 from moa_core.text import prompt_ids
 from moa_core.trace import Trace
 from moa_core.train import corpus, sources, tasks
+from moa_core.train.hub_data import Rows
 from moa_core.train.own_text import answers
 from moa_core.tree import TreeSettings
 
@@ -71,17 +72,25 @@ def samples(target: Target, sample: bool = False, longest: int = 160) -> list[tu
 
 
 def heldout_prompts(
-    target: Target, data: Path, each: int, seed: int = 0
+    target: Target, data: Path | str, each: int, seed: int = 0
 ) -> dict[str, list[list[int]]]:
-    """Prompts that nothing was trained on, by kind: chats up to their last reply."""
+    """Prompts that nothing was trained on, by kind: chats up to their last reply.
+
+    data  a folder of text, or the name of a data set
+    """
+    if isinstance(data, str):
+        documents = iter(Rows(data).heldout(4 * each))
+    else:
+        documents = corpus.epoch(sources.load(data), seed, 0, "heldout", 12 * each)
     found: dict[str, list[list[int]]] = defaultdict(list)
-    for document in corpus.epoch(sources.load(data), seed, 0, "heldout", 12 * each):
+    for document in documents:
         if document.messages is None or len(found[document.kind]) == each:
             continue
-        ids, mask = corpus.encode(document, target.tokenizer)
-        start = max(place for place in range(len(mask)) if mask[place] and not mask[place - 1])
-        if start + 128 < target.context:
-            found[document.kind].append(ids[:start])
+        # None of it where a template refuses such a chat.
+        for ids, mask in corpus.encode_many([document], target.tokenizer):
+            starts = [n for n in range(1, len(mask)) if mask[n] and not mask[n - 1]]
+            if starts and starts[-1] + 128 < target.context:
+                found[document.kind].append(ids[: starts[-1]])
     return found
 
 

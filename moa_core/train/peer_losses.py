@@ -32,7 +32,7 @@ class GlideTrainee(Trainee):
         losses = []
         for draw in masks:
             hidden = self.features(batch, lesson, draw)
-            losses.append(soft_entropy(self._target[0].head, hidden, lesson.probs, draw.loss))
+            losses.append(soft_entropy(self._target[0].head, hidden, lesson.verdicts, draw.loss))
         entropy = torch.stack(losses).mean()
         return entropy, {"cross_entropy": entropy.detach()}
 
@@ -58,7 +58,7 @@ class IndependentTrainee(Trainee):
     ) -> tuple[Tensor, Stats]:
         hidden = self.features(batch)
         loss = predictable(batch)
-        entropy = soft_entropy(self._small[0].head, hidden, lesson.probs, loss)
+        entropy = soft_entropy(self._small[0].head, hidden, lesson.verdicts, loss)
         return entropy, {"cross_entropy": entropy.detach()}
 
     def features(self, batch: Batch) -> Tensor:
@@ -69,7 +69,11 @@ class IndependentTrainee(Trainee):
 
 
 class MedusaTrainee(Trainee):
-    """Each head against the target's distribution at its own place ahead."""
+    """Each head against the target's distribution at its own place ahead.
+
+    A head further ahead has fewer places to learn from, and its loss is a mean over those alone:
+    parts of a batch are weighed by the first one's, so that sharing out rows changes it a little.
+    """
 
     def __init__(self, drafter: MedusaDrafter, target: Target) -> None:
         super().__init__()
@@ -87,7 +91,7 @@ class MedusaTrainee(Trainee):
             shift = head + 1
             where = loss[:, shift:] & (batch.segment[:, shift:] == batch.segment[:, :-shift])
             entropy = soft_entropy(
-                self._target[0].head, ahead[:, :-shift, head], lesson.probs[:, shift:], where
+                self._target[0].head, ahead[:, :-shift, head], lesson.verdicts.after(shift), where
             )
             weight = MEDUSA_DECAY**head
             total, weights = total + weight * entropy, weights + weight

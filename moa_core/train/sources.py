@@ -58,6 +58,11 @@ def load(folder: Path) -> dict[str, list[Record]]:
     return _with_shared_keys(sources)
 
 
+def has_text(folder: Path) -> bool:
+    """Whether there is anything for `load` in a folder."""
+    return any(path.name.endswith(_SUFFIXES) for path in folder.iterdir())
+
+
 def _records(path: Path) -> Iterator[Record]:
     text = _text_of(path)
     name = path.name.split(".")[0]

@@ -12,10 +12,12 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from moa_core.train import corpus, sources
+from moa_core.errors import UserError
+from moa_core.train import corpus, sources, states
 from moa_core.train.batches import Batch, Batches, Recipe
 from moa_core.train.corpus import PADDING
-from moa_core.train.loop import Run, Schedule
+from moa_core.train.loop import Run
+from moa_core.train.schedule import Schedule
 from moa_core.train.tokenizer import train_tokenizer
 
 PROMPT_WEIGHT = 0.2  # of tokens that somebody else writes: they teach language, but not the job
@@ -42,17 +44,27 @@ class NextToken(nn.Module):
         self.model = model
 
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Mean loss over all tokens that follow another one of their document, by weight."""
         hidden = self.model.model(input_ids=batch.ids, use_cache=False).last_hidden_state
         logits = self.model.lm_head(hidden[:, :-1])
         losses = F.cross_entropy(
             logits.flatten(0, 1).float(), batch.ids[:, 1:].flatten(), reduction="none"
         ).unflatten(0, (len(batch.ids), -1))  # [B, T - 1]
-        inside = (batch.segment[:, 1:] == batch.segment[:, :-1]) & (batch.segment[:, 1:] != PADDING)
-        reply = batch.response[:, 1:]
-        weights = torch.where(reply, 1.0, PROMPT_WEIGHT) * inside
+        inside, reply = _inside(batch), batch.response[:, 1:]
+        weights = token_weights(batch)
         loss = (losses * weights).sum() / weights.sum().clamp(min=1)
         replies = (losses * (reply & inside)).sum() / (reply & inside).sum().clamp(min=1)
         return loss, {"reply": replies.detach()}
+
+
+def token_weights(batch: Batch) -> Tensor:
+    """[B, T - 1] how much each token but the first counts."""
+    return torch.where(batch.response[:, 1:], 1.0, PROMPT_WEIGHT) * _inside(batch)
+
+
+def _inside(batch: Batch) -> Tensor:
+    """[B, T - 1] bool: tokens that follow another one of their document."""
+    return (batch.segment[:, 1:] == batch.segment[:, :-1]) & (batch.segment[:, 1:] != PADDING)
 
 
 def make_tokenizer(data: Path, folder: Path, seed: int, size: int) -> PreTrainedTokenizerFast:
@@ -111,6 +123,8 @@ def train_target(
     compile_model: bool = False,
     stop_at: int | None = None,
     accelerator: Accelerator | None = None,
+    log_every: int = 25,
+    save_every: float = 60.0,
 ) -> None:
     """Train a target into `out`: a Hugging Face folder, with the run's log and checkpoint in `run`.
 
@@ -123,6 +137,8 @@ def train_target(
     """
     sizes = sizes or TargetSizes()
     accelerator = accelerator or Accelerator()
+    if states.sharded(accelerator):
+        raise UserError("So small a target is not spread over devices: launch without FSDP.")
     with accelerator.main_process_first():
         if start is not None:
             AutoTokenizer.from_pretrained(start).save_pretrained(out)
@@ -132,8 +148,7 @@ def train_target(
     else:
         model = LlamaForCausalLM.from_pretrained(start, dtype=torch.float32)
     recipe = Recipe(data, out, seed, row_length or sizes.context, tasks, shares)
-    share = (accelerator.process_index, accelerator.num_processes)
-    batches = Batches(recipe, rows, workers, share)
+    batches = Batches(recipe, rows, workers)
     trainee = NextToken(model)
     settings = {
         "sizes": asdict(sizes),
@@ -144,11 +159,23 @@ def train_target(
         "start": start and start.name,
         "seed": seed,
     }
-    run = Run(out / "run", {"target": trainee}, batches, schedule, accelerator, settings)
+    run = Run(
+        out / "run",
+        {"target": trainee},
+        batches,
+        schedule,
+        accelerator,
+        settings,
+        log_every=log_every,
+        save_every=save_every,
+    )
     if compile_model:
         run.models["target"] = torch.compile(run.models["target"])
     run.train(
-        lambda batch, update: None, lambda model, batch, shared, update: model(batch), stop_at
+        lambda batch, update: None,
+        lambda model, batch, shared, update: model(batch),
+        stop_at,
+        count=lambda batch: token_weights(batch).sum(),
     )
     if accelerator.is_main_process:
         done = {"updates": run.update, "of": run.updates, "seconds": round(run.seconds)}

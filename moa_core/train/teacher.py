@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from moa_core.cache import token_vectors
 from moa_core.target import Target
@@ -27,6 +27,24 @@ class Recorder:
 
 
 @dataclass(frozen=True)
+class Verdicts:
+    """A target's next-token distributions [B, T, V], as what they are made of.
+
+    Never held as a whole: a row of 2,048 tokens has a gigabyte of them with Llama 3's vocabulary.
+
+    hidden  [B, T, E] its last hidden state, after the final norm
+    head    makes logits of it
+    """
+
+    hidden: Tensor
+    head: nn.Module
+
+    def after(self, count: int) -> Verdicts:
+        """Those of all positions but the first few."""
+        return Verdicts(self.hidden[:, count:], self.head)
+
+
+@dataclass(frozen=True)
 class Lesson:
     """A target's outputs on a batch.
 
@@ -35,7 +53,7 @@ class Lesson:
     entering  {N: [B, T, E]} the hidden state that enters its last N layers
     vectors   [B, T, L, W] K and V of all layers, as LSA reads them
     tail      per layer K and V [B, G, T, d], all layers
-    probs     [B, T, V] its next-token distribution
+    verdicts  its next-token distributions
     """
 
     embedded: Tensor
@@ -43,7 +61,18 @@ class Lesson:
     entering: dict[int, Tensor]
     vectors: Tensor
     tail: Recorder
-    probs: Tensor
+    verdicts: Verdicts
+
+
+def let_gradients_through(target: Target) -> None:
+    """Before a target's first use: TLI is trained through its last layers.
+
+    On some CPUs bitsandbytes repacks a 4-bit layer at its first use into a form whose gradient is
+    silently wrong, but not one that counts as in training.
+    """
+    for module in target.model.modules():
+        if type(module).__name__ == "Linear4bit":
+            module.train()
 
 
 @torch.no_grad()
@@ -62,7 +91,7 @@ def teach(
     entering = {}
     for index, layer in enumerate(target.layers):
         if (left := len(target.layers) - index) in tails:
-            entering[left] = hidden
+            entering[left] = hidden.to(embedded.device)
         hidden = layer(
             hidden,
             attention_mask=mask,
@@ -71,15 +100,15 @@ def teach(
             use_cache=True,
             position_embeddings=rope,
         )
-    hidden = target.decoder.norm(hidden)
-    probs = target.head(hidden).float().softmax(-1)
-    return Lesson(embedded, hidden, entering, _vectors(record), record, probs)
+    hidden = target.decoder.norm(hidden).to(embedded.device)  # a split target ends elsewhere
+    verdicts = Verdicts(hidden, target.head)
+    return Lesson(embedded, hidden, entering, _vectors(record, embedded.device), record, verdicts)
 
 
-def _vectors(record: Recorder) -> Tensor:
+def _vectors(record: Recorder, device: torch.device) -> Tensor:
     batch, _, count, _ = record.keys[0].shape
     columns = [
-        torch.stack([keys, values]).transpose(1, 2).flatten(2, 3)  # [2, G, B * T, d]
+        torch.stack([keys, values]).to(device).transpose(1, 2).flatten(2, 3)  # [2, G, B * T, d]
         for keys, values in zip(record.keys, record.values, strict=True)
     ]
     return token_vectors(torch.stack(columns)).unflatten(0, (batch, count))

@@ -16,12 +16,13 @@ from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.errors import UserError
+from moa_core.fitting import weights_mark
 from moa_core.formats import save_drafter
 from moa_core.target import Target
 from moa_core.trace import Drafted, Trace
 from moa_core.train.fresh import fresh
 from moa_core.tree import TreeSettings
-from tests.models import save_target, speaking_target, tiny_target, useful
+from tests.models import plain_greedy, save_target, speaking_target, tiny_target, useful
 
 METHODS = ("moa-n0", "moa-n2", "eagle2")
 TREE = {"depth": 4, "breadth": 2, "budget": 7}
@@ -195,6 +196,43 @@ def test_a_drafter_trained_with_another_tokenizer_is_refused(tmp_path: Path) -> 
     assert "another tokenizer" in refused(folder, target)
     target.tokenizer = None  # nothing to compare with
     assert load_drafter(folder, target).name == tmp_path.name
+
+
+@pytest.mark.parametrize("method", ["moa-n1", "eagle2", "medusa"])
+def test_a_drafter_of_other_weights_drafts_and_says_so(
+    tmp_path: Path, method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    target, other = tiny_target(seed=0), tiny_target(seed=1)
+    save_drafter(tmp_path / "mine", useful(method, target), target, {}, torch.float32)
+    assert load_drafter(str(tmp_path / "mine"), target).note == "" and not caplog.messages
+    drafter = load_drafter(str(tmp_path / "mine"), other)
+    assert "mine was trained on a target with other weights than tiny-llama-1" in drafter.note
+    assert "(tiny-llama-0): text stays exact" in drafter.note and caplog.messages == [drafter.note]
+    prompt = [5, 9, 33, 7]
+    trace = Trace(events=list(decode(other, drafter, prompt, Settings(20))))
+    assert trace.output_ids == plain_greedy(other, prompt, 20)
+
+
+def test_a_targets_mark_is_of_its_weights_and_not_of_how_they_are_held(tmp_path: Path) -> None:
+    target = tiny_target(layers=2)
+    target.model.to(torch.bfloat16)
+    known = weights_mark(target)
+    save_target(tmp_path, target)
+    assert weights_mark(load_target(str(tmp_path), "float32", "cpu")) == known
+    assert weights_mark(load_target(str(tmp_path), "bfloat16", "cpu")) == known
+    assert weights_mark(load_target(str(tmp_path), "float16", "cpu")) is None
+    tuned = load_target(str(tmp_path), "float32", "cpu")
+    tuned.layers[1].self_attn.q_proj.weight.data.mul_(1.02)
+    assert weights_mark(tuned) not in (None, known)
+
+
+def test_a_drafter_that_knows_no_weights_says_nothing(tmp_path: Path) -> None:
+    target = tiny_target()
+    save_drafter(tmp_path, useful("moa-n0", target), target, {}, torch.float32)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["drafter"]["target"]["weights"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert load_drafter(str(tmp_path), tiny_target(seed=1)).note == ""
 
 
 def test_another_n_than_the_trained_one_is_refused(tmp_path: Path) -> None:

@@ -47,13 +47,12 @@ def test_a_resume_goes_on_with_the_next_batch_epochs_included(data: Path) -> Non
 
 
 @pytest.mark.usefixtures("threads")
-def test_processes_take_different_rows_that_make_up_the_batch(data: Path) -> None:
-    made = recipe(data)
-    for whole, *parts in zip(
-        *(taken(Batches(made, 4, 1, share), 3) for share in ((0, 1), (0, 2), (1, 2))),
-        strict=True,
-    ):
-        assert torch.equal(torch.stack([p.ids for p in parts], 1).flatten(0, 1), whole.ids)
+def test_parts_of_a_batch_keep_their_rows_numbers(data: Path) -> None:
+    [whole] = taken(Batches(recipe(data), 4, 1), 1)
+    assert whole.numbers() == [0, 1, 2, 3]
+    part = whole.part(slice(1, None, 2))
+    assert part.numbers() == [1, 3] and torch.equal(part.ids, whole.ids[1::2])
+    assert part._replace(rows=None).numbers() == [0, 1]
 
 
 def test_a_seed_and_a_number_make_an_epoch(data: Path) -> None:

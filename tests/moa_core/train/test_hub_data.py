@@ -1,14 +1,17 @@
 """A Hub data set becomes a folder of chats; the Hub itself is stood in for."""
 
 import json
+from itertools import islice
 from pathlib import Path
 
 import datasets
+import pandas
 import pytest
 
 from moa_core.errors import UserError
 from moa_core.train import sources
-from moa_core.train.hub_data import fetch
+from moa_core.train.hub_data import Rows, fetch
+from tests.models import ultrachat
 
 CHAT = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
 
@@ -58,3 +61,50 @@ def test_a_data_set_that_cannot_be_had_is_one_sentence(
     monkeypatch.setattr(datasets, "get_dataset_split_names", gone)
     with pytest.raises(UserError, match=r"neither a folder nor a data set .*: no route$"):
         fetch("someone/gone", tmp_path)
+
+
+def test_a_streamed_data_set_is_asked_for_as_such_and_goes_on_where_it_stood(
+    hub: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def load(name: str, split: str, streaming: bool) -> datasets.IterableDataset:
+        asked.append((name, split, streaming))
+        rows = [{"messages": [{**turn, "content": f"{n}"} for turn in CHAT]} for n in range(9)]
+        return datasets.Dataset.from_list(rows).to_iterable_dataset()
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    rows = Rows("someone/chats")
+    taken = list(islice(rows.go_on(None), 4))
+    again = Rows("someone/chats")
+    rest = list(again.go_on(json.loads(json.dumps(rows.stands()))))
+    said = [row.document.messages[0]["content"] for row in [*taken, *rest]]
+    assert said == [str(n) for n in range(9)]
+    assert set(asked) == {("someone/chats", "train_sft", True)}
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_a_folder_like_a_data_set_is_read_as_one(tmp_path: Path, form: str) -> None:
+    folder = ultrachat(tmp_path, 6)
+    if form == "jsonl":
+        for path in sorted((folder / "data").glob("*.parquet")):
+            pandas.read_parquet(path).to_json(
+                path.with_suffix(".jsonl"), orient="records", lines=True
+            )
+            path.unlink()
+    found = [row.document for row in Rows(str(folder)).go_on(None)]
+    assert len(found) == 6 and all(document.kind == "chat" for document in found)
+    assert found[2].messages[1] == {"role": "assistant", "content": "It is 6, said the dog."}
+
+
+def test_rows_that_are_no_chats_and_empty_turns_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    rows = [
+        {"messages": [{"role": "user", "content": ""}, {"role": "assistant", "content": "Hm?"}]},
+        {"messages": CHAT},
+        {"messages": []},
+    ]
+    text = "\n".join(map(json.dumps, rows))
+    (tmp_path / "data" / "train-00000-of-00001.jsonl").write_text(text)
+    [row] = Rows(str(tmp_path)).go_on(None)
+    assert [turn["content"] for turn in row.document.messages] == ["Hi", "Hello."]

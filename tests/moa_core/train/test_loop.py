@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from accelerate import Accelerator
+from accelerate.tracking import GeneralTracker
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -28,9 +29,10 @@ from moa_core.train import loop
 from moa_core.train.batches import Batches, Recipe
 from moa_core.train.drafters import Plan, train_drafters, trainee
 from moa_core.train.fresh import fresh
-from moa_core.train.loop import Run, Schedule
+from moa_core.train.loop import Run
 from moa_core.train.losses import Weights
 from moa_core.train.masks import on_policy
+from moa_core.train.schedule import Schedule
 from moa_core.train.target import TargetSizes, train_target
 from moa_core.train.teacher import teach
 from moa_core.tree import TreeSettings
@@ -134,6 +136,86 @@ def test_a_killed_run_ends_as_an_uninterrupted_one(
 
 
 @pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("parts", [2, 4])
+def test_accumulated_gradients_are_those_of_the_whole_batch(
+    data: Path, tmp_path: Path, parts: int
+) -> None:
+    """Rows hold unequal numbers of reply tokens: a mean of their means would be another loss."""
+
+    def trained(out: str, parts: int) -> None:
+        train_drafters(
+            speaking_target(), data, data.parent / "tokenizer", tmp_path / out,
+            Schedule(5, {"": 3e-3}, warmup=2), Plan(METHODS, rows=4, row_length=48, tasks=6),
+            workers=1, log_every=1,
+            accelerator=Accelerator(cpu=True, gradient_accumulation_steps=parts),
+        )  # fmt: skip
+
+    trained("whole", 1)
+    trained("parts", parts)
+    logs = [
+        [json.loads(line) for line in (tmp_path / out / "run/log.jsonl").open()]
+        for out in ("whole", "parts")
+    ]
+    for one, other in zip(*logs, strict=True):
+        for name in METHODS:
+            assert one[name] == pytest.approx(other[name], abs=2e-5)
+    one, other = (
+        torch.load(tmp_path / out / "run/checkpoint.pt", weights_only=True)["models"]
+        for out in ("whole", "parts")
+    )
+    for name in METHODS:
+        for key, weight in one[name].items():
+            torch.testing.assert_close(weight, other[name][key], atol=5e-6, rtol=0)
+
+
+@pytest.mark.usefixtures("threads")
+def test_rows_that_cannot_be_shared_out_are_refused(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"4 rows .*: give .* 1 process times 3 accumulated parts"):
+        train_drafters(
+            speaking_target(), data, data.parent / "tokenizer", tmp_path / "out",
+            Schedule(5, {}), Plan(("moa-n0",), rows=4, row_length=48),
+            accelerator=Accelerator(cpu=True, gradient_accumulation_steps=3),
+        )  # fmt: skip
+
+
+class Kept(GeneralTracker):
+    """Stands in for TensorBoard."""
+
+    name, requires_logging_directory = "kept", False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: list[tuple[int, dict[str, float]]] = []
+
+    @property
+    def tracker(self) -> None:
+        return None
+
+    def store_init_configuration(self, values: dict) -> None:
+        pass
+
+    def log(self, values: dict, step: int | None = None, **more: Any) -> None:
+        self.values.append((step, values))
+
+
+@pytest.mark.usefixtures("threads")
+def test_trackers_are_told_what_the_log_holds(data: Path, tmp_path: Path) -> None:
+    kept = Kept()
+    accelerator = Accelerator(cpu=True, log_with=kept)
+    accelerator.init_trackers("run")
+    train_drafters(
+        speaking_target(), data, data.parent / "tokenizer", tmp_path / "out",
+        Schedule(5, {"": 3e-3}, warmup=2), Plan(("moa-n0",), rows=4, row_length=48, tasks=6),
+        workers=1, log_every=2, accelerator=accelerator,
+    )  # fmt: skip
+    lines = [json.loads(line) for line in (tmp_path / "out/run/log.jsonl").open()]
+    assert [step for step, _ in kept.values] == [line["update"] for line in lines] == [2, 4, 5]
+    for line, (_, values) in zip(lines, kept.values, strict=True):
+        assert values == {f"moa-n0/{key}": value for key, value in line["moa-n0"].items()}
+        assert {"moa-n0/loss", "moa-n0/norm"} <= values.keys()
+
+
+@pytest.mark.usefixtures("threads")
 def test_a_finished_run_has_nothing_left_to_do(data: Path, tmp_path: Path) -> None:
     weights = Training(data, tmp_path / "run").train()
     again = Training(data, tmp_path / "run")
@@ -170,6 +252,16 @@ def test_a_checkpoint_that_lacks_a_weight_is_not_gone_on_from(data: Path, tmp_pa
     state["models"]["eagle2"].popitem()
     torch.save(state, path)
     with pytest.raises(RuntimeError, match="Missing key"):
+        Training(data, tmp_path / "run", updates=1)
+
+
+@pytest.mark.usefixtures("threads")
+def test_a_run_that_was_sharded_is_not_gone_on_without(data: Path, tmp_path: Path) -> None:
+    Training(data, tmp_path / "run", updates=1).train()
+    path = tmp_path / "run" / "checkpoint.pt"
+    state = torch.load(path, weights_only=True)
+    torch.save({**state, "kind": "under FSDP"}, path)
+    with pytest.raises(UserError, match="a run that was begun under FSDP: go on the same way"):
         Training(data, tmp_path / "run", updates=1)
 
 
@@ -308,7 +400,7 @@ def test_a_process_that_is_killed_and_started_again_leaves_the_same_drafters(
             sys.executable, "-m", "moa_core", "train", "drafters", "--data", str(data),
             "--out", str(tmp_path / out), "--updates", "3000", "--rows", "2", "--row-length",
             "48", "--tasks", "6", "--methods", "moa-n1,eagle2", "--workers", "1", "--device",
-            "cpu", "--precision", "no",
+            "cpu", "--precision", "no", "--save-every", "5",
         ]  # fmt: skip
         where = Path(__file__).parents[3]
         return subprocess.Popen(command, env=environment, cwd=where, stderr=subprocess.DEVNULL)

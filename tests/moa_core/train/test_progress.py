@@ -15,8 +15,8 @@ from moa_core.text import prompt_ids
 from moa_core.train import progress as module
 from moa_core.train.drafters import Plan, train_drafters
 from moa_core.train.fresh import fresh
-from moa_core.train.loop import Schedule
 from moa_core.train.progress import Progress
+from moa_core.train.schedule import Schedule
 from tests.models import speaking_target
 
 METHODS = ("moa-n0", "eagle2", "medusa")

@@ -1,0 +1,136 @@
+"""Drafters are trained through quantised and spread targets as through plain ones."""
+
+import argparse
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from moa_core.__main__ import main
+from moa_core.checkpoints import load_drafter, load_target
+from moa_core.decode import Settings, decode
+from moa_core.errors import UserError
+from moa_core.exactness import compare_with_plain
+from moa_core.loading import Plan
+from moa_core.target import Target
+from moa_core.text import prompt_ids
+from moa_core.trace import Trace
+from moa_core.train.batches import Batch, as_batch
+from moa_core.train.drafters import trainee
+from moa_core.train.fresh import fresh
+from moa_core.train.losses import Weights
+from moa_core.train.masks import on_policy
+from moa_core.train.setup import device_map
+from moa_core.train.teacher import teach
+from tests.models import plain_greedy, save_target, speaking_target, ultrachat
+
+SIZES = {"hidden_size": 64, "intermediate_size": 128}
+needs_bitsandbytes = pytest.mark.skipif(
+    importlib.util.find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed"
+)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("target")
+    save_target(folder, speaking_target(**SIZES))
+    return folder
+
+
+def batch() -> Batch:
+    ids = torch.randint(5, 270, (2, 40), generator=torch.Generator().manual_seed(0)).numpy()
+    response = (torch.arange(40) > 8).expand(2, 40).numpy()
+    return as_batch(ids, response, torch.zeros(2, 40).numpy())
+
+
+def gradients(target: Target, method: str) -> tuple[Tensor, dict[str, Tensor]]:
+    """Loss, and gradients of a fresh drafter's weights."""
+    net = trainee(fresh(method, target, 0), target, Weights())
+    masks = [on_policy(batch(), torch.Generator().manual_seed(0))]
+    loss, _ = net(batch(), teach(target, batch(), {1}), masks, 0)
+    loss.backward()
+    return loss.detach(), {name: weight.grad for name, weight in net.named_parameters()}
+
+
+def unpacked(target: Target, like: Target) -> Target:
+    """A plain target with the very weights that a quantised one computes with."""
+    from bitsandbytes.functional import dequantize_4bit
+
+    modules = dict(like.model.named_modules())
+    for name, module in target.model.named_modules():
+        if type(module).__name__ == "Linear4bit":
+            state = module.weight.quant_state
+            modules[name].weight.data = dequantize_4bit(module.weight.data, state).float()
+        elif type(module).__name__ == "Linear8bitLt":
+            # Column by column what the layer makes of a unit: its weights, rows not rounded.
+            scale = module.weight.SCB[:, None] / 127
+            modules[name].weight.data = module.weight.CB.float() * scale
+        elif isinstance(module, nn.Linear):
+            modules[name].weight.data = module.weight.data.float()
+    return like
+
+
+@needs_bitsandbytes
+@pytest.mark.parametrize(("bits", "near"), [(4, 1e-4), (8, 0.05)])
+def test_gradients_through_a_quantised_target_are_those_of_its_weights(
+    saved: Path, bits: int, near: float
+) -> None:
+    """In 8 bits activations are rounded, too, so that they agree but for that."""
+    target = load_target(str(saved), "float32", "cpu", Plan(bits))
+    plain = unpacked(target, load_target(str(saved), "float32", "cpu"))
+    (loss, found), (expected_loss, expected) = (
+        gradients(target, "moa-n1"),
+        gradients(plain, "moa-n1"),
+    )
+    assert float(loss) == pytest.approx(float(expected_loss), rel=near)
+    for name, gradient in expected.items():
+        apart = float((found[name] - gradient).norm() / gradient.norm())
+        assert apart < 4 * near, (name, apart)
+
+
+def test_gradients_through_a_spread_target_are_a_plain_ones(saved: Path) -> None:
+    places = dict.fromkeys(
+        ("model.embed_tokens", "model.layers.0", "model.norm", "model.rotary_emb", "lm_head"), "cpu"
+    )
+    places |= {"model.layers.1": "disk", "model.layers.2": "disk"}
+    target = load_target(str(saved), "float32", "cpu", Plan(device_map=places))
+    plain = load_target(str(saved), "float32", "cpu")
+    for method in ("moa-n0", "moa-n1", "eagle2"):
+        (loss, found), (wanted, expected) = gradients(target, method), gradients(plain, method)
+        assert loss == wanted
+        assert all(torch.equal(found[name], gradient) for name, gradient in expected.items())
+
+
+@needs_bitsandbytes
+def test_the_command_trains_for_a_target_in_4_bits(saved: Path, tmp_path: Path) -> None:
+    ultrachat(tmp_path / "data", 40)
+    arguments = [
+        "train", "drafters", "--target", str(saved), "--data", str(tmp_path / "data"), "--out",
+        str(tmp_path / "out"), "--updates", "4", "--rows", "4", "--row-length", "64", "--methods",
+        "moa-n0,moa-n1", "--device", "cpu", "--precision", "no", "--watch-times", "0",
+    ]  # fmt: skip
+    assert main([*arguments, "--load-in-4bit"]) == 0
+    target = load_target(str(saved), "float32", "cpu", Plan(4))
+    prompt = prompt_ids(target.tokenizer, "What is 3 + 4?")
+    for name in ("moa-n0", "moa-n1"):
+        drafter = load_drafter(str(tmp_path / "out" / name), target)
+        settings = Settings(20, eos_ids=target.eos_ids)
+        trace = Trace(events=list(decode(target, drafter, prompt, settings)))
+        found = compare_with_plain(
+            target, prompt, trace.output_ids, plain_greedy(target, prompt, 20)
+        )
+        assert found.same or abs(found.gap or 0) < 1e-3
+
+
+def test_several_processes_do_not_spread_a_target(
+    monkeypatch: pytest.MonkeyPatch, saved: Path
+) -> None:
+
+    accelerator = Accelerator(cpu=True)
+    assert device_map(argparse.Namespace(device_map="auto"), accelerator) == "auto"
+    monkeypatch.setattr(Accelerator, "num_processes", property(lambda self: 2))
+    with pytest.raises(UserError, match="Each process has a target of its own"):
+        device_map(argparse.Namespace(device_map="auto"), accelerator)
