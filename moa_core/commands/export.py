@@ -42,15 +42,16 @@ def run(options: argparse.Namespace) -> None:
     folder = options.to.expanduser()
     import transformers
 
-    from moa_core.checkpoints import load_target
+    from moa_core.export.shape import target_shape_of
     from moa_core.export.source import read_source
     from moa_core.export.write import check_empty, export
 
     check_empty(folder, options.overwrite)  # before anything is loaded
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
-    target = load_target(options.target, "float32", "cpu")
-    source = read_source(options.drafter, target, options.tli, options.target_name or "")
+    target = target_shape_of(options.target)
+    named = options.target_name or ""
+    source = read_source(options.drafter, target, options.tli, named, options.target)
     export(
         source, options.format, folder, overwrite=options.overwrite, licence=options.licence,
         results=options.results, method=options.method,

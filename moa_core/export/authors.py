@@ -13,6 +13,7 @@ from torch import Tensor
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
+from moa_core.export.shape import embeddings_of
 from moa_core.export.source import Source
 from moa_core.target import Target
 
@@ -136,5 +137,6 @@ def embedded(source: Source) -> dict[str, Tensor]:
     weight = source.embedding
     if weight is None:
         dtype = next(iter(source.tensors.values())).dtype
-        weight = source.target.embed.weight.detach().to("cpu", dtype)
+        whole = source.target.embed.weight.detach()
+        weight = (embeddings_of(source.place) if whole.is_meta else whole).to("cpu", dtype)
     return source.tensors | {"embed_tokens.weight": weight.contiguous()}

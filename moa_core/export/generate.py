@@ -12,7 +12,7 @@ stopping criteria, the prompt's way to the streamer. Only the loop is ours.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -51,7 +51,7 @@ NOT_WITH_DRAFTS = {
     "past_key_values": "a cache that was filled before", "position_ids": "positions of your own",
 }  # fmt: skip
 EXTRAS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
-FILES = ["config.json", "model.safetensors", "pytorch_model.bin"]
+FILES = ("config.json", "model.safetensors", "pytorch_model.bin")
 KEPT = "_moa_kept"  # the attribute of a model under which its newest drafter waits
 
 
@@ -254,13 +254,13 @@ def _loaded(model: PreTrainedModel, place: str, hub: dict[str, Any]) -> tuple[Ta
     return kept[1], kept[2]
 
 
-def fetched(place: str, hub: dict[str, Any]) -> Path:
-    """The folder of a drafter on the Hub: an id, or id@revision. UserError if it is not given."""
+def fetched(place: str, hub: dict[str, Any], files: Sequence[str] = FILES) -> Path:
+    """The folder with some files of a Hub id, or id@revision. UserError if it does not come."""
     name, _, revision = place.partition("@")
     options = {"revision": revision or None, **hub}
     try:
-        return Path(snapshot_download(name, allow_patterns=FILES, **options))
+        return Path(snapshot_download(name, allow_patterns=list(files), **options))
     except Exception as error:
         raise UserError(
-            f"The drafter {place} is no folder, and the Hub did not give it: {first_line(error)}"
+            f"{place} is no folder, and the Hub did not give it: {first_line(error)}"
         ) from error

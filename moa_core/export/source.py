@@ -30,6 +30,7 @@ class Source:
     embedding  the copy of the target's embeddings that EAGLE heads may bring along
     drafter    the same, loaded beside its target
     verifier   what to call the target in an export: a Hub id or a name, never a path
+    place      where the target's files are, if `target` is its shape alone
     """
 
     name: str
@@ -40,6 +41,7 @@ class Source:
     drafter: Drafter
     target: Target
     verifier: str
+    place: str | None = None
 
     @property
     def tli(self) -> int | None:
@@ -67,18 +69,24 @@ class Source:
         return f"a drafter of the method {self.ours.get('method')}"
 
 
-def read_source(spec: str, target: Target, tli: int | None = None, verifier: str = "") -> Source:
+def read_source(
+    spec: str,
+    target: Target,
+    tli: int | None = None,
+    verifier: str = "",
+    place: str | None = None,
+) -> Source:
     """Read a drafter: a bundled name, a folder or a Hub id. UserError if it does not fit."""
     spec = SAME_FILES.get(spec, spec)
     if spec in METHODS:
         raise UserError(f"{spec} has no files of its own: name a drafter that has.")
-    place = locate(spec)
-    folder = place if isinstance(place, Path) else fetched(place, {})
-    name = folder.resolve().name if isinstance(place, Path) else place.partition("@")[0]
+    found = locate(spec)
+    folder = found if isinstance(found, Path) else fetched(found, {})
+    name = folder.resolve().name if isinstance(found, Path) else found.partition("@")[0]
     config, stored = read_config(folder), read_tensors(folder)
     drafter = build_drafter(config, stored, target, tli, name)
     needed = drafter.net.state_dict()  # type: ignore[attr-defined]
     tensors = {key: stored[key].contiguous() for key in needed}
     embedding = stored.get("embed_tokens.weight")
     named = verifier or target.name.partition("@")[0]  # without a revision
-    return Source(name, folder, config, tensors, embedding, drafter, target, named)
+    return Source(name, folder, config, tensors, embedding, drafter, target, named, place)

@@ -3,11 +3,13 @@
 import csv
 import json
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from safetensors.torch import load_file
+import torch
+from safetensors.torch import load_file, save_file
 
 from moa_core.__main__ import main
 from moa_core.bench.recorded import FOLDER as RECORDED
@@ -183,3 +185,27 @@ def test_a_forecast_is_a_command_with_the_measured_rates(
 def test_a_forecast_warns_of_trees() -> None:
     made = forecast(RECORDED / "same-tree" / "summary.json", "moa-n0", None, "my/head")
     assert "vLLM drafts a chain" in str(made) and '"model": "my/head"' in made.serve
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_no_weights_of_the_target_are_needed_but_an_eagle_heads_embeddings(
+    tmp_path: Path, bundle: Path, sharded: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = tmp_path / "bare"
+    shutil.copytree(bundle / "tiny", bare)
+    (bare / "model.safetensors").unlink()
+    named = ("--target", bare, "--target-name", "tiny")
+    for kind in ("custom-generate", "speculators"):
+        assert run("--format", kind, "--drafter", "moa-n1", *named, "--to", tmp_path / kind) == 0
+    head = ("--format", "authors", "--drafter", "eagle2", *named, "--to", tmp_path / "eagle")
+    assert "embeddings of" in said(capsys, *head)
+    wanted = load_file(bundle / "tiny" / "model.safetensors")["model.embed_tokens.weight"]
+    if sharded:
+        shards = {"model.embed_tokens.weight": "two.safetensors", "lm_head.weight": "one"}
+        index = json.dumps({"weight_map": shards})
+        (bare / "model.safetensors.index.json").write_text(index)
+    path = bare / ("two.safetensors" if sharded else "model.safetensors")
+    save_file({"model.embed_tokens.weight": wanted}, path)
+    assert run(*head) == 0
+    found = load_file(tmp_path / "eagle" / "model.safetensors")["embed_tokens.weight"]
+    assert torch.equal(found, wanted)
