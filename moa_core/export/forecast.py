@@ -51,7 +51,7 @@ def forecast(
     if figures is None:
         raise UserError(f"{path} has no method {name}: there are {', '.join(recorded.methods)}.")
     rates = _rates(figures.get("acceptance_by_position"), name)
-    served = target or recorded.target
+    served = (target or recorded.target).partition("@")[0]  # without a revision
     head = head or HEADS.get(served)
     if head is None:
         raise UserError(
@@ -106,6 +106,6 @@ def _notes(
             f"N = {figures['tli']} also runs so many target layers for each draft, which the "
             "stand-in does not: the drafter would be slower."
         )
-    if served != recorded.target:
+    if served != recorded.target.partition("@")[0]:
         notes.append(f"Acceptance is of {recorded.target}, speed will be of {served}.")
     return tuple(notes)

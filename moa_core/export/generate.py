@@ -239,10 +239,12 @@ def _prepared(model: PreTrainedModel) -> Iterator[None]:
 
 def _loaded(model: PreTrainedModel, place: str, hub: dict[str, Any]) -> tuple[Target, Drafter]:
     """The model as a target, and its drafter: kept on the model for the next call."""
-    key = (place, hub.get("revision"), model.device, model.dtype)
+    local = Path(place) if Path(place).is_dir() else None
+    written = local and max(path.stat().st_mtime_ns for path in local.glob("*.*"))
+    key = (place, hub.get("revision"), written, model.device, model.dtype)
     kept = getattr(model, KEPT, None)
     if kept is None or kept[0] != key:
-        folder = Path(place) if Path(place).is_dir() else fetched(place, hub)
+        folder = local or fetched(place, hub)
         try:
             target = Target(model, name=model.name_or_path)
         except AttributeError as error:

@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from moa_core.errors import UserError
+from moa_core.errors import UserError, first_line
 from moa_core.export.authors import Files, authors_files
 from moa_core.export.card import card, licence_text, notes_beside
 from moa_core.export.hub import FOLDER, code, custom_generate_files
@@ -44,14 +45,16 @@ def export(
     config, tensors = FORMATS[kind](source)
     rows = acceptance_rows(results, method or source.name) if results else []
     texts = {path: text.encode() for path, text in _texts(source, kind, licence, rows).items()}
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, content in (texts | notes_beside(source)).items():
-        (folder / path).parent.mkdir(exist_ok=True)
-        (folder / path).write_bytes(content)
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    if rows:
-        write_acceptance(rows, folder / "acceptance.csv")
+    texts["config.json"] = (json.dumps(config, indent=2) + "\n").encode()
+    try:
+        for path, content in (texts | notes_beside(source)).items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        if rows:
+            write_acceptance(rows, folder / "acceptance.csv")
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{folder} cannot be written to: {first_line(error)}") from error
 
 
 def check_empty(folder: Path, overwrite: bool) -> None:

@@ -136,6 +136,10 @@ def test_a_folder_with_something_in_it_is_left_alone(
         (("--format", "authors", "--drafter", "/nowhere", "--to", "OUT"), "There is no folder"),
         (("--format", "authors", "--drafter", DRAFTER, "--to", __file__), "is a file"),
         (
+            ("--format", "authors", "--drafter", DRAFTER, "--to", __file__ + "/out"),
+            "cannot be written to",
+        ),
+        (
             ("--format", "speculators", "--drafter", DRAFTER, "--to", "OUT", "--results", "/no"),
             "There is no acceptance.csv",
         ),

@@ -1,5 +1,6 @@
 """The custom generation method, called as transformers calls it: options, and what is refused."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -114,14 +115,16 @@ def test_the_model_is_left_as_it_was(folder: str) -> None:
     assert target.model.training and target.model.config._attn_implementation == "eager"
 
 
-def test_the_drafter_is_read_once_for_a_place(
+def test_the_drafter_is_read_once_until_its_files_change(
     target: Target, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours(target, folder, max_new_tokens=4)
     monkeypatch.setattr("moa_core.export.generate.read_tensors", lambda _: 1 / 0)
     ours(target, folder, max_new_tokens=4)
+    path = Path(folder) / "config.json"
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 10**9))
     with pytest.raises(ZeroDivisionError):
-        ours(target, folder + "/.", max_new_tokens=4)
+        ours(target, folder, max_new_tokens=4)
 
 
 @pytest.mark.parametrize(
