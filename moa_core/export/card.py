@@ -71,9 +71,10 @@ def _front(source: Source, kind: str, licence: str | None) -> str:
     if "/" in source.verifier:
         lines.append(f"base_model: {source.verifier}")
     known = licence or _said(source, "licence")
-    if known:
-        hub = known.lower() in HUB_LICENCES
-        lines.append(f"license: {known.lower()}" if hub else "license: other")
+    if known and known.lower() in HUB_LICENCES:
+        lines.append(f"license: {known.lower()}")
+    elif known:
+        lines += ["license: other", "license_name: as-stated-below"]
     return "\n".join([*lines, "---\n"])
 
 
@@ -113,12 +114,11 @@ def _facts(source: Source, licence: str | None) -> list[str]:
     tree = source.drafter.tree
     facts = [f"{count:,} parameters, {source.dtype}; embeddings and head are the target's."]
     if source.tli is not None:
-        facts.append(
-            f"TLI N = {source.tli}: " + (
-                f"the target's last {source.tli} layers finish each draft." if source.tli
-                else "no layer of the target runs while it drafts."
-            )
-        )  # fmt: skip
+        layers = "last layer finishes" if source.tli == 1 else f"last {source.tli} layers finish"
+        reused = (
+            f"the target's {layers} each draft" if source.tli else "no layer of the target drafts"
+        )
+        facts.append(f"TLI N = {source.tli}: {reused}.")
     if source.ours.get("tree"):
         facts.append(
             f"Its own draft tree: {tree.depth} levels, {tree.breadth} wide, {tree.budget} nodes."
