@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from moa_core.commands import bench, generate, memory, serve, train
+from moa_core.commands import bench, export, generate, memory, serve, train
 from moa_core.errors import UserError
 
 
@@ -16,7 +16,7 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = argparse.ArgumentParser(prog="python -m moa_core", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True, metavar="command")
-    for module in (generate, bench, serve, train, memory):
+    for module in (generate, bench, serve, train, export, memory):
         name = module.__name__.rsplit(".", 1)[1]
         text = (module.__doc__ or "").strip()
         command = commands.add_parser(name, help=text.splitlines()[0], description=text)

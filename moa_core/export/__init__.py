@@ -1,0 +1,1 @@
+"""Drafters handed over: to the authors' code, to their vLLM, to transformers, to speculators."""

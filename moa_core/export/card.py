@@ -1,0 +1,151 @@
+"""The README.md of an export: a model card with what its files are, and for whom."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.moa import MoADrafter
+from moa_core.export.source import Source
+
+PAPERS = {MoADrafter: "2410.03804", EagleDrafter: "2406.16858"}
+ELSEWHERE = re.compile(r"^see \.\./README\.md$")
+COPIED = "SOURCE.md"  # the card of the models from which this one was taken
+HUB_LICENCES = {"apache-2.0", "mit", "llama3", "cc-by-4.0", "cc-by-sa-4.0", "openrail"}
+
+CARDS = Path(__file__).parent / "cards"  # how each export is used
+BIAS = (
+    "\nThis head has a bias where it joins embedding and feature, and vLLM's Llama EAGLE (0.33.0) "
+    "has no place for it: train one without to serve it there."
+)
+SCALED = (
+    "\nThe target scales its RoPE. That vLLM scales it in CA and LSA, too, and this drafter was "
+    "not trained so: it would be accepted less there."
+)
+
+
+def card(source: Source, kind: str, licence: str | None, notes: Sequence[str] = ()) -> str:
+    """README.md of an export, from what the drafter's config says.
+
+    kind     its format; notes: what was measured, a paragraph each
+    licence  of the weights, where the config does not say it
+    """
+    parts = [
+        _front(source, kind, licence),
+        f"# {source.name.rsplit('/', 1)[-1]}, for {source.verifier}\n",
+        f"{source.kind[0].upper()}{source.kind[1:]}{_paper(source)}, for the target "
+        f"{source.verifier} and no other. Speculative decoding: it drafts, the target verifies, "
+        "and the text is the target's own.\n",
+        "## Use\n\n" + _use(source, kind) + "\n",
+        "## Facts\n\n" + "\n".join(f"- {fact}" for fact in _facts(source, licence)) + "\n",
+    ]
+    parts += ["## Measured\n\n" + "\n\n".join(notes) + "\n"] if notes else []
+    return "\n".join(parts)
+
+
+def notes_beside(source: Source) -> dict[str, bytes]:
+    """Files that a config points to with "see ../README.md": that card, and its credits."""
+    said = (source.ours.get("licence"), source.ours.get("data"))
+    above = source.folder.resolve().parent
+    if not any(_elsewhere(text) for text in said) or not (above / "README.md").is_file():
+        return {}
+    credits = sorted((above / "credits").glob("*")) if (above / "credits").is_dir() else []
+    found = {COPIED: (above / "README.md").read_bytes()}
+    return found | {f"credits/{path.name}": path.read_bytes() for path in credits}
+
+
+def _elsewhere(text: Any) -> bool:
+    return isinstance(text, str) and bool(ELSEWHERE.match(text))
+
+
+def _front(source: Source, kind: str, licence: str | None) -> str:
+    tags = ["speculative-decoding"]
+    moa = isinstance(source.drafter, MoADrafter)
+    tags.append("mixture-of-attentions" if moa else str(source.ours.get("method", "eagle2")))
+    tags += ["custom_generate"] if kind == "custom-generate" else []
+    lines = ["---", "library_name: transformers", f"tags: [{', '.join(tags)}]"]
+    if "/" in source.verifier:
+        lines.append(f"base_model: {source.verifier}")
+    known = licence or _said(source, "licence")
+    if known and known.lower() in HUB_LICENCES:
+        lines.append(f"license: {known.lower()}")
+    elif known:
+        lines += ["license: other", "license_name: as-stated-below"]
+    return "\n".join([*lines, "---\n"])
+
+
+def _said(source: Source, key: str) -> str | None:
+    """What the config says about itself; a pointer to the card beside it follows that card."""
+    text = source.ours.get(key)
+    if _elsewhere(text):
+        return f"see {COPIED}" if notes_beside(source) else None
+    return text if isinstance(text, str) and text else None
+
+
+def _paper(source: Source) -> str:
+    for kind, paper in PAPERS.items():
+        if isinstance(source.drafter, kind):
+            return f" ([arXiv {paper}](https://arxiv.org/abs/{paper}))"
+    return ""
+
+
+def _use(source: Source, kind: str) -> str:
+    moa = isinstance(source.drafter, MoADrafter)
+    path = CARDS / f"{kind}.md"
+    if not path.exists():
+        path = CARDS / f"{kind}-{'moa' if moa else 'eagle'}.md"
+    rope = source.target.config.rope_parameters.get("rope_type", "default")
+    text = Template(path.read_text(encoding="utf-8")).substitute(
+        verifier=source.verifier,
+        tli=source.tli,
+        depth=source.drafter.tree.depth,
+        bias=BIAS if "fc.bias" in source.tensors else "",
+        scaled=SCALED if rope != "default" else "",
+    )
+    return text.strip()
+
+
+def _facts(source: Source, licence: str | None) -> list[str]:
+    count = sum(tensor.numel() for tensor in source.tensors.values())
+    tree = source.drafter.tree
+    facts = [f"{count:,} parameters, {source.dtype}; embeddings and head are the target's."]
+    if source.tli is not None:
+        layers = "last layer finishes" if source.tli == 1 else f"last {source.tli} layers finish"
+        reused = (
+            f"the target's {layers} each draft" if source.tli else "no layer of the target drafts"
+        )
+        facts.append(f"TLI N = {source.tli}: {reused}.")
+    if source.ours.get("tree"):
+        facts.append(
+            f"Its own draft tree: {tree.depth} levels, {tree.breadth} wide, {tree.budget} nodes."
+        )
+    known = licence or _said(source, "licence")
+    facts.append(f"Licence: {known or 'its config states none'}.".replace("..", "."))
+    facts.append(f"Training data: {_said(source, 'data') or 'its config states none'}.")
+    if (tau := _tau(source.ours)) is not None:
+        facts.append(
+            f"τ {tau:.2f} (tokens gained per target forward after the prefill, bonus included), "
+            "the highest seen while it was trained, on the prompts watched then."
+        )
+    return facts
+
+
+def _tau(ours: Mapping[str, Any]) -> float | None:
+    """The best τ of its training's own measurements, if it has any."""
+    training = ours.get("training")
+    rows = training.get("metrics") if isinstance(training, dict) else None
+    found = [
+        row["tau"] for row in rows or () if isinstance(row, dict)
+        and isinstance(row.get("tau"), int | float)
+    ]  # fmt: skip
+    return max(found, default=None)
+
+
+def licence_text() -> str | None:
+    """The licence of this program's code, where the program lies with its files."""
+    path = Path(__file__).parents[2] / "LICENSE"
+    return path.read_text(encoding="utf-8") if path.is_file() else None

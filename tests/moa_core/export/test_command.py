@@ -1,0 +1,215 @@
+"""The command: an export with its card, a forecast, and one sentence for what cannot be done."""
+
+import csv
+import json
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from moa_core.__main__ import main
+from moa_core.bench.recorded import FOLDER as RECORDED
+from moa_core.commands.export import FORMATS
+from moa_core.export import write
+from moa_core.export.forecast import forecast
+from tests import released
+
+DRAFTER, TARGET = str(released.FOLDER / "moa_n0"), str(released.FOLDER / "target")
+HEAD = "yuhuili/EAGLE-LLaMA3-Instruct-8B"
+
+
+def run(*arguments: Any) -> int:
+    return main(["export", *map(str, arguments)])
+
+
+def exported(folder: Path, kind: str, *more: Any) -> None:
+    done = run("--format", kind, "--drafter", DRAFTER, "--target", TARGET, "--to", folder, *more)
+    assert done == 0
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: Any) -> str:
+    """The sentence of a command that goes wrong."""
+    assert run(*arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and error.count("\n") == 1
+    return error
+
+
+def test_the_formats_are_those_there_are() -> None:
+    assert tuple(write.FORMATS) == FORMATS
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_format_has_files_and_a_card(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exported(tmp_path / "out", kind, "--licence", "mit", "--target-name", "somebody/tiny")
+    assert "is in" in capsys.readouterr().out
+    assert load_file(tmp_path / "out" / "model.safetensors").keys() == (
+        load_file(released.FOLDER / "moa_n0" / "model.safetensors").keys()
+    )
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    front, text = card.split("---\n")[1:3]
+    assert "license: mit" in front and "base_model: somebody/tiny" in front
+    assert ("custom_generate" in front) == (kind == "custom-generate")
+    assert "TLI N = 0" in text and "somebody/tiny" in text and "Licence: mit." in text
+    assert "Training data: its config states none." in text and "$" not in text
+    assert "τ" not in text  # nothing was measured
+
+
+def test_a_card_says_what_the_config_says(tmp_path: Path, bundle: Path) -> None:
+    path = bundle / "moa-n1" / "config.json"
+    config = json.loads(path.read_text())
+    config["drafter"] |= {
+        "licence": "Apache-2.0",
+        "data": "fables",
+        "training": {"metrics": [{"tau": 2.0}, {"tau": 3.25}, {"tau": 3.0}]},
+    }
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "config.json").write_text(json.dumps(config))
+    (mine / "model.safetensors").write_bytes((path.parent / "model.safetensors").read_bytes())
+    to = tmp_path / "out"
+    assert run("--format", "custom-generate", "--drafter", mine, "--to", to) == 0
+    card = (to / "README.md").read_text(encoding="utf-8")
+    assert "license: apache-2.0" in card and "Training data: fables." in card
+    assert "τ 3.25 (tokens gained per target forward after the prefill, bonus included)" in card
+    assert "3 levels, 2 wide, 7 nodes" in card and "base_model" not in card
+
+
+def test_a_card_that_points_beside_itself_takes_that_along(tmp_path: Path, bundle: Path) -> None:
+    models = tmp_path / "models"
+    (models / "credits").mkdir(parents=True)
+    (models / "credits" / "books.tsv").write_text("a book\n")
+    (models / "README.md").write_text("Licences of the texts.\n")
+    (models / "moa").mkdir()
+    config = json.loads((bundle / "moa-n0" / "config.json").read_text())
+    config["drafter"] |= {"licence": "see ../README.md", "data": "see ../README.md"}
+    (models / "moa" / "config.json").write_text(json.dumps(config))
+    weights = (bundle / "moa-n0" / "model.safetensors").read_bytes()
+    (models / "moa" / "model.safetensors").write_bytes(weights)
+    to = tmp_path / "out"
+    assert run("--format", "custom-generate", "--drafter", models / "moa", "--to", to) == 0
+    card = (to / "README.md").read_text(encoding="utf-8")
+    assert "Licence: see SOURCE.md." in card and "license: other" in card
+    assert (to / "SOURCE.md").read_text() == "Licences of the texts.\n"
+    assert (to / "credits" / "books.tsv").read_text() == "a book\n"
+
+
+def test_acceptance_goes_along_in_the_columns_of_speculators(tmp_path: Path) -> None:
+    results = RECORDED / "same-tree"
+    exported(tmp_path / "out", "speculators", "--results", results, "--method", "moa-n0")
+    with (tmp_path / "out" / "acceptance.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0])[:6] == [
+        "subset", "num_drafts", "num_draft_tokens", "num_accepted_tokens", "acceptance_length",
+        "acceptance_at_pos_0",
+    ]  # fmt: skip
+    with (results / "acceptance.csv").open(newline="") as file:
+        wanted = [row for row in csv.DictReader(file) if row.pop("method") == "moa-n0"]
+    assert rows == wanted
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert f"| all | {rows[0]['num_drafts']} | {float(rows[0]['acceptance_length']):.2f} |" in card
+
+
+def test_a_folder_with_something_in_it_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    named = ("--format", "authors", "--drafter", DRAFTER, "--target", TARGET, "--to", tmp_path)
+    assert "is not empty" in said(capsys, *named)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    assert run(*named, "--overwrite") == 0
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+    assert (tmp_path / "config.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--format", "authors"), "Name what to export"),
+        (("--format", "authors", "--drafter", "none", "--to", "OUT"), "has no files of its own"),
+        (("--format", "authors", "--drafter", "/nowhere", "--to", "OUT"), "There is no folder"),
+        (("--format", "authors", "--drafter", DRAFTER, "--to", __file__), "is a file"),
+        (
+            ("--format", "authors", "--drafter", DRAFTER, "--to", __file__ + "/out"),
+            "cannot be written to",
+        ),
+        (
+            ("--format", "speculators", "--drafter", DRAFTER, "--to", "OUT", "--results", "/no"),
+            "There is no acceptance.csv",
+        ),
+        (
+            ("--format", "speculators", "--drafter", DRAFTER, "--to", "OUT", "--results",
+             RECORDED / "same-tree"), "has no rows of moa_n0",
+        ),
+        (("--forecast", "/nowhere"), "is not a benchmark's results"),
+        (("--forecast", RECORDED / "same-tree"), "No EAGLE head for tiny-8m"),
+        (("--forecast", RECORDED / "same-tree", "--method", "x"), "has no method x"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[Any, ...], words: str
+) -> None:
+    given = [tmp_path / "out" if word == "OUT" else word for word in arguments]
+    given += ["--target", TARGET] if "--format" in given else []
+    assert words in said(capsys, *given)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_forecast_is_a_command_with_the_measured_rates(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    served = "meta-llama/Meta-Llama-3-8B-Instruct"
+    best = RECORDED / "best-tree"
+    assert run("--forecast", best, "--method", "moa-n1", "--target", served) == 0
+    printed = capsys.readouterr().out
+    line = next(line for line in printed.splitlines() if line.startswith("vllm serve"))
+    words = shlex.split(line)
+    assert words[:3] == ["vllm", "serve", served] and words[3] == "--speculative-config"
+    found = json.loads(words[4])
+    figures = json.loads((best / "summary.json").read_text())["methods"]["moa-n1"]
+    rates = found.pop("synthetic_acceptance_rates")
+    assert rates == pytest.approx(figures["acceptance_by_position"], abs=1e-4)
+    assert rates == sorted(rates, reverse=True)
+    assert 1 + sum(rates) == pytest.approx(figures["tau"], abs=1e-3)
+    assert found == {
+        "method": "eagle", "model": HEAD, "num_speculative_tokens": len(rates),
+        "rejection_sample_method": "synthetic",
+    }  # fmt: skip
+    assert "N = 1 also runs so many target layers" in printed
+    assert "wide" not in printed  # it was measured with a chain
+    assert f"Acceptance is of tiny-8m, speed will be of {served}." in printed
+
+
+def test_a_forecast_warns_of_trees() -> None:
+    made = forecast(RECORDED / "same-tree" / "summary.json", "moa-n0", None, "my/head")
+    assert "vLLM drafts a chain" in str(made) and '"model": "my/head"' in made.serve
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_no_weights_of_the_target_are_needed_but_an_eagle_heads_embeddings(
+    tmp_path: Path, bundle: Path, sharded: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = tmp_path / "bare"
+    shutil.copytree(bundle / "tiny", bare)
+    (bare / "model.safetensors").unlink()
+    named = ("--target", bare, "--target-name", "tiny")
+    for kind in ("custom-generate", "speculators"):
+        assert run("--format", kind, "--drafter", "moa-n1", *named, "--to", tmp_path / kind) == 0
+    head = ("--format", "authors", "--drafter", "eagle2", *named, "--to", tmp_path / "eagle")
+    assert "embeddings of" in said(capsys, *head)
+    wanted = load_file(bundle / "tiny" / "model.safetensors")["model.embed_tokens.weight"]
+    if sharded:
+        shards = {"model.embed_tokens.weight": "two.safetensors", "lm_head.weight": "one"}
+        index = json.dumps({"weight_map": shards})
+        (bare / "model.safetensors.index.json").write_text(index)
+    path = bare / ("two.safetensors" if sharded else "model.safetensors")
+    save_file({"model.embed_tokens.weight": wanted}, path)
+    assert run(*head) == 0
+    found = load_file(tmp_path / "eagle" / "model.safetensors")["embed_tokens.weight"]
+    assert torch.equal(found, wanted)

@@ -1,0 +1,164 @@
+"""The custom generation method, called as transformers calls it: options, and what is refused."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import GenerationConfig, StoppingCriteria, set_seed
+
+from moa_core.checkpoints import load_drafter
+from moa_core.decode import Settings, decode
+from moa_core.errors import UserError
+from moa_core.export.generate import DraftedOutput, generate
+from moa_core.target import Target
+from moa_core.trace import Trace
+from moa_core.verify import Sampling
+from tests.moa_core.export.shared import saved
+from tests.models import speaking_target, tiny_target, useful
+
+PROMPT = torch.tensor([[5, 9, 3, 60, 7, 11]])
+
+
+@pytest.fixture(scope="module")
+def target() -> Target:
+    return tiny_target()
+
+
+@pytest.fixture(scope="module")
+def folder(target: Target, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return saved(tmp_path_factory.mktemp("drafter"), useful("moa-n0", target), target)
+
+
+def ours(target: Target, folder: str, prompt: Tensor = PROMPT, **options: Any) -> Any:
+    mask = {} if "attention_mask" in options else {"attention_mask": torch.ones_like(prompt)}
+    return generate(target.model, prompt, drafter=folder, **mask, **options)
+
+
+def plain(target: Target, prompt: Tensor = PROMPT, **options: Any) -> Tensor:
+    return target.model.generate(prompt, attention_mask=torch.ones_like(prompt), **options)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 40])
+def test_greedy_text_is_transformers_own(target: Target, folder: str, count: int) -> None:
+    options = {"max_new_tokens": count, "do_sample": False}
+    assert torch.equal(ours(target, folder, **options), plain(target, **options))
+
+
+def test_a_generation_config_is_followed(target: Target, folder: str) -> None:
+    ids = plain(target, max_new_tokens=30)[0].tolist()
+    config = GenerationConfig(max_length=25, eos_token_id=[ids[14], ids[20]], pad_token_id=0)
+    wanted = plain(target, generation_config=config)
+    assert wanted.shape[1] < 25
+    assert torch.equal(ours(target, folder, generation_config=config), wanted)
+
+
+class UpTo(StoppingCriteria):
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
+        return torch.tensor([input_ids.shape[1] >= self.length])
+
+
+@pytest.mark.parametrize("length", range(8, 14))
+def test_stopping_criteria_stop_at_their_token(target: Target, folder: str, length: int) -> None:
+    found = ours(target, folder, max_new_tokens=30, stopping_criteria=[UpTo(length)])
+    assert found.shape[1] == length
+    assert torch.equal(found, plain(target, max_new_tokens=length - 6))
+
+
+def test_stop_strings_work_with_their_tokenizer(tmp_path: Path) -> None:
+    target = speaking_target()
+    folder = saved(tmp_path, useful("moa-n0", target), target)
+    prompt = torch.tensor([target.tokenizer("The fox ran")["input_ids"]])
+    text = target.tokenizer.decode(plain(target, prompt, max_new_tokens=30)[0])
+    options = {"max_new_tokens": 30, "stop_strings": [text[-6:-3]], "tokenizer": target.tokenizer}
+    wanted = plain(target, prompt, **options)
+    assert torch.equal(ours(target, folder, prompt, **options), wanted)
+
+
+def test_a_sample_is_the_loops_own_draw_for_its_seed(target: Target, folder: str) -> None:
+    options = {"max_new_tokens": 20, "do_sample": True, "temperature": 0.8, "top_p": 0.9}
+    found = ours(target, folder, **options, top_k=30, seed=4)
+    settings = Settings(20, sampling=Sampling(0.8, 0.9, 30, 4))
+    run = decode(target, load_drafter("none", target), PROMPT[0].tolist(), settings)
+    assert found[0, 6:].tolist() == Trace(events=list(run)).output_ids
+
+
+def test_torchs_seed_decides_where_none_is_given(target: Target, folder: str) -> None:
+    def sample(seed: int) -> list[int]:
+        set_seed(seed)
+        found = ours(target, folder, max_new_tokens=20, do_sample=True, temperature=3.0, top_k=0)
+        return found[0].tolist()
+
+    assert sample(1) == sample(1) != sample(2)
+
+
+def test_a_dictionary_says_how_many_forwards_it_took(target: Target, folder: str) -> None:
+    options = {"max_new_tokens": 30, "return_dict_in_generate": True}
+    found = ours(target, folder, **options, tree={"depth": 3, "breadth": 2, "budget": 6})
+    assert isinstance(found, DraftedOutput)
+    assert torch.equal(found.sequences, plain(target, max_new_tokens=30))
+    assert found.target_calls == len(found.accepted_lengths) + 1 < 20
+    assert max(found.accepted_lengths) <= 4
+
+
+def test_the_model_is_left_as_it_was(folder: str) -> None:
+    target = tiny_target()
+    wanted = plain(target, max_new_tokens=9)
+    target.model.train()
+    target.model.set_attn_implementation("eager")
+    assert torch.equal(ours(target, folder, max_new_tokens=9), wanted)
+    assert target.model.training and target.model.config._attn_implementation == "eager"
+
+
+def test_the_drafter_is_read_once_until_its_files_change(
+    target: Target, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours(target, folder, max_new_tokens=4)
+    monkeypatch.setattr("moa_core.export.generate.read_tensors", lambda _: 1 / 0)
+    ours(target, folder, max_new_tokens=4)
+    path = Path(folder) / "config.json"
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 10**9))
+    with pytest.raises(ZeroDivisionError):
+        ours(target, folder, max_new_tokens=4)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"num_beams": 2}, "not for beam_search"),
+        ({"num_return_sequences": 2, "do_sample": True}, "one sequence at a time"),
+        ({"repetition_penalty": 1.3}, "RepetitionPenaltyLogitsProcessor"),
+        ({"min_new_tokens": 5, "eos_token_id": 1}, "MinLengthLogitsProcessor"),
+        ({"output_scores": True}, "output_scores"),
+        ({"prompt_lookup_num_tokens": 3}, "not for assisted_generation"),
+        ({"past_key_values": ()}, "leave out past_key_values"),
+        ({"attention_mask": torch.tensor([[0, 1, 1, 1, 1, 1]])}, "has padding"),
+        ({"tree": {"depth": 0}}, "Tree depth"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)  # fmt: skip
+def test_what_cannot_be_drafted_is_refused_in_a_sentence(
+    target: Target, folder: str, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UserError, match=words) as caught:
+        ours(target, folder, **{"max_new_tokens": 10, "do_sample": False, **options})
+    assert "\n" not in str(caught.value) and isinstance(caught.value, ValueError)
+
+
+def test_batches_and_missing_places_are_refused(target: Target, folder: str) -> None:
+    with pytest.raises(UserError, match="there are 2"):
+        ours(target, folder, PROMPT.repeat(2, 1), max_new_tokens=4)
+    with pytest.raises(UserError, match="Say where the drafter's weights are"):
+        generate(target.model, PROMPT, max_new_tokens=4)
+    with pytest.raises(UserError, match="the Hub did not give it"):
+        ours(target, "no//where", max_new_tokens=4)
+
+
+def test_a_drafter_of_another_target_is_refused(folder: str) -> None:
+    with pytest.raises(UserError, match="does not fit this target"):
+        ours(tiny_target(hidden_size=48), folder, max_new_tokens=4)
