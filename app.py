@@ -3,6 +3,7 @@
 import argparse
 import os
 
+from demo import start  # first: what follows is large
 from demo.engine import Engine
 from demo.theme import CSS, theme
 from demo.ui import build_demo
@@ -23,6 +24,7 @@ try:
     demo = build_demo(engine, Address(args.server, token) if args.server else None)
 except UserError as error:
     parser.error(str(error))
+start.done()
 
 if __name__ == "__main__":
     engine.start()  # in the background: the page is up before the models are
