@@ -63,26 +63,39 @@ def by_level(rows: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[list[st
 
 def summary(report: Report) -> tuple[list[str], list[list[str]]]:
     """One line a method: the cycle, its parts with timers on, its floor."""
-    methods = report["methods"]
-    step = methods.get("vanilla", {}).get("cycle_ms")
     lines = []
-    for name, one in methods.items():
+    for name, one in report["methods"].items():
         parts = shares(one["rows"])
         floor = sum(row["floor_ms"] for row in one["rows"])
         operators = sum(row["operators"] for row in one["rows"])
         numbers = (one["cycle_ms"], sum(parts.values()), *parts.values(), floor)
         lines.append(
             [
-                name, one["tree"], f"{one['tau']:.2f}", _ratio(one["cycle_ms"], step),
-                *(f"{number:.2f}" for number in numbers), _ratio(one["cycle_ms"], floor),
-                f"{operators:.0f}", f"{operators * report['rates']['operator_us'] / 1e3:.2f}",
+                name, one["tree"], f"{one['tau']:.2f}", *(f"{number:.2f}" for number in numbers),
+                _ratio(one["cycle_ms"], floor), f"{operators:.0f}",
+                f"{operators * report['rates']['operator_us'] / 1e3:.2f}",
             ]
         )  # fmt: skip
     heads = [
-        "method", "tree", "τ", "vanilla steps", "cycle", "timed", "draft", "verify", "accept",
-        "cache", PYTHON, SYNC, "floor", "gap", "calls", "calls at least",
+        "method", "tree", "τ", "cycle", "timed", "draft", "verify", "accept", "cache", PYTHON, SYNC,
+        "floor", "gap", "calls", "calls at least",
     ]  # fmt: skip
     return heads, lines
+
+
+def steps(report: Report) -> tuple[list[str], list[list[str]]]:
+    """Phases in cycles of plain decoding, what is Python in them included; no lines without it."""
+    methods = report["methods"]
+    plain = sum(row["ms"] for row in methods.get("vanilla", {}).get("rows", ()))
+    lines = []
+    for name, one in methods.items() if plain else ():
+        phases = dict.fromkeys(PHASES, 0.0)
+        for row in one["rows"]:
+            phases[row["phase"]] += row["ms"] / plain
+        rest = phases["accept"] + phases["cache"] + phases["loop"]
+        numbers = (phases["draft"], phases["verify"], rest, sum(phases.values()))
+        lines.append([name, *(f"{number:.2f}" for number in numbers)])
+    return ["in vanilla steps", "draft", "verify", "rest", "cycle"], lines
 
 
 def pieces(one: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
@@ -153,6 +166,8 @@ def _written(
     parts = [machine_line(report), "", *([report["note"], ""] if report["note"] else [])]
     if report["methods"]:
         parts += [ABOUT, "", table(*summary(report))]
+        heads, lines = steps(report)
+        parts += ["", table(heads, lines)] if lines else []
     for name, one in report["methods"].items():
         about = (
             f"{name}, tree {one['tree']}, {one['cycles']} cycles at a context of about "

@@ -9,8 +9,28 @@ from moa_core.bench.profile import contexts
 from moa_core.bench.profile_contexts import row
 from moa_core.bench.profile_rates import Rates
 from moa_core.bench.profile_runs import Profile
-from moa_core.bench.profile_spans import LOOP, PYTHON, SYNC, Piece, Recorder, middle, split
-from moa_core.bench.profile_table import by_level, joined, markdown, pieces, shares, summary, text
+from moa_core.bench.profile_spans import (
+    LOOP,
+    PYTHON,
+    SYNC,
+    DeviceClock,
+    HostClock,
+    Piece,
+    Recorder,
+    clock_for,
+    middle,
+    split,
+)
+from moa_core.bench.profile_table import (
+    by_level,
+    joined,
+    markdown,
+    pieces,
+    shares,
+    steps,
+    summary,
+    text,
+)
 from moa_core.bench.profile_work import Work, distinct, operations
 from moa_core.errors import UserError
 
@@ -77,6 +97,34 @@ def test_an_open_piece_lets_others_take_their_time() -> None:
     assert split(recorder.tape()) == [
         {Piece("loop", "layer"): 2.0, Piece("loop", "attention"): 1.0, LOOP: 1.0}
     ]
+
+
+def test_a_devices_clock_reads_its_events_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a GPU: events that know their time in milliseconds, and a graph that is recorded."""
+    now, capturing = iter((5.0, 7.0, 12.0)), [False]
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            self.at = next(now)
+
+        def elapsed_time(self, other: "Event") -> float:
+            return other.at - self.at
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing[0])
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    clock = DeviceClock(torch.device("cuda"))
+    marks = [clock.mark(), clock.mark()]
+    capturing[0] = True
+    marks.append(clock.mark())
+    capturing[0] = False
+    marks.append(clock.mark())
+    assert clock.seconds(marks) == pytest.approx([0.0, 0.002, 0.002, 0.007])
+    assert isinstance(clock_for(torch.device("cuda")), DeviceClock)
+    assert isinstance(clock_for(torch.device("cpu")), HostClock)
 
 
 def test_the_middle_half_is_averaged_and_sums_stay_sums() -> None:
@@ -153,10 +201,7 @@ def test_the_parts_of_a_cycle_sum_to_the_whole() -> None:
     assert sum(found.values()) == sum(each["ms"] for each in ROWS)
     rows = joined(ROWS)
     assert sum(each["ms"] for each in rows) == sum(each["ms"] for each in ROWS)
-    assert [(each["phase"], each["piece"]) for each in rows[:2]] == [
-        ("draft", "SA"),
-        ("draft", "LSA"),
-    ]
+    assert [each["piece"] for each in rows[:3]] == ["SA", "LSA", "top-k"], "the longest first"
     assert rows[0]["ms"] == 1.75 and rows[0]["operators"] == 20
 
 
@@ -169,11 +214,19 @@ def test_levels_have_lines_of_their_own() -> None:
     assert by_level([a_row("verify", "layers", None, 4.0)]) == (["level", "in all"], [])
 
 
-def test_the_summary_counts_in_vanilla_steps() -> None:
+def test_the_summary_has_every_part_and_steps_are_vanillas() -> None:
     heads, lines = summary(report())
     moa = dict(zip(heads, lines[1], strict=True))
-    assert moa["vanilla steps"] == "2.50" and moa["floor"] == "2.50" and moa["gap"] == "3.00"
+    assert moa["cycle"] == "7.50" and moa["floor"] == "2.50" and moa["gap"] == "3.00"
     assert moa["timed"] == "7.62" and moa["calls"] == "110" and moa["calls at least"] == "0.17"
+    given = report()
+    given["methods"]["vanilla"]["rows"] = [a_row("verify", "layers", None, 2.0)]
+    _, lines = steps(given)
+    assert lines == [
+        ["vanilla", "0.00", "1.00", "0.00", "1.00"], ["moa-n0", "1.34", "2.25", "0.22", "3.81"],
+    ]  # fmt: skip
+    del given["methods"]["vanilla"]
+    assert steps(given)[1] == []
     _, lines = pieces(report()["methods"]["moa-n0"])
     assert lines[-1][1:5] == ["the whole cycle", "7.625", "100 %", "2.500"]
     assert lines[2][1] == "top-k" and lines[2][5] == "-", "no gap to a floor of nothing"
@@ -191,11 +244,10 @@ def test_text_and_markdown_have_every_figure() -> None:
         for words in ("A note.", "2 threads", "1.0 GB/s", "7.62", "top-k", "1.50", "by level"):
             assert words in written, words
     lines = [line for line in markdown(given).splitlines() if line.startswith("|")]
-    assert len({line.count("|") for line in lines if "vanilla steps" in line or "moa-n0 |" in line})
     with_rules = [at for at, line in enumerate(lines) if line.startswith("|---")]
     for at in with_rules:
         assert lines[at].count("|") == lines[at - 1].count("|") == lines[at + 1].count("|")
-    assert len(with_rules) == 6  # summary, pieces and levels of two, contexts
+    assert len(with_rules) == 7  # summary, steps, pieces and levels of two, contexts
 
 
 def test_contexts_are_whole_numbers() -> None:
