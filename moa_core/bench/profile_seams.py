@@ -50,15 +50,18 @@ def timed(recorder: Recorder, target: Target, drafter: Drafter) -> Iterator[None
 
 def seams(target: Target, drafter: Drafter) -> list[Seam]:
     """All of them that there are, for a target and a drafter."""
-    found = [*_phases(drafter), *_common(target), *_target_layers(target), *_net(drafter)]
+    net = getattr(drafter, "net", None)
+    found = [*_phases(drafter), *_common(target), *_target_layers(target), *_net(net)]
     return [seam for seam in found if hasattr(seam.owner, seam.attribute)]
 
 
 def _phases(drafter: Drafter) -> list[Seam]:
     kind = type(drafter)
     found = [Seam(kind, name, "phase", "draft") for name in ("server_half", "observe", "propose")]
-    if isinstance(drafter, Stepwise):
-        found += [Seam(kind, "root", "level"), Seam(kind, "expand", "level")]
+    several = getattr(drafter, "candidates", {})  # moa-auto's
+    for each in dict.fromkeys([kind, *map(type, several.values())]):
+        if issubclass(each, Stepwise):
+            found += [Seam(each, name, "level") for name in ("root", "expand")]
     return [
         *found,
         Seam(Beside, "verify", "phase", "verify"),
@@ -106,9 +109,10 @@ def _target_layers(target: Target) -> list[Seam]:
     return found
 
 
-def _net(drafter: Drafter) -> list[Seam]:
+def _net(net: nn.Module | None) -> list[Seam]:
     """The drafter's own parts: MoA's by their names in the paper, any other's child by child."""
-    net = getattr(drafter, "net", None)
+    if isinstance(net, nn.ModuleList):
+        return [seam for each in net for seam in _net(each)]
     if isinstance(net, moa.MoANet):
         return [
             Seam(moa, "token_vectors", "piece", "LSA"),
@@ -117,6 +121,8 @@ def _net(drafter: Drafter) -> list[Seam]:
             Seam(net.cross_attention, "attend", "piece", "CA"),
             *([Seam(net.self_attention, "forward", "piece", "SA")] if net.config.sa else []),
         ]
+    if net is not None and _has_forward(net):
+        return [Seam(net, "forward", "piece", "the net")]
     return [
         Seam(part, "forward", "piece", name) for name, part in _children(net) if _has_forward(part)
     ]
@@ -131,7 +137,9 @@ def _children(net: nn.Module | None) -> Iterator[tuple[str, nn.Module]]:
 
 
 def _has_forward(part: nn.Module) -> bool:
-    return type(part).forward is not nn.Module.forward
+    return type(part).forward is not nn.Module.forward and not isinstance(
+        part, nn.ModuleList | nn.ModuleDict
+    )
 
 
 @contextmanager

@@ -16,9 +16,11 @@ from moa_core.bench.profile_spans import PYTHON, HostClock, Piece, Recorder
 from moa_core.bench.profile_table import shares
 from moa_core.bench.profile_work import Work
 from moa_core.decode import Settings, decode
+from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.target import Target
 from moa_core.trace import Trace
+from moa_core.train.fresh import fresh
 from moa_core.tree import TreeSettings
 from tests.models import tiny_target, useful
 
@@ -133,6 +135,16 @@ def test_timers_change_no_token_and_are_gone_after(target: Target, method: str) 
     assert all(one is other for one, other in zip(before, after, strict=True))
     owners = {seam.owner for seam in there}
     assert {loop, tree, target.head, type(drafter)} <= owners, "a name of the decode path changed"
+
+
+@pytest.mark.parametrize("method", ["moa-auto", "medusa", "glide", "independent"])
+def test_no_drafters_arithmetic_is_called_python(target: Target, method: str) -> None:
+    one = useful("moa-n0", target), useful("moa-n1", target)
+    drafter = AutoDrafter(one) if method == "moa-auto" else fresh(method, target, 0)
+    count = counted(target, drafter, PROMPT, Settings(24, TREE), None)
+    rest = {piece: each.ops for piece, each in count.work.items() if piece.name == PYTHON}
+    total = sum(each.ops for each in count.work.values())
+    assert count.cycles > 3 and sum(rest.values()) < 0.02 * total, rest
 
 
 def test_methods_take_turns_and_are_all_measured(target: Target) -> None:
