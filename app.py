@@ -5,6 +5,9 @@ import os
 import shlex
 import sys
 
+from demo import start  # first: what follows is large
+
+# isort: split
 from demo import space, zero
 from demo.arguments import add_models, engine_of
 from demo.ui import build_demo, launch_options
@@ -30,6 +33,7 @@ try:
     demo = build_demo(engine, Address(args.server, token) if args.server else None, chosen.words)
 except UserError as error:
     parser.error(str(error))
+start.done()
 
 if __name__ == "__main__":
     engine.start()  # in the background: the page is up before the models are

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moa_core.arguments import add_target, chosen_preset, target_of
-from moa_core.bench import link_arguments
+from moa_core.bench import link_arguments, profile_arguments
 from moa_core.errors import UserError
 
 if TYPE_CHECKING:
@@ -57,16 +57,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--make-suite", type=Path, metavar="DATA", help="instead: write the bundled suite anew"
     )
     link_arguments.add_arguments(parser)
+    profile_arguments.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Measure, write the results, print a table. options.given: the command's own words."""
     if options.make_suite:
         return _make_suite(options)
-    if other := link_arguments.chosen(options):
+    other, profiled = link_arguments.chosen(options), profile_arguments.wanted(options)
+    if other and profiled:
+        raise UserError("--profile is a run of its own: leave out --link and the like.")
+    if other:
         if options.preset or options.bits or options.device_map:
             raise UserError("--preset, --load-in-... and --device-map are for the usual benchmark.")
         return other(options)
+    if profiled:
+        return _profile(options)
     _check(options)
     import torch
     import transformers
@@ -87,6 +93,16 @@ def run(options: argparse.Namespace) -> None:
     ids = suite_ids(prompts, target)
     methods = load_methods(_specs(options), target, specs)
     _measure(options, target, methods, prompts, ids)
+
+
+def _profile(options: argparse.Namespace) -> None:
+    import transformers
+
+    from moa_core.bench import profile
+
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    profile.run(options)
 
 
 def _specs(options: argparse.Namespace) -> list[str]:

@@ -1,0 +1,128 @@
+"""What each piece of a cycle must read and reckon, counted from the operators it calls.
+
+Floors come from this: bytes of weights, K and V read once, and multiplications and additions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from moa_core.bench.profile_spans import Piece, Recorder
+
+PICKED = ("embedding", "index", "index_select", "gather")  # read only what they return
+FROM_PYTHON = "lift_fresh"  # numbers that come from Python: no weights
+
+
+@dataclass(frozen=True)
+class Work:
+    """What was done.
+
+    operators  calls into torch, each of which costs time whatever its size
+    bytes      read of weights and caches, once for each call of a piece
+    ops        of matrix products and attention; a multiplication and an addition are two
+    """
+
+    operators: float = 0.0
+    bytes: float = 0.0
+    ops: float = 0.0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(
+            self.operators + other.operators, self.bytes + other.bytes, self.ops + other.ops
+        )
+
+    def __truediv__(self, count: float) -> Work:
+        return Work(self.operators / count, self.bytes / count, self.ops / count)
+
+
+class Counting(TorchDispatchMode):
+    """While it lasts, adds up what each piece does, as the recorder tells it who is at work.
+
+    Begin it when weights and caches are there: what no operator made since is theirs.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+        self._serial = -1
+        self._seen: set[tuple[Any, ...]] = set()  # by this call of a piece
+        self._made: set[int] = set()  # storages of results
+        self._held: dict[int, int] = {}
+        self.work: dict[Piece, Work] = defaultdict(Work)
+
+    @property
+    def held(self) -> int:
+        """Bytes of all weights and caches that were read, each once."""
+        return sum(self._held.values())
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        given, returned = tensors([*args, *(kwargs or {}).values()]), tensors([result])
+        if self._recorder.serial != self._serial:
+            self._serial = self._recorder.serial
+            self._seen.clear()
+        # What comes back in the same storage was not read, only looked at anew or written to.
+        before, after = {*map(_storage, given)}, {*map(_storage, returned)}
+        read = [each for each in given if _storage(each) not in after]
+        bytes_read = sum(self._first_read(each, name, returned) for each in read)
+        self.work[self._recorder.current] += Work(1, bytes_read, operations(name, given))
+        self._made |= after if name == FROM_PYTHON else after - before
+        return result
+
+    def _first_read(self, tensor: Tensor, name: str, returned: Sequence[Tensor]) -> int:
+        """Bytes of a weight or cache that this call of a piece had not read yet."""
+        if _storage(tensor) in self._made:
+            return 0
+        key = (tensor.data_ptr(), tensor.numel())
+        if key in self._seen:
+            return 0
+        self._seen.add(key)
+        of = returned if name in PICKED else [tensor]
+        size = sum(distinct(each) * each.itemsize for each in of)
+        self._held[tensor.data_ptr()] = max(size, self._held.get(tensor.data_ptr(), 0))
+        return size
+
+
+def tensors(values: Iterable[Any]) -> list[Tensor]:
+    """The tensors among arguments or results, those in lists and tuples too."""
+    found: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found += tensors(value)
+    return found
+
+
+def distinct(tensor: Tensor) -> int:
+    """Numbers that lie behind a tensor: repeated ones, as `expand` makes them, count once."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return math.prod(size for size, stride in pairs if stride)
+
+
+def operations(name: str, given: Sequence[Tensor]) -> float:
+    """Multiplications and additions of an operator, by its name and tensors; 0 for small ones."""
+    if name == "linear" and len(given) > 1:
+        return 2.0 * given[0].numel() * given[1].shape[0]
+    if name in ("mm", "bmm", "matmul") and len(given) > 1:
+        return 2.0 * given[0].numel() * given[1].shape[-1]
+    if name == "addmm" and len(given) > 2:
+        return 2.0 * given[1].numel() * given[2].shape[-1]
+    if name.startswith(("scaled_dot_product", "_scaled_dot_product")) and len(given) > 2:
+        queries, keys, values = given[:3]  # [B, H, n, d], [B, G, m, d], [B, G, m, d]
+        return 2.0 * queries.numel() * keys.shape[-2] * (1 + values.shape[-1] / keys.shape[-1])
+    return 0.0
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
