@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -55,6 +56,7 @@ def fetch(spec: str, patterns: Sequence[str], report: Report = silent) -> Path:
     import huggingface_hub
     from huggingface_hub.errors import DryRunError
 
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it ends in a sentence of ours
     name, revision = split(spec)
     options: dict[str, Any] = {
         "revision": revision,
@@ -64,6 +66,8 @@ def fetch(spec: str, patterns: Sequence[str], report: Report = silent) -> Path:
     }
     wanted = 0
     try:
+        if not _answers(name, revision):
+            return Path(huggingface_hub.snapshot_download(name, local_files_only=True, **options))
         try:
             files = huggingface_hub.snapshot_download(
                 name, dry_run=True, tqdm_class=_bar("", 0, silent), **options
@@ -78,6 +82,23 @@ def fetch(spec: str, patterns: Sequence[str], report: Report = silent) -> Path:
         raise
     except Exception as error:  # the library's, its transport's and the disk's kinds are many
         raise UserError(_sentence(error, name, revision)) from error
+
+
+def _answers(name: str, revision: str | None) -> bool:
+    """Whether the Hub can be reached: asked once, where the library would ask for a minute."""
+    import huggingface_hub
+    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
+
+    try:
+        huggingface_hub.get_hf_file_metadata(
+            huggingface_hub.hf_hub_url(name, "config.json", revision=revision, endpoint=endpoint()),
+            endpoint=endpoint(),
+        )
+    except (HfHubHTTPError, EntryNotFoundError, huggingface_hub.errors.HFValidationError):
+        return True  # whatever it has against this is said by the download itself
+    except Exception:  # of the transport, and of a library that must stay offline
+        return False
+    return True
 
 
 def fetch_config(spec: str) -> Path:

@@ -108,6 +108,8 @@ def _address(options: argparse.Namespace) -> Address | None:
         return None
     if options.target:
         raise UserError("The server has the target: name --target or --server, not both.")
+    if options.bits or options.device_map:
+        raise UserError("The server has the target: --load-in-... and --device-map are for serve.")
     from moa_core.link.connection import Address
 
     token = options.token or os.environ.get("MOA_TOKEN", "")

@@ -95,6 +95,7 @@ def test_a_hub_that_gives_nothing_is_said_in_a_sentence(
     def offline(*args: object, **kwargs: object) -> None:
         raise OSError("no network\nand a second line")
 
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr("huggingface_hub.snapshot_download", offline)
     with pytest.raises(
         UserError, match=r"^somebody/something could not be downloaded \(no network\)"

@@ -121,6 +121,10 @@ def test_generate_takes_a_preset(stocked: Hub, capsys: pytest.CaptureFixture[str
         (("--tli", "2"), r"for TLI N = 2 \(trained: 0\).* --target meta-llama.* --methods moa-n2"),
         (("--drafter", "moa-n1"), r"for TLI N = 1 \(trained: 0\)"),
         (("--target", "a/b"), "name --preset or --target, not both"),
+        (
+            ("--server", "ws://x:1", "--load-in-8bit"),
+            "--load-in-... and --device-map are for serve",
+        ),
     ],
 )
 def test_what_a_preset_has_not_is_refused(
