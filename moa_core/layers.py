@@ -12,7 +12,10 @@ from transformers import LlamaConfig, PretrainedConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from moa_core.cache import KVCache
+from moa_core.joined import Joined
 
+# Layers of Llama's form, all of them without a factor or a norm that ours would lack.
+KNOWN = {"LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLayer", "Qwen3DecoderLayer"}
 Rotation = tuple[Tensor, Tensor]  # cos, and sin with its first half negated, each [B, 1, n, d]
 
 
@@ -40,12 +43,22 @@ class Rope:
 
     def __call__(self, positions: Tensor, like: Tensor) -> Rotation:
         """cos and signed sin [B, 1, n, d] for positions [B, n], of device and dtype of `like`."""
+        cos, sin = self._as(like)[:, positions]  # [2, B, n, d]
+        return cos[:, None], sin[:, None]
+
+    def span(self, start: int, stop: int, like: Tensor) -> Rotation:
+        """The same for positions start..stop of one text, [1, 1, stop - start, d]: a view. Of one
+        position alone it serves any number of rows."""
+        cos, sin = self._as(like)[:, None, None, start:stop].unbind()
+        return cos, sin
+
+    def _as(self, like: Tensor) -> Tensor:
+        """The table [2, T, d] with another's device and dtype."""
         key = (like.device, like.dtype)
         if key not in self._tables:
             with torch.inference_mode(False):  # training may use it later
                 self._tables[key] = self._table().to(*key)
-        cos, sin = self._tables[key][:, positions]  # [2, B, n, d]
-        return cos[:, None], sin[:, None]
+        return self._tables[key]
 
     def _table(self) -> Tensor:
         places = torch.arange(self._count, dtype=torch.float32)
@@ -73,7 +86,7 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.dtype == torch.float32:
+        if x.dtype == torch.float32 or not torch.is_grad_enabled():
             return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
         wide = x.float()
         wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
@@ -91,38 +104,62 @@ class Attention(nn.Module):
         head_dim: int,
         qkv_bias: bool = False,
         o_bias: bool = False,
+        head_norms: float | None = None,
     ) -> None:
         super().__init__()
-        self.head_dim = head_dim
+        self.head_dim, self.heads, self.kv_heads = head_dim, heads, kv_heads
         self.grouped = heads != kv_heads
         self.q_proj = nn.Linear(width, heads * head_dim, bias=qkv_bias)
         self.k_proj = nn.Linear(width, kv_heads * head_dim, bias=qkv_bias)
         self.v_proj = nn.Linear(width, kv_heads * head_dim, bias=qkv_bias)
         self.o_proj = nn.Linear(heads * head_dim, width, bias=o_bias)
+        self.head_norms = head_norms is not None
+        if head_norms is not None:  # Qwen3's, over each head of Q and K
+            self.q_norm, self.k_norm = RMSNorm(head_dim, head_norms), RMSNorm(head_dim, head_norms)
+        self.join()
+
+    def join(self) -> None:
+        """Where its linear layers were exchanged: see `as_ours`."""
+        self._query, self.out = Joined(self.q_proj), Joined(self.o_proj)
+        self._qkv = Joined(self.q_proj, self.k_proj, self.v_proj)
+
+    def queries(self, x: Tensor, rotation: Rotation) -> Tensor:
+        """Q (rotated) [B, H, n, d] of x [B, n, width]."""
+        queries = self._split(self._query(x))
+        return rotate(self.q_norm(queries) if self.head_norms else queries, rotation)
 
     def keys_values(self, x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
         """K (rotated) and V [B, G, n, d] of x [B, n, width]."""
-        return rotate(self._split(self.k_proj(x)), rotation), self._split(self.v_proj(x))
+        keys, values = self._split(self._qkv(x, 1)).chunk(2, 1)
+        return rotate(self.k_norm(keys) if self.head_norms else keys, rotation), values
+
+    def all_three(self, x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor, Tensor]:
+        """Q, K (both rotated) and V of x [B, n, width]."""
+        split = self._split(self._qkv(x))  # [B, H + 2 G, n, d]
+        turned = split[:, : self.heads + self.kv_heads]
+        if self.head_norms:
+            queries, keys = turned[:, : self.heads], turned[:, self.heads :]
+            turned = torch.cat([self.q_norm(queries), self.k_norm(keys)], 1)
+        turned = rotate(turned, rotation)
+        return turned[:, : self.heads], turned[:, self.heads :], split[:, -self.kv_heads :]
 
     def forward(
         self,
-        x: Tensor,
-        rotation: Rotation,
+        queries: Tensor,
         keys: Tensor,
         values: Tensor,
-        mask: Tensor | None,
-        causal: bool,
+        mask: Tensor | None = None,
+        causal: bool = False,
     ) -> Tensor:
-        """Attend from x [B, n, width] to keys and values [B, G, m, d]; mask [B, 1, n, m] bool."""
-        queries = rotate(self._split(self.q_proj(x)), rotation)  # [B, H, n, d]
+        """Q [B, H, n, d] attend to K and V [B, G, m, d], mask [B, 1, n, m] bool: [B, n, H * d]."""
         mixed = F.scaled_dot_product_attention(
             queries, keys, values, attn_mask=mask, is_causal=causal, enable_gqa=self.grouped
         )
-        return self.o_proj(mixed.transpose(1, 2).flatten(2))
+        return mixed.transpose(1, 2).flatten(2)
 
     def weights(self, x: Tensor, rotation: Rotation, keys: Tensor) -> Tensor:
         """[B, H, n, m] float32: how `forward` mixes the values without a mask; rows sum to 1."""
-        queries = rotate(self._split(self.q_proj(x)), rotation).float()  # [B, H, n, d]
+        queries = self.queries(x, rotation).float()
         keys = keys.float().repeat_interleave(queries.shape[1] // keys.shape[1], 1)
         return (queries @ keys.mT / self.head_dim**0.5).softmax(-1)
 
@@ -138,9 +175,18 @@ class SwiGLU(nn.Module):
         self.gate_proj = nn.Linear(width, inner, bias=bias)
         self.up_proj = nn.Linear(width, inner, bias=bias)
         self.down_proj = nn.Linear(inner, width, bias=bias)
+        self.join()
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+    def join(self) -> None:
+        """Where its linear layers were exchanged: see `as_ours`."""
+        self._gate_up, self._down = Joined(self.gate_proj, self.up_proj), Joined(self.down_proj)
+
+    def forward(self, x: Tensor, base: Tensor) -> Tensor:
+        """What it makes of x, added to base: both [.., width]."""
+        gate, up = self._gate_up(x).chunk(2, -1)
+        gate = F.silu(gate)
+        gate = gate * up if torch.is_grad_enabled() else gate.mul_(up)
+        return self._down.added(base, gate)
 
 
 class DecoderLayer(nn.Module):
@@ -159,10 +205,12 @@ class DecoderLayer(nn.Module):
         o_bias: bool = False,
         mlp_bias: bool = False,
         input_norm: bool = True,
+        head_norms: bool = False,
     ) -> None:
         super().__init__()
         size = head_dim or width // heads
-        self.self_attn = Attention(width, heads, kv_heads, size, qkv_bias, o_bias)
+        norms = eps if head_norms else None
+        self.self_attn = Attention(width, heads, kv_heads, size, qkv_bias, o_bias, norms)
         self.mlp = SwiGLU(width, inner, mlp_bias)
         if input_norm:  # EAGLE's layer has none
             self.input_layernorm = RMSNorm(width, eps)
@@ -183,11 +231,12 @@ class DecoderLayer(nn.Module):
 
         place  of this layer in the cache
         """
-        normed = self._normed(hidden)
-        keys, values = self.self_attn.keys_values(normed, rotation)
+        queries, keys, values = self.self_attn.all_three(self._normed(hidden), rotation)
         if cache is not None:
             keys, values = cache.update(keys, values, place)
-        return self._finish(hidden, self.self_attn(normed, rotation, keys, values, mask, causal))
+        mixed = self.self_attn(queries, keys, values, mask, causal)
+        del queries, keys, values  # of a long prompt they are large
+        return self._finish(hidden, mixed)
 
     def memorise(self, memory: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
         """K and V [B, G, m, d] of a memory [B, m, width] for `attend`.
@@ -205,8 +254,8 @@ class DecoderLayer(nn.Module):
         mask: Tensor | None = None,
     ) -> Tensor:
         """Cross-attention from hidden [B, n, width] to a memory's K and V."""
-        normed = self._normed(hidden)
-        return self._finish(hidden, self.self_attn(normed, rotation, keys, values, mask, False))
+        queries = self.self_attn.queries(self._normed(hidden), rotation)
+        return self._finish(hidden, self.self_attn(queries, keys, values, mask))
 
     def weights(self, hidden: Tensor, rotation: Rotation, keys: Tensor) -> Tensor:
         """[B, H, n, m] float32: where each row of hidden [B, n, width] looks in `attend`."""
@@ -215,37 +264,51 @@ class DecoderLayer(nn.Module):
     def _normed(self, hidden: Tensor) -> Tensor:
         return self.input_layernorm(hidden) if self._input_norm else hidden
 
-    def _finish(self, hidden: Tensor, attended: Tensor) -> Tensor:
-        hidden = hidden + attended
-        return hidden + self.mlp(self.post_attention_layernorm(hidden))
+    def _finish(self, hidden: Tensor, mixed: Tensor) -> Tensor:
+        hidden = self.self_attn.out.added(hidden, mixed)
+        return self.mlp(self.post_attention_layernorm(hidden), hidden)
 
 
 def as_ours(layer: nn.Module, config: PretrainedConfig) -> DecoderLayer | None:
-    """A transformers layer's own weights in our decoder layer; None where it is not Llama's form.
+    """A transformers layer's own parts in our decoder layer; None where it is not of its form.
 
-    Ours skips what a general layer must do at each call (copies of K and V for grouped heads,
-    wrappers): for drafting, where its rounding may differ.
+    Ours skips what a general layer must do at each call: copies of K and V for grouped heads, an
+    operation where another can do its work, wrappers.
     """
-    attention, tensors = getattr(layer, "self_attn", None), layer.state_dict()
-    if getattr(config, "hidden_act", "silu") != "silu" or getattr(attention, "head_dim", 0) == 0:
+    if type(layer).__name__ not in KNOWN or getattr(config, "hidden_act", "") != "silu":
         return None
+    linears = [module for module in layer.modules() if hasattr(module, "in_features")]
+    if any(type(module) is not nn.Linear for module in linears):  # quantised, or an adapter's
+        return None
+    attention, mlp = layer.self_attn, layer.mlp
     with torch.device("meta"):
         ours = DecoderLayer(
             config.hidden_size,
-            config.num_attention_heads,
-            getattr(config, "num_key_value_heads", None) or config.num_attention_heads,
-            config.intermediate_size,
+            attention.q_proj.out_features // attention.head_dim,
+            attention.k_proj.out_features // attention.head_dim,
+            mlp.gate_proj.out_features,
             head_dim=attention.head_dim,
-            eps=getattr(config, "rms_norm_eps", 1e-6),
-            qkv_bias="self_attn.q_proj.bias" in tensors,
-            o_bias="self_attn.o_proj.bias" in tensors,
-            mlp_bias="mlp.down_proj.bias" in tensors,
+            eps=config.rms_norm_eps,
+            qkv_bias=attention.q_proj.bias is not None,
+            o_bias=attention.o_proj.bias is not None,
+            mlp_bias=mlp.down_proj.bias is not None,
+            head_norms=hasattr(attention, "q_norm"),
         )
-    shapes = {name: tensor.shape for name, tensor in ours.state_dict().items()}
-    if shapes != {name: tensor.shape for name, tensor in tensors.items()}:
-        return None
-    ours.load_state_dict(tensors, assign=True)
-    return ours.requires_grad_(False).eval()
+    _adopt(ours, layer)
+    return ours.eval()
+
+
+def _adopt(ours: nn.Module, theirs: nn.Module) -> None:
+    """Take over their linear layers, and the weights of their norms."""
+    for name, part in list(ours.named_children()):
+        other = getattr(theirs, name)
+        if isinstance(part, nn.Linear):
+            setattr(ours, name, other)
+        elif isinstance(part, RMSNorm):
+            part.weight = other.weight
+        else:
+            _adopt(part, other)
+            part.join()
 
 
 def causal_mask(count: int, past: int, device: torch.device) -> Tensor | None:

@@ -122,9 +122,10 @@ def _packed(weight: torch.Tensor, bits: int) -> int:
 
 
 def _prefill(config: PretrainedConfig, tokens: int) -> int:
-    """Numbers held at once by a decoder layer that reads a prompt."""
+    """Numbers held at once by a decoder layer that reads a prompt, and joins its matrices first."""
     wide = max(config.intermediate_size, config.num_attention_heads * head_size(config))
-    return tokens * (3 * wide + 4 * config.hidden_size)
+    joined = 2 * config.intermediate_size * config.hidden_size
+    return tokens * (3 * wide + 7 * config.hidden_size) + joined
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from moa_core.cache import KVCache
 from moa_core.errors import UserError
 from moa_core.families import check_config, check_logits, check_parts
+from moa_core.joined import Packed
 from moa_core.layers import DecoderLayer, Rope, as_ours
 from moa_core.tree import DraftTree
 
@@ -72,7 +73,8 @@ class Target:
         self.need = need  # the memory that it was expected to take, where somebody asked
         self.config = model.config
         self.decoder = model.base_model
-        self.head: nn.Module = model.get_output_embeddings()
+        head: nn.Module = model.get_output_embeddings()
+        self.head = Packed(head) if type(head) is nn.Linear and not is_split(model) else head
         self.layers = self.decoder.layers
         self.embed: nn.Module = _embeddings(model, self.device)
         self._own = None if is_split(model) else _in_our_form(self)
@@ -195,26 +197,41 @@ class Target:
             )
         return self.decoder.norm(hidden).to(self.device)
 
-    def draft_layers(
-        self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: KVCache, last: int
+    def read_layers(
+        self,
+        hidden: Tensor,
+        positions: Tensor,
+        mask: Tensor | None,
+        cache: KVCache,
+        last: int | None = None,
     ) -> Tensor:
-        """`run_layers` for drafts: quicker where the layers are of Llama's form, and rounded
-        otherwise, which a draft may be."""
+        """`run_layers` for one text through a cache: quicker where the layers are of Llama's form.
+        None as a mask: causal, no past; or one new row alone."""
         if self._own is None:
             return self.run_layers(hidden, positions, mask, cache, last)
         rope, layers = self._own
         rope.reserve(cache.capacity)
-        rotation = rope(positions, hidden)
-        for place in range(len(layers) - last, len(layers)):
-            hidden = layers[place](hidden, rotation, mask=mask, cache=cache, place=place)
+        rotation, causal = rope(positions, hidden), mask is None and hidden.shape[1] > 1
+        if mask is not None:  # once, not in each layer
+            mask = torch.zeros_like(mask, dtype=hidden.dtype).masked_fill_(~mask, -torch.inf)
+        for place in range(len(layers) - (last or len(layers)), len(layers)):
+            hidden = layers[place](
+                hidden, rotation, mask=mask, causal=causal, cache=cache, place=place
+            )
         return self.decoder.norm(hidden)
+
+    def draft_layers(
+        self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: KVCache, last: int
+    ) -> Tensor:
+        """TLI: the last few layers over drafts, and the final norm."""
+        return self.read_layers(hidden, positions, mask, cache, last)
 
     def _forward(self, ids: Sequence[int], positions: Sequence[int], mask: Tensor | None) -> Tensor:
         device = self.device
         hidden = self.embed(torch.tensor([ids], device=device))  # [1, n, E]
         places = torch.tensor([positions], device=device)
         mask = None if mask is None else mask.to(device)
-        return self.run_layers(hidden, places, mask, self._cache)[0]
+        return self.read_layers(hidden, places, mask, self._cache)[0]
 
 
 class _Brought(nn.Module):
@@ -251,7 +268,7 @@ def _embeddings(model: PreTrainedModel, device: torch.device) -> nn.Module:
 
 
 def _in_our_form(target: Target) -> tuple[Rope, list[DecoderLayer]] | None:
-    """A target's positions and layers as drafting wants them; None where they are not plain."""
+    """A target's positions and layers as decoding wants them; None where they are not plain."""
     layers = [as_ours(layer, target.config) for layer in target.layers]
     plain = [layer for layer in layers if layer is not None]
     if len(plain) < len(layers):

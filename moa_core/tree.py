@@ -118,7 +118,7 @@ def grow(
     ranks = _rank_worth(breadth, device) if static else None
     log_probs, tokens = _best_children(root_logits[None], breadth)
     log_probs, tokens = log_probs[0], tokens[0]  # [b]
-    scores = log_probs if ranks is None else ranks
+    scores = log_probs if ranks is None else ranks  # what nodes are chosen by
     above = torch.zeros_like(tokens)  # [b] parents, as rows of the last frontier
     nodes = torch.arange(1, breadth + 1, device=device)  # [b] names among all children ever tried
     tried = [(tokens, torch.zeros_like(tokens), scores, log_probs)]
@@ -127,13 +127,13 @@ def grow(
     for level in range(1, settings.depth):
         logits = expand(Frontier(tokens, above, seen, level))  # [b, V]
         child_probs, child_tokens = _best_children(logits, breadth)  # [b, breadth]
-        child_scores = ((child_probs if ranks is None else ranks) + scores[:, None]).flatten()
         child_probs = (child_probs + log_probs[:, None]).flatten()
+        child_scores = child_probs if ranks is None else (ranks + scores[:, None]).flatten()
         child_tokens = child_tokens.flatten()
-        above = nodes.repeat_interleave(breadth)
+        above = nodes[:, None].expand(-1, breadth).flatten()
         tried.append((child_tokens, above, child_scores, child_probs))
         scores, best = child_scores.topk(breadth)
-        log_probs, above = child_probs[best], best // breadth
+        log_probs, above = scores if ranks is None else child_probs[best], best // breadth
         tokens, nodes = child_tokens[best], count + best
         seen = torch.cat([seen[above], itself], 1)  # [breadth, (level + 1) * breadth]
         count += breadth * breadth

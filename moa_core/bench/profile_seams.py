@@ -21,7 +21,7 @@ from moa_core.bench.profile_spans import SYNC, Recorder
 from moa_core.cache import KVCache
 from moa_core.drafters import eagle, moa
 from moa_core.drafters.base import Drafter, Stepwise
-from moa_core.layers import Rope
+from moa_core.layers import DecoderLayer, Rope
 from moa_core.target import Target
 from moa_core.verifier import Beside
 
@@ -52,6 +52,9 @@ def seams(target: Target, drafter: Drafter) -> list[Seam]:
     """All of them that there are, for a target and a drafter."""
     net = getattr(drafter, "net", None)
     found = [*_phases(drafter), *_common(target), *_target_layers(target), *_net(net)]
+    if small := getattr(drafter, "small", None):  # driven like a target
+        found.append(Seam(small, "read_layers", "piece", "the net"))
+        found.append(Seam(small.head, "forward", "piece", "head"))
     return [seam for seam in found if hasattr(seam.owner, seam.attribute)]
 
 
@@ -80,7 +83,7 @@ def _common(target: Target) -> list[Seam]:
         Seam(target.embed, "forward", "piece", "embeddings"),
         Seam(target.decoder.norm, "forward", "piece", "last norm"),
         Seam(target.decoder.rotary_emb, "forward", "piece", "RoPE and masks"),
-        Seam(Rope, "__call__", "piece", "RoPE and masks"),
+        *(Seam(Rope, name, "piece", "RoPE and masks") for name in ("__call__", "span")),
         Seam(tree.DraftTree, "ancestors", "piece", "RoPE and masks"),
         *(Seam(module, name, "piece", "RoPE and masks") for module, name in masks),
         Seam(tree, "_best_children", "piece", "top-k"),
@@ -98,12 +101,13 @@ def _target_layers(target: Target) -> list[Seam]:
     own = getattr(target, "_own", None)
     for layer in [*target.layers, *(own[1] if own else [])]:
         found.append(Seam(layer, "forward", "open", "layers: norms and sums"))
+        attention, mlp = getattr(layer, "self_attn", None), getattr(layer, "mlp", None)
+        parts = [(attention, "forward", "attention"), (mlp, "forward", "MLP")]
+        if isinstance(layer, DecoderLayer):
+            parts += [(attention, "all_three", "attention"), (attention.out, "added", "attention")]
         found += [
-            Seam(part, "forward", "piece", f"layers: {words}")
-            for part, words in (
-                (getattr(layer, "self_attn", None), "attention"),
-                (getattr(layer, "mlp", None), "MLP"),
-            )
+            Seam(part, name, "piece", f"layers: {words}")
+            for part, name, words in parts
             if part is not None
         ]
     return found

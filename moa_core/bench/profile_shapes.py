@@ -17,7 +17,7 @@ from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.drafters.ngram import NgramDrafter
 from moa_core.errors import UserError
-from moa_core.installed import GPU_TREE
+from moa_core.presets import PRESETS
 from moa_core.target import Target
 from moa_core.train.fresh import fresh
 from moa_core.tree import TreeSettings
@@ -83,7 +83,7 @@ def random_drafter(method: str, target: Target, shape: str) -> Drafter:
 def usual_tree(method: str, shape: str) -> TreeSettings:
     """The tree a method is used with: the authors' at a published shape, else the bundled one's."""
     if shape in SHAPES:
-        return GPU_TREE
+        return TreeSettings(*PRESETS[shape].tree)
     return next((info.tree for info in bundled_drafters() if info.name == method), TreeSettings())
 
 

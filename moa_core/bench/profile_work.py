@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -83,13 +84,13 @@ class Counting(TorchDispatchMode):
         """Bytes of a weight or cache that this call of a piece had not read yet."""
         if _storage(tensor) in self._made:
             return 0
-        key = (tensor.data_ptr(), tensor.numel())
+        key = (_address(tensor), tensor.numel())
         if key in self._seen:
             return 0
         self._seen.add(key)
         of = returned if name in PICKED else [tensor]
         size = sum(distinct(each) * each.itemsize for each in of)
-        self._held[tensor.data_ptr()] = max(size, self._held.get(tensor.data_ptr(), 0))
+        self._held[_address(tensor)] = max(size, self._held.get(_address(tensor), 0))
         return size
 
 
@@ -106,6 +107,8 @@ def tensors(values: Iterable[Any]) -> list[Tensor]:
 
 def distinct(tensor: Tensor) -> int:
     """Numbers that lie behind a tensor: repeated ones, as `expand` makes them, count once."""
+    if _packed(tensor):
+        return tensor.numel()
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     return math.prod(size for size, stride in pairs if stride)
 
@@ -114,6 +117,9 @@ def operations(name: str, given: Sequence[Tensor]) -> float:
     """Multiplications and additions of an operator, by its name and tensors; 0 for small ones."""
     if name == "linear" and len(given) > 1:
         return 2.0 * given[0].numel() * given[1].shape[0]
+    if name == "_linear_pointwise" and len(given) > 1:  # packed; with a second tensor to add, maybe
+        weight = given[2] if len(given) > 2 and _packed(given[2]) else given[1]
+        return 2.0 * given[0].numel() * weight.shape[0]
     if name in ("mm", "bmm", "matmul") and len(given) > 1:
         return 2.0 * given[0].numel() * given[1].shape[-1]
     if name == "addmm" and len(given) > 2:
@@ -124,5 +130,14 @@ def operations(name: str, given: Sequence[Tensor]) -> float:
     return 0.0
 
 
+def _packed(tensor: Tensor) -> bool:
+    """Whether it is packed for decoding: then it has no storage to be asked about."""
+    return tensor.layout is torch._mkldnn
+
+
 def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
+    return id(tensor) if _packed(tensor) else tensor.untyped_storage().data_ptr()
+
+
+def _address(tensor: Tensor) -> int:
+    return id(tensor) if _packed(tensor) else tensor.data_ptr()

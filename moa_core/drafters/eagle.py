@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from moa_core.cache import KVCache
 from moa_core.drafters.base import ServerHalf, Stepwise
+from moa_core.joined import Linear
 from moa_core.layers import DecoderLayer, Rope, causal_mask, tree_mask
 from moa_core.target import Observation, Target
 from moa_core.tree import Frontier
@@ -35,7 +36,7 @@ class EagleNet(nn.Module):
     def __init__(self, config: EagleConfig, width: int) -> None:
         super().__init__()
         self.config = config
-        self.fc = nn.Linear(2 * width, width, bias=config.fc_bias)
+        self.fc = Linear(2 * width, width, bias=config.fc_bias)
         layer = DecoderLayer(
             width,
             config.heads,
@@ -107,16 +108,17 @@ class EagleDrafter(Stepwise):
         unread = [*self.ids[self.cache.length + 1 :], token]
         self._known = self.cache.length + len(unread)  # rows then, all of true features
         tokens = torch.tensor(unread, device=self.target.device)
-        places = torch.arange(self.cache.length, self._known, device=self.target.device)
+        places = self.cache.length, self._known
         mask = causal_mask(len(unread), self.cache.length, self.target.device)
-        self._root = self._step(tokens, features, places[None], mask)[:, -1:]  # [1, 1, E]
+        self._root = self._step(tokens, features, places, mask)[:, -1:]  # [1, 1, E]
         self.features.clear()
 
     def expand(self, frontier: Frontier) -> Tensor:
         """Each node is fed with its parent's drafted feature."""
-        places = torch.full_like(frontier.tokens, self._known + frontier.level - 1)[None]
+        position = self._known + frontier.level - 1
         mask = tree_mask(frontier.seen, self._known)
         features = self._level[:, frontier.parents]
+        places = position, position + 1
         self._level = self._step(frontier.tokens, features, places, mask)  # [1, b, E]
         return self.target.head(self._level)[0]
 
@@ -124,10 +126,10 @@ class EagleDrafter(Stepwise):
         self.cache.truncate(self._known)
 
     def _step(
-        self, tokens: Tensor, features: Tensor, places: Tensor, mask: Tensor | None
+        self, tokens: Tensor, features: Tensor, places: tuple[int, int], mask: Tensor | None
     ) -> Tensor:
         hidden = self.net.join(self.target.embed(tokens)[None], features)  # [1, n, E]
-        rotation = self.rope(places, hidden)
+        rotation = self.rope.span(*places, hidden)
         hidden = self.net.layers[0](hidden, rotation, mask=mask, cache=self.cache)
         self.cache.advance(len(tokens))
         return hidden

@@ -83,14 +83,13 @@ class GlideNet(nn.Module):
         cache: KVCache | None = None,
     ) -> Tensor:
         """[B, n, E] embeddings -> what the head reads; keys, values: of the target's last layer."""
-        normed = self.input_layernorm(hidden)
-        own = self.self_attn.keys_values(normed, rotation)
+        queries, *own = self.self_attn.all_three(self.input_layernorm(hidden), rotation)
         if cache is not None:
             own = cache.update(*own, 0)
-        hidden = hidden + self.self_attn(normed, rotation, *own, mask, False)
+        hidden = self.self_attn.out.added(hidden, self.self_attn(queries, *own, mask))
         normed = self.cross_attn_layernorm(hidden)
         hidden = hidden + self.cross_attn(normed, rotation, keys, values, cross_mask)
-        return self.norm(hidden + self.mlp(self.post_attention_layernorm(hidden)))
+        return self.norm(self.mlp(self.post_attention_layernorm(hidden), hidden))
 
 
 class GlideDrafter(Reader):

@@ -36,7 +36,7 @@ class IndependentDrafter(Reader):
     def read(self, tokens: Tensor, places: Tensor, mask: Tensor | None) -> Tensor:
         """Logits [n, V] after new tokens [n], which follow what the cache holds."""
         hidden = self.small.embed(tokens)[None]  # [1, n, E]
-        hidden = self.small.run_layers(hidden, places[None], mask, self.text)
+        hidden = self.small.read_layers(hidden, places[None], mask, self.text)
         self.text.advance(len(tokens))
         return self.small.head(hidden)[0, :, : self.target.config.vocab_size]
 
@@ -45,7 +45,7 @@ def borrowing(config: LlamaConfig, target: Target) -> Target:
     """A fresh small Llama around the target's own embeddings and head, on its device and dtype."""
     model = LlamaForCausalLM(config).to(target.device, target.dtype)
     model.set_input_embeddings(target.embed)
-    model.set_output_embeddings(target.head)
+    model.set_output_embeddings(target.model.get_output_embeddings())
     return Target(model, name="independent")
 
 

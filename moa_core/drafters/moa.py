@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from moa_core.cache import KVCache, token_vectors
 from moa_core.drafters.base import ServerHalf, Stepwise
 from moa_core.errors import UserError
+from moa_core.joined import Linear
 from moa_core.layers import DecoderLayer, Rope, causal_mask, tree_mask
 from moa_core.target import Observation, Target
 from moa_core.tree import Frontier
@@ -81,7 +82,7 @@ class MoANet(nn.Module):
         self.cross_attention = _layer(config.width, config.ca, config)
         if config.lsa:
             self.layer_self_attention = _layer(config.kv_width, config.lsa, config)
-        self.Ekv2E = nn.Linear(config.kv_width, config.width)
+        self.Ekv2E = Linear(config.kv_width, config.width)
 
     def memory(self, vectors: Tensor, layer_rope: Rope | None) -> Tensor:
         """LSA: K and V of all layers [n, L, W] -> memory [n, E], each token alone (section 3.1).
@@ -91,13 +92,12 @@ class MoANet(nn.Module):
         """
         if self.config.lsa is None:
             return self.Ekv2E(vectors[:, -1])
-        lsa = self.layer_self_attention
-        places = torch.arange(vectors.shape[1], device=vectors.device)[None]
-        rotation = layer_rope(places, vectors)
+        lsa, count = self.layer_self_attention, vectors.shape[1]
+        rotation = layer_rope.span(0, count, vectors)
         if self.config.pool == "mean":
             return self.Ekv2E(lsa(vectors, rotation).mean(1))  # [n, L, W] -> [n, E]
         keys_values = lsa.memorise(vectors, rotation)
-        last = layer_rope(places[:, -1:], vectors)
+        last = layer_rope.span(count - 1, count, vectors)
         return self.Ekv2E(lsa.attend(vectors[:, -1:], last, *keys_values)[:, 0])  # [n, W] -> [n, E]
 
 
@@ -154,10 +154,8 @@ class MoADrafter(Stepwise):
         memory = torch.cat(
             [self.net.memory(part, self.layer_rope) for part in vectors.split(LSA_CHUNK)]
         )  # [n, E]
-        places = torch.arange(
-            observation.start, observation.start + len(vectors), device=memory.device
-        )
-        rotation = self.ca_rope(places[None], memory)
+        start = observation.start
+        rotation = self.ca_rope.span(start, start + len(vectors), memory)
         keys_values = self.net.cross_attention.memorise(memory[None], rotation)
         half = {"memory": torch.stack(keys_values, 1)}
         if self.tli:
@@ -185,33 +183,32 @@ class MoADrafter(Stepwise):
         past = min(self.text.length, known)  # a root read before is read again
         self.text.truncate(past)
         tokens = torch.tensor([*self.ids[past:], token], device=device)
-        places = torch.arange(past, known + 1, device=device)
-        return self._read(tokens, places, causal_mask(len(tokens), past, device))[:, -1:]
+        mask = causal_mask(len(tokens), past, device)
+        return self._read(tokens, past, known + 1, mask)[:, -1:]
 
     def expand(self, frontier: Frontier) -> Tensor:
         known = len(self.ids)
         mask = tree_mask(frontier.seen, known + 1)
         position = known + frontier.level
-        places = torch.full_like(frontier.tokens, position)
-        return self._finish(self._read(frontier.tokens, places, mask), position, mask)
+        hidden = self._read(frontier.tokens, position, position + 1, mask)
+        return self._finish(hidden, position, mask)
 
-    def _read(self, tokens: Tensor, places: Tensor, mask: Tensor | None) -> Tensor:
-        """SA over new tokens [n] -> [1, n, E], which follow what its cache holds."""
+    def _read(self, tokens: Tensor, start: int, stop: int, mask: Tensor | None) -> Tensor:
+        """SA over new tokens [n] at these positions, or all at one -> [1, n, E]."""
         hidden = self.target.embed(tokens)[None]
         if self.net.config.sa:
-            rotation = self.sa_rope(places[None], hidden)
+            rotation = self.sa_rope.span(start, stop, hidden)
             hidden = self.net.self_attention(hidden, rotation, mask=mask, cache=self.text)
         self.text.advance(len(tokens))
         return hidden
 
     def _finish(self, hidden: Tensor, position: int, mask: Tensor | None) -> Tensor:
         """CA, then the target's last N layers and norm if N > 0, then its head: [n, V]."""
-        places = torch.full((1, hidden.shape[1]), position, device=hidden.device)
         keys, values = self.memory.read(0, self.memory.length)[0][:, None]
-        hidden = self.net.cross_attention.attend(
-            hidden, self.ca_rope(places, hidden), keys, values
-        )  # [1, n, E]
+        rotation = self.ca_rope.span(position, position + 1, hidden)
+        hidden = self.net.cross_attention.attend(hidden, rotation, keys, values)  # [1, n, E]
         if self.tail is not None:
+            places = torch.full((1, hidden.shape[1]), position, device=hidden.device)
             hidden = self.target.draft_layers(hidden, places, mask, self.tail, self.tli)
             self.tail.advance(hidden.shape[1])
         return self.target.head(hidden)[0]

@@ -149,6 +149,7 @@ def test_working_memory_is_above_what_a_long_prompt_takes(spec: str, tmp_path: P
     ).fork()
     drafter = load_drafter(str(places[spec]), target).fork()
     drafter.open(target, 2048)
+    target.prefill([7], 8)  # joins matrices, in the place of those they are made of
     with Peak() as peak:
         _, seen = target.prefill([7] * 2040, 2048)
         drafter.observe(seen.ids, drafter.server_half(seen))

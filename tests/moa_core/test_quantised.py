@@ -19,8 +19,9 @@ from moa_core.decode import Settings, decode
 from moa_core.errors import UserError
 from moa_core.exactness import compare_with_plain
 from moa_core.formats import save_drafter
+from moa_core.link.connection import Address
 from moa_core.link.parcel import open_target, write
-from moa_core.link.remote import Address, Remote
+from moa_core.link.remote import Remote
 from moa_core.loading import Plan
 from moa_core.target import Target
 from moa_core.trace import Trace
@@ -63,7 +64,7 @@ def test_a_quantised_target_writes_its_own_greedy_text(saved: Path, bits: int) -
     target, whole = quantised(saved, bits), load_target(str(saved / "target"), "float32", "cpu")
     kinds = {type(module).__name__ for module in target.layers.modules()}
     assert ("Linear8bitLt" if bits == 8 else "Linear4bit") in kinds
-    assert type(target.head).__name__ == "Linear" and target.dtype == torch.float32
+    assert type(target.model.lm_head).__name__ == "Linear" and target.dtype == torch.float32
     others = accepted = 0
     for prompt in PROMPTS:
         expected = plain_greedy(target, prompt, 32)

@@ -1,0 +1,146 @@
+"""Linear layers joined and packed for decoding: fewer operations, and each matrix read once.
+
+With gradients nothing changes. Without, layers that read the same input become one product, and
+what a block adds to its input is added within its last product. On a processor, small matrices are
+also packed as oneDNN wants them, which it otherwise does at each call. A token's numbers are then
+the same however many others are read with it: to the bit, on the processors tried.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+LARGEST = 1 << 22  # numbers of a matrix that is packed: it is then held twice
+
+
+class Joined:
+    """Linear layers that read the same input, as one.
+
+    Their own weights become views of the joined ones, so that nothing but what is packed is held
+    twice, and whoever trains, saves or loads them sees no difference.
+    """
+
+    def __init__(self, *linears: nn.Linear) -> None:
+        self._linears = linears
+        self._known: list[tuple[int, int]] = []  # address and version of each weight, when joined
+        self._weight: Tensor | None = None
+        self._bias: Tensor | None = None
+        self._parts: dict[int, tuple[Tensor, Tensor | None, bool]] = {}
+
+    def __call__(self, x: Tensor, first: int = 0) -> Tensor:
+        """[.., in] -> [.., out], what all say side by side, or all from one of them on."""
+        if torch.is_grad_enabled():
+            said = [linear(x) for linear in self._linears[first:]]
+            return said[0] if len(said) == 1 else torch.cat(said, -1)
+        weight, bias, packed = self._part(first)
+        if packed:
+            return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+        return F.linear(x, weight, bias)
+
+    def added(self, base: Tensor, x: Tensor) -> Tensor:
+        """base [.., out] + what they make of x [.., in]"""
+        if torch.is_grad_enabled():
+            return base + self(x)
+        weight, bias, packed = self._part(0)
+        if packed:
+            return torch.ops.mkldnn._linear_pointwise.binary(x, base, weight, bias, "add")
+        if bias is not None:
+            base = base + bias
+        flat = torch.addmm(base.flatten(0, -2), x.flatten(0, -2), weight.t())
+        return flat.view(base.shape)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Joined:
+        return Joined(*copy.deepcopy(self._linears, memo))
+
+    def _part(self, first: int) -> tuple[Tensor, Tensor | None, bool]:
+        """Weight and bias of the layers from one on, and whether they are packed."""
+        if [_mark(linear.weight) for linear in self._linears] != self._known:
+            self._join()
+        found = self._parts.get(first)
+        if found is None:
+            assert self._weight is not None
+            skipped = sum(linear.out_features for linear in self._linears[:first])
+            weight, bias = self._weight[skipped:], self._bias
+            packed = _packed(weight)
+            bias = None if bias is None else bias[skipped:]
+            used = weight if packed is None else packed
+            found = self._parts[first] = (used, bias, packed is not None)
+        return found
+
+    def _join(self) -> None:
+        """Join them, at first and whenever they were trained, moved or given other weights."""
+        self._weight = _whole([linear.weight for linear in self._linears])
+        biases = [linear.bias for linear in self._linears if linear.bias is not None]
+        self._bias = _whole(biases) if biases else None
+        self._parts = {}
+        self._known = [_mark(linear.weight) for linear in self._linears]
+
+
+class Linear(nn.Linear):
+    """A linear layer that is packed for decoding."""
+
+    def __init__(self, *sizes: int, bias: bool = True) -> None:
+        super().__init__(*sizes, bias=bias)
+        self._alone = Joined(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.is_grad_enabled():
+            return super().forward(x)
+        return self._alone(x)
+
+
+class Packed(nn.Module):
+    """Another's linear layer, packed for decoding."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.linear = linear
+        self._alone = Joined(linear)
+
+    @property
+    def weight(self) -> Tensor:
+        return self.linear.weight
+
+    @property
+    def bias(self) -> Tensor | None:
+        return self.linear.bias
+
+    @property
+    def out_features(self) -> int:
+        return self.linear.out_features
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._alone(x)
+
+
+def _mark(weight: Tensor) -> tuple[int, int]:
+    return weight.data_ptr(), 0 if weight.is_inference() else weight._version
+
+
+def _whole(parts: list[nn.Parameter]) -> Tensor:
+    """One below the other, in memory of their own, of which the parts become views."""
+    if len(parts) == 1:
+        return parts[0].detach()
+    with torch.inference_mode(parts[0].is_inference()), torch.no_grad():  # they may be trained
+        whole = torch.cat([part.detach() for part in parts])
+        for part, view in zip(parts, whole.split([len(part) for part in parts]), strict=True):
+            part.data = view
+    return whole
+
+
+def _packed(weight: Tensor) -> Tensor | None:
+    """A matrix as oneDNN wants it; None where it would not be used, or this torch cannot."""
+    small = weight.numel() <= LARGEST and weight.dtype in (torch.float32, torch.bfloat16)
+    if weight.device.type != "cpu" or not small or not torch.backends.mkldnn.is_available():
+        return None
+    try:  # no public function does this; torch.compile's own code calls these two
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), None)
+        torch.ops.mkldnn._linear_pointwise(weight[:1], packed, None, "none", [], "")
+    except (AttributeError, RuntimeError, NotImplementedError):
+        return None
+    return packed
