@@ -59,7 +59,7 @@ class Joined:
 
     def _part(self, first: int) -> tuple[Tensor, Tensor | None, bool]:
         """Weight and bias of the layers from one on, and whether they are packed."""
-        if [_mark(linear.weight) for linear in self._linears] != self._known:
+        if [_mark(linear) for linear in self._linears] != self._known:
             self._join()
         found = self._parts.get(first)
         if found is None:
@@ -78,7 +78,7 @@ class Joined:
         biases = [linear.bias for linear in self._linears if linear.bias is not None]
         self._bias = _whole(biases) if biases else None
         self._parts = {}
-        self._known = [_mark(linear.weight) for linear in self._linears]
+        self._known = [_mark(linear) for linear in self._linears]
 
 
 class Linear(nn.Linear):
@@ -118,7 +118,9 @@ class Packed(nn.Module):
         return self._alone(x)
 
 
-def _mark(weight: Tensor) -> tuple[int, int]:
+def _mark(linear: nn.Linear) -> tuple[int, int]:
+    weight = linear._parameters["weight"]  # asked for in every layer of every forward: no detour
+    assert weight is not None
     return weight.data_ptr(), 0 if weight.is_inference() else weight._version
 
 
