@@ -141,7 +141,7 @@ def check_room(
     drafters: Sequence[Drafting] = (),
 ) -> Need:
     """What will be needed. UserError, naming the shortfall, if the device has less than that."""
-    need = estimate(config, dtype, plan.bits, drafters)
+    need = estimate(config, dtype, plan.bits, drafters, on_processor=device.type == "cpu")
     spread = plan.device_map is not None
     free = free_bytes(device, spread, offload=not plan.bits)  # what is packed stays on GPUs
     if need.total <= free or plan.device_map not in (None, "auto"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,7 @@ from torch import nn
 from transformers import PretrainedConfig
 
 from moa_core.drafters.moa import LSA_CHUNK
+from moa_core.joined import LARGEST
 from moa_core.shapes import bare_net, bare_target, head_size, kv_heads
 
 GB = 1e9
@@ -32,6 +35,7 @@ class Need:
     cache     K and V of `context` tokens, the drafters' too
     working   what a forward over a prompt of `context` tokens holds besides
     form      the number format in words
+    packed    copies of small matrices that a processor packs for decoding
     """
 
     weights: int
@@ -40,11 +44,12 @@ class Need:
     working: int
     context: int
     form: str
+    packed: int = 0
 
     @property
     def total(self) -> int:
         """All of it at once."""
-        return self.weights + self.drafters + self.cache + self.working
+        return self.weights + self.drafters + self.cache + self.working + self.packed
 
     def __str__(self) -> str:
         parts = {
@@ -52,6 +57,7 @@ class Need:
             "drafters": self.drafters,
             f"K and V of {self.context:,} tokens": self.cache,
             "working memory": self.working,
+            "packed copies": self.packed,
         }
         listed = ", ".join(f"{name} {size(value)}" for name, value in parts.items() if value)
         return f"{size(self.total)} ({listed})"
@@ -73,17 +79,21 @@ def estimate(
     bits: int | None = None,
     drafters: Sequence[Drafting] = (),
     context: int | None = None,
+    on_processor: bool = False,
 ) -> Need:
     """What a target of this config needs.
 
     bits      4 or 8: of its linear layers, by bitsandbytes
     drafters  that are loaded beside it; one of them is at work at a time
     context   tokens of the longest run; None: the target's own limit, at most COUNTED_CONTEXT
+    on_processor  small matrices are packed there
     """
     limit = context or min(config.max_position_embeddings, COUNTED_CONTEXT)
     itemsize = dtype.itemsize
     token = 2 * kv_heads(config) * head_size(config) * itemsize  # K and V of one layer
     own = max((one.cached for one in drafters), default=0) * itemsize
+    weights = {name: tuple(one.shape) for name, one in bare_target(config).named_parameters()}
+    packed = sum(one.packable for one in drafters) + (0 if bits else _packable(weights))
     return Need(
         weights=target_bytes(config, dtype, bits),
         drafters=sum(one.numbers for one in drafters) * itemsize,
@@ -95,6 +105,21 @@ def estimate(
         * itemsize,
         context=limit,
         form=form_name(dtype, bits),
+        packed=packed * itemsize if on_processor else 0,
+    )
+
+
+def _packable(shapes: Mapping[str, tuple[int, ...]]) -> int:
+    """Numbers of the matrices that are packed for decoding, at most; see `joined`."""
+    sizes: dict[str, int] = defaultdict(int)
+    tied = "lm_head.weight" not in shapes
+    for name, shape in shapes.items():
+        if len(shape) == 2 and (tied or "embed_tokens" not in name):
+            joined = re.sub("[qkv]_proj", "qkv", re.sub("(gate|up)_proj", "gate_up", name))
+            sizes[joined] += math.prod(shape)
+    # Cross-attention and LSA read Q apart from K and V: then both are packed as well.
+    return sum(
+        size * (2 if "qkv" in name else 1) for name, size in sizes.items() if size <= LARGEST
     )
 
 
@@ -135,11 +160,13 @@ class Drafting:
     numbers  trainable ones
     cached   for each token, in caches of its own
     lsa      width and feed-forward width of LSA; None where there is none
+    packable numbers of matrices small enough to be packed for decoding, at most
     """
 
     numbers: int
     cached: int = 0
     lsa: tuple[int, int] | None = None
+    packable: int = 0
 
     def working(self, config: PretrainedConfig, tokens: int) -> int:
         """Numbers held while it takes in a prompt: a copy of all K and V, and LSA over a part."""
@@ -194,6 +221,7 @@ def _drafting(shapes: Mapping[str, tuple[int, ...]]) -> Drafting:
         sum(math.prod(shape) for shape in own.values()),
         cached,
         (gate[1], gate[0]) if gate else None,
+        _packable(own),
     )
 
 
