@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, wait
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
+from demo.hand import Aside, Hand, Here
 from demo.line import Line
 from demo.methods import ALWAYS, AUTO, VANILLA, family, label, ordered, tli_of
 from moa_core.checkpoints import (
@@ -39,6 +40,7 @@ from moa_core.tree import TreeSettings
 from moa_core.verify import Sampling
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 MOST_NEW_TOKENS = 512
 Turns = tuple[tuple[str, str], ...]  # of a chat: what was asked, and what was answered
@@ -82,18 +84,6 @@ class Run:
     events: Iterator[Event]
 
 
-class Here(Executor):
-    """Does what it is given at once, in the thread that gives it."""
-
-    def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        try:
-            done.set_result(work(*given, **named))
-        except Exception as error:
-            done.set_exception(error)
-        return done
-
-
 class Engine:
     """Targets and drafters by name.
 
@@ -117,7 +107,7 @@ class Engine:
         self._words = tuple(words)
         self._said: dict[str, str] = {}
         self._facts: dict[str, list[str]] = {}
-        self._pool: Executor = ThreadPoolExecutor(1, thread_name_prefix="load")
+        self._pool: Executor = Aside()
         self._loading: dict[str, Future[Target]] = {}
         self._drafters: dict[tuple[str, str], Drafter] = {}
         self.borrows = False  # whether a GPU is there only while a run goes on
@@ -127,6 +117,7 @@ class Engine:
     def renew_locks(self) -> None:
         """Nobody holds them, as in a process just forked, in which no other thread goes on."""
         self._lock, self._turn = Lock(), Lock()
+        self._hand = Hand()
 
     @cached_property
     def installed(self) -> dict[str, Installed]:
@@ -238,8 +229,12 @@ class Engine:
         there = self.target(target)
         with self._lock:
             if key not in self._drafters:
-                self._drafters[key] = self._read(method, target, there)
+                self._drafters[key] = self.aside(lambda: self._read(method, target, there))
             return self._drafters[key]
+
+    def aside(self, job: Callable[[], T]) -> T:
+        """What a job with models returns, done where it slows no run down later."""
+        return self._pool.submit(job).result()
 
     def _read(self, method: str, name: str, target: Target) -> Drafter:
         """The drafter of a method from its files."""
@@ -335,5 +330,5 @@ class Engine:
 
     def in_turn(self, events: Iterator[Event]) -> Iterator[Event]:
         """The events, when no other run is going on."""
-        with self._turn, closing(events):
-            yield from events
+        with self._turn, closing(self._hand.run(events)) as made:
+            yield from made

@@ -17,6 +17,7 @@ from demo.network_words import Words, able, summary, weight
 from demo.session import Visit
 from demo.status import say
 from demo.trace_view import Feed, paced
+from demo.turns import gained
 from moa_core.decode import Settings, about, check_prompt, decode
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
@@ -27,7 +28,7 @@ from moa_core.link.program import ProxyProgram
 from moa_core.link.remote import Remote
 from moa_core.offline import Away
 from moa_core.text import TokenText, chat_ids, record_words
-from moa_core.trace import Event, LinkBack, LinkDown, Prefilled, Trace, Verified
+from moa_core.trace import Event, LinkBack, LinkDown, Trace, Verified
 
 PATIENCE = 60.0  # seconds for a lost link, when there is no more to write: others wait meanwhile
 WARM_UP = 8  # tokens decoded before a run without a link is timed
@@ -113,7 +114,7 @@ def _shown(
         return isinstance(event, LinkDown | LinkBack) or link.changed()
 
     yield say("The prompt is on its way to the server."), feed.ndjson, link.switch
-    for batch in paced(_cutting(prepared.events, link, asked), urgent=urgent):
+    for batch in paced(prepared.events, urgent=urgent):
         for event in batch:
             words.add(event)
         link.lost = words.lost
@@ -124,20 +125,11 @@ def _cutting(events: Iterator[Event], link: Link, asked: Asked) -> Iterator[Even
     """The events; after so many tokens the link is cut by itself, if that was asked for."""
     tokens, due = 0, asked.cut_after > 0
     for event in events:
-        tokens += _tokens(event)
+        tokens += gained(event)
         if due and tokens >= asked.cut_after:
             due = False
             link.cut_for(asked.cut_for)
         yield event
-
-
-def _tokens(event: Event) -> int:
-    match event:
-        case Prefilled():
-            return 1
-        case Verified():
-            return len(event.emitted)
-    return 0
 
 
 @contextmanager
@@ -164,7 +156,9 @@ def connected(
         remote = stack.enter_context(_reached(far, address, client, drafter, asked))
         remote.look = 1 / asked.alone_rate if asked.alone_rate else 0.0
         events = decode(target, drafter, ids, settings, stop, remote)
-        prepared = Run(target, ids, trace, engine.in_turn(trace.record(events)))
+        prepared = Run(
+            target, ids, trace, engine.in_turn(_cutting(trace.record(events), link, asked))
+        )
         stack.callback(prepared.events.close)
         yield prepared, link
 
@@ -252,7 +246,7 @@ def _why(ours: Trace, verdict: Exactness) -> str:
     for event in ours.events:
         if isinstance(event, Verified) and event.kept and at < written + len(event.emitted):
             return "from there what was written offline was kept"
-        written += _tokens(event)
+        written += gained(event)
         if written > at:
             break
     if at >= len(ours.verified_ids):

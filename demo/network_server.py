@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
@@ -31,12 +32,13 @@ class Client:
 
     address: Address
     target: Target
+    aside: Callable[[Callable[[], Drafter]], Drafter]  # where models are loaded
     drafters: dict[str, Drafter] = field(default_factory=dict)
 
     def drafter(self, method: str, spec: str) -> Drafter:
         """The drafter of a method, loaded at first use. UserError if it does not fit."""
         if method not in self.drafters:
-            self.drafters[method] = load_drafter(spec, self.target)
+            self.drafters[method] = self.aside(lambda: load_drafter(spec, self.target))
         return self.drafters[method]
 
     def weighs(self, drafter: Drafter) -> dict[str, int]:
@@ -83,7 +85,7 @@ class Far:
             if self.borrows and not self._engine.installed[self._name(target)].bundled:
                 raise UserError(f"{NO_GPU} Choose their target above.")
             address = self.named or self._serve(self._name(target))
-            self._client = Client(address, self._fetch(address, target))
+            self._client = Client(address, self._fetch(address, target), self._engine.aside)
         assert self._client is not None
         return self._client
 
@@ -121,7 +123,8 @@ class Far:
     def _fetch(self, address: Address, target: str) -> Target:
         """The client's part of the target, with layers for every N that there is here."""
         try:
-            found = client_target(address, max(self._engine.stops(target), default=0))
+            last = max(self._engine.stops(target), default=0)
+            found = self._engine.aside(lambda: client_target(address, last))
         except OSError as error:
             raise UserError(f"Nothing can be kept in {cache_folder()}: {error}") from error
         if found.tokenizer is None:

@@ -12,7 +12,7 @@ from demo.engine import Run
 from demo.methods import VANILLA, label
 from moa_core.bench.runs import in_turn
 from moa_core.errors import UserError
-from moa_core.trace import Trace
+from moa_core.trace import Event, Prefilled, Trace, Verified
 
 MOST_REPEATS = 5
 WARM_UP = 16  # tokens that each method decodes first, not counted
@@ -132,9 +132,20 @@ def take(
 
 def _now_and_then(run: Run, clock: Callable[[], float]) -> Iterator[int]:
     """Decode to the end; the number of tokens so far, every INTERVAL."""
-    due = clock() + INTERVAL
+    due, tokens = clock() + INTERVAL, 0
     with closing(run.events):
-        for _ in run.events:
+        for event in run.events:
+            tokens += gained(event)
             if clock() >= due:
-                yield len(run.trace.output_ids)
+                yield tokens
                 due = clock() + INTERVAL
+
+
+def gained(event: Event) -> int:
+    """New tokens that an event of a run brings."""
+    match event:
+        case Prefilled():
+            return 1
+        case Verified():
+            return len(event.emitted)
+    return 0
