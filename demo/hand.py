@@ -9,15 +9,29 @@ operations in a cycle has to wake somebody: on two cores a second thread of the 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import closing
-from queue import Queue, SimpleQueue
+from queue import SimpleQueue
+from time import sleep
 from typing import Any, TypeVar
 
-AHEAD = 16  # events that may be there before they are asked for: the page's feeding stops nothing
+AHEAD = 64  # events that may be there before they are asked for: the page's feeding stops nothing
+LOOK = (
+    0.015  # seconds between two looks for new ones: to be woken for each would slow down the other
+)
 T = TypeVar("T")
-Made = Queue[tuple[bool, Any]]  # whether it is the end, and an event, or an error or None
+
+
+class Basket:
+    """Events on their way from the thread that makes them to the one that asked."""
+
+    def __init__(self) -> None:
+        self.events: deque[Any] = deque()
+        self.ended = self.enough = False  # it makes no more; nobody wants any more
+        self.error: BaseException | None = None
+        self.news = threading.Event()  # worth looking before LOOK is over
 
 
 class Hand:
@@ -29,23 +43,20 @@ class Hand:
 
     def run(self, events: Iterator[T]) -> Iterator[T]:
         """The same events, made there; one run at a time. Whoever asks for no more ends them."""
-        made: Made = Queue(AHEAD)
-        enough = threading.Event()
-        ended = False
-        self._do(lambda: _make(events, made, enough))
+        basket = Basket()
+        self._do(lambda: _fill(basket, events))
         try:
-            while True:
-                ended, value = made.get()
-                if not ended:
-                    yield value
-                elif value is None:
-                    return
-                else:
-                    raise value
+            while not basket.ended or basket.events:
+                while basket.events:
+                    yield basket.events.popleft()
+                basket.news.wait(LOOK)
+                basket.news.clear()
+            if basket.error is not None:
+                raise basket.error
         finally:
-            enough.set()
-            while not ended:
-                ended, _ = made.get()
+            basket.enough = True
+            while not basket.ended:
+                basket.news.wait(LOOK)
 
     def _do(self, job: Callable[[], None]) -> None:
         if self._thread is None:
@@ -93,14 +104,18 @@ def _settle(
         done.set_exception(error)
 
 
-def _make(events: Iterator[Any], made: Made, enough: threading.Event) -> None:
-    error: BaseException | None = None
+def _fill(basket: Basket, events: Iterator[Any]) -> None:
     try:
         with closing(events):  # type: ignore[type-var]
-            for event in events:
-                if enough.is_set():
+            for number, event in enumerate(events):
+                basket.events.append(event)
+                if number == 0:
+                    basket.news.set()
+                while len(basket.events) >= AHEAD and not basket.enough:
+                    sleep(LOOK / 3)
+                if basket.enough:
                     break
-                made.put((False, event))
     except BaseException as raised:
-        error = raised
-    made.put((True, error))
+        basket.error = raised
+    basket.ended = True
+    basket.news.set()
