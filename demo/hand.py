@@ -17,10 +17,8 @@ from queue import SimpleQueue
 from time import sleep
 from typing import Any, TypeVar
 
-AHEAD = 64  # events that may be there before they are asked for: the page's feeding stops nothing
-LOOK = (
-    0.015  # seconds between two looks for new ones: to be woken for each would slow down the other
-)
+AHEAD = 64  # events that may be there before they are asked for: feeding the page stops nothing
+LOOK = 0.015  # seconds between two looks for new ones: being woken for each takes a tenth
 T = TypeVar("T")
 
 

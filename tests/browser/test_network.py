@@ -107,7 +107,7 @@ def test_a_run_over_a_slow_link_shows_what_its_trace_says(open_page):
 
 @pytest.mark.parametrize("look", LOOKS, ids=str)
 def test_cut_while_text_streams_the_drafter_goes_on_and_the_text_heals(open_page, look):
-    page = open_page(address(link="rtt=60", tokens=64, method="moa-n0"), look, READY)
+    page = open_page(address(link="rtt=200", tokens=64, method="moa-n0"), look, READY)
     assert page.locator(BUTTON).is_disabled()
     start(page)
     cut(page)

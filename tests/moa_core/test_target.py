@@ -1,9 +1,11 @@
 """The target reads, verifies and keeps as transformers' own forward would, node by node."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from moa_core.errors import UserError
@@ -158,3 +160,13 @@ def test_the_models_weights_are_held_once() -> None:
     assert target._own is not None
     ours, theirs = target._own[1][-1], target.layers[-1]
     assert ours.self_attn.q_proj.weight.data_ptr() == theirs.self_attn.q_proj.weight.data_ptr()
+
+
+def test_a_model_that_has_decoded_is_saved_as_it_was(tmp_path: Path) -> None:
+    target = tiny_target()
+    expected = {name: weight.clone() for name, weight in target.model.state_dict().items()}
+    target.fork().prefill([1, 2], 8)
+    target.model.save_pretrained(tmp_path)
+    found = load_file(tmp_path / "model.safetensors")
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in found)
