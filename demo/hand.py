@@ -2,8 +2,8 @@
 
 OpenMP keeps a team of threads for every thread that ever called for one. Once there are more of
 them than processors, those that wait sleep instead of spinning, and each of the hundreds of
-operations in a cycle has to wake somebody: on two cores a second thread of the page decoded at
-150 tokens/s where the first had 413. gradio gives each press of a button whatever thread is free.
+operations in a cycle has to wake somebody. gradio gives each press of a button whatever thread is
+free. What that comes to: `taskset -c 0,1 python -m tests.browser.bench_threads`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from time import sleep
 from typing import Any, TypeVar
 
 AHEAD = 64  # events that may be there before they are asked for: feeding the page stops nothing
-LOOK = 0.015  # seconds between two looks for new ones: being woken for each takes a tenth
+LOOK = 0.015  # seconds between two looks for new ones: being woken for each slows the other down
 T = TypeVar("T")
 
 

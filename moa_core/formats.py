@@ -215,8 +215,12 @@ def drafter_config(drafter: Drafter, target: Target, more: dict[str, Any]) -> di
         method, keys = peer
         return base | keys | {"drafter": {"method": method, **about}}
     assert isinstance(drafter, EagleDrafter)
-    sizes = drafter.net.config
-    return base | {
+    return base | eagle_keys(drafter.net.config) | {"drafter": {"method": "eagle2", **about}}
+
+
+def eagle_keys(sizes: EagleConfig) -> dict[str, Any]:
+    """Sizes in the keys of SafeAILab's format."""
+    return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         "num_hidden_layers": 1,
@@ -224,7 +228,6 @@ def drafter_config(drafter: Drafter, target: Target, more: dict[str, Any]) -> di
         "num_key_value_heads": sizes.kv_heads,
         "intermediate_size": sizes.inner,
         "bias": sizes.fc_bias,
-        "drafter": {"method": "eagle2", **about},
     }
 
 

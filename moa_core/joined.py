@@ -76,6 +76,8 @@ class Joined:
         """Join them, at first and whenever they were trained, moved or given other weights."""
         self._weight = _whole([linear.weight for linear in self._linears])
         biases = [linear.bias for linear in self._linears if linear.bias is not None]
+        if biases and len(biases) < len(self._linears):
+            raise ValueError("of joined layers either all have a bias, or none")
         self._bias = _whole(biases) if biases else None
         self._parts = {}
         self._known = [_mark(linear) for linear in self._linears]

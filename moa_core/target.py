@@ -206,7 +206,11 @@ class Target:
         last: int | None = None,
     ) -> Tensor:
         """`run_layers` for one text through a cache: quicker where the layers are of Llama's form.
-        None as a mask: causal, no past; or one new row alone."""
+
+        hidden     [1, n, E] what enters the first of them; returns the same
+        positions  [1, n]
+        mask       [1, 1, n, past + n] bool; None: causal, no past, or one new row alone
+        """
         if self._own is None:
             return self.run_layers(hidden, positions, mask, cache, last)
         rope, layers = self._own
@@ -223,7 +227,7 @@ class Target:
     def draft_layers(
         self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: KVCache, last: int
     ) -> Tensor:
-        """TLI: the last few layers over drafts, and the final norm."""
+        """TLI: the last few layers over drafts [1, n, E], and the final norm: a profile's piece."""
         return self.read_layers(hidden, positions, mask, cache, last)
 
     def _forward(self, ids: Sequence[int], positions: Sequence[int], mask: Tensor | None) -> Tensor:

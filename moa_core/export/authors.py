@@ -15,6 +15,7 @@ from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.export.shape import embeddings_of
 from moa_core.export.source import Source
+from moa_core.formats import eagle_keys
 from moa_core.target import Target
 
 Files = tuple[dict[str, Any], dict[str, Tensor]]  # config.json and model.safetensors
@@ -114,16 +115,10 @@ def _eagle(source: Source, drafter: EagleDrafter) -> Files:
     dropped = {"attention_bias", "attention_dropout", "head_dim", "mlp_bias", "pretraining_tp"}
     config = {
         **{key: value for key, value in theirs.items() if key not in dropped},
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "num_hidden_layers": 1,
-        "num_attention_heads": sizes.heads,
-        "num_key_value_heads": sizes.kv_heads,
-        "intermediate_size": sizes.inner,
+        **eagle_keys(sizes),
         "rms_norm_eps": sizes.eps,
         "rope_scaling": None,
         "tie_word_embeddings": False,
-        "bias": sizes.fc_bias,
         "torch_dtype": source.dtype,
         "transformers_version": LAYOUT_OF,
     }

@@ -37,6 +37,12 @@ def test_together_they_say_what_they_say_apart(bias: bool, shape: tuple[int, ...
     torch.testing.assert_close(joined(x).detach(), expected, **CLOSE)
 
 
+def test_biases_of_some_alone_are_refused() -> None:
+    [one, *_], [other, *_] = three(bias=True), three()
+    with torch.inference_mode(), pytest.raises(ValueError, match="all have a bias, or none"):
+        Joined(one, other)(torch.randn(1, 16))
+
+
 def test_one_token_is_read_as_among_many() -> None:
     [linear, *_], x = three(width=64), torch.randn(40, 64)
     with torch.inference_mode():

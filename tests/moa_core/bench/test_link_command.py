@@ -10,6 +10,7 @@ from moa_core.bench.link_files import read, select
 from moa_core.bench.link_weight import eight_b, shape_rows
 from moa_core.checkpoints import load_drafter, load_target
 from moa_core.link.network import LinkSettings, link
+from tests.moa_core.bench.mistakes import check_told
 from tests.serving import serving
 
 LINK = "rtt=6,down=20,up=20"
@@ -119,13 +120,7 @@ BAD = {
 def test_a_mistake_is_told_in_one_sentence(
     bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], mistake: str
 ) -> None:
-    out = tmp_path / "out.json"
-    given = [part.format(out=out, folder=tmp_path) for part in BAD[mistake]]
-    assert main(["bench", "--device", "cpu", *given]) == 2
-    captured = capsys.readouterr()
-    lines = captured.err.strip().splitlines()
-    assert captured.out == "" and len(lines) == 1 and lines[0].startswith("error: ")
-    assert not out.exists()
+    check_told(BAD[mistake], tmp_path, capsys)
 
 
 def test_what_a_client_holds(bundle: Path, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from moa_core.trace import LinkDown, Trace
 from moa_core.train import tasks
 from moa_core.train.fresh import fresh
 from moa_core.tree import TreeSettings
+from tests.moa_core.bench.mistakes import check_told
 from tests.models import plain_greedy, speaking_target, tiny_target, useful
 
 PROMPT = [5, 9, 33, 2]
@@ -224,13 +225,7 @@ BAD = {
 def test_a_mistake_is_told_in_one_sentence(
     bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], mistake: str
 ) -> None:
-    out = tmp_path / "out.json"
-    given = [part.format(out=out, folder=tmp_path) for part in BAD[mistake]]
-    assert main(["bench", "--device", "cpu", *given]) == 2
-    captured = capsys.readouterr()
-    lines = captured.err.strip().splitlines()
-    assert captured.out == "" and len(lines) == 1 and lines[0].startswith("error: ")
-    assert not out.exists()
+    check_told(BAD[mistake], tmp_path, capsys)
 
 
 def test_cuts_are_per_cent() -> None:

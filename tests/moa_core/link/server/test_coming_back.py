@@ -1,0 +1,199 @@
+"""Who comes back to a session, and what one may have: places, room, time."""
+
+import threading
+from time import sleep
+
+import msgspec
+import pytest
+
+from moa_core.decode import Settings, decode
+from moa_core.drafters.base import Vanilla
+from moa_core.errors import UserError
+from moa_core.link.connection import Address
+from moa_core.link.remote import Remote
+from moa_core.link.session import Limits
+from moa_core.link.wire import (
+    Answer,
+    Prefill,
+    Refused,
+    Share,
+    Verify,
+)
+from moa_core.offline import Away
+from moa_core.trace import LinkBack, Trace, Verified
+from tests.moa_core.link.server.scene import (
+    GREEDY,
+    PROMPT,
+    TARGET,
+    TOKEN,
+    TREE,
+    Gated,
+    Served,
+    begun,
+    caller,
+    drafter_for,
+)
+from tests.serving import Caller, serving, until
+
+# ---- who comes back ----
+
+
+def test_asked_again_while_the_first_is_still_at_work_it_is_done_once(
+    served: Served, gated: type[Gated]
+) -> None:
+    one = begun(served[1])
+    gated.gate.clear()
+    gated.forwards = 0
+    request = Verify(2, 7, [GREEDY[0], 1, GREEDY[1]], [-1, 0, 0])
+    one.say(request)
+    assert until(lambda: gated.forwards == 1)
+    back = caller(served[1], session=one.welcome.session)
+    assert back.welcome.session == one.welcome.session and back.welcome.number == 1
+    back.say(request)
+    sleep(0.1)
+    gated.gate.set()
+    answer = back.hear()
+    assert isinstance(answer, Answer) and answer.tokens[2] == GREEDY[2]
+    assert gated.forwards == 1 and one.ended()
+    assert back.ask(Verify(3, 9, [GREEDY[2]], [-1])).tokens == [GREEDY[3]]
+
+
+def test_a_prompt_asked_again_while_it_is_read_is_read_once(
+    served: Served, gated: type[Gated]
+) -> None:
+    one = caller(served[1])
+    gated.gate.clear()
+    one.say(Prefill(1, PROMPT, 100))
+    assert until(lambda: gated.forwards == 1)
+    back = caller(served[1], session=one.welcome.session)
+    back.say(Prefill(1, PROMPT, 100))
+    sleep(0.1)
+    gated.gate.set()
+    assert back.hear().token == GREEDY[0] and isinstance(back.hear(), Share)
+    assert gated.forwards == 1
+
+
+def test_a_request_is_checked_when_it_is_its_turn(served: Served, gated: type[Gated]) -> None:
+    """Else a prompt that came in between would leave gaps in the cache, of others' numbers."""
+    one = begun(served[1])
+    for number in range(2, 12):
+        at = one.ask(Verify(number, 5 + number, [GREEDY[number - 2]], [-1]))
+        assert at.tokens == [GREEDY[number - 1]]
+    gated.gate.clear()
+    before = gated.forwards
+    one.say(Prefill(20, [1, 2], 100))
+    assert until(lambda: gated.forwards > before)
+    back = caller(served[1], session=one.welcome.session)
+    back.say(Verify(21, 16, [3], [-1]))  # right, for what was read before
+    sleep(0.1)
+    gated.gate.set()
+    answer = back.hear()
+    assert isinstance(answer, Refused) and "not read" in answer.reason and answer.again
+
+
+def test_one_connection_at_a_time_and_the_last_one_has_it(served: Served) -> None:
+    callers = [begun(served[1])]
+    name = callers[0].welcome.session
+    for _ in range(10):
+        callers.append(caller(served[1], session=name))
+        assert callers[-1].welcome.session == name
+        assert callers[-2].ended()
+    assert callers[-1].ask(Verify(2, 7, [GREEDY[0]], [-1])).tokens == [GREEDY[1]]
+    assert list(served[0].sessions) == [name]
+
+
+def test_a_session_is_only_for_who_knows_its_name_and_wants_the_same(served: Served) -> None:
+    one = begun(served[1])
+    name = one.welcome.session
+    assert len(name) >= 24
+    for other in (name[:-1], name.swapcase(), "", name + "x"):
+        with caller(served[1], session=other) as stranger:
+            assert stranger.welcome.session != name and stranger.welcome.known == 0
+    with caller(served[1], session=name, kind="int8") as changed:
+        assert changed.welcome.session != name
+    with Caller(served[1], "guess", session=name) as guessing:
+        assert isinstance(guessing.welcome, Refused)
+    assert one.ask(Verify(2, 7, [GREEDY[0]], [-1])).tokens == [GREEDY[1]]
+
+
+# ---- limits ----
+
+
+def test_when_all_places_are_taken_the_next_one_is_told_and_a_lost_one_s_is_reused() -> None:
+    with serving(TARGET, drafter_for, TOKEN, Limits(sessions=16, keep=1000)) as (one, port):
+        here = [begun(port) for _ in range(16)]
+        for _ in range(3):
+            with caller(port) as late:
+                assert isinstance(late.welcome, Refused) and late.welcome.again
+                assert "All 16 places here are taken" in late.welcome.reason
+        with pytest.raises(UserError, match="All 16 places"):
+            Remote(Address(f"ws://127.0.0.1:{port}", TOKEN), TARGET, Vanilla())
+        here[3].vanish()
+        here[5].vanish()
+        assert until(lambda: len(one._places._here) == 14)
+        first = begun(port)
+        assert here[3].welcome.session not in one.sessions, "lost first"
+        assert here[5].welcome.session in one.sessions
+        assert first.ask(Verify(2, 7, [GREEDY[0]], [-1])).tokens == [GREEDY[1]]
+        for other in (*here[:3], here[4], *here[6:]):
+            assert other.ask(Verify(2, 7, [GREEDY[0]], [-1])).tokens == [GREEDY[1]]
+        with caller(port, session=here[3].welcome.session) as back:
+            assert back.welcome.known == 0, "its place was given away: it begins anew"
+
+
+def test_whoever_comes_back_to_a_full_server_waits_for_a_place() -> None:
+    with serving(TARGET, drafter_for, TOKEN, Limits(sessions=1, keep=1000)) as (one, port):
+        trace, drafter = Trace(), drafter_for("moa-n1")
+        settings = Settings(24, TREE, away=Away(patience=20))
+        address = Address(f"ws://127.0.0.1:{port}", TOKEN)
+        other = None
+        with Remote(address, TARGET, drafter, silence=0.3) as remote:
+            events = decode(TARGET, drafter, PROMPT, settings, remote=remote)
+            for event in trace.record(events):
+                if isinstance(event, Verified) and event.cycle == 1:
+                    remote._wire.drop()
+                    assert until(lambda: not one._places._here)
+                    other = caller(port)  # takes the only place
+                    assert other.ask(Prefill(1, PROMPT, 60)).token == GREEDY[0]
+                    threading.Timer(0.5, other.close).start()
+        assert trace.output_ids == GREEDY[:24] and trace.of(LinkBack)
+
+
+def test_who_asks_nothing_for_long_is_sent_away_and_may_come_back() -> None:
+    with serving(TARGET, drafter_for, TOKEN, Limits(idle=0.2)) as (one, port):
+        idle = begun(port)
+        refused = idle.hear()
+        assert isinstance(refused, Refused) and "for a long time" in refused.reason
+        assert idle.ended() and until(lambda: not one.sessions)
+        trace, drafter = Trace(), drafter_for("moa-n1")
+        settings = Settings(24, TREE, away=Away(patience=20))
+        with Remote(Address(f"ws://127.0.0.1:{port}", TOKEN), TARGET, drafter) as remote:
+            for event in trace.record(decode(TARGET, drafter, PROMPT, settings, remote=remote)):
+                if isinstance(event, Verified) and event.cycle == 2:
+                    sleep(0.5)  # somebody reads what is there
+        assert trace.output_ids == GREEDY[:24]
+
+
+def test_the_context_ends_where_it_was_said_to() -> None:
+    with serving(TARGET, drafter_for, TOKEN, Limits(context=64)) as (_, port):
+        with caller(port) as one:
+            assert "at most 64 tokens" in one.ask(Prefill(1, [1] * 64, 64)).reason
+        with caller(port) as one:
+            assert "this server gives 64" in one.ask(Prefill(1, [1] * 20, 65)).reason
+        settings = Settings(100, TREE)
+        address = Address(f"ws://127.0.0.1:{port}", TOKEN)
+        with (
+            Remote(address, TARGET, Vanilla()) as remote,
+            pytest.raises(UserError, match="this server gives 64 a session"),
+        ):
+            list(decode(TARGET, Vanilla(), PROMPT, settings, remote=remote))
+
+
+def test_two_hundred_thousand_tokens_are_too_many(served: Served) -> None:
+    with caller(served[1]) as one:
+        assert "at most 256" in one.ask(Prefill(1, [1] * 200_000, 2**21)).reason
+    one = begun(served[1])
+    deep = {"type": "verify", "number": 2, "position": 7, "tokens": [1] * 200_000}
+    deep["parents"] = [-1] + [0] * 199_999
+    refused = one.ask(msgspec.msgpack.encode(deep))
+    assert isinstance(refused, Refused) and "length" in refused.reason
