@@ -10,6 +10,7 @@ from demo import start  # first: what follows is large
 # isort: split
 from demo import space, zero
 from demo.arguments import add_models, engine_of
+from demo.door import door
 from demo.ui import build_demo, launch_options
 from moa_core.checkpoints import pick_device
 from moa_core.errors import UserError
@@ -18,6 +19,8 @@ from moa_core.link.connection import Address
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--host", help="address to listen on (default: this machine only)")
 parser.add_argument("--port", type=int, help="default: the first free one from 7860")
+parser.add_argument("--password", help="what visitors must say; default: MOA_PASSWORD, or nothing")
+parser.add_argument("--open-to-all", action="store_true", help="no password where others come")
 add_models(parser)
 parser.add_argument("--server", help="ws://host:port for runs over a link (default: one of ours)")
 parser.add_argument("--token", help="what the server wants to be told; default: MOA_TOKEN")
@@ -28,6 +31,8 @@ chosen = space.chosen_preset(os.environ, pick_device("auto").type == "cuda")
 args.preset = args.preset or (None if args.target else chosen.preset)
 try:
     waiting = space.number(os.environ, "MOA_QUEUE")
+    password = args.password or os.environ.get("MOA_PASSWORD", "")
+    opened = door(args.host, password, args.open_to_all, os.environ)
     engine = engine_of(args)
     zero.hold(engine)
     demo = build_demo(engine, Address(args.server, token) if args.server else None, chosen.words)
@@ -37,6 +42,4 @@ start.done()
 
 if __name__ == "__main__":
     engine.start()  # in the background: the page is up before the models are
-    demo.queue(max_size=waiting).launch(
-        server_name=args.host, server_port=args.port, **launch_options()
-    )
+    demo.queue(max_size=waiting).launch(server_port=args.port, **opened, **launch_options())

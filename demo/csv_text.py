@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from moa_core.bench.outputs import no_formula
+
 
 def csv_text(rows: pd.DataFrame) -> str:
     """The table as CSV. A cell that a spreadsheet would take for a formula gets an apostrophe."""
@@ -22,4 +24,4 @@ def csv_text(rows: pd.DataFrame) -> str:
 def _cell(value: Any) -> Any:
     if value is None or (isinstance(value, float) and pd.isna(value)):
         return ""
-    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value
+    return no_formula(value)

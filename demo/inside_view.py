@@ -31,6 +31,7 @@ from demo.theme import script
 from moa_core.errors import UserError
 from moa_core.text import RecordedText
 from moa_core.trace import Drafted, Prefilled, Trace, Verified
+from moa_core.trace_file import fits
 
 SCRIPTS = ("dom.js", "inside_tree.js", "inside_words.js", "inside_view.js")
 SHOWN = 240  # characters of text before the cycle
@@ -85,27 +86,9 @@ def method_of(trace: Trace) -> str:
 def cycles_of(trace: Trace) -> list[tuple[Drafted, Verified]]:
     """The whole cycles; a draft that was never verified is left out. UserError for a broken one."""
     for drafted, found in trace.cycles:
-        if not _fits(drafted, found):
+        if not fits(drafted, found):
             raise UserError(f"This trace is damaged: its cycle {drafted.cycle + 1} does not fit.")
     return trace.cycles
-
-
-def _fits(drafted: Drafted, verified: Verified) -> bool:
-    """Whether a tree's columns and what was made of them belong together."""
-    tree, count = drafted.tree, len(drafted.tree)
-    columns = (
-        tree.parents, tree.depths, tree.log_probs, verified.choices, verified.choice_probs,
-        verified.draft_probs,
-    )  # fmt: skip
-    if not count or any(len(column) != count for column in columns):
-        return False
-    above = [0, *verified.path]
-    return (
-        tree.parents[0] == -1
-        and all(0 <= parent < node for node, parent in enumerate(tree.parents) if node)
-        and all(0 < node < count for node in verified.path)
-        and [tree.parents[node] for node in verified.path] == above[:-1]
-    )
 
 
 class _Shelf:

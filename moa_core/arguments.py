@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from moa_core.errors import UserError
 from moa_core.presets import PRESETS, Preset, preset
+from moa_core.strangers import PICKLE, PICKLES
 
 if TYPE_CHECKING:
     from moa_core.hub import Report
@@ -25,7 +27,22 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", help=f"{SPEC}; default: the bundled one")
     parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
+    parser.add_argument("--eager", action="store_true", help="on a GPU, do without CUDA graphs")
+    add_pickle(parser)
     add_form(parser)
+
+
+def add_pickle(parser: argparse.ArgumentParser) -> None:
+    """--allow-pickle, for this process and those that it starts."""
+
+    class Allow(argparse.Action):
+        def __call__(self, *_: Any) -> None:
+            os.environ[PICKLES] = "1"
+
+    parser.add_argument(
+        "--allow-pickle", action=Allow, nargs=0,
+        help=f"open {PICKLE} where there are no safetensors, for plain weights alone",
+    )  # fmt: skip
 
 
 def add_form(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +79,13 @@ def loading(
     return {
         "dtype": options.dtype,
         "device": options.device,
-        "plan": Plan(options.bits, options.device_map, tuple(drafters), report or on_terminal()),
+        "plan": Plan(
+            options.bits,
+            options.device_map,
+            tuple(drafters),
+            report or on_terminal(),
+            getattr(options, "eager", False),  # the commands of training have no such option
+        ),
     }
 
 
@@ -79,6 +102,7 @@ def repeated(options: argparse.Namespace) -> list[str]:
     for name in ("dtype", "device"):
         if getattr(options, name) != "auto":
             words += [f"--{name}", getattr(options, name)]
+    words += ["--eager"] if options.eager else []
     return [*words, *(["--device-map", options.device_map] if options.device_map else [])]
 
 

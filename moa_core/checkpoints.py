@@ -11,10 +11,10 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from moa_core.drafters.auto import AutoDrafter
-from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
-from moa_core.drafters.ngram import NgramDrafter
 from moa_core.errors import UserError, first_line
 from moa_core.fitting import mapping, whole
 from moa_core.formats import build_drafter, read_config, read_tensors, tree_settings
@@ -22,13 +22,13 @@ from moa_core.hub import fetch_config, fetch_weights, short_name, split
 from moa_core.loading import Plan, check_room, read_model
 from moa_core.memory import stored
 from moa_core.peers import check_tokenizer, whole_model
-from moa_core.presets import untrained
+from moa_core.presets import pinned, untrained
 from moa_core.shapes import config_of
 from moa_core.target import Target
 from moa_core.tree import TreeSettings
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-WITHOUT_FILES = ("none", "ngram", "moa-auto")  # the last: of the bundle's, which are small
+AUTO = "moa-auto"  # of the bundle's drafters, which are small
 DEFAULT_DRAFTER = "moa-n0"  # the fastest MoA of the bundle
 
 
@@ -53,14 +53,15 @@ def bundled_drafters() -> list[DrafterInfo]:
     """The drafters that came with the program, by name. Reads configs only."""
     found = []
     for path in sorted(models_folder().glob("*/config.json")):
-        ours = read_config(path.parent).get("drafter")
-        if isinstance(ours, dict) and "method" in ours:
+        config = read_config(path.parent)
+        ours = mapping(config, "drafter", path.parent.name)
+        if isinstance(ours.get("method"), str):
             found.append(
                 DrafterInfo(
                     path.parent.name,
                     ours["method"],
-                    ours.get("tli", 0),
-                    tree_settings(ours.get("tree", {})),
+                    whole(ours, "tli", 0, path.parent.name, 0),
+                    tree_settings(mapping(ours, "tree", path.parent.name)),
                     ours.get("parameters"),
                 )
             )
@@ -130,7 +131,9 @@ def load_target(
     folder = place if isinstance(place, Path) else fetch_config(place)
     read_config(folder)  # a clear word about what is missing, before transformers' own
     name = place.name if isinstance(place, Path) else short_name(place)
-    drafters = [stored(found) for one in plan.drafters if (found := drafter_folder(one, plan))]
+    drafters = [
+        stored(found, pinned(one)) for one in plan.drafters if (found := drafter_folder(one, plan))
+    ]
     need = check_room(name, config_of(folder), wanted, where, plan, drafters)
     if folder.parent != models_folder():
         plan.report(f"{name} will need {need}.")
@@ -146,42 +149,44 @@ def load_target(
             f"The target {spec or place} cannot be loaded: {first_line(error)}"
         ) from error
     target = Target(model, _tokenizer(folder), name, need)
+    target.graphs = not plan.eager
     target.eos_ids = _eos_ids(target)
     return target
 
 
 def drafter_folder(spec: str, plan: Plan) -> Path | None:
     """Where a drafter's files are, downloaded if need be; None for one that has no files."""
-    if spec in WITHOUT_FILES:
+    if spec in WITHOUT_WEIGHTS or spec == AUTO:
         return None
     place = locate({"eagle": "eagle2"}.get(spec, spec))
-    return place if isinstance(place, Path) else fetch_weights(place, plan.report)
+    return place if isinstance(place, Path) else fetch_weights(place, plan.report, pinned(place))
 
 
 def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Drafter:
     """Load a drafter for a target: a bundled name, a folder or a Hub id.
 
-    None: the bundled MoA drafter, for TLI N if that is given. "none" and "ngram" have no files;
-    "eagle" is the bundled EAGLE-2 head with the first EAGLE's tree of fixed shape, "moa-auto" all
+    None: the bundled MoA drafter, for TLI N if that is given. Those `WITHOUT_WEIGHTS` have no
+    files; "eagle" is the bundled EAGLE-2 head with the first EAGLE's fixed tree, "moa-auto" all
     bundled MoA drafters, one of which is chosen for each cycle.
     """
-    if spec in ("none", "ngram"):
+    if spec in WITHOUT_WEIGHTS:
         if tli:
             raise UserError("Without a drafter there is no TLI: leave out --tli or name a drafter.")
-        return Vanilla() if spec == "none" else NgramDrafter()
+        return WITHOUT_WEIGHTS[spec]()
     if spec == "eagle" and not Path(spec).is_dir() and not (models_folder() / spec).is_dir():
         return first_eagle("eagle2", target, tli)
-    if spec == "moa-auto":
+    if spec == AUTO:
         return _auto(target, tli)
     place = locate(spec or _bundled_moa(tli))
-    folder = place if isinstance(place, Path) else fetch_weights(place)
+    pickles = not isinstance(place, Path) and pinned(place)
+    folder = place if isinstance(place, Path) else fetch_weights(place, pickles=pickles)
     name = folder.name if isinstance(place, Path) else short_name(place)
     config = read_config(folder)
     if "drafter" not in config and _whole_model(folder):
         drafter = whole_model(folder, target, name)
         check_tokenizer(_tokenizer(folder), target, name)
         return drafter
-    return build_drafter(config, read_tensors(folder), target, tli, name)
+    return build_drafter(config, read_tensors(folder, pickles), target, tli, name)
 
 
 def first_eagle(spec: str, target: Target, tli: int | None = None) -> EagleDrafter:
@@ -202,13 +207,13 @@ def layers_needed(spec: str | None, tli: int | None = None) -> int:
         return known[spec]
     if spec is None:
         return known[_bundled_moa(None)]
-    if spec in (*WITHOUT_FILES, "eagle"):
+    if spec in (*WITHOUT_WEIGHTS, AUTO, "eagle"):
         return 0
     place = locate(spec)
     if not isinstance(place, Path) and "/" not in place:
         return 0  # a method's name, which is no Hub id of anybody's
     config = read_config(place if isinstance(place, Path) else fetch_config(place))
-    return whole(mapping(config, "drafter", spec), "tli", 0, spec, 0)
+    return int(whole(mapping(config, "drafter", spec), "tli", 0, spec, 0))
 
 
 def _whole_model(folder: Path) -> bool:
@@ -254,7 +259,7 @@ def _tokenizer(place: Path | str) -> PreTrainedTokenizerBase | None:
     if isinstance(place, Path) and not any(place.glob("tokenizer*")):
         return None
     try:
-        return AutoTokenizer.from_pretrained(place)
+        return AutoTokenizer.from_pretrained(place, trust_remote_code=False)
     except Exception as error:
         raise UserError(
             f"The tokenizer of {place} cannot be loaded: {first_line(error)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from moa_core.drafters.moa import Sizes
-from moa_core.errors import UserError
+from moa_core.errors import UserError, first_line
 from moa_core.target import Target
 
 Tensors = dict[str, Tensor]
@@ -64,9 +64,17 @@ def mapping(config: dict[str, Any], key: str, name: str) -> dict[str, Any]:
     return value
 
 
-def filled(net: nn.Module, tensors: Tensors, name: str, target: Target) -> Any:
-    """The net with its weights, in the target's dtype and on its device."""
-    wanted = net.state_dict()
+def bare(make: Callable[[], nn.Module], name: str) -> Any:
+    """A net whose parameters take no memory yet. UserError for sizes that are none."""
+    try:
+        with torch.device("meta"):
+            return make()
+    except (RuntimeError, ValueError, TypeError, ArithmeticError) as error:
+        raise UserError(f"{name} has sizes that make no drafter: {first_line(error)}.") from None
+
+
+def check_shapes(wanted: Mapping[str, Tensor], tensors: Tensors, name: str) -> None:
+    """UserError, naming the tensor, unless a file has all that is wanted, in these shapes."""
     missing = sorted(set(wanted) - set(tensors))
     if missing:
         raise UserError(f"{name} lacks the tensor {missing[0]}: its weights are incomplete.")
@@ -76,6 +84,17 @@ def filled(net: nn.Module, tensors: Tensors, name: str, target: Target) -> Any:
                 f"{name} has {key} of shape {tuple(tensors[key].shape)}; "
                 f"{tuple(value.shape)} was expected."
             )
+
+
+def filled(net: nn.Module, tensors: Tensors, name: str, target: Target) -> Any:
+    """The net with its weights, in the target's dtype and on its device.
+
+    net  may be `bare`: it takes memory once its shapes are known to be the file's
+    """
+    wanted = net.state_dict()
+    check_shapes(wanted, tensors, name)
+    if any(parameter.is_meta for parameter in net.parameters()):
+        net.to_empty(device="cpu")
     # Whatever else a file carries (EAGLE heads bring a copy of the embeddings) is the target's.
     net.load_state_dict({key: tensors[key] for key in wanted})
     return net.to(target.device, target.dtype).eval().requires_grad_(False)

@@ -19,10 +19,11 @@ from safetensors.torch import load_file, save_file
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet
-from moa_core.errors import UserError
+from moa_core.errors import UserError, first_line
 from moa_core.fitting import (
     Tensors,
     any_bias,
+    bare,
     check_fit,
     filled,
     fingerprint,
@@ -37,6 +38,7 @@ from moa_core.fitting import (
     whole,
 )
 from moa_core.peers import build_peer, peer_keys
+from moa_core.strangers import ON_REQUEST, PICKLE, check_sizes, pickles_allowed, read_json
 from moa_core.target import Target
 from moa_core.tree import TreeSettings
 
@@ -47,29 +49,40 @@ def read_config(folder: Path) -> dict[str, Any]:
     """config.json of a model folder. UserError if it is missing or no JSON object."""
     path = folder / "config.json"
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = read_json(path)
     except FileNotFoundError:
         raise UserError(f"{folder} has no config.json: it is not a model folder.") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read as JSON ({error}).") from None
     if not isinstance(config, dict):
         raise UserError(f"{path} is not a JSON object.")
+    check_sizes(config, str(path))
     return config
 
 
-def read_tensors(folder: Path) -> Tensors:
-    """All tensors of a drafter. UserError if the file is missing, truncated or no tensor file."""
+def read_tensors(folder: Path, pickles: bool = False) -> Tensors:
+    """All tensors of a drafter. UserError if the file is missing, truncated or no tensor file.
+
+    pickles  whether pytorch_model.bin may be opened, as plain weights; see `strangers.PICKLES`
+    """
     path = folder / "model.safetensors"
-    legacy = folder / "pytorch_model.bin"  # how EAGLE heads are published
+    legacy = folder / PICKLE  # how EAGLE heads are published
+    opened = path if path.exists() else legacy
     try:
         if path.exists():
             return load_file(path)
-        if legacy.exists():
-            return torch.load(legacy, map_location="cpu", weights_only=True)
+        if legacy.exists() and pickles_allowed(pickles):
+            found: Any = torch.load(legacy, map_location="cpu", weights_only=True)
+            if isinstance(found, dict) and all(torch.is_tensor(one) for one in found.values()):
+                return dict(found)
+            raise TypeError
     except (SafetensorError, OSError, RuntimeError, ValueError, EOFError) as error:
-        raise UserError(f"The weights in {folder} are damaged or cut short ({error}).") from None
+        why = first_line(error)
+        raise UserError(f"The weights in {folder} are damaged or cut short ({why}).") from None
     except Exception as error:  # pickle's own errors have no common base
-        raise UserError(f"{legacy} is not a plain weight file ({type(error).__name__}).") from None
+        raise UserError(f"{opened} is not a plain weight file ({type(error).__name__}).") from None
+    if legacy.exists():
+        raise UserError(f"The weights in {folder} are a pickle, {PICKLE}: {ON_REQUEST}")
     raise UserError(f"{folder} has no model.safetensors: there are no weights to load.")
 
 
@@ -109,7 +122,7 @@ def _build(
     if "vocab_size" in config:  # the authors' configs, too, repeat the target's
         same(name, "vocabulary", config["vocab_size"], target.config.vocab_size)
     method = ours.get("method")
-    peer = build_peer(method, config, tensors, target, name)
+    peer = build_peer(str(method), config, tensors, target, name)
     if peer is not None:
         if tli:
             raise UserError(f"{name} is no MoA drafter: TLI is a part of MoA and does not apply.")
@@ -122,13 +135,15 @@ def _build(
                 "needs a drafter of its own."
             )
         wanted = tli if tli is not None else (stored or 0)
-        net = MoANet(_moa_config(config, ours, tensors, target, name))
+        sizes = _moa_config(config, ours, tensors, target, name)
+        net = bare(lambda: MoANet(sizes), name)
         return MoADrafter(filled(net, tensors, name, target), target, wanted, name)
     if "fc.weight" in tensors and "layers.0.self_attn.q_proj.weight" in tensors:
         if tli:
             raise UserError(f"{name} is an EAGLE head: TLI is a part of MoA and does not apply.")
-        net = EagleNet(_eagle_config(config, tensors, target, name), target.config.hidden_size)
-        return EagleDrafter(filled(net, tensors, name, target), target, name)
+        sizes_of_head = _eagle_config(config, tensors, target, name)
+        head = bare(lambda: EagleNet(sizes_of_head, target.config.hidden_size), name)
+        return EagleDrafter(filled(head, tensors, name, target), target, name)
     raise UserError(f"{name} holds neither a MoA drafter nor any other drafter known here.")
 
 

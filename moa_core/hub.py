@@ -13,6 +13,7 @@ from typing import Any
 from tqdm import tqdm
 
 from moa_core.errors import UserError, first_line
+from moa_core.strangers import pickles_allowed
 
 Report = Callable[[str], None]  # told in plain words how far something is
 
@@ -106,10 +107,11 @@ def fetch_config(spec: str) -> Path:
     return fetch(spec, CONFIGS)
 
 
-def fetch_weights(spec: str, report: Report = silent) -> Path:
-    """The folder with everything; pickled weights only where there are no safetensors."""
+def fetch_weights(spec: str, report: Report = silent, pickles: bool = False) -> Path:
+    """The folder with everything; pickled weights only where there are no safetensors, and on
+    request."""
     folder = fetch(spec, (*CONFIGS, "*.safetensors"), report)
-    if any(folder.glob("*.safetensors")):
+    if any(folder.glob("*.safetensors")) or not pickles_allowed(pickles):
         return folder
     return fetch(spec, (*CONFIGS, *WEIGHTS), report)
 
@@ -131,9 +133,9 @@ def _check_disk(name: str, wanted: int) -> None:
 
 def _bar(name: str, total: int, report: Report) -> type[tqdm]:
     """What the Hub's library takes for a progress bar, which tells `report` instead."""
-    state = {"done": 0, "told": 0.0}
+    state = {"done": 0.0, "told": 0.0}
 
-    class Words(tqdm):
+    class Words(tqdm):  # type: ignore[misc]  # tqdm has no types
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             # Of its bars one counts bytes written; the others would count them again.
             self.counts = str(kwargs.get("desc", "")).startswith("Reconstructing")
@@ -151,7 +153,7 @@ def _bar(name: str, total: int, report: Report) -> type[tqdm]:
     return Words
 
 
-def amounts(done: int, total: int) -> str:
+def amounts(done: float, total: int) -> str:
     """So many of so many, in a unit that suits them."""
     unit, size = ("GB", 1e9) if total >= 1e9 else ("MB", 1e6)
     return f"{done / size:.1f} of {total / size:.1f} {unit}"

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 from moa_core.errors import UserError, first_line
 from moa_core.hub import Report, silent
 from moa_core.memory import Drafting, Need, estimate, form_name, free_bytes, size
+from moa_core.strangers import careful
 
 TALKATIVE = (  # a line for each layer at each call, and one about a faster kernel
     "bitsandbytes.autograd._functions",
@@ -31,12 +32,14 @@ class Plan:
     device_map  "auto", or accelerate's own: layers over several GPUs, main memory and disk
     drafters    names, folders or Hub ids that will be loaded beside it: their memory counts
     report      told how far downloads are
+    eager       no CUDA graphs
     """
 
     bits: int | None = None
     device_map: DeviceMap | None = None
     drafters: tuple[str, ...] = ()
     report: Report = silent
+    eager: bool = False
 
     def __post_init__(self) -> None:
         if self.bits not in (None, 4, 8):
@@ -47,7 +50,7 @@ def read_model(
     folder: Path, dtype: torch.dtype, device: torch.device, plan: Plan, need: Need
 ) -> PreTrainedModel:
     """The model in a folder, where the plan wants it. Whatever it raises means: not loadable."""
-    options: dict[str, Any] = {"dtype": dtype}
+    options: dict[str, Any] = {"dtype": dtype, **careful()}
     if plan.bits:
         options["quantization_config"] = _quantised(plan.bits, dtype)
     if plan.device_map is not None:
@@ -121,13 +124,14 @@ def plain_weights(model: PreTrainedModel, wanted: Callable[[str], bool]) -> dict
 
 def _unpacked(module: nn.Module, name: str, dtype: torch.dtype) -> Tensor:
     """A module's tensor, copied, in a float format."""
-    tensor = getattr(module, name).data
+    packed: Any = getattr(module, name)  # of a class of bitsandbytes, maybe
+    tensor: Tensor = packed.data
     if type(module).__name__ == "Linear4bit" and name == "weight":
         from bitsandbytes.functional import dequantize_4bit
 
-        return dequantize_4bit(tensor, module.weight.quant_state).to(dtype)
+        return dequantize_4bit(tensor, packed.quant_state).to(dtype)
     if type(module).__name__ == "Linear8bitLt" and name == "weight":
-        scales = module.weight.SCB if module.weight.SCB is not None else module.state.SCB
+        scales: Tensor = packed.SCB if packed.SCB is not None else cast(Any, module).state.SCB
         return (tensor.float() * scales[:, None] / 127).to(dtype)
     return tensor.clone()
 
@@ -141,7 +145,12 @@ def check_room(
     drafters: Sequence[Drafting] = (),
 ) -> Need:
     """What will be needed. UserError, naming the shortfall, if the device has less than that."""
-    need = estimate(config, dtype, plan.bits, drafters, on_processor=device.type == "cpu")
+    try:
+        need = estimate(config, dtype, plan.bits, drafters, on_processor=device.type == "cpu")
+    except Exception as error:  # transformers and torch raise many kinds; all mean: no such model
+        raise UserError(
+            f"{name} has a config.json that makes no model: {first_line(error)}"
+        ) from error
     spread = plan.device_map is not None
     free = free_bytes(device, spread, offload=not plan.bits)  # what is packed stays on GPUs
     if need.total <= free or plan.device_map not in (None, "auto"):
@@ -166,7 +175,7 @@ def _advice(
 ) -> str:
     """Which options would make it fit, the nearest to what was asked for first."""
     spread = plan.device_map is not None
-    options = []
+    options: list[tuple[str, torch.dtype, int | None, bool]] = []
     if dtype == torch.float32 and plan.bits is None:
         options.append(("--dtype bfloat16", torch.bfloat16, None, spread))
     half = torch.bfloat16 if dtype == torch.float32 else dtype

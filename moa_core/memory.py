@@ -18,6 +18,7 @@ from transformers import PretrainedConfig
 from moa_core.drafters.moa import LSA_CHUNK
 from moa_core.joined import LARGEST
 from moa_core.shapes import bare_net, bare_target, head_size, kv_heads
+from moa_core.strangers import PICKLE, pickles_allowed
 
 GB = 1e9
 COUNTED_CONTEXT = 8192  # tokens, of a target that reads more
@@ -150,7 +151,7 @@ def _prefill(config: PretrainedConfig, tokens: int) -> int:
     """Numbers held at once by a decoder layer that reads a prompt, and joins its matrices first."""
     wide = max(config.intermediate_size, config.num_attention_heads * head_size(config))
     joined = 2 * config.intermediate_size * config.hidden_size
-    return tokens * (3 * wide + 7 * config.hidden_size) + joined
+    return int(tokens * (3 * wide + 7 * config.hidden_size) + joined)
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ class Drafting:
             return 0
         width, inner = self.lsa
         rows = config.num_hidden_layers * min(tokens, LSA_CHUNK)
-        return tokens * config.num_hidden_layers * width + rows * (8 * width + 3 * inner)
+        return int(tokens * config.num_hidden_layers * width + rows * (8 * width + 3 * inner))
 
 
 def planned(published: Mapping[str, Any], target: PretrainedConfig) -> Drafting:
@@ -183,12 +184,12 @@ def planned(published: Mapping[str, Any], target: PretrainedConfig) -> Drafting:
     return _drafting({name: tuple(value.shape) for name, value in net.state_dict().items()})
 
 
-def stored(folder: Path) -> Drafting:
+def stored(folder: Path, pickles: bool = False) -> Drafting:
     """A drafter by the shapes in its file, of which no weights are read."""
-    return _drafting(shapes_in(folder))
+    return _drafting(shapes_in(folder, pickles))
 
 
-def shapes_in(folder: Path) -> dict[str, tuple[int, ...]]:
+def shapes_in(folder: Path, pickles: bool = False) -> dict[str, tuple[int, ...]]:
     """The shapes of the tensors in a model's folder; empty where there is no readable file."""
     found: dict[str, tuple[int, ...]] = {}
     for path in sorted(folder.glob("*.safetensors")):
@@ -198,8 +199,8 @@ def shapes_in(folder: Path) -> dict[str, tuple[int, ...]]:
                 found |= {name: tuple(file.get_slice(name).get_shape()) for name in names}
         except Exception:  # whoever loads it says what is wrong
             return {}
-    legacy = folder / "pytorch_model.bin"
-    if not found and legacy.exists():
+    legacy = folder / PICKLE
+    if not found and legacy.exists() and pickles_allowed(pickles):
         try:
             read = torch.load(legacy, map_location="meta", weights_only=True, mmap=True)
             found = {name: tuple(tensor.shape) for name, tensor in read.items()}
@@ -246,7 +247,7 @@ def _main_memory() -> int:
     """Free main memory, within a container's limit where there is one."""
     import psutil  # accelerate brings it
 
-    free = psutil.virtual_memory().available
+    free: int = psutil.virtual_memory().available
     try:
         limit = int((CONTAINER / "memory.max").read_text())
         used = int((CONTAINER / "memory.current").read_text())

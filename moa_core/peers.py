@@ -7,14 +7,25 @@ from pathlib import Path
 from typing import Any
 
 from torch import nn
-from transformers import AutoModelForCausalLM, LlamaConfig
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.glide import GlideConfig, GlideDrafter, GlideNet
-from moa_core.drafters.independent import IndependentDrafter, borrowing
+from moa_core.drafters.independent import IndependentDrafter, borrowing, own_parts
 from moa_core.drafters.medusa import MedusaConfig, MedusaDrafter, MedusaNet
 from moa_core.errors import UserError, first_line
-from moa_core.fitting import Tensors, filled, norm_eps, same, tokenizer_hash, whole
+from moa_core.fitting import (
+    Tensors,
+    bare,
+    check_shapes,
+    filled,
+    norm_eps,
+    same,
+    tokenizer_hash,
+    whole,
+)
+from moa_core.modules import moved
+from moa_core.strangers import careful
 from moa_core.target import Target
 
 
@@ -24,13 +35,20 @@ def build_peer(
     """A Medusa, GLIDE or independent drafter from its files; None for any other method."""
     if method == "medusa":
         sizes = MedusaConfig(_size(config, "heads", name), _size(config, "blocks", name))
-        net = MedusaNet(sizes, target.config.hidden_size)
+        _check_parts(2 * sizes.heads * sizes.blocks, tensors, name)
+        net = bare(lambda: MedusaNet(sizes, target.config.hidden_size), name)
         return MedusaDrafter(filled(net, tensors, name, target), target, name)
     if method == "glide":
-        glide = GlideNet(_glide_config(config, target, name))
+        shape = _glide_config(config, target, name)
+        glide = bare(lambda: GlideNet(shape), name)
         return GlideDrafter(filled(glide, tensors, name, target), target, name)
     if method == "independent":
-        drafter = IndependentDrafter(borrowing(_llama_config(config, target, name), target), target)
+        llama = _llama_config(config, target, name)
+        _check_parts(llama.num_hidden_layers, tensors, name)
+        check_shapes(
+            bare(lambda: own_parts(LlamaForCausalLM(llama)), name).state_dict(), tensors, name
+        )
+        drafter = IndependentDrafter(borrowing(llama, target), target)
         drafter.name = name
         filled(drafter.net, tensors, name, target)
         return drafter
@@ -40,19 +58,22 @@ def build_peer(
 def whole_model(folder: Path, target: Target, name: str) -> IndependentDrafter:
     """An independent drafter from a complete model folder, its own embeddings and head included."""
     try:
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=target.dtype)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=target.dtype, **careful())
     except Exception as error:  # transformers raises many kinds; all mean: not loadable
         raise UserError(f"The drafter {name} cannot be loaded: {first_line(error)}") from error
     if model.config.vocab_size < target.config.vocab_size:
         same(name, "vocabulary", model.config.vocab_size, target.config.vocab_size)
-    small = Target(model.to(target.device).requires_grad_(False), name=name)
+    small = Target(moved(model, target.device).requires_grad_(False), name=name)
     return IndependentDrafter(small, target, name)
 
 
 def check_tokenizer(theirs: Any, target: Target, name: str) -> None:
     """UserError if an independent model writes other token ids than the target."""
-    found, wanted = tokenizer_hash(theirs), tokenizer_hash(target.tokenizer)
-    if found and wanted and found != wanted and theirs.get_vocab() != target.tokenizer.get_vocab():
+    ours = target.tokenizer
+    found, wanted = tokenizer_hash(theirs), tokenizer_hash(ours)
+    if ours is None or not found or not wanted or found == wanted:
+        return
+    if theirs.get_vocab() != ours.get_vocab():
         raise UserError(f"{name} does not fit this target: it has another tokenizer.")
 
 
@@ -84,6 +105,12 @@ def parameters(net: nn.Module) -> int:
     return sum(weight.numel() for weight in net.parameters())
 
 
+def _check_parts(count: int, tensors: Tensors, name: str) -> None:
+    """Before they are made: a file has at least a tensor for each part of what it says it holds."""
+    if count > len(tensors):
+        raise UserError(f"{name} has {len(tensors)} tensors, too few for what its config says.")
+
+
 def _glide_config(config: dict[str, Any], target: Target, name: str) -> GlideConfig:
     heads = _size(config, "num_attention_heads", name)
     same(name, "heads", heads, target.config.num_attention_heads)
@@ -98,18 +125,21 @@ def _glide_config(config: dict[str, Any], target: Target, name: str) -> GlideCon
 
 
 def _llama_config(config: dict[str, Any], target: Target, name: str) -> LlamaConfig:
-    return small_config(
-        target,
-        layers=_size(config, "num_hidden_layers", name),
-        heads=_size(config, "num_attention_heads", name),
-        kv_heads=_size(config, "num_key_value_heads", name),
-        inner=_size(config, "intermediate_size", name),
-    )
+    layers = _size(config, "num_hidden_layers", name)
+    heads = _size(config, "num_attention_heads", name)
+    kv_heads = _size(config, "num_key_value_heads", name)
+    inner = _size(config, "intermediate_size", name)
+    try:
+        return small_config(target, layers, heads, kv_heads, inner)
+    except Exception as error:  # transformers' own kinds, for sizes that do not go together
+        why = " ".join(str(error).split())
+        raise UserError(f"{name} has sizes that make no drafter: {why}") from None
 
 
 def small_config(target: Target, layers: int, heads: int, kv_heads: int, inner: int) -> LlamaConfig:
     """A Llama around the target's embeddings and head."""
     theirs = target.config
+    sdpa: dict[str, Any] = {"attn_implementation": "sdpa"}
     return LlamaConfig(
         vocab_size=theirs.vocab_size,
         hidden_size=theirs.hidden_size,
@@ -125,7 +155,7 @@ def small_config(target: Target, layers: int, heads: int, kv_heads: int, inner: 
         bos_token_id=theirs.bos_token_id,
         eos_token_id=theirs.eos_token_id,
         pad_token_id=theirs.pad_token_id,
-        attn_implementation="sdpa",
+        **sdpa,
     )
 
 
@@ -133,4 +163,4 @@ def _size(config: dict[str, Any], key: str, name: str) -> int:
     value = whole(config, key, None, name)
     if value is None:
         raise UserError(f"{name} has a config.json without {key}: its shape is unknown.")
-    return value
+    return int(value)

@@ -117,6 +117,11 @@ PRESETS = {
 }
 
 
+def pinned(spec: str) -> bool:
+    """Whether an id is one of a preset's, at the commit that we name: no stranger's."""
+    return any(spec in (one.target, *one.by_method.values()) for one in PRESETS.values())
+
+
 def preset(name: str) -> Preset:
     """A preset by name. UserError, with the names there are, for any other."""
     if name not in PRESETS:

@@ -6,15 +6,24 @@ import copy
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from jinja2 import TemplateError
 from tokenizers.decoders import DecodeStream
 from transformers import PreTrainedTokenizerBase
 
 from moa_core.errors import UserError
+from moa_core.target import Target
 from moa_core.trace import Drafted, OfflineToken, Prefilled, Trace, Verified
 
 LONGEST_PROMPT = 50_000  # characters; refused before the tokenizer spends time on it
+
+
+def tokenizer_of(target: Target) -> PreTrainedTokenizerBase:
+    """A target's tokenizer. UserError where it has none."""
+    if target.tokenizer is None:
+        raise UserError(f"{target.name} has no tokenizer, and this needs text.")
+    return target.tokenizer
 
 
 def prompt_ids(tokenizer: PreTrainedTokenizerBase, text: str, raw: bool = False) -> list[int]:
@@ -77,7 +86,9 @@ def template_parts(
         for place, role in enumerate(roles)
     ]
     try:
-        whole = tokenizer.apply_chat_template(marked, tokenize=False, add_generation_prompt=prompt)
+        whole = str(
+            tokenizer.apply_chat_template(marked, tokenize=False, add_generation_prompt=prompt)
+        )
     except TemplateError as error:
         raise UserError(f"This model's chat template refuses such a chat: {error}.") from None
     parts = re.split("\u2063(\\d+)\u2063", whole)
@@ -118,7 +129,7 @@ class TokenText:
     def alone(self, token: int) -> str:
         """How to show one token by itself, special ones by name."""
         if token not in self._shown:
-            self._shown[token] = self._tokenizer.decode([token], skip_special_tokens=False)
+            self._shown[token] = str(self._tokenizer.decode([token], skip_special_tokens=False))
         return self._shown[token]
 
     def special(self, token: int) -> bool:
@@ -130,7 +141,7 @@ class RecordedText:
     """What TokenText gives, read from a trace that keeps its words: needs no tokenizer."""
 
     def __init__(self, trace: Trace) -> None:
-        words = trace.about.get("words")
+        words: Any = trace.about.get("words")
         try:
             self._alone = {int(token): str(text) for token, text in words["alone"].items()}
             self._special = set(words["special"])

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from moa_core.bench.report import write_report
-from moa_core.bench.results import Record, acceptance_by_position, by_kind, rounded
+from moa_core.bench.results import Record, acceptance_by_position, by_kind, rounded, tree_text
+
+FORMULAS = "=+-@\t\r"  # what they begin with
 
 
 def write_all(results: dict[str, Any], folder: Path) -> None:
@@ -51,7 +53,13 @@ def write_acceptance(runs: Sequence[Record], path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, restval=0.0)
         writer.writeheader()
-        writer.writerows(rounded(rows))
+        for row in rounded(rows):
+            writer.writerow({name: no_formula(value) for name, value in row.items()})
+
+
+def no_formula(value: Any) -> Any:
+    """A cell of a CSV file: text that a spreadsheet would take for a formula gets an apostrophe."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in FORMULAS and value else value
 
 
 def _accepted(runs: Sequence[Record]) -> dict[str, float]:
@@ -83,11 +91,11 @@ def table(methods: dict[str, dict[str, Any]]) -> str:
 
 
 def _row(name: str, found: dict[str, Any], kinds: Sequence[str]) -> list[str]:
-    tree, spread = found.get("tree"), found["tokens_per_second_spread"]
+    spread = found["tokens_per_second_spread"]
     parts = [found, *(found["kinds"].get(kind, {}) for kind in kinds)]
     return [
         name,
-        "-".join(map(str, tree.values())) if tree else "-",
+        tree_text(found.get("tree"), found.get("drafts_per_cycle")) or "-",
         _text(found["tokens_per_second"], 1),
         "-".join(_text(end, 1) for end in spread) if spread else "-",
         _text(found["speedup"], 2),

@@ -11,6 +11,7 @@ from typing import Any
 
 from moa_core.bench.charts import above_zero, kinds, mapping, number, numbers
 from moa_core.errors import UserError
+from moa_core.strangers import plain
 
 FOLDER = Path(__file__).parents[2] / "assets" / "results"
 LARGEST = 64 * 2**20  # bytes of a results.json; ours with all its runs have under 5 MB
@@ -21,7 +22,7 @@ NOT_ONE = (
 )
 USUAL = {  # what `bench` does when its command does not say
     "suite": "bundled", "limit": None, "max_new_tokens": 128, "temperature": 0.0, "seed": 0,
-    "tree": "same", "grid": None,
+    "tree": "auto", "grid": None,
 }  # fmt: skip
 
 
@@ -148,7 +149,11 @@ def read_results(path: Path, name: str = "") -> dict[str, Any]:
     why = _trouble(results)
     if why:
         raise UserError(NOT_ONE.format(name=name, why=why))
-    return {**results, "runs": []}
+    try:
+        kept: dict[str, Any] = plain({**results, "runs": []})
+    except ValueError as error:
+        raise UserError(NOT_ONE.format(name=name, why=f"it is {error}")) from None
+    return kept
 
 
 def _trouble(results: Any) -> str:
@@ -178,7 +183,7 @@ def ratio(ours: dict[str, Any], theirs: dict[str, Any], key: str) -> Ratio | Non
     top, bottom = above_zero(ours.get(key)), above_zero(theirs.get(key))
     if not top or not bottom:
         return None
-    spreads = [numbers(side.get(f"{key}_spread"), 2) for side in (ours, theirs)]
-    known = all(spread and spread[0] < spread[1] for spread in spreads)
-    overlap = known and spreads[0][0] <= spreads[1][1] and spreads[1][0] <= spreads[0][1]
-    return Ratio(top / bottom, bool(overlap) if known else None)
+    mine, other = (numbers(side.get(f"{key}_spread"), 2) for side in (ours, theirs))
+    if not (mine and other and mine[0] < mine[1] and other[0] < other[1]):
+        return Ratio(top / bottom, None)
+    return Ratio(top / bottom, mine[0] <= other[1] and other[0] <= mine[1])

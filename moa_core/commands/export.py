@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from moa_core.arguments import add_pickle
 from moa_core.errors import UserError
 
 FORMATS = ("authors", "vllm-moa", "custom-generate", "speculators")
@@ -18,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--forecast", type=Path, metavar="RESULTS",
         help="instead: print vLLM commands that forecast serving speed from a bench's results",
     )  # fmt: skip
+    add_pickle(parser)
     parser.add_argument("--drafter", help="bundled name, folder or Hub id")
     parser.add_argument("--target", help="bundled name, folder or Hub id; default: the bundled one")
     parser.add_argument("--to", type=Path, metavar="FOLDER", help="a new or empty folder")

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-from moa_core.arguments import SPEC, chosen_preset
+from moa_core.arguments import SPEC, add_pickle, chosen_preset
 from moa_core.errors import UserError
 from moa_core.presets import PRESETS
+
+if TYPE_CHECKING:  # not before they are needed: they bring torch
+    from transformers import PretrainedConfig
+
+    from moa_core.memory import Drafting
 
 FORMATS = ((None, "float32"), (None, "bfloat16"), (8, "bfloat16"), (4, "bfloat16"))
 
@@ -14,6 +20,7 @@ FORMATS = ((None, "float32"), (None, "bfloat16"), (8, "bfloat16"), (4, "bfloat16
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which models, and for how long a text."""
     parser.add_argument("--preset", choices=sorted(PRESETS), help="by its published shapes alone")
+    add_pickle(parser)
     parser.add_argument("--target", help=f"{SPEC}; default: the bundled one")
     parser.add_argument("--drafter", action="append", default=[], help=f"{SPEC}; may repeat")
     parser.add_argument("--context", type=int, help="tokens of the longest run; default: 8192")
@@ -39,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
         print(f"| {form_name(DTYPES[dtype], bits)} | {' | '.join(map(size, parts))} |")
 
 
-def _shapes(options: argparse.Namespace):
+def _shapes(options: argparse.Namespace) -> tuple[PretrainedConfig, list[Drafting]]:
     """The target's config and its drafters' parts; configs alone are fetched, for a target."""
     from pathlib import Path
 
@@ -47,6 +54,7 @@ def _shapes(options: argparse.Namespace):
     from moa_core.hub import fetch_config
     from moa_core.loading import Plan
     from moa_core.memory import planned, stored
+    from moa_core.presets import pinned
     from moa_core.shapes import config_of
 
     if found := chosen_preset(options):
@@ -56,5 +64,5 @@ def _shapes(options: argparse.Namespace):
         place = locate(options.target or bundled_target())
         config = config_of(place if isinstance(place, Path) else fetch_config(place))
         beside = []
-    folders = [drafter_folder(spec, Plan()) for spec in options.drafter]
-    return config, [*beside, *(stored(folder) for folder in folders if folder)]
+    folders = [(drafter_folder(spec, Plan()), pinned(spec)) for spec in options.drafter]
+    return config, [*beside, *(stored(folder, known) for folder, known in folders if folder)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -16,6 +17,9 @@ PAPERS = {MoADrafter: "2410.03804", EagleDrafter: "2406.16858"}
 ELSEWHERE = re.compile(r"^see \.\./README\.md$")
 COPIED = "SOURCE.md"  # the card of the models from which this one was taken
 HUB_LICENCES = {"apache-2.0", "mit", "llama3", "cc-by-4.0", "cc-by-sa-4.0", "openrail"}
+
+TAGS = {"eagle2", "medusa", "glide", "independent"}
+LONGEST = 2000  # characters of what a config says of itself
 
 CARDS = Path(__file__).parent / "cards"  # how each export is used
 BIAS = (
@@ -65,7 +69,8 @@ def _elsewhere(text: Any) -> bool:
 def _front(source: Source, kind: str, licence: str | None) -> str:
     tags = ["speculative-decoding"]
     moa = isinstance(source.drafter, MoADrafter)
-    tags.append("mixture-of-attentions" if moa else str(source.ours.get("method", "eagle2")))
+    method = source.ours.get("method", "eagle2")
+    tags.append("mixture-of-attentions" if moa else method if method in TAGS else "drafter")
     tags += ["custom_generate"] if kind == "custom-generate" else []
     lines = ["---", "library_name: transformers", f"tags: [{', '.join(tags)}]"]
     if "/" in source.verifier:
@@ -83,7 +88,13 @@ def _said(source: Source, key: str) -> str | None:
     text = source.ours.get(key)
     if _elsewhere(text):
         return f"see {COPIED}" if notes_beside(source) else None
-    return text if isinstance(text, str) and text else None
+    return plain(text) if isinstance(text, str) and text.strip() else None
+
+
+def plain(text: str) -> str:
+    """Words of a stranger's config as one line of Markdown that is nothing but text."""
+    line = escape(" ".join(text.split())[:LONGEST], quote=False)
+    return re.sub(r"([\\`*\[\]|])", r"\\\1", line)
 
 
 def _paper(source: Source) -> str:

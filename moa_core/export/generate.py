@@ -12,12 +12,12 @@ stopping criteria, the prompt's way to the streamer. Only the loop is ours.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from huggingface_hub import snapshot_download
@@ -33,8 +33,8 @@ from transformers import (
     TopKLogitsWarper,
     TopPLogitsWarper,
 )
-from transformers.generation import GenerateDecoderOnlyOutput
 from transformers.generation.streamers import BaseStreamer
+from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter
@@ -94,7 +94,8 @@ def generate(
     _own_stop_strings(options)
     loop = partial(_loop, place=place, hub=hub, streamer=streamer, seed=seed, tree=tree)
     # The class's method: a model from a folder like ours has `generate` replaced by this one.
-    return type(model).generate(
+    plain: Callable[..., Tensor | DraftedOutput] = cast(Any, type(model)).generate
+    return plain(
         model,
         inputs,
         generation_config=generation_config,
@@ -141,26 +142,28 @@ def _loop(
     sampling = sampling_of(generation_config, logits_processor, seed)
     with _prepared(model):
         target, drafter = _loaded(model, place, hub)
-        shape = replace(drafter.tree, **(tree or {}))
+        shape = replace(drafter.tree, **cast(dict[str, Any], tree or {}))
         wanted = int(generation_config.max_length) - input_ids.shape[1]
         ids, calls, lengths = input_ids, 0, []
         run = decode(target, drafter, input_ids[0].tolist(), Settings(wanted, shape, sampling))
         for event in run:
             if not isinstance(event, Prefilled | Verified):
                 continue
-            first = isinstance(event, Prefilled)
             calls += 1
-            lengths += [] if first else [event.gained]
-            ids, done = _write(
-                ids, (event.token,) if first else event.emitted, streamer, stopping_criteria
-            )
+            if isinstance(event, Prefilled):
+                tokens: tuple[int, ...] = (event.token,)
+            else:
+                tokens = event.emitted
+                lengths.append(event.gained)
+            ids, done = _write(ids, tokens, streamer, stopping_criteria)
             if done:
                 break
     if streamer is not None:
         streamer.end()
     if not generation_config.return_dict_in_generate:
         return ids
-    return DraftedOutput(sequences=ids, target_calls=calls, accepted_lengths=lengths)
+    whole = cast(torch.LongTensor, ids)
+    return DraftedOutput(sequences=whole, target_calls=calls, accepted_lengths=lengths)
 
 
 def _write(
@@ -245,11 +248,7 @@ def _loaded(model: PreTrainedModel, place: str, hub: dict[str, Any]) -> tuple[Ta
     kept = getattr(model, KEPT, None)
     if kept is None or kept[0] != key:
         folder = local or fetched(place, hub)
-        try:
-            target = Target(model, name=model.name_or_path)
-        except AttributeError as error:
-            kind = type(model).__name__
-            raise UserError(f"{kind} is no decoder of the Llama family: {error}.") from None
+        target = Target(model, name=model.name_or_path or "")
         drafter = build_drafter(read_config(folder), read_tensors(folder), target, None, place)
         kept = (key, target, drafter)
         setattr(model, KEPT, kept)

@@ -11,12 +11,13 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from moa_core.checkpoints import bundled_target, locate
 from moa_core.errors import UserError, first_line
 from moa_core.export.generate import fetched
 from moa_core.formats import read_config
+from moa_core.shapes import config_of
 from moa_core.target import Target
 
 CONFIGS = ["*.json", "*.jinja", "tokenizer*"]
@@ -32,11 +33,11 @@ def target_shape_of(spec: str | None) -> Target:
     folder = place if isinstance(place, Path) else fetched(place, {}, CONFIGS)
     read_config(folder)  # a clear word about what is missing, before transformers' own
     try:
-        config = AutoConfig.from_pretrained(folder)
+        config = config_of(folder)
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(config)
         told = any(folder.glob("tokenizer*"))
-        tokenizer = AutoTokenizer.from_pretrained(folder) if told else None
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False) if told else None
     except Exception as error:  # transformers raises many kinds; all mean: not usable
         raise UserError(
             f"The target {spec or place} cannot be read: {first_line(error)}"

@@ -11,13 +11,15 @@ from torch import Tensor
 from moa_core.checkpoints import locate
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.export.generate import fetched
 from moa_core.formats import build_drafter, read_config, read_tensors
+from moa_core.presets import pinned
 from moa_core.target import Target
 
-METHODS = ("none", "ngram", "moa-auto")  # of no files, or of several drafters'
+METHODS = (*WITHOUT_WEIGHTS, "moa-auto")  # of no files, or of several drafters'
 SAME_FILES = {"eagle": "eagle2"}  # EAGLE's fixed tree uses the same head
 
 
@@ -83,9 +85,9 @@ def read_source(
     found = locate(spec)
     folder = found if isinstance(found, Path) else fetched(found, {})
     name = folder.resolve().name if isinstance(found, Path) else found.partition("@")[0]
-    config, stored = read_config(folder), read_tensors(folder)
+    config, stored = read_config(folder), read_tensors(folder, pinned(spec))
     drafter = build_drafter(config, stored, target, tli, name)
-    needed = drafter.net.state_dict()  # type: ignore[attr-defined]
+    needed = drafter.net.state_dict()
     tensors = {key: stored[key].contiguous() for key in needed}
     embedding = stored.get("embed_tokens.weight")
     named = verifier or target.name.partition("@")[0]  # without a revision

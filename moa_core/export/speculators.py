@@ -10,6 +10,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
+from moa_core.bench.outputs import no_formula
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
@@ -125,4 +126,5 @@ def write_acceptance(rows: list[dict[str, str]], path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
-        writer.writerows(rows)
+        for row in rows:
+            writer.writerow({name: no_formula(value) for name, value in row.items()})

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from moa_core.errors import UserError, first_line
 from moa_core.export.authors import Files, authors_files
-from moa_core.export.card import card, licence_text, notes_beside
+from moa_core.export.card import card, licence_text, notes_beside, plain
 from moa_core.export.hub import FOLDER, code, custom_generate_files
 from moa_core.export.source import Source
 from moa_core.export.speculators import acceptance_rows, speculators_files, write_acceptance
@@ -83,7 +83,7 @@ def _measured(rows: list[dict[str, str]]) -> list[str]:
         return []
     lines = ["| prompts | cycles | acceptance length τ |", "|---|---|---|"]
     lines += [
-        f"| {row['subset']} | {row['num_drafts']} | {float(row['acceptance_length']):.2f} |"
+        f"| {plain(row['subset'])} | {row['num_drafts']} | {float(row['acceptance_length']):.2f} |"
         for row in rows
     ]
     return ["\n".join(lines), "By position: `acceptance.csv`."]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from socket import SHUT_RDWR
 from time import monotonic
 from urllib.parse import urlsplit
@@ -31,11 +31,18 @@ GONE = (ConnectionClosed, TimeoutError, OSError, EOFError)
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server is. token: what it wants to be told; kind: how numbers travel."""
+    """Where a server is. token: what it wants to be told; kind: how numbers travel.
+
+    The address is said in sentences and kept in traces, the token never: so no password in it.
+    """
 
     url: str
-    token: str = ""
+    token: str = field(default="", repr=False)
     kind: str = "bf16"
+
+    def __post_init__(self) -> None:
+        if "@" in self.url:
+            raise UserError("An address has no name and password in it: give the server's --token.")
 
 
 class Wire:

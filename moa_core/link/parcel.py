@@ -21,10 +21,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from moa_core.errors import UserError
+from moa_core.errors import UserError, first_line
 from moa_core.fitting import fingerprint
+from moa_core.formats import read_config
 from moa_core.link.wire import PIECE, Piece
 from moa_core.loading import plain_weights
+from moa_core.shapes import config_of
+from moa_core.strangers import read_json
 from moa_core.target import Target
 
 WEIGHTS, FACTS = "client.safetensors", "client.json"
@@ -81,7 +84,7 @@ class Parcels:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._folders: dict[int, tempfile.TemporaryDirectory] = {}
+        self._folders: dict[int, tempfile.TemporaryDirectory[str]] = {}
 
     def begin(self, last: int) -> tuple[Piece, Iterator[Piece]]:
         """The first piece of a parcel, and the others. Not for two threads at once."""
@@ -91,7 +94,7 @@ class Parcels:
         rest = pieces(Path(folder.name))
         return next(rest), rest
 
-    def _written(self, last: int) -> tempfile.TemporaryDirectory:
+    def _written(self, last: int) -> tempfile.TemporaryDirectory[str]:
         if len(self._folders) >= self.MOST:
             self._folders.pop(next(iter(self._folders))).cleanup()
         folder = tempfile.TemporaryDirectory(prefix="moa-parcel-", ignore_cleanup_errors=True)
@@ -125,8 +128,12 @@ def keep(pieces: Iterable[Piece], folder: Path) -> int:
             if not piece.name:
                 break
             path = new / piece.name
-            if path.resolve().parent != new.resolve():
+            if "\0" in piece.name or path.resolve().parent != new.resolve():
                 raise UserError("The server sent a file that belongs elsewhere; it was not kept.")
+            if written + len(piece.data) > min(piece.total, shutil.disk_usage(new).free):
+                raise UserError(
+                    "The server sent more than it said, or more than fits here; it was not kept."
+                )
             with path.open("ab") as file:
                 written += file.write(piece.data)
         if folder.exists():
@@ -138,11 +145,22 @@ def keep(pieces: Iterable[Piece], folder: Path) -> int:
 def open_target(folder: Path) -> Target:
     """A target without the layers that only the server runs. UserError if files are missing."""
     try:
-        facts = json.loads((folder / FACTS).read_text())
-        tensors = load_file(folder / WEIGHTS)
-        config = AutoConfig.from_pretrained(folder)
-    except (OSError, ValueError) as error:
-        raise UserError(f"What the server sent cannot be opened: {error}") from error
+        return _opened(folder)
+    except UserError:
+        raise
+    except Exception as error:  # of transformers, torch and JSON; all mean: not what was promised
+        raise UserError(f"What the server sent cannot be opened: {first_line(error)}") from error
+
+
+def _opened(folder: Path) -> Target:
+    facts = read_json(folder / FACTS)
+    name, eos_ids = str(facts["name"])[:200], tuple(map(int, facts["eos_ids"]))
+    tensors = load_file(folder / WEIGHTS)
+    read_config(folder)  # its sizes are checked before anything is made of them
+    config = config_of(folder)
+    largest = max(max(tensor.shape, default=0) for tensor in tensors.values())
+    if config.hidden_size > largest:
+        raise ValueError("its config is of another model than its weights")
     dtype = next(iter(tensors.values())).dtype
     with init_empty_weights(include_buffers=False):
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)
@@ -150,9 +168,9 @@ def open_target(folder: Path) -> Target:
     model.tie_weights()
     tokenizer = None
     if any(folder.glob("tokenizer*")):
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-    target = Target(model.requires_grad_(False), tokenizer, facts["name"])
-    target.eos_ids = tuple(facts["eos_ids"])
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    target = Target(model.requires_grad_(False), tokenizer, name)
+    target.eos_ids = eos_ids
     return target
 
 
@@ -163,7 +181,7 @@ def nbytes(tensors: dict[str, Tensor]) -> int:
 
 def as_if(config_name: str, last: int) -> int:
     """Bytes in bfloat16 of a client's share of a target of which only the config is known."""
-    config = AutoConfig.from_pretrained(config_name)
+    config = AutoConfig.from_pretrained(config_name, trust_remote_code=False)
     with init_empty_weights():
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     return nbytes(client_weights(Target(model), last))

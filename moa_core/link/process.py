@@ -8,7 +8,7 @@ import sys
 import threading
 from collections import deque
 from pathlib import Path
-from secrets import token_urlsafe
+from secrets import token_hex
 from types import TracebackType
 
 from moa_core.errors import UserError
@@ -26,7 +26,7 @@ class ServerProcess:
     """
 
     def __init__(self, *arguments: str) -> None:
-        self.token = token_urlsafe(12)
+        self.token = token_hex(12)  # never a leading dash, which would be an option
         command = [sys.executable, "-m", "moa_core", "serve", "--port", "0", "--with-parent"]
         env = os.environ | {"MOA_TOKEN": self.token}  # not on the command line, for all to see
         path = [str(ROOT), *filter(None, [env.get("PYTHONPATH")])]

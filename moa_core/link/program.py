@@ -92,7 +92,7 @@ class ProxyProgram:
     @property
     def is_cut(self) -> bool:
         """As `Proxy.is_cut`."""
-        return self._ask("state")["is_cut"]
+        return bool(self._ask("state")["is_cut"])
 
     @property
     def settings(self) -> LinkSettings:
@@ -107,7 +107,7 @@ class ProxyProgram:
     @property
     def connections(self) -> int:
         """As `Proxy.connections`."""
-        return self._ask("state")["connections"]
+        return int(self._ask("state")["connections"])
 
     def traffic(self) -> dict[str, Traffic]:
         """As `Proxy.traffic`."""
@@ -119,7 +119,7 @@ class ProxyProgram:
 
     def now(self) -> float:
         """As `Proxy.now`."""
-        return self._ask("state")["now"]
+        return float(self._ask("state")["now"])
 
     def _ask(self, command: str) -> dict[str, Any]:
         with self._lock:
@@ -137,7 +137,7 @@ class ProxyProgram:
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError("the link's program has ended")
-        answer = json.loads(line)
+        answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise UserError(answer["error"])
         return answer

@@ -27,6 +27,7 @@ Number = Annotated[int, Meta(ge=0, le=2**53)]
 Id = Annotated[int, Meta(ge=0, lt=2**31)]
 Ids = Annotated[list[Id], Meta(max_length=200_000)]
 Nodes = Annotated[list[Annotated[int, Meta(ge=-1, lt=NODES)]], Meta(max_length=NODES)]
+Seconds = Annotated[float, Meta(ge=0, le=2**31)]
 Name = Annotated[str, Meta(max_length=200)]
 T = TypeVar("T")
 
@@ -58,6 +59,9 @@ class Hello(Message, frozen=True, tag="hello"):
     fingerprint: Name = ""
     kind: Kind = "bf16"
     session: Name = ""
+
+    def __repr__(self) -> str:
+        return f"Hello(version={self.version}, drafter={self.drafter!r})"  # no secrets in logs
 
 
 class Prefill(Message, frozen=True, tag="prefill"):
@@ -135,40 +139,40 @@ class Welcome(Message, frozen=True, tag="welcome"):
 class First(Message, frozen=True, tag="first"):
     """The target's choice of the token after the prompt; the prompt's shares follow."""
 
-    number: int
-    token: int
+    number: Number
+    token: Id
     prob: float
-    seconds: float  # of the target's work, time in its queue included
+    seconds: Seconds  # of the target's work, time in its queue included
 
 
 class Share(Message, frozen=True, tag="share"):
     """The server half of some of the prompt's tokens, from `start` on."""
 
-    number: int
-    start: int
-    count: int
+    number: Number
+    start: Number
+    count: Annotated[int, Meta(ge=1, le=SHARE)]
     half: dict[str, Numbers]
 
 
 class Answer(Message, frozen=True, tag="answer"):
     """What the target made of a tree. half: of the root and the accepted nodes."""
 
-    number: int
-    tokens: list[int]
+    number: Number
+    tokens: Ids
     probs: list[float]
     drafts: list[float]
     half: dict[str, Numbers]
-    seconds: float
+    seconds: Seconds
 
 
 class Pushed(Message, frozen=True, tag="pushed"):
     """A token of a stream."""
 
-    number: int
-    position: int
-    token: int
+    number: Number
+    position: Number
+    token: Id
     prob: float
-    seconds: float
+    seconds: Seconds
 
 
 class Piece(Message, frozen=True, tag="piece"):
@@ -176,7 +180,7 @@ class Piece(Message, frozen=True, tag="piece"):
 
     name: Name
     data: bytes
-    total: int  # bytes of all files together
+    total: Number  # bytes of all files together
 
 
 class Alive(Message, frozen=True, tag="alive"):
@@ -199,7 +203,8 @@ class Refused(Message, frozen=True, tag="refused"):
 
 Up = Hello | Prefill | Verify | Stream | Fetch
 Down = Welcome | First | Share | Answer | Pushed | Piece | Alive | Part | Refused
-_up, _down = msgspec.msgpack.Decoder(Up), msgspec.msgpack.Decoder(Down)
+_up: msgspec.msgpack.Decoder[Up] = msgspec.msgpack.Decoder(Up)
+_down: msgspec.msgpack.Decoder[Down] = msgspec.msgpack.Decoder(Down)
 encode = msgspec.msgpack.Encoder().encode
 
 
@@ -257,7 +262,7 @@ def read_down(frame: bytes | str) -> Down:
     return _read(_down, frame)
 
 
-def _read(decoder: msgspec.msgpack.Decoder, frame: bytes | str) -> Up | Down:
+def _read(decoder: msgspec.msgpack.Decoder[T], frame: bytes | str) -> T:
     if isinstance(frame, str):
         raise WireError("text where a message was due")
     try:

@@ -19,7 +19,7 @@ from moa_core.trace import (
 )
 from moa_core.train.tokenizer import train_tokenizer
 from moa_core.tree import DraftTree
-from tests.demo.lost_links import gone, healed, kept
+from tests.demo.lost_links import fitted, gone, healed, kept
 
 WORDS = ["the", " cat", " sat", " ran", " down", "."]
 
@@ -99,8 +99,8 @@ def test_first_token_figures_and_ending(tokenizer, ids):
     assert first == {"first": ["the", None, 0.5, 0], "at": 3}
     assert end["end"] == "stopped"
     assert stats["stats"] == {
-        "tokens": 3, "rate": 2.0, "tau": 2.0, "acceptance": 0.2, "drafted": 5, "calls": 2,
-        "cycles": 1, "prefill": 0.25,
+        "tokens": 3, "rate": 2.0, "tau": 2.0, "acceptance": 0.2, "drafted": 5, "nodes": 5.0,
+        "calls": 2, "cycles": 1, "prefill": 0.25,
         "shares": {"draft": 0.5, "verify": 0.4, "other": 0.1},
     }  # fmt: skip
 
@@ -250,7 +250,7 @@ def test_characters_that_are_written_alone_come_whole_and_leave_the_text_as_it_w
 
 
 def test_a_recorded_run_over_a_link_is_shown_without_its_tokenizer(tokenizer, ids):
-    trace = Trace({}, list(healed()))
+    trace = Trace({}, list(fitted(healed())))
     trace.events = [renamed(event, lambda number: 200 + number) for event in trace.events]
     record_words(trace, tokenizer)
     again = Trace.from_json(trace.to_json())

@@ -1,5 +1,6 @@
 """Names, folders and Hub ids become models, or a sentence."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from moa_core import checkpoints
 from moa_core.checkpoints import (
     bundled_drafters,
     bundled_target,
+    first_eagle,
+    layers_needed,
     load_drafter,
     load_target,
     locate,
@@ -19,7 +22,9 @@ from moa_core.checkpoints import (
 from moa_core.drafters.base import Vanilla
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
+from moa_core.formats import save_drafter
 from moa_core.tree import TreeSettings
+from tests.models import useful
 
 
 def test_the_bundle_is_listed_from_its_configs(bundle: Path) -> None:
@@ -140,3 +145,30 @@ def test_a_target_is_loaded_in_the_dtype_asked_for(bundle: Path) -> None:
     with pytest.raises(UserError, match=r"^Unknown dtype 'int8'"):
         load_target(dtype="int8")
     assert checkpoints.load_target().dtype is torch.float32
+
+
+def test_how_many_layers_a_drafter_needs_is_known_before_its_target(
+    bundle: Path, tmp_path: Path
+) -> None:
+    target = load_target(device="cpu")
+    save_drafter(tmp_path, useful("moa-n2", target), target, {}, torch.float32)
+    found = {spec: layers_needed(spec) for spec in (None, "moa-n1", "eagle2", "ngram", "eagle")}
+    assert found == {None: 0, "moa-n1": 1, "eagle2": 0, "ngram": 0, "eagle": 0}
+    assert layers_needed(str(tmp_path)) == 2 and layers_needed("moa-n1", 3) == 3
+
+
+def test_only_an_eagle_head_drafts_as_the_first_eagle(bundle: Path) -> None:
+    with pytest.raises(UserError, match="moa-n0 is no EAGLE head"):
+        first_eagle("moa-n0", load_target(device="cpu"))
+
+
+def test_a_config_without_an_end_of_text_leaves_it_to_the_tokenizer(
+    bundle: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(bundle / "tiny", tmp_path / "tiny")
+    for name in ("config.json", "generation_config.json"):
+        path = tmp_path / "tiny" / name
+        keys = json.loads(path.read_text())
+        path.write_text(json.dumps({**keys, "eos_token_id": None}))
+    found = load_target(str(tmp_path / "tiny"), device="cpu")
+    assert found.eos_ids == (found.tokenizer.eos_token_id,)

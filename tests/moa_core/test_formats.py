@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from argparse import ArgumentParser
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from moa_core.arguments import add_pickle
 from moa_core.checkpoints import load_drafter, load_target
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter
@@ -17,7 +19,9 @@ from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.errors import UserError
 from moa_core.fitting import weights_mark
-from moa_core.formats import save_drafter
+from moa_core.formats import read_config, save_drafter
+from moa_core.shapes import bare_net
+from moa_core.strangers import PICKLES
 from moa_core.target import Target
 from moa_core.trace import Drafted, Trace
 from moa_core.train.fresh import fresh
@@ -25,6 +29,7 @@ from moa_core.tree import TreeSettings
 from tests.models import plain_greedy, save_target, speaking_target, tiny_target, useful
 
 METHODS = ("moa-n0", "moa-n2", "eagle2")
+WEIGHTS = "model.safetensors"
 TREE = {"depth": 4, "breadth": 2, "budget": 7}
 
 
@@ -104,6 +109,16 @@ def test_sizes_are_inferred_where_a_config_is_silent(tmp_path: Path, method: str
     assert back.net.config == drafter.net.config
     assert back.tree == TreeSettings()
     assert drafts(target, back) == drafts(target, drafter)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_config_alone_tells_the_shapes_of_its_tensors(tmp_path: Path, method: str) -> None:
+    """As published ones do: what a drafter will need is reckoned before it is downloaded."""
+    target = tiny_target()
+    saved(tmp_path, method, target)
+    net = bare_net(read_config(tmp_path), target.config)
+    shapes = {name: value.shape for name, value in load_file(tmp_path / WEIGHTS).items()}
+    assert {name: value.shape for name, value in net.state_dict().items()} == shapes
 
 
 def test_a_silent_config_means_n_0(tmp_path: Path) -> None:
@@ -307,8 +322,11 @@ class Bomb:
         return Path.touch, (self.path,)
 
 
-@pytest.mark.parametrize("form", ["torch", "pickle", "junk", "empty"])
-def test_a_pickle_that_is_more_than_weights_is_refused_unopened(tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("form", ["torch", "pickle", "junk", "empty", "no weights"])
+def test_a_pickle_that_is_more_than_weights_is_refused_unopened(
+    tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PICKLES, "1")
     folder, went_off = tmp_path / "mine", tmp_path / "went off"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
@@ -322,8 +340,30 @@ def test_a_pickle_that_is_more_than_weights_is_refused_unopened(tmp_path: Path, 
             weights.write_bytes(b"\x80\x04junk")
         case "empty":
             weights.touch()
+        case "no weights":
+            torch.save({"fc.weight": [1, 2]}, weights)
     refused(str(folder), tiny_target())
     assert not went_off.exists()
+
+
+def test_a_pickle_is_opened_on_request_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tiny_target()
+    folder = saved(tmp_path, "eagle2", target)
+    weights = load_file(tmp_path / "model.safetensors")
+    torch.save(weights, tmp_path / "pytorch_model.bin")
+    (tmp_path / "model.safetensors").unlink()
+    opened: list[Any] = []
+    load = torch.load
+    monkeypatch.setattr(torch, "load", lambda *a, **k: opened.append(k) or load(*a, **k))
+    assert "only on request, by --allow-pickle or MOA_ALLOW_PICKLE=1" in refused(folder, target)
+    assert not opened
+    monkeypatch.setenv(PICKLES, "0")  # set back when this ends
+    add_pickle(parser := ArgumentParser())
+    parser.parse_args(["--allow-pickle"])
+    assert isinstance(load_drafter(folder, target), EagleDrafter)
+    assert opened and all(one["weights_only"] is True for one in opened)
 
 
 @pytest.mark.parametrize("content", ["[1]", "{", "", "3", "null", b"\xff\xfe"])

@@ -30,6 +30,7 @@ from moa_core.memory import (
 from moa_core.peers import parameters
 from moa_core.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS
 from moa_core.shapes import config_of
+from moa_core.strangers import PICKLES
 from moa_core.target import Target
 from tests.models import save_target, tiny_target
 from tests.published import save_published
@@ -81,7 +82,13 @@ def test_bytes_of_quantised_weights_are_right_within_two_per_cent(
     assert target.need.form.startswith(f"{bits}-bit")
 
 
-def test_a_drafter_is_weighed_by_the_shapes_in_its_file(tmp_path: Path) -> None:
+@pytest.fixture
+def pickles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """EAGLE's published file is one, and a folder may be anybody's."""
+    monkeypatch.setenv(PICKLES, "1")
+
+
+def test_a_drafter_is_weighed_by_the_shapes_in_its_file(tmp_path: Path, pickles: None) -> None:
     """The copy of the embeddings in EAGLE's pickle is the target's, and not loaded."""
     places = save_published(tmp_path)
     target = load_target(str(places[LLAMA3]), "float32", "cpu")
@@ -155,7 +162,9 @@ class Peak(TorchDispatchMode):
 
 @torch.inference_mode()
 @pytest.mark.parametrize("spec", [LLAMA3_MOA, LLAMA3_EAGLE])
-def test_working_memory_is_above_what_a_long_prompt_takes(spec: str, tmp_path: Path) -> None:
+def test_working_memory_is_above_what_a_long_prompt_takes(
+    spec: str, tmp_path: Path, pickles: None
+) -> None:
     places = save_published(tmp_path, max_position_embeddings=2048)
     target = load_target(
         str(places[LLAMA3]), "float32", "cpu", Plan(drafters=(str(places[spec]),))
@@ -255,3 +264,14 @@ def test_the_command_prints_a_table(bundle: Path, capsys: pytest.CaptureFixture[
 
 def test_sizes_for_people() -> None:
     assert [size(count) for count in (1.62e10, 9.6e7, 4.48e7)] == ["16.2 GB", "0.1 GB", "44.8 MB"]
+
+
+@pytest.mark.parametrize(
+    "shape", [{"model_type": "elephant"}, {"model_type": "llama", "hidden_size": "wide"}]
+)
+def test_a_config_that_is_none_gets_a_sentence(shape: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="This config has no config that can be used"):
+        config_of(shape)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(UserError, match="has no config that can be used"):
+        config_of(tmp_path)

@@ -4,6 +4,7 @@ The checkpoints have the published key names, config keys and numbers of heads, 
 widths and with random weights: the true ones are gated, and far too large for a test.
 """
 
+import io
 import json
 import re
 from pathlib import Path
@@ -20,6 +21,7 @@ from moa_core.errors import UserError
 from moa_core.formats import read_tensors
 from moa_core.link.process import ServerProcess
 from moa_core.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS, preset, tli_of
+from moa_core.strangers import PICKLES
 from moa_core.text import prompt_ids
 from moa_core.trace import Trace
 from moa_core.tree import TreeSettings
@@ -60,7 +62,10 @@ def test_the_tensors_have_the_published_names(folders: dict[str, Path]) -> None:
     moa = read_tensors(folders[LLAMA3_MOA])
     assert set(moa) == set(read_tensors(released.FOLDER / "moa_n0"))
     assert {"self_attention.self_attn.q_proj.weight", "Ekv2E.bias"} < set(moa)
-    eagle, theirs = read_tensors(folders[LLAMA3_EAGLE]), released.FOLDER / "eagle2_head"
+    eagle, theirs = (
+        read_tensors(folders[LLAMA3_EAGLE], pickles=True),
+        released.FOLDER / "eagle2_head",
+    )
     assert set(eagle) == {*read_tensors(theirs), "fc.bias", "embed_tokens.weight"}
 
 
@@ -77,10 +82,14 @@ def check_methods(target_spec: str, specs: dict[str, str]) -> None:
         assert trace.output_ids == expected, method
 
 
-def test_they_load_by_folder_and_by_id_unconverted(folders: dict[str, Path], stocked: Hub) -> None:
+def test_they_load_by_folder_and_by_id_unconverted(
+    folders: dict[str, Path], stocked: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chosen = PRESETS["llama3-8b"]
     by_folder = {method: str(folders[spec]) for method, spec in chosen.by_method.items()}
-    check_methods(str(folders[LLAMA3]), by_folder)
+    with monkeypatch.context() as allowed:  # EAGLE's is a pickle, and a folder may be anybody's
+        allowed.setenv(PICKLES, "1")
+        check_methods(str(folders[LLAMA3]), by_folder)
     check_methods(LLAMA3, chosen.by_method)
     assert all("/main" not in path for path in stocked.asked), "what is pinned is asked for"
 
@@ -121,6 +130,7 @@ def test_generate_takes_a_preset(stocked: Hub, capsys: pytest.CaptureFixture[str
         (("--tli", "2"), r"for TLI N = 2 \(trained: 0\).* --target meta-llama.* --methods moa-n2"),
         (("--drafter", "moa-n1"), r"for TLI N = 1 \(trained: 0\)"),
         (("--target", "a/b"), "name --preset or --target, not both"),
+        (("--drafter", "eagle"), "the first EAGLE is in the page alone"),
         (
             ("--server", "ws://x:1", "--load-in-8bit"),
             "--load-in-... and --device-map are for serve",
@@ -180,3 +190,19 @@ def test_progress_on_a_terminal_and_in_a_log(capsys: pytest.CaptureFixture[str])
     said = capsys.readouterr().err.splitlines()
     assert [line.split()[2] for line in said[:-1]] == ["0.1", "0.2", "1.1", "2.0"]
     assert said[-1] == "Loading a/b."
+
+
+def test_progress_on_a_screen_takes_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stderr", screen := Screen())
+    report = on_terminal()
+    for words in ("Looking.", "Downloading a/b: 0.1 of 2.0 GB.", "Downloading a/b: 2.0 of 2.0 GB."):
+        report(words)
+    report("Loading a/b.")
+    assert screen.getvalue() == (
+        "Looking.\n\r\x1b[KDownloading a/b: 0.1 of 2.0 GB."
+        "\r\x1b[KDownloading a/b: 2.0 of 2.0 GB.\nLoading a/b.\n"
+    )

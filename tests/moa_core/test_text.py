@@ -1,5 +1,7 @@
 """What a person types becomes ids as meant, and ids become text as it grows."""
 
+import copy
+
 import pytest
 
 from moa_core.errors import UserError
@@ -140,6 +142,13 @@ def test_a_chat_that_cannot_be_read_is_refused() -> None:
         chat_ids(TOKENIZER, chat("x" * 30_000, "y" * 30_000))
     with pytest.raises(UserError, match="refuses such a chat: Unknown role: clown"):
         chat_ids(TOKENIZER, [{"role": "clown", "content": "Hi"}])
+
+
+def test_a_chat_without_a_template_is_its_texts_one_below_the_other() -> None:
+    bare = copy.deepcopy(TOKENIZER)
+    bare.chat_template = None
+    turns = chat("Be kind.", "The cat sat.")
+    assert chat_ids(bare, turns) == bare("Be kind.\nThe cat sat.")["input_ids"]
 
 
 def recorded() -> tuple[Trace, list[int]]:

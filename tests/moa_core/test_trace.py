@@ -123,7 +123,9 @@ def test_a_trace_from_before_n_was_kept_is_still_read() -> None:
     assert trace.accepted_lengths and set(trace.choices) == {None}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", "3", '"trace"', "\x00", "[{}]"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", "null", "3", '"trace"', "\x00", "[{}]", "[" * 100_000]
+)
 def test_other_files_are_no_traces(text: str) -> None:
     with pytest.raises(UserError) as refused:
         Trace.from_json(text)

@@ -81,6 +81,24 @@ def test_a_card_says_what_the_config_says(tmp_path: Path, bundle: Path) -> None:
     assert "3 levels, 2 wide, 7 nodes" in card and "base_model" not in card
 
 
+def test_a_card_of_a_stranger_s_words_is_text(tmp_path: Path, bundle: Path) -> None:
+    """No front matter, no HTML, no link and no heading comes of what a config says of itself."""
+    path = bundle / "moa-n1" / "config.json"
+    config = json.loads(path.read_text())
+    evil = "mit\n---\ntags: [x]\n# Big\n<img src=x onerror=alert(1)> [x](javascript:y) "
+    evil += "| `z` $tli ${a}"
+    config["drafter"] |= {"licence": evil, "data": evil}
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "config.json").write_text(json.dumps(config))
+    (mine / "model.safetensors").write_bytes((path.parent / "model.safetensors").read_bytes())
+    assert run("--format", "custom-generate", "--drafter", mine, "--to", tmp_path / "out") == 0
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "<img" not in card and "&lt;img src=x" in card and "\\[x\\](javascript" in card
+    assert "\n# Big" not in card and card.count("\n---\n") == 1 and "license: other" in card
+    assert "\\| \\`z\\` $tli ${a}" in card
+
+
 def test_a_card_that_points_beside_itself_takes_that_along(tmp_path: Path, bundle: Path) -> None:
     models = tmp_path / "models"
     (models / "credits").mkdir(parents=True)
@@ -150,6 +168,10 @@ def test_a_folder_with_something_in_it_is_left_alone(
         (("--forecast", "/nowhere"), "is not a benchmark's results"),
         (("--forecast", RECORDED / "same-tree"), "No EAGLE head for tiny-8m"),
         (("--forecast", RECORDED / "same-tree", "--method", "x"), "has no method x"),
+        (
+            ("--forecast", RECORDED / "same-tree", "--method", "hf-assisted"),
+            "no acceptance by position for hf-assisted",
+        ),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_sentence(

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, StoppingCriteria, set_seed
+from transformers import (
+    GenerationConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    StoppingCriteria,
+    set_seed,
+)
+from transformers.generation import BaseStreamer
 
 from moa_core.checkpoints import load_drafter
 from moa_core.decode import Settings, decode
@@ -162,3 +169,45 @@ def test_batches_and_missing_places_are_refused(target: Target, folder: str) -> 
 def test_a_drafter_of_another_target_is_refused(folder: str) -> None:
     with pytest.raises(UserError, match="does not fit this target"):
         ours(tiny_target(hidden_size=48), folder, max_new_tokens=4)
+
+
+class Listener(BaseStreamer):
+    """Keeps what a streamer is given."""
+
+    def __init__(self) -> None:
+        self.heard: list[list[int]] = []
+        self.ended = False
+
+    def put(self, value: Tensor) -> None:
+        self.heard.append(value.flatten().tolist())
+
+    def end(self) -> None:
+        self.ended = True
+
+
+def test_text_is_streamed_token_by_token_after_the_prompt(target: Target, folder: str) -> None:
+    wanted, found = Listener(), Listener()
+    plain(target, max_new_tokens=12, do_sample=False, streamer=wanted)
+    ours(target, folder, max_new_tokens=12, do_sample=False, streamer=found)
+    assert found.heard == wanted.heard and len(found.heard) == 13 and found.ended
+
+
+def test_probabilities_made_to_sum_to_one_change_no_choice(target: Target, folder: str) -> None:
+    one, other = (
+        ours(target, folder, max_new_tokens=12, do_sample=True, seed=3, renormalize_logits=more)
+        for more in (False, True)
+    )
+    assert torch.equal(one, other)
+
+
+def test_a_model_of_another_family_is_refused(folder: str) -> None:
+    config = GPT2Config(vocab_size=64, n_embd=32, n_layer=1, n_head=2, n_positions=64)
+    model = GPT2LMHeadModel(config)
+    with pytest.raises(UserError, match="A model of type gpt2 cannot be a target here"):
+        generate(
+            model,
+            PROMPT,
+            attention_mask=torch.ones_like(PROMPT),
+            drafter=folder,
+            max_new_tokens=4,
+        )

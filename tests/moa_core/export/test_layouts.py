@@ -11,12 +11,13 @@ from safetensors.torch import load_file
 
 from moa_core.checkpoints import load_drafter
 from moa_core.drafters.base import Drafter
-from moa_core.drafters.moa import MoADrafter
+from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.errors import UserError
 from moa_core.export.source import Source, read_source
 from moa_core.export.speculators import eagle_name
 from moa_core.export.write import export
 from moa_core.target import Target
+from moa_core.train.fresh import fresh
 from moa_core.tree import TreeSettings
 from tests import released
 from tests.moa_core.export.shared import TREE, drafts, saved
@@ -222,3 +223,26 @@ def test_a_drafter_of_the_hub_is_named_without_its_revision(
     assert source.name == "somebody/moa" and asked == [("somebody/moa", "0123abcd")]
     written(source, "custom-generate", tmp_path / "out")
     assert (tmp_path / "out" / "README.md").read_text().count("# moa, for target") == 1
+
+
+def test_what_a_layout_cannot_hold_is_refused_with_what_it_is(tmp_path: Path) -> None:
+    target = tiny_target()
+    glide = read_source(saved(tmp_path / "a", fresh("glide", target, 0), target), target)
+    for kind, words in (
+        ("authors", "is a drafter of the method glide: no layout of its authors"),
+        ("speculators", "method glide, which speculators has no layout for"),
+    ):
+        assert words in refused(glide, kind, tmp_path / "out")
+    bare = read_source(saved(tmp_path / "b", fresh("moa-no-sa", target, 0), target), target)
+    assert "lacks SA or LSA" in refused(bare, "authors", tmp_path / "out")
+
+
+def test_lsa_of_other_heads_than_the_target_s_is_refused(tmp_path: Path) -> None:
+    target = tiny_target()
+    drafter = paper_like("moa-n0", target)
+    assert isinstance(drafter, MoADrafter) and drafter.net.config.lsa
+    lsa = drafter.net.config.lsa
+    halved = replace(lsa, heads=lsa.heads // 2, kv_heads=1, head_dim=2 * lsa.head_dim)
+    net = MoANet(replace(drafter.net.config, lsa=halved)).requires_grad_(False)
+    source = read_source(saved(tmp_path / "a", MoADrafter(net, target), target), target)
+    assert f"has {halved.heads} LSA heads" in refused(source, "authors", tmp_path / "out")

@@ -1,0 +1,58 @@
+"""Who may open the page: this machine alone, unless somebody says otherwise."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Any
+
+from demo.space import on_space
+from moa_core.errors import UserError
+
+MOST_PASSWORD = 200  # characters that are compared
+
+
+def door(
+    host: str | None, password: str, open_to_all: bool, environ: Mapping[str, str]
+) -> dict[str, Any]:
+    """Where `launch` listens, and what it asks of visitors.
+
+    host         None: what GRADIO_SERVER_NAME says, else this machine only
+    password     what visitors must say, whatever name they give; "": nothing
+    open_to_all  that this is meant
+
+    UserError if others can reach it and nobody said whether they may. A Space is for all, and the
+    Hub decides who sees it.
+    """
+    where = environ.get("GRADIO_SERVER_NAME", "127.0.0.1") if host is None else host
+    if not (_here(where) or password or open_to_all or on_space(environ)):
+        raise UserError(
+            "Others can reach this address: set MOA_PASSWORD to a password that they must know, or "
+            "give --open-to-all."
+        )
+    options: dict[str, Any] = {"server_name": host, "share": False}
+    if password:
+        options |= {"auth": Password(password), "auth_message": "Any name, and the password."}
+    return options
+
+
+def _here(host: str) -> bool:
+    """Whether an address is reached from this machine alone."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Password:
+    """Compares in constant time, and shows itself nowhere."""
+
+    def __init__(self, password: str) -> None:
+        self._wanted = password.encode()
+
+    def __call__(self, name: str, given: str) -> bool:
+        return hmac.compare_digest(given[:MOST_PASSWORD].encode("utf-8", "replace"), self._wanted)
+
+    def __repr__(self) -> str:
+        return "Password()"

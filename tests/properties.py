@@ -1,0 +1,54 @@
+"""For tests: how often hypothesis tries, and what it draws.
+
+`MOA_EXAMPLES=thorough pytest tests/.../test_..._properties.py` tries two thousand times each.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from moa_core.tree import DraftTree
+
+settings.register_profile("usual", derandomize=True, max_examples=60, deadline=None, database=None)
+settings.register_profile("thorough", max_examples=2000, deadline=None, database=None)
+settings.load_profile(os.environ.get("MOA_EXAMPLES", "usual"))
+
+
+def few(usual: int) -> settings:
+    """For a test whose examples take long: so many, or ten times as many."""
+    thorough = settings.get_current_profile_name() == "thorough"
+    return settings(max_examples=10 * usual if thorough else usual)
+
+
+SEEDS = st.integers(0, 2**32)
+TOKENS = 6  # few, so that what is drafted is often chosen
+
+
+@st.composite
+def trees(draw: st.DrawFn, most: int = 24) -> DraftTree:
+    """Any draft tree: parents first, siblings with tokens of their own."""
+    tokens, parents, depths, log_probs = [draw(st.integers(0, TOKENS - 1))], [-1], [0], [0.0]
+    taken: set[tuple[int, int]] = set()
+    for _ in range(draw(st.integers(0, most - 1))):
+        parent = draw(st.integers(0, len(tokens) - 1))
+        token = draw(st.integers(0, TOKENS - 1))
+        if (parent, token) in taken:
+            continue
+        taken.add((parent, token))
+        tokens.append(token)
+        parents.append(parent)
+        depths.append(depths[parent] + 1)
+        log_probs.append(log_probs[parent] - draw(st.floats(0, 9)))
+    return DraftTree(tuple(tokens), tuple(parents), tuple(depths), tuple(log_probs))
+
+
+def above(tree: DraftTree, node: int) -> list[int]:
+    """The nodes from below the root to a node."""
+    path: list[int] = []
+    while node > 0:
+        path.insert(0, node)
+        node = tree.parents[node]
+    return path
