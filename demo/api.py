@@ -14,7 +14,7 @@ from demo.figures import Figures
 from demo.trace_view import paced, rounded
 from demo.zero import lend
 from moa_core.errors import UserError
-from moa_core.tree import TreeSettings
+from moa_core.tree import AUTO, TreeSettings
 from moa_core.verify import Sampling
 
 INTERVAL = 0.2  # seconds between two answers of a stream
@@ -41,15 +41,18 @@ def add_decode(engine: Engine) -> None:
 
         method: moa-n0 ... moa-n3, eagle2, eagle, glide, medusa, independent, ngram, vanilla.
         temperature 0 is greedy; top_p 1 is off. depth, breadth and budget shape the draft tree; 0
-        takes the one measured for the method. system: a system prompt.
+        takes the one measured for the method, and three times 0 sizes each cycle's tree
+        automatically. system: a system prompt.
 
         Figures: tokens, rate (tokens per second, prefill left out), tau (tokens gained per target
         forward after the prefill, bonus included), acceptance (accepted drafts over drafted
-        nodes), drafted, calls (target forwards), cycles, prefill (seconds), shares (of the time by
-        phase) and, in the last answer, reason (eos, length, context).
+        nodes), drafted, nodes (drafted in the mean tree), calls (target forwards), cycles, prefill
+        (seconds), shares (of the time by phase) and, in the last answer, reason (eos, length,
+        context).
         """
         try:
-            tree = shape(engine.tree(method), depth, breadth, budget)
+            fixed = depth or breadth or budget
+            tree = shape(engine.tree(method), depth, breadth, budget) if fixed else AUTO
             sampling = Sampling(temperature, top_p, seed=seed)
             request = Request(prompt, method, max_new_tokens, tree, sampling, system=system)
             yield from work(None, _never, request)

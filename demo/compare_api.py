@@ -16,6 +16,7 @@ from demo.engine import Engine
 from demo.verdict import verdict
 from demo.zero import lend
 from moa_core.errors import UserError
+from moa_core.tree import AUTO
 from moa_core.verify import Sampling
 
 
@@ -31,7 +32,8 @@ def add_compare(engine: Engine) -> None:
         temperature: float = 0.0,
         seed: int = 0,
     ) -> Iterator[dict[str, Any]]:
-        """Run a prompt through several methods, in turns, each with the machine to itself.
+        """Run a prompt through several methods, in turns, each with the machine to itself and its
+        trees sized automatically.
 
         prompt          what the target is to answer
         methods         2 to 4 of moa-n0, moa-n1, ..., eagle2, ..., ngram, vanilla
@@ -49,8 +51,9 @@ def add_compare(engine: Engine) -> None:
         """
         try:
             plan = Plan(
-                prompt, tuple(methods), repeats, max_new_tokens, Sampling(temperature, seed=seed)
-            )
+                prompt, tuple(methods), repeats, max_new_tokens,
+                Sampling(temperature, seed=seed), AUTO,
+            )  # fmt: skip
             yield from work(None, _never, plan)
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from error

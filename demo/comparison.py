@@ -26,7 +26,7 @@ class Plan:
 
     methods  2 to 4 names, each once
     repeats  counted runs of each method
-    tree     for all methods; None: each one's own measured default
+    tree     for all methods, or sized automatically; None: each one's own measured one
     UserError for a number of methods or repeats that is not offered.
     """
 

@@ -19,12 +19,17 @@ from demo.status import say, status_line
 from demo.turns import WARM_UP
 from demo.verdict import verdict
 
-WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 80, "Runs": 60}  # pixels
+WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
 TAU_NOTE = f"τ: tokens gained per target forward after the prefill, bonus included; {CUT}"
+AUTO_NOTE = (
+    "trees were sized automatically, each method’s by its own costs and gains, so that τ says how "
+    "large they were, too: compare methods by it with one tree for all"
+)
 TABLE_NOTE = (
     "Every figure but the ranges is of a method’s middle run: the one whose tokens/s are the "
     "median of its repeats (of two, the slower). Tokens/s and ms per token leave the prefill out. "
-    "Acceptance rate: accepted drafts of all drafted ones. Tree: depth-breadth-budget."
+    "Acceptance rate: accepted drafts of all drafted ones. Tree: "
+    "depth-breadth-budget, or auto and the drafts of the mean tree."
 )
 
 
@@ -119,6 +124,8 @@ def notes(comparison: Comparison, found: list[Row]) -> str:
     if VANILLA not in plan.methods and comparison.reference is not None:
         uncounted += ", and one run of plain decoding for its text"
     parts = [TAU_NOTE, uncounted]
+    if plan.tree and plan.tree.auto:
+        parts.insert(1, AUTO_NOTE)
     if plan.repeats > 1 and _steady(comparison):
         parts.append("Every repeat writes the same text, so the spread is the machine’s")
     others = [row for row in found if row.same is False]

@@ -146,9 +146,16 @@ def _shown(row: Row, greedy: bool) -> dict[str, str]:
         "Acceptance rate": "–" if row.acceptance is None else f"{100 * row.acceptance:.1f} %",
         f"Same text as plain {how}?": _sameness(row),
         "Speed-up over vanilla": f"{words(row.speedup, 'ratio')} ×" if row.speedup else "–",
-        "Tree": tree_words(row.tree),
+        "Tree": _tree(row),
         "Runs": str(row.runs),
     }
+
+
+def _tree(row: Row) -> str:
+    """Its shape; of those sized automatically the drafts of the mean one."""
+    mean = row.drafted / row.cycles if row.cycles > 0 else 0
+    auto = row.tree is not None and row.tree.auto
+    return f"auto, {mean:.1f} drafts" if auto else tree_words(row.tree)
 
 
 def _ranged(spread: Spread | None, kind: str) -> str:
@@ -170,7 +177,8 @@ def _sameness(row: Row) -> str:
 
 def record(row: Row) -> dict[str, Any]:
     """A row with every digit, for programs."""
-    tree = row.tree
+    auto = row.tree is not None and row.tree.auto
+    tree = None if auto else row.tree
     return {
         "method": row.method,
         "label": row.label,
@@ -187,6 +195,7 @@ def record(row: Row) -> dict[str, Any]:
         "differs_from_token": row.differs,
         "logit_gap_there": row.gap,
         "speedup_over_vanilla": row.speedup,
+        "tree_auto": auto,
         "tree_depth": tree and tree.depth,
         "tree_breadth": tree and tree.breadth,
         "tree_budget": tree and tree.budget,

@@ -16,7 +16,7 @@ import torch
 
 from demo.hand import Aside, Hand, Here
 from demo.line import Line
-from demo.methods import ALWAYS, AUTO, VANILLA, family, label, ordered, tli_of
+from demo.methods import AUTO, VANILLA, family, label, ordered, tli_of
 from moa_core.checkpoints import (
     DEFAULT_DRAFTER,
     DrafterInfo,
@@ -27,6 +27,7 @@ from moa_core.checkpoints import (
 from moa_core.decode import Settings, about, check_prompt, decode
 from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter
+from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.installed import Installed, bundle, published
@@ -35,6 +36,7 @@ from moa_core.memory import size as amount
 from moa_core.presets import untrained
 from moa_core.target import Target
 from moa_core.text import chat_ids
+from moa_core.threads import settle
 from moa_core.trace import Event, Trace
 from moa_core.tree import TreeSettings
 from moa_core.verify import Sampling
@@ -74,6 +76,12 @@ class Request:
         return [{"role": role, "content": text} for role, text in (*said, ("user", self.prompt))]
 
 
+def check_length(request: Request) -> None:
+    """UserError for more new tokens than one visitor may have at once."""
+    if request.max_new_tokens > MOST_NEW_TOKENS:
+        raise UserError(f"At most {MOST_NEW_TOKENS} new tokens are decoded in one run.")
+
+
 @dataclass
 class Run:
     """One decoding about to happen: consume `events`, then read `trace`."""
@@ -107,6 +115,7 @@ class Engine:
         self._words = tuple(words)
         self._said: dict[str, str] = {}
         self._facts: dict[str, list[str]] = {}
+        self._threads: dict[str, int] = {}  # by target, the quickest number
         self._pool: Executor = Aside()
         self._loading: dict[str, Future[Target]] = {}
         self._drafters: dict[tuple[str, str], Drafter] = {}
@@ -145,7 +154,8 @@ class Engine:
         there = list(self._of(name).drafters)
         several = sum(family(one) == "moa" for one in there) > 1
         auto = [AUTO] if several and (self._of(name).bundled or self.given) else []
-        return ordered([*there, *auto, *ALWAYS])
+        always = [VANILLA if one == "none" else one for one in WITHOUT_WEIGHTS]
+        return ordered([*there, *auto, *always])
 
     def stops(self, target: str = "") -> list[int]:
         """Every N that a MoA drafter of a target was trained for."""
@@ -193,7 +203,9 @@ class Engine:
             self._said[name] = words
             plan.report(words)
 
-        return load_target(name or None, **how, plan=replace(plan, report=heard))
+        target = load_target(name or None, **how, plan=replace(plan, report=heard))
+        self._threads[name] = settle(target)
+        return target
 
     def wait(self, target: str, seconds: float) -> None:
         """Until a target is there, known not to load, or so many seconds have gone."""
@@ -246,12 +258,18 @@ class Engine:
             return AutoDrafter([one for one in loaded if isinstance(one, MoADrafter)])
         if method == "eagle":
             return first_eagle(self.spec("eagle2", name), target)
-        return load_drafter(self.spec(method, name), target)
+        drafter = load_drafter(self.spec(method, name), target)
+        if info := self._of(name).drafters.get(method):  # published ones do not say their tree
+            drafter.tree = info.tree
+        return drafter
 
     def spec(self, method: str, target: str = "") -> str:
         """What `load_drafter` calls a method's drafter."""
-        special = {"vanilla": "none", "ngram": "ngram", "eagle": "eagle", AUTO: AUTO}
-        return special.get(method) or self._of(target).drafters[method].name
+        if method == VANILLA:
+            return "none"
+        if method in (*WITHOUT_WEIGHTS, "eagle", AUTO):
+            return method
+        return self._of(target).drafters[method].name
 
     def server_options(self, target: str) -> list[str]:
         """For a process that serves a target with the drafters that go with it."""
@@ -294,12 +312,12 @@ class Engine:
         """Target, the drafter of a method, device, number format and threads, in a line."""
         there, name = self.target(target), target or self.first
         if name not in self._facts:
-            self._facts[name] = self._facts_of(there)
+            self._facts[name] = self._facts_of(name, there)
         size, *others = self._facts[name]
         drafter = [f"drafter in Live: {self.drafting(method, target)}"] if method else []
         return " · ".join([size, *drafter, *others])
 
-    def _facts_of(self, target: Target) -> list[str]:
+    def _facts_of(self, name: str, target: Target) -> list[str]:
         """What is looked up once: where a GPU is borrowed, weights are away in between."""
         need, device = target.need, target.device.type
         facts = [
@@ -309,14 +327,13 @@ class Engine:
             *([f"{amount(need.total)} of memory at most"] if need else []),
         ]
         if device == "cpu" and not self.borrows:
-            threads = torch.get_num_threads()
+            threads = self._threads.get(name, torch.get_num_threads())
             facts.append(f"{threads} thread{'s' if threads > 1 else ''}")
         return facts
 
     def prepare(self, request: Request, should_stop: Callable[[], bool] = lambda: False) -> Run:
         """Everything up to the first event. UserError for whatever the visitor can mend."""
-        if request.max_new_tokens > MOST_NEW_TOKENS:
-            raise UserError(f"At most {MOST_NEW_TOKENS} new tokens are decoded in one run.")
+        check_length(request)
         drafter = self.drafter(request.method, request.target)
         target = self.target(request.target)
         ids = chat_ids(target.tokenizer, request.messages)
@@ -326,9 +343,18 @@ class Engine:
         chat = {"prompt": request.prompt, "system": request.system, "past": list(request.past)}
         trace = Trace({**about(target, drafter, settings), "method": request.method, "chat": chat})
         events = decode(target, drafter, ids, settings, should_stop)
-        return Run(target, ids, trace, self.in_turn(trace.record(events)))
+        return Run(target, ids, trace, self.in_turn(trace.record(events), request.target))
 
-    def in_turn(self, events: Iterator[Event]) -> Iterator[Event]:
-        """The events, when no other run is going on."""
-        with self._turn, closing(self._hand.run(events)) as made:
+    def in_turn(self, events: Iterator[Event], target: str = "") -> Iterator[Event]:
+        """The events, when no other run is going on, by as many threads as are quickest."""
+        number = self._threads.get(target or self.first)
+        with self._turn, closing(self._hand.run(_by(number, events))) as made:
             yield from made
+
+
+def _by(number: int | None, events: Iterator[Event]) -> Iterator[Event]:
+    """The events, made by so many threads: each thread of ours has a number of its own."""
+    if number is not None:
+        torch.set_num_threads(number)
+    with closing(events):  # type: ignore[type-var]
+        yield from events

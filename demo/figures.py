@@ -9,6 +9,7 @@ from demo.healing import Healing
 from demo.methods import VANILLA
 from moa_core.errors import UserError
 from moa_core.trace import (
+    SHORTEST,
     Drafted,
     Event,
     Finished,
@@ -72,8 +73,8 @@ class Figures:
 
     def as_dict(self) -> dict[str, Any]:
         """tokens, rate (tokens/s, prefill left out), tau, acceptance (accepted drafts over drafted
-        nodes), drafted, calls, cycles, prefill (s), shares of the time after it by phase; over a
-        link also `link`, see `_link`."""
+        nodes), drafted, nodes (drafted in the mean tree), calls, cycles, prefill (s), shares of the
+        time after it by phase; over a link also `link`, see `_link`."""
         over = any(self._bytes.values()) or self._lost
         spent = {phase: self._seconds[phase] for phase in SHOWN if over or phase != "network"}
         total = sum(spent.values())
@@ -81,14 +82,17 @@ class Figures:
         after = tokens - 1  # the prefill's own token and time are left out
         return {
             "tokens": tokens,
-            "rate": after / total if total and after > 0 else None,
+            "rate": after / total if total > SHORTEST and after > 0 else None,
             "tau": self._gained / self._cycles if self._cycles else None,
             "acceptance": self._accepted / self._drafted if self._drafted else None,
             "drafted": self._drafted,
+            "nodes": self._drafted / self._cycles if self._cycles else None,
             "calls": self._calls,
             "cycles": self._cycles,
             "prefill": self._seconds["prefill"],
-            "shares": {phase: value / total for phase, value in spent.items()} if total else None,
+            "shares": {phase: value / total for phase, value in spent.items()}
+            if total > SHORTEST
+            else None,
             **({"link": self._link()} if over else {}),
         }
 
@@ -130,5 +134,5 @@ def tree_of(trace: Trace) -> TreeSettings | None:
 
 
 def tree_words(tree: TreeSettings | None) -> str:
-    """5-4-12: depth, breadth and budget."""
-    return "–" if tree is None else f"{tree.depth}-{tree.breadth}-{tree.budget}"
+    """5-4-12: depth, breadth and budget; or auto."""
+    return "–" if tree is None else str(tree)

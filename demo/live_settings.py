@@ -8,7 +8,6 @@ from typing import Any
 import gradio as gr
 
 from demo.engine import Engine
-from demo.figures import tree_words
 from demo.links import settings_of
 from demo.methods import family, label, tli_of
 from demo.share import address_of, complaint
@@ -16,14 +15,13 @@ from demo.status import say
 from demo.tli import stops_html
 from demo.trace_view import PACES
 from moa_core.installed import method_name
-from moa_core.tree import TreeSettings
 
 PACE_NAMES = ("Full speed", "Slow motion", "Step by step")  # of PACES
 Preset = Callable[[Engine, str], tuple[str, int, str]]
 
 
 def choose(engine: Engine, target: str, kind: str, tli: int) -> tuple[Any, ...]:
-    """Follow a choice of drafter: whether N matters, which stops there are, its default tree."""
+    """Follow a choice of drafter: whether N matters, which stops there are, its measured tree."""
     method = method_name(kind, int(tli))
     tree = engine.tree(method, target)
     stops = stops_html(engine, method, target)
@@ -41,18 +39,23 @@ def speed(engine: Engine, target: str) -> tuple[str, int, str]:
     return engine.default(target), 256, "full"
 
 
+def sized(auto: bool) -> tuple[Any, ...]:
+    """The sliders of a fixed tree, which wait while trees are sized automatically."""
+    return (gr.update(interactive=not auto),) * 3
+
+
 def preset(engine: Engine, which: Preset, target: str) -> tuple[Any, ...]:
-    """Set method, N, its stops and tree, length and pace; and say so, in the status line."""
+    """Set method, N, its stops, its measured tree and that it is not used, length and pace; and
+    say so, in the status line."""
     method, tokens, pace = which(engine, target)
     kind, tli = family(method), tli_of(method)
     slider, *known = choose(engine, target, kind, tli)
-    tree = tree_words(TreeSettings(*known[-3:]))
     words = (
-        f"Set: {label(method)} with the tree measured for it ({tree}: depth-breadth-budget), at "
+        f"Set: {label(method)} with trees sized automatically, at "
         f"most {tokens} new tokens, {PACE_NAMES[PACES.index(pace)].lower()}. Press Run to see it."
     )
     slider = gr.update(value=tli, interactive=slider["interactive"])
-    return say(words, "done"), kind, slider, *known, tokens, pace
+    return say(words, "done"), kind, slider, *known, True, tokens, pace
 
 
 def from_address(
@@ -68,13 +71,17 @@ def from_address(
     if given.get("pace", PACES[0]) not in PACES:
         wrong.append(f"pace must be one of {', '.join(PACES)}")
         del given["pace"]
-    stops = gr.skip()
+    stops, shaped = gr.skip(), {"depth", "breadth", "budget"} & set(given)
     if method is not None:
         kind, tli = family(method), tli_of(method)
         slider, stops, depth, breadth, budget = choose(engine, "", kind, tli)
         slider["value"] = tli
         tree = {"depth": depth, "breadth": breadth, "budget": budget}
         given = {**tree, "method": kind, "tli": slider, **given}
+    if "auto_tree" in given:
+        given["auto_tree"] = bool(given["auto_tree"])
+    elif shaped:  # a link from before trees were sized automatically
+        given["auto_tree"] = False
     return complaint(wrong), stops, *(given.get(name, gr.skip()) for name in names)
 
 
@@ -82,4 +89,6 @@ def link(tab: str, names: Sequence[str], target: str, *values: Any) -> tuple[Any
     """The settings as a query string."""
     given = dict(zip(names, values, strict=True)) | {"target": target}
     given["method"] = method_name(given["method"], int(given["tli"]))
+    if "auto_tree" in given:
+        given["auto_tree"] = int(given["auto_tree"])
     return address_of(tab, given)

@@ -28,7 +28,6 @@ ABLATIONS = {  # MoA with one thing changed: recorded, never offered
 AUTO = "moa-auto"  # all trained N, one chosen for each cycle
 VANILLA = "vanilla"  # plain decoding
 RIVAL = "eagle2"  # whom the paper compares MoA with
-ALWAYS = ("ngram", VANILLA)  # need no drafter of their own
 SHADES = ("#7cc7bb", "#3fb3a2", "#0f9d8a", "#066d5f")  # MoA N = 0 to 3: the darker, the more
 
 
@@ -52,5 +51,5 @@ def colour(name: str) -> str:
 
 def ordered(names: Iterable[str]) -> list[str]:
     """Names in the order of the families, MoA by N."""
-    families = list(FAMILIES)
-    return sorted(names, key=lambda name: (families.index(family(name)), tli_of(name)))
+    places = {name: place for place, name in enumerate(FAMILIES)}
+    return sorted(names, key=lambda name: (places.get(family(name), len(places)), tli_of(name)))

@@ -11,6 +11,7 @@ from demo.record_charts import View, legend, shown
 from moa_core.bench.charts import Chart, listed, mapping, number, numbers, phase_times
 from moa_core.bench.claim import claim
 from moa_core.bench.recorded import Recording
+from moa_core.bench.results import tree_text
 
 DEFINITION = (
     "Acceptance length τ: tokens gained per target forward after the prefill, the target’s own "
@@ -67,7 +68,7 @@ def _row(recording: Recording, name: str, kind: str | None, most: int) -> dict[s
         **_ends("tokens/s", found.get("tokens_per_second_spread"), 1),
         "× plain": _rounded(found.get("speedup"), 3) if whole else None,
         **{f"{phase} ms": _rounded(spent.get(phase), 3) for phase in ("draft", "verify", "other")},
-        "tree": "-".join(str(part) for part in tree.values()),
+        "tree": tree_text(tree, number(found.get("drafts_per_cycle"))),
         **{
             f"accepted ≥ {at + 1}": _rounded(rates[at], 4) if at < len(rates) else None
             for at in range(most)

@@ -65,7 +65,8 @@ def _duel(one: Row, other: Row) -> str:
         second = f"{'and' if tau == rate else 'but'} {second_verb} it {second}"
     else:
         second = f"and {second}"
-    trees = "" if one.tree == other.tree else "; their draft trees differ, and τ depends on them"
+    alike = one.tree == other.tree and not (one.tree and one.tree.auto)
+    trees = "" if alike else "; their draft trees differ, and τ depends on them"
     return f"{first} {second}{trees}"
 
 

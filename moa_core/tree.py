@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,17 +21,49 @@ class TreeSettings:
     depth    drafted levels below the root
     breadth  nodes expanded per level, and children tried per expanded node
     budget   drafted nodes kept after reranking, root not counted
+    auto     each cycle's tree is sized by measured costs and gains, and these are its limits
     """
 
     depth: int = 5
     breadth: int = 4
     budget: int = 12
+    auto: bool = False
 
     def __post_init__(self) -> None:
         for name, limit in (("depth", 32), ("breadth", 64), ("budget", 1024)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= limit:
                 raise UserError(f"Tree {name} must be a whole number from 1 to {limit}.")
+
+    def as_dict(self) -> dict[str, Any]:
+        """As traces and results keep it; auto only where it is so, as they were before it was."""
+        kept = asdict(self)
+        return kept if self.auto else {name: kept[name] for name in kept if name != "auto"}
+
+    def __str__(self) -> str:
+        return "auto" if self.auto else f"{self.depth}-{self.breadth}-{self.budget}"
+
+
+AUTO = TreeSettings(12, 8, 48, auto=True)
+
+
+def named_tree(text: str, others: str = "auto") -> TreeSettings:
+    """A tree written auto, or depth-breadth-budget, as in 5-4-12. UserError for anything else.
+
+    others  what else may be written where this is asked for
+    """
+    if text == "auto":
+        return AUTO
+    parts = text.split("-")
+    if len(parts) != 3 or not all(part.isdigit() for part in parts):
+        raise UserError(
+            f"{text!r} is no tree: write depth-breadth-budget, as in 5-4-12, or {others}."
+        )
+    depth, breadth, budget = map(int, parts)
+    return TreeSettings(depth, breadth, budget)
+
+
+RANK_DECAY = 2.3  # of how often the target takes the child of each rank: a power law, assumed
 
 
 @dataclass(frozen=True)
@@ -115,8 +148,8 @@ def grow(
     """
     breadth = min(settings.breadth, root_logits.shape[-1])
     device = root_logits.device
-    ranks = _rank_worth(breadth, device) if static else None
-    log_probs, tokens = _best_children(root_logits[None], breadth)
+    ranks = rank_worth(breadth, device) if static else None
+    log_probs, tokens = best_children(root_logits[None], breadth)
     log_probs, tokens = log_probs[0], tokens[0]  # [b]
     scores = log_probs if ranks is None else ranks  # what nodes are chosen by
     above = torch.zeros_like(tokens)  # [b] parents, as rows of the last frontier
@@ -126,7 +159,7 @@ def grow(
     count = 1 + breadth
     for level in range(1, settings.depth):
         logits = expand(Frontier(tokens, above, seen, level))  # [b, V]
-        child_probs, child_tokens = _best_children(logits, breadth)  # [b, breadth]
+        child_probs, child_tokens = best_children(logits, breadth)  # [b, breadth]
         child_probs = (child_probs + log_probs[:, None]).flatten()
         child_scores = child_probs if ranks is None else (ranks + scores[:, None]).flatten()
         child_tokens = child_tokens.flatten()
@@ -140,14 +173,14 @@ def grow(
     return _rerank(root, tried, settings)
 
 
-def _best_children(logits: Tensor, breadth: int) -> tuple[Tensor, Tensor]:
-    """Log-probabilities and ids [b, breadth] of the most probable next tokens of each row."""
+def best_children(logits: Tensor, breadth: int) -> tuple[Tensor, Tensor]:
+    """Log-probabilities and ids [b, breadth] of the most probable tokens after logits [b, V]."""
     return torch.log_softmax(logits.float(), dim=-1).topk(breadth, dim=-1)
 
 
-def _rank_worth(breadth: int, device: torch.device) -> Tensor:
+def rank_worth(breadth: int, device: torch.device) -> Tensor:
     """[breadth] log of how often the target takes the child of each rank: a power law, assumed."""
-    return math.log(0.7) - 2.3 * torch.arange(1, breadth + 1, device=device).log()
+    return math.log(0.7) - RANK_DECAY * torch.arange(1, breadth + 1, device=device).log()
 
 
 def _rerank(

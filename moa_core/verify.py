@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ from transformers import (
 
 from moa_core.errors import UserError
 from moa_core.tree import DraftTree
+
+COLDEST = 1e-6  # below it is greedy: logits over much less are no numbers any more
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,12 @@ class Sampling:
             raise UserError("Top-p must be above 0 and at most 1.")
         if isinstance(self.top_k, bool) or not isinstance(self.top_k, int) or self.top_k < 0:
             raise UserError("Top-k must be a whole number, 0 for off.")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or abs(self.seed) > 2**62:
+            raise UserError("The seed must be a whole number of at most 18 digits.")
 
     @property
     def greedy(self) -> bool:
-        return self.temperature == 0
+        return self.temperature < COLDEST
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,8 @@ def target_probs(logits: Tensor, sampling: Sampling) -> Tensor:
         warpers.append(TopKLogitsWarper(sampling.top_k))
     if sampling.top_p < 1:
         warpers.append(TopPLogitsWarper(sampling.top_p))
-    return warpers(None, logits).softmax(-1)
+    text = cast(torch.LongTensor, None)  # so far, which none of them reads
+    return warpers(text, logits).softmax(-1)
 
 
 def choose(logits: Tensor, tree: DraftTree, position: int, sampling: Sampling) -> Choices:
@@ -93,10 +99,10 @@ def choose(logits: Tensor, tree: DraftTree, position: int, sampling: Sampling) -
     return Choices(tuple(map(int, ids)), tuple(of_choice), (1.0, *of_draft[1:]))
 
 
-def sample(probs: Tensor, draws: Sequence[float]) -> Tensor:
+def sample(probs: Tensor, draws: Sequence[float] | Tensor) -> Tensor:
     """[n] tokens by inverse transform: the first whose cumulative probability exceeds the draw."""
     cumulative = probs.cumsum(-1)  # [n, V]
-    levels = torch.tensor(draws, device=probs.device, dtype=probs.dtype)[:, None]
+    levels = torch.as_tensor(draws, device=probs.device, dtype=probs.dtype)[:, None]
     tokens = torch.searchsorted(cumulative, levels * cumulative[:, -1:], right=True)[:, 0]
     # A draw that rounds up to 1 finds nothing: then the most probable token.
     return torch.where(tokens < probs.shape[-1], tokens, probs.argmax(-1))

@@ -32,11 +32,15 @@ from demo.share import (
 from demo.shared import Shared
 from demo.status import say, status_line
 from demo.turns import MOST_REPEATS, WARM_UP, Progress
-from moa_core.tree import TreeSettings
+from moa_core.tree import AUTO, TreeSettings
 from moa_core.verify import Sampling
 
 ID, TITLE = "compare", "Side by side"
-TREES = {"own": "Each method’s own measured tree", "same": "One tree for all"}
+TREES = {
+    "auto": "Each cycle’s sized automatically",
+    "own": "Each method’s own measured tree",
+    "same": "One tree for all",
+}
 SAME = TreeSettings()
 SETTINGS = {  # lowest, highest, start, step, label
     "length": (2, MOST_NEW_TOKENS, 128, 1, "New tokens at most"),
@@ -130,7 +134,7 @@ def _settings() -> dict[str, Any]:
                 0, precision=0, label="Seed", elem_id="compare-seed", min_width=220
             )
         made["trees"] = gr.Radio(
-            [(words, name) for name, words in TREES.items()], value="own", label="Draft tree",
+            [(words, name) for name, words in TREES.items()], value="auto", label="Draft tree",
             elem_id="compare-trees",
         )  # fmt: skip
         with gr.Row(visible=False) as made["one_tree"]:
@@ -200,7 +204,7 @@ def _from_address(engine: Engine, query: Mapping[str, str]) -> tuple[Any, ...]:
     wrong += [reason for name in asked if (reason := engine.refusal(name))]
     if known := [name for name in asked if not engine.refusal(name)]:
         given["methods"] = known
-    if given.get("trees", "own") not in TREES:
+    if given.get("trees", "auto") not in TREES:
         wrong.append(f"trees must be one of {', '.join(TREES)}")
         del given["trees"]
     return complaint(wrong), *(given.get(name, gr.skip()) for name in SHARED)
@@ -210,7 +214,8 @@ def _plan(
     prompt: str, target: str, methods: list[str], repeats: int, trees: str, depth: int,
     breadth: int, budget: int, length: int, temperature: float, seed: int | None,
 ) -> Plan:  # fmt: skip
-    tree = TreeSettings(int(depth), int(breadth), int(budget)) if trees == "same" else None
+    shaped = TreeSettings(int(depth), int(breadth), int(budget)) if trees == "same" else None
+    tree = AUTO if trees == "auto" else shaped
     return Plan(
         prompt, tuple(ordered(methods)), int(repeats), int(length),
         Sampling(temperature, seed=seed or 0), tree, target,

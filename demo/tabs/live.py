@@ -17,6 +17,7 @@ from demo.live_settings import (
     from_address,
     link,
     preset,
+    sized,
     speed,
     teaching,
 )
@@ -30,14 +31,17 @@ from demo.tli import STOPS, stops_html
 from demo.trace_view import PACES, trace_view
 from moa_core.errors import UserError
 from moa_core.installed import method_name
-from moa_core.tree import TreeSettings
+from moa_core.tree import AUTO, TreeSettings
 from moa_core.verify import Sampling
 
 ID, TITLE = "live", "Live"
 TREE_NOTE = (
-    "Choosing a drafter sets the tree to the one measured for it. τ depends on the tree: compare "
-    "it between runs of one tree only."
+    "Sized automatically, each cycle’s tree grows while one more level or node is expected to gain "
+    "more tokens than its measured time is worth (on a GPU the drafter’s own measured tree is "
+    "taken). Else it has the shape set here; choosing a drafter sets the one measured for it. τ "
+    "depends on the tree: compare it between runs of one fixed tree only."
 )
+TREE = ("depth", "breadth", "budget")
 SETTINGS = {  # lowest, highest, step, label
     "depth": (1, 12, 1, "Depth: drafted levels"),
     "breadth": (1, 16, 1, "Breadth: nodes per level"),
@@ -125,7 +129,10 @@ def _drafter(engine: Engine, method: str) -> tuple[dict[str, Any], gr.HTML]:
     kinds = list(dict.fromkeys(family(name) for name in engine.methods()))
     kind = family(method)
     choice = gr.Radio(
-        [(FAMILIES[name][0], name) for name in kinds], value=kind, label="Method", elem_id="method"
+        [(FAMILIES.get(name, (name,))[0], name) for name in kinds],
+        value=kind,
+        label="Method",
+        elem_id="method",
     )
     with gr.Group(elem_classes="tli"):
         slider = gr.Slider(
@@ -143,11 +150,16 @@ def _settings(tree: TreeSettings) -> dict[str, Any]:
     start |= {"tokens": 128, "temperature": 0, "top_p": 1}
     with gr.Accordion("Draft tree, sampling, length and pace", open=False, elem_id="settings"):
         gr.HTML(f"<p>{TREE_NOTE}</p>", apply_default_css=False)
+        made: dict[str, Any] = {
+            "auto_tree": gr.Checkbox(
+                True, label="Size trees automatically, for speed", elem_id="auto-tree"
+            )
+        }
         with gr.Row():
-            made: dict[str, Any] = {
+            made |= {
                 name: gr.Slider(
                     low, high, start[name], step=step, label=label, elem_id=name, buttons=[],
-                    min_width=220,
+                    min_width=220, interactive=name not in TREE,
                 )
                 for name, (low, high, step, label) in SETTINGS.items()
             }  # fmt: skip
@@ -185,7 +197,8 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     """Connect the tab's components."""
     engine, settings = shared.engine, live.settings
     chosen = [shared.target, settings["method"], settings["tli"]]
-    tree = [settings[name] for name in ("depth", "breadth", "budget")]
+    tree = [settings[name] for name in TREE]
+    settings["auto_tree"].change(sized, settings["auto_tree"], tree, queue=False, **PRIVATE)
     gr.on(
         [settings["method"].input, settings["tli"].input, shared.target.input],
         partial(choose, engine),
@@ -211,7 +224,7 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     enter_presses(settings["prompt"], "run")
     live.forget.click(_forget, shared.visit, live.history, queue=False, **PRIVATE)
     _wire_files(live, shared, aside)
-    known = [settings["method"], settings["tli"], live.stops, *tree]
+    known = [settings["method"], settings["tli"], live.stops, *tree, settings["auto_tree"]]
     for button, which in ((live.teaching, teaching), (live.speed, speed)):
         button.click(
             partial(preset, engine, which), shared.target,
@@ -229,7 +242,10 @@ def _wire_files(live: Live, shared: Shared, aside: list[Any]) -> None:
     live.opened.upload(
         _open, [shared.visit, live.opened, live.settings["pace"]], [live.status, live.view],
         **PRIVATE,
-    ).then(live_runs.aside, shared.visit, aside, queue=False, **PRIVATE)  # fmt: skip
+    ).then(
+        lambda visit: (*live_runs.aside(visit), None), shared.visit, [*aside, live.opened],
+        queue=False, **PRIVATE,
+    )  # fmt: skip  # the file is let go: another can be opened where it lay
     make = partial(link, ID, list(live.settings))
     wire_share(live.share, live.status, make, [shared.target, *live.settings.values()])
 
@@ -257,7 +273,7 @@ def _request(given: dict[str, Any], target: str, past: list[tuple[str, str]]) ->
         given["prompt"],
         method_name(given["method"], int(given["tli"])),
         int(given["tokens"]),
-        TreeSettings(int(given["depth"]), int(given["breadth"]), int(given["budget"])),
+        AUTO if given["auto_tree"] else TreeSettings(*(int(given[name]) for name in TREE)),
         Sampling(given["temperature"], given["top_p"], seed=given["seed"] or 0),
         target,
         given["system"] or "",

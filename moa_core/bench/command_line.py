@@ -9,13 +9,13 @@ from pathlib import Path
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """`python -m moa_core` with these arguments, to be given again.
+    """`python -m moa_core` with these arguments, to be given again, but for a server's token.
 
     A path below the working folder is written from there on, any other by its last part.
     """
     words = ["python", "-m", "moa_core"]
     option = ""
-    for argument in arguments:
+    for argument in _without_token(arguments):
         name, mark, value = argument.partition("=")
         if not argument.startswith("-"):
             words.append(_public(option, argument))
@@ -25,6 +25,18 @@ def command_line(arguments: Sequence[str]) -> str:
             option = argument
             words.append(argument)
     return shlex.join(words)
+
+
+def _without_token(arguments: Sequence[str]) -> list[str]:
+    """argparse takes it cut short as well."""
+    kept, skip = [], False
+    for word in arguments:
+        name, mark, _ = word.partition("=")
+        secret = name in ("--to", "--tok", "--toke", "--token")
+        if not skip and not secret:
+            kept.append(word)
+        skip = secret and not mark
+    return kept
 
 
 def without_folders(value: str) -> str:

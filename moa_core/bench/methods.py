@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +59,11 @@ class Ours(Method):
 
     def __init__(self, name: str, target: Target, drafter: Drafter) -> None:
         super().__init__(name, target, drafter)
+        self._ours = drafter
         self.trees = not isinstance(drafter, Vanilla)
 
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
-        trace = Trace(events=list(decode(self.target, self.drafter, ids, settings)))
+        trace = Trace(events=list(decode(self.target, self._ours, ids, settings)))
         drafted, verified = trace.of(Drafted), trace.of(Verified)
         return {
             **written(trace.output_ids, len(ids)),
@@ -156,7 +156,7 @@ def training_of(spec: str) -> dict[str, Any] | None:
     except UserError:
         return None
     training = ours.get("training") if isinstance(ours, dict) else None
-    if not isinstance(training, dict):
+    if ours is None or not isinstance(training, dict):
         return None
     kept = [training.get("metrics"), ours.get("metrics"), ours.get("curve")]
     curve = next((entries for entries in kept if isinstance(entries, list)), None)
@@ -180,9 +180,9 @@ def checksum(tensors: Any) -> float:
     return float(f"{sum(sums):.9g}")
 
 
-def tree_dict(tree: TreeSettings | None) -> dict[str, int] | None:
+def tree_dict(tree: TreeSettings | None) -> dict[str, Any] | None:
     """A tree as results hold it."""
-    return None if tree is None else asdict(tree)
+    return None if tree is None else tree.as_dict()
 
 
 def _microseconds(seconds: float) -> int:

@@ -19,6 +19,7 @@ from moa_core.bench.charts import (
 )
 from moa_core.bench.paper import Cell, Paper, Row, published
 from moa_core.bench.recorded import ratio
+from moa_core.bench.results import tree_text
 
 STYLE = Path(__file__).with_name("report.css")
 GLYPHS = "●■◆▲✚✖★▼"  # as charts.SYMBOLS
@@ -29,7 +30,7 @@ DEFINITION = (
 )
 
 
-def write_report(results: dict, path: Path) -> None:
+def write_report(results: dict[str, Any], path: Path) -> None:
     """Write the page. What the results lack is called unmeasured."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(_page(mapping(results)), encoding="utf-8")
@@ -150,7 +151,7 @@ def _cells(m: dict[str, Any]) -> dict[str, str]:
         "speed-up": _number(above_zero(m.get("speedup")), "{:.2f} ×"),
         "trainable": _text(_count(number(m.get("trainable_parameters"))), "unmeasured"),
         "TLI N": _text(m.get("tli"), "–"),
-        "tree": _text(m.get("tree"), "–"),
+        "tree": _text(_tree(m), "–"),
         "prompts": _number(above_zero(m.get("prompts")), "{:,.0f}"),
         "new tokens": _number(above_zero(m.get("new_tokens")), "{:,.0f}"),
         "target calls": _number(above_zero(m.get("target_calls")), "{:,.0f}"),
@@ -160,6 +161,13 @@ def _cells(m: dict[str, Any]) -> dict[str, str]:
         "updates": _number(above_zero(kept.get("updates")), "{:,.0f}", "not recorded"),
         "training time": _number(above_zero(kept.get("seconds")), "{:,.0f} s", "not recorded"),
     }
+
+
+def _tree(m: dict[str, Any]) -> Any:
+    """One that was sized automatically with the drafts of its mean; any other as it is."""
+    tree = m.get("tree")
+    known = mapping(tree).get("auto")
+    return tree_text(mapping(tree), number(m.get("drafts_per_cycle"))) if known else tree
 
 
 def _spread(m: dict[str, Any], key: str, digits: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import mean, median
 from typing import Any
 
@@ -25,6 +25,7 @@ def figures(
     tokens_per_second      of decoding after the prefill: the median of the repeats
     tokens_per_second_spread  the lowest and the highest repeat
     acceptance_by_position    share of cycles that accepted at least so many drafts
+    drafts_per_cycle          drafted nodes: the size of the mean tree; None where it is unknown
     prompts, new_tokens, target_calls, seconds, tau_by_place  of one pass, the mean of the repeats
     """
     found = {name: _method([r for r in runs if r["method"] == name]) for name in about}
@@ -50,6 +51,7 @@ def _method(runs: Sequence[Record]) -> dict[str, Any]:
         "target_calls": _whole(sum(record["target_calls"] for record in runs) / passes),
         "seconds": _seconds(runs, passes),
         "tau_by_place": _by_place(runs, passes),
+        "drafts_per_cycle": _drafts(runs),
         "repeats_8gram": grams[0] / grams[1] if grams and grams[1] else None,
         "joules_per_token": None if None in joules or not tokens else sum(joules) / tokens,
         "kinds": {
@@ -101,6 +103,19 @@ def acceptance_by_position(runs: Sequence[Record]) -> list[float] | None:
     return [float((accepted >= place).mean()) for place in range(1, int(accepted.max()) + 1)]
 
 
+def tree_text(tree: Mapping[str, Any] | None, drafts: float | None = None) -> str:
+    """A tree as results keep it: 5-4-12, or auto with the drafts of its mean tree."""
+    if tree and tree.get("auto"):
+        return "auto" if drafts is None else f"auto ({drafts:.1f})"
+    return "-".join(map(str, tree.values())) if tree else ""
+
+
+def _drafts(runs: Sequence[Record]) -> float | None:
+    """Drafted nodes of a mean cycle; None where cycles are unknown, or there are none."""
+    drafted = [count for record in runs for count in record.get("cycles", {}).get("drafted", ())]
+    return mean(drafted) if drafted else None
+
+
 def _gained(record: Record) -> tuple[int, int]:
     """Tokens gained after the prefill, and the target forwards that gained them."""
     if "cycles" in record:
@@ -144,7 +159,7 @@ def _seconds(runs: Sequence[Record], passes: int) -> dict[str, float]:
 
 
 def _decode_seconds(record: Record) -> float:
-    return sum(spent for phase, spent in record["seconds"].items() if phase != "prefill")
+    return float(sum(spent for phase, spent in record["seconds"].items() if phase != "prefill"))
 
 
 def _outputs(runs: Sequence[Record], name: str) -> dict[tuple[int, int], str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -105,8 +106,8 @@ def read_runs(path: Path, key: Sequence[str] = KEY) -> dict[Key, Record]:
         return {}
     text = path.read_text(encoding="utf-8")
     whole, _, rest = text.rpartition("\n")
-    if rest:  # killed while writing
-        path.write_text(whole + "\n" if whole else "", encoding="utf-8")
+    if rest:  # killed while writing; cut in place, so that another kill cannot take the others
+        os.truncate(path, path.stat().st_size - len(rest.encode()))
     found = {}
     for number, line in enumerate(whole.split("\n") if whole else [], 1):
         try:
@@ -124,7 +125,8 @@ def keep_settings(folder: Path, settings: dict[str, Any], commit: str | None) ->
     """
     path = folder / "settings.json"
     settings = json.loads(json.dumps(settings))  # tuples become the lists that are read back
-    kept = _read_settings(path) if path.exists() else {"settings": settings, "commits": []}
+    fresh: dict[str, Any] = {"settings": settings, "commits": []}
+    kept = _read_settings(path) if path.exists() else fresh
     before = kept["settings"]
     differing = [
         f"{key} was {before.get(key)!r} and is now {settings.get(key)!r}"
@@ -139,13 +141,15 @@ def keep_settings(folder: Path, settings: dict[str, Any], commit: str | None) ->
     commits = list(dict.fromkeys([*kept["commits"], *([commit] if commit else [])]))
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"settings": settings, "commits": commits}, indent=1)
-    path.write_text(text + "\n", encoding="utf-8")
+    part = path.with_suffix(".part")  # swapped: a kill leaves the old one or the new one
+    part.write_text(text + "\n", encoding="utf-8")
+    os.replace(part, path)
     return commits
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(kept["settings"], dict) and isinstance(kept["commits"], list):
             return kept
     except (OSError, ValueError, KeyError, TypeError):

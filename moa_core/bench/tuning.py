@@ -15,8 +15,7 @@ from moa_core.bench.results import speed
 from moa_core.bench.runs import Contender, Decoding, run_all
 from moa_core.bench.suites import Prompt
 from moa_core.drafters.medusa import MedusaDrafter
-from moa_core.errors import UserError
-from moa_core.tree import TreeSettings
+from moa_core.tree import TreeSettings, named_tree
 
 SAME = TreeSettings(5, 4, 12)
 # Chains first: prompt lookup and cheap drafters may want no more.
@@ -25,13 +24,8 @@ PASSES = 2  # over the tuning prompts, each tree in turn
 
 
 def one_tree(text: str) -> TreeSettings:
-    """A tree written depth-breadth-budget, as in 5-4-12. UserError for anything else."""
-    parts = text.split("-")
-    if len(parts) != 3 or not all(part.isdigit() for part in parts):
-        raise UserError(
-            f"{text!r} is no tree: write depth-breadth-budget, as in 5-4-12, or same or best."
-        )
-    return TreeSettings(*map(int, parts))
+    """A tree as --tree names one. UserError for anything else."""
+    return named_tree(text, "auto, same or best")
 
 
 def same_trees(methods: Mapping[str, Method], tree: TreeSettings) -> dict[str, Contender]:
@@ -55,7 +49,7 @@ def best_trees(
     Measured on prompts that the benchmark itself does not have; kept in trees.json.
     """
     tried = {
-        f"{name}@{_written(tree)}": Contender(method, tree)
+        f"{name}@{tree}": Contender(method, tree)
         for name, method in methods.items()
         if method.trees
         for tree in _grid_for(method, grid)
@@ -100,7 +94,3 @@ def _keep(path: Path, best: Mapping[str, Contender], speeds: Mapping[str, float]
         "tokens_per_second": {name: round(value, 2) for name, value in speeds.items()},
     }
     path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-
-
-def _written(tree: TreeSettings) -> str:
-    return f"{tree.depth}-{tree.breadth}-{tree.budget}"

@@ -46,12 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ignore-eos", action="store_true", help="go on after the end of turn")
     parser.add_argument(
         "--tree",
-        default="same",
-        help="same: 5-4-12 for all; best: for each method the one at which it is fastest, found "
-        "on other prompts; or depth-breadth-budget for all",
+        help="auto, the default: each cycle's sized by measured costs and gains; same: 5-4-12 for "
+        "all, so that acceptance lengths can be compared; best: for each method the one at which "
+        "it is fastest, found on other prompts; or depth-breadth-budget for all. Over a link and "
+        "in a profile: same",
     )
     parser.add_argument("--grid", help="trees that --tree best tries, comma separated")
-    parser.add_argument("--threads", type=int, help="CPU threads")
+    parser.add_argument("--threads", type=int, help="CPU threads; default: the quickest")
     parser.add_argument("--out", type=Path, help="folder for results.json, report.html ...")
     parser.add_argument(
         "--make-suite", type=Path, metavar="DATA", help="instead: write the bundled suite anew"
@@ -65,6 +66,7 @@ def run(options: argparse.Namespace) -> None:
     if options.make_suite:
         return _make_suite(options)
     other, profiled = link_arguments.chosen(options), profile_arguments.wanted(options)
+    options.tree = options.tree or ("same" if other or profiled else "auto")
     if other and profiled:
         raise UserError("--profile is a run of its own: leave out --link and the like.")
     if other:
@@ -74,22 +76,21 @@ def run(options: argparse.Namespace) -> None:
     if profiled:
         return _profile(options)
     _check(options)
-    import torch
     import transformers
 
     from moa_core.bench.methods import load_methods, needs_files
     from moa_core.bench.suites import load_suite, suite_ids
+    from moa_core.threads import settle
 
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
-    if options.threads:
-        torch.set_num_threads(options.threads)
     prompts = load_suite(options.suite, options.limit)
     preset = chosen_preset(options)
     if preset and options.methods is None:
         options.methods = ",".join(["vanilla", *preset.by_method])
     specs = {name: preset.drafter(name) if preset else name for name in _specs(options)}
     target = target_of(options, [spec for name, spec in specs.items() if needs_files(name)])
+    settle(target, options.threads)
     ids = suite_ids(prompts, target)
     methods = load_methods(_specs(options), target, specs)
     _measure(options, target, methods, prompts, ids)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from moa_core.link.connection import Address
     from moa_core.target import Target
     from moa_core.trace import Trace
+    from moa_core.tree import TreeSettings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,15 +30,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prompt.add_argument("--prompt-ids", help="token ids instead: 1,2,3")
     parser.add_argument("--raw", action="store_true", help="--prompt as it is, no chat template")
     parser.add_argument("--max-new-tokens", type=int, default=128)
-    parser.add_argument("--depth", type=int, help="tree: drafted levels")
-    parser.add_argument("--breadth", type=int, help="tree: nodes expanded per level")
-    parser.add_argument("--budget", type=int, help="tree: drafted nodes kept, root not counted")
+    parser.add_argument(
+        "--tree", help="auto, the default: each cycle's sized by measured costs and gains; own: "
+        "the drafter's measured one; or depth-breadth-budget",
+    )  # fmt: skip
+    parser.add_argument("--depth", type=int, help="own tree, changed: drafted levels")
+    parser.add_argument("--breadth", type=int, help="the same: nodes expanded per level")
+    parser.add_argument("--budget", type=int, help="the same: drafted nodes kept, root not counted")
     parser.add_argument("--temperature", type=float, default=0.0, help="0: greedy")
     parser.add_argument("--top-p", type=float, default=1.0)
     parser.add_argument("--top-k", type=int, default=0, help="0: off")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tli", type=int, help="target layers the drafter re-uses")
-    parser.add_argument("--threads", type=int, help="CPU threads")
+    parser.add_argument("--threads", type=int, help="CPU threads; default: the quickest")
     parser.add_argument("--ignore-eos", action="store_true", help="go on after the end of turn")
     parser.add_argument("--server", help="ws://host:port of a server that runs the target")
     parser.add_argument("--token", help="what the server wants to be told; default: MOA_TOKEN")
@@ -54,22 +60,21 @@ def run(options: argparse.Namespace) -> None:
     ids = _ids(options.prompt_ids) if options.prompt_ids is not None else None
     if options.trace:
         _check_writable(options.trace.expanduser().absolute())
-    import torch
     import transformers
 
     from moa_core.checkpoints import layers_needed, load_drafter
     from moa_core.decode import about, decode
     from moa_core.text import prompt_ids, record_words
+    from moa_core.threads import settle
     from moa_core.trace import Trace
 
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
-    if options.threads:
-        torch.set_num_threads(max(1, options.threads))
     _take_preset(options)
     address = _address(options)
     if address is None:
         target = target_of(options, [options.drafter] if options.drafter else [])
+        settle(target, options.threads and max(1, options.threads))
     else:
         from moa_core.link.fetch import client_target
         from moa_core.link.remote import Remote
@@ -132,17 +137,12 @@ def _ids(text: str) -> list[int]:
 
 
 def _settings(options: argparse.Namespace, target: Target, drafter: Any) -> Settings:
-    """What was asked for; the tree from the drafter's own default where nothing was."""
-    from dataclasses import replace
-
+    """What was asked for."""
     from moa_core.decode import Settings
     from moa_core.offline import Away
     from moa_core.verify import Sampling
 
-    given = {name: getattr(options, name) for name in ("depth", "breadth", "budget")}
-    tree = replace(
-        drafter.tree, **{name: value for name, value in given.items() if value is not None}
-    )
+    tree = _tree(options, drafter.tree)
     return Settings(
         options.max_new_tokens,
         tree,
@@ -150,6 +150,22 @@ def _settings(options: argparse.Namespace, target: Target, drafter: Any) -> Sett
         () if options.ignore_eos else target.eos_ids,
         Away(patience=options.patience),
     )
+
+
+def _tree(options: argparse.Namespace, own: TreeSettings) -> TreeSettings:
+    """Sized automatically, unless a shape was asked for; own: the drafter's."""
+    from dataclasses import replace
+
+    from moa_core.tree import named_tree
+
+    names = ("depth", "breadth", "budget")
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    if given and options.tree not in (None, "own"):
+        raise UserError("--depth, --breadth and --budget change the drafter's own tree: leave out "
+                        "--tree, or name one whole.")  # fmt: skip
+    if given or options.tree == "own":
+        return replace(own, **given)
+    return named_tree(options.tree or "auto", "auto, own")
 
 
 def _print(options: argparse.Namespace, trace: Trace, target: Target) -> None:
@@ -169,6 +185,10 @@ def _print(options: argparse.Namespace, trace: Trace, target: Target) -> None:
         }
         print(json.dumps(report, ensure_ascii=False))
         return
+    if text is not None and sys.stdout.isatty():
+        from moa_core.text import clean
+
+        text = clean(str(text))  # a terminal takes some characters for commands
     print(text if text is not None else trace.output_ids)
     tau = "none" if trace.tau is None else f"{trace.tau:.2f}"
     speed = trace.tokens_per_second

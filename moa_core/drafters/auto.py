@@ -7,9 +7,8 @@ more depends on the machine, on the text and on the way to the target.
 
 from __future__ import annotations
 
-import copy
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median_low
 from typing import Self
@@ -101,7 +100,7 @@ class Chooser:
         return self._seconds(near) + max(layer, 0) * (name - near)
 
     def _hoped(self, name: int) -> float:
-        return self.rate(name) * (1 + CURIOSITY / self._known[name].tries ** 0.5)
+        return self.rate(name) * (1 + CURIOSITY / float(self._known[name].tries ** 0.5))
 
 
 class AutoDrafter(Drafter):
@@ -116,6 +115,7 @@ class AutoDrafter(Drafter):
     """
 
     name = "moa-auto"
+    tli: int
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class AutoDrafter(Drafter):
         self.tree = _covering(shapes) if trees else shapes[0]
 
     def fork(self) -> Self:
-        twin = copy.copy(self)
+        twin = super().fork()
         twin.candidates = {tli: one.fork() for tli, one in self.candidates.items()}
         return twin
 
@@ -166,13 +166,19 @@ class AutoDrafter(Drafter):
         one = self.candidates[self.tli]
         one.observe(self.ids[len(one.ids) :], half)
 
+    def place(self, *facts: Hashable) -> None:
+        for one in self.candidates.values():
+            one.place(*facts)
+
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
-        shape = _within(self.trees.get(self.tli, settings), settings)
+        own = self.trees.get(self.tli, settings)
+        shape = settings if settings.auto else _within(own, settings)
         return self.candidates[self.tli].propose(token, shape)
 
     def learn(self, drafted: Drafted, verified: Verified) -> None:
         seconds = drafted.seconds + verified.seconds + verified.network_seconds
         seconds += verified.other_seconds
+        self.candidates[self.tli].learn(drafted, verified)
         self.chooser.learn(verified.gained, seconds)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
+from functools import cached_property
 from typing import Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from moa_core.auto_tree import Sizer, grow_auto
 from moa_core.cache import KVCache
 from moa_core.layers import causal_mask, tree_mask
 from moa_core.target import Observation, Target
@@ -31,10 +33,20 @@ class Drafter(ABC):
     tree: TreeSettings = TreeSettings()  # the default one; measured, where its config has one
     note: str = ""  # a sentence for people, where it may do less than it could for this target
     tli: int | None = None  # N of the newest proposal; None where there is no N
+    ahead: float = 0.0  # seconds of it in which the target already verified it
+    net: nn.Module  # what is trained and saved, where it has weights
+    static = False  # a tree of fixed shape, as in the first EAGLE
+
+    @cached_property
+    def sizer(self) -> Sizer:
+        """What sizes its trees, where they are to be sized automatically."""
+        return Sizer(self.tree)
 
     def fork(self) -> Self:
         """The same weights, for a run of its own."""
-        return copy.copy(self)
+        sizer, twin = self.sizer.fork(), copy.copy(self)
+        twin.sizer = sizer
+        return twin
 
     @abstractmethod
     def open(self, target: Target, capacity: int) -> None:
@@ -55,17 +67,32 @@ class Drafter(ABC):
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         """Draft below `token`, the newest one, which the target has chosen but not yet read."""
 
-    def learn(self, drafted: Drafted, verified: Verified) -> None:  # noqa: B027  most do not
-        """What came of the last proposal, times included, for drafters that adapt to it."""
+    def place(self, *facts: Hashable) -> None:
+        """Where a run takes place: what is learnt there of costs and gains counts there alone."""
+        self.sizer.at(facts)
+
+    def grow(
+        self,
+        token: int,
+        logits: Tensor,
+        expand: Callable[[Frontier], Tensor],
+        settings: TreeSettings,
+    ) -> DraftTree:
+        """A tree below `token`, of the shape that was asked for or sized as it grows."""
+        if settings.auto:
+            return grow_auto(token, logits, expand, settings, self.sizer, self.static)
+        return grow(token, logits, expand, settings, self.static)
+
+    def learn(self, drafted: Drafted, verified: Verified) -> None:
+        """What came of the last proposal, times included."""
+        self.sizer.learn(drafted, verified)
+
+    def close(self) -> None:  # noqa: B027  most keep nothing
+        """The run is over."""
 
 
 class Stepwise(Drafter):
-    """A drafter that grows its tree level by level, and so can also go on without the target.
-
-    static  a tree of fixed shape, as in the first EAGLE
-    """
-
-    static = False
+    """A drafter that grows its tree level by level, and so can also go on without the target."""
 
     @abstractmethod
     def root(self, token: int) -> Tensor:
@@ -83,7 +110,7 @@ class Stepwise(Drafter):
         """Everything drafted goes."""
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
-        tree = grow(token, self.root(token), self.expand, settings, self.static)
+        tree = self.grow(token, self.root(token), self.expand, settings)
         self.forget()
         return tree
 

@@ -52,7 +52,8 @@ class EagleNet(nn.Module):
 
     def join(self, embedded: Tensor, features: Tensor) -> Tensor:
         """[.., E] embedding of token t + 1 and feature of token t -> input of the layer [.., E]."""
-        return self.fc(torch.cat([embedded, features], -1))
+        joined: Tensor = self.fc(torch.cat([embedded, features], -1))
+        return joined
 
 
 class EagleDrafter(Stepwise):
@@ -65,6 +66,7 @@ class EagleDrafter(Stepwise):
     """
 
     name = "eagle2"
+    net: EagleNet
 
     def __init__(
         self, net: EagleNet, target: Target, name: str = "eagle2", static: bool = False
@@ -128,7 +130,7 @@ class EagleDrafter(Stepwise):
     def _step(
         self, tokens: Tensor, features: Tensor, places: tuple[int, int], mask: Tensor | None
     ) -> Tensor:
-        hidden = self.net.join(self.target.embed(tokens)[None], features)  # [1, n, E]
+        hidden: Tensor = self.net.join(self.target.embed(tokens)[None], features)  # [1, n, E]
         rotation = self.rope.span(*places, hidden)
         hidden = self.net.layers[0](hidden, rotation, mask=mask, cache=self.cache)
         self.cache.advance(len(tokens))

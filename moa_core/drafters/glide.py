@@ -54,7 +54,8 @@ class Lookup(nn.Module):
         mixed = F.scaled_dot_product_attention(
             rotate(queries, rotation), keys, values, attn_mask=mask, enable_gqa=True
         )
-        return self.o_proj(mixed.transpose(1, 2).flatten(2))
+        out: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
+        return out
 
 
 class GlideNet(nn.Module):
@@ -83,19 +84,24 @@ class GlideNet(nn.Module):
         cache: KVCache | None = None,
     ) -> Tensor:
         """[B, n, E] embeddings -> what the head reads; keys, values: of the target's last layer."""
-        queries, *own = self.self_attn.all_three(self.input_layernorm(hidden), rotation)
+        queries, own_keys, own_values = self.self_attn.all_three(
+            self.input_layernorm(hidden), rotation
+        )
         if cache is not None:
-            own = cache.update(*own, 0)
-        hidden = self.self_attn.out.added(hidden, self.self_attn(queries, *own, mask))
+            own_keys, own_values = cache.update(own_keys, own_values, 0)
+        mixed = self.self_attn(queries, own_keys, own_values, mask)
+        hidden = self.self_attn.out.added(hidden, mixed)
         normed = self.cross_attn_layernorm(hidden)
         hidden = hidden + self.cross_attn(normed, rotation, keys, values, cross_mask)
-        return self.norm(self.mlp(self.post_attention_layernorm(hidden), hidden))
+        out: Tensor = self.norm(self.mlp(self.post_attention_layernorm(hidden), hidden))
+        return out
 
 
 class GlideDrafter(Reader):
     """Drafts with a GLIDE net. MoA's authors' GLIDE turns K by RoPE once more: not this one."""
 
     name = "glide"
+    net: GlideNet
 
     def __init__(self, net: GlideNet, target: Target, name: str = "glide") -> None:
         self.net = net

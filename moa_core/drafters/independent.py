@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from moa_core.drafters.base import Reader, ServerHalf
+from moa_core.modules import moved
 from moa_core.target import Target
 
 
@@ -23,7 +25,7 @@ class IndependentDrafter(Reader):
     def __init__(self, small: Target, target: Target, name: str = "independent") -> None:
         self.small = small
         self.name = name
-        self.net = nn.ModuleDict({"layers": small.layers, "norm": small.decoder.norm})
+        self.net = own_parts(small.model)
 
     def open(self, target: Target, capacity: int) -> None:
         self.target = target
@@ -41,9 +43,15 @@ class IndependentDrafter(Reader):
         return self.small.head(hidden)[0, :, : self.target.config.vocab_size]
 
 
+def own_parts(model: PreTrainedModel) -> nn.ModuleDict:
+    """What is a drafter's own of a model that borrows embeddings and head."""
+    decoder: Any = model.base_model
+    return nn.ModuleDict({"layers": decoder.layers, "norm": decoder.norm})
+
+
 def borrowing(config: LlamaConfig, target: Target) -> Target:
     """A fresh small Llama around the target's own embeddings and head, on its device and dtype."""
-    model = LlamaForCausalLM(config).to(target.device, target.dtype)
+    model = moved(LlamaForCausalLM(config), target.device, target.dtype)
     model.set_input_embeddings(target.embed)
     model.set_output_embeddings(target.model.get_output_embeddings())
     return Target(model, name="independent")
@@ -51,4 +59,5 @@ def borrowing(config: LlamaConfig, target: Target) -> Target:
 
 def as_model(drafter: IndependentDrafter) -> PreTrainedModel:
     """The small model as transformers knows it, for its assisted generation."""
-    return drafter.small.model
+    model: PreTrainedModel = drafter.small.model
+    return model

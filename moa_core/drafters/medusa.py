@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from moa_core.drafters.base import Drafter, ServerHalf
 from moa_core.target import Observation, Target
-from moa_core.tree import DraftTree, TreeSettings, grow
+from moa_core.tree import DraftTree, TreeSettings
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class MedusaNet(nn.Module):
         """[.., E] features of token t -> [.., K, E]; row k speaks of token t + 2 + k."""
         ahead = []
         for head in self.heads:
+            assert isinstance(head, nn.ModuleList)
             hidden = features
             for block in head:
                 hidden = hidden + F.silu(block(hidden))
@@ -51,6 +52,7 @@ class MedusaDrafter(Drafter):
     """Drafts each level from a head of its own, whatever the levels above it chose."""
 
     name = "medusa"
+    net: MedusaNet
 
     def __init__(self, net: MedusaNet, target: Target, name: str = "medusa") -> None:
         self.net = net
@@ -71,7 +73,7 @@ class MedusaDrafter(Drafter):
         levels = min(settings.depth, self.net.config.heads)
         assert self._feature is not None, "observe first"
         logits = self.target.head(self.net(self._feature)[0, :levels])  # [levels, V]
-        return grow(
+        return self.grow(
             token,
             logits[0],
             lambda frontier: logits[frontier.level].expand(len(frontier.tokens), -1),

@@ -90,15 +90,20 @@ class MoANet(nn.Module):
         Attention over layers without a mask, their index as position, then the mean over layers,
         or with pool "last" the row of the last layer alone: no other need be computed then.
         """
+        memory: Tensor
         if self.config.lsa is None:
-            return self.Ekv2E(vectors[:, -1])
+            memory = self.Ekv2E(vectors[:, -1])
+            return memory
+        assert layer_rope is not None
         lsa, count = self.layer_self_attention, vectors.shape[1]
         rotation = layer_rope.span(0, count, vectors)
         if self.config.pool == "mean":
-            return self.Ekv2E(lsa(vectors, rotation).mean(1))  # [n, L, W] -> [n, E]
+            memory = self.Ekv2E(lsa(vectors, rotation).mean(1))  # [n, L, W] -> [n, E]
+            return memory
         keys_values = lsa.memorise(vectors, rotation)
         last = layer_rope.span(count - 1, count, vectors)
-        return self.Ekv2E(lsa.attend(vectors[:, -1:], last, *keys_values)[:, 0])  # [n, W] -> [n, E]
+        memory = self.Ekv2E(lsa.attend(vectors[:, -1:], last, *keys_values)[:, 0])  # [n, E]
+        return memory
 
 
 def _layer(width: int, sizes: Sizes, config: MoAConfig, **biases: bool) -> DecoderLayer:
@@ -116,6 +121,9 @@ def _layer(width: int, sizes: Sizes, config: MoAConfig, **biases: bool) -> Decod
 class MoADrafter(Stepwise):
     """Drafts with a MoA net, reusing the target's last `tli` layers."""
 
+    net: MoANet
+    tli: int
+
     def __init__(self, net: MoANet, target: Target, tli: int = 0, name: str = "") -> None:
         if not 0 <= tli <= len(target.layers):
             raise UserError(
@@ -130,7 +138,8 @@ class MoADrafter(Stepwise):
         # Scaled RoPE, where the target has it, goes into SA alone, as in the authors' code.
         self.sa_rope = Rope((sizes.sa or sizes.ca).head_dim, parameters, target.context)
         self.ca_rope = Rope(sizes.ca.head_dim, plain, target.context)
-        self.layer_rope = sizes.lsa and Rope(sizes.lsa.head_dim, plain, len(target.layers))
+        lsa = sizes.lsa
+        self.layer_rope = Rope(lsa.head_dim, plain, len(target.layers)) if lsa else None
 
     def open(self, target: Target, capacity: int) -> None:
         def cache(sizes: Sizes) -> KVCache:
@@ -150,17 +159,19 @@ class MoADrafter(Stepwise):
 
     def server_half(self, observation: Observation) -> ServerHalf:
         """CA's K and V [1, 2, G_ca, n, d]; for N > 0 the true K and V of the last N layers."""
-        vectors = token_vectors(observation.keys_values())  # [n, L, W]
-        memory = torch.cat(
-            [self.net.memory(part, self.layer_rope) for part in vectors.split(LSA_CHUNK)]
-        )  # [n, E]
-        start = observation.start
-        rotation = self.ca_rope.span(start, start + len(vectors), memory)
+        start, count = observation.start, len(observation.ids)
+        parts = [observation.part(at, at + LSA_CHUNK) for at in range(0, count, LSA_CHUNK)]
+        memory = torch.cat([self._remember(part) for part in parts])  # [n, E]
+        rotation = self.ca_rope.span(start, start + count, memory)
         keys_values = self.net.cross_attention.memorise(memory[None], rotation)
         half = {"memory": torch.stack(keys_values, 1)}
         if self.tli:
             half["tail"] = observation.keys_values(last=self.tli)
         return half
+
+    def _remember(self, observation: Observation) -> Tensor:
+        """LSA: [n, E]. A copy of K and V of all layers is held for a part of a long prompt only."""
+        return self.net.memory(token_vectors(observation.keys_values()), self.layer_rope)
 
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
         self.ids.extend(ids)
@@ -195,7 +206,7 @@ class MoADrafter(Stepwise):
 
     def _read(self, tokens: Tensor, start: int, stop: int, mask: Tensor | None) -> Tensor:
         """SA over new tokens [n] at these positions, or all at one -> [1, n, E]."""
-        hidden = self.target.embed(tokens)[None]
+        hidden: Tensor = self.target.embed(tokens)[None]
         if self.net.config.sa:
             rotation = self.sa_rope.span(start, stop, hidden)
             hidden = self.net.self_attention(hidden, rotation, mask=mask, cache=self.text)

@@ -33,13 +33,16 @@ class NgramDrafter(Drafter):
         self.ids.extend(ids)
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
-        text = [*self.ids, token]
+        tree = self._looked_up([*self.ids, token], settings)
+        return self.sizer.trim(tree, settings) if settings.auto else tree
+
+    def _looked_up(self, text: list[int], settings: TreeSettings) -> DraftTree:
         for size in range(min(self.longest, len(text) - 1), 0, -1):
             suffix = text[-size:]
             ends = [end for end in range(size, len(text)) if text[end - size : end] == suffix]
             if ends:
                 return _continuations(text, ends, settings)
-        return DraftTree.only_root(token)
+        return DraftTree.only_root(text[-1])
 
 
 def _continuations(text: list[int], ends: list[int], settings: TreeSettings) -> DraftTree:

@@ -115,6 +115,15 @@ def test_one_tree_for_all_is_the_one_asked_for(loads, visit):
     assert {(one.tree.depth, one.tree.budget) for one in loads if hasattr(one, "tree")} == {(2, 2)}
 
 
+def test_trees_sized_automatically_are_said_where_tau_is(loads, visit):
+    *_, last = outputs_of(visit, trees="auto")
+    assert all(one.tree.auto for one in loads if hasattr(one, "tree"))
+    words = "trees were sized automatically, each method’s by its own costs and gains"
+    assert words in last["notes"]["text"]
+    *_, last = outputs_of(visit)
+    assert words not in last["notes"]["text"]
+
+
 def test_notes_name_a_text_that_differs():
     plain = trace_of([1] * 6, drafted=0)
     other = trace_of([3, 3], ids=[1, 2, 3, 99, 5, 6, 7])

@@ -2,11 +2,13 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 
 from demo.comparison_rows import middle, record, rows, table, write_csv
 from moa_core.exactness import Exactness
+from moa_core.tree import AUTO
 from tests.demo.comparisons import TREE, comparison_of, row_of, trace_of, usual_comparison
 
 
@@ -70,6 +72,14 @@ def test_the_table_reads_as_the_rows_do():
     assert list(shown["Acceptance rate"]) == ["50.0 %", "25.0 %", "–"]
     assert list(shown["Speed-up over vanilla"]) == ["1.36 ×", "1.00 ×", "1.00 ×"]
     assert list(shown["Tree"]) == ["3-2-4", "3-2-4", "–"]
+
+
+def test_of_trees_sized_automatically_the_mean_is_shown():
+    auto = replace(row_of("moa-n1"), tree=AUTO)
+    [shown] = table([auto])["Tree"]
+    assert shown == f"auto, {auto.drafted / auto.cycles:.1f} drafts"
+    kept = record(auto)
+    assert kept["tree_auto"] and kept["tree_budget"] is None
 
 
 def test_the_file_has_every_digit_and_says_how_it_was_measured(tmp_path):

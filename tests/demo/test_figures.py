@@ -6,7 +6,7 @@ import pytest
 
 from demo.figures import Figures, stats, tree_of, tree_words, was_cut
 from moa_core.trace import Drafted, Finished, Prefilled, Trace, Verified
-from moa_core.tree import DraftTree, TreeSettings
+from moa_core.tree import AUTO, DraftTree, TreeSettings
 
 TREE = DraftTree((9, 4, 5), (-1, 0, 1), (0, 1, 2), (0.0, -0.1, -0.2))
 
@@ -23,8 +23,8 @@ def test_sums_over_cycles():
     assert found.pop("shares") == pytest.approx({"draft": 0.2, "verify": 0.6, "other": 0.2})
     assert found == pytest.approx(
         {
-            "tokens": 5, "rate": 4.0, "tau": 2.0, "acceptance": 0.5, "drafted": 4, "calls": 3,
-            "cycles": 2, "prefill": 0.25,
+            "tokens": 5, "rate": 4.0, "tau": 2.0, "acceptance": 0.5, "drafted": 4, "nodes": 2.0,
+            "calls": 3, "cycles": 2, "prefill": 0.25,
         }
     )  # fmt: skip
 
@@ -64,6 +64,8 @@ def test_a_tree_is_named_where_one_was_drafted():
     about = {"method": "moa-n0", "settings": {"tree": tree}}
     assert tree_of(Trace(about)) == TreeSettings(6, 3, 12)
     assert tree_words(TreeSettings(6, 3, 12)) == "6-3-12" and tree_words(None) == "–"
+    assert tree_of(Trace({**about, "settings": {"tree": AUTO.as_dict()}})) == AUTO
+    assert tree_words(AUTO) == "auto"
     for other in (
         {**about, "method": "vanilla"}, {"drafter": "none", "settings": {"tree": tree}}, {},
         {"settings": []}, {"settings": {"tree": [1]}}, {"settings": {"tree": {"depth": 99}}},

@@ -5,10 +5,13 @@ from types import SimpleNamespace
 import pytest
 
 from demo.engine import Engine
-from demo.live_settings import choose, from_address, link, preset, speed, teaching
+from demo.live_settings import choose, from_address, link, preset, sized, speed, teaching
 from demo.tabs.live import ID
 
-NAMES = ["prompt", "method", "tli", "depth", "breadth", "budget", "tokens", "pace", "system"]
+NAMES = [
+    "prompt", "method", "tli", "auto_tree", "depth", "breadth", "budget", "tokens", "pace",
+    "system",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -37,6 +40,15 @@ def test_an_address_sets_method_n_tree_and_what_it_names(engine):
     assert unset(status) and unset(found["pace"]) and unset(found["tokens"])
     assert (found["prompt"], found["method"], found["tli"]["value"]) == ("Hi", "moa", 1)
     assert (found["depth"], found["breadth"], found["budget"]) == (2, 2, 6)
+    assert found["auto_tree"] is False  # as links had it before there was such a setting
+
+
+def test_an_address_says_whether_trees_are_sized_automatically(engine):
+    for query, expected in (({"auto_tree": "1", "depth": "2"}, True), ({"auto_tree": "0"}, False)):
+        assert address(engine, **query)[1]["auto_tree"] is expected
+    assert unset(address(engine, method="moa-n1")[1]["auto_tree"])
+    assert [update["interactive"] for update in sized(True)] == [False] * 3
+    assert [update["interactive"] for update in sized(False)] == [True] * 3
 
 
 def test_an_address_without_settings_changes_nothing(engine):
@@ -59,9 +71,9 @@ def test_what_an_address_cannot_set_is_said(engine):
 
 
 def test_presets_take_what_there_is(engine):
-    status, kind, tli, _, *tree, tokens, pace = preset(engine, teaching, "")
+    status, kind, tli, _, *tree, auto, tokens, pace = preset(engine, teaching, "")
     assert (kind, tli["value"], tree, tokens, pace) == ("moa", 1, [3, 2, 6], 64, "slow")
-    assert status["text"].startswith("Set: MoA N=1 with the tree measured for it (3-2-6: depth")
+    assert auto and status["text"].startswith("Set: MoA N=1 with trees sized automatically, at ")
     assert "at most 64 new tokens, slow motion. Press Run" in status["text"]
     _, kind, tli, *_, tokens, pace = preset(engine, speed, "")
     assert (kind, tli["value"], tokens, pace) == ("moa", 0, 256, "full")
@@ -72,5 +84,7 @@ def test_a_link_carries_the_settings_and_refuses_long_prompts():
     status, query = link(ID, names, "tiny", "A & B", "", "moa", 2, 9)
     assert query == "?tab=live&target=tiny&method=moa-n2&prompt=A+%26+B&tokens=9"
     assert status["kind"] == "done"
+    _, query = link(ID, [*names, "auto_tree"], "tiny", "A", "", "moa", 2, 9, True)
+    assert query.endswith("tokens=9&auto_tree=1")
     status, query = link(ID, names, "tiny", "x" * 2000, "", "moa", 2, 9)
     assert query == "" and "1,500 characters" in status["text"]

@@ -8,7 +8,7 @@ import pytest
 
 from demo.comparison_rows import table
 from demo.verdict import verdict
-from moa_core.tree import TreeSettings
+from moa_core.tree import AUTO, TreeSettings
 from tests.demo.comparisons import row_of
 
 EAGLE = row_of("eagle2", (3.0, 3.0, 3.0), (100, 98, 103))
@@ -99,6 +99,8 @@ def test_trees_that_differ_are_named():
     other = replace(row_of("moa-n1", (3.6,) * 3, (120, 118, 125)), tree=TreeSettings(6, 3, 12))
     assert "repeats); their draft trees differ, and τ depends on them." in verdict([other, EAGLE])
     assert "trees" not in verdict([replace(other, tree=EAGLE.tree), EAGLE])
+    auto = [replace(row, tree=AUTO) for row in (other, EAGLE)]
+    assert "their draft trees differ" in verdict(auto)
 
 
 def test_one_repeat_has_no_spread():

@@ -12,6 +12,7 @@ from moa_core.__main__ import main
 from moa_core.checkpoints import load_target
 from moa_core.text import prompt_ids
 from moa_core.trace import Drafted, Trace
+from moa_core.tree import AUTO, TreeSettings
 from tests.models import plain_greedy
 
 KEYS = {
@@ -50,8 +51,9 @@ def test_json_tells_the_targets_own_text(
 def test_the_plain_report_gives_text_and_the_definition(
     bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = json.loads(run(capsys, "--prompt", "The fox", *SHORT, "--json"))
-    printed = run(capsys, "--prompt", "The fox", *SHORT)
+    tree = ("--tree", "own")  # a sized one depends on the machine
+    report = json.loads(run(capsys, "--prompt", "The fox", *SHORT, *tree, "--json"))
+    printed = run(capsys, "--prompt", "The fox", *SHORT, *tree)
     assert printed.startswith(report["text"])
     assert f"acceptance length {report['tau']:.2f} (tokens gained per target forward" in printed
     assert "12 tokens" in printed and "ended by length" in printed
@@ -92,13 +94,31 @@ def test_a_trace_loads_back_with_how_it_was_made(
     assert max(len(event.tree) for event in trace.of(Drafted)) == 6
 
 
-def test_the_drafters_own_tree_is_the_default(
+def test_a_number_changes_the_drafters_own_tree(
     bundle: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "trace.json"
     run(capsys, "--prompt", "Hi", *SHORT, "--trace", str(path), "--budget", "4")
     settings = Trace.from_json(path.read_text()).about["settings"]
     assert settings["tree"] == {"depth": 3, "breadth": 2, "budget": 4}
+
+
+def test_trees_are_sized_automatically_unless_one_is_named(
+    bundle: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "trace.json"
+    named = {"auto": AUTO, "own": TreeSettings(3, 2, 6), "4-1-4": TreeSettings(4, 1, 4)}
+    texts = set()
+    for words, expected in [
+        ((), AUTO),
+        *((("--tree", name), tree) for name, tree in named.items()),
+    ]:
+        texts.add(
+            run(capsys, "--prompt", "Hi", *SHORT, *words, "--trace", str(path)).split("\n\n")[0]
+        )
+        settings = Trace.from_json(path.read_text()).about["settings"]
+        assert TreeSettings(**settings["tree"]) == expected
+    assert len(texts) == 1
 
 
 BAD = {
@@ -121,6 +141,8 @@ BAD = {
     "a negative id": ("--prompt-ids=-4",),
     "no new tokens": ("--prompt", "x", "--max-new-tokens", "0"),
     "a tree without depth": ("--prompt", "x", "--depth", "0"),
+    "no tree": ("--prompt", "x", "--tree", "5-4"),
+    "a tree named twice": ("--prompt", "x", "--tree", "auto", "--depth", "3"),
     "a tree too wide": ("--prompt", "x", "--breadth", "65"),
     "a negative budget": ("--prompt", "x", "--budget", "-3"),
     "a negative temperature": ("--prompt", "x", "--temperature", "-1"),
@@ -213,3 +235,46 @@ def test_it_runs_as_a_module_of_its_own(saved_bundle: Path, ids: str, code: int)
         assert done.stderr.startswith("error: --prompt-ids must be whole numbers")
     else:
         assert set(json.loads(done.stdout)) >= KEYS and done.stderr == ""
+
+
+def test_a_command_that_is_interrupted_says_so_and_no_more(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("moa_core.commands.generate.run", interrupted)
+    assert main(["generate", "--prompt", "The fox"]) == 130
+    assert capsys.readouterr().err == "stopped\n"
+
+
+def test_a_reader_that_goes_away_is_no_error_to_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in `python -m moa_core generate ... | head -1`."""
+
+    def unread(options: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("moa_core.commands.generate.run", unread)
+    with (tmp_path / "pipe").open("w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert main(["generate", "--prompt", "The fox"]) == 1
+        print("to nobody", flush=True)  # as at the end of the process: no second error
+    assert (tmp_path / "pipe").read_text() == "" and capsys.readouterr().err == ""
+
+
+def test_a_target_without_a_tokenizer_needs_ids(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load_target().model.save_pretrained(tmp_path)
+    words = ["generate", "--target", str(tmp_path), "--drafter", "none", *SHORT]
+    assert main([*words, "--prompt", "The fox"]) == 2
+    assert "has no tokenizer: give --prompt-ids" in capsys.readouterr().err
+    assert main([*words, "--prompt-ids", "5,9"]) == 0
+
+
+def test_a_server_and_a_target_are_one_too_many(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["generate", "--server", "ws://x:1", "--target", "y", "--prompt", "The fox"]
+    assert main(words) == 2
+    assert "name --target or --server, not both" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """The draft tree keeps the most probable nodes, and every node sees its own ancestors only."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -105,6 +106,7 @@ def test_each_frontier_sees_its_own_ancestors(shape: TreeSettings) -> None:
     bigrams = Bigrams(2)
     bigrams.grow(shape)
     assert len(bigrams.frontiers) == shape.depth - 1
+    tried = bigrams.best(replace(shape, budget=1024))
     expanded: list[Path] = []  # in the order of the columns of `seen`
     above: list[Path] = [()]
     for level, frontier in enumerate(bigrams.frontiers, 1):
@@ -115,6 +117,8 @@ def test_each_frontier_sees_its_own_ancestors(shape: TreeSettings) -> None:
                 frontier.tokens.tolist(), frontier.parents.tolist(), strict=True
             )
         ]
+        of_level = sorted((path for path in tried if len(path) == level), key=tried.__getitem__)
+        assert set(rows) == set(of_level[-len(rows) :])  # its most probable nodes
         expanded += rows
         assert frontier.seen.shape == (len(rows), len(expanded))
         for path, seen in zip(rows, frontier.seen, strict=True):

@@ -31,7 +31,9 @@ function figures(stats) {
   const share = stats.acceptance;
   acceptance.value.textContent = share === null ? "–" : `${(share * 100).toFixed(0)} %`;
   acceptance.small.textContent =
-    stats.drafted ? `accepted drafts of ${stats.drafted} drafted nodes` : "nothing is drafted";
+    stats.drafted
+      ? `accepted drafts of ${stats.drafted} drafted nodes; the mean tree has ${stats.nodes.toFixed(1)}`
+      : "nothing is drafted";
   calls.value.textContent = String(stats.calls);
   calls.small.textContent = `for ${many(stats.tokens, "token")}; the prefill took ${(stats.prefill * 1000).toFixed(0)} ms`;
   if (stats.shares) {

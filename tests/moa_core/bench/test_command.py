@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from moa_core.__main__ import main
+from moa_core.tree import AUTO
 
 ROOT = Path(__file__).parents[3]
 
@@ -45,7 +46,8 @@ def test_a_whole_benchmark(
         assert found["identical_to_vanilla"] == 1.0 and found["new_tokens"] == 64
         assert set(found["kinds"]) == {"stories", "sums"} and found["tokens_per_second"] > 0
     moa = results["methods"]["moa-n1"]
-    assert moa["tli"] == 1 and moa["tree"] == {"depth": 5, "breadth": 4, "budget": 12}
+    assert moa["tli"] == 1 and moa["tree"] == AUTO.as_dict()
+    assert moa["drafts_per_cycle"] > 0 and f"auto ({moa['drafts_per_cycle']:.1f})" in printed
     assert moa["trainable_parameters"] > 1000 and len(moa["acceptance_by_position"]) >= 1
     assert results["machine"]["device"] == "cpu" and results["versions"]["torch"]
     assert "not counted" in results["warm_up"]
@@ -77,12 +79,14 @@ def test_a_whole_benchmark(
 
 def test_each_at_its_best_tree(bundle: Path, suite: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    more = ("--methods", "moa-n0", "--tree", "best", "--grid", "2-1-2,3-2-6", "--limit", "1")
+    more = ("--methods", "moa-n0", "--tree", "best", "--grid", "2-1-2,3-2-6,auto", "--limit", "1")
     assert main(command(suite, out, *more, "--temperature", "0.7")) == 0
     results = json.loads((out / "results.json").read_text())
     kept = json.loads((out / "trees.json").read_text())
     assert results["methods"]["moa-n0"]["tree"] == kept["trees"]["moa-n0"]
-    assert set(kept["tokens_per_second"]) == {"moa-n0@2-1-2", "moa-n0@3-2-6"}
+    assert set(kept["tokens_per_second"]) == {
+        f"moa-n0@{tree}" for tree in ("2-1-2", "3-2-6", "auto")
+    }
     assert len(results["runs"]) == 2 * 2
     assert results["methods"]["moa-n0"]["identical_to_vanilla"] is None
 

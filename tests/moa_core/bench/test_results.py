@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moa_core.bench.outputs import table, write_acceptance, write_all
+from moa_core.bench.outputs import no_formula, table, write_acceptance, write_all
 from moa_core.bench.results import figures, rounded, tau
 from tests.moa_core.bench.made_up import ABOUT, made_up_runs, ours, peer
 
@@ -120,3 +120,16 @@ def test_the_table_is_aligned() -> None:
 def test_a_peer_alone_is_measured() -> None:
     found = figures([peer(0, 1, "a")], {"hf": {}}, greedy=True)["hf"]
     assert found["prompts"] == 1 and found["speedup"] is None
+
+
+def test_no_name_becomes_a_formula_of_a_spreadsheet(tmp_path):
+    mine = [run for run in made_up_runs() if run["method"] == "moa"]
+    runs = [run | {"kind": "=1+1", "method": "@SUM(A1)"} for run in mine]
+    write_acceptance(runs, tmp_path / "a.csv")
+    with (tmp_path / "a.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["method"] for row in rows} == {"'@SUM(A1)"}
+    assert {row["subset"] for row in rows} == {"all", "'=1+1"}
+    assert [no_formula(value) for value in ("-1", -1, "", "a=b", "\t=1")] == [
+        "'-1", -1, "", "a=b", "'\t=1",
+    ]  # fmt: skip

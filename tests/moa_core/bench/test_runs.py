@@ -27,7 +27,7 @@ from moa_core.errors import UserError
 from moa_core.formats import save_drafter
 from moa_core.target import Target
 from moa_core.train.fresh import fresh
-from moa_core.tree import TreeSettings
+from moa_core.tree import AUTO, TreeSettings
 from tests.moa_core.bench.made_up import ours
 from tests.models import plain_greedy, speaking_target
 
@@ -108,6 +108,26 @@ def test_a_run_that_was_cut_off_repeats_nothing_finished(target: Target, tmp_pat
     assert [entry[:2] for entry in first[4:] + second[4:]] == [entry[:2] for entry in whole[4:]]
     third: list = []
     assert run_all(contenders(third), PROMPTS, IDS, 2, DECODING, path) == expected and not third
+
+
+def test_a_kill_while_a_cut_line_is_taken_away_or_settings_are_written_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither file may ever be empty: a text that is written anew is, for a moment."""
+    path, whole = tmp_path / "runs.jsonl", '{"method":"a","repeat":0,"prompt":1}\n'
+    keep_settings(tmp_path, {"repeat": 3}, "abc")
+
+    def killed(part: Path, *_: object, **__: object) -> None:
+        part.open("w").close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", killed)
+    path.write_bytes(whole.encode() + b'{"method":"a","rep')
+    assert len(read_runs(path)) == 1 and path.read_bytes() == whole.encode()
+    with pytest.raises(KeyboardInterrupt):
+        keep_settings(tmp_path, {"repeat": 3}, "def")
+    monkeypatch.undo()
+    assert keep_settings(tmp_path, {"repeat": 3}, "def") == ["abc", "def"]
 
 
 def test_a_line_that_is_no_run_is_named(tmp_path: Path) -> None:
@@ -226,7 +246,7 @@ def test_how_a_drafter_was_trained(bundle: Path, tmp_path: Path) -> None:
 
 
 def test_trees_are_read_and_fitted(target: Target) -> None:
-    assert one_tree("7-6-24") == TreeSettings(7, 6, 24)
+    assert one_tree("7-6-24") == TreeSettings(7, 6, 24) and one_tree("auto") == AUTO
     for wrong in ("5-4", "a-b-c", "5-4-12-1", "0-1-1", "largest"):
         with pytest.raises(UserError):
             one_tree(wrong)

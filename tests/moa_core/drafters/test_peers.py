@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.drafters.ngram import NgramDrafter
 from moa_core.errors import UserError
 from moa_core.formats import save_drafter
-from moa_core.peers import parameters, whole_model
+from moa_core.peers import check_tokenizer, parameters, whole_model
 from moa_core.target import Target
 from moa_core.trace import Drafted, Trace
 from moa_core.train.batches import Batch
@@ -28,7 +29,7 @@ from moa_core.train.losses import Weights
 from moa_core.train.masks import every_token, on_policy
 from moa_core.train.teacher import teach
 from moa_core.tree import DraftTree, TreeSettings
-from tests.models import plain_greedy, speaking_target, tiny_target
+from tests.models import chatml_tokenizer, plain_greedy, speaking_target, tiny_target
 
 TRAINED = (
     "medusa", "glide", "independent", "moa-no-lsa", "moa-mean-lsa", "moa-no-sa", "moa-no-ca",
@@ -223,3 +224,57 @@ def test_a_small_model_of_fewer_words_is_refused(tmp_path: Path) -> None:
     tiny_target(vocab_size=50).model.save_pretrained(tmp_path)
     with pytest.raises(UserError, match="vocabulary is 50, the target's is 64"):
         whole_model(tmp_path, tiny_target(), "small")
+
+
+def test_a_small_model_that_is_damaged_or_speaks_otherwise_is_refused(tmp_path: Path) -> None:
+    target, other = speaking_target(), chatml_tokenizer()
+    with pytest.raises(UserError, match="has another tokenizer"):
+        check_tokenizer(other, target, "small")
+    speaking_target(seed=3, layers=1).model.save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(UserError, match="The drafter small cannot be loaded"):
+        whole_model(tmp_path, target, "small")
+
+
+@pytest.mark.parametrize(
+    ("method", "key"),
+    [("glide", "num_attention_heads"), ("medusa", "heads"), ("independent", "num_hidden_layers")],
+)
+def test_a_peer_has_no_n_and_must_tell_its_shape(tmp_path: Path, method: str, key: str) -> None:
+    target = tiny_target()
+    save_drafter(tmp_path, fresh(method, target, 0), target, {}, torch.float32)
+    with pytest.raises(UserError, match="is no MoA drafter: TLI is a part of MoA"):
+        load_drafter(str(tmp_path), target, 1)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    del config[key]
+    path.write_text(json.dumps(config))
+    with pytest.raises(UserError, match=f"config.json without {key}: its shape is unknown"):
+        load_drafter(str(tmp_path), target)
+
+
+def test_each_medusa_head_is_told_what_the_target_says_at_its_own_place() -> None:
+    """Its loss by hand: head k of token t foretells what comes after token t + 1 + k."""
+    target = tiny_target()
+    drafter = fresh("medusa", target, 0)
+    ids = torch.randint(0, 60, (2, 20), generator=torch.Generator().manual_seed(4))
+    places = torch.arange(20).expand(2, -1)
+    batch = Batch(ids, places >= 6, torch.zeros_like(ids), places)
+    lesson = teach(target, batch)
+    loss, found = trainee(drafter, target, Weights())(batch, lesson, [], 0)
+    heads = drafter.net(lesson.hidden)  # [B, T, K, E]
+    says = target.head(lesson.hidden).softmax(-1)
+    losses = []
+    for head in range(heads.shape[2]):
+        foretold = target.head(heads[:, :, head]).log_softmax(-1)
+        each = [
+            -(says[row, told] * foretold[row, told - head - 1]).sum()
+            for row in range(2)
+            for told in range(max(6, head + 1), 19)  # rows of a reply that go on
+        ]
+        losses.append(torch.stack(each).mean())
+    weights = torch.tensor([0.8**head for head in range(len(losses))])
+    whole = (weights * torch.stack(losses)).sum() / weights.sum()
+    torch.testing.assert_close(found["cross_entropy"], losses[0].detach(), rtol=1e-4, atol=0)
+    torch.testing.assert_close(loss.detach(), whole.detach(), rtol=1e-4, atol=0)

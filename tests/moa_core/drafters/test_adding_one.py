@@ -1,0 +1,95 @@
+"""The page on adding a drafter, carried out: its files, its lines, its commands and its test."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from demo.engine import Engine
+from demo.methods import label
+from moa_core.__main__ import main
+from moa_core.checkpoints import load_drafter, load_target
+from moa_core.decode import Settings, decode
+from moa_core.trace import Drafted, Trace
+from tests.models import save_bundle
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "adding_a_drafter.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+PLACE = re.compile(r"# (?P<path>[\w/]+)\.py(?:, in (?P<table>\w+))?\n")
+
+
+@pytest.fixture(autouse=True)
+def followed(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
+    """What the page's blocks make, by module: whole files, and lines of tables that are there."""
+    made: dict[str, ModuleType] = {}
+    for text in (text for kind, text in BLOCKS if kind == "python"):
+        place = PLACE.match(text)
+        assert place, f"a block without a place: {text[:60]}"
+        name = place["path"].replace("/", ".")
+        if place["table"]:
+            known = {key: value for module in made.values() for key, value in vars(module).items()}
+            table: dict[str, Any] = vars(importlib.import_module(name))[place["table"]]
+            for key, value in eval(f"{{{text}}}", known).items():
+                monkeypatch.setitem(table, key, value)
+        else:
+            assert not (ROOT / f"{place['path']}.py").exists()
+            made[name] = ModuleType(name)
+            monkeypatch.setitem(sys.modules, name, made[name])
+            exec(compile(text, place["path"], "exec"), vars(made[name]))
+    return made
+
+
+def test_its_test_passes(followed: dict[str, ModuleType]) -> None:
+    tests = vars(followed["tests.moa_core.drafters.test_bigram"])
+    named = [found for name, found in tests.items() if name.startswith("test_")]
+    assert named
+    for test in named:
+        test()
+
+
+def test_its_commands_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    save_bundle(tmp_path / "bundle", max_position_embeddings=4096)  # a suite has long prompts
+    monkeypatch.setenv("MOA_MODELS", str(tmp_path / "bundle"))
+    monkeypatch.chdir(tmp_path)
+    lines = [line for kind, text in BLOCKS if kind == "sh" for line in text.splitlines()]
+    for line in lines:
+        program, *words = shlex.split(line)[1:]
+        if program == "-m":
+            assert words[0] == "moa_core" and main(words[1:]) == 0, line
+        else:
+            assert (ROOT / program).exists()
+    assert "24 tokens" in capsys.readouterr().out
+    results = json.loads(Path("runs/bigram/results.json").read_text())
+    assert list(results["methods"]) == ["vanilla", "bigram"]
+    assert results["methods"]["bigram"]["identical_to_vanilla"] == 1
+
+
+def test_it_is_accepted_where_a_text_repeats_itself(bundle: Path) -> None:
+    target = load_target()
+    prompt = [5, 9, 33, 7] * 6
+    events = list(decode(target, load_drafter("bigram", target), prompt, Settings(32)))
+    first = next(event for event in events if isinstance(event, Drafted))
+    assert len(first.tree) > 1 and Trace(events=events).target_calls <= 32
+
+
+def test_the_page_offers_it(bundle: Path) -> None:
+    assert "bigram" in Engine().methods() and label("bigram") == "Bigrams"
+    assert Engine().spec("bigram") == "bigram"
+
+
+def test_what_it_names_is_there() -> None:
+    for path in re.findall(r"`((?:moa_core|demo|tests)/[\w/]+\.py)`", PAGE):
+        assert (ROOT / path).exists() or any(path in text for _, text in BLOCKS), path
+    for name, path in re.findall(r"`(\w+)` in `(moa_core/[\w/]+)\.py`", PAGE):
+        assert hasattr(importlib.import_module(path.replace("/", ".")), name), (name, path)
