@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,7 +47,7 @@ class KVCache:
         return self._blocks[0].device
 
     def update(
-        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args, **kwargs
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
         """Write [1, G, n, d] behind the slots in use; return K and V [1, G, length + n, d]."""
         view = self._views[layer_idx - self._first]

@@ -14,6 +14,7 @@ from moa_core.clock import Stopwatch
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.offline import Alone, Away, NoAnswer, asked, chain
+from moa_core.static.run import Run, suits
 from moa_core.target import Target
 from moa_core.trace import Drafted, Event, Finished, Prefilled, Verified
 from moa_core.tree import TreeSettings
@@ -60,11 +61,14 @@ def decode(
     check_prompt(prompt_ids, target)
     room = target.context - len(prompt_ids)  # new tokens that still have a position
     wanted = min(settings.max_new_tokens, room)
-    sampling, shape = settings.sampling, settings.tree
+    sampling, shape = settings.sampling, _shape(settings, target, drafter)
+    drafter.place(remote is not None, torch.get_num_threads(), sampling.greedy)
     # Verified tokens, the last cycle's overshoot, then one tree: verified (budget) or grown.
     capacity = len(prompt_ids) + wanted + shape.depth + 2
     capacity += max(shape.budget, shape.breadth * shape.depth)
     verifier = remote or Beside(target, drafter)
+    if remote is None and suits(target, drafter):
+        drafter = verifier = Run(drafter, shape)
     ask = partial(asked, verifier, settings.away, clock, should_stop)
 
     try:
@@ -80,7 +84,8 @@ def decode(
         )  # fmt: skip
         clock.resume()
 
-        cycle, learnt, emitted = 0, verifier.keep(()), (token,)
+        cycle, learnt = 0, verifier.keep(())
+        emitted: tuple[int, ...] = (token,)
         unverified: list[int] = []  # written offline, and the target may yet agree
         while (reason := _ending(emitted, count, wanted, settings, should_stop)) is None:
             # 2) Draft: the drafter takes in what the target learnt, and proposes a tree below the
@@ -93,11 +98,15 @@ def decode(
                 share = verifier.toll.received
             position = len(prompt_ids) + count - 1
             levels = min(shape.depth, target.context - 1 - position)  # positions end somewhere
+            if shape.auto:  # nor deeper than what is still wanted
+                levels = min(levels, max(wanted - count - 1, 1))
             if unverified:
                 tree = chain(token, unverified, [0.0] * len(unverified))
             else:
                 tree = drafter.propose(token, replace(shape, depth=levels))
-            seconds, offline = clock.lap("draft"), bool(unverified)
+            offline, ahead = bool(unverified), drafter.ahead  # a GPU verifies in the same go
+            seconds = clock.lap("draft") - ahead
+            clock.move(ahead, "draft", "verify")
             drafted = Drafted(cycle, position, tree, seconds, drafter.tli, offline, share)
             yield drafted
             clock.resume()
@@ -106,7 +115,7 @@ def decode(
             alone = Alone(drafter, sampling, token, position, wanted - count, settings.eos_ids)
             choices = yield from ask(partial(verifier.verify, tree, position), alone)
             alone.close()
-            seconds, toll = clock.lap("verify"), verifier.toll
+            seconds, toll = clock.lap("verify") + ahead, verifier.toll
             clock.move(toll.seconds, "verify", "network")
 
             # 4) Accept the longest drafted path the target agrees with; its next choice is the
@@ -132,6 +141,8 @@ def decode(
             cycle += 1
     except NoAnswer:
         reason = "stopped" if should_stop() else "offline"
+    finally:
+        drafter.close()
     clock.lap("other")
     yield Finished(reason, dict(clock.totals))
 
@@ -141,7 +152,7 @@ def about(target: Target, drafter: Drafter, settings: Settings) -> dict[str, Any
     return {
         "target": target.name,
         "drafter": drafter.name,
-        "settings": asdict(settings),
+        "settings": {**asdict(settings), "tree": _shape(settings, target, drafter).as_dict()},
         "machine": {
             "device": str(target.device),
             "dtype": str(target.dtype).removeprefix("torch."),
@@ -166,6 +177,13 @@ def check_prompt(prompt_ids: Sequence[int], target: Target) -> None:
             f"The prompt has {len(prompt_ids):,} tokens; this target reads at most "
             f"{target.context - 1:,} and needs room to answer. Shorten it."
         )
+
+
+def _shape(settings: Settings, target: Target, drafter: Drafter) -> TreeSettings:
+    """The trees of a run. Sizing them as they grow looks at each level, and on a GPU every look
+    makes the host wait for it: there a drafter's own tree takes its place."""
+    asked = settings.tree
+    return drafter.tree if asked.auto and target.device.type != "cpu" else asked
 
 
 def _cut(tokens: tuple[int, ...], room: int, eos_ids: tuple[int, ...]) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ the same however many others are read with it: to the bit, on the processors tri
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -35,11 +36,12 @@ class Joined:
     def __call__(self, x: Tensor, first: int = 0) -> Tensor:
         """[.., in] -> [.., out], what all say side by side, or all from one of them on."""
         if torch.is_grad_enabled():
-            said = [linear(x) for linear in self._linears[first:]]
+            said: list[Tensor] = [linear(x) for linear in self._linears[first:]]
             return said[0] if len(said) == 1 else torch.cat(said, -1)
         weight, bias, packed = self._part(first)
         if packed:
-            return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+            out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+            return out
         return F.linear(x, weight, bias)
 
     def added(self, base: Tensor, x: Tensor) -> Tensor:
@@ -48,7 +50,8 @@ class Joined:
             return base + self(x)
         weight, bias, packed = self._part(0)
         if packed:
-            return torch.ops.mkldnn._linear_pointwise.binary(x, base, weight, bias, "add")
+            out: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, base, weight, bias, "add")
+            return out
         if bias is not None:
             base = base + bias
         flat = torch.addmm(base.flatten(0, -2), x.flatten(0, -2), weight.t())
@@ -86,8 +89,8 @@ class Joined:
 class Linear(nn.Linear):
     """A linear layer that is packed for decoding."""
 
-    def __init__(self, *sizes: int, bias: bool = True) -> None:
-        super().__init__(*sizes, bias=bias)
+    def __init__(self, inner: int, outer: int, bias: bool = True) -> None:
+        super().__init__(inner, outer, bias=bias)
         self._alone = Joined(self)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -126,7 +129,7 @@ def _mark(linear: nn.Linear) -> tuple[int, int]:
     return weight.data_ptr(), 0 if weight.is_inference() else weight._version
 
 
-def _whole(parts: list[nn.Parameter]) -> Tensor:
+def _whole(parts: Sequence[Tensor]) -> Tensor:
     """One below the other, in memory of their own, of which the parts become views."""
     if len(parts) == 1:
         return parts[0].detach()
@@ -143,7 +146,7 @@ def _packed(weight: Tensor) -> Tensor | None:
     if weight.device.type != "cpu" or not small or not torch.backends.mkldnn.is_available():
         return None
     try:  # no public function does this; torch.compile's own code calls these two
-        packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), None)
+        packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), None)
         torch.ops.mkldnn._linear_pointwise(weight[:1], packed, None, "none", [], "")
     except (AttributeError, RuntimeError, NotImplementedError):
         return None

@@ -12,6 +12,7 @@ from transformers import LlamaConfig, PretrainedConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from moa_core.cache import KVCache
+from moa_core.grouped import grouped_attention
 from moa_core.joined import Joined
 
 # Layers of Llama's form, all of them without a factor or a norm that ours would lack.
@@ -66,7 +67,7 @@ class Rope:
         cos, sin = angles.cos(), angles.sin()
         # The half that `rotate` would negate is negated here, once.
         table = torch.stack([torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)])  # [2, T, d]
-        return table * self._source.attention_scaling
+        return table * float(self._source.attention_scaling)
 
 
 def rotate(x: Tensor, rotation: Rotation) -> Tensor:
@@ -126,12 +127,12 @@ class Attention(nn.Module):
     def queries(self, x: Tensor, rotation: Rotation) -> Tensor:
         """Q (rotated) [B, H, n, d] of x [B, n, width]."""
         queries = self._split(self._query(x))
-        return rotate(self.q_norm(queries) if self.head_norms else queries, rotation)
+        return rotate(self.q_norm.forward(queries) if self.head_norms else queries, rotation)
 
     def keys_values(self, x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
         """K (rotated) and V [B, G, n, d] of x [B, n, width]."""
         keys, values = self._split(self._qkv(x, 1)).chunk(2, 1)
-        return rotate(self.k_norm(keys) if self.head_norms else keys, rotation), values
+        return rotate(self.k_norm.forward(keys) if self.head_norms else keys, rotation), values
 
     def all_three(self, x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor, Tensor]:
         """Q, K (both rotated) and V of x [B, n, width]."""
@@ -152,19 +153,23 @@ class Attention(nn.Module):
         causal: bool = False,
     ) -> Tensor:
         """Q [B, H, n, d] attend to K and V [B, G, m, d], mask [B, 1, n, m] bool: [B, n, H * d]."""
-        mixed = F.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=mask, is_causal=causal, enable_gqa=self.grouped
-        )
+        if self.grouped and mask is not None and queries.is_cuda and len(queries) == 1:
+            mixed = grouped_attention(queries, keys, values, mask)
+        else:
+            mixed = F.scaled_dot_product_attention(
+                queries, keys, values, attn_mask=mask, is_causal=causal, enable_gqa=self.grouped
+            )
         return mixed.transpose(1, 2).flatten(2)
 
     def weights(self, x: Tensor, rotation: Rotation, keys: Tensor) -> Tensor:
         """[B, H, n, m] float32: how `forward` mixes the values without a mask; rows sum to 1."""
         queries = self.queries(x, rotation).float()
         keys = keys.float().repeat_interleave(queries.shape[1] // keys.shape[1], 1)
-        return (queries @ keys.mT / self.head_dim**0.5).softmax(-1)
+        return (queries @ keys.mT / float(self.head_dim**0.5)).softmax(-1)
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # [B, heads, n, d]
+        split: Tensor = x.unflatten(-1, (-1, self.head_dim))
+        return split.transpose(1, 2)  # [B, heads, n, d]
 
 
 class SwiGLU(nn.Module):
@@ -190,7 +195,11 @@ class SwiGLU(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """A Llama decoder layer that can attend to itself, through a cache or not, or to a memory."""
+    """A Llama decoder layer that can attend to itself, through a cache or not, or to a memory.
+
+    Its parts are asked by `forward`: a module's call looks for hooks, which here takes as long as
+    some of the operations.
+    """
 
     def __init__(
         self,
@@ -234,7 +243,7 @@ class DecoderLayer(nn.Module):
         queries, keys, values = self.self_attn.all_three(self._normed(hidden), rotation)
         if cache is not None:
             keys, values = cache.update(keys, values, place)
-        mixed = self.self_attn(queries, keys, values, mask, causal)
+        mixed = self.self_attn.forward(queries, keys, values, mask, causal)
         del queries, keys, values  # of a long prompt they are large
         return self._finish(hidden, mixed)
 
@@ -255,18 +264,18 @@ class DecoderLayer(nn.Module):
     ) -> Tensor:
         """Cross-attention from hidden [B, n, width] to a memory's K and V."""
         queries = self.self_attn.queries(self._normed(hidden), rotation)
-        return self._finish(hidden, self.self_attn(queries, keys, values, mask))
+        return self._finish(hidden, self.self_attn.forward(queries, keys, values, mask))
 
     def weights(self, hidden: Tensor, rotation: Rotation, keys: Tensor) -> Tensor:
         """[B, H, n, m] float32: where each row of hidden [B, n, width] looks in `attend`."""
         return self.self_attn.weights(self._normed(hidden), rotation, keys)
 
     def _normed(self, hidden: Tensor) -> Tensor:
-        return self.input_layernorm(hidden) if self._input_norm else hidden
+        return self.input_layernorm.forward(hidden) if self._input_norm else hidden
 
     def _finish(self, hidden: Tensor, mixed: Tensor) -> Tensor:
         hidden = self.self_attn.out.added(hidden, mixed)
-        return self.mlp(self.post_attention_layernorm(hidden), hidden)
+        return self.mlp.forward(self.post_attention_layernorm.forward(hidden), hidden)
 
 
 def as_ours(layer: nn.Module, config: PretrainedConfig) -> DecoderLayer | None:
@@ -280,7 +289,8 @@ def as_ours(layer: nn.Module, config: PretrainedConfig) -> DecoderLayer | None:
     linears = [module for module in layer.modules() if hasattr(module, "in_features")]
     if any(type(module) is not nn.Linear for module in linears):  # quantised, or an adapter's
         return None
-    attention, mlp = layer.self_attn, layer.mlp
+    attention: Any = layer.self_attn  # of one class or another
+    mlp: Any = layer.mlp
     with torch.device("meta"):
         ours = DecoderLayer(
             config.hidden_size,
@@ -298,7 +308,7 @@ def as_ours(layer: nn.Module, config: PretrainedConfig) -> DecoderLayer | None:
     return ours.eval()
 
 
-def _adopt(ours: nn.Module, theirs: nn.Module) -> None:
+def _adopt(ours: nn.Module, theirs: Any) -> None:
     """Take over their linear layers, and the weights of their norms."""
     for name, part in list(ours.named_children()):
         other = getattr(theirs, name)
@@ -306,7 +316,7 @@ def _adopt(ours: nn.Module, theirs: nn.Module) -> None:
             setattr(ours, name, other)
         elif isinstance(part, RMSNorm):
             part.weight = other.weight
-        else:
+        elif isinstance(part, Attention | SwiGLU):
             _adopt(part, other)
             part.join()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from moa_core.errors import UserError
 from moa_core.families import check_config, check_logits, check_parts
 from moa_core.joined import Packed
 from moa_core.layers import DecoderLayer, Rope, as_ours
+from moa_core.modules import Backbone, Matrix, Passing
 from moa_core.tree import DraftTree
 
 if TYPE_CHECKING:
@@ -72,12 +73,15 @@ class Target:
         self.name = name
         self.need = need  # the memory that it was expected to take, where somebody asked
         self.config = model.config
-        self.decoder = model.base_model
+        self.decoder = cast(Backbone, model.base_model)
         head: nn.Module = model.get_output_embeddings()
-        self.head = Packed(head) if type(head) is nn.Linear and not is_split(model) else head
+        plain = type(head) is nn.Linear and not is_split(model)
+        self.head = cast(Matrix, Packed(cast(nn.Linear, head)) if plain else head)
         self.layers = self.decoder.layers
-        self.embed: nn.Module = _embeddings(model, self.device)
+        self.embed = _embeddings(model, self.device)
         self._own = None if is_split(model) else _in_our_form(self)
+        self.graphs = True  # on a GPU runs are replayed as CUDA graphs, where they can be
+        self.seats: list[Any] = []  # of such runs, the forks' too: see `static`
         self._cache: KVCache | None = None
         self._pending: Tensor | None = None  # [n, E] hidden states of the tree being verified
         self._tree: DraftTree | None = None
@@ -90,18 +94,20 @@ class Target:
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.model.dtype
+        dtype: torch.dtype = self.model.dtype
+        return dtype
 
     @property
     def head_dim(self) -> int:
         """d: the config's own where it has one, else E / H."""
         config = self.config
-        return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        size: int | None = getattr(config, "head_dim", None)
+        return size or int(config.hidden_size // config.num_attention_heads)
 
     @property
     def kv_heads(self) -> int:
-        config = self.config
-        return getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        heads: int | None = getattr(self.config, "num_key_value_heads", None)
+        return heads or int(self.config.num_attention_heads)
 
     @property
     def kv_width(self) -> int:
@@ -111,17 +117,23 @@ class Target:
     @property
     def context(self) -> int:
         """Most positions this target can serve: its own limit, or its sliding window if shorter."""
-        windows = [
+        windows: list[int] = [
             self.config.sliding_window
             for kind in (getattr(self.config, "layer_types", None) or ["sliding_attention"])
             if kind == "sliding_attention" and _slides(self.config)
         ]
-        return min([self.config.max_position_embeddings, *windows])
+        return min([int(self.config.max_position_embeddings), *windows])
 
     def fork(self) -> Target:
         """The same weights, for a run of its own."""
         twin = copy.copy(self)
         twin._cache = twin._pending = twin._tree = None
+        return twin
+
+    def eager(self) -> Target:
+        """The same weights, for runs without CUDA graphs."""
+        twin = self.fork()
+        twin.graphs = False
         return twin
 
     def prefill(self, ids: Sequence[int], capacity: int) -> tuple[Tensor, Observation]:
@@ -175,7 +187,7 @@ class Target:
         hidden: Tensor,
         positions: Tensor,
         mask: Tensor | None,
-        cache: KVCache | None,
+        cache: Passing | None,
         last: int | None = None,
     ) -> Tensor:
         """Run all decoder layers, or the last few (TLI), then the final norm.
@@ -231,6 +243,7 @@ class Target:
         return self.read_layers(hidden, positions, mask, cache, last)
 
     def _forward(self, ids: Sequence[int], positions: Sequence[int], mask: Tensor | None) -> Tensor:
+        assert self._cache is not None, "prefill first"
         device = self.device
         hidden = self.embed(torch.tensor([ids], device=device))  # [1, n, E]
         places = torch.tensor([positions], device=device)
@@ -241,7 +254,7 @@ class Target:
 class _Brought(nn.Module):
     """A split model's embeddings, whose rows are brought to where drafting goes on."""
 
-    def __init__(self, inner: nn.Module, device: torch.device) -> None:
+    def __init__(self, inner: Matrix, device: torch.device) -> None:
         super().__init__()
         self.inner = inner
         self.device = device
@@ -266,9 +279,9 @@ def computes_on(module: nn.Module) -> torch.device:
     return next(module.parameters()).device if device is None else torch.device(device)
 
 
-def _embeddings(model: PreTrainedModel, device: torch.device) -> nn.Module:
-    embed = model.get_input_embeddings()
-    return embed if computes_on(embed) == device else _Brought(embed, device)
+def _embeddings(model: PreTrainedModel, device: torch.device) -> Matrix:
+    embed = cast(Matrix, model.get_input_embeddings())
+    return embed if computes_on(embed) == device else cast(Matrix, _Brought(embed, device))
 
 
 def _in_our_form(target: Target) -> tuple[Rope, list[DecoderLayer]] | None:
@@ -280,7 +293,7 @@ def _in_our_form(target: Target) -> tuple[Rope, list[DecoderLayer]] | None:
     return Rope(target.head_dim, target.config.rope_parameters, target.context), plain
 
 
-def _slides(config) -> bool:
+def _slides(config: Any) -> bool:
     """Whether any layer really attends to a window only; Qwen carries an unused window size."""
     return bool(getattr(config, "sliding_window", None)) and getattr(
         config, "use_sliding_window", True

@@ -22,7 +22,10 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, PretrainedConfig
 
+from moa_core.bench import targets
 from moa_core.bench.machine import commit, machine, versions
+from moa_core.bench.profile_rates import LARGE, copied
+from moa_core.bench.targets import Split
 from moa_core.checkpoints import pick_device, pick_dtype
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter, Vanilla
@@ -86,7 +89,7 @@ def random_net(
                 weight.normal_(std=weight.shape[1] ** -0.5 * (WHISPER if quiet else 1))
         if "fc.weight" in net.state_dict():
             eye = torch.eye(width, dtype=dtype, device=device)
-            net.fc.weight.copy_(torch.cat([eye, 0.3 * eye], 1))
+            net.get_parameter("fc.weight").copy_(torch.cat([eye, 0.3 * eye], 1))
     return net.requires_grad_(False).eval()
 
 
@@ -108,7 +111,8 @@ def measure(
     target: Target, methods: Mapping[str, Drafter], prompt: list[int], settings: Settings, runs: int
 ) -> dict[str, Any]:
     """Every method on one prompt: the fastest of some runs after one more, and its text."""
-    figures, plain = {}, []
+    figures: dict[str, Any] = {}
+    plain: list[int] = []
     for name, drafter in methods.items():
         traces = [
             Trace(events=list(decode(target, drafter, prompt, settings))) for _ in range(runs + 1)
@@ -121,6 +125,10 @@ def measure(
             "tau": best.tau,
             "target_calls": best.target_calls,
             "seconds": best.seconds,
+            "draft_ms": 1e3 * best.seconds["draft"] / max(len(best.cycles), 1),
+            "verify_ms": 1e3
+            * (best.seconds["verify"] + best.seconds["other"])
+            / max(len(best.cycles), 1),
             "weights": parameters(getattr(drafter, "net", nn.Module())),
             "text": "as plain" if found.same else asdict(found),
         }
@@ -148,6 +156,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeat", type=int, default=3, help="runs, of which the fastest counts")
     parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
+    parser.add_argument("--eager", action="store_true", help="on a GPU, do without CUDA graphs")
     parser.add_argument("--out", type=Path, required=True, help="JSON file")
 
 
@@ -164,13 +173,14 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     need = check_room(f"{options.preset} with random weights", config, dtype, device, Plan(), parts)
     print(f"needs {need}", flush=True)
     target = random_target(config, dtype, device)
+    target.graphs = not options.eager
     methods = drafters(chosen, configs, target, [int(stop) for stop in options.tli.split(",")])
     prompt = torch.randint(config.vocab_size, (options.prompt_tokens,)).tolist()
     settings = Settings(options.max_new_tokens, _tree(options.tree))
     figures = measure(target, methods, prompt, settings, options.repeat)
     report = _report(options, target, need, figures)
     options.out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    _print(figures)
+    _print(figures, report["floor_ms"])
     return report
 
 
@@ -207,6 +217,7 @@ def _report(
             "dtype": str(target.dtype).removeprefix("torch."),
         },
         "memory": {**asdict(need), "expected": need.total, "peak": peak(target.device)},
+        "floor_ms": 1e3 * floor(target, options.prompt_tokens + options.max_new_tokens // 2),
         "methods": figures,
         "machine": machine(target.device),
         "versions": versions(),
@@ -215,7 +226,16 @@ def _report(
     }
 
 
-def _print(figures: Mapping[str, Any]) -> None:
+def floor(target: Target, context: int) -> float:
+    """Seconds in which memory can hand over what a step of plain decoding reads: weights, K, V."""
+    tied = target.config.tie_word_embeddings
+    read: int = sum(weight.nbytes for weight in target.model.parameters())
+    read -= 0 if tied else target.embed.weight.nbytes
+    read += context * len(target.layers) * target.kv_width * target.dtype.itemsize
+    return read / copied(target.device, LARGE.get(target.device.type, LARGE["cpu"]))
+
+
+def _print(figures: Mapping[str, Any], floor_ms: float) -> None:
     print("| method | tokens/s | tau | text |\n|---|---|---|---|")
     for name, one in figures.items():
         pace, tau = (one[key] for key in ("tokens_per_second", "tau"))
@@ -223,6 +243,11 @@ def _print(figures: Mapping[str, Any]) -> None:
             one["text"] if isinstance(one["text"], str) else f"parts, gap {one['text']['gap']:.2g}"
         )
         print(f"| {name} | {pace or 0:.1f} | {tau or 0:.2f} | {text} |")
+    cycles = {name: Split(one["draft_ms"], one["verify_ms"]) for name, one in figures.items()}
+    heads, lines = targets.table(cycles, floor_ms)
+    print("\n| " + " | ".join(heads) + " |\n|---|---|---|")
+    for line in lines:
+        print("| " + " | ".join(line) + " |")
 
 
 def main() -> int:

@@ -38,6 +38,7 @@ def run(options: argparse.Namespace) -> None:
         torch.set_num_threads(options.threads)
     lengths = contexts(options.contexts)
     target, contenders, note = _loaded(options, lengths)
+    target.graphs = not options.eager
     found, rows = {}, []
     if lengths:
         rows = across_contexts(target, contenders, lengths, CYCLES, options.repeat)
@@ -70,7 +71,7 @@ def entry(profile: Profile, tree: TreeSettings, name: str, rates: Rates) -> dict
     seconds = profile.pieces
     order = list(dict.fromkeys([*seconds, *profile.work]))
     return {
-        "tree": "-" if name == "vanilla" else _written(tree),
+        "tree": "-" if name == "vanilla" else str(tree),
         "tau": profile.tau,
         "cycles": len(profile.timed),
         "context": profile.context,
@@ -118,8 +119,8 @@ def _loaded(
         target = load_target(options.target, options.dtype, options.device)
         if not lengths or longest <= target.context:
             methods = load_methods(names, target)
-            ours = {name: method.drafter for name, method in methods.items()}
-            if None in ours.values() or any(name.startswith("hf-") for name in ours):
+            ours = {name: each.drafter for name, each in methods.items() if each.drafter}
+            if len(ours) < len(methods) or any(name.startswith("hf-") for name in ours):
                 raise UserError("A profile is of our own loop: leave out hf-generate and the like.")
             trees = {name: _tree(options, drafter.tree) for name, drafter in ours.items()}
             return target, _contenders(ours, trees), ""
@@ -142,7 +143,10 @@ def _tree(options: argparse.Namespace, usual: TreeSettings) -> TreeSettings:
     """--tree best: the one that a drafter's config names as its fastest."""
     if options.tree == "best":
         return usual
-    return SAME if options.tree == "same" else one_tree(options.tree)
+    tree = SAME if options.tree == "same" else one_tree(options.tree)
+    if tree.auto:
+        raise UserError("A profile is of one tree: --tree same, best or depth-breadth-budget.")
+    return tree
 
 
 def _prompts(
@@ -177,10 +181,6 @@ def _about(target: Target, note: str, rates: Rates) -> Report:
             "set_mb": rates.set_bytes / 1e6,
         },
     }
-
-
-def _written(tree: TreeSettings) -> str:
-    return f"{tree.depth}-{tree.breadth}-{tree.budget}"
 
 
 def _write(path: Path | None, content: str) -> None:

@@ -35,4 +35,4 @@ def wanted(options: argparse.Namespace) -> bool:
     for name in _WITH:
         if getattr(options, name) is not None and not options.profile:
             raise UserError(f"--{name} goes with --profile.")
-    return options.profile
+    return bool(options.profile)

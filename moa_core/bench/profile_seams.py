@@ -17,11 +17,13 @@ from torch import nn
 
 from moa_core import decode as loop
 from moa_core import tree
+from moa_core.bench.profile_graphs import replayed
 from moa_core.bench.profile_spans import SYNC, Recorder
 from moa_core.cache import KVCache
 from moa_core.drafters import eagle, moa
 from moa_core.drafters.base import Drafter, Stepwise
 from moa_core.layers import DecoderLayer, Rope
+from moa_core.static.cycle import Cycle
 from moa_core.target import Target
 from moa_core.verifier import Beside
 
@@ -30,7 +32,8 @@ from moa_core.verifier import Beside
 class Seam:
     """One method of a class, or function of a module, or method of a module of a net.
 
-    kind  phase; level, which also says which one; piece; open, a piece that others may interrupt
+    kind  phase; level, which also says which one; piece; open, a piece that others may interrupt;
+          replay, a piece of a cycle in static shapes
     """
 
     owner: Any
@@ -86,11 +89,11 @@ def _common(target: Target) -> list[Seam]:
         *(Seam(Rope, name, "piece", "RoPE and masks") for name in ("__call__", "span")),
         Seam(tree.DraftTree, "ancestors", "piece", "RoPE and masks"),
         *(Seam(module, name, "piece", "RoPE and masks") for module, name in masks),
-        Seam(tree, "_best_children", "piece", "top-k"),
+        Seam(tree, "best_children", "piece", "top-k"),
         Seam(tree, "_rerank", "piece", "rerank"),
         Seam(verifier, "choose", "piece", "choice"),
         *(Seam(KVCache, name, "piece", "cache") for name in ("append", "keep")),
-        Seam(torch.cuda.CUDAGraph, "replay", "piece", "graph"),
+        Seam(Cycle, "play", "replay"),
         *(Seam(torch.Tensor, name, "piece", SYNC) for name in ("tolist", "item", "cpu")),
     ]
 
@@ -101,7 +104,8 @@ def _target_layers(target: Target) -> list[Seam]:
     own = getattr(target, "_own", None)
     for layer in [*target.layers, *(own[1] if own else [])]:
         found.append(Seam(layer, "forward", "open", "layers: norms and sums"))
-        attention, mlp = getattr(layer, "self_attn", None), getattr(layer, "mlp", None)
+        attention: Any = getattr(layer, "self_attn", None)
+        mlp = getattr(layer, "mlp", None)
         parts = [(attention, "forward", "attention"), (mlp, "forward", "MLP")]
         if isinstance(layer, DecoderLayer):
             parts += [(attention, "all_three", "attention"), (attention.out, "added", "attention")]
@@ -185,4 +189,6 @@ def _beginning(seam: Seam, recorder: Recorder) -> Callable[..., bool]:
             return lambda *args: recorder.begin_phase(name)
         case "level":  # `root` is asked with a token, `expand` with a frontier of some level
             return lambda *args: recorder.begin_level(getattr(args[-1], "level", 0))
+        case "replay":  # asked with a cycle, a key and what is captured
+            return lambda *args: recorder.begin_replay(replayed(args[-2]))
     return lambda *args: recorder.begin(name, closed)

@@ -12,10 +12,10 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, PretrainedConfig
 
 from moa_core.checkpoints import bundled_drafters, bundled_target, locate, pick_device, pick_dtype
-from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
+from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
-from moa_core.drafters.ngram import NgramDrafter
 from moa_core.errors import UserError
 from moa_core.presets import PRESETS
 from moa_core.target import Target
@@ -68,10 +68,9 @@ def random_target(
 
 def random_drafter(method: str, target: Target, shape: str) -> Drafter:
     """A drafter for such a target: of the published size for a published shape, else of ours."""
-    if method in ("vanilla", "none"):
-        return Vanilla()
-    if method == "ngram":
-        return NgramDrafter()
+    name = "none" if method == "vanilla" else method
+    if name in WITHOUT_WEIGHTS:
+        return WITHOUT_WEIGHTS[name]()
     published = _published(method, target) if shape in SHAPES else None
     drafter = published or fresh(method, target, 0)
     net = getattr(drafter, "net", None)
@@ -106,4 +105,5 @@ def _config(shape: str) -> PretrainedConfig:
     if not isinstance(place, Path):
         known = ", ".join(["bundle", *SHAPES])
         raise UserError(f"There is no shape {shape!r}: choose from {known}, or name a folder.")
-    return AutoConfig.from_pretrained(place)
+    config: PretrainedConfig = AutoConfig.from_pretrained(place, trust_remote_code=False)
+    return config

@@ -128,6 +128,10 @@ class Recorder:
             return False
         return self._push(Piece(self.current.phase, name, self._level), closed)
 
+    def begin_replay(self, piece: Piece) -> bool:
+        """Until `end`, time goes to a piece that is replayed as a whole, of whatever phase."""
+        return self._push(piece, True)
+
     def end(self) -> None:
         """The piece that began last is over."""
         self._stack.pop()

@@ -9,7 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -50,7 +50,7 @@ class Counting(TorchDispatchMode):
     """
 
     def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
+        TorchDispatchMode.__init__(self)
         self._recorder = recorder
         self._serial = -1
         self._seen: set[tuple[Any, ...]] = set()  # by this call of a piece
@@ -132,7 +132,7 @@ def operations(name: str, given: Sequence[Tensor]) -> float:
 
 def _packed(tensor: Tensor) -> bool:
     """Whether it is packed for decoding: then it has no storage to be asked about."""
-    return tensor.layout is torch._mkldnn
+    return tensor.layout is cast(Any, torch)._mkldnn
 
 
 def _storage(tensor: Tensor) -> int:

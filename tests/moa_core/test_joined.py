@@ -14,20 +14,25 @@ from moa_core.layers import DecoderLayer
 CLOSE = {"atol": 1e-6, "rtol": 1e-5}
 
 
-def three(bias: bool = False, width: int = 16) -> list[nn.Linear]:
+def three(
+    bias: bool = False, width: int = 16, dtype: torch.dtype = torch.float32
+) -> list[nn.Linear]:
     torch.manual_seed(0)
-    return [nn.Linear(width, out, bias=bias) for out in (12, 4, 8)]
+    return [nn.Linear(width, out, bias=bias, dtype=dtype) for out in (12, 4, 8)]
 
 
 def apart(linears: list[nn.Linear], x: Tensor) -> Tensor:
     return torch.cat([nn.functional.linear(x, one.weight, one.bias) for one in linears], -1)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])  # the last is never packed
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("shape", [(16,), (1, 1, 16), (2, 5, 16)])
-def test_together_they_say_what_they_say_apart(bias: bool, shape: tuple[int, ...]) -> None:
-    linears, x = three(bias), torch.randn(*shape)
-    joined, base = Joined(*linears), torch.randn(*shape[:-1], 24)
+def test_together_they_say_what_they_say_apart(
+    bias: bool, shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    linears, x = three(bias, dtype=dtype), torch.randn(*shape, dtype=dtype)
+    joined, base = Joined(*linears), torch.randn(*shape[:-1], 24, dtype=dtype)
     expected = apart(linears, x).detach()
     with torch.inference_mode():
         torch.testing.assert_close(joined(x), expected, **CLOSE)

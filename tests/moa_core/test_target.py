@@ -22,10 +22,18 @@ TREE = DraftTree(
     (0.0,) * 8,
 )
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}
+YARN = {  # scales cos and sin, not their angles alone
+    "rope_type": "yarn",
+    "rope_theta": 10_000.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
 
 
-@pytest.fixture(params=FAMILIES)
+@pytest.fixture(params=[*FAMILIES, "yarn"])
 def target(request: pytest.FixtureRequest) -> Target:
+    if request.param == "yarn":
+        return tiny_target(rope_parameters=YARN)
     sizes: dict[str, Any] = {"head_dim": 12} if request.param == "qwen3" else {}
     return tiny_target(family=request.param, **sizes)
 

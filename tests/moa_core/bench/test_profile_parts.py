@@ -247,7 +247,7 @@ def test_text_and_markdown_have_every_figure() -> None:
     with_rules = [at for at, line in enumerate(lines) if line.startswith("|---")]
     for at in with_rules:
         assert lines[at].count("|") == lines[at - 1].count("|") == lines[at + 1].count("|")
-    assert len(with_rules) == 7  # summary, steps, pieces and levels of two, contexts
+    assert len(with_rules) == 8  # summary, steps, aims, pieces and levels of two, contexts
 
 
 def test_contexts_are_whole_numbers() -> None:
