@@ -1,4 +1,6 @@
-"""What makes the start quick. Import it before anything large, and call `done` once all is built.
+"""What makes the start quick, and keeps the process small.
+
+Import it before anything large, and call `done` once all is built.
 
 The imports make some 900,000 objects that stay for good. Python's collector of garbage walks them
 again and again meanwhile, in vain: without it the page is there a second sooner, after
@@ -9,7 +11,10 @@ from __future__ import annotations
 
 import gc
 
+from moa_core.footprint import keep_small
+
 gc.disable()
+keep_small()
 
 
 def done() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from demo.compare_api import add_compare
 from demo.engine import Engine
 from demo.network_server import Far
 from demo.prompt_box import carry
-from demo.session import PRIVATE, Visits
+from demo.session import LINGER, PRIVATE, Visits
 from demo.shared import Shared
 from demo.status import SORRY, say, status_line
 from demo.tabs import TABS, compare, live, network, tli_sweep
@@ -38,6 +39,7 @@ GO_BACK = f"""() => ({{
   selected: new URLSearchParams(window.location.search).get("tab") ?? "{TABS[0].ID}",
 }})"""
 LOOK_EVERY = 1.0  # seconds, at how far a download is
+MOST_SESSIONS = 256  # that are held; gradio's 10,000, of 0.56 MB at least, are too many
 ONE_PROMPT = (live, compare, tli_sweep, network)  # the lesson has one of its own
 
 
@@ -73,7 +75,12 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
                     carry(demo, tab, made[-1].prompt)
                 tab.select(None, js=OPENED.format(module.ID))
         visits = Visits()
-        demo.load(visits.arrive, None, shared.visit, **PRIVATE)
+
+        def arrive(request: gr.Request) -> Any:
+            _forget(demo, visits)
+            return visits.arrive(request)
+
+        demo.load(arrive, None, shared.visit, **PRIVATE)
         for module, components in zip(TABS, made, strict=True):
             module.wire(demo, components, shared)
         demo.load(_open_tab, None, tabs, **PRIVATE)
@@ -91,6 +98,7 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
         def gone(request: gr.Request) -> None:
             engine.line.leave(request.session_hash or "")
             visits.leave(request.session_hash or "")
+            _forget(demo, visits)
 
         demo.unload(gone)
     return demo
@@ -104,8 +112,22 @@ def launch_options() -> dict[str, Any]:
         "ssr_mode": False,  # a Space would switch it on: our scripts gain nothing by Node
         "max_file_size": LARGEST,
         "run_history": False,
+        "state_session_capacity": MOST_SESSIONS,
         "footer_links": ["api", "settings"],
     }
+
+
+def _forget(demo: gr.Blocks, visits: Visits) -> None:
+    """Drop the sessions without a page that were not used of late: gradio would hold them for good.
+
+    Those of programs that call an endpoint never had a page.
+    """
+    holder, now = demo.state_holder, datetime.now()
+    with holder.lock:
+        for who, used in list(holder.time_last_used.items()):
+            if who not in visits and (now - used).total_seconds() > LINGER:
+                holder.session_data.pop(who, None)
+                holder.time_last_used.pop(who, None)
 
 
 def _open_tab(request: gr.Request) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from moa_core.arguments import add_target, chosen_preset, target_of
 from moa_core.errors import UserError
+from moa_core.footprint import keep_small
 
 if TYPE_CHECKING:
     from moa_core.drafters.base import Drafter
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--idle", type=float, default=600.0, help="seconds until an idle client is sent away"
     )
-    parser.add_argument("--threads", type=int, help="CPU threads")
+    parser.add_argument("--threads", type=int, help="CPU threads; default: the quickest")
     parser.add_argument("--with-parent", action="store_true", help="end when standard input does")
 
 
@@ -55,20 +56,20 @@ def run(options: argparse.Namespace) -> None:
     limits = _limits(options)
     if preset := chosen_preset(options):
         options.drafter = [*preset.by_method.values(), *options.drafter]
+    keep_small()
     if options.with_parent:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     import asyncio
 
-    import torch
     import transformers
 
     from moa_core.link.server import Server
+    from moa_core.threads import settle
 
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
-    if options.threads:
-        torch.set_num_threads(options.threads)
     target = target_of(options, options.drafter)
+    settle(target, options.threads)
     server = Server(target, _shelf(options.drafter, target), options.token, limits)
     host = f"[{options.host}]" if ":" in options.host else options.host
 

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from secrets import token_urlsafe
 from time import monotonic, perf_counter
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
@@ -55,7 +55,7 @@ SEND_WITHIN = 30.0  # seconds for a client to read 64 KiB
 CLOSE_WITHIN = 2.0  # seconds for a client to answer a goodbye
 MAX_QUEUE = 4  # messages of a client that wait to be read
 T = TypeVar("T")
-END = object()
+END: Any = object()
 
 
 class Server:
@@ -94,11 +94,11 @@ class Server:
         try:
             # Web pages say where they come from; none of them is a client of ours.
             async with serve(
-                self._client, host, port, max_size=MOST_HELLO, max_queue=MAX_QUEUE,
+                cast(Any, self._client), host, port, max_size=MOST_HELLO, max_queue=MAX_QUEUE,
                 compression=None, process_request=self._http, server_header=None,
                 open_timeout=HELLO_WITHIN, close_timeout=CLOSE_WITHIN, ping_interval=PING,
                 ping_timeout=PING, origins=[None], logger=quiet,
-                create_connection=visiting(self.waiting),
+                create_connection=cast(Any, visiting(self.waiting)),
             ) as server:  # fmt: skip
                 ready(next(iter(server.sockets)).getsockname()[1])
                 try:
@@ -263,7 +263,7 @@ class Server:
             piece, rest = await asyncio.to_thread(self._parcels.begin, last)
         while piece is not END:
             await self._send(visitor, piece)
-            piece = await asyncio.to_thread(next, rest, END)
+            piece = await asyncio.to_thread(lambda: next(rest, END))
 
     async def _work(
         self, visitor: Visitor, job: Callable[[], T], session: Session | None = None
