@@ -20,6 +20,7 @@ NUMBERS: dict[str, tuple[type, float, float]] = {  # kind, lowest, highest
     "seed": (int, 0, 2**31 - 1),
     "repeats": (int, 1, MOST_REPEATS),
     "auto": (int, 0, 1),
+    "auto_tree": (int, 0, 1),
 }
 TEXTS = ("target", "method", "methods", "link", "prompt", "system", "pace", "trees")
 

@@ -55,7 +55,7 @@ def run(visit: Visit, engine: Engine, request: Request, pace: str, stop: Stop) -
         raise
     record_words(trace, target.tokenizer)
     visit.trace = trace
-    yield say(summary(trace), "done"), gr.skip()
+    yield say(summary(trace), "done"), feed.ndjson
 
 
 def compare(visit: Visit, engine: Engine, stop: Stop) -> Iterator[Any]:
@@ -217,7 +217,10 @@ def method_of(trace: Trace) -> str:
 def drafted_by(trace: Trace) -> str:
     """Method and tree: τ depends on both."""
     tree = tree_of(trace)
-    shape = f", tree {tree_words(tree)} (depth-breadth-budget)" if tree else ""
+    if tree and tree.auto:
+        shape = ", trees sized automatically: not to be compared with another run’s τ"
+    else:
+        shape = f", tree {tree_words(tree)} (depth-breadth-budget)" if tree else ""
     return method_of(trace) + shape
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.engine import Engine, Request, Run
+from demo.engine import Engine, Request, Run, check_length
 from demo.network_server import Client, Far, through
 from demo.network_switch import Link, switch
 from demo.network_words import Words, able, summary, weight
@@ -102,7 +102,7 @@ def run(visit: Visit, engine: Engine, far: Far, asked: Asked, stop: Stop) -> Ite
         finally:
             visit.link = None
     record_words(prepared.trace, client.target.tokenizer)
-    yield say(summary(prepared.trace), "done"), gr.skip(), switch()
+    yield say(summary(prepared.trace), "done"), feed.ndjson, switch()
 
 
 def _shown(
@@ -142,6 +142,7 @@ def connected(
     delays.
     """
     request, target = asked.request, client.target
+    check_length(request)
     ids = chat_ids(target.tokenizer, request.messages)
     check_prompt(ids, target)
     tree = engine.tree(request.method, request.target)

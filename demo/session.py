@@ -19,6 +19,7 @@ from moa_core.trace import Trace
 
 log = logging.getLogger(__name__)
 
+LINGER = 60.0  # seconds that a session is held after its page was closed, or lost its network
 RETELL = 2.0  # seconds between two looks at how many are before a run that waits
 PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
 Work = Callable[..., Iterator[tuple[Any, ...]]]
@@ -62,6 +63,9 @@ class Visits:
     def __init__(self) -> None:
         self._here: dict[str, Visit] = {}
 
+    def __contains__(self, who: str) -> bool:
+        return who in self._here
+
     def arrive(self, request: gr.Request) -> Visit:
         """A page was opened."""
         visit = self._here[request.session_hash or ""] = Visit()
@@ -95,7 +99,9 @@ def connect(
              GPU where GPUs are lent; None: it always runs in this process
 
     An output that is only now and then given a value belongs into a `.then`: gradio makes a
-    component anew for every skip of a stream, which takes decoding's time.
+    component anew for every skip of a stream, which takes decoding's time. And a stream ends with
+    all of what it shows, not with a skip: gradio sends what changed, its page handles each message
+    in a timer of its own, so one may overtake another, and only the last tells everything.
     """
     if cost is not None:
         work = lend(work, engine, cost)
@@ -168,12 +174,14 @@ def show_results(ended: Dependency, where: str) -> None:
 def guarded(work: Work, count: int, visit: Visit, *values: Any) -> Iterator[tuple[Any, ...]]:
     """Run `work` for the newest run of a visit; whatever goes wrong becomes a sentence."""
     number = visit.begun = visit.number
-    rest = (gr.skip(),) * (count - 1)
+    rest: tuple[Any, ...] = (gr.skip(),) * (count - 1)
     if visit.ended(number):
         yield say("Stopped before it began.", "done"), *rest
         return
     try:
-        yield from work(visit, lambda: visit.ended(number), *values)
+        for given in work(visit, lambda: visit.ended(number), *values):
+            rest = given[1:]  # said once more beside an error: see `connect`
+            yield given
     except UserError as error:
         yield say(str(error), "error"), *rest
     except gr.Error as error:  # of whoever lends GPUs: none is free, or no time is left

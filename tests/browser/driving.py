@@ -70,9 +70,15 @@ def wait_for_status(page, words, tab=""):
     page.wait_for_function(SAYS, arg=[f"#{tab}status .status-line", words])
 
 
+AUTO = "Size trees automatically, for speed"
+
+
 def settings(page, **values):
-    """Open the settings and type numbers in."""
+    """Open the settings and type numbers in; a tree's shape turns its automatic sizing off."""
     page.get_by_role("button", name="Draft tree, sampling, length and pace").click()
+    if {"depth", "breadth", "budget"} & set(values):
+        page.get_by_label(AUTO).uncheck()
+        page.wait_for_selector("#depth input[type=number]:not([disabled])")
     for name, value in values.items():
         type_number(page, f"#{name}", value)
 

@@ -17,6 +17,7 @@ from tests.browser.driving import (
     fits,
     open_tab,
     run,
+    settings,
 )
 
 pytestmark = pytest.mark.browser
@@ -47,7 +48,9 @@ PATHS = """async () => {
 
 
 def run_live(page, prompt=PROMPT):
-    """Run a prompt on Live, then open the tab; returns Live's text."""
+    """Run a prompt on Live, its trees of one size, then open the tab; returns Live's text."""
+    if not page.locator("#depth").is_visible():
+        settings(page, **TREE)
     text = run(page, prompt)
     open_tab(page, NAME)
     page.wait_for_selector(".inside-view .node")

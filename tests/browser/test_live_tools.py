@@ -8,6 +8,7 @@ import pytest
 
 from tests.browser.conftest import LOOKS, both_themes, keep_picture
 from tests.browser.driving import (
+    AUTO,
     DONE,
     KEPT,
     NEW_RUN,
@@ -74,7 +75,7 @@ def test_the_charts_show_the_traces_numbers_at_every_look(open_page, look, tmp_p
     tau = f"{sum(gained) / len(gained):.2f}"
     assert tile(page, "Acceptance length τ") == tau
     note = page.inner_text(".token-view .tile:has(dt:text-is('Acceptance length τ')) .note")
-    assert "bonus included; MoA N=0, tree 3-3-8 (depth-breadth-budget)" in note
+    assert "bonus included; MoA N=0, trees sized automatically: not to be compared" in note
     cut = 1 + sum(gained) > 40
     assert ("cut short, counts whole" in note) == ("cut short counts whole" in status(page)) == cut
     assert chart(page, "chart-lengths")["words"] == (
@@ -157,6 +158,10 @@ def test_a_trace_is_saved_and_opened_by_another_visitor(page, open_page, tmp_pat
     page.set_input_files("#open input[type=file]", wrong)
     wait_for_status(page, "not a trace of this program")
     assert page.evaluate(KEPT) == other.evaluate(KEPT)
+    # After one file another can be opened.
+    wrong.write_text("[]")
+    other.set_input_files("#open input[type=file]", wrong)
+    wait_for_status(other, "not a trace of this program")
 
 
 def test_a_link_brings_the_settings_along(page, open_page):
@@ -177,8 +182,28 @@ def test_a_link_brings_the_settings_along(page, open_page):
     other.get_by_role("button", name="Draft tree, sampling, length and pace").click()
     for name, value in {"tokens": "33", "temperature": "0.5", "seed": "7"}.items():
         other.wait_for_function(HOLDS, arg=[name, value])
+    assert not other.get_by_label(AUTO).is_checked()
     run(other)
     assert tile(other, "Target calls") != "–"
+
+
+def test_trees_are_sized_automatically_until_a_shape_is_wanted(page):
+    settings(page)
+    auto, numbers = page.get_by_label(AUTO), "#settings :is(#depth, #breadth, #budget) input"
+    assert auto.is_checked()
+    assert page.locator(f"{numbers}:disabled").count() == page.locator(numbers).count() >= 3
+    written = run(page)
+    note = page.inner_text("#view .tile:has(dt:text-is('Acceptance rate')) .note")
+    drafted, cycles = int(note.split()[3]), int(tile(page, "Target calls")) - 1
+    assert note.endswith(f"the mean tree has {drafted / cycles:.1f}")
+    auto.uncheck()
+    page.wait_for_selector("#depth input[type=number]:not([disabled])")
+    assert page.locator(f"{numbers}:disabled").count() == 0
+    assert run(page) == written
+    note = page.inner_text("#view .tile:has(dt:text-is('Acceptance length τ')) .note")
+    assert "tree 3-3-8 (depth-breadth-budget)" in note
+    auto.check()
+    page.wait_for_selector("#depth input[type=number]:disabled")
 
 
 def test_an_address_that_cannot_be_used_says_what(open_page):
@@ -210,7 +235,7 @@ def test_examples_fill_the_prompt_and_presets_set_method_and_pace(page):
     )
     page.click("#teaching")
     page.wait_for_selector("#tli-stops li.chosen:has-text('N = 1')", state="attached")
-    wait_for_status(page, "Set: MoA N=1 with the tree measured for it (3-3-8")
+    wait_for_status(page, "Set: MoA N=1 with trees sized automatically")
     settings(page)
     assert page.get_by_label("Slow motion", exact=True).is_checked()
     page.click("#speed")

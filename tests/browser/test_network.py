@@ -80,13 +80,13 @@ def saved(page):
 
 
 def test_a_run_over_a_slow_link_shows_what_its_trace_says(open_page):
-    page = open_page(address(link="slow-4g", tokens=16), ready=READY)
+    page = open_page(address(link="slow-4g", tokens=10), ready=READY)
     assert "Lighthouse" in page.inner_text("#net-about")
     start(page)
     finish(page)
     trace = saved(page)
     answers, drafts = trace.of(Verified), trace.of(Drafted)
-    assert len(trace.output_ids) == 16 == len(trace.verified_ids)
+    assert len(trace.output_ids) == 10 == len(trace.verified_ids)
     spent = {one["name"]: one["y"] for one in chart(page, "net-timeline")["data"]}
     assert spent["network"] == pytest.approx([1000 * one.network_seconds for one in answers])
     assert spent["server"] == pytest.approx([1000 * one.seconds for one in answers])
@@ -95,13 +95,13 @@ def test_a_run_over_a_slow_link_shows_what_its_trace_says(open_page):
     down, up = (one["y"] for one in chart(page, "net-traffic")["data"])
     assert down == [one.received for one in answers] and up == [one.sent for one in answers]
     [line] = chart(page, "net-latency")["data"]
-    assert line["y"][-1] == 16
-    calls = round(100 * trace.target_calls / 16)
+    assert line["y"][-1] == 10
+    calls = round(100 * trace.target_calls / 10)
     assert tile(page, "Server calls per 100 tokens") == str(calls)
     share = drafts[0].received + trace.of(Prefilled)[0].received
     assert tile(page, "The prompt’s share") == f"{share / 1000:.1f} kB"
     assert "What this client weighs: " in page.inner_text("#net-weight")
-    assert compare(page).startswith("All 16 tokens are the same without a link.")
+    assert compare(page).startswith("All 10 tokens are the same without a link.")
     assert tile(page, "Same text as without a link") == "✓ same"
 
 

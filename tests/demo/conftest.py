@@ -58,6 +58,7 @@ def loads(monkeypatch, tokenizer):
     monkeypatch.setattr(module, "bundle", lambda: Installed("fake", there))
     monkeypatch.setattr(module, "published", list)
     monkeypatch.setattr(module, "load_drafter", load_drafter)
+    monkeypatch.setattr(module, "settle", lambda target: 1)
     monkeypatch.setattr(
         module, "load_target", lambda spec, **how: loaded.append(spec) or FakeTarget(tokenizer)
     )

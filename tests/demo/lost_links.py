@@ -1,5 +1,7 @@
 """Runs whose link was lost, made by hand: every number in them is known."""
 
+from dataclasses import replace
+
 from moa_core.offline import chain
 from moa_core.trace import (
     Drafted,
@@ -86,6 +88,17 @@ def plain():
     yield Drafted(0, ROOT, DraftTree.only_root(1), 0.005)
     yield Verified(0, (), 10, (10,), (0.5,), (1.0,), (10,), 0.01, 0.001)
     yield Finished("length", {"prefill": 0.2, "draft": 0.005, "verify": 0.01, "other": 0.001})
+
+
+def fitted(events):
+    """The same, each verification's columns as long as its tree: what a file must have."""
+    for event in events:
+        if isinstance(event, Drafted):
+            count = len(event.tree)
+        if isinstance(event, Verified):
+            columns = ("choices", "choice_probs", "draft_probs")
+            event = replace(event, **{name: getattr(event, name)[:count] for name in columns})
+        yield event
 
 
 def trace(events):

@@ -56,9 +56,9 @@ def test_what_people_see_is_within_the_limits(said):
 def test_the_hardware_is_one_that_the_hub_has(said):
     there = {one.value for one in SpaceHardware}
     assert said["suggested_hardware"] in there
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"--hardware ([\w-]+)", readme)) <= there
-    assert f"torch {ZERO_TORCH.rpartition('.')[0]}" in readme
+    page = (ROOT / "docs" / "space.md").read_text(encoding="utf-8")
+    assert {"cpu-basic"} < set(re.findall(r"--hardware ([\w-]+)", page)) <= there
+    assert f"torch {ZERO_TORCH.rpartition('.')[0]}" in page
 
 
 def test_the_models_are_those_that_it_may_load(said):

@@ -2,8 +2,11 @@
 
 import json
 import re
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from threading import Lock
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,10 +14,11 @@ import demo.engine as module
 from demo import session
 from demo.engine import Engine
 from demo.live_runs import aside, plainly
-from demo.session import Visit, guarded
+from demo.session import LINGER, Visit, Visits, guarded
 from demo.status import SORRY
 from demo.tabs import live
 from demo.tli import stops_html
+from demo.ui import _forget
 from moa_core.exactness import Exactness
 from moa_core.trace import Prefilled, Trace, Verified
 
@@ -56,7 +60,8 @@ def test_the_place_is_told_anew_until_the_turn_has_come(loads):
 
 
 SETTINGS = {
-    "prompt": PROMPT, "method": "vanilla", "tli": 0, "depth": 3, "breadth": 2, "budget": 6,
+    "prompt": PROMPT, "method": "vanilla", "tli": 0, "auto_tree": False,
+    "depth": 3, "breadth": 2, "budget": 6,
     "tokens": 20, "temperature": 0.0, "top_p": 1.0, "seed": None, "pace": "full", "system": "",
 }  # fmt: skip
 
@@ -278,3 +283,17 @@ def test_stops_without_a_drafter_say_so(loads):
     assert page.count("no drafter</small>") == 2
     assert "No MoA drafter is trained for TLI N = 3" in page
     assert 'class="stops off"' in stops_html(engine, "vanilla")
+
+
+def test_sessions_without_a_page_are_dropped_when_they_were_not_used_for_a_while():
+    """A page that lost its network for a moment goes on; programs never had one."""
+    ages = {"here": 9 * LINGER, "left": 2 * LINGER, "back": 1, "program": 2 * LINGER}
+    used = {who: datetime.now() - timedelta(seconds=age) for who, age in ages.items()}
+    holder = SimpleNamespace(lock=Lock(), session_data=dict(used), time_last_used=dict(used))
+    visits = Visits()
+    for who in ("here", "left", "back"):
+        visits.arrive(SimpleNamespace(session_hash=who))
+    visits.leave("left")
+    visits.leave("back")
+    _forget(SimpleNamespace(state_holder=holder), visits)
+    assert set(holder.session_data) == set(holder.time_last_used) == {"here", "back"}

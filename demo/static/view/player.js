@@ -2,7 +2,7 @@
 
 const SLOW = 1400; // milliseconds for a cycle in slow motion: first drafted, then verified
 let run = null;
-let seen = 0;
+let seen = ""; // of the value
 let lines = []; // all lines of this run; those from `next` on are yet to be painted
 let next = 0;
 let pace = "full";
@@ -79,14 +79,21 @@ function tick() {
   show_buttons();
 }
 
+// Of messages that come close together gradio's page may take one before another. What then was added
+// to something else is no value, and what was added in another order does not begin with what was
+// seen: a stream's last message has the whole value, which is then painted anew.
 function paint() {
   const value = props.value || "";
+  if (typeof value !== "string" || (value && !value.startsWith("{"))) return;
   const head = value.slice(0, value.indexOf("\n"));
+  if (!value.startsWith(seen) || !seen) {
+    lines = [];
+    next = 0;
+    paused = false;
+    seen = "";
+  }
   if (head !== run) {
     run = head;
-    seen = next = 0;
-    lines = [];
-    paused = false;
     if (head) {
       const line = JSON.parse(head);
       pace = line.pace;
@@ -95,8 +102,8 @@ function paint() {
       bringIntoSight();
     }
   }
-  for (const line of value.slice(seen).split("\n")) if (line) lines.push(JSON.parse(line));
-  seen = value.length;
+  for (const line of value.slice(seen.length).split("\n")) if (line) lines.push(JSON.parse(line));
+  seen = value;
   if (timer === null) tick();
 }
 
