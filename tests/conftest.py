@@ -1,11 +1,19 @@
 """Two workers share the tests: one drives the browser, which waits a lot, the other computes."""
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 import torch
 
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("moa_core", "demo")
+
 if "PYTEST_XDIST_WORKER" in os.environ:
-    torch.set_num_threads(1)  # a worker a core; more threads would be in each other's way
+    # A worker a core; more threads would be in each other's way, in what it starts as well.
+    torch.set_num_threads(1)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_xdist_make_scheduler(config, log):
@@ -17,3 +25,20 @@ def pytest_xdist_make_scheduler(config, log):
             return "browser" if nodeid.startswith("tests/browser/") else nodeid.split("::")[0]
 
     return Together(config, log)
+
+
+def all_modules() -> list[str]:
+    """The names of all modules of our packages."""
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
+    return [name.removesuffix(".__init__") for name in names]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warnings_are_errors_in_commands() -> Iterator[None]:
+    """As `filterwarnings` does here, in the processes that tests start: there a filter is of one
+    module, by its whole name."""
+    with pytest.MonkeyPatch.context() as patch:
+        modules = ["__main__", *all_modules()]
+        patch.setenv("PYTHONWARNINGS", ",".join(f"error:::{name}" for name in modules))
+        yield

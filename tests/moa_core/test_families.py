@@ -61,6 +61,8 @@ def test_a_missing_part_is_named() -> None:
     del model.model.norm
     with pytest.raises(UserError, match=r"its decoder has no final norm \(`norm`\)"):
         Target(model)
+    with pytest.raises(UserError, match="it has no language model head"):
+        Target(made("LlamaConfig").model)
 
 
 @pytest.mark.parametrize("config", ["Phi3Config", "Olmo2Config", "GemmaConfig", "MixtralConfig"])
@@ -85,4 +87,18 @@ def test_an_unknown_model_that_does_more_than_its_layers_is_found_out(
 
     monkeypatch.setattr(model, "forward", louder)
     with pytest.raises(UserError, match=r"type olmo2 .* its logits are then 33% off"):
+        Target(model)
+
+
+def test_an_unknown_model_whose_layers_want_more_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = made("Olmo2Config")
+    forward = model.model.layers[1].forward
+
+    def wanting(*args: Any, more: Any, **kwargs: Any) -> Any:
+        return forward(*args, **kwargs)
+
+    monkeypatch.setattr(model.model.layers[1], "forward", wanting)
+    with pytest.raises(UserError, match="its layers do not take what they are given"):
         Target(model)

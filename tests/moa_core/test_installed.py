@@ -90,6 +90,11 @@ def test_a_drafter_is_known_by_its_config(tmp_path):
     }
     for method, spec in kinds.items():
         assert named(spec)[0] == method
+    for number, odd in enumerate(("<img src=x onerror=alert(1)>", 7, ["moa"], {"a": "b"})):
+        stranger = drafter(tmp_path / f"odd{number}", drafter={"method": odd}, architectures=odd)
+        assert named(stranger)[0] == "given"
+    with pytest.raises(UserError, match="not an object"):
+        named(drafter(tmp_path / "tree", drafter={"method": "moa", "tree": 3}))
     unconverted = drafter(tmp_path / "raw", architectures=["MOASpec"], num_hidden_layers=32)
     assert named(unconverted)[0] == "moa-n0"
     assert named(kinds["moa-n2"])[1].tree.depth == 4

@@ -15,7 +15,7 @@ from moa_core.text import prompt_ids
 from moa_core.trace import Drafted, Trace, Verified
 from moa_core.train import tasks
 from moa_core.train.fresh import fresh
-from moa_core.tree import TreeSettings
+from moa_core.tree import AUTO, TreeSettings
 from tests.models import plain_greedy, tiny_target, useful
 
 METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")
@@ -213,7 +213,7 @@ def held_out_prompts(target: Target, count: int) -> list[list[int]]:
 
 @pytest.mark.slow
 def test_bundled_models_write_the_targets_own_text() -> None:
-    """200 prompts of 128 tokens by every bundled method."""
+    """200 prompts of 128 tokens by every bundled method, with its own trees and sized ones."""
     try:
         target = load_target(bundled_target(), "float32", "cpu")
     except UserError as error:
@@ -224,13 +224,13 @@ def test_bundled_models_write_the_targets_own_text() -> None:
     differing, accepted = [], 0
     for number, prompt in enumerate(held_out_prompts(target, 200)):
         expected = plain_greedy(target, prompt, 128)
-        for name, drafter in drafters.items():
+        for (name, drafter), tree in product(drafters.items(), ("own", "auto")):
             trace = run(
-                target, drafter, prompt, max_new_tokens=128, tree=drafter.tree,
-                eos_ids=target.eos_ids,
+                target, drafter, prompt, max_new_tokens=128,
+                tree=AUTO if tree == "auto" else drafter.tree, eos_ids=target.eos_ids,
             )  # fmt: skip
             accepted += sum(trace.accepted_lengths) - len(trace.accepted_lengths)
             if trace.output_ids != expected:
                 differing.append((name, number, trace.output_ids, expected))
     assert not differing
-    assert accepted > 200 * len(names), "bundled drafters should be right now and then"
+    assert accepted > 400 * len(names), "bundled drafters should be right now and then"

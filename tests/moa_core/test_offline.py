@@ -144,6 +144,39 @@ def test_what_is_written_alone_is_the_drafter_s_own_greedy_text(method: str) -> 
     assert again.log_probs == pytest.approx(tree.log_probs, abs=1e-4)
 
 
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, 0.95, seed=3)])
+def test_a_drafter_that_knows_all_writes_the_target_s_own_text_alone(sampling: Sampling) -> None:
+    """Its draws are those that the target makes at the same positions."""
+    target = tiny_target(scale=2.0)
+    drafter = useful("moa-n3", target, whisper=0.0)
+    trace = run(target, drafter, {4: (False, 10)}, sampling=sampling)
+    alone = trace.of(OfflineToken)
+    expected = [trace.verified_ids[event.position - len(PROMPT)] for event in alone]
+    assert len(alone) == 10 and [event.token for event in alone] == expected
+
+
+@pytest.mark.parametrize("method", ["moa-n0", "eagle2"])
+def test_what_was_written_alone_is_drafted_as_long_as_the_target_agrees(method: str) -> None:
+    target = tiny_target()
+    drafted = discarded = 0
+    for seed in range(20):
+        trace = run(target, useful(method, target), schedule(seed))
+        text, written = [*PROMPT, *trace.output_ids], dict[int, int]()
+        for event in trace.events:
+            if isinstance(event, LinkDown):
+                written = {}
+            elif isinstance(event, OfflineToken):
+                written[event.position] = event.token
+            elif isinstance(event, Drafted) and written:
+                known = [place for place in written if place <= event.position]
+                agreed = all(text[place] == written[place] for place in known)
+                left = [token for place, token in written.items() if place > event.position]
+                assert event.offline == (agreed and bool(left))
+                assert not event.offline or list(event.tree.tokens[1:]) == left
+                drafted, discarded = drafted + event.offline, discarded + (not agreed)
+    assert drafted > 1 and discarded > 1
+
+
 def test_offline_tokens_stand_where_they_belong_and_end_with_the_text() -> None:
     target = tiny_target()
     drafter = useful("moa-n0", target)
@@ -177,13 +210,14 @@ def test_text_that_stays_is_kept_whole_and_gone_on_from() -> None:
 
 def test_eos_written_alone_ends_the_writing_but_not_the_waiting() -> None:
     target = tiny_target()
-    drafter = useful("moa-n0", target)
+    drafter = useful("moa-n3", target, whisper=0.0)  # writes what the target would
     local = run(target, drafter, {})
     eos = local.output_ids[20]
     local = run(target, drafter, {}, eos=(eos,))
     trace = run(target, drafter, {2: (False, 60)}, eos=(eos,))
     assert trace.output_ids == local.output_ids and trace.reason == "eos"
-    assert len(trace.of(OfflineToken)) < 40
+    alone = [event.token for event in trace.of(OfflineToken)]
+    assert alone[-1] == eos and eos not in alone[:-1] and len(alone) < 60
 
 
 @pytest.mark.parametrize("question", [0, 1])

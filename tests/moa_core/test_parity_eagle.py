@@ -9,6 +9,7 @@ import torch
 from moa_core.checkpoints import load_drafter
 from moa_core.decode import Settings, decode
 from moa_core.drafters.eagle import EagleDrafter
+from moa_core.strangers import PICKLES
 from moa_core.trace import Drafted, Trace
 from moa_core.tree import TreeSettings
 from tests import released
@@ -19,8 +20,11 @@ HEAD = released.FOLDER / "eagle2_head"
 
 
 @pytest.fixture(params=["model.safetensors", "pytorch_model.bin"])
-def eagle(request: pytest.FixtureRequest, tmp_path: Path) -> EagleDrafter:
+def eagle(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> EagleDrafter:
     """The head from either kind of file, the other one not being there."""
+    monkeypatch.setenv(PICKLES, "1")
     for name in ("config.json", request.param):
         shutil.copy(HEAD / name, tmp_path)
     drafter = load_drafter(str(tmp_path), released.target())

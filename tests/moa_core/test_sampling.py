@@ -51,6 +51,7 @@ class TableTarget:
     """Stands in for a Target: next-token logits looked up by the last two tokens."""
 
     context = 1_000
+    device = torch.device("cpu")
 
     def __init__(self, table: Tensor) -> None:
         self.table = table  # [V, V, V]

@@ -135,6 +135,14 @@ def test_impossible_sampling_is_refused(settings: dict[str, float], word: str) -
         Sampling(**settings)
 
 
+@pytest.mark.parametrize("temperature", [1e-300, 1e-38, 1e-7, 1e-6, 1e-5])
+def test_next_to_no_temperature_is_next_to_greedy_and_gives_numbers(temperature: float) -> None:
+    """Found by trying: logits over 1e-157 are no numbers, nor were the probabilities then."""
+    cold = choose(LOGITS, TREE, 3, Sampling(temperature, seed=1))
+    assert cold.tokens == choose(LOGITS, TREE, 3, Sampling()).tokens
+    assert all(0 < prob <= 1 for prob in cold.probs) and all(0 <= prob <= 1 for prob in cold.drafts)
+
+
 def test_top_k_above_the_vocabulary_is_no_limit() -> None:
     wide, off = Sampling(1.0, top_k=500, seed=1), Sampling(1.0, seed=1)
     assert choose(LOGITS, TREE, 3, wide) == choose(LOGITS, TREE, 3, off)

@@ -1,6 +1,8 @@
 """Joules from counters that wrap around, and None where they cannot be read."""
 
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -36,5 +38,44 @@ def test_nothing_to_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(energy, "POWERCAP", tmp_path)
     (tmp_path / "intel-rapl:0").mkdir()  # there, but closed to us
     meter = Meter(CPU)
+    meter.start()
+    assert meter.joules() is None and meter.source == UNREAD
+
+
+class FakeNvml(ModuleType):
+    """NVIDIA's own library, as far as it is used: a counter in millijoules."""
+
+    def __init__(self, readable: bool = True) -> None:
+        super().__init__("pynvml")
+        self.millijoules, self.readable, self.asked = 5000, readable, -1
+
+    def nvmlInit(self) -> None:
+        pass
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
+        self.asked = index
+        return "handle"
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle: str) -> int:
+        if not self.readable:
+            raise RuntimeError("Not Supported")
+        return self.millijoules
+
+
+def test_a_gpu_is_read_by_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = FakeNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    meter = Meter(torch.device("cuda", 1))
+    meter.start()
+    nvml.millijoules = 7500
+    assert meter.joules() == pytest.approx(2.5) and "NVML" in meter.source and nvml.asked == 1
+
+
+@pytest.mark.parametrize("nvml", [None, FakeNvml(readable=False)])  # None: not installed
+def test_a_gpu_that_does_not_tell_stays_unmeasured(
+    nvml: ModuleType | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    meter = Meter(torch.device("cuda"))
     meter.start()
     assert meter.joules() is None and meter.source == UNREAD

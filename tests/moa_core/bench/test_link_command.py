@@ -18,14 +18,13 @@ LINK = "rtt=6,down=20,up=20"
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
-    path = tmp_path / "two.jsonl"
-    rows = [{"kind": "story", "prompt": f"The fox ran home {at}"} for at in range(2)]
-    path.write_text("\n".join(map(json.dumps, rows)))
+    path = tmp_path / "one.jsonl"
+    path.write_text(json.dumps({"kind": "story", "prompt": "The fox ran home"}))
     return path
 
 
 def command(suite: Path, out: Path, *more: str) -> list[str]:
-    short = ["--max-new-tokens", "16", "--repeat", "1", "--device", "cpu", "--ignore-eos"]
+    short = ["--max-new-tokens", "12", "--repeat", "1", "--device", "cpu", "--ignore-eos"]
     return ["bench", "--suite", str(suite), "--out", str(out), *short, *more]
 
 
@@ -41,7 +40,7 @@ def test_a_whole_measurement_and_its_map(
     for place in ("direct", LINK):
         assert {row["method"] for row in alone if row["link"] == place} == methods
         for row in (row for row in alone if row["link"] == place):
-            assert row["runs"] == 2 and row["differing"] == row["downs"] == 0
+            assert row["runs"] == 1 and row["differing"] == row["downs"] == 0
             assert row["ms_per_token"] > 0 and row["first_ms"] > 0 < row["connect_ms"]
             assert row["prefill_up"] > 0 < row["down_per_token"] and row["server_s_per_100"] > 0
     far = {row["method"]: row for row in select(alone, link=LINK, numbers="bf16")}
@@ -78,7 +77,7 @@ def test_a_whole_measurement_and_its_map(
     mapped = read(chart, "link-map")
     assert {row["method"] for row in mapped["break_even"]} == methods - {"stream"}
     assert {row["link"] for row in mapped["checks"]} == {LINK}
-    assert "never" in capsys.readouterr().out
+    assert "round trip (ms) below which" in capsys.readouterr().out  # what it says depends on times
 
 
 def test_a_server_that_runs_already_is_used_and_its_token_not_written_down(

@@ -1,13 +1,17 @@
 """From runs over links to figures, by hand; and files of them that come back as they were."""
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from moa_core.bench.link_files import head, read, recorded, runs_folder, select, write
 from moa_core.bench.link_rows import crowd_rows, rows, scripts
+from moa_core.bench.link_scene import Scene
 from moa_core.errors import UserError
 
 
@@ -160,3 +164,34 @@ def test_recordings_of_this_program_can_be_read() -> None:
     for name, recording in recorded().items():
         assert recording["command"].startswith("python -m moa_core bench "), name
         assert recording["commit"] and "changes" not in recording["commit"], name
+
+
+def test_a_recording_of_any_size_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "big.json").write_text("{}" + " " * 2000)
+    monkeypatch.setattr("moa_core.bench.link_files.LARGEST", 1000)
+    with pytest.raises(UserError, match=r"big\.json is larger than"):
+        read(tmp_path / "big.json")
+
+
+def test_a_server_that_tells_no_metrics_is_named() -> None:
+    class Bare(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"other 1\n")
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Bare) as server:
+        place = f"127.0.0.1:{server.server_port}"
+        scene: Any = SimpleNamespace(url=f"ws://{place}")
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with pytest.raises(UserError, match=f"{place} has no metric moa_sessions"):
+            Scene.metric(scene, "moa_sessions")
+        thread.join()
+    with pytest.raises(UserError, match=f"{place} does not tell its metrics"):
+        Scene.metric(scene, "moa_sessions")

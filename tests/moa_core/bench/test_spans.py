@@ -83,3 +83,20 @@ def test_the_recorded_experiment_is_one() -> None:
     data = json.loads(path.read_text())
     assert data["prompts"] >= 20
     assert {row["method"] for row in data["rows"]} == set(spans.METHODS)
+
+
+def test_the_command_prints_a_table_and_writes_its_rows(
+    bundle: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(spans, "METHODS", ("moa-n1",))
+    words = ["spans", "--limit", "1", "--max-new-tokens", "6", "--threads", "1"]
+    monkeypatch.setattr("sys.argv", [*words, "--out", str(tmp_path / "rows.json")])
+    spans.main()
+    written = json.loads((tmp_path / "rows.json").read_text())
+    assert written["prompts"] > 0
+    hidings = [row["hiding"] for row in written["rows"]]
+    table = capsys.readouterr().out.splitlines()[-len(hidings) :]
+    assert [line[:12].strip() for line in table] == hidings and len(hidings) == 7

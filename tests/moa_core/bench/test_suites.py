@@ -100,6 +100,9 @@ def test_no_file_and_no_prompts(tmp_path: Path) -> None:
         load_suite("nowhere")
     with pytest.raises(UserError, match="holds no prompts"):
         load_suite(suite(tmp_path, ""))
+    (tmp_path / "latin.jsonl").write_bytes(b"\xe9\xff")
+    with pytest.raises(UserError, match=r"latin\.jsonl cannot be read"):
+        load_suite(str(tmp_path / "latin.jsonl"))
 
 
 def test_two_suites_of_one_name_differ(tmp_path: Path) -> None:

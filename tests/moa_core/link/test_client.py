@@ -1,12 +1,16 @@
 """The client's end against servers that are slow, busy, or none of ours."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from time import sleep
 
+import msgspec
 import pytest
 import torch
+from websockets import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
 from moa_core.drafters.base import Drafter, Vanilla
@@ -14,13 +18,28 @@ from moa_core.errors import UserError
 from moa_core.link import server as servers
 from moa_core.link import wire
 from moa_core.link.connection import Address, Wire
+from moa_core.link.fetch import client_target
 from moa_core.link.numbers import pack
 from moa_core.link.parcel import target_mark
+from moa_core.link.process import ServerProcess
 from moa_core.link.remote import Remote
 from moa_core.link.session import drafter_mark
-from moa_core.link.wire import Alive, Answer, Hello, Part, Prefill, Refused, Welcome, encode, frames
+from moa_core.link.wire import (
+    Alive,
+    Answer,
+    First,
+    Hello,
+    Part,
+    Piece,
+    Prefill,
+    Refused,
+    Welcome,
+    encode,
+    frames,
+)
 from moa_core.tree import DraftTree
 from moa_core.verifier import LinkLost
+from moa_core.verify import Sampling
 from tests.models import tiny_target, useful
 from tests.serving import Caller, serving, until
 
@@ -174,3 +193,105 @@ def test_a_dropped_connection_leaves_no_thread_behind() -> None:
         assert until(lambda: threading.active_count() <= before, 5)
         for remote in remotes:
             remote.close()
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        (b"\xc1", "The server sent what is no message of ours"),
+        (encode(Refused("Too much.")), "The server refused: Too much."),
+        (encode(Answer(1, [5, 6], [0.5, 0.5], [1.0, 1.0], {}, 0.1)), "something else than was"),
+    ],
+)
+def test_an_answer_that_is_none_ends_the_run_with_a_sentence(
+    says: bytes, told: str, leave: ExitStack
+) -> None:
+    def script(connection: ServerConnection) -> None:
+        welcome(connection)
+        connection.recv()
+        connection.send(says)
+        sleep(0.2)
+
+    remote = Remote(leave.enter_context(scripted(script)), TARGET, Vanilla())
+    with pytest.raises(UserError, match=told):
+        remote.verify(DraftTree.only_root(1), 0)
+    remote.close()
+
+
+def test_a_refusal_that_may_pass_is_a_lost_link_and_a_new_session(leave: ExitStack) -> None:
+    heard: list[Hello] = []
+
+    def script(connection: ServerConnection) -> None:
+        welcome(connection)
+        heard.append(wire.read_up(connection.recv()))
+        connection.send(encode(Refused("Gone.", again=True)))
+        sleep(0.2)
+
+    remote = Remote(leave.enter_context(scripted(script)), TARGET, Vanilla())
+    with pytest.raises(LinkLost):
+        remote.verify(DraftTree.only_root(1), 0)
+    assert until(lambda: remote.back(0)) and len(heard) == 1
+    remote.close()
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        ([encode(Refused("Not here."))], "The server refused: Not here."),
+        ([], "is gone"),
+        ([encode(Piece("config.json", b"{}", 2)), encode(Piece("", b"", 2))], "cannot be opened"),
+    ],
+)
+def test_a_target_that_does_not_come_is_said_in_a_sentence(
+    says: list[bytes], told: str, leave: ExitStack, tmp_path: Path
+) -> None:
+    def script(connection: ServerConnection) -> None:
+        welcome(connection)
+        try:
+            connection.recv()
+        except ConnectionClosed:  # who only asked for the mark
+            return
+        for frame in says:
+            connection.send(frame)
+
+    with pytest.raises(UserError, match=told):
+        client_target(leave.enter_context(scripted(script)), 0, tmp_path / "cache")
+
+
+def test_a_server_that_does_not_start_leaves_its_last_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho 'error: There is no such thing.' >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    with pytest.raises(UserError, match=r"did not start: error: There is no such thing\."):
+        ServerProcess("--preset", "x")
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (First(1, 2**30, 0.5, 0.1), "a token that its target does not have"),
+        (First(1, TARGET.config.vocab_size, 0.5, 0.1), "a token that its target does not have"),
+        ({"type": "first", "number": 1, "token": -1, "prob": 0.5, "seconds": 0.1}, "no message"),
+        ({"type": "first", "number": 1, "token": 5, "prob": 0.5, "seconds": -1e9}, "no message"),
+        ({"type": "share", "number": 1, "start": 0, "count": 0, "half": {}}, "no message"),
+        ({"type": "share", "number": 1, "start": 0, "count": -5, "half": {}}, "no message"),
+    ],
+    ids=str,
+)
+def test_a_server_that_answers_what_is_no_answer_is_left_with_a_sentence(
+    answer: object, told: str, leave: ExitStack
+) -> None:
+    def script(connection: ServerConnection) -> None:
+        welcome(connection)
+        connection.recv()
+        connection.send(msgspec.msgpack.encode(answer))
+        for _ in connection:
+            pass
+
+    remote = Remote(leave.enter_context(scripted(script)), TARGET, Vanilla())
+    with pytest.raises(UserError, match=told):
+        remote.prefill([5, 9, 2], 20, Sampling())
+    remote.close()

@@ -25,7 +25,7 @@ from moa_core.trace import (
     Verified,
 )
 from moa_core.train.fresh import fresh
-from moa_core.tree import TreeSettings
+from moa_core.tree import AUTO, TreeSettings
 from moa_core.verify import Sampling
 from tests.models import tiny_target, useful
 from tests.serving import Way, serving, until
@@ -55,11 +55,11 @@ def served() -> Iterator[tuple[Server, int]]:
 
 def run(
     method: str, port: int | None = None, count: int = 40, sampling: Sampling | None = None,
-    kind: str = "bf16", away: Away | None = None,
+    kind: str = "bf16", away: Away | None = None, tree: TreeSettings = TREE,
 ) -> Trace:  # fmt: skip
     drafter, trace = drafter_for(method), Trace()
     away = away or Away(patience=20)
-    settings = Settings(count, TREE, sampling or Sampling(), away=away)
+    settings = Settings(count, tree, sampling or Sampling(), away=away)
     if port is None:
         trace.events = list(decode(TARGET, drafter, PROMPT, settings))
         return trace
@@ -78,6 +78,13 @@ def test_over_a_socket_the_text_is_the_same(
     assert trace.output_ids == local.output_ids
     assert all(event.received > 0 for event in trace.of(Verified))
     assert trace.seconds["network"] > 0
+
+
+@pytest.mark.parametrize("method", ["moa-n1", "eagle2", "medusa"])
+def test_trees_may_size_themselves_over_a_socket(method: str, served: tuple[Server, int]) -> None:
+    for sampling in SAMPLINGS:
+        trace = run(method, served[1], 60, sampling, tree=AUTO)
+        assert trace.output_ids == run(method, count=60, sampling=sampling).output_ids
 
 
 @pytest.mark.parametrize("method", METHODS)

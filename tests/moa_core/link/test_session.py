@@ -296,7 +296,9 @@ def test_streams_that_do_not_fit_are_denied_and_a_long_one_ends_with_its_room() 
 def test_numbers_that_are_none_are_denied() -> None:
     odd = Sampled(float("nan"), 0.9)
     assert "Temperature" in deny(made(), Prefill(1, PROMPT, 20, odd))
-    extreme = Sampled(1e-300, 1e-300, 2**31, -(2**62))
+    cold, _ = made().prefill(Prefill(1, PROMPT, 20, Sampled(1e-300, 0.9)))
+    assert cold.token == GREEDY[0]
+    extreme = Sampled(1e-3, 1e-300, 2**31, -(2**62))
     first, _ = made().prefill(Prefill(1, PROMPT, 20, extreme))
     assert 0 <= first.token < 64
 

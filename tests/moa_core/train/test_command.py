@@ -45,7 +45,7 @@ def test_a_data_set_trains_a_foreign_targets_drafters(
     saved = torch.load(tmp_path / "out/run/checkpoint.pt", weights_only=True)
     assert saved["update"] == 2 and saved["place"][:3] == (0, 0, 8)
     assert main([*command, *more]) == 0
-    lines = [json.loads(line) for line in (tmp_path / "out/run/log.jsonl").open()]
+    lines = [json.loads(line) for line in (tmp_path / "out/run/log.jsonl").read_text().splitlines()]
     losses = [line["moa-n1"]["loss"] for line in lines if "moa-n1" in line]
     assert len(losses) == 6 and losses[-1] < losses[0]
     measured = [line["measured"] for line in lines if "measured" in line]

@@ -51,7 +51,7 @@ def test_trained_drafters_of_every_family_write_the_targets_own_text(
         Plan(METHODS, rows=4, row_length=64, tasks=6), workers=1, log_every=1,
         accelerator=Accelerator(cpu=True),
     )  # fmt: skip
-    log = [json.loads(line) for line in (out / "run/log.jsonl").open()]
+    log = [json.loads(line) for line in (out / "run/log.jsonl").read_text().splitlines()]
     for number, method in enumerate(METHODS):
         losses = [line[method]["loss"] for line in log]
         assert len(losses) == UPDATES and sum(losses[-3:]) < 0.95 * sum(losses[:3])

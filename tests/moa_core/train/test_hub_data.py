@@ -42,7 +42,8 @@ def test_the_training_split_is_fetched_once_and_reads_as_chats(hub: dict, tmp_pa
 def test_plain_text_rows_serve_too(hub: dict, tmp_path: Path) -> None:
     hub["splits"] = {"train": [{"text": "Once."}, {"other": 1}]}
     folder = fetch("someone/texts", tmp_path)
-    assert [json.loads(line) for line in (folder / "data.jsonl").open()] == [{"text": "Once."}]
+    rows = (folder / "data.jsonl").read_text().splitlines()
+    assert [json.loads(row) for row in rows] == [{"text": "Once."}]
 
 
 def test_rows_of_neither_kind_are_refused_and_leave_nothing(hub: dict, tmp_path: Path) -> None:

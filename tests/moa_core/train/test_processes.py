@@ -77,7 +77,7 @@ def trained(
 
 
 def log(folder: Path, out: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / out / "run/log.jsonl").open()]
+    return [json.loads(line) for line in (folder / out / "run/log.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.parametrize("spread", ["ddp", "fsdp", "deepspeed"])

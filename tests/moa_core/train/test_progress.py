@@ -74,7 +74,7 @@ def test_training_records_how_acceptance_grew(data: Path, tmp_path: Path) -> Non
         Schedule(6, {"": 1e-3, "eagle2": 5e-4}), Plan(METHODS, rows=2, row_length=48, tasks=6),
         workers=1, accelerator=Accelerator(cpu=True), watched=prompts, watch_times=3,
     )  # fmt: skip
-    lines = [json.loads(line) for line in (tmp_path / "out/run/log.jsonl").open()]
+    lines = [json.loads(line) for line in (tmp_path / "out/run/log.jsonl").read_text().splitlines()]
     logged = [line["measured"] for line in lines if "measured" in line]
     for name in METHODS:
         config = json.loads((tmp_path / "out" / name / "config.json").read_text())

@@ -118,3 +118,10 @@ def test_too_little_text_for_a_batch_is_said_and_not_waited_for(
     few = Stream(Rows(str(ultrachat(tmp_path, 4))), tokenizer, 0, rows=20, row_length=96)
     with pytest.raises(UserError, match=r"too little text for one batch of 20 rows of 96 tokens"):
         next(iter(few))
+
+
+def test_plain_text_is_learnt_whole_by_a_foreign_tokenizer_too() -> None:
+    tokenizer = chatml_tokenizer()
+    ids, mask = encode(Document("plain", text="The fox ran."), tokenizer)
+    assert ids == [*tokenizer("The fox ran.")["input_ids"], tokenizer.eos_token_id]
+    assert mask == [True] * len(ids)

@@ -136,6 +136,7 @@ def test_interpreter_runs_what_python_would(body: str, argument: object, value: 
         "[i for i in range(1999) for j in range(1999)]", "(lambda: x)()", "(y := x)", "f(x)",
         "sorted([1], key=print)", "int('9' * 99)", "f'{x:999999999}'", "len(i for i in [x])",
         "1 / 0", "[][0]", "y", "x.real", "b'a'", "{x: x}", "yield x", "await x", "[*range(9)]",
+        "sum(i for i, j in [(1, 2)])", "sorted([1], key=x)", "sum([1], start=2)",
     ],
 )  # fmt: skip
 def test_interpreter_refuses(body: str) -> None:

@@ -1,10 +1,12 @@
 """The tokenizer keeps every text, digit by digit, and knows the chat's turns."""
 
+import os
 from pathlib import Path
 
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from moa_core.train.target import make_tokenizer
 from moa_core.train.tokenizer import BOS, END, PAD, ROLE_TOKENS, train_tokenizer
 
 CHAT = [
@@ -59,3 +61,26 @@ def test_loads_again_from_its_folder(tokenizer: PreTrainedTokenizerFast, tmp_pat
         CHAT, return_dict=False
     )
     assert loaded.decode(loaded("a , b .")["input_ids"]) == "a , b ."
+
+
+def test_one_whose_writing_was_cut_off_is_written_anew(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tokenizer that is there in part would be taken for whole, and miss its template."""
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    make_tokenizer(data, whole, 0, 300)
+    moved, move = [], os.replace
+
+    def killed(file: Path, to: Path) -> None:
+        if moved:
+            raise KeyboardInterrupt
+        moved.append(to)
+        move(file, to)
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        make_tokenizer(data, cut, 0, 300)
+    monkeypatch.undo()
+    make_tokenizer(data, cut, 0, 300)
+    files = [{file.name: file.read_bytes() for file in one.iterdir()} for one in (whole, cut)]
+    assert files[0] == files[1] and "tokenizer.json" in files[0]

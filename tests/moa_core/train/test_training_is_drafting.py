@@ -5,15 +5,17 @@ Good training accuracy with dead acceptance is this field's commonest bug; this 
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from moa_core.decode import Settings, decode
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.trace import Drafted, Trace
+from moa_core.train import losses
 from moa_core.train.batches import Batch
 from moa_core.train.drafters import trainee
 from moa_core.train.fresh import fresh
-from moa_core.train.losses import Weights
-from moa_core.train.masks import Masks, on_policy
+from moa_core.train.losses import EagleTrainee, Weights
+from moa_core.train.masks import Masks, on_policy, predictable
 from moa_core.train.teacher import teach
 from moa_core.tree import TreeSettings
 from tests.models import tiny_target, training_features
@@ -79,3 +81,46 @@ def test_eagle_trains_on_its_first_step() -> None:
     hidden = drafter.net.layers[0](joined, rotation, causal=True)
     row = target.head(hidden)[0, len(PROMPT) - 1].log_softmax(-1)
     assert row[tokens[1]].item() == pytest.approx(log_probs[1], abs=1e-4)
+
+
+def test_eagle_is_told_of_each_reply_token_what_the_target_says_after_it() -> None:
+    """Its loss by hand: from the feature before a token and the token, what comes next."""
+    target = tiny_target(layers=4)
+    drafter = fresh("eagle2", target, seed=1)
+    assert isinstance(drafter, EagleDrafter)
+    batch = _batch([3, 50, 21, 9, 17, 2])
+    lesson = teach(target, batch)
+    _, found = EagleTrainee(drafter, target, Weights(), noise=0.0)(batch, lesson, [], 0)
+    joined = drafter.net.join(lesson.embedded[:, 1:], lesson.hidden[:, :-1])
+    rotation = drafter.rope(batch.positions[:, :-1], joined)
+    hidden = drafter.net.layers[0](joined, rotation, causal=True)
+    where, wanted = predictable(batch)[:, 1:], lesson.hidden[:, 1:]
+    probs = target.head(wanted).softmax(-1)
+    entropy = -(probs * target.head(hidden).log_softmax(-1)).sum(-1)[where].mean()
+    feature = F.smooth_l1_loss(hidden[where], wanted[where])
+    torch.testing.assert_close(found["cross_entropy"], entropy.detach(), rtol=1e-4, atol=0)
+    torch.testing.assert_close(found["feature"], feature.detach(), rtol=1e-4, atol=0)
+
+
+def test_eagle_s_noise_is_uniform_around_zero_and_each_row_s_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = tiny_target(layers=2)
+    drafter = fresh("eagle2", target, seed=1)
+    assert isinstance(drafter, EagleDrafter)
+    batch = _batch([3, 50, 21, 9, 17, 2])
+    lesson, trained = teach(target, batch), EagleTrainee(drafter, target, Weights(), noise=0.2)
+    seen = []
+    features = trained.features
+    monkeypatch.setattr(
+        trained, "features", lambda *given: (seen.append(given[2]), features(*given))[1]
+    )
+    for seed in (0, 0, 1):
+        trained(batch, lesson, [], seed)
+    noise = [each - lesson.hidden[:, :-1] for each in seen]
+    most = 0.1 * 512 / batch.ids.shape[1]
+    assert torch.equal(noise[0], noise[1]) and not torch.equal(noise[0], noise[2])
+    assert all(each.abs().max() <= most + 1e-4 for each in noise)
+    assert abs(float(noise[0].mean())) < most / 10
+    both = losses._noise(lesson.hidden.repeat(2, 1, 1), 0, [0, 1])
+    assert not torch.equal(both[0], both[1])

@@ -171,8 +171,8 @@ def test_who_leaves_while_a_drafter_is_loaded_leaves_nothing() -> None:
         assert until(lambda: not one.sessions)
 
 
-def test_whoever_has_left_is_passed_over(served: Served, gated: type[Gated]) -> None:
-    here, lost = begun(served[1]), begun(served[1])
+def leave_while_another_is_served(gated: type[Gated], here: Caller, lost: Caller) -> None:
+    """One is being served, until the gate opens, when another asks and vanishes."""
     gated.gate.clear()
     gated.forwards = 0
     here.say(Verify(2, 7, [GREEDY[0]], [-1]))
@@ -181,6 +181,11 @@ def test_whoever_has_left_is_passed_over(served: Served, gated: type[Gated]) -> 
     sleep(0.1)
     lost.vanish()
     sleep(0.1)
+
+
+def test_whoever_has_left_is_passed_over(served: Served, gated: type[Gated]) -> None:
+    here, lost = begun(served[1]), begun(served[1])
+    leave_while_another_is_served(gated, here, lost)
     gated.gate.set()
     assert here.hear().tokens == [GREEDY[1]]
     assert here.ask(Verify(3, 8, [GREEDY[1]], [-1])).tokens == [GREEDY[2]]
@@ -194,14 +199,7 @@ def test_a_lost_client_s_place_is_free_even_while_its_request_is_in_the_queue(
 ) -> None:
     with serving(TARGET, drafter_for, TOKEN, Limits(sessions=2)) as (one, port):
         here, lost = begun(port), begun(port)
-        gated.gate.clear()
-        gated.forwards = 0
-        here.say(Verify(2, 7, [GREEDY[0]], [-1]))
-        assert until(lambda: gated.forwards == 1)
-        lost.say(Verify(2, 7, [GREEDY[0]], [-1]))
-        sleep(0.1)
-        lost.vanish()
-        sleep(0.1)
+        leave_while_another_is_served(gated, here, lost)
         late = caller(port)
         gated.gate.set()
         assert late.ask(Prefill(1, PROMPT, 60)).token == GREEDY[0]

@@ -1,0 +1,95 @@
+"""What a trained target can do, and how drafters are accepted: the command and its figures."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from moa_core.__main__ import main
+from moa_core.target import Target
+from moa_core.train import measure, tasks
+from moa_core.train.measure import heldout_loss, heldout_prompts, task_accuracy
+from tests.models import speaking_target
+
+
+@pytest.fixture
+def target() -> Target:
+    return speaking_target(max_position_embeddings=512)
+
+
+def test_a_target_that_knows_nothing_loses_the_log_of_its_vocabulary(
+    target: Target, data: Path
+) -> None:
+    with torch.no_grad():
+        target.model.lm_head.weight.zero_()
+    losses = heldout_loss(target, data, most=2)
+    assert {"dialogue", "sum", "python"} <= set(losses)
+    vocabulary = math.log(target.config.vocab_size)
+    assert all(loss == pytest.approx(vocabulary, abs=1e-3) for loss in losses.values())
+
+
+def test_loss_is_of_replies_alone(target: Target, data: Path) -> None:
+    """Of a target that is sure of one token: all that counts is how seldom that is right."""
+    documents = measure.corpus.epoch(measure.sources.load(data), 0, 0, "heldout", 600)
+    chat = next(document for document in documents if document.kind == "dialogue")
+    [(ids, mask)] = measure.corpus.encode_many([chat], target.tokenizer)
+    with torch.inference_mode():
+        rows = target.model(torch.tensor([ids])).logits[0].log_softmax(-1)
+    reply = [-float(rows[at - 1, ids[at]]) for at in range(1, len(ids)) if mask[at]]
+    assert 0 < len(reply) < len(ids) - 1
+    found = heldout_loss(target, data, most=1)["dialogue"]
+    assert found == pytest.approx(sum(reply) / len(reply), rel=1e-3)
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_tasks_are_scored_by_their_own_check(
+    target: Target, right: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "answers", lambda target, prompts, longest: prompts)
+    monkeypatch.setattr(tasks, "check", lambda task, text: right and task.prompt in text)
+    scores = task_accuracy(target, per_kind=2)
+    assert scores == dict.fromkeys([*tasks.KINDS, "all"], float(right))
+
+
+def test_held_out_prompts_end_where_a_reply_begins(target: Target, data: Path) -> None:
+    found = heldout_prompts(target, data, 3)
+    assert found and all(len(of_kind) <= 3 for of_kind in found.values())
+    begins = target.tokenizer.convert_tokens_to_ids("<|assistant|>")
+    assert all(ids[-1] == begins for of_kind in found.values() for ids in of_kind)
+
+
+def test_the_command_tells_what_a_target_can_do(
+    bundle: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "measure", "--data", str(data), "--tasks", "1", "--threads", "1"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert set(report) == {"tasks_right", "heldout_loss", "samples"}
+    assert len(report["samples"]) == 2 * len(measure.SAMPLES)
+    assert 0 <= report["tasks_right"]["all"] <= 1
+
+
+def test_the_command_finds_a_drafter_s_best_tree(
+    bundle: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--data", str(data), "--drafters", "moa-n0", "--prompts", "1"]
+    assert main(["train", "measure", *words, "--trees", "2-2-4,1-1-1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    speeds = [result["tokens_per_second"] for result in found["results"]]
+    assert found["drafter"] == "moa-n0"
+    assert len(speeds) == 2 and speeds == sorted(speeds, reverse=True)
+    for result in found["results"]:
+        assert 1 <= result["tau"] <= 1 + result["tree"]["depth"]
+
+
+@pytest.mark.parametrize(
+    ("trees", "words"),
+    [("5-4", "depth-breadth-budget"), ("a-b-c", "depth-breadth-budget"), ("0-1-1", "Tree depth")],
+)
+def test_trees_that_are_none_get_a_sentence(
+    bundle: Path, data: Path, capsys: pytest.CaptureFixture[str], trees: str, words: str
+) -> None:
+    given = ["--data", str(data), "--drafters", "moa-n0", "--prompts", "1", "--trees", trees]
+    assert main(["train", "measure", *given]) == 2
+    assert words in capsys.readouterr().err
