@@ -28,7 +28,7 @@ from moa_core.errors import UserError, first_line
 ROOT = Path(__file__).parents[1]
 WANTED = (
     "README.md", "LICENSE", "CITATION.cff", "app.py", "requirements.txt",
-    "demo/*", "moa_core/*", "assets/*",
+    "demo/*", "docs/*", "moa_core/*", "assets/*",
 )  # fmt: skip
 UNWANTED = ("*.pyc", "*/__pycache__/*", "*/.*")
 ZERO_TORCH = "2.11.0"  # the newest that ZeroGPU's list names; the program runs on it, too

@@ -17,6 +17,7 @@ from moa_core.hub import fetch_config, split
 from moa_core.presets import PRESETS, Preset, tli_of
 from moa_core.tree import TreeSettings
 
+METHODS = ("moa", "eagle2", "medusa", "glide", "independent")
 DERIVED = {"eagle": "eagle2"}  # methods that need no files of their own
 
 
@@ -81,16 +82,17 @@ def named(spec: str, tree: TreeSettings | None = None) -> tuple[str, DrafterInfo
     config = read_config(folder)
     ours = mapping(config, "drafter", spec)
     kind, tli = ours.get("method"), whole(ours, "tli", 0, spec, 0)
-    if kind is None:
+    if kind not in METHODS:  # the page shows it, and anything may stand there
         kind = _kind(config)
-    shape = tree_settings(ours["tree"]) if "tree" in ours else tree or TreeSettings()
+    shape = tree_settings(own) if (own := mapping(ours, "tree", spec)) else tree or TreeSettings()
     return method_name(kind, tli), DrafterInfo(spec, kind, tli, shape, ours.get("parameters"))
 
 
 def _kind(config: dict[str, Any]) -> str:
     """Which kind of drafter a config of somebody else's describes."""
     architectures = config.get("architectures") or []
-    if config.get("model_type") == "moa_spec" or "MOASpec" in architectures:
+    listed = isinstance(architectures, list) and "MOASpec" in architectures
+    if config.get("model_type") == "moa_spec" or listed:
         return "moa"
     layers = config.get("num_hidden_layers")
     return "given" if layers is None else "eagle2" if layers == 1 else "independent"

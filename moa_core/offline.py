@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -129,12 +130,14 @@ def asked(
         clock.lap("network")
         yield LinkDown(lost.silent)
         clock.resume()
+    # What a verifier remembers is answered with Choices; T is that wherever there is no retry.
+    again: Callable[[], T] = retry or cast(Any, partial(_again, verifier, away, alone))
     began, waited = monotonic(), 0.0
     while True:
-        able = alone is not None and alone.able
-        if verifier.back(0 if able else LOOK):
+        able = alone if alone is not None and alone.able else None
+        if verifier.back(LOOK if able is None else 0):
             try:
-                answer = retry() if retry else _again(verifier, away, alone)
+                answer = again()
             except LinkLost:
                 continue
             clock.lap("network")
@@ -142,11 +145,11 @@ def asked(
             clock.resume()
             return answer
         waited += clock.lap("network")
-        if should_stop() or (not able and waited > away.patience):
+        if should_stop() or (able is None and waited > away.patience):
             raise NoAnswer
-        if able:
-            token, prob = alone.step()
-            place = alone.position + len(alone.tokens)
+        if able is not None:
+            token, prob = able.step()
+            place = able.position + len(able.tokens)
             yield OfflineToken(place, token, prob, clock.lap("draft"))
             clock.resume()
 

@@ -19,7 +19,8 @@ def config_of(shape: Mapping[str, Any] | Path) -> PretrainedConfig:
     """A target's config, from a folder or from the keys of a config.json."""
     try:
         if isinstance(shape, Path):
-            return AutoConfig.from_pretrained(shape)
+            config: PretrainedConfig = AutoConfig.from_pretrained(shape, trust_remote_code=False)
+            return config
         keys = dict(shape)
         return AutoConfig.for_model(keys.pop("model_type"), **keys)
     except Exception as error:  # transformers raises many kinds; all mean: not usable
@@ -30,17 +31,20 @@ def config_of(shape: Mapping[str, Any] | Path) -> PretrainedConfig:
 def bare_target(config: PretrainedConfig) -> PreTrainedModel:
     """The target's modules with parameters that take no memory."""
     with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(config)
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config)
+    return model
 
 
 def head_size(config: PretrainedConfig) -> int:
     """d: the config's own where it has one, else E / H."""
-    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    size: int | None = getattr(config, "head_dim", None)
+    return size or int(config.hidden_size // config.num_attention_heads)
 
 
 def kv_heads(config: PretrainedConfig) -> int:
     """G: the heads whose K and V are cached."""
-    return getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    heads: int | None = getattr(config, "num_key_value_heads", None)
+    return heads or int(config.num_attention_heads)
 
 
 def bare_net(published: Mapping[str, Any], target: PretrainedConfig) -> nn.Module:

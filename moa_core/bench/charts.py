@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -16,8 +16,6 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "
 INK, GRID = "#8a8580", "rgba(138, 133, 128, 0.25)"  # the page restyles both by colour scheme
 PHASES = {"draft": 1.0, "verify": 0.55, "other": 0.22}  # opacity: the colour is the method's
 FEWEST_CYCLES = 5  # a bin of reply positions with fewer says nothing
-
-Named = Iterable[tuple[int, str, dict[str, Any]]]  # place in the results, name, figures
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,8 @@ def above_zero(value: Any) -> float | None:
 def numbers(value: Any, count: int) -> list[float] | None:
     """The first so many numbers of a list; None if one of them is missing."""
     row = [number(item) for item in listed(value)[:count]]
-    return row if len(row) == count and None not in row else None
+    known = [item for item in row if item is not None]
+    return known if len(known) == count else None
 
 
 def mapping(value: Any) -> dict[str, Any]:
@@ -130,7 +129,9 @@ def by_kind(results: dict[str, Any], key: str, title: str, unit: str) -> Chart:
     return Chart(title, figure if traces else None, tuple(missing), note, "bars", width)
 
 
-def _upright(place: int, name: str, groups: list[str], bars: list[tuple], unit: str) -> go.Bar:
+def _upright(
+    place: int, name: str, groups: list[str], bars: list[tuple[Any, ...]], unit: str
+) -> go.Bar:
     """One method's bars, either all with whiskers or all without."""
     values = [value for _, value, _ in bars]
     spreads = [spread for _, _, spread in bars if spread]
@@ -278,7 +279,9 @@ def _one_each(
     return Chart(title, _lying([bars], unit, [1.0]) if bars else None, missing)
 
 
-def _lying(stacks: list[list[tuple[int, str, float, str]]], unit: str, shades: list) -> go.Figure:
+def _lying(
+    stacks: list[list[tuple[int, str, float, str]]], unit: str, shades: list[float]
+) -> go.Figure:
     """Bars to the right, a row per method, from stacks of (place, name, value, text)."""
     rows = range(len(stacks[0]))
     traces = [
@@ -302,11 +305,9 @@ def _fill(places: int | list[int], shade: float = 1.0) -> dict[str, Any]:
     several = [places] if isinstance(places, int) else places
     colours = [_rgba(PALETTE[place % len(PALETTE)], shade) for place in several]
     shapes = ["/" if place >= len(PALETTE) else "" for place in several]
-    look = {"color": colours, "shape": shapes}
-    if isinstance(places, int):
-        look = {key: values[0] for key, values in look.items()}
-    pattern = {"shape": look["shape"], "solidity": 0.4}
-    return {"color": look["color"], "pattern": pattern, "line": {"width": 0}}
+    one = isinstance(places, int)
+    pattern = {"shape": shapes[0] if one else shapes, "solidity": 0.4}
+    return {"color": colours[0] if one else colours, "pattern": pattern, "line": {"width": 0}}
 
 
 def _rgba(colour: str, shade: float) -> str:

@@ -39,21 +39,12 @@ def head(kind: str, given: Sequence[str], commits: Sequence[str], **more: Any) -
     return {
         "version": VERSION,
         "kind": kind,
-        "command": command_line(_without_token(given)),
+        "command": command_line(given),
         "commit": ", then ".join(commits) or None,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
         **more,
     }
-
-
-def _without_token(given: Sequence[str]) -> list[str]:
-    kept, skip = [], False
-    for word in given:
-        if not skip and word.partition("=")[0] != "--token":
-            kept.append(word)
-        skip = word == "--token"
-    return kept
 
 
 def write(recording: Row, path: Path) -> None:
@@ -75,7 +66,7 @@ def read(path: Path, kind: str | None = None) -> Row:
     try:
         if path.stat().st_size > LARGEST:
             raise UserError(f"{path.name} is larger than {LARGEST // 2**20} MB: no recording is.")
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found: Row = json.loads(path.read_text(encoding="utf-8"))
     except UserError:
         raise
     except (OSError, ValueError, RecursionError):

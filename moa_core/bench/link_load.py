@@ -51,7 +51,8 @@ class Player(Drafter):
 
     def __init__(self, drafter: Drafter, part: Part) -> None:
         self.name = drafter.name
-        self.net = getattr(drafter, "net", None)  # both ends compare its weights
+        if hasattr(drafter, "net"):  # both ends compare its weights
+            self.net = drafter.net
         self._part = part
 
     def open(self, target: Target, capacity: int) -> None:

@@ -233,7 +233,7 @@ def _checks(ways: Sequence[Way], measured: Sequence[tuple[LinkSettings, Row]]) -
 
 
 def _errors(checks: Sequence[Row]) -> list[Row]:
-    sorts = {
+    sorts: dict[str, Callable[[Row], bool]] = {
         "one client, steady link": lambda row: row["clients"] == 1 and row["steady"],
         "one client, jitter or loss": lambda row: row["clients"] == 1 and not row["steady"],
         "several clients": lambda row: row["clients"] > 1,

@@ -170,8 +170,8 @@ def _session(
 
 def _serve(devices: Sequence[Asks], enough: Any = lambda: False) -> None:
     """One server: requests in order of arrival, one at a time, until no more come or enough."""
-    waiting = [(*next(device), number) for number, device in enumerate(devices)]
-    waiting = [(arrival, number, work) for arrival, work, number in waiting]
+    asked = [(*next(device), number) for number, device in enumerate(devices)]
+    waiting = [(arrival, number, work) for arrival, work, number in asked]
     heapq.heapify(waiting)
     free = -math.inf
     while waiting and not enough():

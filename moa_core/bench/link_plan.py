@@ -51,7 +51,7 @@ class Plan:
         self.links = named_links(options.link)
         self.numbers = [check_kind(part.strip()) for part in options.numbers.split(",")]
         self.clients = counts(options.clients)
-        if options.tree == "best":
+        if options.tree in ("auto", "best"):
             raise UserError("Over a link all share a tree: --tree same, or depth-breadth-budget.")
         self.tree = SAME if options.tree == "same" else one_tree(options.tree)
         self.limit = options.limit or EACH

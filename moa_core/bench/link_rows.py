@@ -62,7 +62,8 @@ def row(records: Sequence[Record], texts: dict[Any, str]) -> dict[str, Any]:
         return sum(sum(record["cycles"][name]) for record in records for name in names)
 
     def mean(*names: str) -> float:
-        return sum(record["prefill"][name] for record in records for name in names) / count
+        whole: float = sum(record["prefill"][name] for record in records for name in names)
+        return whole / count
 
     streams = records[0]["method"] == STREAM
     local = records[0]["link"] == LOCAL
@@ -97,7 +98,8 @@ def row(records: Sequence[Record], texts: dict[Any, str]) -> dict[str, Any]:
 def _prefill_work(records: Sequence[Record], local: bool, work: float, server: float) -> float:
     if local:
         prefills = [record["prefill"] for record in records]
-        return sum(one["server_us"] + one["share_us"] for one in prefills) / 1e6 / len(records)
+        spent: float = sum(one["server_us"] + one["share_us"] for one in prefills)
+        return spent / 1e6 / len(records)
     return (work - server / 1e6) / len(records)
 
 
@@ -161,7 +163,8 @@ def _calls_to(
 
 def _ratio(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     """Of calls per gained token; the last axis is [calls, gained]."""
-    return (ours[..., 0] / ours[..., 1]) / (theirs[..., 0] / theirs[..., 1])
+    ratio: np.ndarray = (ours[..., 0] / ours[..., 1]) / (theirs[..., 0] / theirs[..., 1])
+    return ratio
 
 
 def _calls(records: Sequence[Record]) -> dict[int, tuple[int, int]]:

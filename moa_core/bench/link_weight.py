@@ -48,10 +48,11 @@ def run(options: argparse.Namespace) -> None:
 
 def eight_b() -> LlamaConfig:
     """The shape of Llama-3-8B, by its published config."""
+    rope: dict[str, Any] = {"rope_theta": 500_000.0}
     return LlamaConfig(
         vocab_size=128_256, hidden_size=4096, intermediate_size=14_336, num_hidden_layers=32,
         num_attention_heads=32, num_key_value_heads=8, max_position_embeddings=8192,
-        rope_theta=500_000.0, tie_word_embeddings=False,
+        tie_word_embeddings=False, **rope,
     )  # fmt: skip
 
 

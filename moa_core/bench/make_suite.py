@@ -49,7 +49,7 @@ def _of_kind(written: list[Document], kind: str, seed: int) -> Iterator[dict[str
     seen: set[str] = set()
     rng = random.Random(f"{seed} {kind}")
     for document in _mixed(_documents(written, kind, rng)):
-        row = {"kind": kind, **_asked(document.messages, rng)}
+        row = {"kind": kind, **_asked(document.messages or (), rng)}
         text = json.dumps(row, ensure_ascii=False)
         words = row.get("prompt") or "".join(m["content"] for m in row["messages"])
         if text not in seen and len(words) <= LONGEST and len(seen) < PER_KIND + FOR_TUNING:

@@ -86,7 +86,8 @@ def _resampled(sums: np.ndarray) -> np.ndarray:
     """The ratio in each of many random choices of as many items, with repetition."""
     picks = np.random.default_rng(0).integers(len(sums), size=(RESAMPLES, len(sums)))
     top, bottom = sums[picks].sum(1).T
-    return top / np.maximum(bottom, 1e-9)
+    ratio: np.ndarray = top / np.maximum(bottom, 1e-9)
+    return ratio
 
 
 def _spread(sums: np.ndarray) -> list[float] | None:
@@ -132,4 +133,4 @@ def _values(records: Sequence[Record], key: str) -> list[Any]:
 
 
 def _mean(records: Sequence[Record], key: str) -> float:
-    return sum(record[key] for record in records) / len(records)
+    return float(sum(record[key] for record in records)) / len(records)

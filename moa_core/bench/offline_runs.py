@@ -19,7 +19,7 @@ from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter, Stepwise, Vanilla
 from moa_core.errors import UserError
 from moa_core.target import Target
-from moa_core.text import prompt_ids
+from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.trace import Trace
 from moa_core.train import tasks
 from moa_core.tree import DraftTree
@@ -72,11 +72,11 @@ class Item:
 
 def task_items(target: Target, each: int, seed: int = 0) -> list[Item]:
     """Held-out tasks, so many of each kind."""
-    rng, found = random.Random(f"offline/{seed}"), []
+    rng, found = random.Random(f"offline/{seed}"), list[Item]()
     for _ in range(each):
         for kind in tasks.KINDS:
             task = tasks.generate(kind, rng, held_out=True)
-            ids = prompt_ids(target.tokenizer, task.prompt)
+            ids = prompt_ids(tokenizer_of(target), task.prompt)
             found.append(Item(len(found), kind, ids, _judge(task)))
     return found
 
@@ -161,7 +161,7 @@ def _judged(
     values = own.log_probs if same else log_probs(target, item.ids, text) if offline else []
     right = None
     if item.judge:
-        right = item.judge(target.tokenizer.decode(text, skip_special_tokens=True))
+        right = item.judge(str(tokenizer_of(target).decode(text, skip_special_tokens=True)))
     return {
         "method": method, "kind": item.kind, "item": item.number, "known": known, "right": right,
         "same": same, "agreed": agreed, "tokens": len(offline),
@@ -174,8 +174,10 @@ def log_probs(target: Target, ids: Sequence[int], answer: Sequence[int]) -> list
     """The target's log-probability of each token of an answer, given all that stands before."""
     whole = torch.tensor([[*ids, *answer]], device=target.device)
     logits = target.model(input_ids=whole, use_cache=False).logits[0, len(ids) - 1 : -1].float()
-    found = logits.log_softmax(-1).gather(-1, whole[0, len(ids) :, None])[:, 0]
-    return found.tolist()
+    found: list[float] = (
+        logits.log_softmax(-1).gather(-1, whole[0, len(ids) :, None])[:, 0].tolist()
+    )
+    return found
 
 
 def check_able(drafters: Sequence[Drafter]) -> None:

@@ -23,6 +23,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +32,9 @@ from moa_core.bench.suites import load_suite, readable
 from moa_core.checkpoints import load_drafter, load_target
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter
+from moa_core.modules import Matrix
 from moa_core.target import Target
+from moa_core.text import tokenizer_of
 from moa_core.trace import Trace
 from moa_core.verifier import Beside
 
@@ -62,7 +65,7 @@ class Outcome:
 class Veil(nn.Module):
     """The target's embeddings, but for the private places of one prompt."""
 
-    def __init__(self, embed: nn.Module, places: Sequence[int], hidden: Tensor, length: int):
+    def __init__(self, embed: Matrix, places: Sequence[int], hidden: Tensor, length: int):
         super().__init__()
         self.weight = embed.weight
         self._embed, self._places, self._hidden, self._length = embed, places, hidden, length
@@ -78,9 +81,10 @@ class Veil(nn.Module):
 
 def private_places(ids: Sequence[int], target: Target, seed: int) -> list[int]:
     """Places of a prompt that are private: spans of word tokens, a fifth of them in all."""
-    special = set(target.tokenizer.all_special_ids)
+    special = set(tokenizer_of(target).all_special_ids)
     words = [place for place, token in enumerate(ids) if token not in special and place > 0]
-    draw, marked = random.Random(seed), set()
+    draw = random.Random(seed)
+    marked: set[int] = set()
     while len(marked) < SHARE * len(words):
         start = draw.choice(words)
         marked |= set(range(start, start + draw.randint(1, LONGEST))) & set(words)
@@ -91,7 +95,7 @@ def hide(ids: Sequence[int], places: Sequence[int], target: Target, noise: float
     """What the server gets for the private places [m, E]. noise None: the placeholder."""
     weight = target.embed.weight
     if noise is None:
-        filler = target.tokenizer.encode(FILLER)[-1]
+        filler = tokenizer_of(target).encode(FILLER)[-1]
         return weight[filler].expand(len(places), -1)
     true = weight[[ids[place] for place in places]]
     made = torch.Generator().manual_seed(sum(ids))
@@ -141,7 +145,7 @@ def experiment(
             right += sum(ids[place] == token for place, token in zip(places, guessed, strict=True))
             total += len(places)
             veiled = target.fork()
-            veiled.embed = Veil(target.embed, places, hidden, len(ids))
+            veiled.embed = cast(Matrix, Veil(target.embed, places, hidden, len(ids)))
             veils.append(veiled)
         name = "placeholder" if noise is None else f"noise {noise:g}"
         for one in drafters:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from moa_core.decode import check_prompt
 from moa_core.errors import UserError
 from moa_core.target import Target
-from moa_core.text import chat_ids
+from moa_core.text import chat_ids, tokenizer_of
 from moa_core.train.prompts import Message
 
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -87,10 +87,9 @@ def readable(prompts: Sequence[Prompt], target: Target) -> tuple[list[Prompt], l
 
 
 def _ids(prompt: Prompt, target: Target) -> list[int]:
-    if target.tokenizer is None:
-        raise UserError(f"{target.name} has no tokenizer: a suite's prompts are text.")
+    tokenizer = tokenizer_of(target)
     try:
-        ids = chat_ids(target.tokenizer, prompt.messages)
+        ids = chat_ids(tokenizer, cast(Sequence[Mapping[str, str]], prompt.messages))
         check_prompt(ids, target)
     except UserError as error:
         raise UserError(f"Line {prompt.number} of the suite: {error}") from None

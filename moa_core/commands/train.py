@@ -272,11 +272,11 @@ def _trees(text: str) -> list[TreeSettings]:
     from moa_core.tree import TreeSettings
 
     try:
-        return [TreeSettings(*map(int, item.split("-"))) for item in text.split(",")]
-    except (TypeError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
+        parts = [tuple(map(int, item.split("-"))) for item in text.split(",")]
+        shapes = [(depth, breadth, budget) for depth, breadth, budget in parts]
+    except ValueError:
         raise UserError(f"--trees {text} must be depth-breadth-budget, as in 5-4-12.") from None
+    return [TreeSettings(*shape) for shape in shapes]
 
 
 def _block(text: str) -> tuple[int, int]:

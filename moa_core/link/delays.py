@@ -77,6 +77,8 @@ class Delays:
         self._direction = direction
         self._stream = stream
         self._attempt = 0
+        self._left = -math.inf  # when the last byte was on the line
+        self._burst = 0  # where the burst began
         self._begin(-math.inf)
 
     def __call__(self, size: int, now: float) -> float:
@@ -121,8 +123,7 @@ class Delays:
 
     def _begin(self, now: float) -> None:
         self._last = now  # nothing comes out before
-        self._left = -math.inf  # when the last byte was on the line
-        self._burst = self.position  # where the burst began
+        self._left, self._burst = -math.inf, self.position
         self._shift = self._wait = self._stall = 0.0  # of the packets now being sent
 
     def _piece(self, size: int, time: float, first: bool) -> Piece:
@@ -149,7 +150,7 @@ class Delays:
         """A number within (0, 1)."""
         key = f"{self._seed}/{self._direction}/{self._stream}/{self._attempt}/{self.position}/"
         (number,) = unpack("<Q", blake2b((key + what).encode(), digest_size=8).digest())
-        return ((number >> 12) + 0.5) / 2**52
+        return float(((number >> 12) + 0.5) / 2**52)
 
 
 def delays(settings: LinkSettings, seed: int, direction: str) -> Delays:
@@ -176,7 +177,7 @@ def _spike(settings: LinkSettings, seed: int, time: float) -> float:
         return 0.0
     (number,) = unpack("<I", blake2b(f"{seed}/spike".encode(), digest_size=4).digest())
     phase = (time + number / 2**32 * settings.spike_every_s) % settings.spike_every_s
-    return settings.spike_ms / 2000 * max(0.0, 1 - phase / settings.spike_s)
+    return settings.spike_ms / 2000 * max(0.0, 1 - float(phase) / settings.spike_s)
 
 
 @lru_cache

@@ -107,14 +107,14 @@ def _bulk_up(peer: socket.socket, size: int) -> float:
     start = time.monotonic()
     peer.sendall(_HEAD.pack(BULK_UP, size) + bytes(size))
     (end,) = struct.unpack_from("<d", _take(peer, MESSAGE))
-    return end - start
+    return float(end) - start
 
 
 def _bulk_down(peer: socket.socket, size: int) -> float:
     peer.sendall(_HEAD.pack(BULK_DOWN, size))
     (start,) = struct.unpack("<d", _take(peer, 8))
     _take(peer, size)
-    return time.monotonic() - start
+    return time.monotonic() - float(start)
 
 
 def modelled(settings: LinkSettings, seed: int, pings: int = PINGS, bulk: int = BULK) -> Measured:

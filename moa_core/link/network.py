@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 from moa_core.errors import UserError
 
@@ -200,7 +201,7 @@ def link(text: str | LinkSettings) -> LinkSettings:
     return replace(base, **changes, name=f"{name},{by_hand}", source=source)
 
 
-def _changes(parts: list[str], text: str) -> dict[str, float]:
+def _changes(parts: list[str], text: str) -> dict[str, Any]:
     """Field -> value of `key=value` parts."""
     changes: dict[str, float] = {}
     for part in parts:

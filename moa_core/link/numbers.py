@@ -14,7 +14,7 @@ from moa_core.errors import UserError
 
 MOST_WHOLE = 1 << 28  # bytes of a message to the client that comes in parts
 Kind = Literal["f32", "bf16", "int8"]
-SIZES = {"f32": 4, "bf16": 2, "int8": 1}
+SIZES: dict[Kind, int] = {"f32": 4, "bf16": 2, "int8": 1}
 Dimension = Annotated[int, Meta(ge=0, le=2**24)]
 Shape = Annotated[list[Dimension], Meta(max_length=6)]
 
@@ -78,6 +78,7 @@ def _unpack(numbers: Numbers) -> Tensor:
 
 def check_kind(kind: str) -> Kind:
     """UserError if numbers cannot travel so."""
-    if kind not in SIZES:
-        raise UserError(f"Numbers travel as {', '.join(SIZES)}, not as {kind!r}.")
-    return kind
+    for known in SIZES:
+        if kind == known:
+            return known
+    raise UserError(f"Numbers travel as {', '.join(SIZES)}, not as {kind!r}.")

@@ -22,14 +22,12 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any
 
 from moa_core.errors import UserError
 from moa_core.link.gate import Gate, Passage, Traffic
 from moa_core.link.network import LinkSettings
 from moa_core.link.pipes import Connection
-
-Result = TypeVar("Result")
 
 
 class Proxy:
@@ -127,13 +125,15 @@ class Proxy:
 
     def traffic(self) -> dict[str, Traffic]:
         """Counters by direction, "up" and "down"."""
-        return self._in_loop(lambda: copy.deepcopy(self._gate.traffic))
+        traffic: dict[str, Traffic] = self._in_loop(lambda: copy.deepcopy(self._gate.traffic))
+        return traffic
 
     def log(self, since: float = 0.0) -> list[Passage]:
         """The newest LOG_LENGTH passages that came out after that time, oldest first."""
-        return self._in_loop(
+        passed: list[Passage] = self._in_loop(
             lambda: [entry for entry in self._gate.log if entry.time + entry.delay > since]
         )
+        return passed
 
     def now(self) -> float:
         """Seconds on the log's clock."""

@@ -96,7 +96,8 @@ class Remote:
         self._sampled = Sampled(
             float(sampling.temperature), float(sampling.top_p), sampling.top_k, sampling.seed
         )
-        self._read, self._halves, self._prompt = [], [], list(ids)
+        self._read, self._prompt = [], list(ids)
+        self._halves: list[Share] = []
         return self._ask(Prefill(self._next(), list(ids), capacity, self._sampled))
 
     def verify(self, tree: DraftTree, position: int) -> Choices:
@@ -154,6 +155,7 @@ class Remote:
         answer = self._await(request.number, First if isinstance(request, Prefill) else Answer)
         self._charge(monotonic() - began, answer.seconds)
         if isinstance(answer, First):
+            self._check_ids([answer.token])
             return Choices((answer.token,), (answer.prob,), (1.0,))
         self._half = answer.half
         self._check(answer)
@@ -163,6 +165,12 @@ class Remote:
         count = len(self._tree)
         if not len(answer.tokens) == len(answer.probs) == len(answer.drafts) == count:
             raise UserError("The server answered something else than was asked.")
+        self._check_ids(answer.tokens)
+
+    def _check_ids(self, ids: Sequence[int]) -> None:
+        """A server's word is no better than a stranger's: what it chose must be tokens."""
+        if max(ids) >= self._target.embed.weight.shape[0]:
+            raise UserError("The server chose a token that its target does not have.")
 
     def _streamed(self, token: int, position: int, anew: bool = False) -> Choices:
         """The next pushed token; asks for a stream where none flows to this position."""
@@ -175,6 +183,7 @@ class Remote:
         pushed = self._await(self._number, Pushed)
         self._charge(monotonic() - began, pushed.seconds)
         self._half = {}
+        self._check_ids([pushed.token])
         return Choices((pushed.token,), (pushed.prob,), (1.0,))
 
     def _shares(self) -> ServerHalf:
@@ -240,7 +249,12 @@ class Remote:
 
     def _connect(self, session: str = "") -> Wire:
         hello = Hello(
-            VERSION, self.address.token, self._name, self._mark, self.address.kind, session
+            VERSION,
+            self.address.token,
+            self._name,
+            self._mark,
+            check_kind(self.address.kind),
+            session,
         )
         wire = reach(self.address, hello)
         if wire.welcome.fingerprint != target_mark(self._target):

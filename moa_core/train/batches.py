@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,11 +54,18 @@ class Batch(NamedTuple):
     rows: Tensor | None = None
 
     def to(self, device: torch.device) -> Batch:
-        return Batch(*(None if t is None else t.to(device, non_blocking=True) for t in self))
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def part(self, places: slice) -> Batch:
         """Some of the rows."""
-        return Batch(*(None if tensor is None else tensor[places] for tensor in self))
+        return self._each(lambda tensor: tensor[places])
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        ids, response, segment, positions, rows = self
+        return Batch(
+            change(ids), change(response), change(segment), change(positions),
+            None if rows is None else change(rows),
+        )  # fmt: skip
 
     def numbers(self) -> list[int]:
         """`rows`; without them this batch is the whole one."""

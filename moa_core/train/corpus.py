@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import torch
 from tokenizers import Tokenizer
@@ -106,13 +106,13 @@ def _document(record: Record, rng: random.Random) -> Document:
     return Document("plain", text=value)
 
 
-def encode(document: Document, tokenizer: PreTrainedTokenizerFast) -> Encoded:
+def encode(document: Document, tokenizer: PreTrainedTokenizerBase) -> Encoded:
     """One document's ids and mask; see `encode_many`."""
     return next(encode_many([document], tokenizer))
 
 
 def encode_many(
-    documents: Iterable[Document], tokenizer: PreTrainedTokenizerFast
+    documents: Iterable[Document], tokenizer: PreTrainedTokenizerBase
 ) -> Iterator[Encoded]:
     """The ids and masks of documents, as `apply_chat_template` gives them but in fast batches.
 
@@ -128,11 +128,11 @@ def encode_many(
             yield from _templated(batch, tokenizer)
         return
     # A copy, because the setting would change the caller's tokenizer.
-    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    ours = cast(PreTrainedTokenizerFast, tokenizer)
+    backend = Tokenizer.from_str(ours.backend_tokenizer.to_str())
     backend.encode_special_tokens = True
-    special = {
-        token: tokenizer.convert_tokens_to_ids(token) for token in (BOS, END, *ROLE_TOKENS.values())
-    }
+    names = (BOS, END, *ROLE_TOKENS.values())
+    special = {token: cast(int, ours.convert_tokens_to_ids(token)) for token in names}
     while batch := list(islice(remaining, _BATCH)):
         contents = [content for document in batch for content in _contents(document)]
         encodings = backend.encode_batch_fast(contents, add_special_tokens=False)

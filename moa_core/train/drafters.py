@@ -160,7 +160,8 @@ def _step(
     # most of all for LSA's thousands of sequences of a dozen layers.
     plain = batch.ids.device.type == "cpu"
     with sdpa_kernel(SDPBackend.MATH) if plain else nullcontext():
-        return model(batch, *shared, update)
+        loss: tuple[Tensor, Stats] = model(batch, *shared, update)
+        return loss
 
 
 def trainee(drafter: Drafter, target: Target, weights: Weights) -> Trainee:

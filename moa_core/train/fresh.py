@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,8 @@ from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.errors import UserError
 from moa_core.peers import parameters, small_config
 from moa_core.target import Target
+
+Net = TypeVar("Net", bound=nn.Module)
 
 MEDUSA_HEADS = 5
 # All with N = 0; the control is moa-n0. moa-mean-lsa pools LSA's rows as the paper does.
@@ -84,7 +86,7 @@ def moa_config(target: Target) -> MoAConfig:
     return MoAConfig(width, kv_width, one, one, lsa, eps, bias, bias, mlp_bias, pool="last")
 
 
-def _widened(make: Callable[[int], nn.Module], budget: int) -> Any:
+def _widened(make: Callable[[int], Net], budget: int) -> Net:
     """The net whose feed-forward width brings it nearest to a number of trainable numbers."""
     base = parameters(make(1))
     step = parameters(make(2)) - base
@@ -95,10 +97,11 @@ def _ablated(whole: MoAConfig, without: str, budget: int) -> MoANet:
     """MoA without one of its parts, the others' feed-forward blocks widened in its place."""
 
     def make(inner: int) -> MoANet:
-        wider = {"ca": replace(whole.ca, inner=inner)}
+        wider = replace(whole.ca, inner=inner)
+        parts: dict[str, Any] = {"ca": wider, without: None}
         if without == "lsa":
-            wider["sa"] = replace(whole.ca, inner=inner)
-        return MoANet(replace(whole, **{**wider, without: None}))
+            parts["sa"] = wider
+        return MoANet(replace(whole, **parts))
 
     return _widened(make, budget)
 
@@ -151,14 +154,15 @@ def _independent(target: Target, budget: int, layers: int = 2) -> IndependentDra
         small = borrowing(small_config(target, layers, heads, kv_heads, inner), target)
         return IndependentDrafter(small, target).net
 
-    inner = _widened(make, budget)["layers"][0].mlp.gate_proj.out_features
+    widened: Any = _widened(make, budget)
+    inner = widened["layers"][0].mlp.gate_proj.out_features
     small = borrowing(small_config(target, layers, heads, kv_heads, inner), target)
     drafter = IndependentDrafter(small, target)
     _initialised(drafter.net)
     return drafter
 
 
-def _initialised(net: nn.Module) -> Any:
+def _initialised(net: Net) -> Net:
     for module in net.modules():
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=0.02)

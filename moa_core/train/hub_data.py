@@ -51,7 +51,8 @@ class Rows:
 
     def stands(self) -> dict[str, Any]:
         """Where the reader stands: after the last row that was taken."""
-        return self._set.state_dict()
+        place: dict[str, Any] = self._set.state_dict()
+        return place
 
     def heldout(self, count: int, among: int = 5_000) -> list[Document]:
         """The first few chats that are kept from training."""

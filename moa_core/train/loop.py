@@ -125,7 +125,7 @@ class Run:
             yield part, float(count(part)) / max(total, 1e-9)
 
     def _advance(
-        self, batches: list[tuple[Batch, float]], prepare: Callable, step: Step
+        self, batches: list[tuple[Batch, float]], prepare: Callable[[Batch, int], Any], step: Step
     ) -> dict[str, dict[str, Tensor]]:
         """One update of all models: their losses' parts, this process's share of them."""
         parts: dict[str, dict[str, Tensor]] = {name: {} for name in self.models}
@@ -219,7 +219,7 @@ class Run:
         if self.accelerator.num_processes == 1:
             return value
         mine = torch.tensor([value], dtype=torch.float64, device=self.accelerator.device)
-        return broadcast(mine).item()
+        return float(broadcast(mine).item())
 
     def _synchronised(self) -> float:
         if torch.cuda.is_available():

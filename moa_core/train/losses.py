@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from moa_core.drafters.eagle import EagleDrafter
-from moa_core.drafters.moa import MoADrafter
+from moa_core.drafters.eagle import EagleDrafter, EagleNet
+from moa_core.drafters.moa import MoADrafter, MoANet
+from moa_core.modules import Matrix
 from moa_core.target import Target
 from moa_core.train.batches import Batch, same_document
 from moa_core.train.masks import Masks, every_token, predictable
@@ -56,6 +57,8 @@ class Trainee(nn.Module, ABC):
 class MoATrainee(Trainee):
     """MoA's training forward. Its logits are those of the drafting path, draft by draft."""
 
+    net: MoANet
+
     def __init__(
         self, drafter: MoADrafter, target: Target, weights: Weights, blocks: bool = True
     ) -> None:
@@ -73,7 +76,7 @@ class MoATrainee(Trainee):
     def forward(
         self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
     ) -> tuple[Tensor, Stats]:
-        memory = self._memory(lesson.vectors.flatten(0, 1), self._drafter.layer_rope)
+        memory: Tensor = self._memory(lesson.vectors.flatten(0, 1), self._drafter.layer_rope)
         memory = memory.unflatten(0, batch.ids.shape)  # [B, T, E]
         for rope in (self._drafter.sa_rope, self._drafter.ca_rope):
             rope.reserve(batch.ids.shape[1])
@@ -129,13 +132,17 @@ class _TrueFirst:
     def __init__(self, lesson: Lesson) -> None:
         self._record = lesson.tail
 
-    def update(self, keys: Tensor, values: Tensor, layer_idx: int, *args, **kwargs):
+    def update(
+        self, keys: Tensor, values: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
         true_keys, true_values = self._record.keys[layer_idx], self._record.values[layer_idx]
         return torch.cat([true_keys, keys], 2), torch.cat([true_values, values], 2)
 
 
 class EagleTrainee(Trainee):
     """EAGLE's training forward: one step from true features, with its own uniform noise on them."""
+
+    net: EagleNet
 
     def __init__(
         self, drafter: EagleDrafter, target: Target, weights: Weights, noise: float = 0.2
@@ -165,7 +172,8 @@ class EagleTrainee(Trainee):
         joined = self.net.join(lesson.embedded[:, 1:], before)
         rotation = self._drafter.rope(batch.positions[:, :-1], joined)
         visible = same_document(batch.segment[:, :-1])
-        return self.net.layers[0](joined, rotation, mask=visible)
+        hidden: Tensor = self.net.layers[0](joined, rotation, mask=visible)
+        return hidden
 
 
 def _noise(like: Tensor, seed: int, rows: list[int]) -> Tensor:
@@ -176,12 +184,13 @@ def _noise(like: Tensor, seed: int, rows: list[int]) -> Tensor:
     return torch.stack(draws)
 
 
-def soft_entropy(head: nn.Module, hidden: Tensor, verdicts: Verdicts, where: Tensor) -> Tensor:
+def soft_entropy(head: Matrix, hidden: Tensor, verdicts: Verdicts, where: Tensor) -> Tensor:
     """Mean of -sum p log q over the positions that count; the head, a frozen one, runs for those.
 
     hidden [B, T, E], verdicts of the same positions, where [B, T] bool
     """
-    total = _Entropy.apply(hidden[where], verdicts.hidden[where], head, verdicts.head)
+    entropy: Callable[..., Tensor] = _Entropy.apply
+    total = entropy(hidden[where], verdicts.hidden[where], head, verdicts.head)
     return total / (where.sum() + 1e-5)
 
 
@@ -197,7 +206,7 @@ class _Entropy(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, drafted: Tensor, told: Tensor, head: nn.Module, teacher: nn.Module) -> Tensor:
+    def forward(ctx: Any, drafted: Tensor, told: Tensor, head: Matrix, teacher: Matrix) -> Tensor:
         total = torch.zeros((), device=drafted.device)
         gradients = torch.empty_like(drafted)
         for start in range(0, len(drafted), most := max(1, CHUNK // teacher.out_features)):
@@ -212,7 +221,7 @@ class _Entropy(torch.autograd.Function):
         return total
 
     @staticmethod
-    def backward(ctx, gradient: Tensor):
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         (gradients,) = ctx.saved_tensors
         return (gradients * gradient).to(gradients.dtype), None, None, None
 

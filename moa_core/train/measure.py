@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter
 from moa_core.target import Target
-from moa_core.text import prompt_ids
+from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.trace import Trace
 from moa_core.train import corpus, sources, tasks
 from moa_core.train.hub_data import Rows
@@ -36,9 +36,9 @@ def task_accuracy(target: Target, per_kind: int = 100, seed: int = 0) -> dict[st
     scores = {}
     for kind in tasks.KINDS:
         posed = [tasks.generate(kind, rng, held_out=True) for _ in range(per_kind)]
-        prompts = [prompt_ids(target.tokenizer, task.prompt) for task in posed]
+        prompts = [prompt_ids(tokenizer_of(target), task.prompt) for task in posed]
         replies = answers(target, prompts, 120)
-        texts = target.tokenizer.batch_decode(replies, skip_special_tokens=True)
+        texts = tokenizer_of(target).batch_decode(replies, skip_special_tokens=True)
         right = [tasks.check(task, text) for task, text in zip(posed, texts, strict=True)]
         scores[kind] = sum(right) / per_kind
     return {**scores, "all": sum(scores.values()) / len(scores)}
@@ -53,7 +53,7 @@ def heldout_loss(target: Target, data: Path, most: int = 100) -> dict[str, float
     losses = {}
     for kind, documents in sorted(by_kind.items()):
         total, count = 0.0, 0
-        for encoded in corpus.encode_many(islice(documents, most), target.tokenizer):
+        for encoded in corpus.encode_many(islice(documents, most), tokenizer_of(target)):
             ids = torch.tensor([encoded.ids[: target.context]], device=target.device)
             reply = torch.tensor(encoded.mask[1 : target.context], device=target.device)
             logits = target.model(input_ids=ids).logits[0, :-1].float()
@@ -65,9 +65,10 @@ def heldout_loss(target: Target, data: Path, most: int = 100) -> dict[str, float
 
 def samples(target: Target, sample: bool = False, longest: int = 160) -> list[tuple[str, str]]:
     """A few prompts and what the target makes of them."""
-    prompts = [prompt_ids(target.tokenizer, prompt) for prompt in SAMPLES]
+    tokenizer = tokenizer_of(target)
+    prompts = [prompt_ids(tokenizer, prompt) for prompt in SAMPLES]
     replies = answers(target, prompts, longest, sample)
-    texts = target.tokenizer.batch_decode(replies, skip_special_tokens=True)
+    texts = tokenizer.batch_decode(replies, skip_special_tokens=True)
     return list(zip(SAMPLES, texts, strict=True))
 
 
@@ -87,7 +88,7 @@ def heldout_prompts(
         if document.messages is None or len(found[document.kind]) == each:
             continue
         # None of it where a template refuses such a chat.
-        for ids, mask in corpus.encode_many([document], target.tokenizer):
+        for ids, mask in corpus.encode_many([document], tokenizer_of(target)):
             starts = [n for n in range(1, len(mask)) if mask[n] and not mask[n - 1]]
             if starts and starts[-1] + 128 < target.context:
                 found[document.kind].append(ids[: starts[-1]])
@@ -106,7 +107,8 @@ def acceptance(
     tau  tokens gained per target forward after the prefill, bonus included
     """
     settings = Settings(max_new_tokens, tree, eos_ids=target.eos_ids)
-    gained, calls = defaultdict(int), defaultdict(int)
+    gained: dict[str, int] = defaultdict(int)
+    calls: dict[str, int] = defaultdict(int)
     tokens, seconds = 0, 0.0
     for kind, of_kind in prompts.items():
         for ids in of_kind:

@@ -16,6 +16,7 @@ import torch
 from tqdm import tqdm
 
 from moa_core.target import Target
+from moa_core.text import tokenizer_of
 from moa_core.train import corpus, sources
 from moa_core.train.corpus import Encoded
 
@@ -120,7 +121,8 @@ def answers(
     target: Target, prompts: list[list[int]], longest: int, sample: bool = False
 ) -> list[list[int]]:
     """Replies to prompts of any length, as one batch, cut after the end-of-turn token."""
-    end, pad = target.tokenizer.eos_token_id, target.tokenizer.pad_token_id
+    tokenizer = tokenizer_of(target)
+    end, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
     pad = end if pad is None else pad
     width = max(map(len, prompts))
     ids = torch.full((len(prompts), width), pad)
@@ -162,7 +164,7 @@ def _prompt_batches(
             for document in corpus.epoch(loaded, order, part, "train", 20_000)
             if rng.random() < shares.get(document.kind, 1.0)
         )
-        for encoded in corpus.encode_many(documents, target.tokenizer):
+        for encoded in corpus.encode_many(documents, tokenizer_of(target)):
             prompt, reply = _prompt(encoded, rng)
             if prompt and len(prompt) + longest <= target.context:
                 waiting.append((reply, prompt))

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from moa_core.drafters.glide import GlideDrafter
 from moa_core.drafters.independent import IndependentDrafter
-from moa_core.drafters.medusa import MedusaDrafter
+from moa_core.drafters.medusa import MedusaDrafter, MedusaNet
 from moa_core.target import Target
 from moa_core.train.batches import Batch, same_document
 from moa_core.train.losses import Stats, Trainee, soft_entropy
@@ -41,7 +41,8 @@ class GlideTrainee(Trainee):
         self._drafter.rope.reserve(batch.ids.shape[1])
         rotation = self._drafter.rope(batch.positions, lesson.embedded)
         keys, values = lesson.tail.keys[-1], lesson.tail.values[-1]
-        return self.net(lesson.embedded, rotation, keys, values, masks.sa, masks.ca)
+        read: Tensor = self.net(lesson.embedded, rotation, keys, values, masks.sa, masks.ca)
+        return read
 
 
 class IndependentTrainee(Trainee):
@@ -75,6 +76,8 @@ class MedusaTrainee(Trainee):
     parts of a batch are weighed by the first one's, so that sharing out rows changes it a little.
     """
 
+    net: MedusaNet
+
     def __init__(self, drafter: MedusaDrafter, target: Target) -> None:
         super().__init__()
         self.net = drafter.net
@@ -85,7 +88,7 @@ class MedusaTrainee(Trainee):
     ) -> tuple[Tensor, Stats]:
         ahead = self.features(lesson.hidden)  # [B, T, K, E]
         loss = predictable(batch)
-        total, weights, first = torch.zeros((), device=ahead.device), 0.0, None
+        total, weights, entropies = torch.zeros((), device=ahead.device), 0.0, []
         for head in range(self.net.config.heads):
             # Row t foretells token t + 2 + head, whose distribution row t + 1 + head holds.
             shift = head + 1
@@ -95,9 +98,10 @@ class MedusaTrainee(Trainee):
             )
             weight = MEDUSA_DECAY**head
             total, weights = total + weight * entropy, weights + weight
-            first = entropy if first is None else first
-        return total / weights, {"cross_entropy": first.detach()}
+            entropies.append(entropy.detach())
+        return total / weights, {"cross_entropy": entropies[0]}
 
     def features(self, hidden: Tensor) -> Tensor:
         """What the head reads for each place ahead [B, T, K, E]."""
-        return self.net(hidden)
+        ahead: Tensor = self.net(hidden)
+        return ahead

@@ -7,7 +7,9 @@ the number of steps are bounded, so that any text may be given.
 import ast
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 MAX_SOURCE = 400  # characters
 MAX_STEPS = 5_000
@@ -110,7 +112,7 @@ def _size(value: Any) -> int:
     return len(value) if isinstance(value, str | range) else 1
 
 
-def _bounded(value: Any) -> Any:
+def _bounded(value: T) -> T:
     if _size(value) > MAX_SIZE:
         raise Refused("a value is too large")
     return value
@@ -211,7 +213,7 @@ class _Evaluation:
 
     def _call(self, node: ast.Call, names: dict[str, Any]) -> Any:
         function = self._callee(node.func, names)
-        options = {option.arg: self.value(option.value, names) for option in node.keywords}
+        options = {str(option.arg): self.value(option.value, names) for option in node.keywords}
         if options and (function is not sorted or set(options) != {"reverse"}):
             raise Refused("this option is not understood")
         return _bounded(function(*(self.value(item, names) for item in node.args), **options))
@@ -220,7 +222,8 @@ class _Evaluation:
         if isinstance(node, ast.Attribute):
             owner = self.value(node.value, names)
             if node.attr in _METHODS.get(type(owner), ()):
-                return getattr(owner, node.attr)
+                method: Callable[..., Any] = getattr(owner, node.attr)
+                return method
         elif isinstance(node, ast.Name) and node.id in _FUNCTIONS and node.id not in names:
             return _FUNCTIONS[node.id]
         raise Refused("this call is not understood")

@@ -40,7 +40,7 @@ def target_dtype(options: argparse.Namespace, accelerator: Accelerator) -> str:
     if options.target_dtype == "bfloat16" and not mixed:
         raise UserError("A target in bfloat16 needs --precision bf16.")
     if options.target_dtype != "auto":
-        return options.target_dtype
+        return str(options.target_dtype)
     return "bfloat16" if mixed and accelerator.device.type == "cuda" else "float32"
 
 
@@ -51,7 +51,8 @@ def device_map(options: argparse.Namespace, accelerator: Accelerator) -> str | N
             "Each process has a target of its own: leave out --device-map, or start one process. "
             "--load-in-4bit makes a target small enough for most GPUs."
         )
-    return options.device_map
+    device_map: str | None = options.device_map
+    return device_map
 
 
 def accelerator_of(options: argparse.Namespace) -> Accelerator:

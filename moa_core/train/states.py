@@ -43,7 +43,8 @@ def check(accelerator: Accelerator, models: Models, rows: int) -> int:
 
     rows  of an update, over all processes
     """
-    world, steps = accelerator.num_processes, accelerator.gradient_accumulation_steps
+    world: int = accelerator.num_processes
+    steps: int = accelerator.gradient_accumulation_steps
     part, rest = divmod(rows, world * steps)
     if rest or not part:
         raise UserError(
@@ -71,7 +72,8 @@ def weights(accelerator: Accelerator, model: nn.Module, bare: nn.Module) -> dict
     nothing."""
     if not sharded(accelerator):
         return bare.state_dict()
-    return accelerator.get_state_dict(model)
+    found: dict[str, Tensor] = accelerator.get_state_dict(model)
+    return found
 
 
 def clip(accelerator: Accelerator, model: nn.Module, norm: float) -> Tensor:
@@ -80,7 +82,8 @@ def clip(accelerator: Accelerator, model: nn.Module, norm: float) -> Tensor:
     accelerate compares lists of parameters under FSDP, which raises with more than one model.
     """
     if accelerator.distributed_type is DistributedType.FSDP:
-        return nn.utils.clip_grad_norm_(model.parameters(), norm).full_tensor()
+        sharded_norm: Any = nn.utils.clip_grad_norm_(model.parameters(), norm)  # a DTensor
+        return torch.as_tensor(sharded_norm.full_tensor())
     found = accelerator.clip_grad_norm_(model.parameters(), norm)
     return torch.as_tensor(0.0 if found is None else found, device=accelerator.device)
 
@@ -97,7 +100,8 @@ def save(
     state["kind"] = _kind(accelerator)
     if accelerator.distributed_type is DistributedType.DEEPSPEED:
         for name, model in models.items():
-            model.save_checkpoint(str(_deepspeed(folder, name)), tag=str(state["update"]))
+            engine: Any = model  # DeepSpeed's
+            engine.save_checkpoint(str(_deepspeed(folder, name)), tag=str(state["update"]))
     else:
         spread = sharded(accelerator)
         found = {
@@ -139,7 +143,8 @@ def restore(
         )
     if accelerator.distributed_type is DistributedType.DEEPSPEED:
         for name, model in models.items():
-            model.load_checkpoint(str(_deepspeed(folder, name)), tag=str(state["update"]))
+            engine: Any = model  # DeepSpeed's
+            engine.load_checkpoint(str(_deepspeed(folder, name)), tag=str(state["update"]))
         return
     spread = sharded(accelerator)
     for name, model in bare.items():
@@ -169,7 +174,8 @@ def _whole(model: nn.Module, of: list[torch.optim.Optimizer]) -> tuple[Any, Any]
 
 def _inner(optimiser: Any) -> torch.optim.Optimizer:
     """torch's own optimiser, without accelerate's wrapper."""
-    return getattr(optimiser, "optimizer", optimiser)
+    inner: torch.optim.Optimizer = getattr(optimiser, "optimizer", optimiser)
+    return inner
 
 
 def _deepspeed(folder: Path, name: str) -> Path:

@@ -54,7 +54,7 @@ class Stream:
             epoch, block, start, begun = self.place
             columns, after = self._asked(epoch, block, begun).result()
             following = (epoch, block + 1) if after else (epoch + 1, 0)
-            self._asked(*following, after)
+            self._asked(following[0], following[1], after)
             if start + self.rows > len(columns[0]):
                 self._ahead.pop((epoch, block))
                 given = given or start > 0

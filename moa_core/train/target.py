@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +15,7 @@ from torch import Tensor, nn
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from moa_core.errors import UserError
+from moa_core.modules import moved
 from moa_core.train import corpus, sources, states
 from moa_core.train.batches import Batch, Batches, Recipe
 from moa_core.train.corpus import PADDING
@@ -80,8 +83,12 @@ def make_tokenizer(data: Path, folder: Path, seed: int, size: int) -> PreTrained
                 else [message["content"] for message in document.messages]
             )
         )
-        train_tokenizer(texts, size).save_pretrained(folder)
-    return AutoTokenizer.from_pretrained(folder)
+        part = folder / "tokenizer.part"
+        train_tokenizer(texts, size).save_pretrained(part)
+        for file in sorted(part.iterdir(), key=lambda file: file.name == "tokenizer.json"):
+            os.replace(file, folder / file.name)  # that one last: with it all is there
+        part.rmdir()
+    return cast(PreTrainedTokenizerFast, AutoTokenizer.from_pretrained(folder))
 
 
 def make_model(
@@ -89,6 +96,7 @@ def make_model(
 ) -> LlamaForCausalLM:
     """A fresh Llama, embeddings and head tied."""
     torch.manual_seed(seed)
+    sdpa: dict[str, Any] = {"attn_implementation": "sdpa"}
     config = LlamaConfig(
         vocab_size=sizes.vocabulary,
         hidden_size=sizes.width,
@@ -102,7 +110,7 @@ def make_model(
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
-        attn_implementation="sdpa",
+        **sdpa,
     )
     return LlamaForCausalLM(config)
 
@@ -170,7 +178,7 @@ def train_target(
         save_every=save_every,
     )
     if compile_model:
-        run.models["target"] = torch.compile(run.models["target"])
+        run.models["target"] = cast(nn.Module, torch.compile(run.models["target"]))
     run.train(
         lambda batch, update: None,
         lambda model, batch, shared, update: model(batch),
@@ -182,7 +190,7 @@ def train_target(
         save_target(model, out, {**run.recipe, **done})
 
 
-def save_target(model: LlamaForCausalLM, out: Path, about: dict) -> None:
+def save_target(model: LlamaForCausalLM, out: Path, about: dict[str, Any]) -> None:
     """Write the weights in bf16, in shards that any git host takes, and how they came about."""
-    model.to(torch.bfloat16).save_pretrained(out, max_shard_size="9MB")
+    moved(model, torch.bfloat16).save_pretrained(out, max_shard_size="9MB")
     (out / "training.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

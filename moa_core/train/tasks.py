@@ -38,7 +38,7 @@ def check(task: Task, reply: str) -> bool:
     if task.kind == "python":
         return one_liners.passes(task.prompt, task.answer, reply)
     result = _RESULTS[task.kind]
-    return result(reply) == result(task.answer)
+    return bool(result(reply) == result(task.answer))
 
 
 def bucket(text: str) -> int:

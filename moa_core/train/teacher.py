@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from moa_core.cache import token_vectors
+from moa_core.modules import Matrix
 from moa_core.target import Target
 from moa_core.train.batches import Batch, same_document
 
@@ -20,7 +22,9 @@ class Recorder:
     keys: list[Tensor] = field(default_factory=list)
     values: list[Tensor] = field(default_factory=list)
 
-    def update(self, keys: Tensor, values: Tensor, layer_idx: int, *args, **kwargs):
+    def update(
+        self, keys: Tensor, values: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
         self.keys.append(keys)
         self.values.append(values)
         return keys, values
@@ -37,7 +41,7 @@ class Verdicts:
     """
 
     hidden: Tensor
-    head: nn.Module
+    head: Matrix
 
     def after(self, count: int) -> Verdicts:
         """Those of all positions but the first few."""
@@ -86,7 +90,8 @@ def teach(
     """
     mask = same_document(batch.segment) if visible is None else visible
     record = Recorder()
-    embedded = hidden = target.embed(batch.ids)
+    embedded = target.embed(batch.ids)
+    hidden = embedded
     rope = target.decoder.rotary_emb(hidden, position_ids=batch.positions)
     entering = {}
     for index, layer in enumerate(target.layers):
@@ -111,4 +116,5 @@ def _vectors(record: Recorder, device: torch.device) -> Tensor:
         torch.stack([keys, values]).to(device).transpose(1, 2).flatten(2, 3)  # [2, G, B * T, d]
         for keys, values in zip(record.keys, record.values, strict=True)
     ]
-    return token_vectors(torch.stack(columns)).unflatten(0, (batch, count))
+    vectors: Tensor = token_vectors(torch.stack(columns)).unflatten(0, (batch, count))
+    return vectors
