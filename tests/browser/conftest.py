@@ -227,8 +227,8 @@ def visitor(window, app):
     """Gives open_page(address="?tab=live", look=LOOKS[0], ready=None): a fresh visitor's page.
 
     It waits until the models are there, and for the selector `ready`. Any console error and any
-    request to elsewhere fails the test. Not so the errors of requests that a page had under way when
-    it was loaded again: the browser cut them off, and gradio's client says so as it goes.
+    request to elsewhere fails the test. Not so what gradio's client says of requests under way when
+    a page was loaded again: the browser cuts them off.
     """
     pages, trouble = [], {}
 
