@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -112,11 +113,10 @@ def connect(
         return *begun, *(gr.update(visible=False) for _ in hides)
 
     def turn(visitor: Visit, request: gr.Request, *values: Any) -> Iterator[tuple[Any, ...]]:
+        visitor.said.pop(outputs[0]._id, None)
         try:
             for given in guarded(work, len(outputs), visitor, *values):
-                if "text" in given[0]:
-                    visitor.said[outputs[0]._id] = given[0]
-                yield given
+                yield _keep(visitor, outputs[0]._id, given[0]), *given[1:]
         finally:
             engine.line.leave(request.session_hash or "")
 
@@ -197,7 +197,23 @@ def _begin(engine: Engine, visit: Visit | None, before: int) -> tuple[Any, ...]:
     visit.begin()
     status = _wait(engine, before)
     waits = gr.Timer(active=bool(status["text"]))
-    return visit, gr.update(interactive=False), gr.update(interactive=True), status, waits
+    buttons = gr.update(interactive=False), gr.update(interactive=True)
+    return visit, *buttons, _dated(status), waits
+
+
+def _keep(visit: Visit, line: int, said: dict[str, Any]) -> dict[str, Any]:
+    """What a status line is told, remembered, and dated when it changes: streams repeat most."""
+    if "text" not in said:
+        return said
+    last = visit.said.get(line)
+    if last is None or {**last, **said} != last:
+        last = visit.said[line] = _dated(said)
+    return last
+
+
+def _dated(said: dict[str, Any]) -> dict[str, Any]:
+    """With when it was said: what was said before, but comes later, is not shown any more."""
+    return {**said, "at": time.time()}
 
 
 def _wait(engine: Engine, before: int) -> dict[str, str]:
@@ -218,8 +234,8 @@ def _retell(engine: Engine, visit: Visit | None, before: int) -> tuple[Any, Any]
         return gr.skip(), gr.Timer(active=False)
     if visit.ended(visit.number):
         words = f"{STOPPING} Your run will not begin; another can when its turn has come."
-        return say(words, "wait"), gr.Timer(active=False)
-    return _wait(engine, before), gr.skip()
+        return _dated(say(words, "wait")), gr.Timer(active=False)
+    return _dated(_wait(engine, before)), gr.skip()
 
 
 def _stop(visit: Visit) -> dict[str, Any]:

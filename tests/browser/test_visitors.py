@@ -3,10 +3,19 @@
 import pytest
 
 from tests.browser.conftest import LOOKS
-from tests.browser.driving import KEPT, NEW_RUN, finish, start, type_prompt, wait_for_status
+from tests.browser.driving import (
+    KEPT,
+    NEW_RUN,
+    finish,
+    start,
+    status,
+    type_prompt,
+    wait_for_status,
+)
 
 pytestmark = pytest.mark.browser
 METHODS = ("moa-n1", "eagle2", "vanilla")
+LONG = "?tab=compare&tokens=512&repeats=5&trees=same&depth=12&breadth=16&budget=64"
 ADDRESS = "?tab=live&method={}&tokens=40&temperature=1.5&seed={}"
 
 
@@ -35,8 +44,7 @@ def test_who_waits_sees_their_place_and_leaves_it_at_once(open_page):
 
     Each visitor in a window of their own: one window has only so many connections to a server.
     """
-    long = "?tab=compare&tokens=512&repeats=5&trees=same&depth=12&breadth=16&budget=64"
-    first, second = (open_page(long, look, "#compare-run:not([disabled])") for look in LOOKS[:2])
+    first, second = (open_page(LONG, look, "#compare-run:not([disabled])") for look in LOOKS[:2])
     third = open_page("?tab=live", LOOKS[-1], "#run:not([disabled])")
     first.click("#compare-run")
     wait_for_status(first, "One run after the other", "compare-")
@@ -53,3 +61,27 @@ def test_who_waits_sees_their_place_and_leaves_it_at_once(open_page):
     for page in (first, second):
         wait_for_status(page, "Stopped", "compare-")
     third.wait_for_selector("#run:not([disabled])")
+
+
+def test_a_word_on_waiting_that_comes_late_is_not_shown_over_the_last_one(open_page):
+    first = open_page(LONG, ready="#compare-run:not([disabled])")
+    second = open_page("?tab=live", LOOKS[-1], "#run:not([disabled])")
+    type_prompt(second, " ")
+    first.click("#compare-run")
+    wait_for_status(first, "One run after the other", "compare-")
+    second.click("#run")
+    wait_for_status(second, "Another run is going on")
+    held = []
+    hold = lambda route: held.append((route, route.fetch()))  # noqa: E731  what tells it anew
+    second.route("**/run/predict*", hold, times=1)
+    with second.expect_request("**/run/predict*"):
+        pass
+    second.wait_for_timeout(500)
+    first.click("#compare-stop")
+    wait_for_status(second, "The prompt is empty")
+    second.wait_for_selector("#run:not([disabled])")
+    [(route, answer)] = held
+    assert "Another run is going on" in answer.text()
+    route.fulfill(response=answer)
+    second.wait_for_timeout(500)
+    assert status(second).startswith("The prompt is empty")

@@ -15,7 +15,7 @@ from demo import session
 from demo.engine import Engine
 from demo.live_runs import aside, plainly
 from demo.session import LINGER, Visit, Visits, guarded
-from demo.status import SORRY
+from demo.status import SORRY, say
 from demo.tabs import live
 from demo.tli import stops_html
 from demo.ui import _forget
@@ -57,6 +57,14 @@ def test_the_place_is_told_anew_until_the_turn_has_come(loads):
     visit.begun = visit.number
     status, clock = session._retell(engine, visit, 0)
     assert "text" not in status and clock.active is False and not visit.waits
+
+
+def test_what_a_line_is_told_keeps_its_date_until_it_is_told_something_else():
+    visit = Visit()
+    first, again, other = (session._keep(visit, 7, say(words)) for words in ("a", "a", "b"))
+    assert first is again and other["at"] > first["at"] and visit.said == {7: other}
+    assert session._keep(visit, 7, {"__type__": "update"}) == {"__type__": "update"}
+    assert visit.said == {7: other}
 
 
 SETTINGS = {
