@@ -8,6 +8,7 @@ from dataclasses import dataclass
 STEP_OVER_FLOOR = 1.25
 VERIFY = 1.3  # in steps of plain decoding, of 62 drafted nodes
 DRAFTS = {"moa-n0": 0.65, "eagle2": 0.65, "moa-n1": 0.85, "moa-n3": 1.2}  # of six levels
+TAU, OVER_GENERATE = 4.5, 8.0  # tokens a cycle, if weights were trained; times transformers' speed
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,11 @@ class Split:
 
     draft: float
     verify: float
+
+    @property
+    def cycle(self) -> float:
+        """All of it."""
+        return self.draft + self.verify
 
 
 def ratios(cycles: Mapping[str, Split], floor: float) -> list[tuple[str, float, float | None]]:
@@ -26,7 +32,7 @@ def ratios(cycles: Mapping[str, Split], floor: float) -> list[tuple[str, float, 
     plain = cycles.get("vanilla")
     if plain is None or not plain.verify:
         return []
-    step = plain.draft + plain.verify
+    step = plain.cycle
     found: list[tuple[str, float, float | None]] = []
     if floor:
         found.append(("vanilla: step / memory floor", step / floor, STEP_OVER_FLOOR))
@@ -37,10 +43,30 @@ def ratios(cycles: Mapping[str, Split], floor: float) -> list[tuple[str, float, 
     return found
 
 
-def table(cycles: Mapping[str, Split], floor: float) -> tuple[list[str], list[list[str]]]:
-    """The same as heads and lines, to be printed."""
+def projections(cycles: Mapping[str, Split], generate: float) -> list[tuple[str, float]]:
+    """How many times as fast as transformers' `generate` MoA would be at an acceptance of TAU.
+
+    generate  seconds of a token there. With random weights this is a projection: the cycle is
+              measured, what it gains is not.
+    """
+    return [
+        (f"{name}: projected speed / generate, at τ = {TAU}", TAU * generate / one.cycle)
+        for name, one in cycles.items()
+        if name.startswith("moa-") and one.cycle
+    ]
+
+
+def table(
+    cycles: Mapping[str, Split], floor: float, generate: float = 0.0
+) -> tuple[list[str], list[list[str]]]:
+    """The same as heads and lines, to be printed. generate: 0 where it was not measured."""
     lines = [
         [what, f"{value:.2f}", "-" if aim is None else f"at most {aim:.2f}"]
         for what, value, aim in ratios(cycles, floor)
     ]
+    if generate:
+        lines += [
+            [what, f"{value:.2f}", f"at least {OVER_GENERATE:.2f}"]
+            for what, value in projections(cycles, generate)
+        ]
     return ["ratio", "found", "for a GPU, 8B, tree 6-8-62"], lines

@@ -35,6 +35,12 @@ def test_ratios_stand_beside_what_is_aimed_at() -> None:
     assert targets.ratios({"moa-n1": TIMES["moa-n1"]}, 0.008) == []
 
 
+def test_the_gain_over_generate_is_a_projection() -> None:
+    [line] = targets.table(TIMES, 0.008, 0.040)[1][5:]
+    assert line == ["moa-n1: projected speed / generate, at τ = 4.5", "9.00", "at least 8.00"]
+    assert len(targets.table(TIMES, 0.008)[1]) == 5
+
+
 def test_work_of_eager_parts_goes_to_the_graph_that_does_it() -> None:
     one = Work(1, 10, 100)
     parts = {
@@ -85,17 +91,10 @@ def test_full_shape_prints_them(tmp_path: Path, capsys: pytest.CaptureFixture[st
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     words = "--shrink 32 --layers 2 --vocabulary 300 --prompt-tokens 20 --tli 0 --repeat 1"
-    more = [
-        "--max-new-tokens",
-        "16",
-        "--device",
-        "cpu",
-        "--eager",
-        "--out",
-        str(tmp_path / "x.json"),
-    ]
-    run(parser.parse_args([*words.split(), *more]))
+    words += f" --max-new-tokens 16 --device cpu --eager --out {tmp_path / 'x.json'}"
+    run(parser.parse_args(words.split()))
     said = capsys.readouterr().out
     assert "vanilla: step / memory floor" in said and "eagle2: verification / step" in said
     report = json.loads((tmp_path / "x.json").read_text())
+    assert "moa-n0: projected speed / generate" in said and report["generate_ms"] > 0
     assert report["floor_ms"] > 0 and report["methods"]["moa-n0"]["draft_ms"] > 0
