@@ -1,8 +1,5 @@
-"""Drafter files: written, read back, and refused with a sentence when they do not fit."""
+"""Drafter files: written, read back, and refused with a sentence when they are damaged."""
 
-import json
-import pickle
-from argparse import ArgumentParser
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,43 +8,19 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from moa_core.arguments import add_pickle
 from moa_core.checkpoints import load_drafter, load_target
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
-from moa_core.errors import UserError
-from moa_core.fitting import weights_mark
 from moa_core.formats import read_config, save_drafter
 from moa_core.shapes import bare_net
-from moa_core.strangers import PICKLES
 from moa_core.target import Target
 from moa_core.trace import Drafted, Trace
 from moa_core.train.fresh import fresh
 from moa_core.tree import TreeSettings
-from tests.models import plain_greedy, save_target, speaking_target, tiny_target, useful
-
-METHODS = ("moa-n0", "moa-n2", "eagle2")
-WEIGHTS = "model.safetensors"
-TREE = {"depth": 4, "breadth": 2, "budget": 7}
-
-
-def save(folder: Path, drafter: Drafter, target: Target, **more: Any) -> str:
-    save_drafter(folder, drafter, target, {"tree": TREE, **more}, torch.float32)
-    return str(folder)
-
-
-def saved(folder: Path, method: str, target: Target) -> str:
-    return save(folder, useful(method, target), target)
-
-
-def edit(folder: Path, **changes: Any) -> dict[str, Any]:
-    """Change keys of a config; None takes one away."""
-    path = folder / "config.json"
-    config = {**json.loads(path.read_text()), **changes}
-    path.write_text(json.dumps({k: v for k, v in config.items() if v is not None}))
-    return config
+from tests.moa_core.folders import METHODS, TREE, WEIGHTS, edit, refused, save, saved
+from tests.models import save_target, speaking_target, tiny_target, useful
 
 
 def strip(folder: Path) -> None:
@@ -58,15 +31,6 @@ def strip(folder: Path) -> None:
 def drafts(target: Target, drafter: Drafter) -> list[Any]:
     run = decode(target, drafter, [5, 9, 3], Settings(12, TreeSettings(3, 3, 9)))
     return [event.tree for event in Trace(events=list(run)).of(Drafted)]
-
-
-def refused(folder: str, target: Target, tli: int | None = None) -> str:
-    """The sentence it is refused with."""
-    with pytest.raises(UserError) as caught:
-        load_drafter(folder, target, tli)
-    sentence = str(caught.value)
-    assert "\n" not in sentence and sentence.endswith(".")
-    return sentence
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -148,106 +112,12 @@ def test_weights_are_written_in_the_dtype_asked_for_and_read_in_the_targets(
 ) -> None:
     target = tiny_target()
     save_drafter(tmp_path, fresh("eagle2", target, 0), target, {}, torch.bfloat16)
-    stored = load_file(tmp_path / "model.safetensors")
+    stored = load_file(tmp_path / WEIGHTS)
     assert {tensor.dtype for tensor in stored.values()} == {torch.bfloat16}
     back = load_drafter(str(tmp_path), target)
     assert isinstance(back, EagleDrafter)
     assert {p.dtype for p in back.net.parameters()} == {torch.float32}
     assert not any(p.requires_grad for p in back.net.parameters())
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(
-    ("sizes", "words"),
-    [
-        ({"hidden_size": 48}, "target's hidden size is 32, the target's is 48."),
-        ({"layers": 5}, "target's layers is 3, the target's is 5."),
-        ({"num_attention_heads": 8, "head_dim": 8}, "target's heads is 4, the target's is 8."),
-        ({"num_key_value_heads": 1}, "target's kv heads is 2, the target's is 1."),
-        ({"head_dim": 16}, "target's head size is 8, the target's is 16."),
-        ({"vocab_size": 99}, "target's vocabulary is 64, the target's is 99."),
-    ],
-)
-def test_a_drafter_of_another_target_is_refused_with_the_number(
-    tmp_path: Path, method: str, sizes: dict[str, Any], words: str
-) -> None:
-    folder = saved(tmp_path / "mine", method, tiny_target())
-    assert refused(folder, tiny_target(**sizes)) == f"mine does not fit this target: its {words}"
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_drafter_for_other_positions_is_refused(tmp_path: Path, method: str) -> None:
-    folder = saved(tmp_path, method, tiny_target())
-    other = {"rope_parameters": {"rope_type": "default", "rope_theta": 77_000.0}}
-    assert "differ in their RoPE settings" in refused(folder, tiny_target(**other))
-
-
-@pytest.mark.parametrize(
-    ("method", "sizes", "words"),
-    [
-        ("moa-n0", {"hidden_size": 48}, "hidden size is 32, the target's is 48"),
-        ("eagle2", {"hidden_size": 48}, "hidden size is 32, the target's is 48"),
-        ("moa-n0", {"num_key_value_heads": 1}, "layer and token is 32, the target's is 16"),
-        ("moa-n0", {"head_dim": 16}, "layer and token is 32, the target's is 64"),
-        ("moa-n0", {"vocab_size": 99}, "vocabulary is 64, the target's is 99"),
-        ("eagle2", {"vocab_size": 99}, "vocabulary is 64, the target's is 99"),
-    ],
-)  # fmt: skip
-def test_the_authors_configs_are_checked_by_their_shapes(
-    tmp_path: Path, method: str, sizes: dict[str, Any], words: str
-) -> None:
-    folder = saved(tmp_path, method, tiny_target())
-    edit(tmp_path, drafter=None)
-    assert words in refused(folder, tiny_target(**sizes))
-
-
-def test_a_drafter_trained_with_another_tokenizer_is_refused(tmp_path: Path) -> None:
-    target = speaking_target()
-    folder = saved(tmp_path, "moa-n0", target)
-    assert load_drafter(folder, target).name == tmp_path.name
-    config = json.loads((tmp_path / "config.json").read_text())
-    config["drafter"]["target"]["tokenizer"] = "0123456789abcdef"
-    edit(tmp_path, **config)
-    assert "another tokenizer" in refused(folder, target)
-    target.tokenizer = None  # nothing to compare with
-    assert load_drafter(folder, target).name == tmp_path.name
-
-
-@pytest.mark.parametrize("method", ["moa-n1", "eagle2", "medusa"])
-def test_a_drafter_of_other_weights_drafts_and_says_so(
-    tmp_path: Path, method: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    target, other = tiny_target(seed=0), tiny_target(seed=1)
-    save_drafter(tmp_path / "mine", useful(method, target), target, {}, torch.float32)
-    assert load_drafter(str(tmp_path / "mine"), target).note == "" and not caplog.messages
-    drafter = load_drafter(str(tmp_path / "mine"), other)
-    assert "mine was trained on a target with other weights than tiny-llama-1" in drafter.note
-    assert "(tiny-llama-0): text stays exact" in drafter.note and caplog.messages == [drafter.note]
-    prompt = [5, 9, 33, 7]
-    trace = Trace(events=list(decode(other, drafter, prompt, Settings(20))))
-    assert trace.output_ids == plain_greedy(other, prompt, 20)
-
-
-def test_a_targets_mark_is_of_its_weights_and_not_of_how_they_are_held(tmp_path: Path) -> None:
-    target = tiny_target(layers=2)
-    target.model.to(torch.bfloat16)
-    known = weights_mark(target)
-    save_target(tmp_path, target)
-    assert weights_mark(load_target(str(tmp_path), "float32", "cpu")) == known
-    assert weights_mark(load_target(str(tmp_path), "bfloat16", "cpu")) == known
-    assert weights_mark(load_target(str(tmp_path), "float16", "cpu")) is None
-    tuned = load_target(str(tmp_path), "float32", "cpu")
-    tuned.layers[1].self_attn.q_proj.weight.data.mul_(1.02)
-    assert weights_mark(tuned) not in (None, known)
-
-
-def test_a_drafter_that_knows_no_weights_says_nothing(tmp_path: Path) -> None:
-    target = tiny_target()
-    save_drafter(tmp_path, useful("moa-n0", target), target, {}, torch.float32)
-    config = json.loads((tmp_path / "config.json").read_text())
-    del config["drafter"]["target"]["weights"]
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    assert load_drafter(str(tmp_path), tiny_target(seed=1)).note == ""
 
 
 def test_another_n_than_the_trained_one_is_refused(tmp_path: Path) -> None:
@@ -274,7 +144,7 @@ def test_eagle_has_no_n(tmp_path: Path) -> None:
 def test_truncated_weights_are_refused(tmp_path: Path, method: str, keep: int) -> None:
     target = tiny_target()
     folder = saved(tmp_path, method, target)
-    path = tmp_path / "model.safetensors"
+    path = tmp_path / WEIGHTS
     path.write_bytes(path.read_bytes()[:keep])
     assert "damaged or cut short" in refused(folder, target)
 
@@ -284,10 +154,10 @@ def test_truncated_weights_are_refused(tmp_path: Path, method: str, keep: int) -
 def test_every_missing_tensor_is_named(tmp_path: Path, method: str, biases: bool) -> None:
     target = tiny_target(attention_bias=biases, mlp_bias=biases)
     folder = saved(tmp_path, method, target)
-    tensors = load_file(tmp_path / "model.safetensors")
+    tensors = load_file(tmp_path / WEIGHTS)
     for name in tensors:
         rest = {key: value for key, value in tensors.items() if key != name}
-        save_file(rest, tmp_path / "model.safetensors")
+        save_file(rest, tmp_path / WEIGHTS)
         sentence = refused(folder, target)
         # Without these a file cannot be told to be a drafter at all.
         known = name in sentence or "neither a MoA drafter nor any other" in sentence
@@ -298,72 +168,18 @@ def test_every_missing_tensor_is_named(tmp_path: Path, method: str, biases: bool
 def test_every_tensor_of_another_shape_is_refused(tmp_path: Path, method: str) -> None:
     target = tiny_target()
     folder = saved(tmp_path, method, target)
-    tensors = load_file(tmp_path / "model.safetensors")
+    tensors = load_file(tmp_path / WEIGHTS)
     for name, tensor in tensors.items():
         wrong = {**tensors, name: torch.cat([tensor, tensor[:1]], 0)}
-        save_file(wrong, tmp_path / "model.safetensors")
+        save_file(wrong, tmp_path / WEIGHTS)
         refused(folder, target)
 
 
 def test_tensors_that_are_no_drafter_are_refused(tmp_path: Path) -> None:
-    save_file({"model.norm.weight": torch.ones(3)}, tmp_path / "model.safetensors")
+    save_file({"model.norm.weight": torch.ones(3)}, tmp_path / WEIGHTS)
     (tmp_path / "config.json").write_text("{}")
     sentence = refused(str(tmp_path), tiny_target())
     assert "neither a MoA drafter nor any other" in sentence
-
-
-class Bomb:
-    """Writes a file when unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.path,)
-
-
-@pytest.mark.parametrize("form", ["torch", "pickle", "junk", "empty", "no weights"])
-def test_a_pickle_that_is_more_than_weights_is_refused_unopened(
-    tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(PICKLES, "1")
-    folder, went_off = tmp_path / "mine", tmp_path / "went off"
-    folder.mkdir()
-    (folder / "config.json").write_text("{}")
-    weights = folder / "pytorch_model.bin"
-    match form:
-        case "torch":
-            torch.save({"fc.weight": Bomb(went_off)}, weights)
-        case "pickle":
-            weights.write_bytes(pickle.dumps(Bomb(went_off)))
-        case "junk":
-            weights.write_bytes(b"\x80\x04junk")
-        case "empty":
-            weights.touch()
-        case "no weights":
-            torch.save({"fc.weight": [1, 2]}, weights)
-    refused(str(folder), tiny_target())
-    assert not went_off.exists()
-
-
-def test_a_pickle_is_opened_on_request_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = tiny_target()
-    folder = saved(tmp_path, "eagle2", target)
-    weights = load_file(tmp_path / "model.safetensors")
-    torch.save(weights, tmp_path / "pytorch_model.bin")
-    (tmp_path / "model.safetensors").unlink()
-    opened: list[Any] = []
-    load = torch.load
-    monkeypatch.setattr(torch, "load", lambda *a, **k: opened.append(k) or load(*a, **k))
-    assert "only on request, by --allow-pickle or MOA_ALLOW_PICKLE=1" in refused(folder, target)
-    assert not opened
-    monkeypatch.setenv(PICKLES, "0")  # set back when this ends
-    add_pickle(parser := ArgumentParser())
-    parser.parse_args(["--allow-pickle"])
-    assert isinstance(load_drafter(folder, target), EagleDrafter)
-    assert opened and all(one["weights_only"] is True for one in opened)
 
 
 @pytest.mark.parametrize("content", ["[1]", "{", "", "3", "null", b"\xff\xfe"])
@@ -420,7 +236,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 def test_unknown_tensors_are_no_drafter(tmp_path: Path) -> None:
     target = tiny_target()
     (tmp_path / "config.json").write_text("{}")
-    save_file({"weight": torch.zeros(2, 2)}, tmp_path / "model.safetensors")
+    save_file({"weight": torch.zeros(2, 2)}, tmp_path / WEIGHTS)
     wanted = "holds neither a MoA drafter nor any other drafter known here."
     assert refused(str(tmp_path), target).endswith(wanted)
 

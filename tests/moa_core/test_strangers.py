@@ -2,9 +2,11 @@
 of theirs is run."""
 
 import json
+import pickle
 import re
 import shutil
 import struct
+from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,14 +18,16 @@ import torch
 from hypothesis import given
 from safetensors.torch import load_file, save_file
 
+from moa_core.arguments import add_pickle
 from moa_core.checkpoints import load_drafter, load_target
 from moa_core.decode import Settings, decode
+from moa_core.drafters.eagle import EagleDrafter
 from moa_core.errors import UserError
 from moa_core.formats import build_drafter, read_config, read_tensors, save_drafter
 from moa_core.link.parcel import open_target, write
 from moa_core.memory import estimate
 from moa_core.shapes import config_of
-from moa_core.strangers import MOST_PARTS, check_sizes, read_json
+from moa_core.strangers import MOST_PARTS, PICKLES, check_sizes, read_json
 from moa_core.target import Target
 from moa_core.trace import Trace
 from tests.models import plain_greedy, save_target, speaking_target, tiny_target, useful
@@ -240,6 +244,61 @@ def test_a_number_that_is_none_is_only_a_bad_drafter(
     drafter = load_drafter(str(tmp_path), target)
     trace = Trace(events=list(decode(target, drafter, [5, 9, 33], Settings(20))))
     assert trace.output_ids == plain_greedy(target, [5, 9, 33], 20)
+
+
+# ---- pickles ----
+
+
+class Bomb:
+    """Writes a file when unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("form", ["torch", "pickle", "junk", "empty", "no weights"])
+def test_a_pickle_that_is_more_than_weights_is_refused_unopened(
+    tmp_path: Path, target: Target, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PICKLES, "1")
+    folder, went_off = tmp_path / "mine", tmp_path / "went off"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    weights = folder / "pytorch_model.bin"
+    match form:
+        case "torch":
+            torch.save({"fc.weight": Bomb(went_off)}, weights)
+        case "pickle":
+            weights.write_bytes(pickle.dumps(Bomb(went_off)))
+        case "junk":
+            weights.write_bytes(b"\x80\x04junk")
+        case "empty":
+            weights.touch()
+        case "no weights":
+            torch.save({"fc.weight": [1, 2]}, weights)
+    refused(folder, target)
+    assert not went_off.exists()
+
+
+def test_a_pickle_is_opened_on_request_alone(
+    tmp_path: Path, good: dict[str, Path], target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(good["eagle2"], tmp_path, dirs_exist_ok=True)
+    torch.save(load_file(tmp_path / "model.safetensors"), tmp_path / "pytorch_model.bin")
+    (tmp_path / "model.safetensors").unlink()
+    opened: list[Any] = []
+    load = torch.load
+    monkeypatch.setattr(torch, "load", lambda *a, **k: opened.append(k) or load(*a, **k))
+    assert "only on request, by --allow-pickle or MOA_ALLOW_PICKLE=1" in refused(tmp_path, target)
+    assert not opened
+    monkeypatch.setenv(PICKLES, "0")  # set back when this ends
+    add_pickle(parser := ArgumentParser())
+    parser.parse_args(["--allow-pickle"])
+    assert isinstance(load_drafter(str(tmp_path), target), EagleDrafter)
+    assert opened and all(one["weights_only"] is True for one in opened)
 
 
 # ---- code ----

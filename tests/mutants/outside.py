@@ -7,6 +7,7 @@ SESSION = ("link/test_session.py",)
 TRACE = ("test_trace.py", "test_trace_properties.py")
 STRANGERS = ("test_strangers.py",)
 FORMATS = ("test_formats.py",)
+FITTING = ("test_fitting.py",)
 LAYOUTS = ("export/test_layouts.py", "test_formats.py")
 MEMORY = ("test_memory.py",)
 TEXT = ("test_text.py",)
@@ -82,7 +83,7 @@ MUTANTS = (
     ),
     Mutant(
         "pickles are opened unasked", "strangers.py", 'os.environ.get(PICKLES) == "1"',
-        'os.environ.get(PICKLES) != "0"', FORMATS,
+        'os.environ.get(PICKLES) != "0"', STRANGERS,
     ),
     # Files.
     Mutant(
@@ -106,15 +107,15 @@ MUTANTS = (
     ),
     Mutant(
         "a drafter for another RoPE fits",
-        "fitting.py", 'known.get("fingerprint") not in', 'None not in', FORMATS,
+        "fitting.py", 'known.get("fingerprint") not in', 'None not in', FITTING,
     ),
     Mutant(
         "a drafter for another tokenizer fits",
-        "fitting.py", 'known.get("tokenizer") not in', "None not in", FORMATS,
+        "fitting.py", 'known.get("tokenizer") not in', "None not in", FITTING,
     ),
     Mutant(
         "a drafter of another shape fits",
-        "fitting.py", "    if found != expected:", "    if False:", FORMATS,
+        "fitting.py", "    if found != expected:", "    if False:", FITTING,
     ),
     Mutant(
         "rates that rise are taken for an acceptance",
