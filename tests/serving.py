@@ -1,4 +1,4 @@
-"""For tests: a server in a thread, and a way to it that is cut after so many bytes."""
+"""For tests: a server in a thread, one that says anything, and a way that is cut."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
+from websockets.sync.server import ServerConnection, serve
 
 from moa_core.drafters.base import Drafter
+from moa_core.link.connection import Address
 from moa_core.link.server import Server
 from moa_core.link.session import Limits
 from moa_core.link.wire import MOST_DOWN, VERSION, Alive, Hello, Joiner, encode
@@ -50,6 +52,20 @@ def _until_cancelled(loop: asyncio.AbstractEventLoop, task: asyncio.Task) -> Non
         loop.run_until_complete(task)
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.close()
+
+
+@contextmanager
+def scripted(script: Callable[[ServerConnection], None]) -> Iterator[Address]:
+    """A server that hears a hello and then does as it is told."""
+
+    def handler(connection: ServerConnection) -> None:
+        connection.recv()
+        script(connection)
+
+    with serve(handler, "127.0.0.1", 0, compression=None) as one:
+        threading.Thread(target=one.serve_forever, daemon=True).start()
+        yield Address(f"ws://127.0.0.1:{one.socket.getsockname()[1]}")
+        one.shutdown()
 
 
 class Caller:

@@ -18,7 +18,7 @@ from typing import Any
 from moa_core.bench.link_runs import Record, remotely
 from moa_core.bench.link_scene import DIRECT, Cell, Scene
 from moa_core.decode import Settings
-from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.drafters.base import Drafter, HalfShapes, ServerHalf
 from moa_core.target import Observation, Target
 from moa_core.trace import Drafted, Trace
 from moa_core.tree import DraftTree, TreeSettings
@@ -53,7 +53,7 @@ class Player(Drafter):
         self.name = drafter.name
         if hasattr(drafter, "net"):  # both ends compare its weights
             self.net = drafter.net
-        self._part = part
+        self._drafter, self._part = drafter, part
 
     def open(self, target: Target, capacity: int) -> None:
         self._cycle, self._since = -1, 0.0
@@ -78,6 +78,9 @@ class HalfPlayer(Player):
 
     def server_half(self, observation: Observation) -> ServerHalf:
         raise NotImplementedError("the server's own drafter has it")
+
+    def half_shapes(self, target: Target, count: int) -> HalfShapes:
+        return self._drafter.half_shapes(target, count)
 
 
 def player(drafter: Drafter, part: Part) -> Player:

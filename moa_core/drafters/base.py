@@ -19,6 +19,7 @@ from moa_core.trace import Drafted, Verified
 from moa_core.tree import DraftTree, Frontier, TreeSettings, grow
 
 ServerHalf = dict[str, Tensor]
+HalfShapes = dict[str, tuple[int, ...]]
 
 
 class Drafter(ABC):
@@ -57,6 +58,10 @@ class Drafter(ABC):
 
     def server_half(self, observation: Observation) -> ServerHalf:
         """What must travel to the client for these newly verified tokens."""
+        return {}
+
+    def half_shapes(self, target: Target, count: int) -> HalfShapes:
+        """The shapes of what `server_half` makes of so many tokens: a client takes no others."""
         return {}
 
     @abstractmethod

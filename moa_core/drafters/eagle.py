@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from moa_core.cache import KVCache
-from moa_core.drafters.base import ServerHalf, Stepwise
+from moa_core.drafters.base import HalfShapes, ServerHalf, Stepwise
 from moa_core.joined import Linear
 from moa_core.layers import DecoderLayer, Rope, causal_mask, tree_mask
 from moa_core.target import Observation, Target
@@ -93,6 +93,9 @@ class EagleDrafter(Stepwise):
     def server_half(self, observation: Observation) -> ServerHalf:
         """E numbers a token."""
         return {"features": observation.hidden}
+
+    def half_shapes(self, target: Target, count: int) -> HalfShapes:
+        return {"features": (count, target.config.hidden_size)}
 
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
         self.ids.extend(ids)

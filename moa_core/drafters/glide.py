@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from moa_core.cache import KVCache
-from moa_core.drafters.base import Reader, ServerHalf
+from moa_core.drafters.base import HalfShapes, Reader, ServerHalf
 from moa_core.layers import (
     Attention,
     RMSNorm,
@@ -119,6 +119,9 @@ class GlideDrafter(Reader):
     def server_half(self, observation: Observation) -> ServerHalf:
         """K and V of the last layer [1, 2, G, n, d]."""
         return {"last_layer": observation.keys_values(last=1)}
+
+    def half_shapes(self, target: Target, count: int) -> HalfShapes:
+        return {"last_layer": (1, 2, target.kv_heads, count, target.head_dim)}
 
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
         self.ids.extend(ids)

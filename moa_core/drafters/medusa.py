@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.drafters.base import Drafter, HalfShapes, ServerHalf
 from moa_core.target import Observation, Target
 from moa_core.tree import DraftTree, TreeSettings
 
@@ -65,6 +65,9 @@ class MedusaDrafter(Drafter):
     def server_half(self, observation: Observation) -> ServerHalf:
         """E numbers, of the last token alone."""
         return {"feature": observation.hidden[-1:]}
+
+    def half_shapes(self, target: Target, count: int) -> HalfShapes:
+        return {"feature": (1, target.config.hidden_size)}
 
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
         self._feature = half["feature"][-1:]  # over a link, of several parts

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from moa_core.cache import KVCache, token_vectors
-from moa_core.drafters.base import ServerHalf, Stepwise
+from moa_core.drafters.base import HalfShapes, ServerHalf, Stepwise
 from moa_core.errors import UserError
 from moa_core.joined import Linear
 from moa_core.layers import DecoderLayer, Rope, causal_mask, tree_mask
@@ -168,6 +168,13 @@ class MoADrafter(Stepwise):
         if self.tli:
             half["tail"] = observation.keys_values(last=self.tli)
         return half
+
+    def half_shapes(self, target: Target, count: int) -> HalfShapes:
+        sizes = self.net.config.ca
+        shapes: HalfShapes = {"memory": (1, 2, sizes.kv_heads, count, sizes.head_dim)}
+        if self.tli:
+            shapes["tail"] = (self.tli, 2, target.kv_heads, count, target.head_dim)
+        return shapes
 
     def _remember(self, observation: Observation) -> Tensor:
         """LSA: [n, E]. A copy of K and V of all layers is held for a part of a long prompt only."""

@@ -31,6 +31,7 @@ from moa_core.strangers import read_json
 from moa_core.target import Target
 
 WEIGHTS, FACTS = "client.safetensors", "client.json"
+FLOATS = {torch.float32, torch.bfloat16, torch.float16}
 
 
 def client_weights(target: Target, last: int) -> dict[str, Tensor]:
@@ -142,10 +143,15 @@ def keep(pieces: Iterable[Piece], folder: Path) -> int:
     return written
 
 
-def open_target(folder: Path) -> Target:
-    """A target without the layers that only the server runs. UserError if files are missing."""
+def open_target(folder: Path, last: int = 0) -> Target:
+    """A target without the layers that only the server runs. UserError if anything is missing.
+
+    last  layers of TLI that must be there
+    """
     try:
-        return _opened(folder)
+        target = _opened(folder)
+        _check_whole(client_weights(target, last))
+        return target
     except UserError:
         raise
     except Exception as error:  # of transformers, torch and JSON; all mean: not what was promised
@@ -172,6 +178,16 @@ def _opened(folder: Path) -> Target:
     target = Target(model.requires_grad_(False), tokenizer, name)
     target.eos_ids = eos_ids
     return target
+
+
+def _check_whole(weights: dict[str, Tensor]) -> None:
+    """ValueError unless all of a client's weights are there, in one float format."""
+    types = {tensor.dtype for tensor in weights.values()}
+    missing = [name for name, tensor in weights.items() if tensor.is_meta]
+    if missing:
+        raise ValueError(f"it lacks {missing[0]}")
+    if len(types) != 1 or not types <= FLOATS:
+        raise ValueError(f"its weights are of {', '.join(sorted(map(str, types)))}")
 
 
 def nbytes(tensors: dict[str, Tensor]) -> int:

@@ -13,8 +13,9 @@ from msgspec.structs import replace as changed
 
 from moa_core.drafters.base import Drafter, ServerHalf
 from moa_core.errors import UserError
+from moa_core.link.checks import check_half, choices
 from moa_core.link.connection import GONE, Address, Wire, reach
-from moa_core.link.numbers import check_kind, unpack
+from moa_core.link.numbers import Numbers, check_kind, unpack
 from moa_core.link.parcel import target_mark
 from moa_core.link.session import drafter_mark
 from moa_core.link.wire import (
@@ -54,14 +55,14 @@ class Remote:
         self, address: Address, target: Target, drafter: Drafter, streams: bool = False,
         silence: float = SILENCE,
     ) -> None:  # fmt: skip
-        check_kind(address.kind)
+        self._kind = check_kind(address.kind)
         self._least = silence
         self.toll = Toll()
         self.address, self.streams = address, streams
         needs = type(drafter).server_half is not Drafter.server_half
         self._name = drafter.name if needs else "none"
         self._mark = drafter_mark(drafter) if needs else ""
-        self._target = target
+        self._target, self._drafter = target, drafter
         self._number = 0
         self._request: Prefill | Verify | Stream | None = None  # the one not yet answered
         self._read: list[int] = []  # what the server has read, by what it answered
@@ -119,7 +120,7 @@ class Remote:
         ids = tuple(self._tree.tokens[node] for node in (0, *path))
         self._read += ids
         half = self._half
-        return Learnt(ids, lambda: unpack(half, self._target.dtype, self._target.device))
+        return Learnt(ids, lambda: self._unpack(half, len(ids)))
 
     def back(self, seconds: float) -> bool:
         if self._found is None:
@@ -155,22 +156,13 @@ class Remote:
         answer = self._await(request.number, First if isinstance(request, Prefill) else Answer)
         self._charge(monotonic() - began, answer.seconds)
         if isinstance(answer, First):
-            self._check_ids([answer.token])
-            return Choices((answer.token,), (answer.prob,), (1.0,))
+            return choices(answer, 1, self._vocabulary)
         self._half = answer.half
-        self._check(answer)
-        return Choices(tuple(answer.tokens), tuple(answer.probs), tuple(answer.drafts))
+        return choices(answer, len(self._tree), self._vocabulary)
 
-    def _check(self, answer: Answer) -> None:
-        count = len(self._tree)
-        if not len(answer.tokens) == len(answer.probs) == len(answer.drafts) == count:
-            raise UserError("The server answered something else than was asked.")
-        self._check_ids(answer.tokens)
-
-    def _check_ids(self, ids: Sequence[int]) -> None:
-        """A server's word is no better than a stranger's: what it chose must be tokens."""
-        if max(ids) >= self._target.embed.weight.shape[0]:
-            raise UserError("The server chose a token that its target does not have.")
+    @property
+    def _vocabulary(self) -> int:
+        return int(self._target.embed.weight.shape[0])
 
     def _streamed(self, token: int, position: int, anew: bool = False) -> Choices:
         """The next pushed token; asks for a stream where none flows to this position."""
@@ -183,8 +175,9 @@ class Remote:
         pushed = self._await(self._number, Pushed)
         self._charge(monotonic() - began, pushed.seconds)
         self._half = {}
-        self._check_ids([pushed.token])
-        return Choices((pushed.token,), (pushed.prob,), (1.0,))
+        if pushed.position != position + 1:
+            raise UserError("The server pushed a token for another place in the text.")
+        return choices(pushed, 1, self._vocabulary)
 
     def _shares(self) -> ServerHalf:
         """The prompt's half, put together from its shares; asks for the rest after a loss."""
@@ -197,15 +190,19 @@ class Remote:
             self._send(request)
         while have < len(self._prompt):
             share = self._await(request.number, Share)
-            if share.start == have:
-                self._halves.append(share)
-                have += share.count
+            if share.start != have or have + share.count > len(self._prompt):
+                raise UserError("The server sent a share of the prompt that was not its turn.")
+            self._halves.append(share)
+            have += share.count
         self._charge(0.0, 0.0)
-        parts = [
-            unpack(share.half, self._target.dtype, self._target.device) for share in self._halves
-        ]
+        parts = [self._unpack(share.half, share.count) for share in self._halves]
         self._halves = []
         return {name: torch.cat([part[name] for part in parts], -2) for name in parts[0]}
+
+    def _unpack(self, half: dict[str, Numbers], count: int) -> ServerHalf:
+        """The server half of so many tokens, as the drafter takes it."""
+        check_half(half, self._drafter.half_shapes(self._target, count), self._kind)
+        return unpack(half, self._target.dtype, self._target.device)
 
     def _send(self, message: Up) -> None:
         try:
@@ -253,7 +250,7 @@ class Remote:
             self.address.token,
             self._name,
             self._mark,
-            check_kind(self.address.kind),
+            self._kind,
             session,
         )
         wire = reach(self.address, hello)

@@ -28,6 +28,7 @@ Id = Annotated[int, Meta(ge=0, lt=2**31)]
 Ids = Annotated[list[Id], Meta(max_length=200_000)]
 Nodes = Annotated[list[Annotated[int, Meta(ge=-1, lt=NODES)]], Meta(max_length=NODES)]
 Seconds = Annotated[float, Meta(ge=0, le=2**31)]
+Prob = Annotated[float, Meta(ge=0, le=1.001)]  # of a softmax, so that 1 may be rounded up
 Name = Annotated[str, Meta(max_length=200)]
 T = TypeVar("T")
 
@@ -141,7 +142,7 @@ class First(Message, frozen=True, tag="first"):
 
     number: Number
     token: Id
-    prob: float
+    prob: Prob
     seconds: Seconds  # of the target's work, time in its queue included
 
 
@@ -159,8 +160,8 @@ class Answer(Message, frozen=True, tag="answer"):
 
     number: Number
     tokens: Ids
-    probs: list[float]
-    drafts: list[float]
+    probs: list[Prob]
+    drafts: list[Prob]
     half: dict[str, Numbers]
     seconds: Seconds
 
@@ -171,7 +172,7 @@ class Pushed(Message, frozen=True, tag="pushed"):
     number: Number
     position: Number
     token: Id
-    prob: float
+    prob: Prob
     seconds: Seconds
 
 

@@ -2,8 +2,8 @@
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from time import sleep
 
@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import torch
 from websockets import ConnectionClosed
-from websockets.sync.server import ServerConnection, serve
+from websockets.sync.server import ServerConnection
 
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
@@ -41,25 +41,11 @@ from moa_core.tree import DraftTree
 from moa_core.verifier import LinkLost
 from moa_core.verify import Sampling
 from tests.models import tiny_target, useful
-from tests.serving import Caller, serving, until
+from tests.serving import Caller, scripted, serving, until
 
 TARGET = tiny_target()
 HELLO = Hello(wire.VERSION)
 LONG = Answer(1, [5], [0.5], [1.0], pack({"x": torch.randn(2500)}, "f32"), 0.1)
-
-
-@contextmanager
-def scripted(script: Callable[[ServerConnection], None]) -> Iterator[Address]:
-    """A server that hears a hello and then does as it is told."""
-
-    def handler(connection: ServerConnection) -> None:
-        connection.recv()
-        script(connection)
-
-    with serve(handler, "127.0.0.1", 0, compression=None) as one:
-        threading.Thread(target=one.serve_forever, daemon=True).start()
-        yield Address(f"ws://127.0.0.1:{one.socket.getsockname()[1]}")
-        one.shutdown()
 
 
 def welcome(connection: ServerConnection) -> None:
