@@ -59,6 +59,18 @@ def add_form(parser: argparse.ArgumentParser) -> None:
         )  # fmt: skip
 
 
+def add_token(parser: Any, what: str) -> None:
+    """--token, of a server."""
+    parser.add_argument(
+        "--token", help=f"{what}; better in MOA_TOKEN, as others can see a command line"
+    )
+
+
+def token_of(options: argparse.Namespace) -> str:
+    """The token that was given, or the environment's; "" for none."""
+    return options.token or os.environ.get("MOA_TOKEN", "")
+
+
 def chosen_preset(options: argparse.Namespace) -> Preset | None:
     """The preset, if one was named; its target takes the place of --target."""
     if options.preset is None:

@@ -31,3 +31,9 @@ def test_every_page_of_docs_is_found_from_the_readme():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for page in ROOT.glob("docs/*.md"):
         assert f"(docs/{page.name})" in readme
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_no_page_puts_a_secret_on_a_command_line(page):
+    """Where everybody on the machine sees it."""
+    assert not re.findall(r"--(?:token|password)[ =][\w$…]", page.read_text(encoding="utf-8"))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
+from moa_core.arguments import add_token
 from moa_core.errors import UserError
 
 # What a mode is asked for by, and the module whose `run` does it.
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     link.add_argument("--numbers", default="bf16", help="how they travel: bf16,int8,f32")
     link.add_argument("--clients", default="1", help="at once on one server: 1,2,4,8,16")
     link.add_argument("--server", help="ws://host:port of one that runs; default: our own")
-    link.add_argument("--token", help="what it wants to be told; default: MOA_TOKEN")
+    add_token(link, "what it wants to be told")
     link.add_argument("--server-threads", type=int, default=1, help="CPU threads of our own server")
     link.add_argument(
         "--map",

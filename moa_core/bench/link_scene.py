@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import tempfile
 import urllib.request
@@ -14,6 +13,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from urllib.parse import urlsplit
 
+from moa_core.arguments import token_of
 from moa_core.checkpoints import bundled_drafters, layers_needed, load_drafter, load_target
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
@@ -128,7 +128,7 @@ def scene(
 
 def _server(options: argparse.Namespace, stack: ExitStack) -> tuple[str, str]:
     if options.server is not None:
-        return options.server, options.token or os.environ.get("MOA_TOKEN", "")
+        return options.server, token_of(options)
     words = ["--threads", str(options.server_threads), "--max-sessions", str(PLACES)]
     words += ["--dtype", options.dtype, "--device", options.device]
     words += ["--target", options.target] if options.target else []

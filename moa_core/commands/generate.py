@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moa_core.arguments import SPEC, add_target, chosen_preset, target_of
+from moa_core.arguments import SPEC, add_target, add_token, chosen_preset, target_of, token_of
 from moa_core.errors import UserError
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, help="CPU threads; default: the quickest")
     parser.add_argument("--ignore-eos", action="store_true", help="go on after the end of turn")
     parser.add_argument("--server", help="ws://host:port of a server that runs the target")
-    parser.add_argument("--token", help="what the server wants to be told; default: MOA_TOKEN")
+    add_token(parser, "what the server wants to be told")
     parser.add_argument("--numbers", default="bf16", help="over a link: f32, bf16 or int8")
     parser.add_argument(
         "--patience", type=float, default=30.0,
@@ -117,8 +116,7 @@ def _address(options: argparse.Namespace) -> Address | None:
         raise UserError("The server has the target: --load-in-... and --device-map are for serve.")
     from moa_core.link.connection import Address
 
-    token = options.token or os.environ.get("MOA_TOKEN", "")
-    return Address(options.server, token, options.numbers)
+    return Address(options.server, token_of(options), options.numbers)
 
 
 def _check_writable(path: Path) -> None:

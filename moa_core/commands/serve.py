@@ -13,7 +13,7 @@ from functools import cache
 from time import sleep
 from typing import TYPE_CHECKING
 
-from moa_core.arguments import add_target, chosen_preset, target_of
+from moa_core.arguments import add_target, add_token, chosen_preset, target_of, token_of
 from moa_core.errors import UserError
 from moa_core.footprint import keep_small
 
@@ -35,9 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--host", default="127.0.0.1", help="address to listen on; default: this machine only"
     )
     parser.add_argument("--port", type=int, default=8765, help="0: any free one")
-    parser.add_argument(
-        "--token", help="what clients must say; default: MOA_TOKEN of the environment, or nothing"
-    )
+    add_token(parser, "what clients must say")
     parser.add_argument("--max-sessions", type=int, default=16, help="clients at once")
     parser.add_argument("--max-context", type=int, default=4096, help="tokens of cache for each")
     parser.add_argument(
@@ -52,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Load, then serve until interrupted or told to end."""
-    options.token = options.token or os.environ.get("MOA_TOKEN", "")
+    options.token = token_of(options)
     limits = _limits(options)
     if preset := chosen_preset(options):
         options.drafter = [*preset.by_method.values(), *options.drafter]
@@ -123,7 +121,7 @@ def _limits(options: argparse.Namespace) -> Limits:
     if options.threads is not None and options.threads < 1:
         raise UserError("--threads must be at least 1.")
     if options.host not in ("127.0.0.1", "localhost", "::1") and not options.token:
-        raise UserError("Others can reach this address: name a --token that they must know.")
+        raise UserError("Others can reach this address: set MOA_TOKEN to what they must say.")
     return Limits(options.max_sessions, options.max_context, options.keep, options.idle)
 
 

@@ -42,7 +42,7 @@ class Address:
 
     def __post_init__(self) -> None:
         if "@" in self.url:
-            raise UserError("An address has no name and password in it: give the server's --token.")
+            raise UserError("An address has no name and password in it: set MOA_TOKEN instead.")
 
 
 class Wire:

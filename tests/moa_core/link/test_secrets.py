@@ -84,4 +84,4 @@ def test_no_server_elsewhere_without_a_token(
     monkeypatch.delenv("MOA_TOKEN", raising=False)
     monkeypatch.setattr("moa_core.commands.serve.target_of", lambda *_: pytest.fail("it loads"))
     assert main(["serve", "--host", host, "--port", "0"]) == 2
-    assert "name a --token" in capsys.readouterr().err
+    assert "set MOA_TOKEN" in capsys.readouterr().err
