@@ -220,16 +220,16 @@ STEPS = (
             "one way and the target’s answer comes the other.",
             "If the connection breaks, a drafter that needs nothing new for T tokens can go on "
             "alone for a while: its text is then a guess, no longer the target’s.",
-            "That comes with the client-server part of this project; this page has no server to "
-            "lose yet.",
-            "What can be seen today is how far the drafter gets by itself: a chain of drafts that "
-            "is written first and checked only afterwards.",
+            "The tab Network has such a server, and a link that you cut while text streams.",
+            "Here you see how far the drafter gets by itself: a chain of drafts that is written "
+            "first and checked only afterwards.",
         ),
         "Draft twelve tokens without the target, and see what it would have said.",
         "From which token on is the chain no longer the target’s own text?",
         "From the first one that differs. Where a later one is the same again, it is too late: the "
         "target was then reading the drafter’s words.",
         trial="alone",
+        links=(link("Cut a link in Network", "network"),),
     ),
 )
 

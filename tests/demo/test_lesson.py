@@ -38,7 +38,8 @@ def test_links_have_settings_that_the_live_tab_reads():
         assert set(settings) <= LIVE and len(settings["tab"]) == 1
         assert set(settings) <= {"tab", "prompt"} or settings["tab"] == ["live"]
         assert link.words.startswith(("Run", "Sweep")) == bool(link.press) == ("prompt" in settings)
-    assert {parse_qs(link.address[1:])["tab"][0] for link in links} >= {"live", "compare", "tli"}
+    tabs = {parse_qs(link.address[1:])["tab"][0] for link in links}
+    assert tabs >= {"live", "compare", "tli", "network"}
 
 
 @pytest.mark.parametrize("name", PICTURES)
