@@ -22,7 +22,7 @@ from demo.verdict import verdict
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
 TAU_NOTE = f"τ: tokens gained per target forward after the prefill, bonus included; {CUT}"
 AUTO_NOTE = (
-    "trees were sized automatically, each method’s by its own costs and gains, so that τ says how "
+    "Trees were sized automatically, each method’s by its own costs and gains, so that τ says how "
     "large they were, too: compare methods by it with one tree for all"
 )
 TABLE_NOTE = (

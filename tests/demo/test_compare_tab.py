@@ -118,7 +118,7 @@ def test_one_tree_for_all_is_the_one_asked_for(loads, visit):
 def test_trees_sized_automatically_are_said_where_tau_is(loads, visit):
     *_, last = outputs_of(visit, trees="auto")
     assert all(one.tree.auto for one in loads if hasattr(one, "tree"))
-    words = "trees were sized automatically, each method’s by its own costs and gains"
+    words = ". Trees were sized automatically, each method’s by its own costs and gains"
     assert words in last["notes"]["text"]
     *_, last = outputs_of(visit)
     assert words not in last["notes"]["text"]
