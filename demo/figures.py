@@ -116,6 +116,11 @@ def stats(trace: Trace) -> dict[str, Any]:
     return Figures(trace.events).as_dict()
 
 
+def many(count: int, word: str) -> str:
+    """A count of things: 1 token, 2 tokens."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
 def was_cut(trace: Trace) -> bool:
     """Whether the last cycle gained more tokens than were kept."""
     return bool(trace.output_ids) and sum(trace.accepted_lengths) + 1 > len(trace.output_ids)

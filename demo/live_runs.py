@@ -13,7 +13,7 @@ import gradio as gr
 
 from demo.charts import accepted_lengths, cumulative_latency, phases
 from demo.engine import Engine, Request, Run
-from demo.figures import CUT, stats, tree_of, tree_words, was_cut
+from demo.figures import CUT, many, stats, tree_of, tree_words, was_cut
 from demo.methods import VANILLA, label
 from demo.session import Visit
 from demo.spread import Spread
@@ -227,7 +227,7 @@ def drafted_by(trace: Trace) -> str:
 def summary(trace: Trace) -> str:
     """A finished run in one sentence."""
     figures = stats(trace)
-    parts = [f"{figures['tokens']} tokens in {figures['calls']} target calls"]
+    parts = [f"{many(figures['tokens'], 'token')} in {many(figures['calls'], 'target call')}"]
     if figures["tau"] is not None:
         parts.append(f"τ {figures['tau']:.2f}{f' ({CUT})' if was_cut(trace) else ''}")
     if figures["rate"] is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from demo.figures import stats
+from demo.figures import many, stats
 from demo.healing import Healing
 from demo.network_server import Client
 from demo.trace_view import ENDINGS
@@ -79,13 +79,13 @@ def healed(confirmed: int, changed: int, kept: int) -> str:
 
 
 def _offline(count: int) -> str:
-    return f"{count} offline token{'' if count == 1 else 's'}"
+    return many(count, "offline token")
 
 
 def summary(trace: Trace) -> str:
     """A finished run in some sentences."""
     found = stats(trace)
-    parts = [f"{found['tokens']} tokens in {found['calls']} server calls"]
+    parts = [f"{many(found['tokens'], 'token')} in {many(found['calls'], 'server call')}"]
     link = found.get("link")
     if link:
         parts.append(f"the first after {1000 * link['first']:.0f} ms")

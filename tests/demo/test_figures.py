@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from demo.figures import Figures, stats, tree_of, tree_words, was_cut
+from demo.figures import Figures, many, stats, tree_of, tree_words, was_cut
+from demo.live_runs import summary
 from moa_core.trace import Drafted, Finished, Prefilled, Trace, Verified
 from moa_core.tree import AUTO, DraftTree, TreeSettings
 
@@ -57,6 +58,12 @@ def test_a_last_cycle_that_was_cut_is_told_from_a_whole_one():
     assert not was_cut(Trace(events=whole)) and was_cut(Trace(events=cut))
     assert Trace(events=cut).tau == Trace(events=whole).tau == 2.5
     assert not was_cut(Trace())
+
+
+def test_one_thing_is_told_as_one():
+    assert [many(count, "token") for count in (0, 1, 2)] == ["0 tokens", "1 token", "2 tokens"]
+    alone = Trace(events=[Prefilled((1,), 2, 1, 0.1), Finished("length", {})])
+    assert summary(alone).startswith("1 token in 1 target call. ")
 
 
 def test_a_tree_is_named_where_one_was_drafted():
