@@ -12,6 +12,7 @@ from demo.engine import Engine
 from demo.links import LONGEST, query_of, settings_of
 from demo.methods import VANILLA, label
 from demo.network_server import Far
+from demo.share import complaint
 from demo.status import say
 from moa_core.errors import UserError
 from moa_core.link.network import DEFAULT, PRESETS, LinkSettings, link
@@ -127,9 +128,8 @@ def from_address(tab: str, far: Far, names: Sequence[str], request: gr.Request) 
             box = gr.update(visible=name == CUSTOM)
         except UserError as error:
             wrong.append(str(error))
-    status = say(f"Not all of the address could be used: {'; '.join(wrong)}", "error")
     values = (given.get(name, skipped) for name in names)
-    return status if wrong else skipped, about, box, *values
+    return complaint(wrong), about, box, *values
 
 
 def parsed(text: str) -> tuple[str, dict[str, float]]:

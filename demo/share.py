@@ -63,7 +63,8 @@ def named(tab: str, request: gr.Request) -> Mapping[str, str]:
 
 def complaint(wrong: Sequence[str]) -> Any:
     """The value of a status line: what could not be used of an address, if there is any."""
-    words = f"Not all of the address could be used: {'; '.join(wrong)}"
+    reasons = "; ".join(reason.rstrip(".") for reason in wrong)
+    words = f"Not all of the address could be used: {reasons}."
     return say(words, "error") if wrong else gr.skip()
 
 

@@ -46,6 +46,7 @@ def test_an_address_of_a_comparison_says_what_it_cannot_use(loads):
     status, found = brought(Engine(), query)
     for word in ("N = 7", "magic", "repeats must be a number from 1 to 5", "trees must be one of"):
         assert word in status["text"]
+    assert ".;" not in status["text"] and status["text"].endswith("same.")
     assert (found["methods"], found["seed"]) == (["moa-n1"], 4)
     assert unset(found["repeats"]) and unset(found["trees"])
     assert all(unset(value) for value in brought(Engine(), "?tab=live&repeats=2")[1].values())
