@@ -13,6 +13,7 @@ from moa_core.bench.link_files import Row, select
 SHAPES = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star", "triangle-down")
 NAMES = {"stream": "API streaming", "target": "the target itself"}
 DASHED = ("stream", "target")  # what drafts are held against
+TIMES = [one * power for power in (1, 10, 100, 1000) for one in (1, 2, 5)]  # ms
 MAPPED = {"down_mbps": 9, "up_mbps": 1.5, "loss": 0, "clients": 1}
 
 
@@ -50,7 +51,7 @@ def by_round_trip(recording: Row) -> go.Figure:
             )
         )
     figure.update_xaxes(type="log", tickvals=sorted({row["rtt_ms"] for row in cells}))
-    figure.update_yaxes(type="log")
+    figure.update_yaxes(type="log", tickvals=TIMES)  # plotly's own: 9 below 100 for 90
     return _worded(figure, "ms")
 
 
@@ -83,6 +84,6 @@ def _line(at: int, method: str, x: Sequence[float], y: Sequence[float]) -> go.Sc
 
 def _worded(figure: go.Figure, unit: str) -> go.Figure:
     # Below, where plotly makes room for it: on a phone it has a line for each method.
-    figure.update_layout(height=460, margin={"t": 48}, legend={"y": -0.26, "yanchor": "top"})
+    figure.update_layout(height=460, margin={"t": 48}, legend={"y": -0.34, "yanchor": "top"})
     ends = [f"{line.name} from {line.y[0]:.3g} to {line.y[-1]:.3g}" for line in figure.data]
     return told(figure, ends, unit)

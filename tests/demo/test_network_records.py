@@ -15,6 +15,7 @@ def test_recordings_are_named_with_their_commands(tmp_path):
     write(one, tmp_path / "cut.json")
     shown = records_html(recorded(tmp_path))
     assert "<b>cut</b>: offline, 2026-11-20" in shown and "a &lt;b&gt;" in shown
+    assert "API streaming has no drafter" in shown and "× in the map: " in shown
 
 
 def test_damaged_files_are_no_recordings(tmp_path):
@@ -35,4 +36,5 @@ def test_every_recording_that_has_a_chart_is_drawn_with_its_own_numbers():
     assert all(value <= 0 for line in liked.data for value in line.y)
     assert {line.name for line in times.data} >= {"MoA N=0", "EAGLE-2", "Independent model"}
     assert all(len(line.x) == 6 and min(line.y) > 0 for line in times.data)
+    assert {5, 10, 20, 50, 100} <= set(times.layout.yaxis.tickvals)
     assert "EAGLE-2 from" in right.layout.meta["words"]
