@@ -107,7 +107,7 @@ def filled(comparison: Comparison, found: list[Row], file: Path) -> tuple[Any, .
 
 def _table(comparison: Comparison, found: list[Row]) -> dict[str, Any]:
     shown = table(found, comparison.plan.sampling.greedy)
-    return gr.update(value=shown, column_widths=[WIDTHS.get(name, 110) for name in shown])
+    return gr.update(value=shown, column_widths=[WIDTHS.get(name, 100) for name in shown])
 
 
 def ended(comparison: Comparison) -> str:
