@@ -35,7 +35,7 @@ def table_html(rows: Sequence[Row], trees: str) -> str:
         f'<div class="scroll" tabindex="0" role="region" aria-label="The sweep’s numbers"><table>'
         f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
         f"<p>{DEFINITION} Each figure is the median of the repeats, with the lowest and highest in "
-        f"small print. Tree: depth-breadth-budget. {escape(trees)}</p>"
+        f"small print. Trees: depth-breadth-budget. {escape(trees)}</p>"
     )
 
 

@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 ID, TITLE = "benchmarks", "Benchmarks"
 ABOUT = (
     "Every number here was recorded earlier, by <code>python -m moa_core bench</code> on the "
-    "machine that stands under each chart; nothing is measured while you look. To measure here and "
-    "now, use the other tabs."
+    "machine that stands under each chart; nothing is measured while you look. Methods that begin "
+    "with hf- are transformers’ own generation. To measure here and now, use the other tabs."
 )
 HINT = (
     "Made one on your own machine? Open its <code>summary.json</code> or <code>results.json</code> "

@@ -272,7 +272,8 @@ def _shown(made: Sweep, rows: Sequence[Row]) -> tuple[Any, ...] | None:
     if not any(row.fixed for row in rows):
         return None
     said = "".join(f"<p><b>{escape(lead)}</b>{escape(rest)}</p>" for lead, rest in sentences(rows))
-    tree = "Each N has the tree measured for it." if made.plan.own_trees else f"Tree: {SAME_TREE}."
+    shared = f"One for all: {SAME_TREE}."
+    tree = "Each N has the tree measured for it." if made.plan.own_trees else shared
     auto = next((row for row in rows if row.method == AUTO), None)
     drawn = strip([tli or 0 for tli in auto.choices], made.stops) if auto else None
     return (
