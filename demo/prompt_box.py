@@ -41,6 +41,6 @@ def enter_presses(box: gr.Textbox, button: str) -> None:
 
 def carry(demo: gr.Blocks, tab: gr.Tab, box: gr.Textbox) -> None:
     """Keep a tab's box at the newest prompt of the page. In the browser alone: nothing is sent."""
-    box.change(None, box, js=f"text => {ONE}.keep(text)", **PRIVATE)
+    box.change(None, box, js=f"text => {ONE}.keep(text, '#{box.elem_id}')", **PRIVATE)
     tab.select(None, box, box, js=f"own => {ONE}.newest(own)", **PRIVATE)
     demo.load(None, box, box, js=f"own => {ONE}.first(own)", **PRIVATE)

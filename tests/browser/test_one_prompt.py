@@ -10,6 +10,11 @@ pytestmark = pytest.mark.browser
 
 BOXES = {"Live": "#prompt", "Side by side": "#compare-prompt", "TLI": "#sweep-prompt"}
 LINKED = "() => document.querySelector('#compare-link textarea').value.startsWith('http')"
+LATE = """box => {
+  const area = document.querySelector(`${box} textarea`);
+  area.value = "of old";
+  area.dispatchEvent(new Event("input", { bubbles: true }));
+}"""
 HOLDS_NUMBER = "() => document.querySelector('#compare-repeats input[type=number]').value === '2'"
 HOLDS = "([box, text]) => document.querySelector(`${box} textarea`)?.value === text"
 
@@ -29,6 +34,7 @@ def test_the_newest_prompt_is_in_every_tab_and_stays_when_the_page_is_loaded_aga
     page.locator("#sweep-examples").get_by_text("Spanish").click()
     assert all(holds(page, name, other) for name in ("Live", "Side by side"))
     page.fill("#compare-prompt textarea", mine)
+    page.wait_for_function("text => sessionStorage.getItem('prompt') === text", arg=mine)
     page.reload()
     page.wait_for_selector("#compare-run:not([disabled])")
     assert all(holds(page, name, mine) for name in BOXES)
@@ -44,6 +50,15 @@ def test_an_address_brings_its_prompt_to_every_tab_until_another_is_written(open
     assert all(holds(page, name, "Mine") for name in ("Side by side", "Live"))
     fresh = open_page("?tab=tli", ready="#sweep-run:not([disabled])")
     assert fresh.input_value("#sweep-prompt textarea").startswith("Continue the story")
+
+
+def test_what_a_box_in_another_tab_says_late_is_not_the_newest(page):
+    assert holds(page, "Side by side", page.input_value("#prompt textarea"))
+    page.fill("#compare-prompt textarea", "Mine")
+    assert holds(page, "TLI", "Mine")
+    page.evaluate(LATE, "#compare-prompt")
+    page.wait_for_timeout(300)
+    assert all(holds(page, name, "Mine") for name in ("Live", "TLI"))
 
 
 def test_a_link_brings_a_comparison_along(open_page):
