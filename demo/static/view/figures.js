@@ -1,11 +1,5 @@
 // ---- figures ----
 
-function tile(name, note) {
-  const value = el("dd", "value", "–");
-  const small = el("dd", "note", note);
-  add(tiles, add(el("div", "tile"), el("dt", "", name), value, small));
-  return { value, small, note };
-}
 const rate = tile("Tokens per second", "time in the decode loop, without the prefill");
 const tau = tile(
   "Acceptance length τ",
@@ -45,11 +39,7 @@ function figures(stats) {
 
 // Said beside the button that was pressed; empty once it is over.
 function measuring(words) {
-  for (const one of [faster, exact]) {
-    one.value.textContent = "–";
-    one.small.textContent = words || one.note;
-    one.small.classList.remove("warning");
-  }
+  for (const one of [faster, exact]) blank(one, words || one.note);
 }
 
 // Plain decoding of the same prompt, on this machine: how much faster, and is it the same text?

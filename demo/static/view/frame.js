@@ -45,3 +45,18 @@ async function copyText() {
   }
   setTimeout(() => (copy.textContent = "Copy text"), 2000);
 }
+
+// A figure of the run: its name, its value and what is to be known of it. The figures are another
+// file's, one for runs here and one for runs over a link.
+function tile(name, note) {
+  const value = el("dd", "value", "–");
+  const small = el("dd", "note", note);
+  add(tiles, add(el("div", "tile"), el("dt", "", name), value, small));
+  return { value, small, note };
+}
+
+function blank(one, words) {
+  one.value.textContent = "–";
+  one.small.textContent = words;
+  one.small.classList.remove("warning");
+}

@@ -3,12 +3,6 @@
 always = "offline"; // the entry of the legend that is there from the start
 marks[always].hidden = false;
 
-function tile(name, note) {
-  const value = el("dd", "value", "–");
-  const small = el("dd", "note", note);
-  add(tiles, add(el("div", "tile"), el("dt", "", name), value, small));
-  return { value, small, note };
-}
 const each = tile("Time per token", "after the first token");
 const first = tile("First token after", "the prompt’s way there, its prefill, and the way back");
 const calls = tile("Server calls per 100 tokens", "target forwards on the server, with the prefill");
@@ -70,9 +64,5 @@ function end() {
 function gain() {}
 
 function no_figures() {
-  for (const one of every) {
-    one.value.textContent = "–";
-    one.small.textContent = one.note;
-    one.small.classList.remove("warning");
-  }
+  for (const one of every) blank(one, one.note);
 }
