@@ -109,7 +109,11 @@ class Parcels:
 
 
 def target_mark(target: Target) -> str:
-    """What both ends must agree on: shape, RoPE, and a sample of the weights a client shares."""
+    """What both ends must agree on: shape, RoPE, and a sample of the weights a client shares.
+
+    Not in how many bits the layers are: of those a client has at most TLI's, which draft for a
+    rounded target almost as its own do, and the text is the server's in any case.
+    """
     digest = hashlib.sha256()
     for name, tensor in sorted(client_weights(target, 0).items()):
         digest.update(name.encode())
