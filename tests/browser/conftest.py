@@ -107,27 +107,26 @@ def disturbed_eagle(noise):
 
 @pytest.fixture(scope="session")
 def app(bundle, tmp_path_factory):
-    """The app's address, and when its process was started."""
-    with running_app(bundle, tmp_path_factory.mktemp("app") / "log.txt") as started:
-        yield started
+    """The app's address."""
+    with running_app(bundle, tmp_path_factory.mktemp("app") / "log.txt") as url:
+        yield url
 
 
 @contextmanager
 def running_app(bundle, log, *options):
-    """A process of the app: its address, and when it was started. options: of its command."""
+    """A process of the app: its address. options: of its command."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     env = os.environ | {"MOA_MODELS": str(bundle), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     env["MOA_CACHE"] = str(log.parent / "cache")
-    started = time.monotonic()
     with log.open("w") as out:
         command = [sys.executable, "app.py", "--port", str(port), *options]
         process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=out, stderr=out)
     url = f"http://127.0.0.1:{port}/"
     try:
         wait_for(url, process, log)
-        yield url, started
+        yield url
     finally:
         process.terminate()
         process.wait(20)
@@ -206,17 +205,15 @@ def window(browser):
 
 
 @pytest.fixture(scope="session")
-def first_token(window, app):
-    """Seconds from the start of the app to the first token on its first visitor's page."""
-    url, started = app
+def warm(window, app):
+    """The app's models are loaded, and a first run has ended: nobody else need be so patient."""
     page = window.tab(LOOKS[0])
-    page.goto(url)
+    page.set_default_timeout(60_000)
+    page.goto(app)
     page.wait_for_selector("#run:not([disabled])")
     page.click("#run")
-    page.wait_for_selector(".token-view .token.first")
-    seconds = time.monotonic() - started
+    page.wait_for_selector(".token-view .tiles")
     window.leave(LOOKS[0], page)
-    return seconds
 
 
 CUT_OFF = ("signal is aborted", "Connection errored out")
@@ -252,7 +249,7 @@ def visitor(window, app):
         page.set_default_timeout(20_000)
         for event, listener in heard.items():
             page.on(event, listener)
-        page.goto(app[0] + address)
+        page.goto(app + address)
         page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
         if ready:
             page.wait_for_selector(ready)
@@ -268,8 +265,8 @@ def visitor(window, app):
 
 
 @pytest.fixture
-def open_page(window, app, first_token):
-    """Opens pages for one test. Nobody before the first visitor, whose patience is measured."""
+def open_page(window, app, warm):
+    """Opens pages for one test."""
     with visitor(window, app) as opened:
         yield opened
 

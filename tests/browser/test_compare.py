@@ -267,7 +267,7 @@ def test_at_a_temperature_and_with_reduced_motion(tab):
 
 def test_the_endpoint_streams_progress_then_rows(app):
     client = pytest.importorskip("gradio_client")
-    api = client.Client(app[0], verbose=False)
+    api = client.Client(app, verbose=False)
     job = api.submit(PROMPT, ["moa-n0", "vanilla"], 2, 20, 0.0, 0, api_name="/compare")
     *progress, last = list(job)
     assert [step["share"] for step in progress] == sorted(step["share"] for step in progress)

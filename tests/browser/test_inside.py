@@ -93,7 +93,7 @@ def recorded(bundle):
 
 
 @pytest.fixture(scope="module")
-def shared(window, app, first_token):
+def shared(window, app, warm):
     """A page with a run, open on this tab; each test moves to the cycle that it is about."""
     with visitor(window, app) as opened:
         page = opened(ready=".token-view .tiles")

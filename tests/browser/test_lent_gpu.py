@@ -25,8 +25,8 @@ def lent_app(bundle, tmp_path_factory):
         patch.setenv("MOA_GPU_SECONDS", "300")
         patch.setenv("SPACE_ID", "someone/moa")
         patch.setenv("GRADIO_SSR_MODE", "True")  # as a Space sets it
-        with running_app(bundle, log) as started:
-            yield started, log
+        with running_app(bundle, log) as url:
+            yield url, log
 
 
 @pytest.fixture

@@ -58,11 +58,6 @@ OVERTAKE = """() => {
 HOSTILE = "${6*7} <b>x</b> {{x}} `y` <script>alert(1)</script>"
 
 
-def test_the_first_token_comes_soon_after_the_process_starts(first_token):
-    print(f"\nfrom process start to the first token in the page: {first_token:.1f} s")
-    assert first_token <= 20
-
-
 def test_a_run_shows_every_kind_of_token_and_its_figures_and_can_be_copied(page):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     written = run(page, "Tell me a story.")
@@ -205,7 +200,7 @@ def test_vanilla_gains_one_token_a_call_and_writes_the_same_text(page):
 def test_a_second_visitor_waits_and_a_closed_tab_frees_the_place(page, browser, app):
     settings(page, depth=12, breadth=16, budget=64, tokens=512)
     other = browser.new_page()
-    other.goto(app[0])
+    other.goto(app)
     other.wait_for_selector("#run:not([disabled])")
     start(page)
     other.click("#run")
@@ -218,7 +213,7 @@ def test_a_second_visitor_waits_and_a_closed_tab_frees_the_place(page, browser, 
 
 def test_the_endpoint_answers_a_program(app):
     client = pytest.importorskip("gradio_client")
-    api = client.Client(app[0], verbose=False)
+    api = client.Client(app, verbose=False)
     endpoints = api.view_api(print_info=False, return_format="dict")["named_endpoints"]
     assert set(endpoints) == {"/decode", "/compare"}
     job = api.submit("Tell me a story.", method="moa-n1", max_new_tokens=300, api_name="/decode")
