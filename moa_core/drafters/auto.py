@@ -116,6 +116,7 @@ class AutoDrafter(Drafter):
 
     name = "moa-auto"
     tli: int
+    beside = True  # whose half is made hangs on what was drafted: see `server_half`
 
     def __init__(
         self,

@@ -37,6 +37,7 @@ class Drafter(ABC):
     ahead: float = 0.0  # seconds of it in which the target already verified it
     net: nn.Module  # what is trained and saved, where it has weights
     static = False  # a tree of fixed shape, as in the first EAGLE
+    beside = False  # whether it can only draft where its target is
 
     @cached_property
     def sizer(self) -> Sizer:

@@ -55,6 +55,8 @@ class Remote:
         self, address: Address, target: Target, drafter: Drafter, streams: bool = False,
         silence: float = SILENCE,
     ) -> None:  # fmt: skip
+        if drafter.beside:
+            raise UserError(f"{drafter.name} cannot draft over a link: name another drafter.")
         self._kind = check_kind(address.kind)
         self._least = silence
         self.toll = Toll()

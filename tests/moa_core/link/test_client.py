@@ -13,6 +13,7 @@ import torch
 from websockets import ConnectionClosed
 from websockets.sync.server import ServerConnection
 
+from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link import server as servers
@@ -281,3 +282,9 @@ def test_a_server_that_answers_what_is_no_answer_is_left_with_a_sentence(
     with pytest.raises(UserError, match=told):
         remote.prefill([5, 9, 2], 20, Sampling())
     remote.close()
+
+
+def test_auto_n_over_a_link_is_refused_before_the_server_is_asked() -> None:
+    auto = AutoDrafter([useful("moa-n0", TARGET), useful("moa-n1", TARGET)])
+    with pytest.raises(UserError, match="moa-auto cannot draft over a link"):
+        Remote(Address("ws://127.0.0.1:9"), TARGET, auto)
