@@ -111,7 +111,8 @@ def _fastest(fixed: Sequence[Row], plain: Row | None) -> str:
     said = f": {best.short} with {best.rate.middle:.1f} tokens per second"
     if others:
         ahead = _percent(best.rate.middle, others[0].rate.middle)
-        said += f", {ahead} % ahead of {others[0].short}"
+        said += ", level with" if ahead == "0" else f", {ahead} % ahead of"
+        said += f" {others[0].short}"
         said += _doubt(best, others[0])
     if plain:
         times = best.rate.middle / plain.rate.middle

@@ -72,7 +72,7 @@ def test_overlapping_repeats_are_said():
     unsure = [row("moa-n0", 150, spread=0.2), row("moa-n1", 140, spread=0.2)]
     assert "(but their repeats overlap)" in said(*unsure)
     once = [row("moa-n0", 150, runs=1), row("moa-n1", 150, runs=1)]
-    assert "overlap" not in said(*once)
+    assert "overlap" not in said(*once) and "per second, level with N = " in said(*once)
 
 
 def test_a_tau_that_does_not_rise_is_not_said_to_rise():
