@@ -224,7 +224,7 @@ STEPS = (
             "Here you see how far the drafter gets by itself: a chain of drafts that is written "
             "first and checked only afterwards.",
         ),
-        "Draft twelve tokens without the target, and see what it would have said.",
+        "Draft twelve tokens without the target, and see what it would have said. Or cut a link.",
         "From which token on is the chain no longer the target’s own text?",
         "From the first one that differs. Where a later one is the same again, it is too late: the "
         "target was then reading the drafter’s words.",
