@@ -21,6 +21,7 @@ from tests.soak.places import (
     LINKS,
     METHODS,
     RUNS,
+    SAYS_ONE,
     STATE,
     TABS,
     WATCH,
@@ -223,9 +224,11 @@ class Guest(Visitor):
         self.write(page, where, prompt)
         began = self.press(page, where.run)
         self.ended(page, f"{where.name}: a refusal", began)
-        said = page.inner_text(f"{where.status} .status-line")
-        if words not in said and "Choose 2" not in said and "no server" not in said:
-            held = page.input_value(f"{where.prompt} textarea")[:40]
+        line = f"{where.status} .status-line"
+        try:  # soon: a busy page has its button back before it has the line's words
+            page.wait_for_function(SAYS_ONE, arg=[line, [words, "Choose 2", "no server"]])
+        except TimeoutError:
+            said, held = page.inner_text(line), page.input_value(f"{where.prompt} textarea")[:40]
             self.wrong(f"a prompt {kind} on {where.name}, now {held!r}, got: {said!r}")
 
     def compare_plain(self, page: Page) -> None:

@@ -36,6 +36,11 @@ RUNS = """id => {
   observer.observe(button, { attributes: true });
   const clock = setInterval(look, 100);
 }"""
+# Whether a status line has one of these in it.
+SAYS_ONE = """([line, words]) => {
+  const said = document.querySelector(line).textContent;
+  return words.some(one => said.includes(one));
+}"""
 # What the page shows, for the report on a run that does not end.
 STATE = """() => ({
   on: Array.from(document.querySelectorAll('button:enabled[id]'), one => one.id),
