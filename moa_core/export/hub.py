@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).parents[1]
 START = "export.generate"
 IMPORT = re.compile(r"^([ \t]*)from moa_core\.([\w.]+) import\b", re.MULTILINE)
 OTHER = re.compile(r"^[ \t]*(?:import moa_core|from moa_core import)\b", re.MULTILINE)
-NEEDS = ("torch>=2.11", "transformers>=5.23", "safetensors>=0.8")
+NEEDS = ("torch>=2.11", "transformers>=5.17", "safetensors>=0.8")
 FOLDER = "custom_generate"
 
 

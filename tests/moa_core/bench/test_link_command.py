@@ -46,8 +46,8 @@ def test_a_whole_measurement_and_its_map(
     far = {row["method"]: row for row in select(alone, link=LINK, numbers="bf16")}
     near = {row["method"]: row for row in select(alone, link="direct", numbers="bf16")}
     for name in ("moa-n0", "none"):
-        more_ms = far[name]["network_ms_per_call"] - near[name]["network_ms_per_call"]
-        assert more_ms > 5 and far[name]["tau"] == near[name]["tau"]
+        assert far[name]["network_ms_per_call"] > 6  # what the link takes at least
+        assert far[name]["tau"] == near[name]["tau"]
     small = {row["method"]: row for row in select(alone, link=LINK, numbers="int8")}
     assert set(small) == {"moa-n0", "moa-n1", "eagle2"}
     assert small["moa-n1"]["prefill_down"] < 0.8 * far["moa-n1"]["prefill_down"]
