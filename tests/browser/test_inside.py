@@ -47,6 +47,18 @@ PATHS = """async () => {
 }"""
 
 
+# Lines of the text, scrolled to its end, that its box cuts through at the top.
+CUT_LINES = """() => {
+  const box = document.querySelector('.inside-view .text');
+  const words = document.createRange();
+  words.selectNodeContents(box);
+  const edge = box.getBoundingClientRect().top + 1;
+  const rows = [...words.getClientRects()].filter(row => row.width > 0);
+  const above = rows.some(row => row.bottom < edge);
+  return above ? rows.filter(row => row.top < edge && edge < row.bottom).length : null;
+}"""
+
+
 def run_live(page, prompt=PROMPT):
     """Run a prompt on Live, its trees of one size, then open the tab; returns Live's text."""
     if not page.locator("#depth").is_visible():
@@ -124,6 +136,8 @@ def test_the_kept_paths_of_all_trees_are_the_text(open_page, recorded, look):
         assert word in whole, word
     assert page.locator(".inside-view :is(.text, .sentence, .tree) :is(b, script)").count() == 0
     assert fits(page)
+    if look[0] < 640:  # a wide page shows all of it
+        assert page.evaluate(CUT_LINES) == 0
     show(page, next(place for place, found in enumerate(trace.of(Verified)) if found.path))
     look_inside(page)
     for row in drawn(page, "layers")[0]:
