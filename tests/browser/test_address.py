@@ -54,3 +54,10 @@ def test_an_address_that_names_a_tab_writes_nothing_into_the_history(open_page):
     page.wait_for_function("document.querySelector('#sweep-prompt textarea').value === 'Mine'")
     page = open_page("?tab=nowhere", ready="#run:not([disabled])")
     assert "tab=live" in page.url
+
+
+@pytest.mark.parametrize("look", [LOOKS[0], LOOKS[-1]], ids=str)
+def test_no_dot_stands_alone_in_the_footer(open_page, look):
+    words = open_page(look=look).inner_text("footer").split()
+    assert "Settings" in words and words[0] != "·"
+    assert ("·" in words) == ("API" in words)
