@@ -3,12 +3,12 @@
     python -m tests.soak --minutes 15 --visitors 6 --out report.json
 
 Starts the app on the bundled models and a server for its Network tab, as processes; every method
-decodes every example once, that all may be warm. Half of the visitors (--browsers) sit at Chromiums
-and use all tabs; the others are programs that call its endpoints. All of them stop runs, go away
-amid them, cut links and type what cannot be used, at random by --seed. In the first sixth the
-server is killed and started again, --kills times; after the first third memory is watched. Ends
-with 1, and says why, if anything but the intended sentences was said, a line of an error stood in a
-log, memory grew by more than 5 %, two texts of one prompt differed, or anybody waited in vain.
+decodes every example once, and somebody uses every tab, that all may be warm. Half of the visitors
+(--browsers) sit at Chromiums and use all tabs; the others are programs that call its endpoints. All
+of them stop runs, go away amid them, cut links and type what cannot be used, at random by --seed.
+In the first sixth the server is killed and started again, --kills times, and then warmed; after the
+first third memory is watched. Ends with 1, and says why, if anything but the intended sentences was
+said, a line of an error stood in a log, memory grew by more than 5 %, two texts of one prompt differed, or anybody waited in vain.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ os.environ |= {"GRADIO_ANALYTICS_ENABLED": "0", "HF_HUB_DISABLE_TELEMETRY": "1"}
 # isort: split
 from tests.soak.callers import Caller
 from tests.soak.pages import Guest
-from tests.soak.programs import Program, Sampler, answer, programs
+from tests.soak.programs import TOKEN, Program, Sampler, answer, programs
 from tests.soak.report import grown, printed, report
 from tests.soak.tally import Tally
 from tests.soak.visitor import PATIENCE, Visitor
+from tests.soak.warming import warm_page, warm_server
 
 LAST = 60.0  # seconds for a simple run of each visitor, all at once
 
@@ -41,12 +42,12 @@ def main() -> int:
     """The command. 0 when nothing went wrong."""
     given = _parser().parse_args()
     with TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True) as folder:
-        served, app, url = programs(Path(folder), given.threads)
+        served, app = programs(Path(folder), given.threads)
         tally = Tally()
         try:
             served.start()
             app.start()
-            found = soak(given, served, app, url, tally)
+            found = soak(given, served, app, tally)
         finally:
             app.stop()
             served.stop()
@@ -59,10 +60,12 @@ def main() -> int:
 
 
 def soak(
-    given: argparse.Namespace, served: Program, app: Program, url: str, tally: Tally
+    given: argparse.Namespace, served: Program, app: Program, tally: Tally
 ) -> dict[str, object]:
     """All of it, on programs that run: the report."""
+    url = app.url
     Caller(-2, url, tally, given.seed, 1).warm()
+    warm_page(url, tally, given.seed)
     tally.began = time.monotonic()
     sampler = Sampler([app, served])
     sampler.start()
@@ -74,6 +77,7 @@ def soak(
         one.start()
     seconds = given.minutes * 60
     killed(served, given.kills, seconds / 6, random.Random(given.seed), tally)
+    warm_server(served.url, TOKEN)
     _until(tally.began + seconds, visitors)
     sampler.end()
     for one in visitors:

@@ -42,9 +42,11 @@ def answer(url: str) -> str | None:
 class Program:
     """One of our commands on a fixed port. Its log goes on over restarts."""
 
-    def __init__(self, name: str, command: list[str], page: str, log: Path, threads: int) -> None:
-        """page: an address that answers when it is up."""
-        self.name, self.log = name, log
+    def __init__(
+        self, name: str, url: str, command: list[str], page: str, log: Path, threads: int
+    ) -> None:
+        """url: where it is used; page: an address that answers when it is up."""
+        self.name, self.url, self.log = name, url, log
         self._command, self._page = [sys.executable, *command], page
         self._env = os.environ | {
             "OMP_NUM_THREADS": str(threads), "MOA_TOKEN": TOKEN, "HF_HUB_OFFLINE": "1",
@@ -123,16 +125,17 @@ class Sampler(threading.Thread):
         self.join()
 
 
-def programs(folder: Path, threads: int) -> tuple[Program, Program, str]:
-    """The server, an app that uses it, and the app's address. Nothing is started yet."""
+def programs(folder: Path, threads: int) -> tuple[Program, Program]:
+    """The server, and an app that uses it. Nothing is started yet."""
     far, near = free_port(), free_port()
+    address = f"ws://127.0.0.1:{far}"
+    serve = ["-m", "moa_core", "serve", "--port", str(far), "--threads", str(threads)]
     served = Program(
-        "server", ["-m", "moa_core", "serve", "--port", str(far), "--threads", str(threads)],
-        f"http://127.0.0.1:{far}/health", folder / "server.log", threads,
-    )  # fmt: skip
+        "server", address, serve, f"http://127.0.0.1:{far}/health", folder / "server.log", threads
+    )
     url = f"http://127.0.0.1:{near}/"
     app = Program(
-        "app", ["app.py", "--port", str(near), "--server", f"ws://127.0.0.1:{far}"], url,
+        "app", url, ["app.py", "--port", str(near), "--server", address], url,
         folder / "app.log", threads,
     )  # fmt: skip
-    return served, app, url
+    return served, app
