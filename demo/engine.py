@@ -279,8 +279,10 @@ class Engine:
         drafters = [word for name in sorted(named) for word in ("--drafter", name)]
         return [*(["--target", target] if target else []), *drafters, *self._words]
 
-    def refusal(self, method: str, target: str = "") -> str | None:
-        """Why a method cannot run, in one sentence; None if it can."""
+    def refusal(
+        self, method: str, target: str = "", called: Callable[[str], str] = label
+    ) -> str | None:
+        """Why a method cannot run, in one sentence that names methods so; None if it can."""
         there = self.methods(target)
         if method in there:
             return None
@@ -288,8 +290,8 @@ class Engine:
             own = "" if self._of(target).bundled else target or self.first
             return untrained(tli_of(method), self.stops(target), own)
         return (
-            f"There is no {label(method)} drafter for this target: choose from "
-            f"{', '.join(label(name) for name in there)}."
+            f"There is no {called(method)} drafter for this target: choose from "
+            f"{', '.join(called(name) for name in there)}."
         )
 
     def tree(self, method: str, target: str = "") -> TreeSettings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -10,6 +11,7 @@ from demo.turns import MOST_REPEATS
 
 # Longer prompts make addresses that browsers and chats cut.
 LONGEST = 1500
+LONGEST_NAME, MOST_NAMES = 40, 5  # of unknown settings that are told
 NUMBERS: dict[str, tuple[type, float, float]] = {  # kind, lowest, highest
     "tokens": (int, 1, 512),
     "depth": (int, 1, 12),
@@ -23,6 +25,9 @@ NUMBERS: dict[str, tuple[type, float, float]] = {  # kind, lowest, highest
     "auto_tree": (int, 0, 1),
 }
 TEXTS = ("target", "method", "methods", "link", "prompt", "system", "pace", "trees")
+
+# What gradio, its host and those who pass addresses on write into them: no business of ours.
+FOREIGN = re.compile(r"_|utm|(view|ui|deep_link|logs|ref|source|[a-z]+clid|msclkid)$")
 
 
 def query_of(settings: Mapping[str, Any]) -> str:
@@ -48,4 +53,14 @@ def settings_of(query: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
             wrong.append(f"{name} must be a number from {low:g} to {high:g}")
         else:
             found[name] = value
-    return found, wrong
+    return found, wrong + _unknown(query)
+
+
+def _unknown(query: Mapping[str, str]) -> list[str]:
+    """A sentence for parts of an address that are no settings of any tab."""
+    known = (*TEXTS, *NUMBERS)
+    names = [name for name in query if name not in ("tab", *known) and not FOREIGN.match(name)]
+    if not names:
+        return []
+    which = ", ".join(name[:LONGEST_NAME] for name in names[:MOST_NAMES])
+    return [f"there is no setting {which}, only {', '.join(known)}"]

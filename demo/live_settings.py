@@ -10,7 +10,7 @@ import gradio as gr
 from demo.engine import Engine
 from demo.links import settings_of
 from demo.methods import family, label, tli_of
-from demo.share import address_of, complaint
+from demo.share import address_of, complaint, wrong_target
 from demo.status import say
 from demo.tli import stops_html
 from demo.trace_view import PACES
@@ -59,14 +59,20 @@ def preset(engine: Engine, which: Preset, target: str) -> tuple[Any, ...]:
 
 
 def from_address(
-    engine: Engine, tab: str, names: Sequence[str], request: gr.Request
+    engine: Engine, tabs: Sequence[str], names: Sequence[str], request: gr.Request
 ) -> tuple[Any, ...]:
-    """Settings from the page's address; what cannot be used is named, and the rest is."""
-    here = request.query_params.get("tab", tab) == tab  # an address without a tab means this one
-    given, wrong = settings_of(request.query_params if here else {})
+    """Settings from the page's address; what cannot be used is named, and the rest is.
+
+    tabs  of the page. An address that names none of them means the first, the one set here
+    """
+    tab = request.query_params.get("tab", tabs[0])
+    given, wrong = settings_of({} if tab in tabs[1:] else request.query_params)
+    if tab not in tabs:
+        wrong.append(f"tab must be one of {', '.join(tabs)}")
+    wrong += wrong_target(engine, given)
     method = given.pop("method", None)
-    if method is not None and engine.refusal(method):
-        wrong.append(engine.refusal(method))
+    if method is not None and (refusal := engine.refusal(method, called=str)):
+        wrong.append(refusal)
         method = None
     if given.get("pace", PACES[0]) not in PACES:
         wrong.append(f"pace must be one of {', '.join(PACES)}")

@@ -12,7 +12,7 @@ from demo.engine import Engine
 from demo.links import LONGEST, query_of, settings_of
 from demo.methods import VANILLA, label
 from demo.network_server import Far
-from demo.share import complaint
+from demo.share import complaint, wrong_target
 from demo.status import say
 from moa_core.errors import UserError
 from moa_core.link.network import DEFAULT, PRESETS, LinkSettings, link
@@ -106,16 +106,19 @@ def first_method(far: Far, engine: Engine, target: str = "") -> str:
     return usual if usual in there else there[0]
 
 
-def from_address(tab: str, far: Far, names: Sequence[str], request: gr.Request) -> tuple[Any, ...]:
+def from_address(
+    tab: str, far: Far, engine: Engine, names: Sequence[str], request: gr.Request
+) -> tuple[Any, ...]:
     """(status, about, sliders' box, *settings) from an address that names this tab; what cannot be
     used is named. names: of the settings, the sliders among them."""
     skipped = gr.skip()
     if request.query_params.get("tab") != tab:
         return skipped, skipped, skipped, *(skipped for _ in names)
     given, wrong = settings_of(request.query_params)
-    wrong = [each for each in wrong if each.startswith("tokens ")]
+    wrong = [each for each in wrong if each.startswith(("tokens ", "there is no setting "))]
+    wrong += wrong_target(engine, given)
     method = given.pop("method", None)
-    if method in far.methods(given.get("target", "")):
+    if method in far.methods():
         given["method"] = method
     elif method is not None:
         wrong.append(f"method must be one of {', '.join(far.methods())}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 
+from demo.engine import Engine
 from demo.links import LONGEST, query_of
 from demo.session import PRIVATE
 from demo.status import say
@@ -59,6 +60,16 @@ def address_of(tab: str, settings: Mapping[str, Any]) -> tuple[Any, str]:
 def named(tab: str, request: gr.Request) -> Mapping[str, str]:
     """What the page's address says for a tab; nothing where it is for another one."""
     return request.query_params if request.query_params.get("tab") == tab else {}
+
+
+def wrong_target(engine: Engine, given: Mapping[str, Any]) -> list[str]:
+    """A sentence for a target of an address that is not the one a page begins with."""
+    asked = given.get("target", engine.first)
+    if asked == engine.first:
+        return []
+    if asked in engine.installed:
+        return ["the target is not taken from an address: choose it at the top"]
+    return [f"target must be {engine.first}"]
 
 
 def complaint(wrong: Sequence[str]) -> Any:

@@ -17,9 +17,11 @@ class Shared:
     visit   a `Visit`, one per visitor; None until the page has loaded
     target  name of the target in use
     far     the target at the other end of a link
+    tabs    names of the page's tabs, in their order
     """
 
     engine: Engine
     visit: gr.State
     target: gr.Dropdown
     far: Far
+    tabs: tuple[str, ...]

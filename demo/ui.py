@@ -34,6 +34,7 @@ ABOUT = (
     "is exactly what the target would have written alone."
 )
 OPENED = "() => {{ window.dispatchEvent(new CustomEvent('tab-opened', {{ detail: '{}' }})); }}"
+READ = "() => { window.dispatchEvent(new CustomEvent('address-read')); }"
 GO_BACK = f"""() => ({{
   __type__: "update",
   selected: new URLSearchParams(window.location.search).get("tab") ?? "{TABS[0].ID}",
@@ -65,7 +66,8 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
                 visible=len(engine.installed) > 1,
             )  # fmt: skip
             machine = status_line("Loading the models.", "load", elem_id="machine")
-        shared = Shared(engine, gr.State(), target, Far(engine, server))
+        names = tuple(module.ID for module in TABS)
+        shared = Shared(engine, gr.State(), target, Far(engine, server), names)
         with gr.Tabs(elem_id="tabs") as tabs:
             made = []
             for module in TABS:
@@ -83,7 +85,7 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
         demo.load(arrive, None, shared.visit, **PRIVATE)
         for module, components in zip(TABS, made, strict=True):
             module.wire(demo, components, shared)
-        demo.load(_open_tab, None, tabs, **PRIVATE)
+        demo.load(_open_tab, None, tabs, **PRIVATE).then(None, None, None, js=READ, **PRIVATE)
         header.back(None, None, tabs, js=GO_BACK, **PRIVATE)
         choice = made[TABS.index(live)].settings
         chosen = [choice["method"], choice["tli"]]

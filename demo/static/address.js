@@ -15,11 +15,17 @@ function addressOf(tab) {
   return address;
 }
 
-if (awaited !== inAddress()) {
+// An address that names none of the tabs gets the first one's name. A wrong name stays until the server
+// has read the address, to say so.
+function settle() {
+  if (props.tabs.includes(inAddress())) return;
   const address = new URL(window.location);
-  address.searchParams.set("tab", awaited);
+  address.searchParams.set("tab", props.tabs[0]);
   history.replaceState(history.state, "", address);
 }
+
+if (inAddress() === null) settle();
+window.addEventListener("address-read", settle);
 
 for (const kind of ["pointerdown", "keydown"]) // whatever is opened from then on, a person opened
   window.addEventListener(kind, () => (awaited = null), { once: true, capture: true });
@@ -27,7 +33,10 @@ for (const kind of ["pointerdown", "keydown"]) // whatever is opened from then o
 window.addEventListener("tab-opened", ({ detail: tab }) => {
   if (awaited) {
     if (tab === awaited) awaited = null;
-  } else if (tab !== inAddress()) history.pushState(null, "", addressOf(tab));
+    return;
+  }
+  settle();
+  if (tab !== inAddress()) history.pushState(null, "", addressOf(tab));
 });
 
 // The address is another one already; the tab follows it. A prompt that is no longer the page's goes.

@@ -28,6 +28,7 @@ from demo.share import (
     named,
     share_fold,
     wire_share,
+    wrong_target,
 )
 from demo.shared import Shared
 from demo.status import say, status_line
@@ -200,8 +201,9 @@ def _link(target: str, prompt: str, *values: Any) -> tuple[Any, str]:
 def _from_address(engine: Engine, query: Mapping[str, str]) -> tuple[Any, ...]:
     """Settings of an address: status, then a value for each of SHARED."""
     given, wrong = settings_of(query)
+    wrong += wrong_target(engine, given)
     asked = [name for name in given.pop("methods", "").split(",") if name]
-    wrong += [reason for name in asked if (reason := engine.refusal(name))]
+    wrong += [reason for name in asked if (reason := engine.refusal(name, called=str))]
     if known := [name for name in asked if not engine.refusal(name)]:
         given["methods"] = known
     if given.get("trees", "auto") not in TREES:

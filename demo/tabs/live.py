@@ -232,7 +232,7 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
         )  # fmt: skip
 
     def from_link(request: gr.Request) -> tuple[Any, ...]:  # gradio sees no annotations in partials
-        return from_address(engine, ID, list(settings), request)
+        return from_address(engine, shared.tabs, list(settings), request)
 
     load_address(demo, from_link, [live.status, live.stops, *settings.values()], "run")
 

@@ -205,7 +205,7 @@ def _wire_settings(demo: gr.Blocks, tab: Network, shared: Shared, own: list[gr.S
     )  # fmt: skip
 
     def from_link(request: gr.Request) -> tuple[Any, ...]:  # gradio sees no annotations in partials
-        return links.from_address(ID, far, list(settings), request)
+        return links.from_address(ID, far, shared.engine, list(settings), request)
 
     demo.load(
         from_link, None, [tab.status, tab.about, tab.own, *settings.values()], queue=False,

@@ -24,6 +24,7 @@ from demo.share import (
     named,
     share_fold,
     wire_share,
+    wrong_target,
 )
 from demo.shared import Shared
 from demo.status import say, status_line
@@ -184,7 +185,11 @@ def wire(demo: gr.Blocks, tab: Tli, shared: Shared) -> None:
     enter_presses(tab.prompt, "sweep-run")
     shared_ones = [tab.length, tab.repeats, tab.trees, tab.auto]
     wire_share(tab.share, tab.status, _link, [shared.target, tab.prompt, *shared_ones])
-    load_address(demo, _from_link, [tab.status, *shared_ones], "sweep-run")
+
+    def from_link(request: gr.Request) -> tuple[Any, ...]:  # in partials gradio sees no annotations
+        return _from_link(shared.engine, request)
+
+    load_address(demo, from_link, [tab.status, *shared_ones], "sweep-run")
     gr.on(
         [demo.load, tab.focus.change, shared.target.change], partial(_draw, shared.engine),
         [tab.focus, shared.target], tab.drawing, concurrency_limit=None,
@@ -200,9 +205,10 @@ def _link(
     return address_of(ID, {"target": target, "prompt": prompt, **given})
 
 
-def _from_link(request: gr.Request) -> tuple[Any, ...]:
+def _from_link(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
     """Settings of the page's address: status, tokens, repeats, trees, auto N."""
     given, wrong = settings_of(named(ID, request))
+    wrong += wrong_target(engine, given)
     if not 8 <= given.get("tokens", 8) <= LONGEST:
         wrong.append(f"tokens must be a number from 8 to {LONGEST}")
         del given["tokens"]

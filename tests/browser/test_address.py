@@ -3,7 +3,7 @@
 import pytest
 
 from tests.browser.conftest import LOOKS
-from tests.browser.driving import open_tab, type_prompt
+from tests.browser.driving import open_tab, status, type_prompt, wait_for_status
 
 pytestmark = pytest.mark.browser
 
@@ -52,8 +52,18 @@ def test_an_address_that_names_a_tab_writes_nothing_into_the_history(open_page):
     page.go_back()
     assert stands(page, "tli")
     page.wait_for_function("document.querySelector('#sweep-prompt textarea').value === 'Mine'")
-    page = open_page("?tab=nowhere", ready="#run:not([disabled])")
-    assert "tab=live" in page.url
+
+
+def test_an_address_of_no_tab_is_told_so_and_becomes_lives(open_page):
+    page = open_page("?tab=nowhere&n=9", ready="#run:not([disabled])")
+    wait_for_status(page, "could be used: there is no setting n, only target")
+    assert "tab must be one of live, compare, " in status(page)
+    page.wait_for_function("window.location.search === '?tab=live&n=9'")
+    page.evaluate("window.same = true")
+    open_tab(page, "TLI")
+    assert stands(page, "tli")
+    page.go_back()
+    assert stands(page, "live")
 
 
 @pytest.mark.parametrize("look", [LOOKS[0], LOOKS[-1]], ids=str)

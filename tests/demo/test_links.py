@@ -34,5 +34,13 @@ def test_what_cannot_be_used_is_named_and_the_rest_is(name, value):
     assert found == {"method": "eagle2"} and sentence.startswith(f"{name} must be a number from")
 
 
-def test_unknown_parts_are_nobodys_business():
-    assert settings_of({"__theme": "dark", "utm": "x", "tab": "live"}) == ({}, [])
+def test_parts_for_others_are_nobodys_business():
+    foreign = {"__theme": "dark", "utm": "x", "utm_source": "x", "view": "api", "fbclid": "x"}
+    assert settings_of(foreign | {"tab": "live"}) == ({}, [])
+
+
+def test_what_looks_like_a_setting_and_is_none_is_named():
+    found, [sentence] = settings_of({"n": "9", "viewer": "1", "x" * 99: "", "seed": "7"})
+    assert found == {"seed": 7}
+    assert sentence.startswith(f"there is no setting n, viewer, {'x' * 40}, only target, method, ")
+    assert len(settings_of({str(one): "" for one in range(999)})[1][0]) < 300

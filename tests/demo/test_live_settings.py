@@ -6,12 +6,14 @@ import pytest
 
 from demo.engine import Engine
 from demo.live_settings import choose, from_address, link, preset, sized, speed, teaching
-from demo.tabs.live import ID
+from demo.tabs import TABS, live
 
 NAMES = [
     "prompt", "method", "tli", "auto_tree", "depth", "breadth", "budget", "tokens", "pace",
     "system",
 ]  # fmt: skip
+
+IDS = [tab.ID for tab in TABS]
 
 
 @pytest.fixture
@@ -20,7 +22,7 @@ def engine(loads):
 
 
 def address(engine, **query):
-    status, _, *values = from_address(engine, ID, NAMES, SimpleNamespace(query_params=query))
+    status, _, *values = from_address(engine, IDS, NAMES, SimpleNamespace(query_params=query))
     return status, dict(zip(NAMES, values, strict=True))
 
 
@@ -70,6 +72,17 @@ def test_what_an_address_cannot_set_is_said(engine):
     assert found["prompt"] == "Hi" and unset(found["method"]) and unset(found["pace"])
 
 
+def test_an_address_names_a_tab_a_target_and_methods_that_there_are(engine):
+    status, found = address(engine, tab="nowhere", target="x", method="gpt9", tokens="20")
+    assert status["text"].startswith(
+        "Not all of the address could be used: tab must be one of live, compare, "
+    )
+    assert "target must be fake;" in status["text"]
+    assert "no gpt9 drafter for this target: choose from moa-n0, moa-n1, " in status["text"]
+    assert found["tokens"] == 20
+    assert unset(address(engine, target="fake")[0])
+
+
 def test_presets_take_what_there_is(engine):
     status, kind, tli, _, *tree, auto, tokens, pace = preset(engine, teaching, "")
     assert (kind, tli["value"], tree, tokens, pace) == ("moa", 1, [3, 2, 6], 64, "slow")
@@ -81,10 +94,10 @@ def test_presets_take_what_there_is(engine):
 
 def test_a_link_carries_the_settings_and_refuses_long_prompts():
     names = ["prompt", "system", "method", "tli", "tokens"]
-    status, query = link(ID, names, "tiny", "A & B", "", "moa", 2, 9)
+    status, query = link(live.ID, names, "tiny", "A & B", "", "moa", 2, 9)
     assert query == "?tab=live&target=tiny&method=moa-n2&prompt=A+%26+B&tokens=9"
     assert status["kind"] == "done"
-    _, query = link(ID, [*names, "auto_tree"], "tiny", "A", "", "moa", 2, 9, True)
+    _, query = link(live.ID, [*names, "auto_tree"], "tiny", "A", "", "moa", 2, 9, True)
     assert query.endswith("tokens=9&auto_tree=1")
-    status, query = link(ID, names, "tiny", "x" * 2000, "", "moa", 2, 9)
+    status, query = link(live.ID, names, "tiny", "x" * 2000, "", "moa", 2, 9)
     assert query == "" and "1,500 characters" in status["text"]

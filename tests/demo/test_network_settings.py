@@ -11,12 +11,13 @@ from moa_core.link.network import PRESETS
 
 NAMES = ["prompt", "method", "link", *links.FIELDS, "tokens"]
 FAR = SimpleNamespace(methods=lambda target="": ["moa-n1", "vanilla"])
+ENGINE = SimpleNamespace(first="tiny", installed={"tiny": None})
 
 
 def opened(**query):
     """What an address sets, by name, with what the status line says of it."""
     request = SimpleNamespace(query_params={"tab": "network"} | query)
-    status, about, box, *values = links.from_address("network", FAR, NAMES, request)
+    status, about, box, *values = links.from_address("network", FAR, ENGINE, NAMES, request)
     found = {name: value for name, value in zip(NAMES, values, strict=True) if not is_skip(value)}
     return found, "" if is_skip(status) else status["text"], about, box
 
@@ -85,6 +86,12 @@ def test_what_cannot_be_used_is_named_and_the_rest_is(query, words):
 
 def test_addresses_of_other_tabs_are_left_to_them():
     assert opened(tab="live", link="rtt=fast", method="nonsense")[:2] == ({}, "")
+
+
+def test_an_address_of_another_target_or_with_unknown_settings_is_told_so():
+    found, said, *_ = opened(target="giant", method="moa-n1", n="9", repeats="many")
+    assert "target must be tiny." in said and "there is no setting n, only target" in said
+    assert found == {"method": "moa-n1"} and "repeats must" not in said
 
 
 def test_settings_make_an_address_that_gives_them_back():

@@ -42,9 +42,16 @@ def test_a_tree_of_its_own_for_each_is_not_a_tree_for_all(loads):
 
 
 def test_an_address_of_a_comparison_says_what_it_cannot_use(loads):
-    query = "?tab=compare&methods=moa-n1,moa-n7,magic&repeats=9&trees=tall&seed=4"
+    query = "?tab=compare&methods=moa-n1,moa-n7,magic&repeats=9&trees=tall&seed=4&target=x"
     status, found = brought(Engine(), query)
-    for word in ("N = 7", "magic", "repeats must be a number from 1 to 5", "trees must be one of"):
+    for word in (
+        "N = 7",
+        "magic",
+        "repeats must be a number from 1 to 5",
+        "trees must be one of",
+        "choose from moa-n0, moa-n1, ngram",
+        "target must be fake",
+    ):
         assert word in status["text"]
     assert ".;" not in status["text"] and status["text"].endswith("same.")
     assert (found["methods"], found["seed"]) == (["moa-n1"], 4)
@@ -53,14 +60,16 @@ def test_an_address_of_a_comparison_says_what_it_cannot_use(loads):
 
 
 @pytest.mark.parametrize("auto", [True, False])
-def test_a_sweep_comes_back_as_it_was(auto):
+def test_a_sweep_comes_back_as_it_was(loads, auto):
     _, query = tli_sweep._link("fake", "A", 48, 3, "own", auto)
-    status, *found = tli_sweep._from_link(request(query))
+    status, *found = tli_sweep._from_link(Engine(), request(query))
     assert unset(status) and found == [48, 3, "own", auto]
 
 
-def test_an_address_of_a_sweep_says_what_it_cannot_use():
-    status, *found = tli_sweep._from_link(request("?tab=tli&tokens=400&trees=tall&repeats=2"))
+def test_an_address_of_a_sweep_says_what_it_cannot_use(loads):
+    query = "?tab=tli&tokens=400&trees=tall&repeats=2&n=9"
+    status, *found = tli_sweep._from_link(Engine(), request(query))
+    assert "there is no setting n, only" in status["text"]
     assert "from 8 to 256" in status["text"] and "trees must be" in status["text"]
     assert unset(found[0]) and found[1] == 2
 
