@@ -188,11 +188,18 @@ def _print(options: argparse.Namespace, trace: Trace, target: Target) -> None:
 
         text = clean(str(text))  # a terminal takes some characters for commands
     print(text if text is not None else trace.output_ids)
-    tau = "none" if trace.tau is None else f"{trace.tau:.2f}"
-    speed = trace.tokens_per_second
-    pace = "" if speed is None else f", {speed:.1f} tokens/s"
-    print(
-        f"\n{len(trace.output_ids)} tokens, {trace.target_calls} target calls, acceptance length "
-        f"{tau} (tokens gained per target forward after the prefill, bonus included){pace}, "
-        f"ended by {trace.reason}"
-    )
+    tau = speed = ""
+    if trace.tau is not None:  # not where the prefill's token was the only one
+        tau = (
+            f", acceptance length {trace.tau:.2f} (tokens gained per target forward after the "
+            "prefill, bonus included)"
+        )
+    if trace.tokens_per_second is not None:
+        speed = f", {trace.tokens_per_second:.1f} tokens/s"
+    tokens = _counted(len(trace.output_ids), "token")
+    calls = _counted(trace.target_calls, "target call")
+    print(f"\n{tokens}, {calls}{tau}{speed}, ended by {trace.reason}")
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"

@@ -56,7 +56,14 @@ def test_the_plain_report_gives_text_and_the_definition(
     printed = run(capsys, "--prompt", "The fox", *SHORT, *tree)
     assert printed.startswith(report["text"])
     assert f"acceptance length {report['tau']:.2f} (tokens gained per target forward" in printed
-    assert "12 tokens" in printed and "ended by length" in printed
+    assert "12 tokens, " in printed and "ended by length" in printed
+
+
+def test_a_report_on_one_token_has_no_acceptance_length(
+    bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = run(capsys, "--prompt", "The fox", "--max-new-tokens", "1", "--ignore-eos")
+    assert printed.endswith("\n1 token, 1 target call, ended by length\n")
 
 
 def test_ids_may_stand_in_for_a_prompt(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
