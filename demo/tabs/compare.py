@@ -131,9 +131,7 @@ def _settings() -> dict[str, Any]:
     with gr.Accordion("Draft tree, sampling and length", open=False, elem_id="compare-settings"):
         with gr.Row():
             made: dict[str, Any] = {name: _slider(name) for name in ("length", "temperature")}
-            made["seed"] = gr.Number(
-                0, precision=0, label="Seed", elem_id="compare-seed", min_width=220
-            )
+            made["seed"] = gr.Number(0, label="Seed", elem_id="compare-seed", min_width=220)
         made["trees"] = gr.Radio(
             [(words, name) for name, words in TREES.items()], value="auto", label="Draft tree",
             elem_id="compare-trees",
@@ -214,13 +212,13 @@ def _from_address(engine: Engine, query: Mapping[str, str]) -> tuple[Any, ...]:
 
 def _plan(
     prompt: str, target: str, methods: list[str], repeats: int, trees: str, depth: int,
-    breadth: int, budget: int, length: int, temperature: float, seed: int | None,
+    breadth: int, budget: int, length: int, temperature: float, seed: Any,
 ) -> Plan:  # fmt: skip
     shaped = TreeSettings(int(depth), int(breadth), int(budget)) if trees == "same" else None
     tree = AUTO if trees == "auto" else shaped
     return Plan(
         prompt, tuple(ordered(methods)), int(repeats), int(length),
-        Sampling(temperature, seed=seed or 0), tree, target,
+        Sampling(temperature, seed=seed), tree, target,
     )  # fmt: skip
 
 

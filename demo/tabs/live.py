@@ -163,7 +163,7 @@ def _settings(tree: TreeSettings) -> dict[str, Any]:
                 )
                 for name, (low, high, step, label) in SETTINGS.items()
             }  # fmt: skip
-            made["seed"] = gr.Number(0, precision=0, label="Seed", elem_id="seed", min_width=220)
+            made["seed"] = gr.Number(0, label="Seed", elem_id="seed", min_width=220)
         made["pace"] = gr.Radio(
             list(zip(PACE_NAMES, PACES, strict=True)), value=PACES[0], elem_id="pace",
             label="Pace of the page: decoding itself always runs at full speed",
@@ -272,9 +272,9 @@ def _request(given: dict[str, Any], target: str, past: list[tuple[str, str]]) ->
     return Request(
         given["prompt"],
         method_name(given["method"], int(given["tli"])),
-        int(given["tokens"]),
-        AUTO if given["auto_tree"] else TreeSettings(*(int(given[name]) for name in TREE)),
-        Sampling(given["temperature"], given["top_p"], seed=given["seed"] or 0),
+        given["tokens"],  # as it was typed: what is no whole number is told of
+        AUTO if given["auto_tree"] else TreeSettings(*(given[name] for name in TREE)),
+        Sampling(given["temperature"], given["top_p"], seed=given["seed"]),
         target,
         given["system"] or "",
         tuple((asked, answered) for asked, answered in past),

@@ -25,7 +25,7 @@ def outputs_of(visit, shown=False, methods=("vanilla", "moa-n1"), **changed):
     values = {
         "shown": shown, "prompt": PROMPT, "target": "", "methods": list(methods), "repeats": 2,
         "trees": "own", "depth": 3, "breadth": 2, "budget": 6, "length": 20, "temperature": 0.0,
-        "seed": None, **changed,
+        "seed": 0, **changed,
     }  # fmt: skip
     work = partial(tab._run, Engine())
     for output in guarded(work, len(NAMES), visit, *values.values()):

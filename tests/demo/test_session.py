@@ -70,7 +70,7 @@ def test_what_a_line_is_told_keeps_its_date_until_it_is_told_something_else():
 SETTINGS = {
     "prompt": PROMPT, "method": "vanilla", "tli": 0, "auto_tree": False,
     "depth": 3, "breadth": 2, "budget": 6,
-    "tokens": 20, "temperature": 0.0, "top_p": 1.0, "seed": None, "pace": "full", "system": "",
+    "tokens": 20, "temperature": 0.0, "top_p": 1.0, "seed": 0, "pace": "full", "system": "",
 }  # fmt: skip
 
 
@@ -101,6 +101,20 @@ def test_a_run_that_is_refused_leaves_what_was_shown(loads):
     [(status, _)] = outputs_of(engine, visit, prompt="")
     assert status["kind"] == "error" and visit.shown is shown
     assert all(chart["visible"] for chart in aside(visit)[:3])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "what"),
+    [
+        ("seed", 3.7, "The seed"), ("seed", None, "The seed"), ("depth", 2.5, "Tree depth"),
+        ("tokens", 3.7, "The number of new tokens"),
+    ],
+)  # fmt: skip
+def test_a_number_that_is_not_whole_gets_a_sentence(loads, name, value, what):
+    visit = Visit()
+    visit.begin()
+    [(status, _)] = outputs_of(Engine(), visit, **{name: value})
+    assert status["kind"] == "error" and status["text"].startswith(f"{what} must be a whole number")
 
 
 def test_nothing_is_skipped_while_a_run_streams(loads):

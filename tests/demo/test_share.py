@@ -8,6 +8,7 @@ import pytest
 from demo.engine import Engine
 from demo.share import named
 from demo.tabs import compare, tli_sweep
+from moa_core.errors import UserError
 
 COMPARED = {
     "methods": ["moa-n0", "vanilla"], "repeats": 2, "trees": "same", "tokens": 48,
@@ -57,6 +58,24 @@ def test_an_address_of_a_comparison_says_what_it_cannot_use(loads):
     assert (found["methods"], found["seed"]) == (["moa-n1"], 4)
     assert unset(found["repeats"]) and unset(found["trees"])
     assert all(unset(value) for value in brought(Engine(), "?tab=live&repeats=2")[1].values())
+
+
+@pytest.mark.parametrize("seed", [3.7, None])
+def test_a_comparisons_seed_is_a_whole_number(seed):
+    asked = COMPARED | {"seed": seed}
+    order = (
+        "methods",
+        "repeats",
+        "trees",
+        "depth",
+        "breadth",
+        "budget",
+        "tokens",
+        "temperature",
+        "seed",
+    )
+    with pytest.raises(UserError, match="The seed must be a whole number"):
+        compare._plan("A", "fake", *(asked[name] for name in order))
 
 
 @pytest.mark.parametrize("auto", [True, False])

@@ -221,7 +221,7 @@ def test_side_by_side_comes_back_with_its_file(timed, lending, visit):
     engine = Engine()
     zero.hold(engine)
     work = zero.lend(partial(compare._run, engine), engine, compare._tokens)
-    values = (False, PROMPT, "", ["vanilla", "moa-n1"], 2, "own", 3, 2, 6, 20, 0.0, None)
+    values = (False, PROMPT, "", ["vanilla", "moa-n1"], 2, "own", 3, 2, 6, 20, 0.0, 0)
     *_, last = guarded(work, len(compare.fields(compare.Results)), visit, *values)
     given = dict(zip([one.name for one in compare.fields(compare.Results)], last, strict=True))
     assert given["status"]["text"] == "All 4 runs are done."
