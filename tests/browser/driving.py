@@ -3,6 +3,7 @@
 # A slider takes a typed number over when its handle has moved.
 TAKEN = "([id, value]) => (document.querySelector(id)?.value ?? value) == value"
 SAYS = "([place, words]) => document.querySelector(place)?.textContent.includes(words)"
+HOLDS = "([box, text]) => document.querySelector(`${box} textarea`)?.value === text"
 SEEN = """place => {
   const box = document.querySelector(place)?.getBoundingClientRect();
   return box && box.top >= 0 && box.bottom <= window.innerHeight;

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.browser.conftest import LOOKS
-from tests.browser.driving import open_tab, status, type_prompt, wait_for_status
+from tests.browser.driving import HOLDS, open_tab, status, type_prompt, wait_for_status
 
 pytestmark = pytest.mark.browser
 
@@ -20,18 +20,20 @@ def stands(page, tab):
 @pytest.mark.parametrize("look", [LOOKS[0], LOOKS[-1]], ids=str)
 def test_back_and_forward_lead_from_tab_to_tab_without_loading_the_page(open_page, look):
     page = open_page("?__theme=light&method=moa-n1&prompt=First", look, "#run:not([disabled])")
-    page.wait_for_function("document.querySelector('#prompt textarea').value === 'First'")
+    page.wait_for_function(HOLDS, arg=["#prompt", "First"])
     page.evaluate("window.same = true")
     length = page.evaluate("history.length")
     open_tab(page, "Side by side")
     assert stands(page, "compare") and "method" not in page.url and "__theme=light" in page.url
     open_tab(page, "TLI")
     assert stands(page, "tli")
+    page.wait_for_function(HOLDS, arg=["#sweep-prompt", "First"])
     page.fill("#sweep-prompt textarea", "Second")
+    page.wait_for_function("sessionStorage.getItem('prompt') === 'Second'")
     for tab in ("compare", "live"):
         page.go_back()
         assert stands(page, tab)
-    assert page.input_value("#prompt textarea") == "Second"
+    page.wait_for_function(HOLDS, arg=["#prompt", "Second"])
     page.wait_for_function("!window.location.search.includes('prompt')")
     assert "method=moa-n1" in page.url
     page.go_forward()

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.browser.driving import open_tab, type_number, type_prompt
+from tests.browser.driving import HOLDS, open_tab, type_number, type_prompt
 
 pytestmark = pytest.mark.browser
 
@@ -16,7 +16,6 @@ LATE = """box => {
   area.dispatchEvent(new Event("input", { bubbles: true }));
 }"""
 HOLDS_NUMBER = "() => document.querySelector('#compare-repeats input[type=number]').value === '2'"
-HOLDS = "([box, text]) => document.querySelector(`${box} textarea`)?.value === text"
 
 
 def holds(page, name, text):

@@ -8,7 +8,8 @@ decodes every example once, and somebody uses every tab, that all may be warm. H
 of them stop runs, go away amid them, cut links and type what cannot be used, at random by --seed.
 In the first sixth the server is killed and started again, --kills times, and then warmed; after the
 first third memory is watched. Ends with 1, and says why, if anything but the intended sentences was
-said, a line of an error stood in a log, memory grew by more than 5 %, two texts of one prompt differed, or anybody waited in vain.
+said, a line of an error stood in a log, memory grew by more than 5 %, two texts of one prompt
+differed, or anybody waited in vain.
 """
 
 from __future__ import annotations
