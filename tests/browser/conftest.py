@@ -246,7 +246,7 @@ def visitor(window, app):
         page = window.tab(look)
         heard = listeners(page)
         pages.append((look, page, heard))
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)  # for the busiest machines; others need a hundredth
         for event, listener in heard.items():
             page.on(event, listener)
         page.goto(app + address)
