@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 WIRE = ("link/test_wire.py",)
 SESSION = ("link/test_session.py",)
+LIES = ("link/test_lies.py",)
 TRACE = ("test_trace.py", "test_trace_properties.py")
 STRANGERS = ("test_strangers.py",)
 FORMATS = ("test_formats.py",)
@@ -50,6 +51,22 @@ MUTANTS = (
         "the same request is answered anew",
         "link/session.py", "if request.number == self.number and isinstance(self._answer, Answer):",
         "if False:", SESSION,
+    ),
+    Mutant(
+        "a half of another shape is taken",
+        "link/checks.py", " or tuple(sent.shape) != shape", "", LIES,
+    ),
+    Mutant(
+        "a half may bring more than is due",
+        "link/checks.py", "if len(half) > len(shapes):", "if False:", LIES,
+    ),
+    Mutant(
+        "the server may choose for fewer nodes",
+        "link/checks.py", "len(found.drafts) == nodes", "len(found.drafts) <= nodes", LIES,
+    ),
+    Mutant(
+        "the first token beyond the vocabulary is taken",
+        "link/checks.py", ">= vocabulary", "> vocabulary", LIES,
     ),
     # Traces.
     Mutant(
