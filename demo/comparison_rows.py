@@ -12,6 +12,7 @@ import pandas as pd
 from demo.comparison import Comparison
 from demo.csv_text import csv_text
 from demo.figures import tree_of, tree_words
+from demo.keepsakes import keepsake
 from demo.methods import VANILLA, label
 from demo.spread import Spread
 from moa_core.exactness import first_difference
@@ -209,8 +210,8 @@ def _ends(name: str, spread: Spread | None) -> dict[str, float | None]:
     return {name: spread.middle, f"{name}_low": spread.low, f"{name}_high": spread.high}
 
 
-def write_csv(rows: Sequence[Row], comparison: Comparison, folder: Path) -> Path:
-    """The rows with every digit, and on each how they were measured, as a file in a folder."""
+def write_csv(rows: Sequence[Row], comparison: Comparison) -> Path:
+    """The rows with every digit, and on each how they were measured, as a file to fetch."""
     sampling = comparison.plan.sampling
     records = []
     for row in rows:
@@ -224,6 +225,6 @@ def write_csv(rows: Sequence[Row], comparison: Comparison, folder: Path) -> Path
             **{key: machine.get(key) for key in ("device", "dtype", "threads", "torch")},
         }
         records.append({**record(row), **how})
-    path = folder / CSV_NAME
+    path = keepsake(CSV_NAME)
     path.write_text(csv_text(pd.DataFrame(records, dtype=object)), encoding="utf-8")
     return path

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
-from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import gradio as gr
@@ -243,8 +241,7 @@ def _run(
         words = "Stopped before a counted run was finished: there is nothing new to show."
         yield values(status=say(words, "done"), bar=progress(), box=gr.update(visible=shown))
         return
-    # The folder stays: where a GPU is borrowed, the file is fetched when this has already ended.
-    yield filled(comparison, found, write_csv(found, comparison, Path(mkdtemp(prefix="moa-"))))
+    yield filled(comparison, found, write_csv(found, comparison))
 
 
 def _progress(steps: Iterator[Progress]) -> Iterator[tuple[Any, ...]]:

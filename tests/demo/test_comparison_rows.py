@@ -82,10 +82,10 @@ def test_of_trees_sized_automatically_the_mean_is_shown():
     assert kept["tree_auto"] and kept["tree_budget"] is None
 
 
-def test_the_file_has_every_digit_and_says_how_it_was_measured(tmp_path):
+def test_the_file_has_every_digit_and_says_how_it_was_measured():
     comparison = usual_comparison()
     found = rows(comparison)
-    path = write_csv(found, comparison, tmp_path)
+    path = write_csv(found, comparison)
     with path.open(encoding="utf-8", newline="") as file:
         lines = list(csv.DictReader(file))
     assert [line["method"] for line in lines] == ["moa-n1", "eagle2", "vanilla"]
