@@ -34,6 +34,7 @@ PRESS_NEXT = """() => {
   [...document.querySelectorAll('.pacer button')].find(b => b.textContent === 'Next cycle').click();
   return document.querySelectorAll('.token-view .unjudged').length;
 }"""
+TREE = "auto_tree=0&depth=3&breadth=3&budget=8"  # one that rejects some, however slow the machine
 JUDGED = "() => !document.querySelector('.token-view .unjudged')"
 FILES = "Save, open, share"
 
@@ -60,7 +61,7 @@ def columns(page, name):
 
 @pytest.mark.parametrize("look", LOOKS, ids=str)
 def test_the_charts_show_the_traces_numbers_at_every_look(open_page, look, tmp_path):
-    page = open_page("?tab=live&method=moa-n0&tokens=40", look, "#run:not([disabled])")
+    page = open_page(f"?tab=live&method=moa-n0&tokens=40&{TREE}", look, "#run:not([disabled])")
     run(page)
     trace = json.loads(saved_trace(page, tmp_path).read_text())
     verified = [event for event in trace["events"] if event["event"] == "Verified"]
@@ -75,7 +76,7 @@ def test_the_charts_show_the_traces_numbers_at_every_look(open_page, look, tmp_p
     tau = f"{sum(gained) / len(gained):.2f}"
     assert tile(page, "Acceptance length τ") == tau
     note = page.inner_text(".token-view .tile:has(dt:text-is('Acceptance length τ')) .note")
-    assert "bonus included; MoA N=0, trees sized automatically: not to be compared" in note
+    assert "bonus included; MoA N=0, tree 3-3-8" in note
     cut = 1 + sum(gained) > 40
     assert ("cut short, counts whole" in note) == ("cut short counts whole" in status(page)) == cut
     assert chart(page, "chart-lengths")["words"] == (
