@@ -10,6 +10,7 @@ pytestmark = pytest.mark.browser
 
 BOXES = {"Live": "#prompt", "Side by side": "#compare-prompt", "TLI": "#sweep-prompt"}
 LINKED = "() => document.querySelector('#compare-link textarea').value.startsWith('http')"
+KEPT = "text => sessionStorage.getItem('prompt') === text"
 LATE = """box => {
   const area = document.querySelector(`${box} textarea`);
   area.value = "of old";
@@ -33,7 +34,7 @@ def test_the_newest_prompt_is_in_every_tab_and_stays_when_the_page_is_loaded_aga
     page.locator("#sweep-examples").get_by_text("Spanish").click()
     assert all(holds(page, name, other) for name in ("Live", "Side by side"))
     page.fill("#compare-prompt textarea", mine)
-    page.wait_for_function("text => sessionStorage.getItem('prompt') === text", arg=mine)
+    page.wait_for_function(KEPT, arg=mine)
     page.reload()
     page.wait_for_selector("#compare-run:not([disabled])")
     assert all(holds(page, name, mine) for name in BOXES)
@@ -44,6 +45,7 @@ def test_an_address_brings_its_prompt_to_every_tab_until_another_is_written(open
     assert all(holds(page, name, "From the address") for name in ("TLI", "Live", "Side by side"))
     page.fill("#compare-prompt textarea", "Mine")
     page.wait_for_function("!window.location.search.includes('prompt')")
+    page.wait_for_function(KEPT, arg="Mine")
     page.reload()
     page.wait_for_selector("#compare-run:not([disabled])")
     assert all(holds(page, name, "Mine") for name in ("Side by side", "Live"))
