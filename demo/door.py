@@ -22,14 +22,19 @@ def door(
     password     what visitors must say, whatever name they give; "": nothing
     open_to_all  that this is meant
 
-    UserError if others can reach it and nobody said whether they may. A Space is for all, and the
-    Hub decides who sees it.
+    UserError if others can reach it and nobody said whether they may, or for a password that nobody
+    could give. A Space is for all, and the Hub decides who sees it.
     """
     where = environ.get("GRADIO_SERVER_NAME", "127.0.0.1") if host is None else host
     if not (_here(where) or password or open_to_all or on_space(environ)):
         raise UserError(
             "Others can reach this address: set MOA_PASSWORD to a password that they must know, or "
             "give --open-to-all."
+        )
+    if len(password) > MOST_PASSWORD:
+        raise UserError(
+            f"The password is {len(password)} characters long, and {MOST_PASSWORD} is the most: "
+            "nobody could come in."
         )
     options: dict[str, Any] = {"server_name": host, "share": False}
     if password:
@@ -49,7 +54,7 @@ class Password:
     """Compares in constant time, and shows itself nowhere."""
 
     def __init__(self, password: str) -> None:
-        self._wanted = password.encode()
+        self._wanted = password.encode("utf-8", "replace")
 
     def __call__(self, name: str, given: str) -> bool:
         return hmac.compare_digest(given[:MOST_PASSWORD].encode("utf-8", "replace"), self._wanted)

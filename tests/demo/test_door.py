@@ -9,7 +9,7 @@ import gradio as gr
 import pytest
 
 from demo.comparison import Plan
-from demo.door import Password, door
+from demo.door import MOST_PASSWORD, Password, door
 from demo.engine import MOST_NEW_TOKENS, Engine, Request, check_length
 from demo.links import query_of, settings_of
 from demo.ui import build_demo, launch_options
@@ -48,6 +48,13 @@ def test_the_page_refuses_to_start_where_others_come(monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         runpy.run_path("app.py", run_name="__main__")
     assert ended.value.code == 2 and "MOA_PASSWORD" in capsys.readouterr().err
+
+
+def test_a_password_that_nobody_could_give_is_refused():
+    options = door("0.0.0.0", "é" * MOST_PASSWORD, False, {})
+    assert options["auth"]("me", "é" * MOST_PASSWORD)
+    with pytest.raises(UserError, match="201 characters long, and 200 is the most"):
+        door("127.0.0.1", "x" * 201, False, {})
 
 
 def test_a_password_is_compared_and_not_shown():
