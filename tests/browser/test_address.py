@@ -51,6 +51,7 @@ def test_an_address_that_names_a_tab_writes_nothing_into_the_history(open_page):
     open_tab(page, "Live")
     assert stands(page, "live") and page.evaluate("history.length") == before + 1
     type_prompt(page, "Mine")
+    page.wait_for_function("window.newestPrompt === 'Mine'")  # told once the box has settled
     page.go_back()
     assert stands(page, "tli")
     page.wait_for_function("document.querySelector('#sweep-prompt textarea').value === 'Mine'")

@@ -76,6 +76,9 @@ def test_from_a_prompt_to_the_verdict_without_a_mouse(open_page):
     page.wait_for_function(SEEN, arg="#compare-verdict .status-line")
     verdict = page.inner_text("#compare-verdict .status-line")
     assert "MoA N=1" in verdict and "vanilla" in verdict
+    # What is drawn last: while parts of the page are exchanged, one that has the focus may go.
+    page.wait_for_selector(".race .play")
+    page.wait_for_selector("#compare-results .main-svg")
     go_to(page, ".race .play")
 
 
