@@ -101,6 +101,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     drafters.add_argument("--watch-times", type=int, default=8, help="how often, in all")
     drafters.add_argument("--own-tokens", type=int, default=0, help="text the target writes first")
+    drafters.add_argument(
+        "--start", type=Path, help="folder of drafters to go on from, newly scheduled"
+    )
     drafters.add_argument("--draws", type=int, default=1, help="boundary draws per update")
     drafters.add_argument("--block", default="6-14", help="shortest-longest on-policy block")
     drafters.add_argument("--cross-entropy", type=float, default=0.1, help="weight of that loss")
@@ -190,6 +193,7 @@ def _drafters(options: argparse.Namespace) -> None:
         block=_block(options.block),
         weights=Weights(options.cross_entropy, options.feature),
         seed=options.seed,
+        start=options.start,
     )
     rates = {"": options.rate, **dict(_shares(options.rates, "--rates"))}
     schedule = Schedule(options.updates, rates, options.minutes, options.warmup, muon=options.muon)

@@ -13,6 +13,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from moa_core.checkpoints import load_drafter
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.glide import GlideDrafter
@@ -47,6 +48,7 @@ class Plan:
     draws       draws of block boundaries per update, on one pass of LSA
     block       shortest and longest block, in tokens
     staircase   share of rows, at the start, in which SA sees its block only; 0 by half-time
+    start       folder of trained drafters to go on from, newly scheduled; SA is not narrowed again
     """
 
     methods: tuple[str, ...] = ("moa-n0", "moa-n1", "eagle2")
@@ -58,6 +60,7 @@ class Plan:
     draws: int = 1
     block: tuple[int, int] = BLOCK
     staircase: float = 1.0
+    start: Path | None = None
     weights: Weights = field(default_factory=Weights)
     seed: int = 0
 
@@ -86,7 +89,7 @@ def train_drafters(
              weights are then kept with which it was highest
     """
     accelerator = accelerator or Accelerator()
-    drafters = {method: fresh(method, target, plan.seed) for method in plan.methods}
+    drafters = {method: _begun(method, target, plan) for method in plan.methods}
     if plan.row_length > target.context:
         raise UserError(
             f"Rows of {plan.row_length} tokens are longer than {target.name} can read: give a "
@@ -129,6 +132,15 @@ def train_drafters(
         about = {"parameters": sizes[name], "training": training, "commit": _commit()}
         tensors = {key.removeprefix("net."): value for key, value in whole[name].items()}
         save_drafter(out / name, drafter, target, about, torch.bfloat16, tensors)
+
+
+def _begun(method: str, target: Target, plan: Plan) -> Drafter:
+    """A drafter to train: an untrained one, or one of those to go on from."""
+    if plan.start is None:
+        return fresh(method, target, plan.seed)
+    if not (plan.start / method).is_dir():
+        raise UserError(f"There is no {method} in {plan.start} to go on from.")
+    return load_drafter(str(plan.start / method), target)
 
 
 def _source(
@@ -193,7 +205,7 @@ class _Lessons:
     def __call__(self, batch: Batch, update: int) -> tuple[Lesson, list[Masks]]:
         plan = self._plan
         progress = update / (self._run.updates or 100_000)
-        staircase = plan.staircase * max(0.0, 1 - 2 * progress)
+        staircase = 0.0 if plan.start else plan.staircase * max(0.0, 1 - 2 * progress)
         # Drawn from seed and update alone, for all rows of it: a resumed run draws what an
         # uninterrupted one would, and several processes what one would.
         generator = torch.Generator().manual_seed((plan.seed * 1_000_003 + update) * 1_009)

@@ -17,11 +17,14 @@ from safetensors.torch import load_file
 
 from moa_core.checkpoints import load_drafter, load_target
 from moa_core.decode import Settings, decode
+from moa_core.errors import UserError
+from moa_core.formats import save_drafter
 from moa_core.target import Target
 from moa_core.text import prompt_ids
 from moa_core.trace import Trace
 from moa_core.train.drafters import Plan, train_drafters
 from moa_core.train.fresh import fresh
+from moa_core.train.losses import Weights
 from moa_core.train.schedule import Schedule
 from moa_core.train.target import TargetSizes, train_target
 from moa_core.tree import TreeSettings
@@ -59,6 +62,38 @@ def tau(target: Target, drafter: Any) -> float:
         run = decode(target, drafter, prompt, Settings(24, TreeSettings(4, 1, 4)))
         lengths += Trace(events=list(run)).accepted_lengths
     return sum(lengths) / len(lengths)
+
+
+@pytest.mark.usefixtures("threads")
+def test_drafters_go_on_from_others_with_other_losses(data: Path, tmp_path: Path) -> None:
+    """At a rate of nothing the weights are those they began with; else they are not."""
+    target, begun = speaking_target(), tmp_path / "begun"
+    for name in METHODS:
+        save_drafter(begun / name, useful(name, target), target, {}, torch.float32)
+    for rate in (0.0, 1e-3):
+        out = tmp_path / f"out {rate}"
+        plan = Plan(METHODS, rows=2, row_length=48, tasks=6, weights=Weights(1, 0), start=begun)
+        train_drafters(
+            target, data, data.parent / "tokenizer", out, Schedule(2, {"": rate}, warmup=1), plan,
+            workers=1, accelerator=Accelerator(cpu=True),
+        )  # fmt: skip
+        for name in METHODS:
+            before, after = (load_file(each / name / "model.safetensors") for each in (begun, out))
+            same = [torch.equal(before[key].bfloat16(), after[key]) for key in before]
+            assert all(same) if rate == 0 else not all(same), name
+            training = json.loads((out / name / "config.json").read_text())["drafter"]["training"]
+            assert training["start"] == str(begun)
+
+
+def test_drafters_to_go_on_from_that_are_not_there_get_a_sentence(
+    data: Path, tmp_path: Path
+) -> None:
+    plan = Plan(("moa-n0",), rows=2, row_length=48, start=tmp_path / "none")
+    with pytest.raises(UserError, match=r"There is no moa-n0 in .*none to go on from"):
+        train_drafters(
+            speaking_target(), data, data.parent / "tokenizer", tmp_path / "out",
+            Schedule(2, {"": 1e-3}), plan, accelerator=Accelerator(cpu=True),
+        )  # fmt: skip
 
 
 @pytest.mark.usefixtures("threads")
