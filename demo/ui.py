@@ -53,7 +53,7 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
     with gr.Blocks(title=TITLE, analytics_enabled=False) as demo:
         header = gr.HTML(
             f"<header><h1>{TITLE}</h1><p>{ABOUT}</p></header>",
-            js_on_load=script("charts.js", "address.js", "lesson_links.js"),
+            js_on_load=script("charts.js", "address.js", "lesson_links.js", "sliders.js"),
             apply_default_css=False,
             elem_id="header",
             tabs=[module.ID for module in TABS],

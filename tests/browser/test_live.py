@@ -185,6 +185,21 @@ def test_an_n_without_a_drafter_says_so_and_the_page_goes_on(page):
     assert "tokens in" in status(page)
 
 
+def test_a_slider_s_box_that_is_left_empty_keeps_its_number(page):
+    settings(page, tokens=40)
+    box = page.locator("#tokens input[type=number]")
+    box.fill("")
+    box.press("Tab")
+    assert box.input_value() == "40"
+    box.fill("")
+    run(page)
+    assert "40 tokens in" in status(page)
+    box.fill("")
+    box.press_sequentially("12")
+    run(page)
+    assert "12 tokens in" in status(page)
+
+
 def test_vanilla_gains_one_token_a_call_and_writes_the_same_text(page):
     drafted = run(page)
     assert float(tile(page, "Acceptance length τ")) > 1
