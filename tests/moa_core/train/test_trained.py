@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,13 +23,14 @@ from moa_core.formats import save_drafter
 from moa_core.target import Target
 from moa_core.text import prompt_ids
 from moa_core.trace import Trace
-from moa_core.train.drafters import Plan, train_drafters
+from moa_core.train.batches import Batch, same_document
+from moa_core.train.drafters import Plan, _Lessons, train_drafters
 from moa_core.train.fresh import fresh
 from moa_core.train.losses import Weights
 from moa_core.train.schedule import Schedule
 from moa_core.train.target import TargetSizes, train_target
 from moa_core.tree import TreeSettings
-from tests.models import plain_greedy, save_bundle, speaking_target, useful
+from tests.models import plain_greedy, save_bundle, speaking_target, tiny_target, useful
 
 METHODS = ("moa-n0", "moa-n1", "eagle2")
 
@@ -83,6 +85,16 @@ def test_drafters_go_on_from_others_with_other_losses(data: Path, tmp_path: Path
             assert all(same) if rate == 0 else not all(same), name
             training = json.loads((out / name / "config.json").read_text())["drafter"]["training"]
             assert training["start"] == str(begun)
+
+
+@pytest.mark.parametrize("start", [None, Path("begun")])
+def test_sa_is_narrowed_to_its_block_at_the_start_of_new_drafters_alone(start: Path | None) -> None:
+    ids = torch.randint(0, 60, (2, 40), generator=torch.Generator().manual_seed(0))
+    places = torch.arange(40).expand(2, -1)
+    batch = Batch(ids, places >= 6, torch.zeros_like(ids), places)
+    lessons = _Lessons(tiny_target(), [], Plan(rows=2, start=start), SimpleNamespace(updates=100))
+    _, (masks,) = lessons(batch, 0)
+    assert torch.equal(masks.sa, same_document(batch.segment)) is (start is not None)
 
 
 def test_drafters_to_go_on_from_that_are_not_there_get_a_sentence(
