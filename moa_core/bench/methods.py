@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from moa_core.bench.hf_generate import generate
-from moa_core.checkpoints import load_drafter, locate, models_folder
+from moa_core.checkpoints import load_drafter, models_folder
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.formats import read_config
 from moa_core.peers import parameters
 from moa_core.target import Target
 from moa_core.trace import Drafted, Trace, Verified
@@ -145,22 +144,6 @@ def _load(spec: str, name: str, target: Target) -> Method:
         case "vanilla":
             return Ours(name, target, load_drafter("none", target))
     return Ours(name, target, load_drafter(spec, target))
-
-
-def training_of(spec: str) -> dict[str, Any] | None:
-    """How a drafter was trained, by its config; `metrics`: [{updates, seconds, tau}], if kept."""
-    name = {"hf-assisted": "independent", "eagle": "eagle2"}.get(spec, spec)
-    try:
-        place = locate(name)
-        ours = read_config(place).get("drafter") if isinstance(place, Path) else None
-    except UserError:
-        return None
-    training = ours.get("training") if isinstance(ours, dict) else None
-    if ours is None or not isinstance(training, dict):
-        return None
-    kept = [training.get("metrics"), ours.get("metrics"), ours.get("curve")]
-    curve = next((entries for entries in kept if isinstance(entries, list)), None)
-    return {**training, "metrics": curve} if curve else dict(training)
 
 
 def written(ids: Sequence[int], prompt_tokens: int) -> Record:

@@ -217,7 +217,8 @@ def _settings(
 def _about_methods(
     options: argparse.Namespace, contenders: dict[str, Contender]
 ) -> dict[str, dict[str, Any]]:
-    from moa_core.bench.methods import training_of, tree_dict
+    from moa_core.bench.methods import tree_dict
+    from moa_core.bench.trained import training_of
 
     return {
         name: {

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -21,7 +22,7 @@ from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.medusa import MedusaDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.formats import save_drafter
+from moa_core.formats import read_config, save_drafter
 from moa_core.peers import parameters
 from moa_core.target import Target
 from moa_core.train import own_text, states
@@ -90,6 +91,7 @@ def train_drafters(
     """
     accelerator = accelerator or Accelerator()
     drafters = {method: _begun(method, target, plan) for method in plan.methods}
+    earlier = {method: _earlier(method, plan) for method in plan.methods}
     if plan.row_length > target.context:
         raise UserError(
             f"Rows of {plan.row_length} tokens are longer than {target.name} can read: give a "
@@ -126,7 +128,7 @@ def train_drafters(
         whole = {name: trainee.state_dict() for name, trainee in trainees.items()}
     for name, drafter in drafters.items():
         done = {"updates": run.update, "of": run.updates, "seconds": round(run.spent[name])}
-        training = {**run.recipe, "rate": schedule.rate(name), **done}
+        training = {**run.recipe, "rate": schedule.rate(name), **done, "start": earlier[name]}
         if progress:
             training["metrics"] = progress.metrics[name]
         about = {"parameters": sizes[name], "training": training, "commit": _commit()}
@@ -141,6 +143,14 @@ def _begun(method: str, target: Target, plan: Plan) -> Drafter:
     if not (plan.start / method).is_dir():
         raise UserError(f"There is no {method} in {plan.start} to go on from.")
     return load_drafter(str(plan.start / method), target)
+
+
+def _earlier(method: str, plan: Plan) -> dict[str, Any] | None:
+    """How the drafter to go on from was trained, which its folder may not say for long."""
+    if plan.start is None:
+        return None
+    ours = read_config(plan.start / method).get("drafter", {})
+    return {**ours.get("training", {}), "commit": ours.get("commit")}
 
 
 def _source(

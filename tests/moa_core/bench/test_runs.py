@@ -9,7 +9,7 @@ import torch
 
 from moa_core.bench import runs as running
 from moa_core.bench.hf_generate import generate
-from moa_core.bench.methods import HuggingFace, Method, load_methods, training_of, written
+from moa_core.bench.methods import HuggingFace, Method, load_methods, written
 from moa_core.bench.results import tau
 from moa_core.bench.runs import (
     Contender,
@@ -234,15 +234,6 @@ def test_other_weights_have_another_checksum(target: Target) -> None:
     assert (
         one != other and one == HuggingFace("x", target, fresh("eagle2", target, 0), {}).weights()
     )
-
-
-def test_how_a_drafter_was_trained(bundle: Path, tmp_path: Path) -> None:
-    assert training_of("moa-n0") is None and training_of("vanilla") is None
-    config = json.loads((bundle / "moa-n0" / "config.json").read_text())
-    curve = [{"updates": 1, "seconds": 2, "tau": 1.5}]
-    config["drafter"] |= {"training": {"updates": 9}, "metrics": curve}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    assert training_of(str(tmp_path)) == {"updates": 9, "metrics": curve}
 
 
 def test_trees_are_read_and_fitted(target: Target) -> None:

@@ -71,7 +71,8 @@ def test_drafters_go_on_from_others_with_other_losses(data: Path, tmp_path: Path
     """At a rate of nothing the weights are those they began with; else they are not."""
     target, begun = speaking_target(), tmp_path / "begun"
     for name in METHODS:
-        save_drafter(begun / name, useful(name, target), target, {}, torch.float32)
+        about = {"training": {"updates": 7, "start": None}, "commit": "abc"}
+        save_drafter(begun / name, useful(name, target), target, about, torch.float32)
     for rate in (0.0, 1e-3):
         out = tmp_path / f"out {rate}"
         plan = Plan(METHODS, rows=2, row_length=48, tasks=6, weights=Weights(1, 0), start=begun)
@@ -84,7 +85,7 @@ def test_drafters_go_on_from_others_with_other_losses(data: Path, tmp_path: Path
             same = [torch.equal(before[key].bfloat16(), after[key]) for key in before]
             assert all(same) if rate == 0 else not all(same), name
             training = json.loads((out / name / "config.json").read_text())["drafter"]["training"]
-            assert training["start"] == str(begun)
+            assert training["start"] == {"updates": 7, "start": None, "commit": "abc"}
 
 
 @pytest.mark.parametrize("start", [None, Path("begun")])
