@@ -2,21 +2,33 @@
 
 With gradients nothing changes. Without, layers that read the same input become one product, and
 what a block adds to its input is added within its last product. On a processor, small matrices are
-also packed as oneDNN wants them, which it otherwise does at each call. A token's numbers are then
-the same however many others are read with it: to the bit, on the processors tried.
+also packed as oneDNN wants them, which it otherwise does at each call, and the weights of a norm
+before them are multiplied in. A token's numbers are then the same however many others are read with
+it: to the bit, on the processors tried.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from moa_core.norms import RMSNorm
+
 LARGEST = 1 << 22  # numbers of a matrix that is packed: it is then held twice
+
+
+class Part(NamedTuple):
+    """The layers from one on: what is done to their input, and the product with it."""
+
+    before: Callable[[Tensor], Tensor] | None
+    weight: Tensor
+    bias: Tensor | None
+    packed: bool
 
 
 class Joined:
@@ -24,21 +36,27 @@ class Joined:
 
     Their own weights become views of the joined ones, so that nothing but what is packed is held
     twice, and whoever trains, saves or loads them sees no difference.
+
+    norm  what their input goes through first
     """
 
-    def __init__(self, *linears: nn.Linear) -> None:
-        self._linears = linears
+    def __init__(self, *linears: nn.Linear, norm: RMSNorm | None = None) -> None:
+        self._linears, self._norm = linears, norm
+        self._marked = linears if norm is None else (*linears, norm)
         self._known: list[tuple[int, int]] = []  # address and version of each weight, when joined
         self._weight: Tensor | None = None
         self._bias: Tensor | None = None
-        self._parts: dict[int, tuple[Tensor, Tensor | None, bool]] = {}
+        self._parts: dict[int, Part] = {}
 
     def __call__(self, x: Tensor, first: int = 0) -> Tensor:
         """[.., in] -> [.., out], what all say side by side, or all from one of them on."""
         if torch.is_grad_enabled():
+            x = x if self._norm is None else self._norm.forward(x)
             said: list[Tensor] = [linear(x) for linear in self._linears[first:]]
             return said[0] if len(said) == 1 else torch.cat(said, -1)
-        weight, bias, packed = self._part(first)
+        before, weight, bias, packed = self._part(first)
+        if before is not None:
+            x = before(x)
         if packed:
             out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
             return out
@@ -48,7 +66,9 @@ class Joined:
         """base [.., out] + what they make of x [.., in]"""
         if torch.is_grad_enabled():
             return base + self(x)
-        weight, bias, packed = self._part(0)
+        before, weight, bias, packed = self._part(0)
+        if before is not None:
+            x = before(x)
         if packed:
             out: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, base, weight, bias, "add")
             return out
@@ -58,22 +78,27 @@ class Joined:
         return flat.view(base.shape)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Joined:
-        return Joined(*copy.deepcopy(self._linears, memo))
+        return Joined(*copy.deepcopy(self._linears, memo), norm=copy.deepcopy(self._norm, memo))
 
-    def _part(self, first: int) -> tuple[Tensor, Tensor | None, bool]:
-        """Weight and bias of the layers from one on, and whether they are packed."""
-        if [_mark(linear) for linear in self._linears] != self._known:
+    def _part(self, first: int) -> Part:
+        if [_mark(module) for module in self._marked] != self._known:
             self._join()
         found = self._parts.get(first)
         if found is None:
-            assert self._weight is not None
-            skipped = sum(linear.out_features for linear in self._linears[:first])
-            weight, bias = self._weight[skipped:], self._bias
-            packed = _packed(weight)
-            bias = None if bias is None else bias[skipped:]
-            used = weight if packed is None else packed
-            found = self._parts[first] = (used, bias, packed is not None)
+            found = self._parts[first] = self._part_from(first)
         return found
+
+    def _part_from(self, first: int) -> Part:
+        assert self._weight is not None
+        skipped = sum(linear.out_features for linear in self._linears[:first])
+        weight, norm = self._weight[skipped:], self._norm
+        bias = None if self._bias is None else self._bias[skipped:]
+        folds = norm is not None and weight.dtype == torch.float32 and _worth_packing(weight)
+        folded = weight * (norm.weight.detach() * norm.scale) if norm and folds else weight
+        if (packed := _packed(folded)) is None:
+            return Part(None if norm is None else norm.forward, weight, bias, False)
+        before = None if norm is None else norm.direction if folds else norm.forward
+        return Part(before, packed, bias, True)
 
     def _join(self) -> None:
         """Join them, at first and whenever they were trained, moved or given other weights."""
@@ -83,7 +108,7 @@ class Joined:
             raise ValueError("of joined layers either all have a bias, or none")
         self._bias = _whole(biases) if biases else None
         self._parts = {}
-        self._known = [_mark(linear) for linear in self._linears]
+        self._known = [_mark(module) for module in self._marked]
 
 
 class Linear(nn.Linear):
@@ -123,8 +148,8 @@ class Packed(nn.Module):
         return self._alone(x)
 
 
-def _mark(linear: nn.Linear) -> tuple[int, int]:
-    weight = linear._parameters["weight"]  # asked for in every layer of every forward: no detour
+def _mark(module: nn.Module) -> tuple[int, int]:
+    weight = module._parameters["weight"]  # asked for in every layer of every forward: no detour
     assert weight is not None
     return weight.data_ptr(), 0 if weight.is_inference() else weight._version
 
@@ -140,10 +165,14 @@ def _whole(parts: Sequence[Tensor]) -> Tensor:
     return whole
 
 
+def _worth_packing(weight: Tensor) -> bool:
+    small = weight.numel() <= LARGEST and weight.dtype in (torch.float32, torch.bfloat16)
+    return weight.device.type == "cpu" and small and torch.backends.mkldnn.is_available()
+
+
 def _packed(weight: Tensor) -> Tensor | None:
     """A matrix as oneDNN wants it; None where it would not be used, or this torch cannot."""
-    small = weight.numel() <= LARGEST and weight.dtype in (torch.float32, torch.bfloat16)
-    if weight.device.type != "cpu" or not small or not torch.backends.mkldnn.is_available():
+    if not _worth_packing(weight):
         return None
     try:  # no public function does this; torch.compile's own code calls these two
         packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), None)

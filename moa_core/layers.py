@@ -14,6 +14,7 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from moa_core.cache import KVCache
 from moa_core.grouped import grouped_attention
 from moa_core.joined import Joined
+from moa_core.norms import RMSNorm
 
 # Layers of Llama's form, all of them without a factor or a norm that ours would lack.
 KNOWN = {"LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLayer", "Qwen3DecoderLayer"}
@@ -77,23 +78,6 @@ def rotate(x: Tensor, rotation: Rotation) -> Tensor:
     return torch.addcmul(x * cos, torch.cat([high, low], -1), sin)
 
 
-class RMSNorm(nn.Module):
-    """Root-mean-square norm, in float32 inside as in the target."""
-
-    def __init__(self, width: int, eps: float) -> None:
-        super().__init__()
-        # At 1; the authors' release draws fresh norm weights around 0.
-        self.weight = nn.Parameter(torch.ones(width))
-        self.eps = eps
-
-    def forward(self, x: Tensor) -> Tensor:
-        if x.dtype == torch.float32 or not torch.is_grad_enabled():
-            return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
-        wide = x.float()
-        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
-        return self.weight * wide.to(x.dtype)
-
-
 class Attention(nn.Module):
     """Grouped-query attention whose keys and values may come from elsewhere."""
 
@@ -119,10 +103,10 @@ class Attention(nn.Module):
             self.q_norm, self.k_norm = RMSNorm(head_dim, head_norms), RMSNorm(head_dim, head_norms)
         self.join()
 
-    def join(self) -> None:
-        """Where its linear layers were exchanged: see `as_ours`."""
-        self._query, self.out = Joined(self.q_proj), Joined(self.o_proj)
-        self._qkv = Joined(self.q_proj, self.k_proj, self.v_proj)
+    def join(self, norm: RMSNorm | None = None) -> None:
+        """After its linear layers were exchanged, and to have a norm before Q, K and V."""
+        self._query, self.out = Joined(self.q_proj, norm=norm), Joined(self.o_proj)
+        self._qkv = Joined(self.q_proj, self.k_proj, self.v_proj, norm=norm)
 
     def queries(self, x: Tensor, rotation: Rotation) -> Tensor:
         """Q (rotated) [B, H, n, d] of x [B, n, width]."""
@@ -182,9 +166,10 @@ class SwiGLU(nn.Module):
         self.down_proj = nn.Linear(inner, width, bias=bias)
         self.join()
 
-    def join(self) -> None:
-        """Where its linear layers were exchanged: see `as_ours`."""
-        self._gate_up, self._down = Joined(self.gate_proj, self.up_proj), Joined(self.down_proj)
+    def join(self, norm: RMSNorm | None = None) -> None:
+        """After its linear layers were exchanged, and to have a norm before gate and up."""
+        self._gate_up = Joined(self.gate_proj, self.up_proj, norm=norm)
+        self._down = Joined(self.down_proj)
 
     def forward(self, x: Tensor, base: Tensor) -> Tensor:
         """What it makes of x, added to base: both [.., width]."""
@@ -225,6 +210,12 @@ class DecoderLayer(nn.Module):
             self.input_layernorm = RMSNorm(width, eps)
         self.post_attention_layernorm = RMSNorm(width, eps)
         self._input_norm = input_norm
+        self.join()
+
+    def join(self) -> None:
+        """Have the norms go with what reads them; again where linear layers were exchanged."""
+        self.self_attn.join(self.input_layernorm if self._input_norm else None)
+        self.mlp.join(self.post_attention_layernorm)
 
     def forward(
         self,
@@ -240,7 +231,7 @@ class DecoderLayer(nn.Module):
 
         place  of this layer in the cache
         """
-        queries, keys, values = self.self_attn.all_three(self._normed(hidden), rotation)
+        queries, keys, values = self.self_attn.all_three(hidden, rotation)
         if cache is not None:
             keys, values = cache.update(keys, values, place)
         mixed = self.self_attn.forward(queries, keys, values, mask, causal)
@@ -252,7 +243,7 @@ class DecoderLayer(nn.Module):
 
         The memory goes through the same input norm as the queries, as in the authors' code.
         """
-        return self.self_attn.keys_values(self._normed(memory), rotation)
+        return self.self_attn.keys_values(memory, rotation)
 
     def attend(
         self,
@@ -263,19 +254,16 @@ class DecoderLayer(nn.Module):
         mask: Tensor | None = None,
     ) -> Tensor:
         """Cross-attention from hidden [B, n, width] to a memory's K and V."""
-        queries = self.self_attn.queries(self._normed(hidden), rotation)
+        queries = self.self_attn.queries(hidden, rotation)
         return self._finish(hidden, self.self_attn.forward(queries, keys, values, mask))
 
     def weights(self, hidden: Tensor, rotation: Rotation, keys: Tensor) -> Tensor:
         """[B, H, n, m] float32: where each row of hidden [B, n, width] looks in `attend`."""
-        return self.self_attn.weights(self._normed(hidden), rotation, keys)
-
-    def _normed(self, hidden: Tensor) -> Tensor:
-        return self.input_layernorm.forward(hidden) if self._input_norm else hidden
+        return self.self_attn.weights(hidden, rotation, keys)
 
     def _finish(self, hidden: Tensor, mixed: Tensor) -> Tensor:
         hidden = self.self_attn.out.added(hidden, mixed)
-        return self.mlp.forward(self.post_attention_layernorm.forward(hidden), hidden)
+        return self.mlp.forward(hidden, hidden)
 
 
 def as_ours(layer: nn.Module, config: PretrainedConfig) -> DecoderLayer | None:
@@ -305,6 +293,7 @@ def as_ours(layer: nn.Module, config: PretrainedConfig) -> DecoderLayer | None:
             head_norms=hasattr(attention, "q_norm"),
         )
     _adopt(ours, layer)
+    ours.join()
     return ours.eval()
 
 
@@ -318,7 +307,6 @@ def _adopt(ours: nn.Module, theirs: Any) -> None:
             part.weight = other.weight
         elif isinstance(part, Attention | SwiGLU):
             _adopt(part, other)
-            part.join()
 
 
 def causal_mask(count: int, past: int, device: torch.device) -> Tensor | None:

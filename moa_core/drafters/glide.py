@@ -14,14 +14,9 @@ from torch import Tensor, nn
 
 from moa_core.cache import KVCache
 from moa_core.drafters.base import HalfShapes, Reader, ServerHalf
-from moa_core.layers import (
-    Attention,
-    RMSNorm,
-    Rope,
-    Rotation,
-    SwiGLU,
-    rotate,
-)
+from moa_core.joined import Joined
+from moa_core.layers import Attention, Rope, Rotation, SwiGLU, rotate
+from moa_core.norms import RMSNorm
 from moa_core.target import Observation, Target
 
 
@@ -45,17 +40,24 @@ class Lookup(nn.Module):
         self.head_dim = head_dim
         self.q_proj = nn.Linear(width, heads * head_dim, bias=False)
         self.o_proj = nn.Linear(heads * head_dim, width, bias=False)
+        self.join()
+
+    def join(self, norm: RMSNorm | None = None) -> None:
+        """To have a norm before the queries."""
+        self._query, self._out = Joined(self.q_proj, norm=norm), Joined(self.o_proj)
 
     def forward(
         self, x: Tensor, rotation: Rotation, keys: Tensor, values: Tensor, mask: Tensor | None
     ) -> Tensor:
-        """From x [B, n, width] to K (already rotated) and V [B, G, m, d]; mask [B, 1, n, m]."""
-        queries = self.q_proj(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # [B, H, n, d]
+        """What x [B, n, width] finds in K (already rotated) and V [B, G, m, d], added to x.
+
+        mask  [B, 1, n, m] bool
+        """
+        queries = self._query(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # [B, H, n, d]
         mixed = F.scaled_dot_product_attention(
             rotate(queries, rotation), keys, values, attn_mask=mask, enable_gqa=True
         )
-        out: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
-        return out
+        return self._out.added(x, mixed.transpose(1, 2).flatten(2))
 
 
 class GlideNet(nn.Module):
@@ -72,6 +74,9 @@ class GlideNet(nn.Module):
         self.post_attention_layernorm = RMSNorm(width, config.eps)
         self.mlp = SwiGLU(width, config.inner, False)
         self.norm = RMSNorm(width, config.eps)
+        self.self_attn.join(self.input_layernorm)
+        self.cross_attn.join(self.cross_attn_layernorm)
+        self.mlp.join(self.post_attention_layernorm)
 
     def forward(
         self,
@@ -84,17 +89,13 @@ class GlideNet(nn.Module):
         cache: KVCache | None = None,
     ) -> Tensor:
         """[B, n, E] embeddings -> what the head reads; keys, values: of the target's last layer."""
-        queries, own_keys, own_values = self.self_attn.all_three(
-            self.input_layernorm(hidden), rotation
-        )
+        queries, own_keys, own_values = self.self_attn.all_three(hidden, rotation)
         if cache is not None:
             own_keys, own_values = cache.update(own_keys, own_values, 0)
-        mixed = self.self_attn(queries, own_keys, own_values, mask)
+        mixed = self.self_attn.forward(queries, own_keys, own_values, mask)
         hidden = self.self_attn.out.added(hidden, mixed)
-        normed = self.cross_attn_layernorm(hidden)
-        hidden = hidden + self.cross_attn(normed, rotation, keys, values, cross_mask)
-        out: Tensor = self.norm(self.mlp(self.post_attention_layernorm(hidden), hidden))
-        return out
+        hidden = self.cross_attn.forward(hidden, rotation, keys, values, cross_mask)
+        return self.norm.forward(self.mlp.forward(hidden, hidden))
 
 
 class GlideDrafter(Reader):

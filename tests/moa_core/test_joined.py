@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from moa_core.joined import LARGEST, Joined, Linear, Packed
 from moa_core.layers import DecoderLayer
+from moa_core.norms import RMSNorm
 
 CLOSE = {"atol": 1e-6, "rtol": 1e-5}
 
@@ -40,6 +41,47 @@ def test_together_they_say_what_they_say_apart(
         if len(shape) > 1:
             torch.testing.assert_close(joined.added(base, x), base + expected, **CLOSE)
     torch.testing.assert_close(joined(x).detach(), expected, **CLOSE)
+
+
+def normed(width: int = 16, eps: float = 1e-5) -> RMSNorm:
+    norm = RMSNorm(width, eps)
+    with torch.no_grad():
+        norm.weight.normal_(1, 0.5)
+    return norm
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("size", [0.0, 1e-4, 1e-2, 1.0, 1e4])  # where eps is all, and nothing
+def test_a_norm_before_them_is_within_them(size: float, dtype: torch.dtype) -> None:
+    linears, norm = three(dtype=dtype), normed().to(dtype)
+    joined, x = Joined(*linears, norm=norm), torch.randn(2, 5, 16, dtype=dtype) * size
+    expected = apart(linears, norm(x)).detach()
+    close = CLOSE if dtype != torch.bfloat16 else {"atol": 1e-2, "rtol": 1e-2}
+    torch.testing.assert_close(joined(x).detach(), expected, **close)
+    with torch.inference_mode():
+        torch.testing.assert_close(joined(x), expected, **close)
+        torch.testing.assert_close(joined(x, 1), expected[..., 12:], **close)
+
+
+def test_a_row_is_normed_as_among_many() -> None:
+    norm, x = normed(256), torch.randn(70, 256)
+    with torch.inference_mode():
+        together = norm.direction(x[None])[0]
+        for rows in (1, 2, 3, 11, 33):
+            assert torch.equal(norm.direction(x[None, 5 : 5 + rows])[0], together[5 : 5 + rows])
+
+
+@torch.no_grad()
+def test_a_norm_that_was_trained_is_noticed() -> None:
+    linears, norm, x = three(), normed(), torch.randn(3, 16)
+    joined = Joined(*linears, norm=norm)
+    before = joined(x)
+    norm.weight.mul_(2)
+    torch.testing.assert_close(joined(x), 2 * before, **CLOSE)
+    other = copy.deepcopy(joined)
+    norm.weight.zero_()
+    torch.testing.assert_close(other(x), 2 * before, **CLOSE)
+    assert not joined(x).any()
 
 
 def test_biases_of_some_alone_are_refused() -> None:
@@ -136,4 +178,4 @@ def test_large_matrices_are_not_held_twice() -> None:
     for linear, packs in ((small, torch.backends.mkldnn.is_available()), (large, False)):
         joined, x = Joined(linear), torch.randn(1, linear.in_features)
         torch.testing.assert_close(joined(x), linear(x), **CLOSE)
-        assert joined._part(0)[2] == packs
+        assert joined._part(0).packed == packs

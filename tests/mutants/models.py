@@ -65,8 +65,8 @@ MUTANTS = (
     ),
     Mutant(
         "V comes before K where both are joined",
-        "layers.py", "Joined(self.q_proj, self.k_proj, self.v_proj)",
-        "Joined(self.q_proj, self.v_proj, self.k_proj)", LAYERS,
+        "layers.py", "Joined(self.q_proj, self.k_proj, self.v_proj,",
+        "Joined(self.q_proj, self.v_proj, self.k_proj,", LAYERS,
     ),
     Mutant(
         "a row sees one token too few", "layers.py", "mask.tril(past)", "mask.tril(past - 1)",
@@ -78,9 +78,9 @@ MUTANTS = (
         LAYERS,
     ),
     Mutant(
-        "the memory goes past the input norm",
-        "layers.py", "keys_values(self._normed(memory), rotation)", "keys_values(memory, rotation)",
-        MOA,
+        "Q, K and V go past the input norm",
+        "layers.py", "Joined(self.q_proj, self.k_proj, self.v_proj, norm=norm)",
+        "Joined(self.q_proj, self.k_proj, self.v_proj)", MOA,
     ),
     Mutant(
         "Qwen3's norm of K is left out",
@@ -95,6 +95,14 @@ MUTANTS = (
     Mutant(
         "the bias of the first layers is used for the later ones",
         "joined.py", "bias[skipped:]", "bias[: len(bias) - skipped]", JOINED,
+    ),
+    Mutant(
+        "a norm's weights are left out of the matrix behind it",
+        "joined.py", "weight * (norm.weight.detach() * norm.scale)", "weight * norm.scale", JOINED,
+    ),
+    Mutant(
+        "a norm whose weights were trained is not noticed",
+        "joined.py", "linears if norm is None else (*linears, norm)", "linears", JOINED,
     ),
     Mutant(
         "the bias is left out of what is added",
