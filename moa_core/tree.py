@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -106,11 +107,11 @@ class DraftTree:
 
     def ancestors(self) -> Tensor:
         """[n, n] bool: row i marks node i and all above it, which is all it may attend to."""
-        seen = torch.eye(len(self), dtype=torch.bool)
+        seen = np.eye(len(self), dtype=bool)  # a torch operation a node would take longer
         for node, parent in enumerate(self.parents):
             if parent >= 0:
                 seen[node] |= seen[parent]
-        return seen
+        return torch.from_numpy(seen)
 
 
 @dataclass(frozen=True)
