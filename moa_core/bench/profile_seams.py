@@ -103,7 +103,7 @@ def _target_layers(target: Target) -> list[Seam]:
     found = [Seam(type(target), "draft_layers", "piece", "TLI layers")]
     own = getattr(target, "_own", None)
     for layer in [*target.layers, *(own[1] if own else [])]:
-        found.append(Seam(layer, "forward", "open", "layers: norms and sums"))
+        found.append(Seam(layer, "forward", "open", "layers: the rest"))
         attention: Any = getattr(layer, "self_attn", None)
         mlp = getattr(layer, "mlp", None)
         parts = [(attention, "forward", "attention"), (mlp, "forward", "MLP")]

@@ -26,7 +26,7 @@ from tests.models import tiny_target, useful
 
 PROMPT = [3, 7, 1, 9, 4]
 TREE = TreeSettings(3, 2, 5)
-LAYERS = {"layers: attention", "layers: MLP", "layers: norms and sums"}
+LAYERS = {"layers: attention", "layers: MLP", "layers: the rest"}
 VERIFY = {"embeddings", "RoPE and masks", *LAYERS, "last norm", "head", "choice", "sync", PYTHON}
 EACH_LEVEL = {"embeddings", "RoPE and masks", "head", "top-k", PYTHON}
 DRAFTS = {
