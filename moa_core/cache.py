@@ -39,7 +39,8 @@ class KVCache:
             )
             for device, group in groupby(devices)
         ]
-        self._views = [layer for block in self._blocks for layer in block]
+        # K and V of each layer, [1, kv_heads, capacity, head_dim]: made once, used at each call.
+        self._views = [layer.unsqueeze(1).unbind() for block in self._blocks for layer in block]
 
     @property
     def device(self) -> torch.device:
@@ -50,11 +51,11 @@ class KVCache:
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
         """Write [1, G, n, d] behind the slots in use; return K and V [1, G, length + n, d]."""
-        view = self._views[layer_idx - self._first]
-        end = self.length + key_states.shape[-2]
-        view[0, :, self.length : end] = key_states[0]
-        view[1, :, self.length : end] = value_states[0]
-        return view[0:1, :, :end], view[1:2, :, :end]
+        keys, values = self._views[layer_idx - self._first]
+        count = key_states.shape[-2]
+        keys.narrow(2, self.length, count).copy_(key_states)
+        values.narrow(2, self.length, count).copy_(value_states)
+        return keys.narrow(2, 0, self.length + count), values.narrow(2, 0, self.length + count)
 
     def advance(self, count: int) -> None:
         """Count the last `count` slots written as in use."""

@@ -120,13 +120,13 @@ class Attention(nn.Module):
 
     def all_three(self, x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor, Tensor]:
         """Q, K (both rotated) and V of x [B, n, width]."""
-        split = self._split(self._qkv(x))  # [B, H + 2 G, n, d]
-        turned = split[:, : self.heads + self.kv_heads]
+        split, heads = self._split(self._qkv(x)), self.heads  # [B, H + 2 G, n, d]
+        turned, values = split.split_with_sizes([heads + self.kv_heads, self.kv_heads], 1)
         if self.head_norms:
-            queries, keys = turned[:, : self.heads], turned[:, self.heads :]
+            queries, keys = turned.split_with_sizes([heads, self.kv_heads], 1)
             turned = torch.cat([self.q_norm(queries), self.k_norm(keys)], 1)
-        turned = rotate(turned, rotation)
-        return turned[:, : self.heads], turned[:, self.heads :], split[:, -self.kv_heads :]
+        queries, keys = rotate(turned, rotation).split_with_sizes([heads, self.kv_heads], 1)
+        return queries, keys, values
 
     def forward(
         self,

@@ -183,6 +183,7 @@ class MoADrafter(Stepwise):
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
         self.ids.extend(ids)
         self.memory.append(half["memory"])
+        self._remembered = self.memory.read(0, self.memory.length)[0].unsqueeze(1).unbind()
         if self.tail is not None:
             self.tail.append(half["tail"])
 
@@ -222,9 +223,9 @@ class MoADrafter(Stepwise):
 
     def _finish(self, hidden: Tensor, position: int, mask: Tensor | None) -> Tensor:
         """CA, then the target's last N layers and norm if N > 0, then its head: [n, V]."""
-        keys, values = self.memory.read(0, self.memory.length)[0][:, None]
         rotation = self.ca_rope.span(position, position + 1, hidden)
-        hidden = self.net.cross_attention.attend(hidden, rotation, keys, values)  # [1, n, E]
+        attend = self.net.cross_attention.attend
+        hidden = attend(hidden, rotation, *self._remembered)  # [1, n, E]
         if self.tail is not None:
             places = torch.full((1, hidden.shape[1]), position, device=hidden.device)
             hidden = self.target.draft_layers(hidden, places, mask, self.tail, self.tli)
