@@ -6,7 +6,14 @@ import pytest
 
 from moa_core.bench.paper import published
 from tests.browser.conftest import LOOKS, both_themes, keep_picture
-from tests.browser.driving import can_be_read, chart, charts_are_named, fits, status
+from tests.browser.driving import (
+    can_be_read,
+    chart,
+    charts_are_named,
+    fits,
+    status,
+    type_number,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -14,15 +21,9 @@ ADDRESS, READY = "?tab=tli", "#sweep-run:not([disabled])"
 NAMES = {"moa-n0": "N = 0", "moa-n1": "N = 1", "moa-auto": "Auto N"}
 
 
-def set_number(page, name, value):
-    field = page.locator(f"#sweep-{name} input[type=number]")
-    field.fill(str(value))
-    field.press("Tab")
-
-
 def sweep(page, length=48, repeats=1):
-    set_number(page, "length", length)
-    set_number(page, "repeats", repeats)
+    type_number(page, "#sweep-length", length)
+    type_number(page, "#sweep-repeats", repeats)
     page.click("#sweep-run")
     page.wait_for_selector("#sweep-stop:not([disabled])")
 
