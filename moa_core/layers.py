@@ -209,12 +209,11 @@ class DecoderLayer(nn.Module):
         if input_norm:  # EAGLE's layer has none
             self.input_layernorm = RMSNorm(width, eps)
         self.post_attention_layernorm = RMSNorm(width, eps)
-        self._input_norm = input_norm
         self.join()
 
     def join(self) -> None:
         """Have the norms go with what reads them; again where linear layers were exchanged."""
-        self.self_attn.join(self.input_layernorm if self._input_norm else None)
+        self.self_attn.join(getattr(self, "input_layernorm", None))
         self.mlp.join(self.post_attention_layernorm)
 
     def forward(

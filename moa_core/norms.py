@@ -21,6 +21,7 @@ class RMSNorm(nn.Module):
         self._least = torch.tensor(math.sqrt(width * eps), device="cpu")
 
     def forward(self, x: Tensor) -> Tensor:
+        """[.., width] -> the same"""
         if x.dtype == torch.float32 or not torch.is_grad_enabled():
             return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
         wide = x.float()
@@ -28,11 +29,11 @@ class RMSNorm(nn.Module):
         return self.weight * wide.to(x.dtype)
 
     def direction(self, x: Tensor) -> Tensor:
-        """`forward` of float32 on a processor, not yet times the weights and `scale`: those can be
-        multiplied into the matrix that reads it.
+        """`forward` of float32 [.., width] on a processor, not yet times the weights and `scale`:
+        those can be multiplied into the matrix that reads it.
 
-        Three operations where F.rms_norm takes six there, and in the middle of other work each
-        takes longer than by itself.
+        Three operations where F.rms_norm takes six there, and between matrix products each takes
+        several times as long as by itself (assets/results/README.md, "Norms where they stand").
         """
         # The length of (x, sqrt(W eps)) is sqrt(W) times the root of x's mean square plus eps.
         length: Tensor = torch.linalg.vector_norm(x, 2, -1, True).hypot_(self._least)

@@ -127,12 +127,13 @@ class GlideDrafter(Reader):
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
         self.ids.extend(ids)
         self.seen.append(half["last_layer"])
+        # K and V, each [1, G, n, d]: looked at in every level of the cycle.
+        self._last_layer = self.seen.read(0, self.seen.length)[0].unsqueeze(1).unbind()
 
     def read(self, tokens: Tensor, places: Tensor, mask: Tensor | None) -> Tensor:
         """Logits [n, V] after new tokens [n], all of which see every verified one."""
         hidden = self.target.embed(tokens)[None]  # [1, n, E]
         rotation = self.rope(places[None], hidden)
-        keys, values = self.seen.read(0, self.seen.length)[0][:, None]
-        hidden = self.net(hidden, rotation, keys, values, mask, None, self.text)
+        hidden = self.net(hidden, rotation, *self._last_layer, mask, None, self.text)
         self.text.advance(len(tokens))
         return self.target.head(hidden)[0]

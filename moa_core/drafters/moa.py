@@ -183,6 +183,7 @@ class MoADrafter(Stepwise):
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
         self.ids.extend(ids)
         self.memory.append(half["memory"])
+        # K and V, each [1, G_ca, n, d]: looked at in every level of the cycle.
         self._remembered = self.memory.read(0, self.memory.length)[0].unsqueeze(1).unbind()
         if self.tail is not None:
             self.tail.append(half["tail"])
