@@ -33,6 +33,8 @@ from moa_core.errors import UserError
 from moa_core.installed import Installed, bundle, published
 from moa_core.loading import Plan, numbers
 from moa_core.memory import size as amount
+from moa_core.native.blocks import serves
+from moa_core.native.switch import prepare
 from moa_core.presets import untrained
 from moa_core.target import Target
 from moa_core.text import chat_ids
@@ -205,6 +207,8 @@ class Engine:
 
         target = load_target(name or None, **how, plan=replace(plan, report=heard))
         self._threads[name] = settle(target)
+        if serves(target):
+            prepare(later=True)
         return target
 
     def wait(self, target: str, seconds: float) -> None:

@@ -27,7 +27,11 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", help=f"{SPEC}; default: the bundled one")
     parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
-    parser.add_argument("--eager", action="store_true", help="on a GPU, do without CUDA graphs")
+    parser.add_argument(
+        "--eager",
+        action="store_true",
+        help="do without CUDA graphs on a GPU, and without compiled kernels on a processor",
+    )
     add_pickle(parser)
     add_form(parser)
 

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+
+@dataclass
+class Held:
+    """One layer's part of a cache, for compiled kernels.
+
+    arrays  K [G, capacity, d], K the other way round [G, d, capacity], V [G, capacity, d]
+    done    slots that are in the turned K as they are in K
+    """
+
+    arrays: tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
+    done: int = 0
 
 
 class KVCache:
@@ -41,6 +56,7 @@ class KVCache:
         ]
         # K and V of each layer, [1, kv_heads, capacity, head_dim]: made once, used at each call.
         self._views = [layer.unsqueeze(1).unbind() for block in self._blocks for layer in block]
+        self._held: dict[int, Held] = {}
 
     @property
     def device(self) -> torch.device:
@@ -52,6 +68,7 @@ class KVCache:
     ) -> tuple[Tensor, Tensor]:
         """Write [1, G, n, d] behind the slots in use; return K and V [1, G, length + n, d]."""
         keys, values = self._views[layer_idx - self._first]
+        self._rewritten()
         count = key_states.shape[-2]
         keys.narrow(2, self.length, count).copy_(key_states)
         values.narrow(2, self.length, count).copy_(value_states)
@@ -64,18 +81,37 @@ class KVCache:
     def truncate(self, length: int) -> None:
         """Forget every slot from `length` on."""
         self.length = length
+        self._rewritten()
 
     def keep(self, slots: Sequence[int]) -> None:
         """Of the slots just written keep these (ascending, counted from `length`), closed up."""
         if list(slots) != list(range(len(slots))):
+            self._rewritten()
             end = self.length + len(slots)
             for block in self._blocks:
                 source = torch.tensor(slots, device=block.device) + self.length
                 block[..., self.length : end, :] = block[..., source, :]
         self.length += len(slots)
 
+    def held(self, layer_idx: int) -> Held | None:
+        """A layer's part for compiled kernels; None but of a float32 cache on a processor."""
+        if self.device.type != "cpu" or self._blocks[0].dtype != torch.float32:
+            return None
+        found = self._held.get(layer_idx)
+        if found is None:
+            keys, values = (view[0].numpy() for view in self._views[layer_idx - self._first])
+            turned = np.empty((len(keys), keys.shape[2], self.capacity), np.float32)
+            found = self._held[layer_idx] = Held((keys, turned, values))
+        return found
+
+    def _rewritten(self) -> None:
+        """Slots from `length` on are not what they were."""
+        for held in self._held.values():
+            held.done = min(held.done, self.length)
+
     def append(self, keys_values: Tensor) -> None:
         """Write K and V computed elsewhere, [layers, 2, G, n, d], and count them as in use."""
+        self._rewritten()
         end = self.length + keys_values.shape[-2]
         done = 0
         for block in self._blocks:

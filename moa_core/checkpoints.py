@@ -21,6 +21,8 @@ from moa_core.formats import build_drafter, read_config, read_tensors, tree_sett
 from moa_core.hub import fetch_config, fetch_weights, short_name, split
 from moa_core.loading import Plan, check_room, read_model
 from moa_core.memory import stored
+from moa_core.native.blocks import serves
+from moa_core.native.switch import prepare
 from moa_core.peers import check_tokenizer, whole_model
 from moa_core.presets import pinned, untrained
 from moa_core.shapes import config_of
@@ -168,11 +170,15 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
     None: the bundled MoA drafter, for TLI N if that is given. Those `WITHOUT_WEIGHTS` have no
     files; "eagle" is the bundled EAGLE-2 head with the first EAGLE's fixed tree, "moa-auto" all
     bundled MoA drafters, one of which is chosen for each cycle.
+
+    On a processor it waits for the kernels that draft there: see `native.switch.prepare`.
     """
     if spec in WITHOUT_WEIGHTS:
         if tli:
             raise UserError("Without a drafter there is no TLI: leave out --tli or name a drafter.")
         return WITHOUT_WEIGHTS[spec]()
+    if serves(target):
+        prepare()
     if spec == "eagle" and not Path(spec).is_dir() and not (models_folder() / spec).is_dir():
         return first_eagle("eagle2", target, tli)
     if spec == AUTO:

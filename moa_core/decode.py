@@ -13,6 +13,9 @@ import torch
 from moa_core.clock import Stopwatch
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
+from moa_core.native.blocks import serves
+from moa_core.native.packing import begin_run
+from moa_core.native.switch import kernels
 from moa_core.offline import Alone, Away, NoAnswer, asked, chain
 from moa_core.static.run import Run, suits
 from moa_core.target import Target
@@ -57,6 +60,7 @@ def decode(
     UserError, before the first event, for a prompt that is empty or does not fit the context.
     """
     clock = Stopwatch()
+    begin_run()
     target, drafter = target.fork(), drafter.fork()
     check_prompt(prompt_ids, target)
     room = target.context - len(prompt_ids)  # new tokens that still have a position
@@ -159,6 +163,7 @@ def about(target: Target, drafter: Drafter, settings: Settings) -> dict[str, Any
             "threads": torch.get_num_threads(),
             "processor": platform.machine(),
             "torch": torch.__version__,
+            "kernels": serves(target) and kernels() is not None,  # at work when asked
         },
     }
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import LlamaConfig, PretrainedConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from moa_core.cache import KVCache
+from moa_core.cache import Held, KVCache
 from moa_core.grouped import grouped_attention
 from moa_core.joined import Joined
+from moa_core.native.blocks import OverItself, OverMemory
 from moa_core.norms import RMSNorm
 
 # Layers of Llama's form, all of them without a factor or a norm that ours would lack.
@@ -33,7 +35,7 @@ class Rope:
             head_dim=head_dim, rope_parameters=dict(parameters), max_position_embeddings=context
         )
         self._source = LlamaRotaryEmbedding(config)
-        self._tables: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+        self._tables: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, Tensor]] = {}
         self._count = 0
         self.reserve(min(context, 1024))
 
@@ -45,21 +47,23 @@ class Rope:
 
     def __call__(self, positions: Tensor, like: Tensor) -> Rotation:
         """cos and signed sin [B, 1, n, d] for positions [B, n], of device and dtype of `like`."""
-        cos, sin = self._as(like)[:, positions]  # [2, B, n, d]
+        cos, sin = self._as(like)[0][:, positions]  # [2, B, n, d]
         return cos[:, None], sin[:, None]
 
     def span(self, start: int, stop: int, like: Tensor) -> Rotation:
         """The same for positions start..stop of one text, [1, 1, stop - start, d]: a view. Of one
         position alone it serves any number of rows."""
-        cos, sin = self._as(like)[:, None, None, start:stop].unbind()
-        return cos, sin
+        _, cos, sin = self._as(like)
+        return cos.narrow(2, start, stop - start), sin.narrow(2, start, stop - start)
 
-    def _as(self, like: Tensor) -> Tensor:
-        """The table [2, T, d] with another's device and dtype."""
+    def _as(self, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The table [2, T, d] with another's device and dtype, and its halves [1, 1, T, d]."""
         key = (like.device, like.dtype)
         if key not in self._tables:
             with torch.inference_mode(False):  # training may use it later
-                self._tables[key] = self._table().to(*key)
+                table = self._table().to(*key)
+                cos, sin = table[:, None, None]
+                self._tables[key] = table, cos, sin
         return self._tables[key]
 
     def _table(self) -> Tensor:
@@ -186,6 +190,9 @@ class DecoderLayer(nn.Module):
     some of the operations.
     """
 
+    _over_itself: OverItself | None = None
+    _over_memory: OverMemory | None = None
+
     def __init__(
         self,
         width: int,
@@ -216,6 +223,11 @@ class DecoderLayer(nn.Module):
         self.self_attn.join(getattr(self, "input_layernorm", None))
         self.mlp.join(self.post_attention_layernorm)
 
+    def for_drafts(self) -> None:
+        """What it says will be drafts alone, and may differ in the last bits: short inputs go to
+        compiled kernels, where there are any."""
+        self._over_itself, self._over_memory = OverItself(self), OverMemory(self)
+
     def forward(
         self,
         hidden: Tensor,
@@ -230,6 +242,10 @@ class DecoderLayer(nn.Module):
 
         place  of this layer in the cache
         """
+        if self._over_itself is not None and cache is not None and not causal:
+            found = self._over_itself(hidden, *rotation, mask, cache, place)
+            if found is not None:
+                return found
         queries, keys, values = self.self_attn.all_three(hidden, rotation)
         if cache is not None:
             keys, values = cache.update(keys, values, place)
@@ -251,8 +267,16 @@ class DecoderLayer(nn.Module):
         keys: Tensor,
         values: Tensor,
         mask: Tensor | None = None,
+        held: Held | None = None,
     ) -> Tensor:
-        """Cross-attention from hidden [B, n, width] to a memory's K and V."""
+        """Cross-attention from hidden [B, n, width] to a memory's K and V [B, G, m, d].
+
+        held  the cache whose first m slots these are, where there is one
+        """
+        if self._over_memory is not None and held is not None and mask is None:
+            found = self._over_memory(hidden, *rotation, held, keys.shape[2])
+            if found is not None:
+                return found
         queries = self.self_attn.queries(hidden, rotation)
         return self._finish(hidden, self.self_attn.forward(queries, keys, values, mask))
 
@@ -263,6 +287,13 @@ class DecoderLayer(nn.Module):
     def _finish(self, hidden: Tensor, mixed: Tensor) -> Tensor:
         hidden = self.self_attn.out.added(hidden, mixed)
         return self.mlp.forward(hidden, hidden)
+
+
+def for_drafts(net: nn.Module) -> None:
+    """A drafter's parts: what they say may differ in the last bits, since no text can tell."""
+    for module in net.modules():
+        if (prepare := getattr(module, "for_drafts", None)) is not None:
+            prepare()
 
 
 def as_ours(layer: nn.Module, config: PretrainedConfig) -> DecoderLayer | None:
@@ -318,4 +349,8 @@ def causal_mask(count: int, past: int, device: torch.device) -> Tensor | None:
 
 def tree_mask(seen: Tensor, known: int) -> Tensor:
     """[1, 1, b, known + s] bool: every known slot, then what each node has above it."""
+    if seen.device.type == "cpu":  # in a third of the time
+        mask = np.ones((1, 1, len(seen), known + seen.shape[1]), np.bool_)
+        mask[..., known:] = seen.numpy()
+        return torch.from_numpy(mask)
     return F.pad(seen, (known, 0), value=True)[None, None]

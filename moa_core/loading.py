@@ -32,7 +32,7 @@ class Plan:
     device_map  "auto", or accelerate's own: layers over several GPUs, main memory and disk
     drafters    names, folders or Hub ids that will be loaded beside it: their memory counts
     report      told how far downloads are
-    eager       no CUDA graphs
+    eager       no CUDA graphs, no compiled kernels
     """
 
     bits: int | None = None

@@ -15,8 +15,9 @@ from moa_core.cache import KVCache
 from moa_core.errors import UserError
 from moa_core.families import check_config, check_logits, check_parts
 from moa_core.joined import Packed
-from moa_core.layers import DecoderLayer, Rope, as_ours
+from moa_core.layers import DecoderLayer, Rope, as_ours, for_drafts
 from moa_core.modules import Backbone, Matrix, Passing
+from moa_core.native.blocks import Norm, Product, kernels_for
 from moa_core.tree import DraftTree
 
 if TYPE_CHECKING:
@@ -80,6 +81,9 @@ class Target:
         self.layers = self.decoder.layers
         self.embed = _embeddings(model, self.device)
         self._own = None if is_split(model) else _in_our_form(self)
+        self._twins: dict[int, DecoderLayer] = {}  # of layers, for drafts; the forks' too
+        self._quick_head = Product(cast(nn.Linear, head)) if plain else None
+        self._quick_norm = Norm(self.decoder.norm) if self._own else None
         self.graphs = True  # on a GPU runs are replayed as CUDA graphs, where they can be
         self.seats: list[Any] = []  # of such runs, the forks' too: see `static`
         self._cache: KVCache | None = None
@@ -239,8 +243,35 @@ class Target:
     def draft_layers(
         self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: KVCache, last: int
     ) -> Tensor:
-        """TLI: the last few layers over drafts [1, n, E], and the final norm: a profile's piece."""
-        return self.read_layers(hidden, positions, mask, cache, last)
+        """TLI: the last few layers over drafts [1, n, E], and the final norm.
+
+        Their last bits may differ from `read_layers`: compiled kernels do it where there are any.
+        """
+        if self._own is None or kernels_for(hidden) is None:
+            return self.read_layers(hidden, positions, mask, cache, last)
+        rope, own = self._own
+        rope.reserve(cache.capacity)
+        rotation, causal = rope(positions, hidden), mask is None and hidden.shape[1] > 1
+        for place in range(len(own) - last, len(own)):
+            layer = self._twins.get(place) or self._twin(place)
+            hidden = layer.forward(
+                hidden, rotation, mask=mask, causal=causal, cache=cache, place=place
+            )
+        found = None if self._quick_norm is None else self._quick_norm(hidden)
+        return self.decoder.norm(hidden) if found is None else found
+
+    def draft_logits(self, hidden: Tensor) -> Tensor:
+        """What the head says of drafts: [.., E] -> [.., V]."""
+        if self._quick_head is not None and (found := self._quick_head(hidden)) is not None:
+            return found
+        return self.head(hidden)
+
+    def _twin(self, place: int) -> DecoderLayer:
+        """A layer once more, with the same weights, for drafts."""
+        twin = as_ours(self.layers[place], self.config)
+        assert twin is not None
+        for_drafts(twin)
+        return self._twins.setdefault(place, twin)
 
     def _forward(self, ids: Sequence[int], positions: Sequence[int], mask: Tensor | None) -> Tensor:
         assert self._cache is not None, "prefill first"

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -42,3 +43,27 @@ def warnings_are_errors_in_commands() -> Iterator[None]:
         modules = ["__main__", *all_modules()]
         patch.setenv("PYTHONWARNINGS", ",".join(f"error:::{name}" for name in modules))
         yield
+
+
+@pytest.fixture(autouse=True)
+def torch_drafts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Drafts are torch's, which can be compared to the last bit. Tests that ask for `kernels`, and
+    all processes that tests start, draft with those."""
+    from moa_core.native import switch
+
+    if "kernels" in request.fixturenames:
+        yield
+        return
+    with switch.switched(False):
+        yield
+
+
+@pytest.fixture
+def kernels() -> ModuleType:
+    """The compiled kernels: at work in this test."""
+    from moa_core.native import switch
+
+    switch.prepare()
+    found = switch.kernels()
+    assert found is not None, "numba is among the requirements"
+    return found

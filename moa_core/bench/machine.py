@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+
+from moa_core.native.switch import kernels
 
 
 def machine(device: torch.device) -> dict[str, Any]:
@@ -29,11 +32,12 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Of what decides speed and rounding."""
-    return {
+    found = {
         "python": platform.python_version(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
     }
+    return {**found, "numba": version("numba")} if kernels() is not None else found
 
 
 def commit() -> str | None:

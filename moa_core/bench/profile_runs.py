@@ -24,6 +24,7 @@ from moa_core.bench.profile_work import Counting, Work
 from moa_core.bench.runs import in_turn
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter
+from moa_core.native.switch import replaced
 from moa_core.target import Target
 from moa_core.trace import Verified
 from moa_core.tree import TreeSettings
@@ -162,6 +163,7 @@ def counted(
             if cycles == 0:
                 recorder.clear()
                 later.enter_context(counting)
+                later.enter_context(replaced(counting.kernels))
     return Count(cycles, dict(counting.work), dict(recorder.calls), counting.held)
 
 

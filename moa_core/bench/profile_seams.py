@@ -23,6 +23,7 @@ from moa_core.cache import KVCache
 from moa_core.drafters import eagle, moa
 from moa_core.drafters.base import Drafter, Stepwise
 from moa_core.layers import DecoderLayer, Rope
+from moa_core.native.blocks import Remember
 from moa_core.static.cycle import Cycle
 from moa_core.target import Target
 from moa_core.verifier import Beside
@@ -56,8 +57,7 @@ def seams(target: Target, drafter: Drafter) -> list[Seam]:
     net = getattr(drafter, "net", None)
     found = [*_phases(drafter), *_common(target), *_target_layers(target), *_net(net)]
     if small := getattr(drafter, "small", None):  # driven like a target
-        found.append(Seam(small, "read_layers", "piece", "the net"))
-        found.append(Seam(small.head, "forward", "piece", "head"))
+        found.append(Seam(small, "draft_layers", "piece", "the net"))
     return [seam for seam in found if hasattr(seam.owner, seam.attribute)]
 
 
@@ -83,6 +83,7 @@ def _common(target: Target) -> list[Seam]:
     masks = [(module, name) for module in (moa, eagle) for name in ("tree_mask", "causal_mask")]
     return [
         Seam(target.head, "forward", "piece", "head"),
+        Seam(type(target), "draft_logits", "piece", "head"),
         Seam(target.embed, "forward", "piece", "embeddings"),
         Seam(target.decoder.norm, "forward", "piece", "last norm"),
         Seam(target.decoder.rotary_emb, "forward", "piece", "RoPE and masks"),
@@ -125,6 +126,7 @@ def _net(net: nn.Module | None) -> list[Seam]:
         return [
             Seam(moa, "token_vectors", "piece", "LSA"),
             Seam(net, "memory", "piece", "LSA"),
+            Seam(Remember, "__call__", "piece", "LSA"),  # with CA's K and V
             Seam(net.cross_attention, "memorise", "piece", "CA's K and V"),
             Seam(net.cross_attention, "attend", "piece", "CA"),
             *([Seam(net.self_attention, "forward", "piece", "SA")] if net.config.sa else []),

@@ -9,8 +9,10 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -18,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from moa_core.bench.profile_spans import Piece, Recorder
 
 PICKED = ("embedding", "index", "index_select", "gather")  # read only what they return
+AS_NUMPY = ("detach", "to", "resolve_conj", "resolve_neg")  # of `numpy()`: each takes nothing
 FROM_PYTHON = "lift_fresh"  # numbers that come from Python: no weights
 
 
@@ -25,7 +28,7 @@ FROM_PYTHON = "lift_fresh"  # numbers that come from Python: no weights
 class Work:
     """What was done.
 
-    operators  calls into torch, each of which costs time whatever its size
+    operators  calls into torch, or of a compiled kernel, each of which costs time whatever its size
     bytes      read of weights and caches, once for each call of a piece
     ops        of matrix products and attention; a multiplication and an addition are two
     """
@@ -76,9 +79,23 @@ class Counting(TorchDispatchMode):
         before, after = {*map(_storage, given)}, {*map(_storage, returned)}
         read = [each for each in given if _storage(each) not in after]
         bytes_read = sum(self._first_read(each, name, returned) for each in read)
-        self.work[self._recorder.current] += Work(1, bytes_read, operations(name, given))
+        calls = 0 if name in AS_NUMPY and not after - before else 1
+        self.work[self._recorder.current] += Work(calls, bytes_read, operations(name, given))
         self._made |= after if name == FROM_PYTHON else after - before
         return result
+
+    def kernels(self, module: ModuleType) -> Any:
+        """The compiled kernels, each call of which is counted."""
+        return _Counted(module, self)
+
+    def kernel(self, name: str, given: Sequence[Any], result: Any) -> None:
+        """A compiled kernel was called."""
+        self.work[self._recorder.current] += kernel_work(name, given)
+        for each in given:
+            if isinstance(each, np.ndarray) and each.dtype == np.int8:
+                self._held[each.ctypes.data] = each.nbytes
+        for each in result if isinstance(result, tuple) else (result,):
+            self._made.add(each.ctypes.data)
 
     def _first_read(self, tensor: Tensor, name: str, returned: Sequence[Tensor]) -> int:
         """Bytes of a weight or cache that this call of a piece had not read yet."""
@@ -92,6 +109,50 @@ class Counting(TorchDispatchMode):
         size = sum(distinct(each) * each.itemsize for each in of)
         self._held[_address(tensor)] = max(size, self._held.get(_address(tensor), 0))
         return size
+
+
+class _Counted:
+    """Compiled kernels whose calls somebody counts."""
+
+    def __init__(self, module: ModuleType, counting: Counting) -> None:
+        self._module, self._counting = module, counting
+
+    def __getattr__(self, name: str) -> Any:
+        kernel = getattr(self._module, name)
+
+        def call(*args: Any) -> Any:
+            result = kernel(*args)
+            self._counting.kernel(name, args, result)
+            return result
+
+        return call
+
+
+def kernel_work(name: str, given: Sequence[Any]) -> Work:
+    """What a kernel of `native.kernels` reads and reckons, by its arguments."""
+    rows = given[0].shape[0]
+    matrices = [each for each in given if isinstance(each, np.ndarray) and each.dtype == np.int8]
+    read = sum(each.nbytes for each in matrices)
+    work = Work(1, read, 2.0 * rows * sum(each.size for each in matrices))
+    match name:
+        case "layer_over_itself":
+            work += _attended(rows, given[3], given[12], given[14] + rows)
+        case "layer_over_memory":
+            work += _attended(rows, given[3], given[12], given[14])
+        case "layer_over_both":
+            work += _attended(rows, given[3], given[18], given[20] + rows)
+            work += _attended(rows, given[7], given[24], given[26])
+        case "remember":  # K and V of all layers, Q and the output of one
+            (_, layers, width), heads, size = given[0].shape, given[3], given[17].shape[1]
+            both = given[1].size - 2 * width * heads * size
+            work += Work(0, 0, 2.0 * rows * (layers - 1) * both)
+    return work
+
+
+def _attended(rows: int, heads: int, turned: Any, slots: int) -> Work:
+    """Attention of some rows to so many slots of a float32 cache; turned: K [G, d, capacity]."""
+    groups, size = turned.shape[:2]
+    return Work(0, 8.0 * groups * size * slots, 4.0 * rows * heads * size * slots)
 
 
 def tensors(values: Iterable[Any]) -> list[Tensor]:

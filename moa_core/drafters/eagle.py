@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from moa_core.cache import KVCache
 from moa_core.drafters.base import HalfShapes, ServerHalf, Stepwise
 from moa_core.joined import Linear
-from moa_core.layers import DecoderLayer, Rope, causal_mask, tree_mask
+from moa_core.layers import DecoderLayer, Rope, causal_mask, for_drafts, tree_mask
 from moa_core.target import Observation, Target
 from moa_core.tree import Frontier
 
@@ -72,6 +72,7 @@ class EagleDrafter(Stepwise):
         self, net: EagleNet, target: Target, name: str = "eagle2", static: bool = False
     ) -> None:
         self.net = net
+        for_drafts(net)
         self.name = name
         self.static = static
         parameters = {
@@ -105,7 +106,7 @@ class EagleDrafter(Stepwise):
         if self.features:
             self._read(token)
         self._level = self._root
-        return self.target.head(self._level)[0, 0]
+        return self.target.draft_logits(self._level)[0, 0]
 
     def _read(self, token: int) -> None:
         """Take in unread features, each with the token after it, of which the root is the last."""
@@ -125,7 +126,7 @@ class EagleDrafter(Stepwise):
         features = self._level[:, frontier.parents]
         places = position, position + 1
         self._level = self._step(frontier.tokens, features, places, mask)  # [1, b, E]
-        return self.target.head(self._level)[0]
+        return self.target.draft_logits(self._level)[0]
 
     def forget(self) -> None:
         self.cache.truncate(self._known)

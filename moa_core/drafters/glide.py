@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from moa_core.cache import KVCache
+from moa_core.cache import Held, KVCache
 from moa_core.drafters.base import HalfShapes, Reader, ServerHalf
 from moa_core.joined import Joined
-from moa_core.layers import Attention, Rope, Rotation, SwiGLU, rotate
+from moa_core.layers import Attention, Rope, Rotation, SwiGLU, for_drafts, rotate
+from moa_core.native.blocks import OverBoth
 from moa_core.norms import RMSNorm
 from moa_core.target import Observation, Target
 
@@ -77,6 +78,11 @@ class GlideNet(nn.Module):
         self.self_attn.join(self.input_layernorm)
         self.cross_attn.join(self.cross_attn_layernorm)
         self.mlp.join(self.post_attention_layernorm)
+        self._over_both: OverBoth | None = None
+
+    def for_drafts(self) -> None:
+        """As `layers.DecoderLayer.for_drafts`."""
+        self._over_both = OverBoth(self)
 
     def forward(
         self,
@@ -87,8 +93,17 @@ class GlideNet(nn.Module):
         mask: Tensor | None,
         cross_mask: Tensor | None,
         cache: KVCache | None = None,
+        held: Held | None = None,
     ) -> Tensor:
-        """[B, n, E] embeddings -> what the head reads; keys, values: of the target's last layer."""
+        """[B, n, E] embeddings -> what the head reads.
+
+        keys, values  of the target's last layer
+        held          the cache whose first slots they are: then all are seen, without a mask
+        """
+        if self._over_both is not None and cache is not None and held is not None:
+            found = self._over_both(hidden, *rotation, mask, cache, held, keys.shape[2])
+            if found is not None:
+                return found
         queries, own_keys, own_values = self.self_attn.all_three(hidden, rotation)
         if cache is not None:
             own_keys, own_values = cache.update(own_keys, own_values, 0)
@@ -106,6 +121,7 @@ class GlideDrafter(Reader):
 
     def __init__(self, net: GlideNet, target: Target, name: str = "glide") -> None:
         self.net = net
+        for_drafts(net)
         self.name = name
         self.rope = Rope(target.head_dim, target.config.rope_parameters, target.context)
 
@@ -134,6 +150,7 @@ class GlideDrafter(Reader):
         """Logits [n, V] after new tokens [n], all of which see every verified one."""
         hidden = self.target.embed(tokens)[None]  # [1, n, E]
         rotation = self.rope(places[None], hidden)
-        hidden = self.net(hidden, rotation, *self._last_layer, mask, None, self.text)
+        held = self.seen.held(0)
+        hidden = self.net(hidden, rotation, *self._last_layer, mask, None, self.text, held)
         self.text.advance(len(tokens))
-        return self.target.head(hidden)[0]
+        return self.target.draft_logits(hidden)[0]

@@ -38,9 +38,10 @@ class IndependentDrafter(Reader):
     def read(self, tokens: Tensor, places: Tensor, mask: Tensor | None) -> Tensor:
         """Logits [n, V] after new tokens [n], which follow what the cache holds."""
         hidden = self.small.embed(tokens)[None]  # [1, n, E]
-        hidden = self.small.read_layers(hidden, places[None], mask, self.text)
+        count = len(self.small.layers)
+        hidden = self.small.draft_layers(hidden, places[None], mask, self.text, count)
         self.text.advance(len(tokens))
-        return self.small.head(hidden)[0, :, : self.target.config.vocab_size]
+        return self.small.draft_logits(hidden)[0, :, : self.target.config.vocab_size]
 
 
 def own_parts(model: PreTrainedModel) -> nn.ModuleDict:

@@ -17,7 +17,8 @@ from moa_core.cache import KVCache, token_vectors
 from moa_core.drafters.base import HalfShapes, ServerHalf, Stepwise
 from moa_core.errors import UserError
 from moa_core.joined import Linear
-from moa_core.layers import DecoderLayer, Rope, causal_mask, tree_mask
+from moa_core.layers import DecoderLayer, Rope, causal_mask, for_drafts, tree_mask
+from moa_core.native.blocks import Remember
 from moa_core.target import Observation, Target
 from moa_core.tree import Frontier
 
@@ -130,6 +131,8 @@ class MoADrafter(Stepwise):
                 f"TLI N must be from 0 to {len(target.layers)}, this target's number of layers."
             )
         self.net = net
+        for_drafts(net)
+        self._remember_all = Remember(net) if net.config.lsa and net.config.pool == "last" else None
         self.tli = tli
         self.name = name or f"moa-n{tli}"
         parameters = target.config.rope_parameters
@@ -159,12 +162,9 @@ class MoADrafter(Stepwise):
 
     def server_half(self, observation: Observation) -> ServerHalf:
         """CA's K and V [1, 2, G_ca, n, d]; for N > 0 the true K and V of the last N layers."""
-        start, count = observation.start, len(observation.ids)
-        parts = [observation.part(at, at + LSA_CHUNK) for at in range(0, count, LSA_CHUNK)]
-        memory = torch.cat([self._remember(part) for part in parts])  # [n, E]
-        rotation = self.ca_rope.span(start, start + count, memory)
-        keys_values = self.net.cross_attention.memorise(memory[None], rotation)
-        half = {"memory": torch.stack(keys_values, 1)}
+        if (memory := self._quickly(observation)) is None:
+            memory = torch.stack(self._memory(observation), 1)
+        half = {"memory": memory}
         if self.tli:
             half["tail"] = observation.keys_values(last=self.tli)
         return half
@@ -175,6 +175,23 @@ class MoADrafter(Stepwise):
         if self.tli:
             shapes["tail"] = (self.tli, 2, target.kv_heads, count, target.head_dim)
         return shapes
+
+    def _quickly(self, observation: Observation) -> Tensor | None:
+        """All of it at once, where a compiled kernel does it."""
+        if self._remember_all is None or not self._remember_all.serves(observation.hidden):
+            return None
+        assert self.layer_rope is not None
+        tokens, start = token_vectors(observation.keys_values()), observation.start
+        places = self.ca_rope.span(start, start + len(tokens), tokens)
+        return self._remember_all(tokens, self.layer_rope.span(0, tokens.shape[1], tokens), places)
+
+    def _memory(self, observation: Observation) -> tuple[Tensor, Tensor]:
+        """CA's K and V, each [1, G_ca, n, d]."""
+        start, count = observation.start, len(observation.ids)
+        parts = [observation.part(at, at + LSA_CHUNK) for at in range(0, count, LSA_CHUNK)]
+        memory = torch.cat([self._remember(part) for part in parts])  # [n, E]
+        rotation = self.ca_rope.span(start, start + count, memory)
+        return self.net.cross_attention.memorise(memory[None], rotation)
 
     def _remember(self, observation: Observation) -> Tensor:
         """LSA: [n, E]. A copy of K and V of all layers is held for a part of a long prompt only."""
@@ -225,10 +242,11 @@ class MoADrafter(Stepwise):
     def _finish(self, hidden: Tensor, position: int, mask: Tensor | None) -> Tensor:
         """CA, then the target's last N layers and norm if N > 0, then its head: [n, V]."""
         rotation = self.ca_rope.span(position, position + 1, hidden)
-        attend = self.net.cross_attention.attend
-        hidden = attend(hidden, rotation, *self._remembered)  # [1, n, E]
+        keys, values = self._remembered
+        attend, held = self.net.cross_attention.attend, self.memory.held(0)
+        hidden = attend(hidden, rotation, keys, values, held=held)  # [1, n, E]
         if self.tail is not None:
             places = torch.full((1, hidden.shape[1]), position, device=hidden.device)
             hidden = self.target.draft_layers(hidden, places, mask, self.tail, self.tli)
             self.tail.advance(hidden.shape[1])
-        return self.target.head(hidden)[0]
+        return self.target.draft_logits(hidden)[0]

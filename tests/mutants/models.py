@@ -5,6 +5,7 @@ from tests.mutants.mutant import Mutant
 TARGET = ("test_target.py",)
 LAYERS = ("test_target.py", "test_parity_moa.py")
 JOINED = ("test_joined.py",)
+KERNELS = ("native/test_blocks.py",)
 MOA = ("test_parity_moa.py", "drafters/test_moa.py")
 LAST = ("test_attention.py", "drafters/test_moa.py")  # the pool of the bundled drafters
 TLI = ("test_parity_moa.py", "test_lossless.py")
@@ -90,7 +91,7 @@ MUTANTS = (
     # Joined matrices.
     Mutant(
         "trained weights are not noticed",
-        "joined.py", "0 if weight.is_inference() else weight._version", "0", JOINED,
+        "native/packing.py", "0 if weight.is_inference() else weight._version", "0", JOINED,
     ),
     Mutant(
         "the bias of the first layers is used for the later ones",
@@ -107,6 +108,46 @@ MUTANTS = (
     Mutant(
         "the bias is left out of what is added",
         "joined.py", "base = base + bias", "base = base", JOINED,
+    ),
+    # Compiled kernels.
+    Mutant(
+        "a kernel's node sees what is not above it",
+        "native/kernels.py", "scores[s] if seen[s] else NOWHERE", "scores[s]", KERNELS,
+    ),
+    Mutant(
+        "a kernel turns the newest keys alone",
+        "native/kernels.py", "turn(keys, turned, done, start + n)",
+        "turn(keys, turned, start, start + n)", KERNELS,
+    ),
+    Mutant(
+        "turned keys outlive those they were made of",
+        "cache.py", "held.done = min(held.done, self.length)", "pass", KERNELS,
+    ),
+    Mutant(
+        "a kernel's third row is left out",
+        "native/kernels.py", "if left > 2:", "if left > 3:", KERNELS,
+    ),
+    Mutant(
+        "a kernel gives all layers one position in LSA",
+        "native/kernels.py", "rotate(own, groups, size, cos, sin)",
+        "rotate(own, groups, size, cos[:1], sin[:1])", KERNELS,
+    ),
+    Mutant(
+        "a kernel takes logits for log-probabilities",
+        "native/kernels.py", "found[place] -= whole", "found[place] -= found[0]", KERNELS,
+    ),
+    Mutant(
+        "a kernel's norm knows no eps",
+        "native/kernels.py", "total / F(width) + F(eps)", "total / F(width)", KERNELS,
+    ),
+    Mutant(
+        "a kernel's last slots count for nothing",
+        "native/kernels.py", "for s in range(eights, count):", "for s in range(count, count):",
+        KERNELS,
+    ),
+    Mutant(
+        "other weights are never looked for again",
+        "native/packing.py", "if self._run != _runs:", "if not self._packed:", KERNELS,
     ),
     # MoA.
     Mutant(
@@ -134,7 +175,7 @@ MUTANTS = (
     ),
     Mutant(
         "memory of later tokens stands at the text's start",
-        "drafters/moa.py", "span(start, start + ", "span(0, ", MOA,
+        "drafters/moa.py", "span(start, start + count", "span(0, count", MOA,
     ),
     Mutant(
         "a drafted level stands where its parent does",

@@ -1,0 +1,73 @@
+"""Whether compiled kernels are to be had in this process, and getting them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from threading import Lock, Thread
+from types import ModuleType
+from typing import Any
+
+_lock = Lock()
+_thread: Thread | None = None
+_kernels: Any = None
+_wanted = True
+_later = False
+
+
+def kernels() -> Any:
+    """The module of kernels once they are compiled, unless they are switched off."""
+    return _kernels if _wanted else None
+
+
+def prepare(later: bool = False) -> None:
+    """Load the kernels, if that is not done. Compiling them takes some 20 seconds, once a machine:
+    numba keeps them on disk.
+
+    later  from now on nobody waits for them in this process, and torch drafts until they are there
+    """
+    global _thread, _later
+    if not _wanted:
+        return
+    _later = _later or later
+    with _lock:
+        if _thread is None:
+            # No daemon: the process would end amid compiling, and the next would compile again.
+            _thread = Thread(target=_load, name="kernels")
+            _thread.start()
+    if not _later:
+        _thread.join()
+
+
+@contextmanager
+def switched(on: bool) -> Iterator[None]:
+    """With or without kernels for a while, in the whole process: for tests and comparisons."""
+    global _wanted
+    before, _wanted = _wanted, on
+    try:
+        yield
+    finally:
+        _wanted = before
+
+
+@contextmanager
+def replaced(other: Callable[[ModuleType], Any]) -> Iterator[None]:
+    """With another in the place of the kernels, made from them: for a profile."""
+    global _kernels
+    before = _kernels
+    _kernels = None if before is None else other(before)
+    try:
+        yield
+    finally:
+        _kernels = before
+
+
+def _load() -> None:
+    global _kernels
+    try:
+        # By name: an export takes along what is imported by a statement, and this needs numba.
+        _kernels = import_module("moa_core.native.rehearsal").rehearsed()
+    except Exception as error:  # not installed, or not for this processor
+        logging.getLogger(__name__).info("No compiled kernels: %s", error)

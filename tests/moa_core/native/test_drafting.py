@@ -1,0 +1,147 @@
+"""Whoever drafts with compiled kernels: the same drafts as torch's, and the target's own text."""
+
+import logging
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+import torch
+
+from moa_core.checkpoints import load_drafter, load_target
+from moa_core.decode import Settings, about, decode
+from moa_core.drafters.base import Drafter
+from moa_core.native import switch
+from moa_core.native.switch import replaced, switched
+from moa_core.target import Target
+from moa_core.text import prompt_ids
+from moa_core.trace import Drafted, Trace
+from moa_core.tree import AUTO, TreeSettings
+from tests.moa_core.native.eight_bits import round_weights
+from tests.models import plain_greedy, tiny_target, useful
+
+METHODS = ("moa-n0", "moa-n1", "moa-n2", "eagle2", "glide", "independent", "medusa")
+FAMILIES = ("llama", "qwen2", "qwen3", "mistral")
+PROMPT = [5, 9, 33, 7, 21, 40, 11]
+
+
+def traced(target: Target, drafter: Drafter, tree: TreeSettings, ids: list[int]) -> Trace:
+    return Trace(events=list(decode(target, drafter, ids, Settings(40, tree))))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_trees_as_torch(kernels: ModuleType, method: str, family: str) -> None:
+    target = tiny_target(family=family)
+    drafter = useful(method, target)
+    round_weights(drafter.net)
+    round_weights(target.model)
+    for tree in (TreeSettings(), TreeSettings(6, 1, 6), TreeSettings(3, 5, 14)):
+        quick = traced(target, drafter, tree, PROMPT)
+        with switched(False):
+            slow = traced(target, drafter, tree, PROMPT)
+        assert quick.output_ids == slow.output_ids == plain_greedy(target, PROMPT, 40)
+        if method == "medusa":  # many of its drafts tie
+            continue
+        for one, other in zip(trees(quick), trees(slow), strict=True):
+            assert (one.tokens, one.parents) == (other.tokens, other.parents)
+            assert one.log_probs == pytest.approx(other.log_probs, abs=1e-4)
+
+
+def trees(trace: Trace) -> list:
+    return [event.tree for event in trace.events if isinstance(event, Drafted)]
+
+
+@pytest.mark.parametrize("tree", [AUTO, TreeSettings(), TreeSettings(12, 3, 30)], ids=str)
+@pytest.mark.parametrize("method", ["moa-n0", "moa-n2", "eagle2", "moa-auto", "glide"])
+def test_the_bundles_text_is_the_targets(
+    kernels: ModuleType, method: str, tree: TreeSettings
+) -> None:
+    target = load_target()
+    drafter = load_drafter(method, target)
+    ids = prompt_ids(target.tokenizer, "Tell me a story about a dog and a red ball.")
+    with replaced(counting):
+        trace = traced(target, drafter, tree, ids)
+        assert CALLS
+    with switched(False):
+        assert (
+            trace.output_ids == traced(target, load_drafter("none", target), tree, ids).output_ids
+        )
+    assert about(target, drafter, Settings())["machine"]["kernels"]
+
+
+CALLS: list[str] = []
+
+
+def counting(module: ModuleType) -> object:
+    """The kernels, of which every use is noted."""
+
+    class Noted:
+        def __getattr__(self, name: str) -> object:
+            CALLS.append(name)
+            return getattr(module, name)
+
+    CALLS.clear()
+    return Noted()
+
+
+def test_nobody_waits_where_people_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    from threading import Event
+
+    held, done = Event(), Event()
+
+    def slow() -> None:
+        held.wait(30)
+        done.set()
+
+    with switched(True):
+        monkeypatch.setattr(switch, "_thread", None)
+        monkeypatch.setattr(switch, "_later", False)
+        monkeypatch.setattr(switch, "_load", slow)
+        switch.prepare(later=True)
+        switch.prepare()  # what loads a drafter
+        assert not done.is_set()
+        held.set()
+        assert done.wait(30)
+
+
+def test_without_kernels_torch_drafts(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with switched(True), caplog.at_level(logging.INFO):
+        monkeypatch.setattr(switch, "_thread", None)
+        monkeypatch.setattr(switch, "_kernels", None)
+        monkeypatch.setattr(switch, "import_module", lambda name: 1 / 0)
+        switch.prepare()
+        assert "No compiled kernels: division by zero" in caplog.text
+        assert switch.kernels() is None
+        target = load_target()
+        drafter = load_drafter("moa-n1", target)
+        trace = traced(target, drafter, TreeSettings(), [5, 6, 7])
+        assert len(trace.output_ids) == 40
+        assert not about(target, drafter, Settings())["machine"]["kernels"]
+
+
+def test_without_numba_all_goes_on() -> None:
+    code = """
+import sys
+sys.modules["numba"] = None
+from moa_core.checkpoints import load_drafter, load_target
+from moa_core.decode import Settings, decode
+from moa_core.native.switch import kernels
+target = load_target()
+drafter = load_drafter("moa-n0", target)
+assert kernels() is None
+print(sum(1 for _ in decode(target, drafter, [5, 6, 7], Settings(8))))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and int(done.stdout) > 4, done.stderr
+
+
+def test_who_asks_for_eager_runs_gets_torch() -> None:
+    from moa_core.native.blocks import serves
+
+    target = tiny_target()
+    assert serves(target) and not serves(target.eager())
+    target.model.to(torch.bfloat16)
+    assert not serves(target)
