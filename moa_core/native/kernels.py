@@ -3,6 +3,9 @@
 Between the products of a small drafter an operator of torch takes longer to call than to do; here
 a layer is one call. Matrices lie as `packing` lays them, in eight bits, which is half of what must
 come from memory in bfloat16, and are read once for four rows. All sums are float32.
+
+This is one file, though long: numba compiles a function anew when its own file changes, not when
+that of one that it calls does.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 F = np.float32
-TILE = 256  # as `packing.TILE`. No import: numba compiles anew when this very file changes
+TILE = 256  # as `packing.TILE`
 BLOCK = 256  # slots whose scores are made at once
 SCAN = 128  # logits whose largest is looked at first
 NOWHERE = F(-1e30)  # the score of what a row may not attend to
@@ -36,13 +39,13 @@ OPTIONS: dict[str, Any] = {
 INNER = {**OPTIONS, "no_cpython_wrapper": True}
 
 
-def entry(function: Function) -> Function:
+def kernel(function: Function) -> Function:
     """A kernel that Python calls."""
     compiled: Function = njit(**OPTIONS)(function)
     return compiled
 
 
-def inner(function: Function) -> Function:
+def piece(function: Function) -> Function:
     """What kernels call."""
     compiled: Function = njit(**INNER)(function)
     return compiled
@@ -54,7 +57,7 @@ P3, P4, P5 = F(0.055826318), F(0.0089893407), F(0.0018775764)
 LOG2E, BIAS, LEAST, MOST = F(1.4426950408889634), F(127), F(1), F(254)
 
 
-@inner
+@piece
 def exp(x: np.float32) -> np.float32:
     """e^x in a form that is done for many numbers at once."""
     t = min(max(x * LOG2E + BIAS, LEAST), MOST)
@@ -64,7 +67,7 @@ def exp(x: np.float32) -> np.float32:
     return power * np.int32(whole << np.int32(23)).view(np.float32)
 
 
-@inner
+@piece
 def product(x: Floats, inner: int, weights: Bytes, at: int, ends: Floats, y: Floats) -> int:
     """y [n, outer] = x [n, inner] times the matrix that begins at `at`; returns where it ends.
 
@@ -96,7 +99,7 @@ def product(x: Floats, inner: int, weights: Bytes, at: int, ends: Floats, y: Flo
     return at
 
 
-@inner
+@piece
 def _four(xa: Floats, xb: Floats, xc: Floats, xd: Floats, w: Bytes, sums: Floats) -> None:
     """sums [4, width] += four rows [inner] times w [inner, width], which is read once"""
     ya, yb, yc, yd = sums[0], sums[1], sums[2], sums[3]
@@ -113,7 +116,7 @@ def _four(xa: Floats, xb: Floats, xc: Floats, xd: Floats, w: Bytes, sums: Floats
             yd[j] += d0 * w0 + d1 * w1 + d2 * w2 + d3 * w3
 
 
-@inner
+@piece
 def _two(xa: Floats, xb: Floats, w: Bytes, sums: Floats) -> None:
     """As `_four`."""
     ya, yb = sums[0], sums[1]
@@ -126,7 +129,7 @@ def _two(xa: Floats, xb: Floats, w: Bytes, sums: Floats) -> None:
             yb[j] += b0 * w0 + b1 * w1 + b2 * w2 + b3 * w3
 
 
-@inner
+@piece
 def _one(xa: Floats, w: Bytes, ya: Floats) -> None:
     """As `_four`."""
     for k in range(0, w.shape[0], 4):
@@ -136,7 +139,7 @@ def _one(xa: Floats, w: Bytes, ya: Floats) -> None:
             ya[j] += a0 * w0 + a1 * w1 + a2 * w2 + a3 * w3
 
 
-@entry
+@kernel
 def normed(x: Floats, weight: Floats, eps: float) -> Floats:
     """x [n, width] over its root mean square, times the weights; x itself if eps is negative."""
     if eps < 0:
@@ -153,7 +156,7 @@ def normed(x: Floats, weight: Floats, eps: float) -> Floats:
     return y
 
 
-@inner
+@piece
 def rotate(x: Floats, heads: int, size: int, cos: Floats, sin: Floats) -> None:
     """Turn the first heads of each row of x [n, ..] by its position, as `layers.rotate` does.
 
@@ -170,7 +173,7 @@ def rotate(x: Floats, heads: int, size: int, cos: Floats, sin: Floats) -> None:
                 high[e] = b * c[half + e] + a * s[half + e]
 
 
-@inner
+@piece
 def turn(keys: Floats, turned: Floats, start: int, stop: int) -> None:
     """K [G, slots, d] the other way round, [G, d, slots], for these slots."""
     for g in range(keys.shape[0]):
@@ -180,7 +183,7 @@ def turn(keys: Floats, turned: Floats, start: int, stop: int) -> None:
                 turned[g, e, s] = row[e]
 
 
-@inner
+@piece
 def attention(
     queries: Floats, heads: int, turned: Floats, values: Floats, count: int, mask: Mask
 ) -> Floats:
@@ -209,7 +212,7 @@ def attention(
     return mixed
 
 
-@inner
+@piece
 def _score(q: Floats, k: Floats, count: int, scale: np.float32, scores: Floats) -> None:
     """scores [count] = scale * q [d] times k [d, slots]"""
     for first in range(0, count, BLOCK):
@@ -225,7 +228,7 @@ def _score(q: Floats, k: Floats, count: int, scale: np.float32, scores: Floats) 
                 part[s] += q0 * k0[s] + q1 * k1[s] + q2 * k2[s] + q3 * k3[s]
 
 
-@inner
+@piece
 def _mix(scores: Floats, v: Floats, count: int, out: Floats) -> None:
     """out [d] = softmax of the scores [count] times v [slots, d]"""
     top, total = NOWHERE, F(0)
@@ -252,22 +255,13 @@ def _mix(scores: Floats, v: Floats, count: int, out: Floats) -> None:
         out[e] /= total
 
 
-@inner
+@piece
 def over_itself(
     hidden: Floats,
-    weights: Bytes,
-    vectors: Floats,
-    heads: int,
-    eps: float,
-    cos: Floats,
-    sin: Floats,
-    keys: Floats,
-    turned: Floats,
-    values: Floats,
-    start: int,
-    done: int,
-    mask: Mask,
-) -> Floats:
+    weights: Bytes, vectors: Floats, heads: int, eps: float,
+    cos: Floats, sin: Floats,
+    keys: Floats, turned: Floats, values: Floats, start: int, done: int, mask: Mask,
+) -> Floats:  # fmt: skip
     """Self-attention through a cache: hidden [n, E] plus what it finds.
 
     vectors  the norm's, ends of Q, K and V, ends of the output: see `product`
@@ -292,21 +286,13 @@ def over_itself(
     return _out(hidden, mixed, weights, at, vectors[width + 2 * joined :])
 
 
-@inner
+@piece
 def over_memory(
     hidden: Floats,
-    weights: Bytes,
-    vectors: Floats,
-    heads: int,
-    eps: float,
-    cos: Floats,
-    sin: Floats,
-    keys: Floats,
-    turned: Floats,
-    values: Floats,
-    count: int,
-    done: int,
-) -> Floats:
+    weights: Bytes, vectors: Floats, heads: int, eps: float,
+    cos: Floats, sin: Floats,
+    keys: Floats, turned: Floats, values: Floats, count: int, done: int,
+) -> Floats:  # fmt: skip
     """Cross-attention to the first `count` slots of a cache; else as `over_itself`.
 
     vectors  the norm's, ends of Q, ends of the output
@@ -322,7 +308,7 @@ def over_memory(
     return _out(hidden, mixed, weights, at, vectors[width + 2 * heads * size :])
 
 
-@inner
+@piece
 def over_layers(
     tokens: Floats,
     weights: Bytes,
@@ -368,7 +354,7 @@ def over_layers(
     return _out(last, mixed, weights, at, vectors[-2 * width :])
 
 
-@inner
+@piece
 def keys_values(
     x: Floats, weights: Bytes, vectors: Floats, size: int, eps: float, cos: Floats, sin: Floats
 ) -> Floats:
@@ -391,7 +377,7 @@ def keys_values(
     return found
 
 
-@inner
+@piece
 def _out(hidden: Floats, mixed: Floats, weights: Bytes, at: int, ends: Floats) -> Floats:
     """hidden [n, E] + what the output matrix makes of `mixed`"""
     n, width = hidden.shape
@@ -404,7 +390,7 @@ def _out(hidden: Floats, mixed: Floats, weights: Bytes, at: int, ends: Floats) -
     return y
 
 
-@inner
+@piece
 def feed(hidden: Floats, weights: Bytes, vectors: Floats, inner: int, eps: float) -> Floats:
     """The gated feed-forward block: hidden [n, E] plus what it makes of it.
 
@@ -422,26 +408,14 @@ def feed(hidden: Floats, weights: Bytes, vectors: Floats, inner: int, eps: float
     return _out(hidden, act, weights, at, vectors[width + 4 * inner :])
 
 
-@entry
+@kernel
 def layer_over_itself(
     hidden: Floats,
-    weights: Bytes,
-    vectors: Floats,
-    heads: int,
-    eps: float,
-    fed: Bytes,
-    fed_vectors: Floats,
-    inner: int,
-    fed_eps: float,
-    cos: Floats,
-    sin: Floats,
-    keys: Floats,
-    turned: Floats,
-    values: Floats,
-    start: int,
-    done: int,
-    mask: Mask,
-) -> Floats:
+    weights: Bytes, vectors: Floats, heads: int, eps: float,
+    fed: Bytes, fed_vectors: Floats, inner: int, fed_eps: float,
+    cos: Floats, sin: Floats,
+    keys: Floats, turned: Floats, values: Floats, start: int, done: int, mask: Mask,
+) -> Floats:  # fmt: skip
     """`over_itself`, then `feed`."""
     found = over_itself(
         hidden, weights, vectors, heads, eps, cos, sin, keys, turned, values, start, done, mask
@@ -449,25 +423,14 @@ def layer_over_itself(
     return feed(found, fed, fed_vectors, inner, fed_eps)
 
 
-@entry
+@kernel
 def layer_over_memory(
     hidden: Floats,
-    weights: Bytes,
-    vectors: Floats,
-    heads: int,
-    eps: float,
-    fed: Bytes,
-    fed_vectors: Floats,
-    inner: int,
-    fed_eps: float,
-    cos: Floats,
-    sin: Floats,
-    keys: Floats,
-    turned: Floats,
-    values: Floats,
-    count: int,
-    done: int,
-) -> Floats:
+    weights: Bytes, vectors: Floats, heads: int, eps: float,
+    fed: Bytes, fed_vectors: Floats, inner: int, fed_eps: float,
+    cos: Floats, sin: Floats,
+    keys: Floats, turned: Floats, values: Floats, count: int, done: int,
+) -> Floats:  # fmt: skip
     """`over_memory`, then `feed`."""
     found = over_memory(
         hidden, weights, vectors, heads, eps, cos, sin, keys, turned, values, count, done
@@ -475,37 +438,17 @@ def layer_over_memory(
     return feed(found, fed, fed_vectors, inner, fed_eps)
 
 
-@entry
+@kernel
 def layer_over_both(
     hidden: Floats,
-    weights: Bytes,
-    vectors: Floats,
-    heads: int,
-    eps: float,
-    crossed: Bytes,
-    crossed_vectors: Floats,
-    crossed_heads: int,
-    crossed_eps: float,
-    fed: Bytes,
-    fed_vectors: Floats,
-    inner: int,
-    fed_eps: float,
-    scale: Floats,
-    scale_eps: float,
-    cos: Floats,
-    sin: Floats,
-    keys: Floats,
-    turned: Floats,
-    values: Floats,
-    start: int,
-    done: int,
-    mask: Mask,
-    seen_keys: Floats,
-    seen_turned: Floats,
-    seen_values: Floats,
-    count: int,
-    seen_done: int,
-) -> Floats:
+    weights: Bytes, vectors: Floats, heads: int, eps: float,
+    crossed: Bytes, crossed_vectors: Floats, crossed_heads: int, crossed_eps: float,
+    fed: Bytes, fed_vectors: Floats, inner: int, fed_eps: float,
+    scale: Floats, scale_eps: float,
+    cos: Floats, sin: Floats,
+    keys: Floats, turned: Floats, values: Floats, start: int, done: int, mask: Mask,
+    seen_keys: Floats, seen_turned: Floats, seen_values: Floats, count: int, seen_done: int,
+) -> Floats:  # fmt: skip
     """GLIDE's layer: `over_itself`, `over_memory`, `feed`, and a norm."""
     found = over_itself(
         hidden, weights, vectors, heads, eps, cos, sin, keys, turned, values, start, done, mask
@@ -517,30 +460,15 @@ def layer_over_both(
     return normed(feed(found, fed, fed_vectors, inner, fed_eps), scale, scale_eps)
 
 
-@entry
+@kernel
 def remember(
     tokens: Floats,
-    weights: Bytes,
-    vectors: Floats,
-    heads: int,
-    eps: float,
-    fed: Bytes,
-    fed_vectors: Floats,
-    inner: int,
-    fed_eps: float,
-    joined: Bytes,
-    joined_vectors: Floats,
-    width: int,
-    joined_eps: float,
-    asked: Bytes,
-    asked_vectors: Floats,
-    size: int,
-    asked_eps: float,
-    layer_cos: Floats,
-    layer_sin: Floats,
-    cos: Floats,
-    sin: Floats,
-) -> Floats:
+    weights: Bytes, vectors: Floats, heads: int, eps: float,
+    fed: Bytes, fed_vectors: Floats, inner: int, fed_eps: float,
+    joined: Bytes, joined_vectors: Floats, width: int, joined_eps: float,
+    asked: Bytes, asked_vectors: Floats, size: int, asked_eps: float,
+    layer_cos: Floats, layer_sin: Floats, cos: Floats, sin: Floats,
+) -> Floats:  # fmt: skip
     """LSA of tokens [n, L, W], its matrix to [n, E], and what CA will ask of it [2, G, n, size]."""
     found = over_layers(tokens, weights, vectors, heads, eps, layer_cos, layer_sin)
     found = feed(found, fed, fed_vectors, inner, fed_eps)
@@ -548,7 +476,7 @@ def remember(
     return keys_values(memory, asked, asked_vectors, size, asked_eps, cos, sin)
 
 
-@entry
+@kernel
 def linear(x: Floats, weights: Bytes, vectors: Floats, outer: int, eps: float) -> Floats:
     """x [n, in] through a norm, or none, and a matrix: [n, outer].
 
@@ -560,7 +488,7 @@ def linear(x: Floats, weights: Bytes, vectors: Floats, outer: int, eps: float) -
     return y
 
 
-@entry
+@kernel
 def best(logits: Floats, count: int) -> tuple[Floats, Ints]:
     """Log-probabilities and ids [n, count] of the most probable tokens of [n, V], best first."""
     n, size = logits.shape
