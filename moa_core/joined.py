@@ -122,7 +122,7 @@ class Linear(nn.Linear):
         self._quick: Product | None = None
 
     def for_drafts(self) -> None:
-        """What it says will be drafts alone: it may differ in the last bits."""
+        """What it says will be drafts alone: it may differ a little."""
         self._quick = Product(self)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -224,7 +224,7 @@ class DecoderLayer(nn.Module):
         self.mlp.join(self.post_attention_layernorm)
 
     def for_drafts(self) -> None:
-        """What it says will be drafts alone, and may differ in the last bits: short inputs go to
+        """What it says will be drafts alone, and may differ a little: short inputs go to
         compiled kernels, where there are any."""
         self._over_itself, self._over_memory = OverItself(self), OverMemory(self)
 
@@ -290,7 +290,7 @@ class DecoderLayer(nn.Module):
 
 
 def for_drafts(net: nn.Module) -> None:
-    """A drafter's parts: what they say may differ in the last bits, since no text can tell."""
+    """A drafter's parts: what they say may differ a little, since no text can tell."""
     for module in net.modules():
         if (prepare := getattr(module, "for_drafts", None)) is not None:
             prepare()

@@ -245,7 +245,7 @@ class Target:
     ) -> Tensor:
         """TLI: the last few layers over drafts [1, n, E], and the final norm.
 
-        Their last bits may differ from `read_layers`: compiled kernels do it where there are any.
+        They may differ a little from `read_layers`: compiled kernels do it where there are any.
         """
         if self._own is None or kernels_for(hidden) is None:
             return self.read_layers(hidden, positions, mask, cache, last)
