@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -37,8 +38,12 @@ def prepare(later: bool = False) -> None:
             # No daemon: the process would end amid compiling, and the next would compile again.
             _thread = Thread(target=_load, name="kernels")
             _thread.start()
-    if not _later:
-        _thread.join()
+    if _later:
+        return
+    _thread.join(1)
+    if _thread.is_alive() and sys.stderr.isatty():
+        print("Compiling kernels, once on this machine: some 20 seconds.", file=sys.stderr)
+    _thread.join()
 
 
 @contextmanager
