@@ -163,7 +163,7 @@ def about(target: Target, drafter: Drafter, settings: Settings) -> dict[str, Any
             "threads": torch.get_num_threads(),
             "processor": platform.machine(),
             "torch": torch.__version__,
-            "kernels": serves(target) and kernels() is not None,  # at work when asked
+            "kernels": serves(target) and kernels() is not None,
         },
     }
 

@@ -95,7 +95,7 @@ def estimate(
     own = max((one.cached for one in drafters), default=0) * itemsize
     weights = {name: tuple(one.shape) for name, one in bare_target(config).named_parameters()}
     packed = sum(one.packable for one in drafters) + (0 if bits else _packable(weights))
-    twice = 1 if dtype == torch.float32 and drafters else 0  # once more, in eight bits, for kernels
+    again = 1 if dtype == torch.float32 and drafters else 0  # bytes: in eight bits, for kernels
     return Need(
         weights=target_bytes(config, dtype, bits),
         drafters=sum(one.numbers for one in drafters) * itemsize,
@@ -107,7 +107,7 @@ def estimate(
         * itemsize,
         context=limit,
         form=form_name(dtype, bits),
-        packed=packed * (itemsize + twice) if on_processor else 0,
+        packed=packed * (itemsize + again) if on_processor else 0,
     )
 
 

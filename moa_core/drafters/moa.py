@@ -132,7 +132,7 @@ class MoADrafter(Stepwise):
             )
         self.net = net
         for_drafts(net)
-        self._remember_all = Remember(net) if net.config.lsa and net.config.pool == "last" else None
+        self._compiled = Remember(net) if net.config.lsa and net.config.pool == "last" else None
         self.tli = tli
         self.name = name or f"moa-n{tli}"
         parameters = target.config.rope_parameters
@@ -162,8 +162,8 @@ class MoADrafter(Stepwise):
 
     def server_half(self, observation: Observation) -> ServerHalf:
         """CA's K and V [1, 2, G_ca, n, d]; for N > 0 the true K and V of the last N layers."""
-        if (memory := self._quickly(observation)) is None:
-            memory = torch.stack(self._memory(observation), 1)
+        if (memory := self._at_once(observation)) is None:
+            memory = torch.stack(self._keys_values(observation), 1)
         half = {"memory": memory}
         if self.tli:
             half["tail"] = observation.keys_values(last=self.tli)
@@ -176,16 +176,16 @@ class MoADrafter(Stepwise):
             shapes["tail"] = (self.tli, 2, target.kv_heads, count, target.head_dim)
         return shapes
 
-    def _quickly(self, observation: Observation) -> Tensor | None:
-        """All of it at once, where a compiled kernel does it."""
-        if self._remember_all is None or not self._remember_all.serves(observation.hidden):
+    def _at_once(self, observation: Observation) -> Tensor | None:
+        """CA's K and V [1, 2, G_ca, n, d] by a compiled kernel, where there is one for it."""
+        if self._compiled is None or not self._compiled.serves(observation.hidden):
             return None
         assert self.layer_rope is not None
         tokens, start = token_vectors(observation.keys_values()), observation.start
         places = self.ca_rope.span(start, start + len(tokens), tokens)
-        return self._remember_all(tokens, self.layer_rope.span(0, tokens.shape[1], tokens), places)
+        return self._compiled(tokens, self.layer_rope.span(0, tokens.shape[1], tokens), places)
 
-    def _memory(self, observation: Observation) -> tuple[Tensor, Tensor]:
+    def _keys_values(self, observation: Observation) -> tuple[Tensor, Tensor]:
         """CA's K and V, each [1, G_ca, n, d]."""
         start, count = observation.start, len(observation.ids)
         parts = [observation.part(at, at + LSA_CHUNK) for at in range(0, count, LSA_CHUNK)]

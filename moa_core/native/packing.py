@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 TILE = 256  # columns whose sums stay in the innermost cache while rows of a matrix go by
-LARGEST = 1 << 21  # numbers of a matrix: with more, torch's products win
+LARGEST = 1 << 21  # numbers of a matrix; a guess: larger ones are worth torch's threads
 Weights = NDArray[np.int8]
 Vectors = NDArray[np.float32]
 Layer = tuple[Tensor, Tensor]  # matrix [out, in] and bias [out]
