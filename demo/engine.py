@@ -33,8 +33,7 @@ from moa_core.errors import UserError
 from moa_core.installed import Installed, bundle, published
 from moa_core.loading import Plan, numbers
 from moa_core.memory import size as amount
-from moa_core.native.blocks import serves
-from moa_core.native.switch import prepare
+from moa_core.native.blocks import prepare_for
 from moa_core.presets import untrained
 from moa_core.target import Target
 from moa_core.text import chat_ids
@@ -207,8 +206,7 @@ class Engine:
 
         target = load_target(name or None, **how, plan=replace(plan, report=heard))
         self._threads[name] = settle(target)
-        if serves(target):
-            prepare(later=True)
+        prepare_for(target, later=True)
         return target
 
     def wait(self, target: str, seconds: float) -> None:

@@ -21,8 +21,7 @@ from moa_core.formats import build_drafter, read_config, read_tensors, tree_sett
 from moa_core.hub import fetch_config, fetch_weights, short_name, split
 from moa_core.loading import Plan, check_room, read_model
 from moa_core.memory import stored
-from moa_core.native.blocks import serves
-from moa_core.native.switch import prepare
+from moa_core.native.blocks import prepare_for
 from moa_core.peers import check_tokenizer, whole_model
 from moa_core.presets import pinned, untrained
 from moa_core.shapes import config_of
@@ -177,8 +176,7 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
         if tli:
             raise UserError("Without a drafter there is no TLI: leave out --tli or name a drafter.")
         return WITHOUT_WEIGHTS[spec]()
-    if serves(target):
-        prepare()
+    prepare_for(target)
     if spec == "eagle" and not Path(spec).is_dir() and not (models_folder() / spec).is_dir():
         return first_eagle("eagle2", target, tli)
     if spec == AUTO:

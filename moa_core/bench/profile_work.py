@@ -143,7 +143,7 @@ def kernel_work(name: str, given: Sequence[Any]) -> Work:
             work += _attended(rows, given[3], given[18], given[20] + rows)
             work += _attended(rows, given[7], given[24], given[26])
         case "remember":  # K and V of all layers, Q and the output of one
-            (_, layers, width), heads, size = given[0].shape, given[3], given[17].shape[1]
+            (_, layers, width), heads, size = given[0].shape, given[3], given[15].shape[1]
             both = given[1].size - 2 * width * heads * size
             work += Work(0, 0, 2.0 * rows * (layers - 1) * both)
     return work

@@ -24,7 +24,7 @@ from moa_core.native.packing import (
     Scale,
     SelfAttention,
 )
-from moa_core.native.switch import kernels
+from moa_core.native.switch import kernels, prepare
 
 ROWS = 12  # of an input: with more, torch's products win
 NO_MASK = np.empty((0, 0), np.bool_)
@@ -34,6 +34,12 @@ Floats = NDArray[np.float32]
 def serves(target: Any) -> bool:
     """Whether kernels may draft for a target: in float32, on a processor, not to be eager."""
     return bool(target.device.type == "cpu" and target.dtype == torch.float32 and target.graphs)
+
+
+def prepare_for(target: Any, later: bool = False) -> None:
+    """Have the kernels, if they may draft for this target: see `switch.prepare`."""
+    if serves(target):
+        prepare(later)
 
 
 def kernels_for(x: Tensor) -> Any:
@@ -67,9 +73,7 @@ class OverItself(_Block):
     """A decoder layer that attends to itself through a cache."""
 
     def __init__(self, layer: Any) -> None:
-        first = getattr(layer, "input_layernorm", None)
-        second = layer.post_attention_layernorm
-        super().__init__(SelfAttention(layer.self_attn, first), FeedForward(layer.mlp, second))
+        super().__init__(*_layer(layer, SelfAttention))
 
     def __call__(
         self,
@@ -96,9 +100,7 @@ class OverMemory(_Block):
     """A decoder layer that attends to what a cache holds."""
 
     def __init__(self, layer: Any) -> None:
-        first = getattr(layer, "input_layernorm", None)
-        second = layer.post_attention_layernorm
-        super().__init__(CrossAttention(layer.self_attn, first), FeedForward(layer.mlp, second))
+        super().__init__(*_layer(layer, CrossAttention))
 
     def __call__(
         self, hidden: Tensor, cos: Tensor, sin: Tensor, held: Held, count: int
@@ -216,6 +218,12 @@ def best(logits: Tensor, count: int) -> tuple[Tensor, Tensor] | None:
         return None
     log_probs, ids = kernels.best(_rows(logits), count)
     return torch.from_numpy(log_probs), torch.from_numpy(ids)
+
+
+def _layer(layer: Any, attention: type[SelfAttention | CrossAttention]) -> tuple[Part, Part]:
+    """The parts of a decoder layer; EAGLE's has no norm before its attention."""
+    norm = getattr(layer, "input_layernorm", None)
+    return attention(layer.self_attn, norm), FeedForward(layer.mlp, layer.post_attention_layernorm)
 
 
 def _own(held: Held, cache: KVCache, mask: Tensor | None) -> tuple[Any, ...]:

@@ -465,26 +465,22 @@ def remember(
     tokens: Floats,
     weights: Bytes, vectors: Floats, heads: int, eps: float,
     fed: Bytes, fed_vectors: Floats, inner: int, fed_eps: float,
-    joined: Bytes, joined_vectors: Floats, width: int, joined_eps: float,
+    joined: Bytes, joined_ends: Floats,
     asked: Bytes, asked_vectors: Floats, size: int, asked_eps: float,
     layer_cos: Floats, layer_sin: Floats, cos: Floats, sin: Floats,
 ) -> Floats:  # fmt: skip
     """LSA of tokens [n, L, W], its matrix to [n, E], and what CA will ask of it [2, G, n, size]."""
     found = over_layers(tokens, weights, vectors, heads, eps, layer_cos, layer_sin)
     found = feed(found, fed, fed_vectors, inner, fed_eps)
-    memory = linear(found, joined, joined_vectors, width, joined_eps)
+    memory = linear(found, joined, joined_ends)
     return keys_values(memory, asked, asked_vectors, size, asked_eps, cos, sin)
 
 
 @kernel
-def linear(x: Floats, weights: Bytes, vectors: Floats, outer: int, eps: float) -> Floats:
-    """x [n, in] through a norm, or none, and a matrix: [n, outer].
-
-    vectors  the norm's, and the ends
-    """
-    n, width = x.shape
-    y = np.empty((n, outer), np.float32)
-    product(normed(x, vectors[:width], eps), width, weights, 0, vectors[width:], y)
+def linear(x: Floats, weights: Bytes, ends: Floats) -> Floats:
+    """x [n, in] through a matrix: [n, out]; ends: see `product`."""
+    y = np.empty((x.shape[0], ends.shape[0] // 2), np.float32)
+    product(x, x.shape[1], weights, 0, ends, y)
     return y
 
 

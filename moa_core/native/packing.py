@@ -39,7 +39,7 @@ def packed(norm: Tensor, layers: Sequence[Layer]) -> tuple[Weights, Vectors]:
     what is drafted is hardly other (assets/results/README.md, "Compiled kernels"). TILE outputs lie
     together, inputs outermost. Of each layer scales and biases follow the norm's weights.
     """
-    tiles, vectors = [], [norm.detach()]
+    tiles, vectors = [torch.empty(0, dtype=torch.int8)], [norm.detach()]
     for matrix, bias in layers:
         scale = matrix.detach().abs().amax(1) / 127  # [out]
         whole = (matrix.detach() / scale.clamp_min(1e-30)[:, None]).round().to(torch.int8)
@@ -150,10 +150,17 @@ class FeedForward(Part):
 
 
 class Matrix(Part):
-    """One linear layer; the number is its output's width."""
+    """One linear layer, without a norm."""
 
     def __init__(self, linear: nn.Linear) -> None:
-        super().__init__(None, linear.out_features, linear)
+        super().__init__(None, 0, linear)
+
+    def packed(self) -> tuple[Any, ...]:
+        """Weights and ends, nothing else."""
+        return super().packed()[:2]
+
+    def _scale(self) -> Tensor:
+        return self._linears[0].weight.new_empty(0)
 
     def _layers(self) -> list[Layer]:
         return [_joined(self._linears)]
@@ -170,8 +177,7 @@ class Scale(Part):
         return super().packed()[1], self._facts[1]
 
     def _layers(self) -> list[Layer]:
-        weight = self._scale()
-        return [(weight.new_empty(0, 4), weight.new_empty(0))]
+        return []
 
 
 def _plain(attention: Any) -> bool:

@@ -4,13 +4,14 @@ from types import ModuleType
 
 import pytest
 
-from moa_core.bench.profile_runs import counted
+from moa_core.bench.profile_runs import Count, counted
+from moa_core.bench.profile_work import Work
 from moa_core.checkpoints import load_drafter, load_target
 from moa_core.decode import Settings
 from moa_core.native.switch import kernels as compiled
 from moa_core.native.switch import switched
 from moa_core.tree import TreeSettings
-from tests.moa_core.native.eight_bits import round_weights
+from tests.moa_core.native.shared import round_weights
 
 
 @pytest.mark.parametrize("method", ["moa-n0", "moa-n2", "eagle2", "glide", "medusa"])
@@ -24,11 +25,13 @@ def test_kernels_reckon_as_much_as_torch_in_fewer_calls(kernels: ModuleType, met
     with switched(False):
         slow = counted(target, drafter, ids, settings, 6)
     assert quick.cycles == slow.cycles
-    mine, torchs = (sum(each.values(), start=type(next(iter(each.values())))()) for each in (
-        {piece: work for piece, work in one.work.items() if piece.phase == "draft"}
-        for one in (quick, slow)
-    ))  # fmt: skip
+    mine, torchs = drafting(quick), drafting(slow)
     assert mine.ops == pytest.approx(torchs.ops, rel=0.02)
     if method != "medusa":  # single products, one call either way
         assert mine.operators < 0.7 * torchs.operators
     assert mine.bytes < 0.6 * torchs.bytes  # weights in eight bits, K and V in 32
+
+
+def drafting(count: Count) -> Work:
+    """All that drafts."""
+    return sum((work for piece, work in count.work.items() if piece.phase == "draft"), Work())

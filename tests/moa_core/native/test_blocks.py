@@ -17,7 +17,7 @@ from moa_core.native.blocks import ROWS, Norm, Product, best, kernels_for
 from moa_core.native.packing import LARGEST, TILE, begin_run
 from moa_core.native.switch import replaced, switched
 from moa_core.norms import RMSNorm
-from tests.moa_core.native.eight_bits import round_weights
+from tests.moa_core.native.shared import Calls, round_weights
 from tests.models import tiny_target, useful
 
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}
@@ -45,17 +45,6 @@ def layer_of(width: int = 32, heads: int = 4, **sizes: Any) -> DecoderLayer:
     round_weights(layer)
     for_drafts(layer)
     return layer.eval().requires_grad_(False)
-
-
-class Calls:
-    """How often each kernel was called."""
-
-    def __init__(self, kernels: ModuleType) -> None:
-        self.kernels, self.names = kernels, []
-
-    def __getattr__(self, name: str) -> Any:
-        self.names.append(name)
-        return getattr(self.kernels, name)
 
 
 @pytest.fixture
