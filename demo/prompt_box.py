@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import gradio as gr
@@ -23,11 +24,15 @@ def prompt_box(prefix: str, verb: str, **kwargs: Any) -> gr.Textbox:
         label=LABEL, value=next(iter(EXAMPLES.values())), elem_id=f"{prefix}prompt",
         placeholder=f"Write a prompt. Shift + Enter {verb}.", **kwargs,
     )  # fmt: skip
-    gr.Examples(
-        [[text] for text in EXAMPLES.values()], box, label="Examples",
-        example_labels=list(EXAMPLES), examples_per_page=len(EXAMPLES),
-        api_visibility="private", elem_id=f"{prefix}examples",
+    texts = list(EXAMPLES.values())
+    examples = gr.Dataset(
+        label="Examples", components=[box], samples=[[text] for text in texts], type="index",
+        sample_labels=list(EXAMPLES), samples_per_page=len(texts), elem_id=f"{prefix}examples",
     )  # fmt: skip
+    # In the browser alone. gr.Examples asks the server, and who leaves the tab before the answer
+    # loses the text: what comes into a box out of sight is not the newest prompt.
+    chosen = f"index => {ONE}.chosen({json.dumps(texts)}[index])"
+    examples.click(None, examples, box, js=chosen, **PRIVATE)
     return box
 
 

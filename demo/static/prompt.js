@@ -7,6 +7,10 @@
       sessionStorage.setItem("prompt", text);
     } catch {} // storage may be forbidden or full: then a reload forgets it
   },
+  chosen(text) {
+    this.remember(text);
+    return text;
+  },
   // box: a selector. A box in a tab that was left only tells, late, what it was given.
   keep(text, box) {
     if (!document.querySelector(box)?.checkVisibility()) return;

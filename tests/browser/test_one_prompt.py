@@ -40,6 +40,14 @@ def test_the_newest_prompt_is_in_every_tab_and_stays_when_the_page_is_loaded_aga
     assert all(holds(page, name, mine) for name in BOXES)
 
 
+def test_an_example_is_the_prompt_at_once_without_the_server(page):
+    open_tab(page, "TLI")
+    page.route("**/gradio_api/**", lambda route: None)  # nothing is ever answered
+    page.locator("#sweep-examples").get_by_text("Spanish").click()
+    assert all(holds(page, name, "Say 742 in Spanish.") for name in BOXES)
+    page.unroute_all(behavior="ignoreErrors")
+
+
 def test_an_address_brings_its_prompt_to_every_tab_until_another_is_written(open_page):
     page = open_page("?tab=tli&prompt=From+the+address", ready="#sweep-run:not([disabled])")
     assert all(holds(page, name, "From the address") for name in ("TLI", "Live", "Side by side"))
