@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from moa_core.sizing import Experience
@@ -134,13 +136,11 @@ def grow_auto(
     worth = rank_worth(breadth, torch.device("cpu")).tolist() if static else None
     level = _children(root_logits[None], [None], breadth, worth, least)
     tried, depth, start = list(level), 1, clock()
-    seen = torch.empty(1, 0, dtype=torch.bool, device=device)
-    itself = torch.eye(breadth, dtype=torch.bool, device=device)
+    seen = np.zeros((1, 0), np.bool_)
     while count := sizer.to_expand(level, depth, limit):
         parents = level[:count]
-        frontier = _frontier(parents, seen, itself, depth)
+        frontier, seen = _frontier(parents, seen, depth, device)
         level = _children(expand(frontier), parents, breadth, worth, least)
-        seen = frontier.seen
         tried += level
         now = clock()
         known.level.add(count, now - start)
@@ -148,15 +148,19 @@ def grow_auto(
     return sizer.keep(root, tried, limit)
 
 
-def _frontier(parents: Sequence[Node], seen: Tensor, itself: Tensor, level: int) -> Frontier:
-    """Nodes to expand. seen: of the level above; itself: an identity matrix, large enough."""
+def _frontier(
+    parents: Sequence[Node], seen: NDArray[np.bool_], level: int, device: torch.device
+) -> tuple[Frontier, NDArray[np.bool_]]:
+    """Nodes to expand, and what they see of all that were. seen: the same of the level above."""
     rows = [node.parent.row if node.parent else 0 for node in parents]
     for row, node in enumerate(parents):
         node.row, node.expanded = row, True
-    above = torch.tensor(rows, device=seen.device)
-    tokens = torch.tensor([node.token for node in parents], device=seen.device)
-    seen = torch.cat([seen[above], itself[: len(parents), : len(parents)]], 1)
-    return Frontier(tokens, above, seen, level)
+    count, known = len(rows), seen.shape[1]
+    now = np.zeros((count, known + count), np.bool_)  # with torch it takes thrice as long
+    now[:, :known] = seen[rows]
+    np.fill_diagonal(now[:, known:], True)
+    names = torch.from_numpy(np.array([[node.token for node in parents], rows])).to(device)
+    return Frontier(names[0], names[1], torch.from_numpy(now).to(device), level), now
 
 
 def _children(

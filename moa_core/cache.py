@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -18,11 +18,11 @@ class Held:
     """One layer's part of a cache, for compiled kernels.
 
     arrays  K [G, capacity, d], K the other way round [G, d, capacity], V [G, capacity, d]
-    done    slots that are in the turned K as they are in K
+    done    [1] how many slots are in the turned K as they are in K; kernels count here, too
     """
 
     arrays: tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
-    done: int = 0
+    done: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
 
 
 class KVCache:
@@ -95,7 +95,7 @@ class KVCache:
 
     def held(self, layer_idx: int) -> Held | None:
         """A layer's part for compiled kernels; None but of a float32 cache on a processor."""
-        if self.device.type != "cpu" or self._blocks[0].dtype != torch.float32:
+        if not self._plain:
             return None
         found = self._held.get(layer_idx)
         if found is None:
@@ -107,17 +107,24 @@ class KVCache:
     def _rewritten(self) -> None:
         """Slots from `length` on are not what they were."""
         for held in self._held.values():
-            held.done = min(held.done, self.length)
+            held.done[0] = min(held.done[0], self.length)
+
+    @property
+    def _plain(self) -> bool:
+        return self.device.type == "cpu" and self._blocks[0].dtype == torch.float32
+
+    def whole(self) -> NDArray[np.float32] | None:
+        """All of it [layers, 2, G, capacity, d] for compiled kernels; None as with `held`."""
+        return self._blocks[0].numpy() if len(self._blocks) == 1 and self._plain else None
 
     def append(self, keys_values: Tensor) -> None:
         """Write K and V computed elsewhere, [layers, 2, G, n, d], and count them as in use."""
         self._rewritten()
-        end = self.length + keys_values.shape[-2]
-        done = 0
+        count, done = keys_values.shape[-2], 0
         for block in self._blocks:
-            block[..., self.length : end, :] = keys_values[done : done + len(block)]
+            block.narrow(-2, self.length, count).copy_(keys_values[done : done + len(block)])
             done += len(block)
-        self.length = end
+        self.length += count
 
     def read(self, start: int, stop: int, last: int | None = None) -> Tensor:
         """K and V of slots start..stop, of all layers or the last few: [layers, 2, G, n, d].

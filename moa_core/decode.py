@@ -14,7 +14,6 @@ from moa_core.clock import Stopwatch
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.native.blocks import serves
-from moa_core.native.packing import begin_run
 from moa_core.native.switch import kernels
 from moa_core.offline import Alone, Away, NoAnswer, asked, chain
 from moa_core.static.run import Run, suits
@@ -60,7 +59,6 @@ def decode(
     UserError, before the first event, for a prompt that is empty or does not fit the context.
     """
     clock = Stopwatch()
-    begin_run()
     target, drafter = target.fork(), drafter.fork()
     check_prompt(prompt_ids, target)
     room = target.context - len(prompt_ids)  # new tokens that still have a position

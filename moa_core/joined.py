@@ -17,7 +17,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from moa_core.native.blocks import Product
 from moa_core.native.packing import mark
 from moa_core.norms import RMSNorm
 
@@ -119,15 +118,8 @@ class Linear(nn.Linear):
     def __init__(self, inner: int, outer: int, bias: bool = True) -> None:
         super().__init__(inner, outer, bias=bias)
         self._alone = Joined(self)
-        self._quick: Product | None = None
-
-    def for_drafts(self) -> None:
-        """What it says will be drafts alone: it may differ a little."""
-        self._quick = Product(self)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self._quick is not None and (found := self._quick(x)) is not None:
-            return found
         if torch.is_grad_enabled():
             return super().forward(x)
         return self._alone(x)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import LlamaConfig, PretrainedConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from moa_core.cache import Held, KVCache
+from moa_core.cache import KVCache
 from moa_core.grouped import grouped_attention
 from moa_core.joined import Joined
-from moa_core.native.blocks import OverItself, OverMemory
 from moa_core.norms import RMSNorm
 
 # Layers of Llama's form, all of them without a factor or a norm that ours would lack.
@@ -55,6 +55,11 @@ class Rope:
         position alone it serves any number of rows."""
         _, cos, sin = self._as(like)
         return cos.narrow(2, start, stop - start), sin.narrow(2, start, stop - start)
+
+    def tables(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """cos and signed sin [T, d] of all positions there are, for compiled kernels."""
+        cos, sin = self._as(torch.empty(0))[0].numpy()
+        return cos, sin
 
     def _as(self, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The table [2, T, d] with another's device and dtype, and its halves [1, 1, T, d]."""
@@ -190,9 +195,6 @@ class DecoderLayer(nn.Module):
     some of the operations.
     """
 
-    _over_itself: OverItself | None = None
-    _over_memory: OverMemory | None = None
-
     def __init__(
         self,
         width: int,
@@ -223,11 +225,6 @@ class DecoderLayer(nn.Module):
         self.self_attn.join(getattr(self, "input_layernorm", None))
         self.mlp.join(self.post_attention_layernorm)
 
-    def for_drafts(self) -> None:
-        """What it says will be drafts alone, and may differ a little: short inputs go to
-        compiled kernels, where there are any."""
-        self._over_itself, self._over_memory = OverItself(self), OverMemory(self)
-
     def forward(
         self,
         hidden: Tensor,
@@ -242,10 +239,6 @@ class DecoderLayer(nn.Module):
 
         place  of this layer in the cache
         """
-        if self._over_itself is not None and cache is not None and not causal:
-            found = self._over_itself(hidden, *rotation, mask, cache, place)
-            if found is not None:
-                return found
         queries, keys, values = self.self_attn.all_three(hidden, rotation)
         if cache is not None:
             keys, values = cache.update(keys, values, place)
@@ -267,16 +260,8 @@ class DecoderLayer(nn.Module):
         keys: Tensor,
         values: Tensor,
         mask: Tensor | None = None,
-        held: Held | None = None,
     ) -> Tensor:
-        """Cross-attention from hidden [B, n, width] to a memory's K and V [B, G, m, d].
-
-        held  the cache whose first m slots these are, where there is one
-        """
-        if self._over_memory is not None and held is not None and mask is None:
-            found = self._over_memory(hidden, *rotation, held, keys.shape[2])
-            if found is not None:
-                return found
+        """Cross-attention from hidden [B, n, width] to a memory's K and V [B, G, m, d]."""
         queries = self.self_attn.queries(hidden, rotation)
         return self._finish(hidden, self.self_attn.forward(queries, keys, values, mask))
 
@@ -287,13 +272,6 @@ class DecoderLayer(nn.Module):
     def _finish(self, hidden: Tensor, mixed: Tensor) -> Tensor:
         hidden = self.self_attn.out.added(hidden, mixed)
         return self.mlp.forward(hidden, hidden)
-
-
-def for_drafts(net: nn.Module) -> None:
-    """A drafter's parts: what they say may differ a little, since no text can tell."""
-    for module in net.modules():
-        if (prepare := getattr(module, "for_drafts", None)) is not None:
-            prepare()
 
 
 def as_ours(layer: nn.Module, config: PretrainedConfig) -> DecoderLayer | None:
@@ -345,6 +323,17 @@ def causal_mask(count: int, past: int, device: torch.device) -> Tensor | None:
         return None
     mask = torch.ones(count, past + count, dtype=torch.bool, device=device)
     return mask.tril(past)[None, None]
+
+
+def rows_mask(count: int, past: int, seen: Tensor | None, device: torch.device) -> Tensor | None:
+    """What n new rows after `past` slots see: [1, 1, n, past + n] bool, or None if it is all.
+
+    seen  [n, s] bool: rows are nodes, and this is what of the last s slots each sees; None: they
+          follow one another in the text
+    """
+    if seen is None:
+        return causal_mask(count, past, device)
+    return tree_mask(seen, past + count - seen.shape[1])
 
 
 def tree_mask(seen: Tensor, known: int) -> Tensor:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -15,9 +17,10 @@ from moa_core.cache import KVCache
 from moa_core.errors import UserError
 from moa_core.families import check_config, check_logits, check_parts
 from moa_core.joined import Packed
-from moa_core.layers import DecoderLayer, Rope, as_ours, for_drafts
+from moa_core.layers import DecoderLayer, Rope, as_ours
 from moa_core.modules import Backbone, Matrix, Passing
-from moa_core.native.blocks import Norm, Product, kernels_for
+from moa_core.native.blocks import serves
+from moa_core.native.chains import Chain, Layer, Norm, Product, ready
 from moa_core.tree import DraftTree
 
 if TYPE_CHECKING:
@@ -81,9 +84,10 @@ class Target:
         self.layers = self.decoder.layers
         self.embed = _embeddings(model, self.device)
         self._own = None if is_split(model) else _in_our_form(self)
-        self._twins: dict[int, DecoderLayer] = {}  # of layers, for drafts; the forks' too
-        self._quick_head = Product(cast(nn.Linear, head)) if plain else None
-        self._quick_norm = Norm(self.decoder.norm) if self._own else None
+        self._quick: dict[int, Layer] = {}  # layers packed for drafts, by place; the forks' too
+        self._packed_head = Product(cast(nn.Linear, head)) if plain else None
+        self._quick_head: Chain | None = None  # of a fork: it may be given other weights
+        self._rows: NDArray[np.float32] | None = None  # its embeddings, of a fork, too
         self.graphs = True  # on a GPU runs are replayed as CUDA graphs, where they can be
         self.seats: list[Any] = []  # of such runs, the forks' too: see `static`
         self._cache: KVCache | None = None
@@ -131,14 +135,16 @@ class Target:
     def fork(self) -> Target:
         """The same weights, for a run of its own."""
         twin = copy.copy(self)
-        twin._cache = twin._pending = twin._tree = None
+        twin._cache = twin._pending = twin._tree = twin._rows = twin._quick_head = None
+        if self._packed_head is not None and serves(self):
+            twin._quick_head = Chain("head", self._packed_head.links())
         return twin
 
     def eager(self) -> Target:
-        """The same weights, for runs without CUDA graphs."""
-        twin = self.fork()
+        """The same weights, for runs without CUDA graphs and without compiled kernels."""
+        twin = copy.copy(self)
         twin.graphs = False
-        return twin
+        return twin.fork()
 
     def prefill(self, ids: Sequence[int], capacity: int) -> tuple[Tensor, Observation]:
         """Read the prompt. Returns the logits [V] after its last token, and what was learnt.
@@ -240,38 +246,33 @@ class Target:
             )
         return self.decoder.norm(hidden)
 
-    def draft_layers(
-        self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: KVCache, last: int
-    ) -> Tensor:
-        """TLI: the last few layers over drafts [1, n, E], and the final norm.
+    def draft_chain(self, name: str, cache: KVCache, last: int) -> Chain | None:
+        """The last few layers and the final norm for drafts, compiled: they may differ a little
+        from `read_layers`. None where kernels are not for this target.
 
-        They may differ a little from `read_layers`: compiled kernels do it where there are any.
+        cache  theirs alone
         """
-        if self._own is None or kernels_for(hidden) is None:
-            return self.read_layers(hidden, positions, mask, cache, last)
+        if self._own is None or not serves(self):
+            return None
         rope, own = self._own
         rope.reserve(cache.capacity)
-        rotation, causal = rope(positions, hidden), mask is None and hidden.shape[1] > 1
-        for place in range(len(own) - last, len(own)):
-            layer = self._twins.get(place) or self._twin(place)
-            hidden = layer.forward(
-                hidden, rotation, mask=mask, causal=causal, cache=cache, place=place
-            )
-        found = None if self._quick_norm is None else self._quick_norm(hidden)
-        return self.decoder.norm(hidden) if found is None else found
+        if not self._quick:
+            self._quick.update(dict(enumerate(map(Layer, own))))
+        places = range(len(own) - last, len(own))
+        layers = [self._quick[place].links(rope, cache, place) for place in places]
+        return Chain(name, *layers, Norm(self.decoder.norm).links())
+
+    def rows(self, tokens: Tensor) -> Tensor:
+        """Embeddings [1, n, E] of tokens [n] on a processor, in a fifth of the module's time."""
+        if self._rows is None:
+            self._rows = self.embed.weight.detach().numpy()
+        return torch.from_numpy(self._rows[tokens.numpy()]).unsqueeze(0)
 
     def draft_logits(self, hidden: Tensor) -> Tensor:
-        """What the head says of drafts: [.., E] -> [.., V]."""
-        if self._quick_head is not None and (found := self._quick_head(hidden)) is not None:
-            return found
+        """What the head says of drafts: [1, n, E] -> [1, n, V]."""
+        if ready(self._quick_head, hidden.shape[1]):
+            return self._quick_head(hidden)
         return self.head(hidden)
-
-    def _twin(self, place: int) -> DecoderLayer:
-        """A layer once more, with the same weights, for drafts."""
-        twin = as_ours(self.layers[place], self.config)
-        assert twin is not None
-        for_drafts(twin)
-        return self._twins.setdefault(place, twin)
 
     def _forward(self, ids: Sequence[int], positions: Sequence[int], mask: Tensor | None) -> Tensor:
         assert self._cache is not None, "prefill first"

@@ -20,10 +20,10 @@ from moa_core import tree
 from moa_core.bench.profile_graphs import replayed
 from moa_core.bench.profile_spans import SYNC, Recorder
 from moa_core.cache import KVCache
-from moa_core.drafters import eagle, moa
+from moa_core.drafters import eagle, glide, moa
 from moa_core.drafters.base import Drafter, Stepwise
 from moa_core.layers import DecoderLayer, Rope
-from moa_core.native.blocks import Remember
+from moa_core.native.chains import Chain, Remember
 from moa_core.static.cycle import Cycle
 from moa_core.target import Target
 from moa_core.verifier import Beside
@@ -34,7 +34,7 @@ class Seam:
     """One method of a class, or function of a module, or method of a module of a net.
 
     kind  phase; level, which also says which one; piece; open, a piece that others may interrupt;
-          replay, a piece of a cycle in static shapes
+          replay, a piece of a cycle in static shapes; chain, a piece that says its name
     """
 
     owner: Any
@@ -57,7 +57,7 @@ def seams(target: Target, drafter: Drafter) -> list[Seam]:
     net = getattr(drafter, "net", None)
     found = [*_phases(drafter), *_common(target), *_target_layers(target), *_net(net)]
     if small := getattr(drafter, "small", None):  # driven like a target
-        found.append(Seam(small, "draft_layers", "piece", "the net"))
+        found.append(Seam(small, "read_layers", "piece", "the net"))
     return [seam for seam in found if hasattr(seam.owner, seam.attribute)]
 
 
@@ -80,7 +80,7 @@ def _common(target: Target) -> list[Seam]:
     """What every method may use. Forks copy targets, so theirs are methods of the class."""
     from moa_core import verifier
 
-    masks = [(module, name) for module in (moa, eagle) for name in ("tree_mask", "causal_mask")]
+    masks = [(module, "rows_mask") for module in (moa, eagle, glide)]
     return [
         Seam(target.head, "forward", "piece", "head"),
         Seam(type(target), "draft_logits", "piece", "head"),
@@ -95,13 +95,16 @@ def _common(target: Target) -> list[Seam]:
         Seam(verifier, "choose", "piece", "choice"),
         *(Seam(KVCache, name, "piece", "cache") for name in ("append", "keep")),
         Seam(Cycle, "play", "replay"),
+        Seam(Chain, "__call__", "chain"),
+        Seam(Remember, "remember", "piece", "LSA"),  # with CA's K and V
+        Seam(type(target), "rows", "piece", "embeddings"),
         *(Seam(torch.Tensor, name, "piece", SYNC) for name in ("tolist", "item", "cpu")),
     ]
 
 
 def _target_layers(target: Target) -> list[Seam]:
     """transformers' layers, and where drafts run them in our form, those."""
-    found = [Seam(type(target), "draft_layers", "piece", "TLI layers")]
+    found = [Seam(moa.MoADrafter, "_reuse", "piece", "TLI layers")]
     own = getattr(target, "_own", None)
     for layer in [*target.layers, *(own[1] if own else [])]:
         found.append(Seam(layer, "forward", "open", "layers: the rest"))
@@ -126,7 +129,6 @@ def _net(net: nn.Module | None) -> list[Seam]:
         return [
             Seam(moa, "token_vectors", "piece", "LSA"),
             Seam(net, "memory", "piece", "LSA"),
-            Seam(Remember, "__call__", "piece", "LSA"),  # with CA's K and V
             Seam(net.cross_attention, "memorise", "piece", "CA's K and V"),
             Seam(net.cross_attention, "attend", "piece", "CA"),
             *([Seam(net.self_attention, "forward", "piece", "SA")] if net.config.sa else []),
@@ -191,6 +193,8 @@ def _beginning(seam: Seam, recorder: Recorder) -> Callable[..., bool]:
             return lambda *args: recorder.begin_phase(name)
         case "level":  # `root` is asked with a token, `expand` with a frontier of some level
             return lambda *args: recorder.begin_level(getattr(args[-1], "level", 0))
+        case "chain":
+            return lambda *args: recorder.begin(args[0].name, True)
         case "replay":  # asked with a cycle, a key and what is captured
             return lambda *args: recorder.begin_replay(replayed(args[-2]))
     return lambda *args: recorder.begin(name, closed)

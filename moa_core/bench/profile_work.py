@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from moa_core.bench.profile_spans import Piece, Recorder
+from moa_core.native.steps import ITSELF, MEMORY, STEP
 
 PICKED = ("embedding", "index", "index_select", "gather")  # read only what they return
 AS_NUMPY = ("detach", "to", "resolve_conj", "resolve_neg")  # of `numpy()`: each takes nothing
@@ -91,9 +91,8 @@ class Counting(TorchDispatchMode):
     def kernel(self, name: str, given: Sequence[Any], result: Any) -> None:
         """A compiled kernel was called."""
         self.work[self._recorder.current] += kernel_work(name, given)
-        for each in given:
-            if isinstance(each, np.ndarray) and each.dtype == np.int8:
-                self._held[each.ctypes.data] = each.nbytes
+        for step in given[0] if given[0].dtype == STEP else ():
+            self._held[int(step["weights"])] = int(step["bytes"])
         for each in result if isinstance(result, tuple) else (result,):
             self._made.add(each.ctypes.data)
 
@@ -130,29 +129,23 @@ class _Counted:
 
 def kernel_work(name: str, given: Sequence[Any]) -> Work:
     """What a kernel of `native.kernels` reads and reckons, by its arguments."""
-    rows = given[0].shape[0]
-    matrices = [each for each in given if isinstance(each, np.ndarray) and each.dtype == np.int8]
-    read = sum(each.nbytes for each in matrices)
-    work = Work(1, read, 2.0 * rows * sum(each.size for each in matrices))
-    match name:
-        case "layer_over_itself":
-            work += _attended(rows, given[3], given[12], given[14] + rows)
-        case "layer_over_memory":
-            work += _attended(rows, given[3], given[12], given[14])
-        case "layer_over_both":
-            work += _attended(rows, given[3], given[18], given[20] + rows)
-            work += _attended(rows, given[7], given[24], given[26])
-        case "remember":  # K and V of all layers, Q and the output of one
-            (_, layers, width), heads, size = given[0].shape, given[3], given[15].shape[1]
-            both = given[1].size - 2 * width * heads * size
-            work += Work(0, 0, 2.0 * rows * (layers - 1) * both)
+    if name == "best":
+        return Work(1)
+    steps, first, start, stop = given[:4]
+    matrices = float(steps["bytes"].sum())
+    if name == "remember":  # K and V of all layers, Q and the output of one
+        layers, rows, lsa = len(first), stop - start, steps[0]
+        width = 2 * first.shape[2] * first.shape[4]
+        both = int(lsa["bytes"]) - 2 * width * int(lsa["number"] * lsa["size"])
+        return Work(1, matrices, 2.0 * rows * (matrices + (layers - 1) * both))
+    rows, memory = len(first), given[4]
+    work = Work(1, matrices, 2.0 * rows * matrices)
+    for step in steps:
+        if step["kind"] in (ITSELF, MEMORY):
+            slots = start + rows if step["kind"] == ITSELF else memory
+            groups, size, heads = int(step["groups"]), int(step["size"]), int(step["number"])
+            work += Work(0, 8.0 * groups * size * slots, 4.0 * rows * heads * size * slots)
     return work
-
-
-def _attended(rows: int, heads: int, turned: Any, slots: int) -> Work:
-    """Attention of some rows to so many slots of a float32 cache; turned: K [G, d, capacity]."""
-    groups, size = turned.shape[:2]
-    return Work(0, 8.0 * groups * size * slots, 4.0 * rows * heads * size * slots)
 
 
 def tensors(values: Iterable[Any]) -> list[Tensor]:

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from moa_core.auto_tree import Sizer, grow_auto
 from moa_core.cache import KVCache
-from moa_core.layers import causal_mask, tree_mask
 from moa_core.target import Observation, Target
 from moa_core.trace import Drafted, Verified
 from moa_core.tree import DraftTree, Frontier, TreeSettings, grow
@@ -148,21 +147,22 @@ class Reader(Stepwise):
     text: KVCache
 
     @abstractmethod
-    def read(self, tokens: Tensor, places: Tensor, mask: Tensor | None) -> Tensor:
-        """Logits [n, V] after new tokens [n] at these positions [n], which go into the cache."""
+    def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
+        """Logits [n, V] after new tokens [n], which go into the cache.
+
+        start  position of the first
+        seen   [n, s] bool: they are nodes, all at that position, and this is what of the tree each
+               sees; None: they follow one another in the text
+        """
 
     def root(self, token: int) -> Tensor:
-        known, device = len(self.ids), self.text.device
-        past = min(self.text.length, known)  # a root read before is read again
+        past = min(self.text.length, len(self.ids))  # a root read before is read again
         self.text.truncate(past)
-        tokens = torch.tensor([*self.ids[past:], token], device=device)
-        places = torch.arange(past, known + 1, device=device)
-        return self.read(tokens, places, causal_mask(len(tokens), past, device))[-1]
+        tokens = torch.tensor([*self.ids[past:], token], device=self.text.device)
+        return self.read(tokens, past, None)[-1]
 
     def expand(self, frontier: Frontier) -> Tensor:
-        known = len(self.ids)
-        places = torch.full_like(frontier.tokens, known + frontier.level)
-        return self.read(frontier.tokens, places, tree_mask(frontier.seen, known + 1))
+        return self.read(frontier.tokens, len(self.ids) + frontier.level, frontier.seen)
 
     def forget(self) -> None:
         self.text.truncate(len(self.ids) + 1)  # the root stays: it is certain

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from moa_core.cache import KVCache
 from moa_core.drafters.base import HalfShapes, ServerHalf, Stepwise
 from moa_core.joined import Linear
-from moa_core.layers import DecoderLayer, Rope, causal_mask, for_drafts, tree_mask
+from moa_core.layers import DecoderLayer, Rope, rows_mask
+from moa_core.native.blocks import serves
+from moa_core.native.chains import Chain, Layer, Product, ready
 from moa_core.target import Observation, Target
 from moa_core.tree import Frontier
 
@@ -72,7 +74,7 @@ class EagleDrafter(Stepwise):
         self, net: EagleNet, target: Target, name: str = "eagle2", static: bool = False
     ) -> None:
         self.net = net
-        for_drafts(net)
+        self._packed = Product(net.fc), Layer(net.layers[0])
         self.name = name
         self.static = static
         parameters = {
@@ -88,6 +90,10 @@ class EagleDrafter(Stepwise):
         self.cache = KVCache(
             [target.device], sizes.kv_heads, sizes.head_dim, capacity, target.dtype
         )
+        self._chain: Chain | None = None
+        if serves(target):
+            fc, layer = self._packed
+            self._chain = Chain("the net", fc.links(), layer.links(self.rope, self.cache))
         self.ids: list[int] = []  # verified tokens
         self.features: list[Tensor] = []  # of verified tokens not yet read, [n, E] each
 
@@ -114,28 +120,32 @@ class EagleDrafter(Stepwise):
         unread = [*self.ids[self.cache.length + 1 :], token]
         self._known = self.cache.length + len(unread)  # rows then, all of true features
         tokens = torch.tensor(unread, device=self.target.device)
-        places = self.cache.length, self._known
-        mask = causal_mask(len(unread), self.cache.length, self.target.device)
-        self._root = self._step(tokens, features, places, mask)[:, -1:]  # [1, 1, E]
+        self._root = self._step(tokens, features, self.cache.length, None)[:, -1:]  # [1, 1, E]
         self.features.clear()
 
     def expand(self, frontier: Frontier) -> Tensor:
         """Each node is fed with its parent's drafted feature."""
         position = self._known + frontier.level - 1
-        mask = tree_mask(frontier.seen, self._known)
         features = self._level[:, frontier.parents]
-        places = position, position + 1
-        self._level = self._step(frontier.tokens, features, places, mask)  # [1, b, E]
+        self._level = self._step(frontier.tokens, features, position, frontier.seen)  # [1, b, E]
         return self.target.draft_logits(self._level)[0]
 
     def forget(self) -> None:
         self.cache.truncate(self._known)
 
-    def _step(
-        self, tokens: Tensor, features: Tensor, places: tuple[int, int], mask: Tensor | None
-    ) -> Tensor:
-        hidden: Tensor = self.net.join(self.target.embed(tokens)[None], features)  # [1, n, E]
-        rotation = self.rope.span(*places, hidden)
-        hidden = self.net.layers[0](hidden, rotation, mask=mask, cache=self.cache)
-        self.cache.advance(len(tokens))
+    def _step(self, tokens: Tensor, features: Tensor, start: int, seen: Tensor | None) -> Tensor:
+        """New tokens [n] of the text, or nodes at one position, with features [1, n, E].
+
+        seen  [n, s] bool: what of the tree each node sees; None: they are text
+        """
+        count, past = len(tokens), self.cache.length
+        if ready(self._chain, count):
+            both = torch.cat([self.target.rows(tokens), features], -1)
+            hidden = self._chain(both, past, start, seen=seen)
+        else:
+            hidden = self.net.join(self.target.embed(tokens)[None], features)  # [1, n, E]
+            rotation = self.rope.span(start, start + (count if seen is None else 1), hidden)
+            mask = rows_mask(count, past, seen, hidden.device)
+            hidden = self.net.layers[0](hidden, rotation, mask=mask, cache=self.cache)
+        self.cache.advance(count)
         return hidden

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from moa_core.cache import Held, KVCache
+from moa_core.cache import KVCache
 from moa_core.drafters.base import HalfShapes, Reader, ServerHalf
 from moa_core.joined import Joined
-from moa_core.layers import Attention, Rope, Rotation, SwiGLU, for_drafts, rotate
-from moa_core.native.blocks import OverBoth
+from moa_core.layers import Attention, Rope, Rotation, SwiGLU, rotate, rows_mask
+from moa_core.native.blocks import serves
+from moa_core.native.chains import Chain, Joint, ready
 from moa_core.norms import RMSNorm
 from moa_core.target import Observation, Target
 
@@ -78,11 +79,6 @@ class GlideNet(nn.Module):
         self.self_attn.join(self.input_layernorm)
         self.cross_attn.join(self.cross_attn_layernorm)
         self.mlp.join(self.post_attention_layernorm)
-        self._over_both: OverBoth | None = None
-
-    def for_drafts(self) -> None:
-        """As `layers.DecoderLayer.for_drafts`."""
-        self._over_both = OverBoth(self)
 
     def forward(
         self,
@@ -93,17 +89,11 @@ class GlideNet(nn.Module):
         mask: Tensor | None,
         cross_mask: Tensor | None,
         cache: KVCache | None = None,
-        held: Held | None = None,
     ) -> Tensor:
         """[B, n, E] embeddings -> what the head reads.
 
         keys, values  of the target's last layer
-        held          the cache whose first slots they are: then all are seen, without a mask
         """
-        if self._over_both is not None and cache is not None and held is not None:
-            found = self._over_both(hidden, *rotation, mask, cache, held, keys.shape[2])
-            if found is not None:
-                return found
         queries, own_keys, own_values = self.self_attn.all_three(hidden, rotation)
         if cache is not None:
             own_keys, own_values = cache.update(own_keys, own_values, 0)
@@ -121,7 +111,7 @@ class GlideDrafter(Reader):
 
     def __init__(self, net: GlideNet, target: Target, name: str = "glide") -> None:
         self.net = net
-        for_drafts(net)
+        self._packed = Joint(net)
         self.name = name
         self.rope = Rope(target.head_dim, target.config.rope_parameters, target.context)
 
@@ -132,6 +122,9 @@ class GlideDrafter(Reader):
         sizes, device, dtype = self.net.config, target.device, target.dtype
         self.text = KVCache([device], sizes.kv_heads, sizes.head_dim, capacity, dtype)
         self.seen = KVCache([device], target.kv_heads, target.head_dim, capacity, dtype)
+        self._chain: Chain | None = None
+        if serves(target):
+            self._chain = Chain("the net", self._packed.links(self.rope, self.text, self.seen))
 
     def server_half(self, observation: Observation) -> ServerHalf:
         """K and V of the last layer [1, 2, G, n, d]."""
@@ -143,14 +136,17 @@ class GlideDrafter(Reader):
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
         self.ids.extend(ids)
         self.seen.append(half["last_layer"])
-        # K and V, each [1, G, n, d]: looked at in every level of the cycle.
-        self._last_layer = self.seen.read(0, self.seen.length)[0].unsqueeze(1).unbind()
 
-    def read(self, tokens: Tensor, places: Tensor, mask: Tensor | None) -> Tensor:
-        """Logits [n, V] after new tokens [n], all of which see every verified one."""
-        hidden = self.target.embed(tokens)[None]  # [1, n, E]
-        rotation = self.rope(places[None], hidden)
-        held = self.seen.held(0)
-        hidden = self.net(hidden, rotation, *self._last_layer, mask, None, self.text, held)
-        self.text.advance(len(tokens))
+    def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
+        count, past = len(tokens), self.text.length
+        if ready(self._chain, count):
+            memory = self.seen.length
+            hidden = self._chain(self.target.rows(tokens), past, start, memory, seen)
+        else:
+            hidden = self.target.embed(tokens)[None]  # [1, n, E]
+            rotation = self.rope.span(start, start + (count if seen is None else 1), hidden)
+            mask = rows_mask(count, past, seen, hidden.device)
+            last_layer = self.seen.read(0, self.seen.length)[0].unsqueeze(1).unbind()
+            hidden = self.net(hidden, rotation, *last_layer, mask, None, self.text)
+        self.text.advance(count)
         return self.target.draft_logits(hidden)[0]

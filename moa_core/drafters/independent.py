@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from moa_core.drafters.base import Reader, ServerHalf
+from moa_core.layers import rows_mask
 from moa_core.modules import moved
+from moa_core.native.chains import ready
 from moa_core.target import Target
 
 
@@ -30,17 +33,25 @@ class IndependentDrafter(Reader):
     def open(self, target: Target, capacity: int) -> None:
         self.target = target
         self.ids = []
-        self.text = self.small.tail_cache(len(self.small.layers), capacity)
+        layers = len(self.small.layers)
+        self.small = self.small.fork() if target.graphs else self.small.eager()
+        self.text = self.small.tail_cache(layers, capacity)
+        self._chain = self.small.draft_chain("the net", self.text, layers)
 
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
         self.ids.extend(ids)
 
-    def read(self, tokens: Tensor, places: Tensor, mask: Tensor | None) -> Tensor:
-        """Logits [n, V] after new tokens [n], which follow what the cache holds."""
-        hidden = self.small.embed(tokens)[None]  # [1, n, E]
-        count = len(self.small.layers)
-        hidden = self.small.draft_layers(hidden, places[None], mask, self.text, count)
-        self.text.advance(len(tokens))
+    def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
+        count, past = len(tokens), self.text.length
+        if ready(self._chain, count):
+            hidden = self._chain(self.small.rows(tokens), past, start, seen=seen)
+        else:
+            hidden = self.small.embed(tokens)[None]  # [1, n, E]
+            places = start + torch.arange(count, device=tokens.device)
+            places = places if seen is None else torch.full_like(places, start)
+            mask = rows_mask(count, past, seen, hidden.device)
+            hidden = self.small.read_layers(hidden, places[None], mask, self.text)
+        self.text.advance(count)
         return self.small.draft_logits(hidden)[0, :, : self.target.config.vocab_size]
 
 

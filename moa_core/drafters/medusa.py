@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from moa_core.drafters.base import Drafter, HalfShapes, ServerHalf
 from moa_core.joined import Linear
-from moa_core.layers import for_drafts
 from moa_core.target import Observation, Target
 from moa_core.tree import DraftTree, TreeSettings
 
@@ -58,7 +57,6 @@ class MedusaDrafter(Drafter):
 
     def __init__(self, net: MedusaNet, target: Target, name: str = "medusa") -> None:
         self.net = net
-        for_drafts(net)
         self.name = name
 
     def open(self, target: Target, capacity: int) -> None:
@@ -78,7 +76,7 @@ class MedusaDrafter(Drafter):
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         levels = min(settings.depth, self.net.config.heads)
         assert self._feature is not None, "observe first"
-        logits = self.target.draft_logits(self.net(self._feature)[0, :levels])  # [levels, V]
+        logits = self.target.draft_logits(self.net(self._feature)[:, :levels])[0]  # [levels, V]
         return self.grow(
             token,
             logits[0],

@@ -17,8 +17,9 @@ from moa_core.cache import KVCache, token_vectors
 from moa_core.drafters.base import HalfShapes, ServerHalf, Stepwise
 from moa_core.errors import UserError
 from moa_core.joined import Linear
-from moa_core.layers import DecoderLayer, Rope, causal_mask, for_drafts, tree_mask
-from moa_core.native.blocks import Remember
+from moa_core.layers import DecoderLayer, Rope, rows_mask
+from moa_core.native.blocks import serves
+from moa_core.native.chains import Chain, Layer, LayerMemory, Remember, ready
 from moa_core.target import Observation, Target
 from moa_core.tree import Frontier
 
@@ -124,6 +125,10 @@ class MoADrafter(Stepwise):
 
     net: MoANet
     tli: int
+    _sa: Chain | None = None  # compiled, of a run, where kernels serve
+    _ca: Chain | None = None
+    _tail: Chain | None = None
+    _lsa: Remember | None = None
 
     def __init__(self, net: MoANet, target: Target, tli: int = 0, name: str = "") -> None:
         if not 0 <= tli <= len(target.layers):
@@ -131,8 +136,6 @@ class MoADrafter(Stepwise):
                 f"TLI N must be from 0 to {len(target.layers)}, this target's number of layers."
             )
         self.net = net
-        for_drafts(net)
-        self._compiled = Remember(net) if net.config.lsa and net.config.pool == "last" else None
         self.tli = tli
         self.name = name or f"moa-n{tli}"
         parameters = target.config.rope_parameters
@@ -143,6 +146,9 @@ class MoADrafter(Stepwise):
         self.ca_rope = Rope(sizes.ca.head_dim, plain, target.context)
         lsa = sizes.lsa
         self.layer_rope = Rope(lsa.head_dim, plain, len(target.layers)) if lsa else None
+        self._packed_sa = Layer(net.self_attention) if sizes.sa else None
+        self._packed_ca = Layer(net.cross_attention, over_memory=True)
+        self._packed_lsa = LayerMemory(net) if lsa and sizes.pool == "last" else None
 
     def open(self, target: Target, capacity: int) -> None:
         def cache(sizes: Sizes) -> KVCache:
@@ -156,9 +162,19 @@ class MoADrafter(Stepwise):
         self.text = cache(sizes.sa or sizes.ca)  # SA's, drafts included
         self.memory = cache(sizes.ca)  # CA's, verified only
         self.tail = target.tail_cache(self.tli, capacity) if self.tli else None
+        self._sa = self._ca = self._tail = None
+        if serves(target):
+            if self._packed_sa:
+                self._sa = Chain("SA", self._packed_sa.links(self.sa_rope, self.text))
+            self._ca = Chain("CA", self._packed_ca.links(self.ca_rope, self.memory))
+            if self.tail is not None:
+                self._tail = target.draft_chain("TLI layers", self.tail, self.tli)
 
     def serve(self, target: Target, capacity: int) -> None:
         self.ca_rope.reserve(capacity)
+        self._lsa = None
+        if self._packed_lsa and self.layer_rope and serves(target):
+            self._lsa = Remember("LSA", self._packed_lsa.links(self.layer_rope, self.ca_rope))
 
     def server_half(self, observation: Observation) -> ServerHalf:
         """CA's K and V [1, 2, G_ca, n, d]; for N > 0 the true K and V of the last N layers."""
@@ -178,12 +194,10 @@ class MoADrafter(Stepwise):
 
     def _at_once(self, observation: Observation) -> Tensor | None:
         """CA's K and V [1, 2, G_ca, n, d] by a compiled kernel, where there is one for it."""
-        if self._compiled is None or not self._compiled.serves(observation.hidden):
+        start, count, whole = observation.start, len(observation.ids), observation.cache.whole()
+        if self._lsa is None or whole is None or not self._lsa.serves(count):
             return None
-        assert self.layer_rope is not None
-        tokens, start = token_vectors(observation.keys_values()), observation.start
-        places = self.ca_rope.span(start, start + len(tokens), tokens)
-        return self._compiled(tokens, self.layer_rope.span(0, tokens.shape[1], tokens), places)
+        return self._lsa.remember(whole, start, start + count)
 
     def _keys_values(self, observation: Observation) -> tuple[Tensor, Tensor]:
         """CA's K and V, each [1, G_ca, n, d]."""
@@ -200,8 +214,6 @@ class MoADrafter(Stepwise):
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
         self.ids.extend(ids)
         self.memory.append(half["memory"])
-        # K and V, each [1, G_ca, n, d]: looked at in every level of the cycle.
-        self._remembered = self.memory.read(0, self.memory.length)[0].unsqueeze(1).unbind()
         if self.tail is not None:
             self.tail.append(half["tail"])
 
@@ -216,37 +228,53 @@ class MoADrafter(Stepwise):
 
     def query(self, token: int) -> Tensor:
         """[1, 1, E] SA's output at the newest token, the root: what CA asks the memory with."""
-        known, device = len(self.ids), self.target.device
-        past = min(self.text.length, known)  # a root read before is read again
+        past = min(self.text.length, len(self.ids))  # a root read before is read again
         self.text.truncate(past)
-        tokens = torch.tensor([*self.ids[past:], token], device=device)
-        mask = causal_mask(len(tokens), past, device)
-        return self._read(tokens, past, known + 1, mask)[:, -1:]
+        tokens = torch.tensor([*self.ids[past:], token], device=self.target.device)
+        return self._read(tokens, past, None)[:, -1:]
 
     def expand(self, frontier: Frontier) -> Tensor:
-        known = len(self.ids)
-        mask = tree_mask(frontier.seen, known + 1)
-        position = known + frontier.level
-        hidden = self._read(frontier.tokens, position, position + 1, mask)
-        return self._finish(hidden, position, mask)
+        position = len(self.ids) + frontier.level
+        hidden = self._read(frontier.tokens, position, frontier.seen)
+        return self._finish(hidden, position, frontier.seen)
 
-    def _read(self, tokens: Tensor, start: int, stop: int, mask: Tensor | None) -> Tensor:
-        """SA over new tokens [n] at these positions, or all at one -> [1, n, E]."""
-        hidden: Tensor = self.target.embed(tokens)[None]
-        if self.net.config.sa:
-            rotation = self.sa_rope.span(start, stop, hidden)
-            hidden = self.net.self_attention(hidden, rotation, mask=mask, cache=self.text)
-        self.text.advance(len(tokens))
+    def _read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
+        """SA over new tokens [n] of the text, or over nodes at one position -> [1, n, E].
+
+        seen  [n, s] bool: what of the tree each node sees; None: they are text
+        """
+        count, past = len(tokens), self.text.length
+        if ready(self._sa, count):
+            hidden = self._sa(self.target.rows(tokens), past, start, seen=seen)
+        else:
+            hidden = self.target.embed(tokens)[None]
+            if self.net.config.sa:
+                rotation = self.sa_rope.span(start, start + (count if seen is None else 1), hidden)
+                mask = rows_mask(count, past, seen, self.target.device)
+                hidden = self.net.self_attention(hidden, rotation, mask=mask, cache=self.text)
+        self.text.advance(count)
         return hidden
 
-    def _finish(self, hidden: Tensor, position: int, mask: Tensor | None) -> Tensor:
+    def _finish(self, hidden: Tensor, position: int, seen: Tensor | None) -> Tensor:
         """CA, then the target's last N layers and norm if N > 0, then its head: [n, V]."""
-        rotation = self.ca_rope.span(position, position + 1, hidden)
-        keys, values = self._remembered
-        attend, held = self.net.cross_attention.attend, self.memory.held(0)
-        hidden = attend(hidden, rotation, keys, values, held=held)  # [1, n, E]
+        if ready(self._ca, hidden.shape[1]):
+            hidden = self._ca(hidden, position=position, memory=self.memory.length, seen=seen)
+        else:
+            rotation = self.ca_rope.span(position, position + 1, hidden)
+            keys_values = self.memory.read(0, self.memory.length)[0].unsqueeze(1).unbind()
+            hidden = self.net.cross_attention.attend(hidden, rotation, *keys_values)
         if self.tail is not None:
-            places = torch.full((1, hidden.shape[1]), position, device=hidden.device)
-            hidden = self.target.draft_layers(hidden, places, mask, self.tail, self.tli)
-            self.tail.advance(hidden.shape[1])
+            hidden = self._reuse(hidden, position, seen, self.tail)
         return self.target.draft_logits(hidden)[0]
+
+    def _reuse(self, hidden: Tensor, position: int, seen: Tensor | None, tail: KVCache) -> Tensor:
+        """TLI: the target's last N layers and norm, [1, n, E]."""
+        count, past = hidden.shape[1], tail.length
+        if ready(self._tail, count):
+            hidden = self._tail(hidden, past, position, seen=seen)
+        else:
+            places = torch.full((1, count), position, device=hidden.device)
+            mask = rows_mask(count, past, seen, hidden.device)
+            hidden = self.target.read_layers(hidden, places, mask, tail, self.tli)
+        tail.advance(count)
+        return hidden

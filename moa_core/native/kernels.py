@@ -1,11 +1,12 @@
 """What a drafted level consists of, compiled by numba for the processor it runs on.
 
 Between the products of a small drafter an operator of torch takes longer to call than to do; here
-a layer is one call. Matrices lie as `packing` lays them, in eight bits, which is half of what must
-come from memory in bfloat16, and are read once for four rows. All sums are float32.
+several layers are one call. Matrices lie as `packing` lays them, in eight bits, which is half of
+what must come from memory in bfloat16, and are read once for four rows. Sums are float32, or those
+of whole numbers where the processor has an instruction for them.
 
 This is one file, though long: numba compiles a function anew when its own file changes, not when
-that of one that it calls does.
+that of one that it calls does. For the same reason a change in `machine` or `steps` is told here.
 """
 
 from __future__ import annotations
@@ -17,15 +18,23 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from moa_core.native.machine import COLUMNS, FORM, array_at, available, dots
+from moa_core.native.steps import FEED, ITSELF, LINEAR, NORM
+
+assert FORM == 1  # one more whenever `machine` or `steps` changes
+A_BYTE, A_FLOAT, A_NUMBER = np.int8(0), np.float32(0), np.int64(0)  # what lies at an address
 F = np.float32
-TILE = 256  # as `packing.TILE`
+WHOLE = available()  # whether products are sums of whole numbers
+TILE = COLUMNS if WHOLE else 256  # outputs of a matrix that lie together
 BLOCK = 256  # slots whose scores are made at once
 SCAN = 128  # logits whose largest is looked at first
+LITTLE = F(1e-30)  # less than the largest number of any row
 NOWHERE = F(-1e30)  # the score of what a row may not attend to
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.int8]  # numbers of a matrix, each output's over a scale of its own
+Words = NDArray[np.int16]
 Mask = NDArray[np.bool_]
 Function = TypeVar("Function", bound=Callable[..., Any])
 OPTIONS: dict[str, Any] = {
@@ -73,15 +82,65 @@ def product(x: Floats, inner: int, weights: Bytes, at: int, ends: Floats, y: Flo
 
     ends  the scale of each output, then the bias of each
     """
-    outer = ends.shape[0] // 2
-    scales, bias = ends[:outer], ends[outer:]
-    n = x.shape[0]
+    if WHOLE:
+        return _product_of_whole(x, inner, weights, at, ends, y)
+    return _product(x, inner, weights, at, ends, y)
+
+
+@piece
+def _product_of_whole(
+    x: Floats, inner: int, weights: Bytes, at: int, ends: Floats, y: Floats
+) -> int:
+    """As `product`, by sums of whole numbers."""
+    n, outer = x.shape[0], ends.shape[0] // 2
+    rows, units = np.empty((n + 3, inner), np.int16), np.empty(n, np.float32)
+    _round(x, inner, rows, units)
+    sums = np.empty((4, TILE), np.int32)
+    for first in range(0, outer, TILE):
+        width = min(TILE, outer - first)
+        scales, bias = ends[first : first + width], ends[outer + first : outer + first + width]
+        for r in range(0, n, 4):
+            left = min(n - r, 4)
+            if left > 2:
+                dots(rows, r, 4, weights, at, TILE, inner, sums)
+            elif left == 2:
+                dots(rows, r, 2, weights, at, TILE, inner, sums)
+            else:
+                dots(rows, r, 1, weights, at, TILE, inner, sums)
+            for i in range(left):
+                out, part, unit = y[r + i, first : first + width], sums[i], units[r + i]
+                for j in range(width):
+                    out[j] = F(part[j]) * (unit * scales[j]) + bias[j]
+        at += inner * TILE
+    return at
+
+
+@piece
+def _round(x: Floats, inner: int, rows: Words, units: Floats) -> None:
+    """x [n, inner] as whole numbers, rows [n, inner] times units [n]. They have 16 bits or so many
+    that no sum overflows, 13 for 4,096 of them: rounding weights to eight takes far more away."""
+    most = F(min(32767, 2**24 // inner))
+    for r in range(x.shape[0]):
+        row, whole, largest = x[r], rows[r], LITTLE
+        for k in range(inner):
+            largest = max(largest, abs(row[k]))
+        units[r], times = largest / most, most / largest
+        for k in range(inner):  # what is converted is positive, so that cutting off rounds
+            whole[k] = np.int32(row[k] * times + F(32768.5)) - np.int32(32768)
+
+
+@piece
+def _product(x: Floats, inner: int, weights: Bytes, at: int, ends: Floats, y: Floats) -> int:
+    """As `product`, for processors without an instruction for it."""
+    n, outer = x.shape[0], ends.shape[0] // 2
     # Sums of their own: rows of y may lie a multiple of 4 KB apart, which makes stores wait.
     sums = np.empty((4, TILE + 16), np.float32)
     for first in range(0, outer, TILE):
         width = min(TILE, outer - first)
-        w = weights[at : at + inner * width].reshape(inner, width)
-        at += inner * width
+        held = min(TILE, -(-(outer - first) // COLUMNS) * COLUMNS)
+        w = weights[at : at + inner * held].reshape(inner, held)
+        scales, bias = ends[first : first + width], ends[outer + first : outer + first + width]
+        at += inner * held
         for r in range(0, n, 4):
             left = min(n - r, 4)
             sums[:] = 0
@@ -92,10 +151,9 @@ def product(x: Floats, inner: int, weights: Bytes, at: int, ends: Floats, y: Flo
             else:
                 _one(x[r], w, sums[0])
             for i in range(left):
-                row, part = y[r + i, first : first + width], sums[i]
-                scale, base = scales[first : first + width], bias[first : first + width]
+                out, part = y[r + i, first : first + width], sums[i]
                 for j in range(width):
-                    row[j] = part[j] * scale[j] + base[j]
+                    out[j] = part[j] * scales[j] + bias[j]
     return at
 
 
@@ -185,30 +243,31 @@ def turn(keys: Floats, turned: Floats, start: int, stop: int) -> None:
 
 @piece
 def attention(
-    queries: Floats, heads: int, turned: Floats, values: Floats, count: int, mask: Mask
+    queries: Floats, heads: int, turned: Floats, values: Floats, count: int, text: bool, seen: Mask
 ) -> Floats:
     """Rows of queries [n, heads * d] attend to `count` slots: [n, heads * d].
 
     turned  K [G, d, slots]; a score is then made for many slots at once
     values  [G, slots, d]
-    mask    [n, count] bool, or of no columns
+    text    the last n slots are the rows' own, and none sees those after its own
+    seen    [n, m] bool: of the last m slots a row sees only these
     """
     n, groups, size = queries.shape[0], turned.shape[0], turned.shape[1]
-    each = heads // groups
+    each, known = heads // groups, count - seen.shape[1]
     mixed = np.zeros((n, heads * size), np.float32)
     scores = np.empty(count, np.float32)
     scale = F(1) / np.sqrt(F(size))
     for g in range(groups):
         k, v = turned[g], values[g]
         for r in range(n):
+            last = count - n + r + 1 if text else count
             for h in range(g * each, (g + 1) * each):
                 q, out = queries[r, h * size : (h + 1) * size], mixed[r, h * size : (h + 1) * size]
-                _score(q, k, count, scale, scores)
-                if mask.shape[1]:
-                    seen = mask[r]
-                    for s in range(count):
-                        scores[s] = scores[s] if seen[s] else NOWHERE
-                _mix(scores, v, count, out)
+                _score(q, k, last, scale, scores)
+                for s in range(seen.shape[1]):
+                    if not seen[r, s]:
+                        scores[known + s] = NOWHERE
+                _mix(scores, v, last, out)
     return mixed
 
 
@@ -260,13 +319,14 @@ def over_itself(
     hidden: Floats,
     weights: Bytes, vectors: Floats, heads: int, eps: float,
     cos: Floats, sin: Floats,
-    keys: Floats, turned: Floats, values: Floats, start: int, done: int, mask: Mask,
+    keys: Floats, turned: Floats, values: Floats, start: int, done: int, text: bool, seen: Mask,
 ) -> Floats:  # fmt: skip
     """Self-attention through a cache: hidden [n, E] plus what it finds.
 
-    vectors  the norm's, ends of Q, K and V, ends of the output: see `product`
-    start    slots from here on are written
-    done     slots up to here are in `turned` already
+    vectors     the norm's, ends of Q, K and V, ends of the output: see `product`
+    start       slots from here on are written
+    done        slots up to here are in `turned` already
+    text, seen  see `attention`
     """
     n, width = hidden.shape
     groups, size = turned.shape[0], turned.shape[1]
@@ -282,7 +342,7 @@ def over_itself(
             keys[g, start + r, :] = k
             values[g, start + r, :] = v
     turn(keys, turned, done, start + n)
-    mixed = attention(rows, heads, turned, values, start + n, mask)
+    mixed = attention(rows, heads, turned, values, start + n, text, seen)
     return _out(hidden, mixed, weights, at, vectors[width + 2 * joined :])
 
 
@@ -304,7 +364,7 @@ def over_memory(
     at = product(x, width, weights, 0, vectors[width : width + 2 * heads * size], queries)
     rotate(queries, heads, size, cos, sin)
     turn(keys, turned, done, count)
-    mixed = attention(queries, heads, turned, values, count, np.empty((0, 0), np.bool_))
+    mixed = attention(queries, heads, turned, values, count, False, np.empty((0, 0), np.bool_))
     return _out(hidden, mixed, weights, at, vectors[width + 2 * heads * size :])
 
 
@@ -349,7 +409,7 @@ def over_layers(
                     values[g, s, e] = own[s, narrow + g * size + e]
         everything = np.empty((0, 0), np.bool_)
         mixed[token : token + 1] = attention(
-            queries[token : token + 1], heads, turned, values, layers, everything
+            queries[token : token + 1], heads, turned, values, layers, False, everything
         )
     return _out(last, mixed, weights, at, vectors[-2 * width :])
 
@@ -408,80 +468,118 @@ def feed(hidden: Floats, weights: Bytes, vectors: Floats, inner: int, eps: float
     return _out(hidden, act, weights, at, vectors[width + 4 * inner :])
 
 
-@kernel
-def layer_over_itself(
-    hidden: Floats,
-    weights: Bytes, vectors: Floats, heads: int, eps: float,
-    fed: Bytes, fed_vectors: Floats, inner: int, fed_eps: float,
-    cos: Floats, sin: Floats,
-    keys: Floats, turned: Floats, values: Floats, start: int, done: int, mask: Mask,
-) -> Floats:  # fmt: skip
-    """`over_itself`, then `feed`."""
-    found = over_itself(
-        hidden, weights, vectors, heads, eps, cos, sin, keys, turned, values, start, done, mask
-    )
-    return feed(found, fed, fed_vectors, inner, fed_eps)
-
-
-@kernel
-def layer_over_memory(
-    hidden: Floats,
-    weights: Bytes, vectors: Floats, heads: int, eps: float,
-    fed: Bytes, fed_vectors: Floats, inner: int, fed_eps: float,
-    cos: Floats, sin: Floats,
-    keys: Floats, turned: Floats, values: Floats, count: int, done: int,
-) -> Floats:  # fmt: skip
-    """`over_memory`, then `feed`."""
-    found = over_memory(
-        hidden, weights, vectors, heads, eps, cos, sin, keys, turned, values, count, done
-    )
-    return feed(found, fed, fed_vectors, inner, fed_eps)
-
-
-@kernel
-def layer_over_both(
-    hidden: Floats,
-    weights: Bytes, vectors: Floats, heads: int, eps: float,
-    crossed: Bytes, crossed_vectors: Floats, crossed_heads: int, crossed_eps: float,
-    fed: Bytes, fed_vectors: Floats, inner: int, fed_eps: float,
-    scale: Floats, scale_eps: float,
-    cos: Floats, sin: Floats,
-    keys: Floats, turned: Floats, values: Floats, start: int, done: int, mask: Mask,
-    seen_keys: Floats, seen_turned: Floats, seen_values: Floats, count: int, seen_done: int,
-) -> Floats:  # fmt: skip
-    """GLIDE's layer: `over_itself`, `over_memory`, `feed`, and a norm."""
-    found = over_itself(
-        hidden, weights, vectors, heads, eps, cos, sin, keys, turned, values, start, done, mask
-    )
-    found = over_memory(
-        found, crossed, crossed_vectors, crossed_heads, crossed_eps, cos, sin,
-        seen_keys, seen_turned, seen_values, count, seen_done,
-    )  # fmt: skip
-    return normed(feed(found, fed, fed_vectors, inner, fed_eps), scale, scale_eps)
-
-
-@kernel
-def remember(
-    tokens: Floats,
-    weights: Bytes, vectors: Floats, heads: int, eps: float,
-    fed: Bytes, fed_vectors: Floats, inner: int, fed_eps: float,
-    joined: Bytes, joined_ends: Floats,
-    asked: Bytes, asked_vectors: Floats, size: int, asked_eps: float,
-    layer_cos: Floats, layer_sin: Floats, cos: Floats, sin: Floats,
-) -> Floats:  # fmt: skip
-    """LSA of tokens [n, L, W], its matrix to [n, E], and what CA will ask of it [2, G, n, size]."""
-    found = over_layers(tokens, weights, vectors, heads, eps, layer_cos, layer_sin)
-    found = feed(found, fed, fed_vectors, inner, fed_eps)
-    memory = linear(found, joined, joined_ends)
-    return keys_values(memory, asked, asked_vectors, size, asked_eps, cos, sin)
-
-
-@kernel
+@piece
 def linear(x: Floats, weights: Bytes, ends: Floats) -> Floats:
     """x [n, in] through a matrix: [n, out]; ends: see `product`."""
     y = np.empty((x.shape[0], ends.shape[0] // 2), np.float32)
     product(x, x.shape[1], weights, 0, ends, y)
     return y
+
+
+@piece
+def matrices(step: Any) -> Bytes:
+    """A step's weights."""
+    found: Bytes = array_at(step.weights, (step.bytes,), A_BYTE)
+    return found
+
+
+@piece
+def numbers(step: Any) -> Floats:
+    """All else that it has learnt."""
+    found: Floats = array_at(step.vectors, (step.numbers,), A_FLOAT)
+    return found
+
+
+@piece
+def rows_of(table: int, step: Any, position: int, count: int) -> Floats:
+    """RoPE at so many positions from one on: [count, size]."""
+    found: Floats = array_at(table, (step.positions, step.size), A_FLOAT)
+    return found[position : position + count]
+
+
+@piece
+def cached(address: int, step: Any) -> Floats:
+    """K or V of a step's cache [groups, slots, size]."""
+    found: Floats = array_at(address, (step.groups, step.slots, step.size), A_FLOAT)
+    return found
+
+
+@kernel
+def chain(
+    steps: Any, hidden: Floats, start: int, position: int, memory: int, text: bool, seen: Mask
+) -> Floats:
+    """Layers one after the other: hidden [n, E] -> [n, E].
+
+    steps     [k] of `steps.STEP`
+    start     where the rows go in caches of their own
+    position  of the first row
+    memory    slots of a memory that all rows see
+    text      rows follow one another in the text, and else are nodes at one position
+    seen      see `attention`
+    """
+    n = hidden.shape[0]
+    for place in range(steps.shape[0]):
+        step = steps[place]
+        weights, vectors = matrices(step), numbers(step)
+        if step.kind == LINEAR:
+            hidden = linear(hidden, weights, vectors)
+        elif step.kind == FEED:
+            hidden = feed(hidden, weights, vectors, step.number, step.eps)
+        elif step.kind == NORM:
+            hidden = normed(hidden, vectors, step.eps)
+        else:
+            count = n if text else 1
+            cos, sin = (
+                rows_of(step.cos, step, position, count), rows_of(step.sin, step, position, count),
+            )  # fmt: skip
+            keys, values = cached(step.keys, step), cached(step.values, step)
+            turned = array_at(step.turned, (step.groups, step.size, step.slots), A_FLOAT)
+            done = array_at(step.done, (1,), A_NUMBER)
+            if step.kind == ITSELF:
+                hidden = over_itself(
+                    hidden, weights, vectors, step.number, step.eps, cos, sin,
+                    keys, turned, values, start, done[0], text, seen,
+                )  # fmt: skip
+                done[0] = start + n
+            else:
+                hidden = over_memory(
+                    hidden, weights, vectors, step.number, step.eps, cos, sin,
+                    keys, turned, values, memory, done[0],
+                )  # fmt: skip
+                done[0] = memory
+    return hidden
+
+
+@kernel
+def remember(steps: Any, seen: Floats, start: int, stop: int) -> Floats:
+    """LSA of tokens, its matrix to [n, E], and what CA will ask of it [2, G, n, size].
+
+    steps        [4] of `steps.STEP`: attention over layers, feed-forward, the matrix, K and V
+    seen         [L, 2, G, slots, d] K and V of all layers
+    start, stop  slots of the tokens, which are their positions
+    """
+    lsa, fed, joined, asked = steps[0], steps[1], steps[2], steps[3]
+    layers, _, groups, _, size = seen.shape
+    n = stop - start
+    tokens = np.empty((n, layers, 2 * groups * size), np.float32)
+    for token in range(n):
+        for layer in range(layers):
+            row = tokens[token, layer]
+            for g in range(groups):  # as `cache.token_vectors`: heads outermost
+                for half in range(2):
+                    at = (2 * g + half) * size
+                    for e in range(size):
+                        row[at + e] = seen[layer, half, g, start + token, e]
+    found = over_layers(
+        tokens, matrices(lsa), numbers(lsa), lsa.number, lsa.eps,
+        rows_of(lsa.cos, lsa, 0, layers), rows_of(lsa.sin, lsa, 0, layers),
+    )  # fmt: skip
+    found = feed(found, matrices(fed), numbers(fed), fed.number, fed.eps)
+    memory = linear(found, matrices(joined), numbers(joined))
+    return keys_values(
+        memory, matrices(asked), numbers(asked), asked.number, asked.eps,
+        rows_of(asked.cos, asked, start, n), rows_of(asked.sin, asked, start, n),
+    )  # fmt: skip
 
 
 @kernel

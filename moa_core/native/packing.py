@@ -11,18 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-TILE = 256  # columns whose sums stay in the innermost cache while rows of a matrix go by
+from moa_core.native.switch import tile
+
+COLUMNS = 64  # as `dots.COLUMNS`
 LARGEST = 1 << 21  # numbers of a matrix; a guess: larger ones are worth torch's threads
 Weights = NDArray[np.int8]
 Vectors = NDArray[np.float32]
 Layer = tuple[Tensor, Tensor]  # matrix [out, in] and bias [out]
-_runs = 0
-
-
-def begin_run() -> None:
-    """A run begins, in which no weights change: what is packed is looked at anew once."""
-    global _runs
-    _runs += 1
 
 
 def mark(module: nn.Module) -> tuple[int, int]:
@@ -32,18 +27,20 @@ def mark(module: nn.Module) -> tuple[int, int]:
     return weight.data_ptr(), 0 if weight.is_inference() else weight._version
 
 
-def packed(norm: Tensor, layers: Sequence[Layer]) -> tuple[Weights, Vectors]:
+def packed(norm: Tensor, layers: Sequence[Layer], tile: int) -> tuple[Weights, Vectors]:
     """A norm's weights and linear layers as one array of matrices and one of vectors.
 
     A matrix [out, in], `in` a multiple of 4, is in eight bits, each output over a scale of its own:
-    what is drafted is hardly other (assets/results/README.md, "Compiled kernels"). TILE outputs lie
-    together, inputs outermost. Of each layer scales and biases follow the norm's weights.
+    what is drafted is hardly other (assets/results/README.md, "Compiled kernels"). `tile` outputs
+    lie together, inputs outermost, with outputs of nothing up to a multiple of COLUMNS. Of each
+    layer scales and biases follow the norm's weights.
     """
     tiles, vectors = [torch.empty(0, dtype=torch.int8)], [norm.detach()]
     for matrix, bias in layers:
         scale = matrix.detach().abs().amax(1) / 127  # [out]
         whole = (matrix.detach() / scale.clamp_min(1e-30)[:, None]).round().to(torch.int8)
-        tiles += [part.t().reshape(-1) for part in whole.split(TILE)]
+        whole = _padded(whole, -(-len(whole) // COLUMNS) * COLUMNS)
+        tiles += [part.t().reshape(-1) for part in whole.split(tile)]
         vectors += [scale, bias.detach()]
     return torch.cat(tiles).numpy(), torch.cat(vectors).float().numpy()
 
@@ -61,21 +58,17 @@ class Part(ABC):
         self._marked = linears if norm is None else (norm, *linears)
         self._known: list[tuple[int, int]] = []
         self._packed: tuple[Any, ...] = ()
-        self._run = -1
         self.fits = all(
             linear.in_features * linear.out_features <= LARGEST and linear.in_features % 4 == 0
             for linear in linears
         )
 
     def packed(self) -> tuple[Any, ...]:
-        """Weights, vectors, number, eps. Other weights are looked for once a run: each look takes
-        as long as some of a kernel."""
-        if self._run != _runs:
-            marks = [mark(module) for module in self._marked]
-            if marks != self._known:
-                self._packed = (*packed(self._scale(), self._layers()), *self._facts)
-                self._known = marks
-            self._run = _runs
+        """Weights, vectors, number, eps."""
+        marks = [mark(module) for module in self._marked]
+        if marks != self._known:
+            self._packed = (*packed(self._scale(), self._layers(), tile()), *self._facts)
+            self._known = marks
         return self._packed
 
     @abstractmethod
@@ -155,10 +148,6 @@ class Matrix(Part):
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__(None, 0, linear)
 
-    def packed(self) -> tuple[Any, ...]:
-        """Weights and ends, nothing else."""
-        return super().packed()[:2]
-
     def _scale(self) -> Tensor:
         return self._linears[0].weight.new_empty(0)
 
@@ -167,14 +156,10 @@ class Matrix(Part):
 
 
 class Scale(Part):
-    """A norm's weights and eps, nothing else."""
+    """A norm alone."""
 
     def __init__(self, norm: nn.Module) -> None:
         super().__init__(norm, 0)
-
-    def packed(self) -> tuple[Any, ...]:
-        """Weights [width] and eps."""
-        return super().packed()[1], self._facts[1]
 
     def _layers(self) -> list[Layer]:
         return []

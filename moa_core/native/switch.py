@@ -14,6 +14,7 @@ from typing import Any
 _lock = Lock()
 _thread: Thread | None = None
 _kernels: Any = None
+_tile = 0
 _wanted = True
 _later = False
 
@@ -21,6 +22,11 @@ _later = False
 def kernels() -> Any:
     """The module of kernels once they are compiled, unless they are switched off."""
     return _kernels if _wanted else None
+
+
+def tile() -> int:
+    """How many outputs of a matrix the kernels want together."""
+    return _tile
 
 
 def prepare(later: bool = False) -> None:
@@ -70,9 +76,10 @@ def replaced(other: Callable[[ModuleType], Any]) -> Iterator[None]:
 
 
 def _load() -> None:
-    global _kernels
+    global _kernels, _tile
     try:
         # By name: an export takes along what is imported by a statement, and this needs numba.
-        _kernels = import_module("moa_core.native.rehearsal").rehearsed()
+        found = import_module("moa_core.native.rehearsal").rehearsed()
+        _tile, _kernels = found.TILE, found
     except Exception as error:  # not installed, or not for this processor
         logging.getLogger(__name__).info("No compiled kernels: %s", error)

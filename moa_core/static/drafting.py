@@ -172,7 +172,7 @@ class MoALevels(Levels):
         )
         if tli := self._drafter.tli:
             cache: Any = self._text.slots.at(slots, reach)
-            hidden = self._target.draft_layers(hidden, places[None], mask, cache, tli)
+            hidden = self._target.read_layers(hidden, places[None], mask, cache, tli)
         return self._target.head(hidden)[0]
 
 

@@ -5,7 +5,7 @@ from tests.mutants.mutant import Mutant
 TARGET = ("test_target.py",)
 LAYERS = ("test_target.py", "test_parity_moa.py")
 JOINED = ("test_joined.py",)
-KERNELS = ("native/test_blocks.py",)
+KERNELS = ("native/test_chains.py",)
 MOA = ("test_parity_moa.py", "drafters/test_moa.py")
 LAST = ("test_attention.py", "drafters/test_moa.py")  # the pool of the bundled drafters
 TLI = ("test_parity_moa.py", "test_lossless.py")
@@ -112,7 +112,27 @@ MUTANTS = (
     # Compiled kernels.
     Mutant(
         "a kernel's node sees what is not above it",
-        "native/kernels.py", "scores[s] if seen[s] else NOWHERE", "scores[s]", KERNELS,
+        "native/kernels.py", "if not seen[r, s]:", "if False:", KERNELS,
+    ),
+    Mutant(
+        "a kernel's row of the text sees those after it",
+        "native/kernels.py", "count - n + r + 1 if text else count", "count", KERNELS,
+    ),
+    Mutant(
+        "a kernel's rows of the text stand at one position",
+        "native/kernels.py", "count = n if text else 1", "count = 1", KERNELS,
+    ),
+    Mutant(
+        "whole numbers overflow",
+        "native/kernels.py", "2**24 // inner", "2**26 // inner", KERNELS,
+    ),
+    Mutant(
+        "whole numbers have eight bits",
+        "native/kernels.py", "min(32767, ", "min(127, ", KERNELS,
+    ),
+    Mutant(
+        "arrays in pieces go to a kernel",
+        "native/chains.py", "np.ascontiguousarray(hidden.numpy()[0])", "hidden.numpy()[0]", KERNELS,
     ),
     Mutant(
         "a kernel turns the newest keys alone",
@@ -121,11 +141,11 @@ MUTANTS = (
     ),
     Mutant(
         "turned keys outlive those they were made of",
-        "cache.py", "held.done = min(held.done, self.length)", "pass", KERNELS,
+        "cache.py", "held.done[0] = min(held.done[0], self.length)", "pass", KERNELS,
     ),
     Mutant(
         "a kernel's third row is left out",
-        "native/kernels.py", "if left > 2:", "if left > 3:", KERNELS,
+        "native/kernels.py", "dots(rows, r, 4,", "dots(rows, r, 2,", KERNELS,
     ),
     Mutant(
         "a kernel gives all layers one position in LSA",
@@ -147,7 +167,7 @@ MUTANTS = (
     ),
     Mutant(
         "other weights are never looked for again",
-        "native/packing.py", "if self._run != _runs:", "if not self._packed:", KERNELS,
+        "native/packing.py", "if marks != self._known:", "if not self._packed:", KERNELS,
     ),
     # MoA.
     Mutant(
@@ -179,13 +199,12 @@ MUTANTS = (
     ),
     Mutant(
         "a drafted level stands where its parent does",
-        "drafters/moa.py", "position = known + frontier.level",
-        "position = known + frontier.level - 1", MOA,
+        "drafters/moa.py", "position = len(self.ids) + frontier.level",
+        "position = len(self.ids) + frontier.level - 1", MOA,
     ),
     Mutant(
         "drafts of a level see each other",
-        "drafters/moa.py", "tree_mask(frontier.seen, known + 1)",
-        "tree_mask(torch.ones_like(frontier.seen), known + 1)", MOA,
+        "layers.py", "tree_mask(seen, past", "tree_mask(torch.ones_like(seen), past", MOA,
     ),
     Mutant(
         "TLI keeps the root's drafted K and V",
@@ -198,7 +217,7 @@ MUTANTS = (
     ),
     Mutant(
         "TLI runs one layer too few",
-        "drafters/moa.py", "mask, self.tail, self.tli)", "mask, self.tail, max(1, self.tli - 1))",
+        "drafters/moa.py", "mask, tail, self.tli)", "mask, tail, max(1, self.tli - 1))",
         TLI,
     ),
     Mutant(
@@ -209,7 +228,8 @@ MUTANTS = (
     # The others.
     Mutant(
         "a drafted level of a reader stands one further",
-        "drafters/base.py", "known + frontier.level)", "known + frontier.level + 1)", PEERS,
+        "drafters/base.py", "len(self.ids) + frontier.level, frontier.seen",
+        "len(self.ids) + frontier.level + 1, frontier.seen", PEERS,
     ),
     Mutant(
         "EAGLE's drafted level stands one further",

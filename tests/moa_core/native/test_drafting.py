@@ -14,6 +14,7 @@ from moa_core.checkpoints import load_drafter, load_target
 from moa_core.decode import Settings, about, decode
 from moa_core.drafters.base import Drafter
 from moa_core.native import switch
+from moa_core.native.blocks import serves
 from moa_core.native.switch import replaced, switched
 from moa_core.target import Target
 from moa_core.text import prompt_ids
@@ -47,7 +48,7 @@ def test_the_same_trees_as_torch(kernels: ModuleType, method: str, family: str) 
             continue
         for one, other in zip(trees(quick), trees(slow), strict=True):
             assert (one.tokens, one.parents) == (other.tokens, other.parents)
-            assert one.log_probs == pytest.approx(other.log_probs, abs=1e-4)
+            assert one.log_probs == pytest.approx(other.log_probs, abs=1e-3)
 
 
 def trees(trace: Trace) -> list:
@@ -65,7 +66,7 @@ def test_the_bundles_text_is_the_targets(
     calls = Calls(kernels)
     with replaced(lambda _: calls):
         trace = traced(target, drafter, tree, ids)
-    assert {"linear", "best"} <= set(calls.names)
+    assert set(calls.names) >= {"chain", "best"}
     with switched(False):
         assert (
             trace.output_ids == traced(target, load_drafter("none", target), tree, ids).output_ids
@@ -140,9 +141,17 @@ print(sum(1 for _ in decode(target, drafter, [5, 6, 7], Settings(8))))
     assert done.returncode == 0 and int(done.stdout) > 4, done.stderr
 
 
-def test_who_asks_for_eager_runs_gets_torch() -> None:
-    from moa_core.native.blocks import serves
+@pytest.mark.parametrize("method", METHODS)
+def test_who_asks_for_eager_runs_gets_torch(kernels: ModuleType, method: str) -> None:
+    target, calls = tiny_target(), Calls(kernels)
+    drafter = useful(method, target)
+    traced(target, drafter, TreeSettings(), PROMPT)
+    with replaced(lambda _: calls):
+        traced(target.eager(), drafter, TreeSettings(), PROMPT)
+    assert set(calls.names) <= {"best"}  # which chooses as torch does
 
+
+def test_whom_kernels_serve() -> None:
     target = tiny_target()
     assert serves(target) and not serves(target.eager())
     target.model.to(torch.bfloat16)
