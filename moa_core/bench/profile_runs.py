@@ -25,6 +25,7 @@ from moa_core.bench.runs import in_turn
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter
 from moa_core.native.switch import replaced
+from moa_core.static.run import suits
 from moa_core.target import Target
 from moa_core.trace import Verified
 from moa_core.tree import TreeSettings
@@ -99,8 +100,9 @@ def profile_all(
         settings = Settings(tokens, contender.tree, eos_ids=eos_ids)
         for prompt in prompts[:WARM_UP]:
             quiet_cycles(target, contender.drafter, prompt, settings, most)
-        eager = target.eager()  # a replay calls no operators
-        work = [counted(eager, contender.drafter, prompt, settings, most) for prompt in prompts]
+        # A replay calls no operators; what is not replayed is counted as it is timed.
+        seen = target.eager() if suits(target, contender.drafter) else target
+        work = [counted(seen, contender.drafter, prompt, settings, most) for prompt in prompts]
         found[name].work, found[name].calls = _mean(work)
         found[name].held = max(one.held for one in work)
     for _, place, name in in_turn(list(contenders), repeats, prompts):

@@ -4,7 +4,7 @@ from types import ModuleType
 
 import pytest
 
-from moa_core.bench.profile_runs import Count, counted
+from moa_core.bench.profile_runs import Contender, Count, counted, profile_all
 from moa_core.bench.profile_work import Work
 from moa_core.checkpoints import load_drafter, load_target
 from moa_core.decode import Settings
@@ -30,6 +30,18 @@ def test_kernels_reckon_as_much_as_torch_in_fewer_calls(kernels: ModuleType, met
     if method != "medusa":  # whose own layers are torch's
         assert mine.operators < 0.6 * torchs.operators
         assert mine.bytes < 0.6 * torchs.bytes  # weights in eight bits, K and V in 32
+
+
+@pytest.mark.parametrize("method", ["moa-n2", "eagle2"])
+def test_what_is_counted_is_what_is_timed(kernels: ModuleType, method: str) -> None:
+    target = load_target()
+    contenders = {method: Contender(load_drafter(method, target), TreeSettings(4, 2, 6))}
+    found = profile_all(target, contenders, [[5, 9, 33, 7]], 24, 1, 6)[method]
+    timed = {piece for piece in found.pieces if piece.phase == "draft"}
+    counted = {piece for piece, work in found.work.items() if piece.phase == "draft" and work.ops}
+    assert counted <= timed
+    head = sum(work.bytes for piece, work in found.work.items() if piece == ("draft", "head", 0))
+    assert head == 4096 * 256  # in eight bits
 
 
 def drafting(count: Count) -> Work:
