@@ -8,9 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from moa_core.native.switch import kernels, prepare
-
-ROWS = 12  # of an input: with more, torch's products win
+from moa_core.native.switch import kernels, most_rows, prepare
 
 
 def serves(target: Any) -> bool:
@@ -29,7 +27,7 @@ def kernels_for(x: Tensor) -> Any:
     if (
         x.dtype == torch.float32
         and x.device.type == "cpu"
-        and x.numel() <= ROWS * x.shape[-1]
+        and x.numel() <= most_rows() * x.shape[-1]
         and not torch.is_grad_enabled()
     ):
         return kernels()

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from moa_core.cache import Held, KVCache
-from moa_core.native.blocks import ROWS
 from moa_core.native.packing import (
     CrossAttention,
     FeedForward,
@@ -28,7 +27,7 @@ from moa_core.native.packing import (
     SelfAttention,
 )
 from moa_core.native.steps import FEED, ITSELF, LINEAR, MEMORY, NORM, STEP
-from moa_core.native.switch import kernels
+from moa_core.native.switch import kernels, most_rows
 
 Floats = NDArray[np.float32]
 NO_NODES = np.empty((0, 0), np.bool_)
@@ -143,7 +142,7 @@ class Chain:
 
     def serves(self, rows: int) -> bool:
         """Whether it does so many rows."""
-        return self._fits and rows <= ROWS and kernels() is not None
+        return self._fits and rows <= most_rows() and kernels() is not None
 
     def __call__(
         self,

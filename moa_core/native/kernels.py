@@ -26,6 +26,7 @@ A_BYTE, A_FLOAT, A_NUMBER = np.int8(0), np.float32(0), np.int64(0)  # what lies 
 F = np.float32
 WHOLE = available()  # whether products are sums of whole numbers
 TILE = COLUMNS if WHOLE else 256  # outputs of a matrix that lie together
+ROWS = 32 if WHOLE else 12  # of an input: with more, torch's products win, or nearly
 BLOCK = 256  # slots whose scores are made at once
 SCAN = 128  # logits whose largest is looked at first
 LITTLE = F(1e-30)  # less than the largest number of any row

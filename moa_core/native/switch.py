@@ -14,7 +14,7 @@ from typing import Any
 _lock = Lock()
 _thread: Thread | None = None
 _kernels: Any = None
-_tile = 0
+_form = (0, 0)
 _wanted = True
 _later = False
 
@@ -26,7 +26,12 @@ def kernels() -> Any:
 
 def tile() -> int:
     """How many outputs of a matrix the kernels want together."""
-    return _tile
+    return _form[0]
+
+
+def most_rows() -> int:
+    """How many rows of an input they do at most."""
+    return _form[1]
 
 
 def prepare(later: bool = False) -> None:
@@ -76,10 +81,10 @@ def replaced(other: Callable[[ModuleType], Any]) -> Iterator[None]:
 
 
 def _load() -> None:
-    global _kernels, _tile
+    global _kernels, _form
     try:
         # By name: an export takes along what is imported by a statement, and this needs numba.
         found = import_module("moa_core.native.rehearsal").rehearsed()
-        _tile, _kernels = found.TILE, found
+        _form, _kernels = (found.TILE, found.ROWS), found
     except Exception as error:  # not installed, or not for this processor
         logging.getLogger(__name__).info("No compiled kernels: %s", error)
