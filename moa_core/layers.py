@@ -58,21 +58,23 @@ class Rope:
 
     def tables(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """cos and signed sin [T, d] of all positions there are, for compiled kernels."""
-        cos, sin = self._as(torch.empty(0))[0].numpy()
+        cos, sin = self._as(torch.empty(0, dtype=torch.float32, device="cpu"))[0].numpy()
         return cos, sin
 
     def _as(self, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The table [2, T, d] with another's device and dtype, and its halves [1, 1, T, d]."""
-        key = (like.device, like.dtype)
-        if key not in self._tables:
+        key, count = (like.device, like.dtype), self._count
+        if (found := self._tables.get(key)) is None:
             with torch.inference_mode(False):  # training may use it later
-                table = self._table().to(*key)
+                table = self._table(count).to(*key)
                 cos, sin = table[:, None, None]
-                self._tables[key] = table, cos, sin
-        return self._tables[key]
+                found = table, cos, sin
+            if count == self._count:  # another thread may have asked for more meanwhile
+                self._tables[key] = found
+        return found
 
-    def _table(self) -> Tensor:
-        places = torch.arange(self._count, dtype=torch.float32)
+    def _table(self, count: int) -> Tensor:
+        places = torch.arange(count, dtype=torch.float32)
         angles = places[:, None] * self._source.inv_freq.float()
         cos, sin = angles.cos(), angles.sin()
         # The half that `rotate` would negate is negated here, once.

@@ -87,7 +87,7 @@ class Target:
         self._quick: dict[int, Layer] = {}  # layers packed for drafts, by place; the forks' too
         self._packed_head = Product(cast(nn.Linear, head)) if plain else None
         self._quick_head: Chain | None = None  # of a fork: it may be given other weights
-        self._rows: NDArray[np.float32] | None = None  # its embeddings, of a fork, too
+        self._table: NDArray[np.float32] | None = None  # its embeddings, of a fork, too
         self.graphs = True  # on a GPU runs are replayed as CUDA graphs, where they can be
         self.seats: list[Any] = []  # of such runs, the forks' too: see `static`
         self._cache: KVCache | None = None
@@ -135,7 +135,7 @@ class Target:
     def fork(self) -> Target:
         """The same weights, for a run of its own."""
         twin = copy.copy(self)
-        twin._cache = twin._pending = twin._tree = twin._rows = twin._quick_head = None
+        twin._cache = twin._pending = twin._tree = twin._table = twin._quick_head = None
         if self._packed_head is not None and serves(self):
             twin._quick_head = Chain("head", self._packed_head.links())
         return twin
@@ -264,9 +264,11 @@ class Target:
 
     def rows(self, tokens: Tensor) -> Tensor:
         """Embeddings [1, n, E] of tokens [n] on a processor, in a fifth of the module's time."""
-        if self._rows is None:
-            self._rows = self.embed.weight.detach().numpy()
-        return torch.from_numpy(self._rows[tokens.numpy()]).unsqueeze(0)
+        if self._table is None:
+            if is_split(self.model):  # they may wait on disk
+                return self.embed(tokens)[None]
+            self._table = self.embed.weight.detach().numpy()
+        return torch.from_numpy(self._table[tokens.numpy()]).unsqueeze(0)
 
     def draft_logits(self, hidden: Tensor) -> Tensor:
         """What the head says of drafts: [1, n, E] -> [1, n, V]."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +12,8 @@ from torch import Tensor, nn
 
 from moa_core.drafters.base import Drafter, HalfShapes, ServerHalf
 from moa_core.joined import Linear
+from moa_core.native.blocks import serves
+from moa_core.native.chains import Chain, Product
 from moa_core.target import Observation, Target
 from moa_core.tree import DraftTree, TreeSettings
 
@@ -37,13 +40,16 @@ class MedusaNet(nn.Module):
             for _ in range(config.heads)
         )
 
-    def forward(self, features: Tensor) -> Tensor:
-        """[.., E] features of token t -> [.., K, E]; row k speaks of token t + 2 + k."""
+    def forward(self, features: Tensor, chains: Sequence[Sequence[Chain]] | None = None) -> Tensor:
+        """[.., E] features of token t -> [.., K, E]; row k speaks of token t + 2 + k.
+
+        chains  the blocks of each head, compiled: then features are [1, n, E]
+        """
         ahead = []
-        for head in self.heads:
+        for place, head in enumerate(self.heads):
             assert isinstance(head, nn.ModuleList)
             hidden = features
-            for block in head:
+            for block in head if chains is None else chains[place]:
                 hidden = hidden + F.silu(block(hidden))
             ahead.append(hidden)
         return torch.stack(ahead, -2)
@@ -58,9 +64,16 @@ class MedusaDrafter(Drafter):
     def __init__(self, net: MedusaNet, target: Target, name: str = "medusa") -> None:
         self.net = net
         self.name = name
+        self._packed = [
+            [Product(cast(Linear, block)) for block in head]
+            for head in net.heads
+            if isinstance(head, nn.ModuleList)
+        ]
 
     def open(self, target: Target, capacity: int) -> None:
         self.target = target
+        blocks = [[Chain("the net", one.links()) for one in head] for head in self._packed]
+        self._chains = blocks if serves(target) else None
         self._feature: Tensor | None = None  # [1, E] of the last verified token
 
     def server_half(self, observation: Observation) -> ServerHalf:
@@ -76,7 +89,9 @@ class MedusaDrafter(Drafter):
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         levels = min(settings.depth, self.net.config.heads)
         assert self._feature is not None, "observe first"
-        logits = self.target.draft_logits(self.net(self._feature)[:, :levels])[0]  # [levels, V]
+        chains = self._chains if self._chains and self._chains[0][0].serves(1) else None
+        ahead = self.net(self._feature[None], chains)[0, 0, :levels]  # [levels, E]
+        logits = self.target.draft_logits(ahead[None])[0]  # [levels, V]
         return self.grow(
             token,
             logits[0],

@@ -23,7 +23,7 @@ def prepare_for(target: Any, later: bool = False) -> None:
 
 
 def kernels_for(x: Tensor) -> Any:
-    """The kernels; None where they do not serve: float32 on a processor, few rows, no gradients."""
+    """The kernels; None where they are not for such numbers: float32, on a processor, few rows."""
     if (
         x.dtype == torch.float32
         and x.device.type == "cpu"

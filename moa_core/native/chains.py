@@ -31,6 +31,7 @@ from moa_core.native.switch import kernels, most_rows
 
 Floats = NDArray[np.float32]
 NO_NODES = np.empty((0, 0), np.bool_)
+KINDS = {"weights": np.int8, "done": np.int64}  # of what is at an address; else float32
 
 
 class Tables(Protocol):
@@ -135,10 +136,16 @@ class Chain:
     def __init__(self, name: str, *links: Sequence[Link]) -> None:
         self.name = name
         self._links = [link for each in links for link in each]
-        self._fits = all(link.part.fits for link in self._links)
+        self._fits = all(link.part.fits and self._attends(link) for link in self._links)
+        self._own = any(link.kind == ITSELF for link in self._links)
         self._steps: NDArray[Any] | None = None
         self._kept: list[Any] = []  # arrays whose addresses the steps hold
         self._slots = self._positions = sys.maxsize  # that all of them have
+
+    @staticmethod
+    def _attends(link: Link) -> bool:
+        """Whether a step has what it attends to."""
+        return link.kind not in (ITSELF, MEMORY) or link.held is not None
 
     def serves(self, rows: int) -> bool:
         """Whether it does so many rows."""
@@ -152,7 +159,7 @@ class Chain:
         memory: int = 0,
         seen: Tensor | None = None,
     ) -> Tensor:
-        """hidden [1, n, in] -> [1, n, E]
+        """hidden [1, n, in] -> [1, n, out]; IndexError for what its caches have no room for
 
         start     slot of caches of its own that the first row goes to; all before it are seen
         position  of the first row
@@ -164,11 +171,16 @@ class Chain:
         rows = np.ascontiguousarray(hidden.numpy()[0])
         nodes = NO_NODES if seen is None else np.ascontiguousarray(seen.numpy())
         steps, text = self._made(), seen is None
-        own, turned = start + len(rows), position + (len(rows) if text else 1)
-        if max(own, memory) > self._slots or turned > self._positions:  # kernels do not look
-            raise IndexError("a chain of kernels is asked beyond its caches")
+        stop, turned = start + len(rows), position + (len(rows) if text else 1)
+        below = nodes.shape[1] if self._own else 0
+        if max(stop, memory) > self._slots or turned > self._positions or below > stop:
+            raise IndexError("a chain of kernels is asked beyond its caches")  # they do not look
         found = kernels().chain(steps, rows, start, position, memory, text, nodes)
         return torch.from_numpy(found).unsqueeze(0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Of a copy: what has no addresses, as arrays of its own are elsewhere."""
+        return self.__dict__ | {"_steps": None, "_kept": []}
 
     def _made(self) -> NDArray[Any]:
         """The steps: made when first asked for, as kernels say how weights are packed."""
@@ -196,7 +208,7 @@ class Chain:
 
     def _point(self, step: Any, **arrays: NDArray[Any]) -> None:
         for name, array in arrays.items():
-            assert array.flags.c_contiguous
+            assert array.flags.c_contiguous and array.dtype == KINDS.get(name, np.float32)
             step[name] = array.ctypes.data
             self._kept.append(array)
 
@@ -209,6 +221,14 @@ def ready(chain: Chain | None, rows: int) -> TypeGuard[Chain]:
 class Remember(Chain):
     """MoA's server half: LSA for the last layer of each token, and CA's K and V of it."""
 
+    @staticmethod
+    def _attends(link: Link) -> bool:
+        """Layers of a token to one another: none has a cache."""
+        return True
+
     def remember(self, seen: NDArray[np.float32], start: int, stop: int) -> Tensor:
         """These slots of a target's cache, [L, 2, G, slots, d] in all -> CA's [1, 2, G, n, d]."""
-        return torch.from_numpy(kernels().remember(self._made(), seen, start, stop)).unsqueeze(0)
+        steps = self._made()
+        if stop > min(seen.shape[3], steps[3]["positions"]) or len(seen) > steps[0]["positions"]:
+            raise IndexError("kernels are asked to remember what is not there")
+        return torch.from_numpy(kernels().remember(steps, seen, start, stop)).unsqueeze(0)

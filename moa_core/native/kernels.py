@@ -6,7 +6,7 @@ what must come from memory in bfloat16, and are read once for four rows. Sums ar
 of whole numbers where the processor has an instruction for them.
 
 This is one file, though long: numba compiles a function anew when its own file changes, not when
-that of one that it calls does. For the same reason a change in `machine` or `steps` is told here.
+that of one that it calls does. So a change in `machine` or `steps` changes ELSEWHERE here.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from moa_core.native.machine import COLUMNS, FORM, array_at, available, dots
+from moa_core.native.machine import COLUMNS, array_at, available, dots
 from moa_core.native.steps import FEED, ITSELF, LINEAR, NORM
 
-assert FORM == 1  # one more whenever `machine` or `steps` changes
+ELSEWHERE = "70e9fce5"  # of `machine` and `steps`: a test says what it is to be
 A_BYTE, A_FLOAT, A_NUMBER = np.int8(0), np.float32(0), np.int64(0)  # what lies at an address
 F = np.float32
 WHOLE = available()  # whether products are sums of whole numbers
@@ -198,7 +198,7 @@ def _one(xa: Floats, w: Bytes, ya: Floats) -> None:
             ya[j] += a0 * w0 + a1 * w1 + a2 * w2 + a3 * w3
 
 
-@kernel
+@piece
 def normed(x: Floats, weight: Floats, eps: float) -> Floats:
     """x [n, width] over its root mean square, times the weights; x itself if eps is negative."""
     if eps < 0:
@@ -342,7 +342,7 @@ def over_itself(
             v = rows[r, past + (groups + g) * size : past + (groups + g + 1) * size]
             keys[g, start + r, :] = k
             values[g, start + r, :] = v
-    turn(keys, turned, done, start + n)
+    turn(keys, turned, min(done, start), start + n)
     mixed = attention(rows, heads, turned, values, start + n, text, seen)
     return _out(hidden, mixed, weights, at, vectors[width + 2 * joined :])
 
@@ -509,7 +509,7 @@ def cached(address: int, step: Any) -> Floats:
 def chain(
     steps: Any, hidden: Floats, start: int, position: int, memory: int, text: bool, seen: Mask
 ) -> Floats:
-    """Layers one after the other: hidden [n, E] -> [n, E].
+    """Layers one after the other: hidden [n, in] -> [n, out].
 
     steps     [k] of `steps.STEP`
     start     where the rows go in caches of their own

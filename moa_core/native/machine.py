@@ -1,8 +1,5 @@
 """What numba has no words for: arrays at an address, and products of whole numbers by the
 instruction that processors have for them.
-
-Numba's cache does not see a change in this file or in `steps`: give FORM another number then, here
-and in `kernels`.
 """
 
 from __future__ import annotations
@@ -15,7 +12,6 @@ from numba.core import config
 from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
-FORM = 1
 COLUMNS = 64  # outputs whose sums stay in registers, for up to four rows
 I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 SUMS, BYTES, WORDS = ir.VectorType(I32, 16), ir.VectorType(I8, 32), ir.VectorType(I16, 32)

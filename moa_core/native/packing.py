@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from moa_core.native.switch import tile
 
-COLUMNS = 64  # as `dots.COLUMNS`
+COLUMNS = 64  # as `machine.COLUMNS`
 LARGEST = 1 << 21  # numbers of a matrix; a guess: larger ones are worth torch's threads
 Weights = NDArray[np.int8]
 Vectors = NDArray[np.float32]

@@ -6,6 +6,7 @@ TARGET = ("test_target.py",)
 LAYERS = ("test_target.py", "test_parity_moa.py")
 JOINED = ("test_joined.py",)
 KERNELS = ("native/test_chains.py",)
+DRAFTING = ("native/test_levels.py",)
 MOA = ("test_parity_moa.py", "drafters/test_moa.py")
 LAST = ("test_attention.py", "drafters/test_moa.py")  # the pool of the bundled drafters
 TLI = ("test_parity_moa.py", "test_lossless.py")
@@ -136,7 +137,7 @@ MUTANTS = (
     ),
     Mutant(
         "a kernel turns the newest keys alone",
-        "native/kernels.py", "turn(keys, turned, done, start + n)",
+        "native/kernels.py", "turn(keys, turned, min(done, start), start + n)",
         "turn(keys, turned, start, start + n)", KERNELS,
     ),
     Mutant(
@@ -164,6 +165,26 @@ MUTANTS = (
         "a kernel's last slots count for nothing",
         "native/kernels.py", "for s in range(eights, count):", "for s in range(count, count):",
         KERNELS,
+    ),
+    Mutant(
+        "compiled, EAGLE's drafts stand one further",
+        "drafters/eagle.py", "self._chain(both, past, start,", "self._chain(both, past, start + 1,",
+        DRAFTING,
+    ),
+    Mutant(
+        "compiled, an independent drafter's drafts stand one further",
+        "drafters/independent.py", "past, start, seen=seen)", "past, start + 1, seen=seen)",
+        DRAFTING,
+    ),
+    Mutant(
+        "compiled, drafts of a level see each other in SA",
+        "drafters/moa.py", "(self.target.rows(tokens), past, start, seen=seen)",
+        "(self.target.rows(tokens), past, start, seen=seen if seen is None else seen | True)",
+        DRAFTING,
+    ),
+    Mutant(
+        "compiled, TLI never serves",
+        "drafters/moa.py", "if ready(self._tail, count):", "if False:", DRAFTING,
     ),
     Mutant(
         "other weights are never looked for again",

@@ -1,9 +1,13 @@
 """Compiled kernels say what torch says, for every shape that they take, and leave it the others."""
 
+import copy
+import hashlib
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -296,6 +300,51 @@ def test_glides_layer(calls: list[str]) -> None:
     mask = rows_mask(2, 0, None, CPU)
     slow = net(x, rope.span(5, 7, x), *views, mask, None, torchs)
     torch.testing.assert_close(quick, slow, **CLOSE)
+
+
+def test_slots_that_are_written_again_hold_what_came_last(calls: list[str]) -> None:
+    layer, rope = layer_of(), Rope(8, ROPE, 64)
+    quick, slow = cache_of(layer, 8), cache_of(layer, 8)
+    chain = Chain("", Layer(layer).links(rope, quick))
+    for _ in range(2):  # without a word to the cache in between
+        x = torch.randn(1, 3, 32)
+        found = chain(x)
+        mask = rows_mask(3, 0, None, CPU)
+        expected = layer(x, rope.span(0, 3, x), mask=mask, cache=slow)
+        torch.testing.assert_close(found, expected, **CLOSE)
+
+
+def test_a_copy_holds_no_address_of_what_it_was_copied_from(calls: list[str]) -> None:
+    layer = layer_of()
+    chain, x = (
+        Chain("", Layer(layer).links(Rope(8, ROPE, 64), cache_of(layer, 8))),
+        torch.ones(1, 2, 32),
+    )
+    before = chain(x)
+    twin = copy.deepcopy(chain)
+    assert twin._steps is None and not twin._kept
+    del chain
+    torch.testing.assert_close(twin(x), before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_positions_are_float32_whatever_torch_takes_for_a_default(dtype: torch.dtype) -> None:
+    expected = Rope(8, ROPE, 64).tables()
+    torch.set_default_dtype(dtype)
+    try:
+        found = Rope(8, ROPE, 64).tables()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == np.float32
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_numba_is_told_of_changes_in_other_files() -> None:
+    """It compiles kernels anew when their own file changes: so that names the others' contents."""
+    folder = Path(source.__file__).parent
+    parts = [(folder / name).read_bytes() for name in ("machine.py", "steps.py")]
+    assert hashlib.sha256(b"".join(parts)).hexdigest()[:8] == source.ELSEWHERE
 
 
 def test_matrices_are_laid_out_as_the_kernels_read_them() -> None:
