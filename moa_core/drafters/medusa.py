@@ -72,8 +72,8 @@ class MedusaDrafter(Drafter):
 
     def open(self, target: Target, capacity: int) -> None:
         self.target = target
-        blocks = [[Chain("the net", one.links()) for one in head] for head in self._packed]
-        self._chains = blocks if serves(target) else None
+        packed = self._packed if serves(target) else []
+        self._chains = [[Chain("the net", one.links()) for one in head] for head in packed]
         self._feature: Tensor | None = None  # [1, E] of the last verified token
 
     def server_half(self, observation: Observation) -> ServerHalf:
@@ -89,8 +89,10 @@ class MedusaDrafter(Drafter):
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         levels = min(settings.depth, self.net.config.heads)
         assert self._feature is not None, "observe first"
-        chains = self._chains if self._chains and self._chains[0][0].serves(1) else None
-        ahead = self.net(self._feature[None], chains)[0, 0, :levels]  # [levels, E]
+        chains = self._chains
+        if not all(chain.serves(1) for head in chains for chain in head):
+            chains = []
+        ahead = self.net(self._feature[None], chains or None)[0, 0, :levels]  # [levels, E]
         logits = self.target.draft_logits(ahead[None])[0]  # [levels, V]
         return self.grow(
             token,

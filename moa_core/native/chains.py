@@ -127,8 +127,8 @@ class LayerMemory:
         ]
 
 
-class Chain:
-    """Layers that one call does, one after the other.
+class Steps:
+    """Layers as kernels are given them: records with addresses.
 
     name  for a profile
     """
@@ -136,47 +136,14 @@ class Chain:
     def __init__(self, name: str, *links: Sequence[Link]) -> None:
         self.name = name
         self._links = [link for each in links for link in each]
-        self._fits = all(link.part.fits and self._attends(link) for link in self._links)
-        self._own = any(link.kind == ITSELF for link in self._links)
+        self._fits = all(link.part.fits for link in self._links)
         self._steps: NDArray[Any] | None = None
         self._kept: list[Any] = []  # arrays whose addresses the steps hold
         self._slots = self._positions = sys.maxsize  # that all of them have
 
-    @staticmethod
-    def _attends(link: Link) -> bool:
-        """Whether a step has what it attends to."""
-        return link.kind not in (ITSELF, MEMORY) or link.held is not None
-
     def serves(self, rows: int) -> bool:
-        """Whether it does so many rows."""
+        """Whether kernels do so many rows."""
         return self._fits and rows <= most_rows() and kernels() is not None
-
-    def __call__(
-        self,
-        hidden: Tensor,
-        start: int = 0,
-        position: int = 0,
-        memory: int = 0,
-        seen: Tensor | None = None,
-    ) -> Tensor:
-        """hidden [1, n, in] -> [1, n, out]; IndexError for what its caches have no room for
-
-        start     slot of caches of its own that the first row goes to; all before it are seen
-        position  of the first row
-        memory    slots of a memory that are there, all of which are seen
-        seen      [n, m] bool: rows are nodes at one position, each of which sees these of the last
-                  m slots; None: they follow one another in the text
-        """
-        # Kernels are compiled for arrays in one piece: any other would compile them once more.
-        rows = np.ascontiguousarray(hidden.numpy()[0])
-        nodes = NO_NODES if seen is None else np.ascontiguousarray(seen.numpy())
-        steps, text = self._made(), seen is None
-        stop, turned = start + len(rows), position + (len(rows) if text else 1)
-        below = nodes.shape[1] if self._own else 0
-        if max(stop, memory) > self._slots or turned > self._positions or below > stop:
-            raise IndexError("a chain of kernels is asked beyond its caches")  # they do not look
-        found = kernels().chain(steps, rows, start, position, memory, text, nodes)
-        return torch.from_numpy(found).unsqueeze(0)
 
     def __getstate__(self) -> dict[str, Any]:
         """Of a copy: what has no addresses, as arrays of its own are elsewhere."""
@@ -213,18 +180,50 @@ class Chain:
             self._kept.append(array)
 
 
+class Chain(Steps):
+    """Layers that one call does, one after the other."""
+
+    def __init__(self, name: str, *links: Sequence[Link]) -> None:
+        super().__init__(name, *links)
+        attending = [link for link in self._links if link.kind in (ITSELF, MEMORY)]
+        self._fits = self._fits and all(link.held is not None for link in attending)
+        self._own = any(link.kind == ITSELF for link in attending)
+
+    def __call__(
+        self,
+        hidden: Tensor,
+        start: int = 0,
+        position: int = 0,
+        memory: int = 0,
+        seen: Tensor | None = None,
+    ) -> Tensor:
+        """hidden [1, n, in] -> [1, n, out]; IndexError for what its caches have no room for
+
+        start     slot of caches of its own that the first row goes to; all before it are seen
+        position  of the first row
+        memory    slots of a memory that are there, all of which are seen
+        seen      [n, m] bool: rows are nodes at one position, each of which sees these of the last
+                  m slots; None: they follow one another in the text
+        """
+        # Kernels are compiled for arrays in one piece: any other would compile them once more.
+        rows = np.ascontiguousarray(hidden.numpy()[0])
+        nodes = NO_NODES if seen is None else np.ascontiguousarray(seen.numpy())
+        steps, text = self._made(), seen is None
+        stop, turned = start + len(rows), position + (len(rows) if text else 1)
+        below = nodes.shape[1] if self._own else 0
+        if max(stop, memory) > self._slots or turned > self._positions or below > stop:
+            raise IndexError("a chain of kernels is asked beyond its caches")  # they do not look
+        found = kernels().chain(steps, rows, start, position, memory, text, nodes)
+        return torch.from_numpy(found).unsqueeze(0)
+
+
 def ready(chain: Chain | None, rows: int) -> TypeGuard[Chain]:
     """Whether there is a chain that does so many rows; if not, torch has to."""
     return chain is not None and chain.serves(rows)
 
 
-class Remember(Chain):
+class Remember(Steps):
     """MoA's server half: LSA for the last layer of each token, and CA's K and V of it."""
-
-    @staticmethod
-    def _attends(link: Link) -> bool:
-        """Layers of a token to one another: none has a cache."""
-        return True
 
     def remember(self, seen: NDArray[np.float32], start: int, stop: int) -> Tensor:
         """These slots of a target's cache, [L, 2, G, slots, d] in all -> CA's [1, 2, G, n, d]."""

@@ -143,5 +143,5 @@ class _Dots:
 
 
 pointer: Any = intrinsic(_type_pointer)
-array_at: Any = njit(cache=True)(_array_at)
+array_at: Any = njit(_array_at)
 dots: Any = intrinsic(prefer_literal=True)(_type_dots)

@@ -17,7 +17,7 @@ COLUMNS = 64  # as `machine.COLUMNS`
 LARGEST = 1 << 21  # numbers of a matrix; a guess: larger ones are worth torch's threads
 Weights = NDArray[np.int8]
 Vectors = NDArray[np.float32]
-Layer = tuple[Tensor, Tensor]  # matrix [out, in] and bias [out]
+Affine = tuple[Tensor, Tensor]  # matrix [out, in] and bias [out]
 
 
 def mark(module: nn.Module) -> tuple[int, int]:
@@ -27,20 +27,20 @@ def mark(module: nn.Module) -> tuple[int, int]:
     return weight.data_ptr(), 0 if weight.is_inference() else weight._version
 
 
-def packed(norm: Tensor, layers: Sequence[Layer], tile: int) -> tuple[Weights, Vectors]:
+def packed(norm: Tensor, layers: Sequence[Affine]) -> tuple[Weights, Vectors]:
     """A norm's weights and linear layers as one array of matrices and one of vectors.
 
     A matrix [out, in], `in` a multiple of 4, is in eight bits, each output over a scale of its own:
-    what is drafted is hardly other (assets/results/README.md, "Compiled kernels"). `tile` outputs
-    lie together, inputs outermost, with outputs of nothing up to a multiple of COLUMNS. Of each
-    layer scales and biases follow the norm's weights.
+    what is drafted is hardly other (assets/results/README.md, "Compiled kernels"). So many outputs
+    as `switch.tile` says lie together, inputs outermost, with outputs of nothing up to a multiple
+    of COLUMNS. Of each layer scales and biases follow the norm's weights.
     """
     tiles, vectors = [torch.empty(0, dtype=torch.int8)], [norm.detach()]
     for matrix, bias in layers:
         scale = matrix.detach().abs().amax(1) / 127  # [out]
         whole = (matrix.detach() / scale.clamp_min(1e-30)[:, None]).round().to(torch.int8)
         whole = _padded(whole, -(-len(whole) // COLUMNS) * COLUMNS)
-        tiles += [part.t().reshape(-1) for part in whole.split(tile)]
+        tiles += [part.t().reshape(-1) for part in whole.split(tile())]
         vectors += [scale, bias.detach()]
     return torch.cat(tiles).numpy(), torch.cat(vectors).float().numpy()
 
@@ -67,12 +67,12 @@ class Part(ABC):
         """Weights, vectors, number, eps."""
         marks = [mark(module) for module in self._marked]
         if marks != self._known:
-            self._packed = (*packed(self._scale(), self._layers(), tile()), *self._facts)
+            self._packed = (*packed(self._scale(), self._layers()), *self._facts)
             self._known = marks
         return self._packed
 
     @abstractmethod
-    def _layers(self) -> list[Layer]:
+    def _layers(self) -> list[Affine]:
         """What is packed, in order."""
 
     def _scale(self) -> Tensor:
@@ -91,7 +91,7 @@ class SelfAttention(Part):
         super().__init__(norm, attention.heads, *three, attention.o_proj)
         self.fits = self.fits and _plain(attention)
 
-    def _layers(self) -> list[Layer]:
+    def _layers(self) -> list[Affine]:
         *three, output = self._linears
         return [_joined(three), _joined([output])]
 
@@ -104,14 +104,14 @@ class CrossAttention(Part):
         super().__init__(norm, heads, attention.q_proj, attention.o_proj)
         self.fits = self.fits and _plain(attention)
 
-    def _layers(self) -> list[Layer]:
+    def _layers(self) -> list[Affine]:
         return [_joined([linear]) for linear in self._linears]
 
 
 class LayerAttention(SelfAttention):
     """Norm, Q apart from K and V, output: LSA's, of which only the last layer asks."""
 
-    def _layers(self) -> list[Layer]:
+    def _layers(self) -> list[Affine]:
         query, keys, values, output = self._linears
         return [_joined([query]), _joined([keys, values]), _joined([output])]
 
@@ -123,7 +123,7 @@ class KeysValues(Part):
         super().__init__(norm, attention.head_dim, attention.k_proj, attention.v_proj)
         self.fits = self.fits and _plain(attention)
 
-    def _layers(self) -> list[Layer]:
+    def _layers(self) -> list[Affine]:
         return [_joined(self._linears)]
 
 
@@ -135,7 +135,7 @@ class FeedForward(Part):
         super().__init__(norm, self._inner, mlp.gate_proj, mlp.up_proj)
         self._marked = (*self._marked, self._down)
 
-    def _layers(self) -> list[Layer]:
+    def _layers(self) -> list[Affine]:
         parts = [[_padded(each, self._inner) for each in _joined([one])] for one in self._linears]
         weight, bias = _joined([self._down])
         both = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
@@ -151,7 +151,7 @@ class Matrix(Part):
     def _scale(self) -> Tensor:
         return self._linears[0].weight.new_empty(0)
 
-    def _layers(self) -> list[Layer]:
+    def _layers(self) -> list[Affine]:
         return [_joined(self._linears)]
 
 
@@ -161,7 +161,7 @@ class Scale(Part):
     def __init__(self, norm: nn.Module) -> None:
         super().__init__(norm, 0)
 
-    def _layers(self) -> list[Layer]:
+    def _layers(self) -> list[Affine]:
         return []
 
 
@@ -176,7 +176,7 @@ def _padded(tensor: Tensor, size: int, dim: int = 0) -> Tensor:
     return torch.cat([tensor, tensor.new_zeros(shape)], dim) if shape[dim] else tensor
 
 
-def _joined(linears: Sequence[nn.Linear]) -> Layer:
+def _joined(linears: Sequence[nn.Linear]) -> Affine:
     """Those that read the same input as one, with zeros where there is no bias."""
     weight = torch.cat([linear.weight.detach() for linear in linears])
     biases = [

@@ -113,11 +113,11 @@ MUTANTS = (
     # Compiled kernels.
     Mutant(
         "a kernel's node sees what is not above it",
-        "native/kernels.py", "if not seen[r, s]:", "if False:", KERNELS,
+        "native/layers.py", "if not seen[r, s]:", "if False:", KERNELS,
     ),
     Mutant(
         "a kernel's row of the text sees those after it",
-        "native/kernels.py", "count - n + r + 1 if text else count", "count", KERNELS,
+        "native/layers.py", "count - n + r + 1 if text else count", "count", KERNELS,
     ),
     Mutant(
         "a kernel's rows of the text stand at one position",
@@ -125,11 +125,11 @@ MUTANTS = (
     ),
     Mutant(
         "whole numbers overflow",
-        "native/kernels.py", "2**24 // inner", "2**26 // inner", KERNELS,
+        "native/products.py", "2**24 // inner", "2**26 // inner", KERNELS,
     ),
     Mutant(
         "whole numbers have eight bits",
-        "native/kernels.py", "min(32767, ", "min(127, ", KERNELS,
+        "native/products.py", "min(32767, ", "min(127, ", KERNELS,
     ),
     Mutant(
         "arrays in pieces go to a kernel",
@@ -137,7 +137,7 @@ MUTANTS = (
     ),
     Mutant(
         "a kernel turns the newest keys alone",
-        "native/kernels.py", "turn(keys, turned, min(done, start), start + n)",
+        "native/layers.py", "turn(keys, turned, min(done, start), start + n)",
         "turn(keys, turned, start, start + n)", KERNELS,
     ),
     Mutant(
@@ -146,11 +146,11 @@ MUTANTS = (
     ),
     Mutant(
         "a kernel's third row is left out",
-        "native/kernels.py", "dots(rows, r, 4,", "dots(rows, r, 2,", KERNELS,
+        "native/products.py", "dots(rows, r, 4,", "dots(rows, r, 2,", KERNELS,
     ),
     Mutant(
         "a kernel gives all layers one position in LSA",
-        "native/kernels.py", "rotate(own, groups, size, cos, sin)",
+        "native/layers.py", "rotate(own, groups, size, cos, sin)",
         "rotate(own, groups, size, cos[:1], sin[:1])", KERNELS,
     ),
     Mutant(
@@ -159,11 +159,11 @@ MUTANTS = (
     ),
     Mutant(
         "a kernel's norm knows no eps",
-        "native/kernels.py", "total / F(width) + F(eps)", "total / F(width)", KERNELS,
+        "native/layers.py", "total / F(width) + F(eps)", "total / F(width)", KERNELS,
     ),
     Mutant(
         "a kernel's last slots count for nothing",
-        "native/kernels.py", "for s in range(eights, count):", "for s in range(count, count):",
+        "native/layers.py", "for s in range(eights, count):", "for s in range(count, count):",
         KERNELS,
     ),
     Mutant(

@@ -343,7 +343,8 @@ def test_positions_are_float32_whatever_torch_takes_for_a_default(dtype: torch.d
 def test_numba_is_told_of_changes_in_other_files() -> None:
     """It compiles kernels anew when their own file changes: so that names the others' contents."""
     folder = Path(source.__file__).parent
-    parts = [(folder / name).read_bytes() for name in ("machine.py", "steps.py")]
+    names = ("compiled.py", "layers.py", "machine.py", "products.py", "steps.py")
+    parts = [(folder / name).read_bytes() for name in names]
     assert hashlib.sha256(b"".join(parts)).hexdigest()[:8] == source.ELSEWHERE
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from moa_core.drafters.base import Drafter, Stepwise
-from moa_core.native.chains import Chain
+from moa_core.native.chains import Steps
 from moa_core.native.switch import switched
 from moa_core.target import Target
 from moa_core.tree import DraftTree, Frontier
@@ -48,13 +48,13 @@ def test_every_level_says_what_torch_says(
         drafter = loud(method, target)
         round_weights(target.model)
     asked: set[str] = set()
-    serves = Chain.serves
+    serves = Steps.serves
 
-    def noted(chain: Chain, rows: int) -> bool:
+    def noted(chain: Steps, rows: int) -> bool:
         asked.add(chain.name)
         return serves(chain, rows)
 
-    monkeypatch.setattr(Chain, "serves", noted)
+    monkeypatch.setattr(Steps, "serves", noted)
     quick = levels_of(target, drafter, [True] * 8)
     assert asked == CHAINS[method]
     slow = levels_of(target, drafter, [False] * 8)
