@@ -1,0 +1,1 @@
+"""The bundled target's own training text: made stories, manners and tasks."""

@@ -1,0 +1,108 @@
+"""Write the bundled target's training text: python -m moa_core.train.bundle --texts DATA --out DIR."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from moa_core.train import prompts
+from moa_core.train.bundle import books
+from moa_core.train.corpus import Document
+from moa_core.train.tasks import KINDS, generate
+
+CHARACTERS = 3.9  # in a token, roughly, to turn --tokens into an amount of text
+FILE = 20_000_000  # characters of a file
+
+
+def main() -> None:
+    """Draw documents of every kind by their share of the text."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--texts", type=Path, required=True, help="folder of open texts")
+    parser.add_argument("--out", type=Path, required=True, help="folder for FILES.jsonl.gz")
+    parser.add_argument("--tokens", type=float, default=20e6, help="about how many")
+    parser.add_argument("--shares", required=True, help="of the text by kind: story=0.3,task=0.2")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--held-out", action="store_true", help="what is never trained on instead")
+    options = parser.parse_args()
+    shares = {kind: float(share) for kind, share in _pairs(options.shares)}
+    write(options.texts, options.out, options.tokens, shares, options.seed, options.held_out)
+
+
+def write(
+    texts: Path, out: Path, tokens: float, shares: dict[str, float], seed: int, held_out: bool
+) -> None:
+    """Write files of chats and texts in random order; prints documents and characters by kind."""
+    rng = random.Random(f"bundle {seed} {held_out}")
+    makers = {kind: make for kind, make in _makers(texts, rng, held_out).items() if kind in shares}
+    if missing := sorted(set(shares) - set(makers)):
+        raise SystemExit(f"No text of kind {', '.join(missing)}; there is {', '.join(makers)}.")
+    wanted = {kind: share * tokens * CHARACTERS for kind, share in shares.items()}
+    written: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    out.mkdir(parents=True, exist_ok=True)
+    for number, lines in enumerate(_files(makers, wanted, written, counts, rng)):
+        name = f"{'heldout' if held_out else 'train'}-{seed}-{number:03}.jsonl.gz"
+        (out / name).write_bytes(gzip.compress("\n".join(lines).encode(), 5))
+    for kind in shares:
+        print(f"{kind}: {counts[kind]:,} documents, {written[kind] / 1e6:.1f} M characters")
+
+
+def _files(
+    makers: dict[str, Callable[[], Document]],
+    wanted: dict[str, float],
+    written: Counter[str],
+    counts: Counter[str],
+    rng: random.Random,
+) -> Iterator[list[str]]:
+    """Files of lines; the kind furthest behind its share comes next, so that all files are alike."""
+    total = sum(wanted.values())
+    lines: list[str] = []
+    size = 0
+    while sum(written.values()) < total:
+        kind = min(wanted, key=lambda kind: written[kind] / wanted[kind])
+        line = _line(makers[kind]())
+        lines.append(line)
+        written[kind] += len(line)
+        counts[kind] += 1
+        size += len(line)
+        if size > FILE:
+            rng.shuffle(lines)
+            yield lines
+            lines, size = [], 0
+    if lines:
+        rng.shuffle(lines)
+        yield lines
+
+
+def _makers(texts: Path, rng: random.Random, held_out: bool) -> dict[str, Callable[[], Document]]:
+    made: dict[str, Callable[[], Document]] = {}
+    for kind, text in books.load(texts, held_out).items():
+        documents = books.passes(text, rng)
+        made[kind] = lambda documents=documents: next(documents)  # type: ignore[misc]
+    made["task"] = lambda: _task(rng, held_out)
+    return made
+
+
+def _task(rng: random.Random, held_out: bool) -> Document:
+    task = generate(rng.choice(KINDS), rng, held_out)
+    return Document(task.kind, prompts.chat(task.prompt, task.answer))
+
+
+def _line(document: Document) -> str:
+    if document.messages is None:
+        return json.dumps({"kind": document.kind, "text": document.text}, ensure_ascii=False)
+    row = {"kind": document.kind, "messages": document.messages}
+    return json.dumps(row, ensure_ascii=False)
+
+
+def _pairs(text: str) -> Iterator[list[str]]:
+    return (item.split("=") for item in text.split(","))
+
+
+if __name__ == "__main__":
+    main()

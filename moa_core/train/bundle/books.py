@@ -1,0 +1,134 @@
+"""Open texts as training documents: stories, books, fairy tales with questions, short sentences."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from moa_core.train import prompts, sources
+from moa_core.train.corpus import Document
+from moa_core.train.prompts import chat
+from moa_core.train.tasks import bucket
+
+HELD_OUT_PERCENT = 2
+LONGEST = 1_700  # characters, about 420 tokens: a row of 512 holds a whole document
+_ASKED = (
+    "Say in {language}: {sentence}",
+    "Translate into {language}: {sentence}",
+    'How do you say "{sentence}" in {language}?',
+    "What is this in {language}: {sentence}",
+)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A source: the documents of one split, and how one becomes training text."""
+
+    kind: str
+    pieces: list[str | dict[str, str]]
+    as_document: Callable[..., Document]
+
+
+def load(folder: Path, held_out: bool) -> dict[str, Text]:
+    """The sources that the folder has, by kind; each document is always in the same split."""
+    stories = (
+        _stories(folder, name, held_out)
+        for name in ("tinystories", "tinystories_more", "fables", "picture_books")
+    )
+    texts = [
+        Text("story", [piece for found in stories for piece in found], _story),
+        Text("book", _stories(folder, "simple_books", held_out), _book),
+        Text("small talk", _documents(folder, "small_talk", held_out), _small_talk),
+        Text("fairy tale questions", _questions(folder, held_out), _reading),
+        Text("sentence", _sentences(folder, held_out), _sentence),
+    ]
+    return {text.kind: text for text in texts if text.pieces}
+
+
+def _documents(folder: Path, name: str, held_out: bool) -> list[str]:
+    path = folder / f"{name}.txt.gz"
+    if not path.exists():
+        return []
+    whole = gzip.decompress(path.read_bytes()).decode()
+    documents = filter(None, map(str.strip, whole.split(sources.END_OF_DOCUMENT)))
+    return [document for document in documents if _is_held_out(document) == held_out]
+
+
+def _stories(folder: Path, name: str, held_out: bool) -> list[str]:
+    return [
+        piece
+        for document in _documents(folder, name, held_out)
+        for piece in prompts.split_story(document.replace("’", "'"), LONGEST)
+        if len(piece) > 150
+    ]
+
+
+def _questions(folder: Path, held_out: bool) -> list[dict[str, str]]:
+    path = folder / "fairytale_qa.jsonl.gz"
+    if not path.exists():
+        return []
+    rows = map(json.loads, gzip.decompress(path.read_bytes()).decode().splitlines())
+    return [row for row in rows if _is_held_out(row["story"]) == held_out]
+
+
+def _sentences(folder: Path, held_out: bool) -> list[dict[str, str]]:
+    pairs = []
+    for language, code in (("Spanish", "spa"), ("French", "fra")):
+        path = folder / f"short_pairs_eng_{code}.tsv.gz"
+        if not path.exists():
+            continue
+        # One translation for each sentence: the first, so that there is one right answer.
+        known: dict[str, str] = {}
+        for line in gzip.decompress(path.read_bytes()).decode().splitlines():
+            english, translated = line.split("\t")[:2]
+            known.setdefault(english, translated)
+        pairs += [
+            {"language": language, "sentence": english, "translated": translated}
+            for english, translated in known.items()
+            if _is_held_out(english) == held_out
+        ]
+    return pairs
+
+
+def _story(piece: str, rng: random.Random) -> Document:
+    return Document("story", prompts.story(piece, rng))
+
+
+def _book(piece: str, rng: random.Random) -> Document:
+    """Mostly plain text: books lend their language, not their manner of answering."""
+    if rng.random() < 0.25:
+        return Document("book", prompts.continued(piece, rng))
+    return Document("book", text=piece)
+
+
+def _small_talk(talk: str, rng: random.Random) -> Document:
+    """Plain text, since its speakers claim lives that a model has not lived."""
+    lines = talk.splitlines()
+    names = rng.sample(("Ana", "Ben", "Cora", "Dan", "Eli", "Fay", "Gus", "Hana"), 2)
+    for role, name in zip(("User: ", "Assistant: "), names, strict=True):
+        lines = [line.replace(role, f"{name}: ", 1) for line in lines]
+    start = rng.randrange(max(1, len(lines) - 12))
+    return Document("small talk", text="\n".join(lines[start : start + rng.randint(8, 16)]))
+
+
+def _reading(row: dict[str, str], rng: random.Random) -> Document:
+    return Document("fairy tale questions", prompts.reading(row, rng))
+
+
+def _sentence(pair: dict[str, str], rng: random.Random) -> Document:
+    return Document("sentence", chat(rng.choice(_ASKED).format(**pair), pair["translated"]))
+
+
+def _is_held_out(key: str) -> bool:
+    return bucket(key) < HELD_OUT_PERCENT
+
+
+def passes(text: Text, rng: random.Random) -> Iterator[Document]:
+    """Endless documents of a source, each pass in a new order and newly phrased."""
+    while True:
+        for piece in rng.sample(text.pieces, len(text.pieces)):
+            yield text.as_document(piece, rng)
