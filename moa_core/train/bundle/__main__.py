@@ -8,13 +8,15 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from moa_core.train import prompts
-from moa_core.train.bundle import books
+from moa_core.train.bundle import books, manners, world
 from moa_core.train.corpus import Document
-from moa_core.train.tasks import KINDS, generate
+from moa_core.train.tasks import HELD_OUT_PERCENT, KINDS, bucket, generate
 
+WORLD = ("story", "words", "continued", "reading", "talk")
 CHARACTERS = 3.9  # in a token, roughly, to turn --tokens into an amount of text
 FILE = 20_000_000  # characters of a file
 
@@ -25,7 +27,7 @@ def main() -> None:
     parser.add_argument("--texts", type=Path, required=True, help="folder of open texts")
     parser.add_argument("--out", type=Path, required=True, help="folder for FILES.jsonl.gz")
     parser.add_argument("--tokens", type=float, default=20e6, help="about how many")
-    parser.add_argument("--shares", required=True, help="of the text by kind: story=0.3,task=0.2")
+    parser.add_argument("--shares", required=True, help="of the text by kind: story=0.3,book=0.2")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--held-out", action="store_true", help="what is never trained on instead")
     options = parser.parse_args()
@@ -79,18 +81,34 @@ def _files(
         yield lines
 
 
+def documents_of(texts: Path, each: int, held_out: bool = True) -> dict[str, list[Document]]:
+    """Some documents of every kind, the same ones at each call."""
+    makers = _makers(texts, random.Random(f"documents {held_out}"), held_out)
+    return {kind: [make() for _ in range(each)] for kind, make in makers.items()}
+
+
 def _makers(texts: Path, rng: random.Random, held_out: bool) -> dict[str, Callable[[], Document]]:
-    made: dict[str, Callable[[], Document]] = {}
-    for kind, text in books.load(texts, held_out).items():
-        documents = books.passes(text, rng)
-        made[kind] = lambda documents=documents: next(documents)  # type: ignore[misc]
-    made["task"] = lambda: _task(rng, held_out)
-    return made
+    """What makes the next document of each kind."""
+    makers: dict[str, Callable[[], Document]] = {
+        kind: partial(next, books.passes(text, rng))
+        for kind, text in books.load(texts, held_out).items()
+    }
+    makers |= {f"task {kind}": partial(_task, kind, rng, held_out) for kind in KINDS}
+    makers |= {f"world {kind}": partial(_world, kind, rng, held_out) for kind in WORLD}
+    makers["manners"] = lambda: Document("manners", manners.chats(rng, held_out))
+    return makers
 
 
-def _task(rng: random.Random, held_out: bool) -> Document:
-    task = generate(rng.choice(KINDS), rng, held_out)
+def _task(kind: str, rng: random.Random, held_out: bool) -> Document:
+    task = generate(kind, rng, held_out)
     return Document(task.kind, prompts.chat(task.prompt, task.answer))
+
+
+def _world(kind: str, rng: random.Random, held_out: bool) -> Document:
+    while True:
+        chat = world.chats(kind, rng)
+        if (bucket(chat[0]["content"]) < HELD_OUT_PERCENT) == held_out:
+            return Document(f"world {kind}", chat)
 
 
 def _line(document: Document) -> str:

@@ -1,0 +1,296 @@
+"""Manners: chats in which the model says what it is, what it does not know and what it can do.
+
+A visitor greets, thanks, or asks for something outside the model's small world. The reply is short,
+kind and modest, and mostly ends on one example to try; it holds no fact of the real world.
+"""
+
+import random
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import NamedTuple
+
+from moa_core.train import tasks
+from moa_core.train.bundle.manners_data import Sort, is_held_out, wordings
+from moa_core.train.bundle.manners_typing import styled
+from moa_core.train.prompts import Chat, chat
+from moa_core.train.words import WORDS
+
+_SLOT = re.compile(r"\{(an? )?([a-z_]+)(\d?)\}")
+_TOPIC = re.compile(r"\[([^]]*)\]")
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)*")
+_SENTENCE_START = re.compile(r"(?:^|[.!?:]\s+|[\"“]\s*)$")
+_OWN_WORLD = re.compile(r"\b(?:model|program|stor(?:y|ies)|tales?|storyteller)\b")
+_CONTRAST = re.compile(
+    r"\b(?:though|but|But|instead|more my size|other hand|better at|fits me|smaller|Maybe)\b"
+)
+_AN = re.compile(r"(?!uni|us|eu|one)[aeiou]", re.IGNORECASE)
+_SWAPPED = {"my": "your", "My": "your", "our": "your", "me": "you", "your": "my"}
+_LONGEST_EXAMPLE = 130  # characters: a longer one would be most of the reply
+_ANSWERED = ("sum", "sort", "reverse", "letters", "number", "python", "reading")
+_MADE: Mapping[str, Callable[[random.Random], str]] = {
+    "three": lambda rng: "{}, {} and {}".format(*rng.sample(WORDS, 3)),
+    "few": lambda rng: str(rng.randint(3, 99)),
+    "small": lambda rng: str(rng.randint(2, 15)),
+    "big": lambda rng: str(rng.randint(1000, 10 ** rng.randint(4, 7))),
+    "year": lambda rng: str(rng.randint(1100, 2030)),
+    "hour": lambda rng: str(rng.randint(1, 12)),
+    "words_long": lambda rng: str(50 * rng.randint(6, 60)),
+    "mash": lambda rng: "".join(rng.choices("asdfghjklqwertyuiopzxcvbnm", k=rng.randint(3, 12))),
+}
+
+
+class _Offer(NamedTuple):
+    """An example to try: what to ask, and the answer where it is known."""
+
+    prompt: str
+    answer: str | None = None
+
+
+class _Said(NamedTuple):
+    """A message and its reply, with the example that the reply offers."""
+
+    user: str
+    reply: str
+    offer: _Offer | None
+
+
+def chats(rng: random.Random, held_out: bool) -> Chat:
+    """A chat of one to three exchanges; held-out ones use templates that training never does."""
+    talk = _Talk(rng, held_out)
+    plans = (_single, _greeted, _taken_up, _insisted, _two, _after_task)
+    return chat(*rng.choices(plans, (72, 7, 9, 4, 5, 3))[0](talk))
+
+
+def claims(reply: str, prompt: str) -> list[str]:
+    """Names and numbers in a reply that come from nowhere: not prompt, example or own words."""
+    known = _own_words() | {_bare(word) for word in _WORD.findall(prompt)}
+    text = _without_example(reply)
+    found = []
+    for match in _WORD.finditer(text):
+        word = match.group()
+        if word.isdigit() or word[0].isupper():
+            starts = _SENTENCE_START.search(text[: match.start()])
+            # A sentence's first word is a name only if it is no word of the replies.
+            own = {word, word.lower()} if starts else {word}
+            if not own & known and _bare(word) not in known:
+                found.append(word)
+    return found
+
+
+def _bare(word: str) -> str:
+    return re.sub(r"['’]s$", "", word).casefold()
+
+
+def _without_example(reply: str) -> str:
+    leads = "|".join(re.escape(lead) for lead in wordings().rules["lead"])
+    return re.split(rf"(?:{leads})\s", reply, maxsplit=1)[0]
+
+
+@cache
+def _own_words() -> frozenset[str]:
+    """The words of the replies themselves: only names keep their capital."""
+    data = wordings()
+    lines = [line for sort in data.sorts.values() for line in sort.reply]
+    lines += [line for group in data.middles.values() for line in group]
+    lines += [
+        line for name in ("sorry", "know_not", "because", "self") for line in data.rules[name]
+    ]
+    words: set[str] = set()
+    for line in lines:
+        text = _SLOT.sub("", line)
+        for match in _WORD.finditer(text):
+            word = match.group()
+            words.add(word.lower() if _SENTENCE_START.search(text[: match.start()]) else word)
+    return frozenset(words | {"I", "Spanish", "French", "English", "Python"})
+
+
+class _Talk:
+    """One chat in the making."""
+
+    def __init__(self, rng: random.Random, held_out: bool) -> None:
+        self.rng, self.held_out, self.words = rng, held_out, wordings()
+
+    def exchange(self, *names: str, answered: bool = False) -> _Said:
+        """A message, of one of the named sorts if given, and its reply."""
+        rng = self.rng
+        sorts = [
+            sort
+            for name, sort in self.words.sorts.items()
+            if sort.user[self.held_out]
+            and (not names or name in names)
+            and (not answered or set(sort.offers) & set(_ANSWERED))
+        ]
+        sort = rng.choices(sorts, None if names else [sort.weight for sort in sorts])[0]
+        bound: dict[str, str] = {}
+        template = rng.choice(sort.user[self.held_out])
+        said = self.fill(template, bound, self.words.things[self.held_out])
+        said = self._dressed(said, template) if sort.dressed else said
+        said = styled(said, rng, " ".join(bound.values()))
+        topic = _TOPIC.search(said)
+        if topic and said != said.upper():
+            bound["topic"] = _swapped(topic[1])
+        kind, offer = self._offer(sort, bound, answered)
+        reply = self._reply(sort, bound, kind, offer)
+        return _Said(_TOPIC.sub(r"\1", said), reply, offer)
+
+    def yes(self) -> str:
+        """What takes up an offer."""
+        lines = self.words.rules["yes"]
+        return self.rng.choice([line for line in lines if is_held_out(line) == self.held_out])
+
+    def example(self, kind: str) -> _Offer:
+        """A request of a kind that the model can answer."""
+        while True:
+            if kind in self.words.offers:
+                line = self.fill(self.rng.choice(self.words.offers[kind]), {})
+                prompt, _, answer = line.partition(" | ")
+                if not answer or is_held_out(prompt) == self.held_out:
+                    return _Offer(prompt, answer or None)
+            else:
+                task = tasks.generate(kind, self.rng, self.held_out)
+                if len(task.prompt) <= _LONGEST_EXAMPLE:
+                    return _Offer(task.prompt, task.answer)
+
+    def fill(
+        self,
+        text: str,
+        bound: dict[str, str],
+        things: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> str:
+        """A text with its slots filled; `bound` keeps what they were filled with."""
+
+        def filled(match: re.Match[str]) -> str:
+            article, name, number = match.groups()
+            if (key := name + number) not in bound:
+                bound[key] = self._pick(name, bound, things)
+            value = bound[key]
+            return f"{'an' if _AN.match(value) else 'a'} {value}" if article else value
+
+        return _SLOT.sub(filled, text)
+
+    def _pick(
+        self, name: str, bound: dict[str, str], things: Mapping[str, tuple[str, ...]] | None
+    ) -> str:
+        if name in _MADE:
+            return _MADE[name](self.rng)
+        lines = things[name] if things and name in things else self.words.rules[name]
+        fresh = [line for line in lines if line not in bound.values()]
+        text = self.rng.choice(fresh or lines)
+        return self.fill("" if text == "~" else text, {**bound}, things)
+
+    def _dressed(self, said: str, template: str) -> str:
+        """The message with a polite word before it or a remark after it, now and then."""
+        rng, rules = self.rng, self.words.rules
+        first = template.split()[0]
+        kind = next((k for k in ("question", "request") if first in rules[f"{k}s"]), None)
+        if kind is None:
+            return said
+        if rng.random() < 0.15:
+            before = rng.choice(rules[f"before_{kind}"])
+            if not before.endswith((".", "!", "?")):
+                said = said[0].lower() + said[1:]
+            if before.split()[-1] == "you" and before.split()[-2].lower() in ("can", "could"):
+                said = re.sub(r"\.$", "?", said)
+            said = f"{before} {said}"
+        if rng.random() < 0.1:
+            said = f"{said} {rng.choice(rules[f'after_{kind}'])}"
+        return said
+
+    def _offer(
+        self, sort: Sort, bound: dict[str, str], answered: bool
+    ) -> tuple[str, _Offer | None]:
+        """An example that fits the sort of message, and its kind."""
+        if not answered and self.rng.random() < 0.08:
+            return "none", None
+        topical = _usable(sort.topical, bound)
+        if topical and not answered and self.rng.random() < 0.65:
+            return "story", _Offer(self.fill(self.rng.choice(topical), {**bound}))
+        kinds = [kind for kind in sort.offers if kind in _ANSWERED or not answered]
+        kind = self.rng.choice(kinds)
+        return kind, None if kind == "none" else self.example(kind)
+
+    def _reply(self, sort: Sort, bound: dict[str, str], kind: str, offer: _Offer | None) -> str:
+        rng, rules = self.rng, self.words.rules
+        about = [line for line in _usable(sort.reply, bound) if _needs(line)]
+        plain = [line for line in sort.reply if not _needs(line)] or about
+        opening = self.fill(
+            rng.choice(about if about and rng.random() < 0.55 else plain), {**bound}
+        )
+        parts = [opening]
+        if offer:
+            if not _OWN_WORLD.search(opening) and rng.random() < 0.4:
+                parts.append(rng.choice(rules["self"]))
+            if rng.random() < sort.middle:
+                parts.append(self._middle(kind, sort.warm))
+            parts.append(f"{rng.choice(rules['lead'])} {offer.prompt}")
+        return " ".join(_capitalised(part) for part in parts)
+
+    def _middle(self, kind: str, warm: bool) -> str:
+        lines = self.words.middles["any" if self.rng.random() < 0.2 else kind]
+        return self.rng.choice([line for line in lines if not (warm and _CONTRAST.search(line))])
+
+
+def _single(talk: _Talk) -> list[str]:
+    said = talk.exchange()
+    return [said.user, said.reply]
+
+
+def _greeted(talk: _Talk) -> list[str]:
+    first, then = talk.exchange("greet", "how"), talk.exchange()
+    turns = [first.user, first.reply, then.user, then.reply]
+    return turns + _parting(talk) if talk.rng.random() < 0.4 else turns
+
+
+def _taken_up(talk: _Talk) -> list[str]:
+    """What the reply offered is asked for, and done."""
+    said = talk.exchange(answered=True)
+    assert said.offer is not None and said.offer.answer is not None
+    wanted = talk.yes() if talk.rng.random() < 0.6 else said.offer.prompt
+    turns = [said.user, said.reply, wanted, said.offer.answer]
+    return turns + _parting(talk) if talk.rng.random() < 0.3 else turns
+
+
+def _insisted(talk: _Talk) -> list[str]:
+    first, then = (
+        talk.exchange("facts", "writing", "code", "maths", "act"),
+        talk.exchange("insisting"),
+    )
+    return [first.user, first.reply, then.user, then.reply]
+
+
+def _two(talk: _Talk) -> list[str]:
+    said, then = talk.exchange(), talk.exchange()
+    turns = [said.user, said.reply, then.user, then.reply]
+    return turns + _parting(talk) if talk.rng.random() < 0.3 else turns
+
+
+def _after_task(talk: _Talk) -> list[str]:
+    """A message that the model cannot answer, after a task that it can."""
+    task, said = talk.example(talk.rng.choice(_ANSWERED)), talk.exchange()
+    assert task.answer is not None
+    return [task.prompt, task.answer, said.user, said.reply]
+
+
+def _parting(talk: _Talk) -> list[str]:
+    said = talk.exchange("thanks", "bye")
+    return [said.user, said.reply]
+
+
+def _swapped(topic: str) -> str:
+    return " ".join(_SWAPPED.get(word, word) for word in topic.split())
+
+
+def _capitalised(text: str) -> str:
+    text = re.sub(r"\s+", " ", text).strip()
+    return text[:1].upper() + text[1:]
+
+
+def _needs(line: str) -> set[str]:
+    """What a line must be given: the topic, or a thing that was spoken of."""
+    given = {*wordings().things[1], "topic"}
+    return {name for _, name, _ in _SLOT.findall(line) if name in given}
+
+
+def _usable(lines: tuple[str, ...], bound: dict[str, str]) -> list[str]:
+    return [line for line in lines if _needs(line) <= bound.keys()]

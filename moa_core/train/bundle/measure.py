@@ -1,0 +1,258 @@
+"""What the bundled target can do, as JSON: python -m moa_core.train.bundle.measure --target NAME."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from moa_core.checkpoints import load_target
+from moa_core.target import Target
+from moa_core.text import prompt_ids, tokenizer_of
+from moa_core.train import corpus, tasks
+from moa_core.train.bundle import books, manners, world
+from moa_core.train.bundle.__main__ import documents_of
+from moa_core.train.corpus import Document
+from moa_core.train.own_text import answers
+
+VISITORS = Path(__file__).parents[3] / "assets" / "suites" / "visitors.jsonl"
+ROWS = 25  # prompts answered at a time
+GRAM = 8  # words
+
+
+def main() -> None:
+    """Measure and print; `--texts` adds what needs the open texts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", help="bundled name, folder or Hub id")
+    parser.add_argument("--texts", type=Path, help="folder of open texts, for their held-out part")
+    parser.add_argument("--each", type=int, default=100, help="prompts of each kind")
+    parser.add_argument("--only", default="", help="parts, comma separated: " + ", ".join(PARTS))
+    parser.add_argument("--out", type=Path, help="write the report here instead of printing it")
+    options = parser.parse_args()
+    target = load_target(options.target, "float32", "auto")
+    chosen = options.only.split(",") if options.only else list(PARTS)
+    report = {part: PARTS[part](target, options) for part in chosen}
+    text = json.dumps(report, indent=1, ensure_ascii=False)
+    print(text) if options.out is None else options.out.write_text(text + "\n", encoding="utf-8")
+
+
+def replies(target: Target, prompts: list[str], longest: int) -> list[str]:
+    """Greedy replies, without the token that ends them."""
+    return [text for text, _ in _replies(target, prompts, longest)]
+
+
+def _replies(target: Target, prompts: list[str], longest: int) -> list[tuple[str, bool]]:
+    """Greedy replies, and whether each ended by itself."""
+    tokenizer = tokenizer_of(target)
+    ids = [prompt_ids(tokenizer, prompt) for prompt in prompts]
+    order = sorted(range(len(ids)), key=lambda place: len(ids[place]))  # little padding in a batch
+    found: dict[int, tuple[str, bool]] = {}
+    for start in range(0, len(order), ROWS):
+        places = order[start : start + ROWS]
+        for place, reply in zip(
+            places, answers(target, [ids[p] for p in places], longest), strict=True
+        ):
+            text = tokenizer.decode(reply, skip_special_tokens=True)
+            found[place] = text, reply[-1] in target.eos_ids
+    return [found[place] for place in range(len(ids))]
+
+
+def tasks_right(target: Target, options: argparse.Namespace) -> dict[str, float]:
+    """Share of held-out tasks answered right, by kind and over all."""
+    rng = random.Random(0)
+    scores = {}
+    for kind in tasks.KINDS:
+        posed = [tasks.generate(kind, rng, held_out=True) for _ in range(options.each)]
+        texts = replies(target, [task.prompt for task in posed], 120)
+        scores[kind] = _share(tasks.check(t, text) for t, text in zip(posed, texts, strict=True))
+    return {**scores, "all": round(sum(scores.values()) / len(scores), 4)}
+
+
+def words_used(target: Target, options: argparse.Namespace) -> dict[str, Any]:
+    """Share of stories with three given words that use all three."""
+    rng = random.Random("words to use")
+    wanted = [_three(rng) for _ in range(options.each)]
+    listed = [f"{a}, {b} and {c}" for a, b, c in wanted]
+    texts = replies(target, [f"Write a story with the words: {each}." for each in listed], 400)
+    used = [all(_has(text, w) for w in each) for each, text in zip(wanted, texts, strict=True)]
+    missed = [
+        {"words": each, "story": text}
+        for each, text, right in zip(wanted, texts, used, strict=True)
+        if not right
+    ]
+    return {"all three": _share(used), "missed": missed[:10]}
+
+
+def _three(rng: random.Random) -> tuple[str, ...]:
+    while True:
+        words = world.words_for(rng)
+        if len(words) == 3 and tasks.bucket(" ".join(words)) < tasks.HELD_OUT_PERCENT:
+            return words
+
+
+def _has(text: str, word: str) -> bool:
+    return re.search(rf"\b{re.escape(word)}", text, re.IGNORECASE) is not None
+
+
+def passages(target: Target, options: argparse.Namespace) -> dict[str, Any]:
+    """Share of questions about a made passage answered right."""
+    rng = random.Random("passages")
+    chats = [_held_out("reading", rng) for _ in range(2 * options.each)]
+    return _answered(target, [(c[0]["content"], c[1]["content"]) for c in chats])
+
+
+def _held_out(kind: str, rng: random.Random) -> Any:
+    while True:
+        chat = world.chats(kind, rng)
+        if tasks.bucket(chat[0]["content"]) < tasks.HELD_OUT_PERCENT:
+            return chat
+
+
+def _answered(target: Target, asked: list[tuple[str, str]]) -> dict[str, Any]:
+    texts = replies(target, [prompt for prompt, _ in asked], 60)
+    right = [_agrees(text, answer) for text, (_, answer) in zip(texts, asked, strict=True)]
+    wrong = [
+        {"prompt": prompt[-200:], "wanted": answer, "reply": text}
+        for (prompt, answer), text, good in zip(asked, texts, right, strict=True)
+        if not good
+    ]
+    return {"right": _share(right), "of": len(asked), "wrong": wrong[:10]}
+
+
+_LITTLE = frozenset("a an the it he she they was were is are had has his her their to of".split())
+
+
+def _agrees(reply: str, answer: str) -> bool:
+    """Whether the words that carry the answer are those of the reply, in whatever order."""
+    said, wanted = _content(reply), _content(answer)
+    return wanted <= said and len(said - wanted) <= max(2, len(wanted) // 2)
+
+
+def _content(text: str) -> set[str]:
+    return set(re.findall(r"[a-z0-9']+", text.lower())) - _LITTLE
+
+
+def fairy_tales(target: Target, options: argparse.Namespace) -> dict[str, Any]:
+    """FairytaleQA's own questions, held out: share whose answer's words are all in the reply."""
+    text = books.load(options.texts, True)["fairy tale questions"]
+    rng = random.Random(0)
+    asked = []
+    for piece in rng.sample(text.pieces, min(options.each, len(text.pieces))):
+        messages = text.as_document(piece, rng).messages
+        asked.append((messages[0]["content"], messages[1]["content"]))
+    return _answered(target, asked)
+
+
+def sentences(target: Target, options: argparse.Namespace) -> dict[str, Any]:
+    """Short sentences into Spanish and French, held out: share equal to the pair's own."""
+    text = books.load(options.texts, True)["sentence"]
+    rng = random.Random(0)
+    pairs = [text.as_document(p, rng).messages for p in rng.sample(text.pieces, options.each)]
+    said = replies(target, [pair[0]["content"] for pair in pairs], 40)
+    right = [reply.strip() == pair[1]["content"] for reply, pair in zip(said, pairs, strict=True)]
+    shown = [(p[0]["content"], p[1]["content"], r) for p, r in zip(pairs[:10], said, strict=False)]
+    return {"equal": _share(right), "shown": shown}
+
+
+def stories(target: Target, options: argparse.Namespace) -> dict[str, Any]:
+    """Stories from unseen openings: how much repeats itself, loops, or ends well; ten of them."""
+    rng = random.Random("openings")
+    prompts = [_held_out("continued", rng)[0]["content"] for _ in range(options.each)]
+    told = _replies(target, prompts, 200)
+    whole = _replies(target, prompts, 500)
+    return {
+        "repeats": round(sum(repeated(text) for text, _ in told) / len(told), 4),
+        "loops": sum(loops(text) for text, _ in told),
+        "ended": _share(done and finished(text) for text, done in whole),
+        "words": round(sum(len(text.split()) for text, _ in whole) / len(whole)),
+        "shown": [(prompt, text) for prompt, (text, _) in zip(prompts[:10], whole, strict=False)],
+    }
+
+
+def repeated(text: str) -> float:
+    """Share of the words that end a run of GRAM words which the text already had."""
+    words = text.lower().split()
+    seen: set[tuple[str, ...]] = set()
+    again = 0
+    for end in range(GRAM, len(words) + 1):
+        gram = tuple(words[end - GRAM : end])
+        again += gram in seen
+        seen.add(gram)
+    return again / max(1, len(words))
+
+
+def loops(text: str) -> bool:
+    """Whether the last words are said over and over."""
+    words = text.lower().split()
+    tail = " ".join(words[-6:])
+    return len(words) > 40 and " ".join(words[-60:]).count(tail) > 2
+
+
+def finished(text: str) -> bool:
+    """Whether the text ends with a sentence that is complete."""
+    return text.rstrip().endswith((".", "!", "?", '."', '!"', '?"'))
+
+
+def visitors(target: Target, options: argparse.Namespace) -> dict[str, Any]:
+    """Replies to what lies outside the model's world, to be read by a person; suspect claims."""
+    rows = [json.loads(line) for line in VISITORS.read_text(encoding="utf-8").splitlines()]
+    said = replies(target, [row["prompt"] for row in rows], 120)
+    claims = [manners.claims(text, row["prompt"]) for text, row in zip(said, rows, strict=True)]
+    return {
+        "claims": sum(map(bool, claims)),
+        "replies": [
+            {"prompt": row["prompt"], "reply": text, "claims": found}
+            for row, text, found in zip(rows, said, claims, strict=True)
+        ],
+    }
+
+
+@torch.inference_mode()
+def bits(target: Target, options: argparse.Namespace) -> dict[str, float]:
+    """Bits per character of what is to be learnt, on held-out documents, by kind."""
+    found = {}
+    for kind, documents in documents_of(options.texts, options.each).items():
+        found[kind] = round(_bits(target, documents), 4)
+    return found
+
+
+def _bits(target: Target, documents: list[Document]) -> float:
+    nats, characters = 0.0, 0
+    encoded = corpus.encode_many(documents, tokenizer_of(target))
+    for document, (ids, mask) in zip(documents, encoded, strict=True):
+        row = torch.tensor([ids[: target.context]], device=target.device)
+        learnt = torch.tensor(mask[1 : target.context], device=target.device)
+        logits = target.model(input_ids=row).logits[0, :-1].float()
+        nats += float(F.cross_entropy(logits, row[0, 1:], reduction="none")[learnt].sum())
+        text = document.text or "".join(
+            m["content"] for m in document.messages or () if m["role"] == "assistant"
+        )
+        characters += len(text)
+    return nats / 0.6931 / max(1, characters)
+
+
+def _share(found: Iterable[bool]) -> float:
+    marks = list(found)
+    return round(sum(marks) / max(1, len(marks)), 4)
+
+
+PARTS: dict[str, Callable[[Target, argparse.Namespace], Any]] = {
+    "tasks": tasks_right,
+    "words": words_used,
+    "passages": passages,
+    "stories": stories,
+    "visitors": visitors,
+    "fairy tales": fairy_tales,
+    "sentences": sentences,
+    "bits": bits,
+}
+
+if __name__ == "__main__":
+    main()
