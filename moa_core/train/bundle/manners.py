@@ -91,13 +91,10 @@ def _without_example(reply: str) -> str:
 def _own_words() -> frozenset[str]:
     """The words of the replies themselves: only names keep their capital."""
     data = wordings()
-    lines = [line for sort in data.sorts.values() for line in sort.reply]
-    lines += [line for group in data.middles.values() for line in group]
-    lines += [
-        line for name in ("sorry", "know_not", "because", "self") for line in data.rules[name]
-    ]
+    groups = [sort.reply for sort in data.sorts.values()] + [*data.middles.values()]
+    groups += [data.rules[name] for name in ("sorry", "know_not", "because", "self")]
     words: set[str] = set()
-    for line in lines:
+    for line in (line for group in groups for line in group):
         text = _SLOT.sub("", line)
         for match in _WORD.finditer(text):
             word = match.group()
@@ -111,13 +108,14 @@ class _Talk:
     def __init__(self, rng: random.Random, held_out: bool) -> None:
         self.rng, self.held_out, self.words = rng, held_out, wordings()
 
-    def exchange(self, *names: str, answered: bool = False) -> _Said:
+    def exchange(self, *names: str, answered: bool = False, first: bool = True) -> _Said:
         """A message, of one of the named sorts if given, and its reply."""
         rng = self.rng
         sorts = [
             sort
             for name, sort in self.words.sorts.items()
             if sort.user[self.held_out]
+            and (first or not sort.first)
             and (not names or name in names)
             and (not answered or set(sort.offers) & set(_ANSWERED))
         ]
@@ -149,7 +147,7 @@ class _Talk:
                     return _Offer(prompt, answer or None)
             else:
                 task = tasks.generate(kind, self.rng, self.held_out)
-                if len(task.prompt) <= _LONGEST_EXAMPLE:
+                if _offerable(task):
                     return _Offer(task.prompt, task.answer)
 
     def fill(
@@ -214,9 +212,8 @@ class _Talk:
         rng, rules = self.rng, self.words.rules
         about = [line for line in _usable(sort.reply, bound) if _needs(line)]
         plain = [line for line in sort.reply if not _needs(line)] or about
-        opening = self.fill(
-            rng.choice(about if about and rng.random() < 0.55 else plain), {**bound}
-        )
+        lines = about if about and rng.random() < 0.65 else plain
+        opening = self.fill(rng.choice(lines), {**bound})
         parts = [opening]
         if offer:
             if not _OWN_WORLD.search(opening) and rng.random() < 0.4:
@@ -231,15 +228,17 @@ class _Talk:
         return self.rng.choice([line for line in lines if not (warm and _CONTRAST.search(line))])
 
 
+def _turns(*exchanges: _Said) -> list[str]:
+    return [turn for said in exchanges for turn in (said.user, said.reply)]
+
+
 def _single(talk: _Talk) -> list[str]:
-    said = talk.exchange()
-    return [said.user, said.reply]
+    return _turns(talk.exchange())
 
 
 def _greeted(talk: _Talk) -> list[str]:
-    first, then = talk.exchange("greet", "how"), talk.exchange()
-    turns = [first.user, first.reply, then.user, then.reply]
-    return turns + _parting(talk) if talk.rng.random() < 0.4 else turns
+    greeting, then = talk.exchange("greet", "how"), talk.exchange(first=False)
+    return [*_turns(greeting, then), *_parting(talk, 0.4)]
 
 
 def _taken_up(talk: _Talk) -> list[str]:
@@ -247,34 +246,37 @@ def _taken_up(talk: _Talk) -> list[str]:
     said = talk.exchange(answered=True)
     assert said.offer is not None and said.offer.answer is not None
     wanted = talk.yes() if talk.rng.random() < 0.6 else said.offer.prompt
-    turns = [said.user, said.reply, wanted, said.offer.answer]
-    return turns + _parting(talk) if talk.rng.random() < 0.3 else turns
+    return [*_turns(said), wanted, said.offer.answer, *_parting(talk, 0.3)]
 
 
 def _insisted(talk: _Talk) -> list[str]:
-    first, then = (
-        talk.exchange("facts", "writing", "code", "maths", "act"),
-        talk.exchange("insisting"),
-    )
-    return [first.user, first.reply, then.user, then.reply]
+    """A visitor who asks again for what the model does not know."""
+    refused = talk.exchange("facts", "writing", "code", "maths", "act")
+    return _turns(refused, talk.exchange("insisting"))
 
 
 def _two(talk: _Talk) -> list[str]:
-    said, then = talk.exchange(), talk.exchange()
-    turns = [said.user, said.reply, then.user, then.reply]
-    return turns + _parting(talk) if talk.rng.random() < 0.3 else turns
+    return [*_turns(talk.exchange(), talk.exchange(first=False)), *_parting(talk, 0.3)]
 
 
 def _after_task(talk: _Talk) -> list[str]:
     """A message that the model cannot answer, after a task that it can."""
-    task, said = talk.example(talk.rng.choice(_ANSWERED)), talk.exchange()
+    task, said = talk.example(talk.rng.choice(_ANSWERED)), talk.exchange(first=False)
     assert task.answer is not None
-    return [task.prompt, task.answer, said.user, said.reply]
+    return [task.prompt, task.answer, *_turns(said)]
 
 
-def _parting(talk: _Talk) -> list[str]:
-    said = talk.exchange("thanks", "bye")
-    return [said.user, said.reply]
+def _parting(talk: _Talk, share: float) -> list[str]:
+    return _turns(talk.exchange("thanks", "bye")) if talk.rng.random() < share else []
+
+
+def _offerable(task: tasks.Task) -> bool:
+    """Whether a task is short, and spells a real word if it spells one: an invented may be rude."""
+    spelled = re.search(r"([a-z-]+)[.?]?$", task.prompt) if task.kind == "letters" else None
+    spelled = spelled or re.search(r": ([a-z](?:-[a-z])+)$", task.prompt)
+    if spelled and spelled[1].replace("-", "") not in WORDS:
+        return False
+    return len(task.prompt) <= _LONGEST_EXAMPLE
 
 
 def _swapped(topic: str) -> str:
@@ -286,6 +288,7 @@ def _capitalised(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+@cache
 def _needs(line: str) -> set[str]:
     """What a line must be given: the topic, or a thing that was spoken of."""
     given = {*wordings().things[1], "topic"}

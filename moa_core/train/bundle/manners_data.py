@@ -22,6 +22,7 @@ class Sort:
     topical: tuple[str, ...] = ()
     dressed: bool = False
     warm: bool = False
+    first: bool = False
     middle: float = 0.8
 
 
@@ -38,11 +39,15 @@ class Wordings:
 
 def is_held_out(text: str) -> bool:
     """Whether a text is held out; templates that differ in case or marks only go together."""
-    return tasks.bucket(" ".join(re.findall(r"[\w{}]+", text.lower())) or text) < 10
+    return (
+        tasks.bucket(" ".join(re.findall(r"[\w{}]+", text.lower())) or text)
+        < tasks.HELD_OUT_PERCENT
+    )
 
 
 @cache
 def wordings() -> Wordings:
+    """The two files, read once."""
     folder = resources.files("moa_core.train.bundle")
     data, raw = (
         tomllib.loads(folder.joinpath(name).read_text(encoding="utf-8"))
@@ -76,5 +81,6 @@ def _sort(table: dict[str, Any], rules: Mapping[str, tuple[str, ...]]) -> Sort:
         topical=tuple(table["topical"].strip().split("\n")) if "topical" in table else (),
         dressed=table.get("dressed", False),
         warm=table.get("warm", False),
+        first=table.get("first", False),
         middle=table.get("middle", 0.8),
     )

@@ -9,6 +9,7 @@ from moa_core.train import tasks
 from moa_core.train.bundle import manners
 from moa_core.train.bundle.manners_data import is_held_out, wordings
 from moa_core.train.prompts import Chat
+from moa_core.train.words import WORDS
 
 LEADS = wordings().rules["lead"]
 FORMS = {
@@ -127,6 +128,16 @@ def test_what_is_taken_up_is_answered_rightly() -> None:
         )
 
 
+def test_examples_spell_real_words_only(seen: list[Chat]) -> None:
+    """Invented words may be rude by chance, which a reply must not be."""
+    asked = r"(?:Count the letter|How often|How many (?:times|letters)) .*?([a-z]+)[.?]$"
+    found = [
+        re.search(rf"^{asked}|letters.*: ([a-z](?:-[a-z])+)$", text) for text in examples(seen)
+    ]
+    words = [match[1] or match[2] for match in found if match]
+    assert len(words) > 100 and {word.replace("-", "") for word in words} <= {*WORDS}
+
+
 def test_messages_and_replies_vary(seen: list[Chat]) -> None:
     assert len({chat[0]["content"] for chat in seen}) > 0.8 * len(seen)
     assert len({chat[1]["content"] for chat in seen}) > 0.85 * len(seen)
@@ -156,3 +167,12 @@ def test_no_reply_claims_anything(seen: list[Chat], held: list[Chat]) -> None:
     single = [chat for chat in seen + held if len(chat) == 2]
     for user, assistant in single:
         assert not manners.claims(assistant["content"], user["content"]), (user, assistant)
+
+
+def test_nothing_before_is_denied_where_something_was() -> None:
+    """No "I see no story here" after a passage, no "this is the start" later on."""
+    talk = manners._Talk(random.Random(0), held_out=False)
+    first = [line for sort in wordings().sorts.values() if sort.first for line in sort.reply]
+    plain = [line for line in first if "{" not in line]
+    later = [talk.exchange(first=False).reply for _ in range(1500)]
+    assert plain and not any(line in reply for line in plain for reply in later)
