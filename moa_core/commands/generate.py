@@ -196,9 +196,8 @@ def _print(options: argparse.Namespace, trace: Trace, target: Target) -> None:
             f", acceptance length {trace.tau:.2f} (tokens gained per target forward after the "
             "prefill, bonus included)"
         )
-    if trace.tokens_per_second is not None:
-        speed = f", {trace.tokens_per_second:.1f} tokens/s, prompt included"
     if trace.decode_tokens_per_second is not None:
+        speed = f", {trace.tokens_per_second:.1f} tokens/s, prompt included"
         speed += f" ({trace.decode_tokens_per_second:.1f} while decoding)"
     tokens = _counted(len(trace.output_ids), "token")
     calls = _counted(trace.target_calls, "target call")
