@@ -44,11 +44,11 @@ def add_decode(engine: Engine) -> None:
         takes the one measured for the method, and three times 0 sizes each cycle's tree
         automatically. system: a system prompt.
 
-        Figures: tokens, rate (tokens per second, prefill left out), tau (tokens gained per target
-        forward after the prefill, bonus included), acceptance (accepted drafts over drafted
-        nodes), drafted, nodes (drafted in the mean tree), calls (target forwards), cycles, prefill
-        (seconds), shares (of the time by phase) and, in the last answer, reason (eos, length,
-        context).
+        Figures: tokens, rate (tokens per second, prefill included), decode_rate (prefill left
+        out), tau (tokens gained per target forward after the prefill, bonus included), acceptance
+        (accepted drafts over drafted nodes), drafted, nodes (drafted in the mean tree), calls
+        (target forwards), cycles, prefill (seconds), shares (of the time after it by phase) and, in
+        the last answer, reason (eos, length, context).
         """
         try:
             fixed = depth or breadth or budget

@@ -44,10 +44,11 @@ def add_compare(engine: Engine) -> None:
 
         Streams {phase, method, share, repeat, repeats, run, runs} while it goes on: phase is
         warm-up, plain (both not counted) or run, share is how much is done, 0 to 1. The last value
-        is {"rows": [{method, tau, tokens_per_second, ms_per_token, target_calls, acceptance_rate,
-        same_text_as_plain, differs_from_token, logit_gap_there, speedup_over_vanilla, ...}],
-        "verdict": a sentence}, with tau, tokens per second and ms per token also as _low and _high
-        over the repeats.
+        is {"rows": [{method, tau, tokens_per_second, decode_tokens_per_second, ms_per_token,
+        target_calls, acceptance_rate, same_text_as_plain, differs_from_token, logit_gap_there,
+        speedup_over_vanilla, ...}],
+        "verdict": a sentence}, with these four figures also as _low and _high over the repeats.
+        tokens_per_second counts the whole run, decode_... and ms_per_token leave the prefill out.
         """
         try:
             plan = Plan(

@@ -18,7 +18,7 @@ DASHES = ("solid", "dash", "dot", "dashdot")
 PATTERNS = {"draft": "", "verify": "/", "other": "."}  # of a phase; the colour is the method's
 CHARTS = {  # title, axis
     "tau": ("Acceptance length τ", "tokens per target forward"),
-    "rate": ("Tokens per second: more is better", "tokens/s after the prefill"),
+    "rate": ("Tokens per second: more is better", "tokens/s of the whole run, prefill included"),
     "latency": ("Latency: less is better", "ms per token after the prefill"),
 }
 ROOM = 1.9  # times the longest bar: so much of the width is kept for what is written after it

@@ -31,7 +31,8 @@ class Row:
     times and counts are its own, so that all that is shown of a method belongs together.
 
     tau      tokens gained per target forward after the prefill, bonus included; None: no cycle
-    rate     tokens per second after the prefill; None: no token after the first
+    rate     tokens per second of the whole run, prefill included
+    decoding tokens per second after the prefill; None: no token after the first
     same     whether every repeat wrote what plain decoding wrote; None: not known
     differs  place of the first token that is another one, from 1
     gap      there, greedy: by how much plain decoding's token leads in logit; None: not known
@@ -44,6 +45,7 @@ class Row:
     runs: int
     tau: Spread | None
     rate: Spread | None
+    decoding: Spread | None
     tokens: int
     calls: int
     drafted: int
@@ -63,7 +65,7 @@ class Row:
     @property
     def latency(self) -> Spread | None:
         """Milliseconds per token after the prefill."""
-        rate = self.rate
+        rate = self.decoding
         return rate and Spread(1000 / rate.middle, 1000 / rate.high, 1000 / rate.low)
 
     @property
@@ -101,6 +103,9 @@ def _row(method: str, traces: Sequence[Trace], of: Comparison, plain: float | No
         runs=len(traces),
         tau=_spread(trace.tau, [each.tau for each in traces]),
         rate=_spread(rate, [each.tokens_per_second for each in traces]),
+        decoding=_spread(
+            trace.decode_tokens_per_second, [each.decode_tokens_per_second for each in traces]
+        ),
         tokens=len(trace.output_ids),
         calls=trace.target_calls,
         drafted=sum(len(event.tree) - 1 for event in trace.of(Drafted)),
@@ -142,6 +147,7 @@ def _shown(row: Row, greedy: bool) -> dict[str, str]:
         "Method": row.label,
         "τ": words(row.tau and row.tau.middle, "tau"),
         "Tokens/s (min–max)": _ranged(row.rate, "rate"),
+        "Decoding alone": words(row.decoding and row.decoding.middle, "rate"),
         "ms per token": words(row.latency and row.latency.middle, "latency"),
         "Target calls": str(row.calls),
         "Acceptance rate": "–" if row.acceptance is None else f"{100 * row.acceptance:.1f} %",
@@ -186,6 +192,7 @@ def record(row: Row) -> dict[str, Any]:
         "repeats": row.runs,
         **_ends("tau", row.tau),
         **_ends("tokens_per_second", row.rate),
+        **_ends("decode_tokens_per_second", row.decoding),
         **_ends("ms_per_token", row.latency),
         "new_tokens": row.tokens,
         "target_calls": row.calls,

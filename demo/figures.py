@@ -72,17 +72,19 @@ class Figures:
                 self._seconds = {phase: event.seconds.get(phase, 0.0) for phase in self._seconds}
 
     def as_dict(self) -> dict[str, Any]:
-        """tokens, rate (tokens/s, prefill left out), tau, acceptance (accepted drafts over drafted
-        nodes), drafted, nodes (drafted in the mean tree), calls, cycles, prefill (s), shares of the
-        time after it by phase; over a link also `link`, see `_link`."""
+        """tokens, rate (tokens/s, prefill included), decode_rate (prefill and its token left out),
+        tau, acceptance (accepted drafts over drafted nodes), drafted, nodes (drafted in the mean
+        tree), calls, cycles, prefill (s), shares of the time after it by phase; over a link also
+        `link`, see `_link`."""
         over = any(self._bytes.values()) or self._lost
         spent = {phase: self._seconds[phase] for phase in SHOWN if over or phase != "network"}
         total = sum(spent.values())
         tokens = self._tokens + len(self._healing.waiting)
-        after = tokens - 1  # the prefill's own token and time are left out
+        whole, after = total + self._seconds["prefill"], tokens - 1
         return {
             "tokens": tokens,
-            "rate": after / total if total > SHORTEST and after > 0 else None,
+            "rate": tokens / whole if whole > SHORTEST and tokens > 0 else None,
+            "decode_rate": after / total if total > SHORTEST and after > 0 else None,
             "tau": self._gained / self._cycles if self._cycles else None,
             "acceptance": self._accepted / self._drafted if self._drafted else None,
             "drafted": self._drafted,

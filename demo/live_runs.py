@@ -115,8 +115,8 @@ def _comparable(visit: Visit) -> tuple[Shown, Request]:
 def plainly(
     base: Sequence[Trace], ours: Sequence[Trace], shown: Trace, verdict: Exactness
 ) -> dict[str, Any]:
-    """The view's `plain` line: ratio of speeds, whether it is sure that ours is slower, whether the
-    texts agree, and all of it in words.
+    """The view's `plain` line: ratio of speeds in words, a range where it cannot be told which is
+    faster; whether it is sure that ours is slower; whether the texts agree; and all of it in words.
 
     base, ours  runs of plain decoding and of the method, made in turns
     shown       the run that the view shows
@@ -124,7 +124,7 @@ def plainly(
     slow, fast = _speeds(base), _speeds(ours)
     ratio, slower, speed = None, False, "Too short a text to time."
     if slow and fast:
-        ratio, slower = fast.middle / slow.middle, fast.high < slow.low
+        ratio, slower = _times(fast, slow), fast.high < slow.low
         speed = _speed_words(slow, fast, len(ours), shown)
     exact = f"All {len(shown.output_ids)} tokens are plain decoding’s."
     if not verdict.same:
@@ -143,9 +143,15 @@ def _speeds(traces: Sequence[Trace]) -> Spread | None:
     return Spread.of(rates) if rates else None
 
 
+def _times(fast: Spread, slow: Spread) -> str:
+    ratio = fast.over(slow)
+    unsure = fast.overlaps(slow) and ratio.known
+    return f"{ratio.low:.2f}–{ratio.high:.2f} ×" if unsure else f"{ratio.middle:.2f} ×"
+
+
 def _speed_words(slow: Spread, fast: Spread, runs: int, shown: Trace) -> str:
     """Both speeds with their ranges, what these allow to say, and how the shown run compares."""
-    words = f"Plain {_ranged(slow)} tokens/s, {method_of(shown)} {_ranged(fast)}"
+    words = f"Prefill included, plain {_ranged(slow)} tokens/s, {method_of(shown)} {_ranged(fast)}"
     if runs > 1:
         words += f": the middle of {runs} runs each, in turn, just now on this machine."
     else:
@@ -228,7 +234,12 @@ def summary(trace: Trace) -> str:
     figures = stats(trace)
     parts = [f"{many(figures['tokens'], 'token')} in {many(figures['calls'], 'target call')}"]
     if figures["tau"] is not None:
-        parts.append(f"τ {figures['tau']:.2f}{f' ({CUT})' if was_cut(trace) else ''}")
-    if figures["rate"] is not None:
-        parts.append(f"{figures['rate']:.1f} tokens per second")
+        gained, cycles = sum(trace.accepted_lengths), many(figures["cycles"], "call")
+        cut = f"; {CUT}" if was_cut(trace) else ""
+        parts.append(f"τ {figures['tau']:.2f} ({gained} gained in {cycles} after the prefill{cut})")
+    if figures["decode_rate"] is not None:  # else the prefill's token is the only one
+        parts.append(
+            f"{figures['rate']:.1f} tokens per second, prefill included, and "
+            f"{figures['decode_rate']:.1f} while decoding"
+        )
     return f"{', '.join(parts)}. Ended: {ENDINGS.get(trace.reason, trace.reason)}."

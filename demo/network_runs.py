@@ -230,14 +230,15 @@ def _whole(engine: Engine, request: Request, stop: Stop) -> Run:
 
 def beside(local: Trace, ours: Trace, verdict: Exactness) -> dict[str, Any]:
     """The view's `plain` line: whether the texts agree, what the link costs, both in words."""
-    near, over = local.tokens_per_second, ours.tokens_per_second
+    near, over = local.decode_tokens_per_second, ours.decode_tokens_per_second
     speed = "Too short a text to time."
     if near and over:
-        speed = f"Without a link {1000 / near:.1f} ms per token, over it {1000 / over:.1f}."
+        speed = f"Without a link {1000 / near:.1f} ms per token after the prefill, over it "
+        speed += f"{1000 / over:.1f}."
     exact = f"All {len(ours.output_ids)} tokens are the same without a link."
     if not verdict.same:
         exact = f"The texts part at token {verdict.at + 1}: {_why(ours, verdict)}."
-    ratio = over / near if near and over else None
+    ratio = f"{over / near:.2f} ×" if near and over else None
     return {"ratio": ratio, "same": verdict.same, "exact_words": exact, "speed_words": speed}
 
 

@@ -89,8 +89,8 @@ def summary(trace: Trace) -> str:
     link = found.get("link")
     if link:
         parts.append(f"the first after {1000 * link['first']:.0f} ms")
-    if found["rate"]:
-        parts.append(f"then {1000 / found['rate']:.1f} ms per token")
+    if found["decode_rate"]:
+        parts.append(f"then {1000 / found['decode_rate']:.1f} ms per token")
     said = f"{', '.join(parts)}. Ended: {ENDINGS.get(trace.reason or '', trace.reason)}."
     if link and link["confirmed"] + link["changed"] + link["kept"]:
         counts = (link["confirmed"], link["changed"], link["kept"])

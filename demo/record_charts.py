@@ -65,8 +65,8 @@ def bars(view: View, key: str, title: str, unit: str) -> Chart:
             for trace in _marks(view, recording, key, list(found), unit):
                 figure.add_trace(trace, at, 1)
     figure.update_layout(bargap=0.32)
-    if key == "tokens_per_second":
-        _plain_lines(figure, frames, view.kind)
+    if key.endswith("tokens_per_second"):
+        _plain_lines(figure, frames, view.kind, key)
     told(figure, _spoken(frames, said), unit)
     return _chart(view, title, figure, frames)
 
@@ -123,10 +123,10 @@ def _marks(
     return traces
 
 
-def _plain_lines(figure: go.Figure, frames: Frames, kind: str | None) -> None:
+def _plain_lines(figure: go.Figure, frames: Frames, kind: str | None, key: str) -> None:
     """A dotted line at plain decoding's speed, where that was recorded."""
     for at, (recording, _) in enumerate(frames, 1):
-        plain = above_zero(recording.figures("vanilla", kind).get("tokens_per_second"))
+        plain = above_zero(recording.figures("vanilla", kind).get(key))
         if plain:
             line = {"color": INK, "width": 1.5, "dash": "dot"}
             figure.add_vline(plain, line=line, row=at, col=1, layer="above")
@@ -286,7 +286,12 @@ def legend(view: View, name: str) -> list[tuple[str, str, str]]:
 Draw = Callable[[View], Chart]
 CHARTS: dict[str, Draw] = {
     "tau": lambda view: bars(view, "tau", "Acceptance length τ", "tokens per target forward"),
-    "speed": lambda view: bars(view, "tokens_per_second", "Tokens per second", "tokens/s"),
+    "speed": lambda view: bars(
+        view, "tokens_per_second", "Tokens per second, whole runs", "tokens/s"
+    ),
+    "decoding": lambda view: bars(
+        view, "decode_tokens_per_second", "Tokens per second, decoding alone", "tokens/s"
+    ),
     "acceptance": acceptance,
     "times": times,
 }

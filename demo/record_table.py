@@ -22,8 +22,13 @@ NOTES = {  # under each chart: how to read it
         f"{DEFINITION} Whiskers: 95 % of resamples of the prompts. Open marks: each kind of prompt."
     ),
     "speed": (
-        "Time after the prefill. Whiskers: the slowest and the fastest of several passes, where "
-        "there were several. Dotted: plain decoding. Compare speeds within one recording only."
+        "New tokens over the time of the whole run, prefill and decoding. Whiskers: the slowest "
+        "and the fastest of several passes, where the file has them. Dotted: plain decoding by the "
+        "same program. Compare speeds within one recording only."
+    ),
+    "decoding": (
+        "The prefill’s time and its one token left out. Whiskers: the slowest and the fastest of "
+        "several passes. Dotted: plain decoding."
     ),
     "acceptance": "Share of the cycles that accepted at least so many drafts.",
     "times": (
@@ -66,6 +71,8 @@ def _row(recording: Recording, name: str, kind: str | None, most: int) -> dict[s
         **_ends("τ", found.get("tau_spread"), 3),
         "tokens/s": _rounded(found.get("tokens_per_second"), 1),
         **_ends("tokens/s", found.get("tokens_per_second_spread"), 1),
+        "decoding tokens/s": _rounded(found.get("decode_tokens_per_second"), 1),
+        **_ends("decoding tokens/s", found.get("decode_tokens_per_second_spread"), 1),
         "× plain": _rounded(found.get("speedup"), 3) if whole else None,
         **{f"{phase} ms": _rounded(spent.get(phase), 3) for phase in ("draft", "verify", "other")},
         "tree": tree_text(tree, number(found.get("drafts_per_cycle"))),

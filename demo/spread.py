@@ -25,6 +25,10 @@ class Spread:
         """Whether the repeats differ at all."""
         return self.low < self.high
 
+    def over(self, other: Spread) -> Spread:
+        """How many times the other: of the middles, and of the ends at their furthest."""
+        return Spread(self.middle / other.middle, self.low / other.high, self.high / other.low)
+
     def overlaps(self, other: Spread) -> bool:
         """Whether the two cannot be told apart by their repeats."""
         return self.low <= other.high and other.low <= self.high

@@ -16,7 +16,7 @@ SHAPES = ("circle", "square", "diamond", "triangle-up")  # of N in the strip: ne
 PANELS = {  # key of a row: title, axis, digits
     "tau": ("Acceptance length τ", "tokens per target forward", 2),
     "draft": ("Draft time", "ms per cycle", 1),
-    "rate": ("Speed", "tokens per second", 0),
+    "rate": ("Speed", "tokens per second, prefill included", 0),
 }
 
 

@@ -21,7 +21,8 @@ class Row:
     """One method's figures. tau: tokens gained per target forward, bonus included.
 
     draft, verify  milliseconds per cycle
-    rate           tokens per second
+    rate           tokens per second of whole runs, prefill included
+    decoding       the same of decoding alone
     choices        N of each cycle of the newest run
     tree           shape of its draft trees; None: nothing is drafted
     """
@@ -31,6 +32,7 @@ class Row:
     draft: Spread
     verify: Spread
     rate: Spread
+    decoding: Spread
     runs: int
     tokens: int
     choices: tuple[int | None, ...]
@@ -57,7 +59,7 @@ class Row:
 def rows_of(traces: Mapping[str, Sequence[Trace]]) -> list[Row]:
     """A row for each method that finished a run of at least one cycle."""
     kept = {
-        name: [trace for trace in found if trace.tau is not None and trace.tokens_per_second]
+        name: [trace for trace in found if trace.tau is not None and trace.decode_tokens_per_second]
         for name, found in traces.items()
     }
     return [_row(name, found) for name, found in kept.items() if found]
@@ -73,6 +75,7 @@ def _row(name: str, traces: Sequence[Trace]) -> Row:
         per_cycle("draft"),
         per_cycle("verify"),
         Spread.of([trace.tokens_per_second or 0.0 for trace in traces]),
+        Spread.of([trace.decode_tokens_per_second or 0.0 for trace in traces]),
         len(traces),
         len(traces[-1].output_ids),
         tuple(traces[-1].choices),
@@ -110,10 +113,7 @@ def _fastest(fixed: Sequence[Row], plain: Row | None) -> str:
     best, *others = sorted(fixed, key=lambda row: -row.rate.middle)
     said = f": {best.short} with {best.rate.middle:.1f} tokens per second"
     if others:
-        ahead = _percent(best.rate.middle, others[0].rate.middle)
-        said += ", level with" if ahead == "0" else f", {ahead} % ahead of"
-        said += f" {others[0].short}"
-        said += _doubt(best, others[0])
+        said += f", {_ahead(best, others[0])} {others[0].short}"
     if plain:
         times = best.rate.middle / plain.rate.middle
         said += f"; {times:.2f} × plain decoding"
@@ -145,8 +145,9 @@ def _auto(auto: Row, fixed: Sequence[Row]) -> str:
         said += f"as fast as {best.short}, the best fixed N"
     else:
         way = "faster" if auto.rate.middle > best.rate.middle else "slower"
-        apart = _percent(auto.rate.middle, best.rate.middle)
-        said += f"{apart} % {way} than {best.short}, the best fixed N{_doubt(auto, best)}"
+        apart = f"{_percent(auto.rate.middle, best.rate.middle)} % {way} than"
+        apart = "not to be told apart by its repeats from" if _unsure(auto, best) else apart
+        said += f"{apart} {best.short}, the best fixed N"
     more = auto.draft.middle - best.draft.middle
     if more > 0:
         said += (
@@ -168,10 +169,18 @@ def settled(choices: Sequence[int | None]) -> str:
     return f"did not settle on one N (most often N = {top}, in {part})"
 
 
-def _doubt(one: Row, other: Row) -> str:
-    """A word where the repeats of two methods overlap."""
-    unsure = one.runs > 1 and one.rate.overlaps(other.rate)
-    return " (but their repeats overlap)" if unsure else ""
+def _ahead(best: Row, next_one: Row) -> str:
+    """By how much, where the repeats of the two do not overlap."""
+    ahead = _percent(best.rate.middle, next_one.rate.middle)
+    if ahead == "0":
+        return "level with"
+    if _unsure(best, next_one):
+        return "not to be told apart by its repeats from"
+    return f"{ahead} % ahead of"
+
+
+def _unsure(one: Row, other: Row) -> bool:
+    return one.runs > 1 and one.rate.overlaps(other.rate)
 
 
 def _percent(one: float, other: float) -> str:

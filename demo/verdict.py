@@ -8,7 +8,7 @@ from demo.comparison_rows import Row, against, words
 from demo.methods import RIVAL, VANILLA, family
 from demo.spread import Spread
 
-UNITS = {"tau": "acceptance length τ", "rate": "tokens/s"}
+UNITS = {"tau": "acceptance length τ", "rate": "tokens/s of the whole run"}
 
 
 def verdict(rows: Sequence[Row]) -> str:
@@ -104,13 +104,16 @@ def _difference(one: Spread, other: Spread) -> str:
 
 def _worth(best: Row, vanilla: Row) -> str:
     """Whether drafting pays, by the fastest method that drafts."""
-    times = f"{words(best.speedup, 'ratio')} × vanilla’s (plain decoding’s) tokens/s"
+    found, ratio = relation(best.rate, vanilla.rate, "rate"), best.rate.over(vanilla.rate)
+    times = words(ratio.middle, "ratio")
+    if not found and not _reads_the_same(best.rate, vanilla.rate, "rate"):
+        times = f"{words(ratio.low, 'ratio')} to {words(ratio.high, 'ratio')}"
+    times += " × vanilla’s (plain decoding’s) tokens/s"
     named = f"{best.label}, the fastest that drafts, has {times}"
-    found = relation(best.rate, vanilla.rate, "rate")
     if found > 0:
         return f"speculation pays: {best.label} has {times}"
     if found < 0:
         return f"speculation does not pay: {named}"
     if _reads_the_same(best.rate, vanilla.rate, "rate"):
         return f"speculation neither pays nor costs: {named}"
-    return f"whether speculation pays is not clear: {named}, but the ranges overlap"
+    return f"whether speculation pays is not clear: {named}, by the repeats’ ranges"

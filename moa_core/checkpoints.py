@@ -30,7 +30,7 @@ from moa_core.tree import TreeSettings
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 AUTO = "moa-auto"  # of the bundle's drafters, which are small
-DEFAULT_DRAFTER = "moa-n0"  # the fastest MoA of the bundle
+DEFAULT_DRAFTER = "moa-n0"  # drafts without the target's own layers
 
 
 @dataclass(frozen=True)

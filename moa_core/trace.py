@@ -106,6 +106,10 @@ EVENTS: dict[str, type] = {
 }
 
 
+def _rate(tokens: int, seconds: float) -> float | None:
+    return tokens / seconds if seconds > SHORTEST and tokens > 0 else None
+
+
 @dataclass
 class Trace:
     """One run: how it was set up and everything that happened. Replays without a model."""
@@ -195,10 +199,14 @@ class Trace:
 
     @property
     def tokens_per_second(self) -> float | None:
+        """New tokens over the whole run's time, the prefill included."""
+        return _rate(len(self.output_ids), sum(self.seconds.values()))
+
+    @property
+    def decode_tokens_per_second(self) -> float | None:
         """New tokens over the time after the prefill, the prefill's own first token left out."""
         seconds = sum(value for phase, value in self.seconds.items() if phase != "prefill")
-        count = len(self.output_ids) - 1
-        return count / seconds if seconds > SHORTEST and count > 0 else None
+        return _rate(len(self.output_ids) - 1, seconds)
 
     def to_json(self) -> str:
         """The trace as one JSON object, versioned."""

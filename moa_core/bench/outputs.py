@@ -76,9 +76,13 @@ def _accepted(runs: Sequence[Record]) -> dict[str, float]:
 
 
 def table(methods: dict[str, dict[str, Any]]) -> str:
-    """The main figures as aligned text, a row per method: speed, then tau over all and by kind."""
+    """The main figures as aligned text, a row per method.
+
+    Speed of whole runs, the lowest and highest repeat, times plain decoding's; speed of decoding
+    alone; tau over all prompts and by kind.
+    """
     kinds = list(dict.fromkeys(kind for found in methods.values() for kind in found["kinds"]))
-    head = ["method", "tree", "tokens/s", "low-high", "speed-up", "tau", *kinds]
+    head = ["method", "tree", "tokens/s", "low-high", "speed-up", "decoding/s", "tau", *kinds]
     rows = [head] + [_row(name, found, kinds) for name, found in methods.items()]
     widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
     return "\n".join(
@@ -99,6 +103,7 @@ def _row(name: str, found: dict[str, Any], kinds: Sequence[str]) -> list[str]:
         _text(found["tokens_per_second"], 1),
         "-".join(_text(end, 1) for end in spread) if spread else "-",
         _text(found["speedup"], 2),
+        _text(found["decode_tokens_per_second"], 1),
         *(_text(part.get("tau"), 2) for part in parts),
     ]
 

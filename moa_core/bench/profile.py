@@ -140,7 +140,7 @@ def _contenders(ours: Mapping[str, Any], trees: Mapping[str, TreeSettings]) -> d
 
 
 def _tree(options: argparse.Namespace, usual: TreeSettings) -> TreeSettings:
-    """--tree best: the one that a drafter's config names as its fastest."""
+    """--tree best: the one that a drafter's config names."""
     if options.tree == "best":
         return usual
     tree = SAME if options.tree == "same" else one_tree(options.tree)

@@ -153,7 +153,46 @@ def read_results(path: Path, name: str = "") -> dict[str, Any]:
         kept: dict[str, Any] = plain({**results, "runs": []})
     except ValueError as error:
         raise UserError(NOT_ONE.format(name=name, why=f"it is {error}")) from None
-    return kept
+    return _both_speeds(kept)
+
+
+def _both_speeds(results: dict[str, Any]) -> dict[str, Any]:
+    """Results with both speeds, whichever version of the program wrote them.
+
+    An older file has no decode_tokens_per_second: its tokens_per_second is what has that name now.
+    The whole run's is then of the mean pass, by the seconds recorded, so that it has no spread.
+    """
+    methods = {name: mapping(figures) for name, figures in results["methods"].items()}
+    if any("decode_tokens_per_second" in figures for figures in methods.values()):
+        return results
+    found = {name: _renamed(figures) for name, figures in methods.items()}
+    for figures in found.values():
+        figures["tokens_per_second"] = _whole_run(figures)
+    plain = found.get("vanilla", {}).get("tokens_per_second")
+    for figures in found.values():
+        own = figures["tokens_per_second"]
+        figures["speedup"] = own / plain if own and plain else None
+    return {**results, "methods": found}
+
+
+def _renamed(figures: dict[str, Any]) -> dict[str, Any]:
+    """The same with the old names of decoding's speed replaced, those of each kind too."""
+    old = ("tokens_per_second", "tokens_per_second_spread")
+    made = {f"decode_{key}" if key in old else key: value for key, value in figures.items()}
+    if isinstance(made.get("kinds"), dict):
+        made["kinds"] = {kind: _renamed(mapping(part)) for kind, part in made["kinds"].items()}
+    return made
+
+
+def _whole_run(figures: dict[str, Any]) -> float | None:
+    """New tokens per second of the mean pass, prefill included; None where that is not known."""
+    tokens = above_zero(figures.get("new_tokens"))
+    seconds = mapping(figures.get("seconds"))
+    spent = [number(value) for value in seconds.values()]
+    if tokens is None or "prefill" not in seconds or None in spent:
+        return None
+    total = sum(value for value in spent if value is not None)
+    return tokens / total if total > 0 else None
 
 
 def _trouble(results: Any) -> str:

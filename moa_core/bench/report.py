@@ -26,7 +26,8 @@ GLYPHS = "●■◆▲✚✖★▼"  # as charts.SYMBOLS
 NOTHING = '<span class="missing">{}</span>'
 DEFINITION = (
     "<b>Acceptance length τ</b>: tokens gained per target forward after the prefill, the target’s "
-    "own bonus token included. Plain decoding has τ = 1."
+    "own bonus token included. Plain decoding has τ = 1. <b>Tokens/s</b> and speed-up count "
+    "the whole run, prefill included; tokens/s of decoding leaves the prefill and its token out."
 )
 
 
@@ -148,6 +149,7 @@ def _cells(m: dict[str, Any]) -> dict[str, str]:
     return {
         "τ": _spread(m, "tau", 2),
         "tokens/s": _spread(m, "tokens_per_second", 1),
+        "tokens/s of decoding": _spread(m, "decode_tokens_per_second", 1),
         "speed-up": _number(above_zero(m.get("speedup")), "{:.2f} ×"),
         "trainable": _text(_count(number(m.get("trainable_parameters"))), "unmeasured"),
         "TLI N": _text(m.get("tli"), "–"),

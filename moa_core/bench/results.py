@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import mean, median
 from typing import Any
 
@@ -22,8 +22,10 @@ def figures(
 
     tau                    tokens gained per target forward after the prefill, bonus included
     tau_spread             95 % of bootstrap resamples of the prompts
-    tokens_per_second      of decoding after the prefill: the median of the repeats
-    tokens_per_second_spread  the lowest and the highest repeat
+    tokens_per_second         of whole runs, prefill included: the median of the repeats
+    decode_tokens_per_second  after the prefill, whose own token is left out: the same median
+    speedup                   tokens_per_second over plain decoding's
+    ..._per_second_spread     the lowest and the highest repeat
     acceptance_by_position    share of cycles that accepted at least so many drafts
     drafts_per_cycle          drafted nodes: the size of the mean tree; None where it is unknown
     prompts, new_tokens, target_calls, seconds, tau_by_place  of one pass, the mean of the repeats
@@ -66,17 +68,31 @@ def _core(runs: Sequence[Record]) -> dict[str, Any]:
     by_repeat: dict[int, list[Record]] = defaultdict(list)
     for record in runs:
         by_repeat[record["repeat"]].append(record)
-    speeds = [found for each in by_repeat.values() if (found := speed(each)) is not None]
     return {
         "tau": tau(runs),
         "tau_spread": _tau_spread(runs),
-        "tokens_per_second": median(speeds) if speeds else None,
-        "tokens_per_second_spread": [min(speeds), max(speeds)] if speeds else None,
+        **_middle("tokens_per_second", map(speed, by_repeat.values())),
+        **_middle("decode_tokens_per_second", map(decode_speed, by_repeat.values())),
         "acceptance_by_position": acceptance_by_position(runs),
     }
 
 
+def _middle(name: str, speeds: Iterable[float | None]) -> dict[str, Any]:
+    found = [each for each in speeds if each is not None]
+    return {
+        name: median(found) if found else None,
+        f"{name}_spread": [min(found), max(found)] if found else None,
+    }
+
+
 def speed(runs: Sequence[Record]) -> float | None:
+    """Tokens per second of whole runs, prefill included; None if no time."""
+    seconds = sum(sum(record["seconds"].values()) for record in runs)
+    tokens = sum(record["new_tokens"] for record in runs)
+    return tokens / seconds if seconds > 0 and tokens > 0 else None
+
+
+def decode_speed(runs: Sequence[Record]) -> float | None:
     """Tokens per second after the prefill, whose own first token is left out; None if no time."""
     seconds = sum(_decode_seconds(record) for record in runs)
     # A peer's first forward may give several tokens, all of them in its prefill's time.

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from moa_core.bench.methods import Method, Record, tree_dict
-from moa_core.bench.results import speed
+from moa_core.bench.results import decode_speed
 from moa_core.bench.runs import Contender, Decoding, run_all
 from moa_core.bench.suites import Prompt
 from moa_core.drafters.medusa import MedusaDrafter
@@ -44,7 +44,7 @@ def best_trees(
     decoding: Decoding,
     folder: Path,
 ) -> dict[str, Contender]:
-    """Each method with the tree of the grid that gives it most tokens per second.
+    """Each method with the tree of the grid at which it decodes fastest: prefills are alike.
 
     Measured on prompts that the benchmark itself does not have; kept in trees.json.
     """
@@ -66,12 +66,12 @@ def best_trees(
 
 
 def tree_speeds(runs: Sequence[Record]) -> dict[str, float]:
-    """Tokens per second of each method and tree: the median over the passes."""
+    """Tokens per second of decoding, of each method and tree: the median over the passes."""
     passes: dict[str, dict[int, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in runs:
         passes[record["method"]][record["repeat"]].append(record)
     return {
-        name: median(speed(of_pass) or 0.0 for of_pass in found.values())
+        name: median(decode_speed(of_pass) or 0.0 for of_pass in found.values())
         for name, found in passes.items()
     }
 
@@ -91,6 +91,6 @@ def _fitting(method: Method, tree: TreeSettings) -> TreeSettings:
 def _keep(path: Path, best: Mapping[str, Contender], speeds: Mapping[str, float]) -> None:
     kept: dict[str, Any] = {
         "trees": {name: tree_dict(contender.tree) for name, contender in best.items()},
-        "tokens_per_second": {name: round(value, 2) for name, value in speeds.items()},
+        "decode_tokens_per_second": {name: round(value, 2) for name, value in speeds.items()},
     }
     path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")

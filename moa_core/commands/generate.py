@@ -178,6 +178,8 @@ def _print(options: argparse.Namespace, trace: Trace, target: Target) -> None:
             "tli": trace.choices,
             "target_calls": trace.target_calls,
             "tau": trace.tau,
+            "tokens_per_second": trace.tokens_per_second,
+            "decode_tokens_per_second": trace.decode_tokens_per_second,
             "seconds": trace.seconds,
             "reason": trace.reason,
         }
@@ -194,8 +196,9 @@ def _print(options: argparse.Namespace, trace: Trace, target: Target) -> None:
             f", acceptance length {trace.tau:.2f} (tokens gained per target forward after the "
             "prefill, bonus included)"
         )
-    if trace.tokens_per_second is not None:
-        speed = f", {trace.tokens_per_second:.1f} tokens/s"
+    if trace.decode_tokens_per_second is not None:
+        speed = f", {trace.tokens_per_second:.1f} tokens/s, prompt included"
+        speed += f" ({trace.decode_tokens_per_second:.1f} while decoding)"
     tokens = _counted(len(trace.output_ids), "token")
     calls = _counted(trace.target_calls, "target call")
     print(f"\n{tokens}, {calls}{tau}{speed}, ended by {trace.reason}")

@@ -30,10 +30,9 @@ def mark(module: nn.Module) -> tuple[int, int]:
 def packed(norm: Tensor, layers: Sequence[Affine]) -> tuple[Weights, Vectors]:
     """A norm's weights and linear layers as one array of matrices and one of vectors.
 
-    A matrix [out, in], `in` a multiple of 4, is in eight bits, each output over a scale of its own:
-    what is drafted is hardly other (assets/results/README.md, "Compiled kernels"). So many outputs
-    as `switch.tile` says lie together, inputs outermost, with outputs of nothing up to a multiple
-    of COLUMNS. Of each layer scales and biases follow the norm's weights.
+    A matrix [out, in], `in` a multiple of 4, is in eight bits, each output over a scale of its own.
+    So many outputs as `switch.tile` says lie together, inputs outermost, with outputs of nothing up
+    to a multiple of COLUMNS. Of each layer scales and biases follow the norm's weights.
     """
     tiles, vectors = [torch.empty(0, dtype=torch.int8)], [norm.detach()]
     for matrix, bias in layers:

@@ -76,8 +76,9 @@ def check_numbers(page):
         assert trace["x"] == [FIRST.figures(name, trace["name"])["tau"] for name in trace["y"]]
     words = chart(page, "bench-tau")["words"]
     assert all(f" {tau:.2f}" in words for tau in bars["x"]) and charts_are_named(page)
-    speeds = data(page, "speed")[0]
-    assert speeds["x"] == [FIRST.figures(name)["tokens_per_second"] for name in names]
+    for shown, key in (("speed", ""), ("decoding", "decode_")):
+        speeds = data(page, shown)[0]["x"]
+        assert speeds == [FIRST.figures(name)[f"{key}tokens_per_second"] for name in names]
     [grid] = data(page, "acceptance")
     for name, row in zip(grid["y"], grid["z"], strict=True):
         rates = FIRST.figures(name)["acceptance_by_position"]
@@ -90,7 +91,7 @@ def check_numbers(page):
 
 def check_sources(page):
     """Each chart says what, when, where and how."""
-    for name in ("tau", "speed", "acceptance", "times"):
+    for name in ("tau", "speed", "decoding", "acceptance", "times"):
         words = page.inner_text(f"#bench-{name}-source")
         for part in (FIRST.date, FIRST.machine, FIRST.precision, FIRST.commit, "Command"):
             assert part in words
@@ -108,12 +109,11 @@ def test_filters_change_what_is_shown(tab):
     second = OURS[1]
     page.locator("#bench-recordings").get_by_label(second.name).check()
     wait_for_rows(page, *FIRST.methods, *second.methods)
-    whiskers = [trace["high"] for trace in data(page, "speed") if trace["high"]]
+    whiskers = [trace["high"] for trace in data(page, "decoding") if trace["high"]]
     for one, drawn in zip((FIRST, second), whiskers, strict=True):
         found = [one.figures(name) for name in one.methods]
-        assert drawn == pytest.approx(
-            [each["tokens_per_second_spread"][1] - each["tokens_per_second"] for each in found]
-        )
+        key = "decode_tokens_per_second"
+        assert drawn == pytest.approx([each[f"{key}_spread"][1] - each[key] for each in found])
     for one in (FIRST, second):
         assert one.name in page.inner_text("#bench-claims")
     page.locator("#bench-recordings").get_by_label(FIRST.name).uncheck()

@@ -156,9 +156,10 @@ def verdict_agrees(page, found):
     ]  # fmt: skip
     for mine, theirs, tail in pairs:
         assert tail in ("the",) or (tail[0] == "+") == (float(mine) > float(theirs))
-    [times] = re.findall(r"(\d+\.\d\d) × vanilla", words)
+    [(low, times)] = re.findall(r"(?:(\d+\.\d\d) to )?(\d+\.\d\d) × vanilla", words)
     best = max(found[:2], key=lambda row: float(row["Tokens/s (min–max)"].split(" ")[0]))
-    assert best["Speed-up over vanilla"] == f"{times} ×" and best["Method"] in words
+    assert best["Method"] in words
+    assert low or best["Speed-up over vanilla"] == f"{times} ×"
 
 
 def file_agrees(page, found):
@@ -276,7 +277,9 @@ def test_the_endpoint_streams_progress_then_rows(app):
     assert [row["method"] for row in last["rows"]] == ["moa-n0", "vanilla"]
     assert all(row["same_text_as_plain"] and row["repeats"] == 2 for row in last["rows"])
     speedup = last["rows"][0]["speedup_over_vanilla"]
-    assert f"{speedup:.2f} × vanilla" in last["verdict"]
+    said = re.findall(r"(?:(\d+\.\d\d) to )?(\d+\.\d\d) × vanilla", last["verdict"])
+    [(low, times)] = said
+    assert float(low or times) <= round(speedup, 2) <= float(times)
     with pytest.raises(Exception, match="only 1 is chosen"):
         api.predict(PROMPT, ["vanilla"], 2, 20, 0.0, 0, api_name="/compare")
 

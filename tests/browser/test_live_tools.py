@@ -104,11 +104,12 @@ def test_plain_decoding_is_compared_on_demand(page):
     page.click("#compare-plain")
     wait_for_status(page, "tokens are plain decoding’s")
     assert tile(page, "Exactness") == "✓ same"
-    ratio = float(tile(page, "Speed-up").removesuffix(" ×"))
+    ratios = [float(end) for end in tile(page, "Speed-up").removesuffix(" ×").split("–")]
     words = page.inner_text(".token-view .tile:has(dt:text-is('Speed-up')) .note")
     plain, ours = (float(rate) for rate in re.findall(r"(\d+) \(", words))
-    assert ratio == pytest.approx(ours / plain, rel=0.02) and "3 runs each" in words
-    assert "slower than plain" not in words or ratio < 1
+    assert 0.98 * ratios[0] < ours / plain < 1.02 * ratios[-1] and "3 runs each" in words
+    assert (len(ratios) == 2) == ("overlap" in words)
+    assert "slower than plain" not in words or ratios[0] < 1
     [shown] = re.findall(r"it had (\d+)\.", words)
     assert float(tile(page, "Tokens per second")) == pytest.approx(float(shown), abs=1)
     run(page)

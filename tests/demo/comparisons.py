@@ -67,6 +67,7 @@ def row_of(method, tau=(2.0,) * 3, rate=(100.0,) * 3, runs=3, plain=None):
         runs=runs,
         tau=tau and Spread(*tau),
         rate=rate and Spread(*rate),
+        decoding=rate and Spread(*(1.25 * value for value in rate)),
         tokens=61,
         calls=31,
         drafted=120,

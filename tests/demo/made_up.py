@@ -10,6 +10,8 @@ def figures(tau, rate, spread=0.0, rates=(0.5, 0.25), kinds=("a", "b")):
         "tau_spread": [tau - 0.1, tau + 0.2],
         "tokens_per_second": rate,
         "tokens_per_second_spread": [rate - spread, rate + spread],
+        "decode_tokens_per_second": 1.25 * rate,
+        "decode_tokens_per_second_spread": [1.25 * (rate - spread), 1.25 * (rate + spread)],
         "acceptance_by_position": list(rates),
         "prompts": 10,
         "target_calls": 110,

@@ -16,12 +16,13 @@ def test_a_row_holds_its_middle_run_and_the_range_of_all():
     moa, eagle, plain = rows(usual_comparison())
     assert [row.label for row in (moa, eagle, plain)] == ["MoA N=1", "EAGLE-2", "Vanilla"]
     assert (moa.tau.middle, moa.tokens, moa.calls, moa.cycles, moa.runs) == (3, 7, 3, 2, 3)
-    assert moa.rate.middle == pytest.approx(6 / 0.22)
-    assert (moa.rate.low, moa.rate.high) == (pytest.approx(6 / 0.24), pytest.approx(6 / 0.20))
+    assert moa.rate.middle == pytest.approx(7 / 0.27)  # the prefill takes 0.05 s
+    assert (moa.rate.low, moa.rate.high) == (pytest.approx(7 / 0.29), pytest.approx(7 / 0.25))
+    assert moa.decoding.middle == pytest.approx(6 / 0.22)
     assert moa.latency.middle == pytest.approx(220 / 6)
     assert (moa.latency.low, moa.latency.high) == (pytest.approx(200 / 6), pytest.approx(40))
     assert (moa.drafted, moa.accepted, moa.acceptance) == (8, 4, 0.5)
-    assert moa.speedup == pytest.approx((6 / 0.22) / (6 / 0.30)) and plain.speedup == 1
+    assert moa.speedup == pytest.approx((7 / 0.27) / (7 / 0.35)) and plain.speedup == 1
     assert (moa.tree, plain.tree, plain.acceptance) == (TREE, None, None)
     assert sum(moa.seconds.values()) == pytest.approx(0.05 + 0.22)
 
@@ -55,9 +56,9 @@ def test_without_a_plain_text_nothing_is_claimed():
     assert "Speed-up over vanilla" not in table([row])
 
 
-def test_an_answer_of_one_token_has_no_figures():
+def test_an_answer_of_one_token_has_no_figures_of_decoding():
     found = rows(comparison_of(moa_n1=[trace_of([])], vanilla=[trace_of([])]))
-    assert [(row.tau, row.rate, row.latency, row.speedup) for row in found] == [(None,) * 4] * 2
+    assert [(row.tau, row.decoding, row.latency) for row in found] == [(None,) * 3] * 2
     shown = table(found)
     assert list(shown["τ"]) == list(shown["ms per token"]) == ["–", "–"]
     assert record(found[0])["tau"] is None
@@ -66,11 +67,12 @@ def test_an_answer_of_one_token_has_no_figures():
 def test_the_table_reads_as_the_rows_do():
     shown = table(rows(usual_comparison()))
     assert list(shown["τ"]) == ["3.00", "2.00", "1.00"]
-    assert shown["Tokens/s (min–max)"][0] == "27.3 (25.0–30.0)"
+    assert shown["Tokens/s (min–max)"][0] == "25.9 (24.1–28.0)"
+    assert list(shown["Decoding alone"]) == ["27.3", "20.0", "20.0"]
     assert list(shown["ms per token"]) == ["36.67", "50.00", "50.00"]
     assert list(shown["Target calls"]) == ["3", "4", "7"]
     assert list(shown["Acceptance rate"]) == ["50.0 %", "25.0 %", "–"]
-    assert list(shown["Speed-up over vanilla"]) == ["1.36 ×", "1.00 ×", "1.00 ×"]
+    assert list(shown["Speed-up over vanilla"]) == ["1.30 ×", "1.00 ×", "1.00 ×"]
     assert list(shown["Tree"]) == ["3-2-4", "3-2-4", "–"]
 
 
@@ -91,6 +93,7 @@ def test_the_file_has_every_digit_and_says_how_it_was_measured():
     assert [line["method"] for line in lines] == ["moa-n1", "eagle2", "vanilla"]
     for line, row in zip(lines, found, strict=True):
         assert float(line["tokens_per_second"]) == row.rate.middle
+        assert float(line["decode_tokens_per_second"]) == row.decoding.middle
         assert float(line["ms_per_token_high"]) == row.latency.high
         assert float(line["draft_seconds"]) == row.seconds["draft"]
         assert (line["device"], line["threads"], line["seed"]) == ("cpu", "1", "0")

@@ -24,8 +24,8 @@ def test_sums_over_cycles():
     assert found.pop("shares") == pytest.approx({"draft": 0.2, "verify": 0.6, "other": 0.2})
     assert found == pytest.approx(
         {
-            "tokens": 5, "rate": 4.0, "tau": 2.0, "acceptance": 0.5, "drafted": 4, "nodes": 2.0,
-            "calls": 3, "cycles": 2, "prefill": 0.25,
+            "tokens": 5, "rate": 4.0, "decode_rate": 4.0, "tau": 2.0, "acceptance": 0.5,
+            "drafted": 4, "nodes": 2.0, "calls": 3, "cycles": 2, "prefill": 0.25,
         }
     )  # fmt: skip
 
@@ -36,6 +36,7 @@ def test_they_agree_with_the_trace():
     )
     found = stats(trace)
     assert found["tau"] == trace.tau and found["rate"] == trace.tokens_per_second
+    assert found["decode_rate"] == trace.decode_tokens_per_second
     assert found["calls"] == trace.target_calls and found["tokens"] == len(trace.output_ids)
     assert found["prefill"] == 0 and found["shares"]["verify"] == 0.5  # the clock's last word
 
@@ -43,7 +44,8 @@ def test_they_agree_with_the_trace():
 def test_before_anything_happened_there_is_no_figure():
     found = Figures().as_dict()
     assert found["tokens"] == 0 and found["rate"] is found["tau"] is found["shares"] is None
-    assert Figures([Prefilled((1,), 2, 1, 0.1)]).as_dict()["rate"] is None
+    first = Figures([Prefilled((1,), 2, 1, 0.1)]).as_dict()
+    assert first["rate"] == pytest.approx(10) and first["decode_rate"] is None
 
 
 def test_a_run_that_drafts_nothing_has_no_acceptance_rate():
@@ -64,6 +66,13 @@ def test_one_thing_is_told_as_one():
     assert [many(count, "token") for count in (0, 1, 2)] == ["0 tokens", "1 token", "2 tokens"]
     alone = Trace(events=[Prefilled((1,), 2, 1, 0.1), Finished("length", {})])
     assert summary(alone).startswith("1 token in 1 target call. ")
+
+
+def test_a_sentence_has_the_numbers_that_its_tau_is_made_of():
+    *rest, last = events(3, 2)
+    cut = Trace(events=[*rest, replace(last, emitted=(7,)), Finished("length", {"prefill": 1})])
+    said = "5 tokens in 3 target calls, τ 2.50 (5 gained in 2 calls after the prefill; "
+    assert summary(cut).startswith(said)
 
 
 def test_a_tree_is_named_where_one_was_drafted():

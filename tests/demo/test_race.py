@@ -27,7 +27,7 @@ def test_a_lane_for_each_method_with_the_times_of_its_middle_run(tokenizer):
             times.append(times[-1] + draft + verify + other)
         assert times == pytest.approx(clock(middle(traces))[1])
         assert lane["colour"] == colour(name)
-    assert (lanes[0]["tau"], lanes[0]["rate"]) == ("3.00", "27.3")
+    assert (lanes[0]["tau"], lanes[0]["rate"]) == ("3.00", "25.9")
 
 
 def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):

@@ -114,8 +114,9 @@ def test_ablations_are_not_taken_for_moa_with_an_n():
 
 @pytest.mark.parametrize("name", list(CHARTS))
 def test_odd_values_are_left_out(name):
-    odd = {"tau": "x", "tokens_per_second": None, "acceptance_by_position": [0.5, "x"],
-           "seconds": {"draft": None}, "kinds": 3}  # fmt: skip
+    odd = {"tau": "x", "tokens_per_second": None, "decode_tokens_per_second": [],
+           "acceptance_by_position": [0.5, "x"], "seconds": {"draft": None},
+           "kinds": 3}  # fmt: skip
     chart = CHARTS[name](view_of(recording(odd=odd, fine=figures(2, 9))))
     assert list(chart.figure.data[0].y) == ["fine"] and "odd" in chart.missing
     assert CHARTS[name](view_of(recording(odd=odd))).figure is None
@@ -124,7 +125,9 @@ def test_odd_values_are_left_out(name):
 def test_our_own_recordings_draw():
     ours = tuple(recordings())
     for kind in (None, ours[0].kinds[0]):
-        for draw in CHARTS.values():
+        for name, draw in CHARTS.items():
+            if kind and name == "speed":  # recorded before whole runs were timed by kind
+                continue
             layout = draw(view_of(*ours, kind=kind)).figure.layout
             assert layout.paper_bgcolor == "rgba(0,0,0,0)"
             assert len(layout.annotations) == len(ours)

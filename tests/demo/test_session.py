@@ -86,7 +86,7 @@ def test_a_finished_run_brings_its_charts(loads):
     visit.begin()
     *_, (status, _) = outputs_of(Engine(), visit)
     *charts, raw, file = aside(visit)
-    assert status["text"].startswith("20 tokens in 20 target calls, τ 1.00, 50.0 tokens per second")
+    assert status["text"].startswith("20 tokens in 20 target calls, τ 1.00 (19 gained in 19 ")
     assert len(charts) == 3 and all(chart["visible"] for chart in charts)
     assert PROMPT in raw and Path(file["value"]).exists()
 
@@ -233,7 +233,7 @@ def test_plain_decoding_is_compared_in_turns_on_demand(loads):
     said, view = compared(engine, visit)
     *_, told, last = [json.loads(line) for line in lines(view)]
     assert [one.max_new_tokens for one in loads if hasattr(one, "tree")] == [16] * 2 + [20] * 6
-    assert last["plain"]["same"] and last["plain"]["ratio"] == pytest.approx(1)
+    assert last["plain"]["same"] and last["plain"]["ratio"] == "1.00 ×"
     assert re.fullmatch(r"Repeat 3 of 3: .* \(run 6 of 6\)\.", told["measuring"])
     assert "All 20 tokens are plain decoding’s." in said and "3 runs each" in said
 
@@ -269,24 +269,24 @@ def measured(base, ours, verdict=SAME):
 
 
 def test_speculation_is_called_slower_where_the_ranges_say_so_and_else_it_is_not():
-    found = measured((0.1, 0.11, 0.09), (0.2, 0.21, 0.19))
-    assert found["ratio"] == pytest.approx(0.5) and found["slower"]
-    words = "Plain 10 (9–11) tokens/s, MoA N=1 5 (5–5): the middle of 3 runs each"
+    found = measured((0.1, 0.11, 0.09), (0.3, 0.31, 0.29))
+    assert found["ratio"] == "0.50 ×" and found["slower"]  # with 0.1 s of prefill
+    words = "Prefill included, plain 10 (10–11) tokens/s, MoA N=1 5 (5–5): the middle of 3 runs"
     assert found["speed_words"].startswith(words)
     assert "slower than plain decoding" in found["speed_words"]
     assert "The run shown is none of these: it had 5." in found["speed_words"]
     found = measured((0.1, 0.2), (0.15, 0.17))
-    assert found["ratio"] < 1 and not found["slower"]
+    assert found["ratio"] == "0.74–1.20 ×" and not found["slower"]  # a range, and no more
     assert "overlap" in found["speed_words"] and "slower" not in found["speed_words"]
     found = measured((0.2,), (0.1,), Exactness(3, 0.25))
-    assert found["ratio"] == pytest.approx(2) and "slower" not in found["speed_words"]
+    assert found["ratio"] == "1.50 ×" and "slower" not in found["speed_words"]
     assert "from one run each" in found["speed_words"] and "overlap" not in found["speed_words"]
     assert "part at token 4" in found["exact_words"] and "0.25" in found["exact_words"]
     assert measured((0,), (0,))["speed_words"] == "Too short a text to time."
 
 
 def spent(seconds):
-    yield Prefilled((1,), 9, 0.5, 0.1)
+    yield Prefilled((1,), 9, 0.5, 0.1 if seconds else 0.0)
     yield Verified(0, (), 9, (9,), (0.5,), (1.0,), (9,), seconds, 0)
 
 

@@ -95,12 +95,12 @@ def test_first_token_figures_and_ending(tokenizer, ids):
     events += cycle_of(ids, (1,), ids["."], (ids[" cat"], ids["."]))
     events.append(Finished("stopped", {"prefill": 0.25, "draft": 0.5, "verify": 0.4, "other": 0.1}))
     _, first, early, _, _, end, stats = lines_of(tokenizer, events)
-    assert early["stats"]["tokens"] == 1 and early["stats"]["rate"] is None
+    assert early["stats"]["tokens"] == 1 and early["stats"]["decode_rate"] is None
     assert first == {"first": ["the", None, 0.5, 0], "at": 3}
     assert end["end"] == "stopped"
     assert stats["stats"] == {
-        "tokens": 3, "rate": 2.0, "tau": 2.0, "acceptance": 0.2, "drafted": 5, "nodes": 5.0,
-        "calls": 2, "cycles": 1, "prefill": 0.25,
+        "tokens": 3, "rate": 2.4, "decode_rate": 2.0, "tau": 2.0, "acceptance": 0.2,
+        "drafted": 5, "nodes": 5.0, "calls": 2, "cycles": 1, "prefill": 0.25,
         "shares": {"draft": 0.5, "verify": 0.4, "other": 0.1},
     }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,10 @@ def test_json_tells_the_targets_own_text(
     lengths = report["accepted_lengths"]
     assert sum(lengths) >= 11 and report["target_calls"] == len(lengths) + 1
     assert report["tau"] == pytest.approx(sum(lengths) / len(lengths))
+    whole = sum(report["seconds"].values())
+    assert report["tokens_per_second"] == pytest.approx(len(report["output_ids"]) / whole)
+    after = (len(report["output_ids"]) - 1) / (whole - report["seconds"]["prefill"])
+    assert report["decode_tokens_per_second"] == pytest.approx(after)
     assert report["reason"] == "length"
     assert set(report["seconds"]) == {"prefill", "draft", "verify", "network", "other"}
 
@@ -56,6 +61,7 @@ def test_the_plain_report_gives_text_and_the_definition(
     printed = run(capsys, "--prompt", "The fox", *SHORT, *tree)
     assert printed.startswith(report["text"])
     assert f"acceptance length {report['tau']:.2f} (tokens gained per target forward" in printed
+    assert re.search(r"tokens/s, prompt included \([\d.]+ while decoding\), ended", printed)
     assert "12 tokens, " in printed and "ended by length" in printed
 
 

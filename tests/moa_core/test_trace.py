@@ -15,7 +15,7 @@ from tests.models import tiny_target, useful
 
 METRICS = (
     "output_ids", "accepted_lengths", "target_calls", "tau", "reason", "seconds",
-    "tokens_per_second",
+    "tokens_per_second", "decode_tokens_per_second",
 )  # fmt: skip
 
 
@@ -60,13 +60,14 @@ def test_metrics_are_counted_from_the_events() -> None:
     assert trace.accepted_lengths == [3, 1, 4]  # the last one uncut
     assert trace.tau == pytest.approx(8 / 3)
     assert trace.target_calls == 4
-    assert trace.tokens_per_second == pytest.approx(5 / 2.5)
+    assert trace.tokens_per_second == pytest.approx(6 / 3.5)
+    assert trace.decode_tokens_per_second == pytest.approx(5 / 2.5)
 
 
-def test_one_token_has_no_acceptance_length_and_no_speed() -> None:
+def test_one_token_has_no_acceptance_length_and_no_speed_of_decoding() -> None:
     target = tiny_target()
     trace = Trace(events=list(decode(target, Vanilla(), [5], Settings(1))))
-    assert (trace.tau, trace.tokens_per_second, trace.target_calls) == (None, None, 1)
+    assert (trace.tau, trace.decode_tokens_per_second, trace.target_calls) == (None, None, 1)
     assert Trace().tau is None and Trace().reason is None and Trace().output_ids == []
 
 

@@ -1,6 +1,6 @@
 // ---- figures ----
 
-const rate = tile("Tokens per second", "time in the decode loop, without the prefill");
+const rate = tile("Tokens per second", "time of the whole run, prefill included");
 const tau = tile(
   "Acceptance length τ",
   "tokens gained per target forward after the prefill, bonus included",
@@ -29,11 +29,12 @@ function figures(stats) {
       ? `accepted drafts of ${stats.drafted} drafted nodes; the mean tree has ${stats.nodes.toFixed(1)}`
       : "nothing is drafted";
   calls.value.textContent = String(stats.calls);
-  calls.small.textContent = `for ${many(stats.tokens, "token")}; the prefill took ${(stats.prefill * 1000).toFixed(0)} ms`;
+  calls.small.textContent = `for ${many(stats.tokens, "token")}: 1 prefill, which took ${(stats.prefill * 1000).toFixed(0)} ms, and ${many(stats.cycles, "cycle")}`;
   if (stats.shares) {
     const parts = Object.entries(stats.shares);
     const spent = parts.map(([phase, share]) => `${phase} ${(share * 100).toFixed(0)} %`);
-    rate.small.textContent = `this one run: ${spent.join(" · ")}`;
+    const alone = stats.decode_rate === null ? "–" : stats.decode_rate.toFixed(1);
+    rate.small.textContent = `this one run, prefill included; decoding alone ${alone}: ${spent.join(" · ")}`;
   }
 }
 
@@ -44,7 +45,7 @@ function measuring(words) {
 
 // Plain decoding of the same prompt, on this machine: how much faster, and is it the same text?
 function plain(line) {
-  faster.value.textContent = line.ratio === null ? "–" : `${line.ratio.toFixed(2)} ×`;
+  faster.value.textContent = line.ratio ?? "–";
   faster.small.textContent = line.speed_words;
   faster.small.classList.toggle("warning", line.slower);
   exact.value.textContent = line.same ? "✓ same" : "✗ differs";

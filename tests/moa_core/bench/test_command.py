@@ -84,7 +84,7 @@ def test_each_at_its_best_tree(bundle: Path, suite: Path, tmp_path: Path) -> Non
     results = json.loads((out / "results.json").read_text())
     kept = json.loads((out / "trees.json").read_text())
     assert results["methods"]["moa-n0"]["tree"] == kept["trees"]["moa-n0"]
-    assert set(kept["tokens_per_second"]) == {
+    assert set(kept["decode_tokens_per_second"]) == {
         f"moa-n0@{tree}" for tree in ("2-1-2", "3-2-6", "auto")
     }
     assert len(results["runs"]) == 2 * 2

@@ -146,6 +146,38 @@ def test_a_file_far_too_large_is_not_read(tmp_path):
         read_results(tmp_path / "big.json")
 
 
+def test_an_older_file_whose_speed_was_decodings_is_read_as_that(results, tmp_path):
+    """It had no decode_tokens_per_second; the whole run's follows from the mean pass's seconds."""
+    old = json.loads(json.dumps(results))
+    for method in old["methods"].values():
+        for part in (method, *method["kinds"].values()):
+            for end in ("", "_spread"):
+                part[f"tokens_per_second{end}"] = part.pop(f"decode_tokens_per_second{end}")
+    write_json(old, tmp_path / "old.json")
+    write_json(results, tmp_path / "new.json")
+    now = read_results(tmp_path / "old.json")["methods"]
+    for name, method in read_results(tmp_path / "new.json")["methods"].items():
+        read = now[name]
+        for key in ("decode_tokens_per_second", "decode_tokens_per_second_spread", "tau"):
+            assert read[key] == method[key]
+            assert read["kinds"]["a"][key] == method["kinds"]["a"][key]
+        assert "tokens_per_second" not in read["kinds"]["a"]
+        spent = sum(method["seconds"].values())
+        assert read["tokens_per_second"] == pytest.approx(method["new_tokens"] / spent)
+        assert "tokens_per_second_spread" not in read
+    plain, moa = now["vanilla"]["tokens_per_second"], now["moa"]["tokens_per_second"]
+    assert now["moa"]["speedup"] == pytest.approx(moa / plain)
+
+
+def test_an_older_file_without_seconds_has_no_speed_of_whole_runs(tmp_path):
+    method = {"tau": 2.0, "tokens_per_second": 30.0, "new_tokens": 10, "seconds": {"draft": 1.0}}
+    text = json.dumps({"version": 1, "methods": {"moa-n0": method}})
+    (tmp_path / "odd.json").write_text(text)
+    found = read_results(tmp_path / "odd.json")["methods"]["moa-n0"]
+    assert found["tokens_per_second"] is found["speedup"] is None
+    assert found["decode_tokens_per_second"] == 30.0
+
+
 def test_ratio_and_whether_the_spreads_overlap():
     ours = {"tau": 3.0, "tau_spread": [2.8, 3.2]}
     assert ratio(ours, {"tau": 2.0, "tau_spread": [1.9, 2.1]}, "tau").value == 1.5
@@ -171,6 +203,15 @@ def test_the_claim_is_computed_from_the_file():
     assert "MoA N=0, the fastest MoA here, is 1.50 × EAGLE-2’s" in second
     assert "within the recorded spread" in second
     assert f"the paper: {papers_ratios(published())[0]:.2f} ×" in first
+    both = {"decode_tokens_per_second": 10.0, "decode_tokens_per_second_spread": [9, 11]}
+    for name in ("moa-n0", "eagle2"):
+        methods[name] |= both
+        del methods[name]["tokens_per_second_spread"]
+    said = claim(Recording("", {"methods": methods}))
+    assert (
+        "1.50 × EAGLE-2’s (the paper" in said and "recorded without a spread; of decoding" in said
+    )
+    assert said.endswith("of decoding alone that is 1.00 × EAGLE-2’s, within the recorded spread.")
     del methods["eagle2"]
     assert "nothing to compare" in claim(Recording("", {"methods": methods}))
 

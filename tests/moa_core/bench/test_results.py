@@ -17,9 +17,12 @@ def test_figures_by_hand() -> None:
     # Two prompts, gained 3 + 2 and 1 + 4 + 1, twice.
     assert moa["tau"] == pytest.approx(11 / 5)
     # New tokens but the first over draft, verify and other: (5 + 6) / (1.1, then 2.2 seconds).
-    assert moa["tokens_per_second_spread"] == pytest.approx([5, 10])
-    assert moa["tokens_per_second"] == pytest.approx(7.5)
-    assert moa["speedup"] == pytest.approx(7.5 / 5)
+    assert moa["decode_tokens_per_second_spread"] == pytest.approx([5, 10])
+    assert moa["decode_tokens_per_second"] == pytest.approx(7.5)
+    # All new tokens over all of it, 0.2 seconds of prefill included.
+    assert moa["tokens_per_second_spread"] == pytest.approx([13 / 2.4, 13 / 1.3])
+    assert moa["tokens_per_second"] == pytest.approx((13 / 2.4 + 13 / 1.3) / 2)
+    assert moa["speedup"] == pytest.approx(moa["tokens_per_second"] / (13 / 2.4))
     # Drafts accepted: 2, 1, 0, 3, 0.
     assert moa["acceptance_by_position"] == pytest.approx([3 / 5, 2 / 5, 1 / 5])
     assert (moa["prompts"], moa["new_tokens"], moa["target_calls"]) == (2, 13, 7)
@@ -52,7 +55,9 @@ def test_texts_are_compared_with_plain_decoding_where_greedy() -> None:
 def test_a_peer_has_no_cycles() -> None:
     hf = figures(made_up_runs(), ABOUT, greedy=True)["hf"]
     # 11 tokens after the first forward, of which the prefill is one of 5 calls, in 2 prompts.
-    assert hf["tau"] == pytest.approx(9 / 8) and hf["tokens_per_second"] == pytest.approx(9 / 2)
+    assert hf["tau"] == pytest.approx(9 / 8) and hf["decode_tokens_per_second"] == pytest.approx(
+        9 / 2
+    )
     assert hf["acceptance_by_position"] is None and hf["tau_by_place"] is None
     assert hf["joules_per_token"] is None
     assert hf["seconds"] == pytest.approx({"prefill": 0.2, "decode": 2.0})
@@ -69,7 +74,8 @@ def test_a_text_that_ends_at_once_has_no_tau() -> None:
     record = ours("moa", 0, 1, "a", [])
     found = figures([record], {"moa": {}}, greedy=True)["moa"]
     assert found["tau"] is None and found["tau_spread"] is None
-    assert found["tokens_per_second"] is None and tau([]) is None
+    assert found["decode_tokens_per_second"] is None and tau([]) is None
+    assert found["tokens_per_second"] == pytest.approx(1 / 0.1)  # the prefill's own token
     assert "moa" in table({"moa": {**found, "tree": None}})
 
 
@@ -109,11 +115,13 @@ def test_the_files_of_a_benchmark(tmp_path: Path) -> None:
 def test_the_table_is_aligned() -> None:
     lines = table(figures(made_up_runs(), ABOUT, greedy=True)).splitlines()
     assert lines[0].split() == [
-        "method", "tree", "tokens/s", "low-high", "speed-up", "tau", "a", "b",
+        "method", "tree", "tokens/s", "low-high", "speed-up", "decoding/s", "tau", "a", "b",
     ]  # fmt: skip
-    assert lines[2].split() == ["moa", "5-4-12", "7.5", "5.0-10.0", "1.50", "2.20", "2.50", "2.00"]
+    assert lines[2].split() == [
+        "moa", "5-4-12", "7.7", "5.4-10.0", "1.42", "7.5", "2.20", "2.50", "2.00",
+    ]  # fmt: skip
     assert len({line.index(end) + len(end) for line, end in zip(
-        lines[1:3], ("5.0 ", "7.5 "), strict=True
+        lines[1:3], ("5.4 ", "7.7 "), strict=True
     )}) == 1  # fmt: skip
 
 

@@ -274,7 +274,10 @@ def test_the_fastest_tree_is_chosen_and_kept(
     assert best["moa"].tree == fast and best["vanilla"].tree is None
     kept = json.loads((tmp_path / "trees.json").read_text())
     assert kept["trees"] == {"vanilla": None, "moa": {"depth": 2, "breadth": 1, "budget": 2}}
-    assert kept["tokens_per_second"]["moa@2-1-2"] > kept["tokens_per_second"]["moa@5-4-12"]
+    assert (
+        kept["decode_tokens_per_second"]["moa@2-1-2"]
+        > kept["decode_tokens_per_second"]["moa@5-4-12"]
+    )
     monkeypatch.setattr(running, "_run", None)  # a second call has nothing left to run
     assert best_trees(methods, [slow, fast], PROMPTS, IDS, DECODING, tmp_path).keys() == best.keys()
 

@@ -1,0 +1,223 @@
+"""Every measured sentence and table row of two pages, made anew from the recorded files.
+
+A page must have each of them, to the letter. What they do not cover may hold no number, but for
+those that `NO_MEASUREMENT` names. So a changed recording or a changed figure fails a test.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from moa_core.bench import profile_table
+from moa_core.bench.claim import papers_ratios
+from moa_core.bench.paper import published
+from tests.link_claims import (
+    MOA,
+    chains,
+    crowds,
+    line,
+    link_row,
+    offline,
+    presets,
+    read,
+    spans,
+    wires,
+)
+
+ROOT = Path(__file__).parents[1]
+KINDS = ("story", "dialogue", "reading", "sum", "task")
+WHOLE, ALONE = "tokens_per_second", "decode_tokens_per_second"
+
+NO_MEASUREMENT = (  # patterns of numbers that are names, versions, settings or others' figures
+    r"\bN (?:=|>) \d(?: \.\.\. \d)?(?: to \d)?", r"EAGLE-[23]", r"Llama-3(?:\.1)?(?:-8B)?",
+    r"Qwen3",
+    r"\d{4}-\d{2}-\d{2}", r"arXiv \d{4}\.\d{5}", r"\(\d{4}\.\d{5}\)", r"[Cc]ommit [0-9a-f]{7}\b",
+    r"\b\d+-\d+-\d+\b", r"Python 3\.11 or 3\.12", r"torch 2\.13", r"Apache-2\.0", r"ICLR 2025",
+    r"llama-cpp-python 0\.3\.36", r"float32|bf(?:loat)?16|\bf32|int8", r"\b8B\b", r"at batch 1\b",
+    r"95 % of resamples", r"4-core", r"temperature 1\b", r"TLI.{0,90}: 0 \.\.\. 3 swept",
+    r"MoA is from 2024",
+    r"depth 5, breadth 4, 12 drafts", r"after 600 updates", r"\b(?:slow-)?[45]g\b", r"per 100\b",
+    r"\| 0 % \| 10 % \| 25 % \| 50 % \| 75 % \| texts, 0 % \.\.\. 75 %", r"\| 1 \| 6 \| 13 \|",
+    r"of 1, 6 and 13 tokens", r"τ 6\.2 and 4\.4 times plain decoding",
+    r"DFlash 6\.5 and 4\.9 times",
+    r"JetSpec 4\.9 to 9\.6 by set",
+)  # fmt: skip
+
+
+SAME, BEST, PAPER, WARM, ABLATED = (
+    read(f"{name}/summary.json")["methods"]
+    for name in ("same-tree", "best-tree", "paper-tree", "temperature-1", "ablations")
+)
+ENGINES = read("engines.json")
+
+
+def tau(methods: Any, name: str) -> str:
+    return f"{methods[name]['tau']:.2f}"
+
+
+def over(methods: Any, name: str, other: str, key: str = WHOLE) -> str:
+    return f"{methods[name][key] / methods[other][key]:.2f}"
+
+
+def rate(methods: Any, name: str, key: str = WHOLE) -> str:
+    return f"{methods[name][key]:.0f}"
+
+
+def by_kind(methods: Any, name: str) -> list[str]:
+    found = methods[name]["kinds"]
+    return [f"{found[kind]['tau']:.2f}" for kind in KINDS]
+
+
+def spread(methods: Any, name: str) -> str:
+    low, high = methods[name]["tau_spread"]
+    return f"`{name}` {low:.2f}-{high:.2f}"
+
+
+def best_row(name: str) -> str:
+    low, high = BEST[name][f"{ALONE}_spread"]
+    versus = [over(BEST, name, other) for other in ("vanilla", "eagle2", "hf-generate")]
+    alone = [over(BEST, name, other, ALONE) for other in ("vanilla", "eagle2")]
+    cells = (
+        f"**{rate(BEST, name)}**",
+        *versus,
+        f"{rate(BEST, name, ALONE)} ({low:.0f}-{high:.0f})",
+    )
+    return line(name, tau(BEST, name), *cells, *alone)
+
+
+def profile() -> Iterator[str]:
+    of = read("profile/bundle.json")
+    yield from (f"| {' | '.join(cells)} |" for cells in profile_table.summary(of)[1])
+    rates = of["rates"]
+    yield f"copy of {rates['set_mb']:.0f} MB ({rates['gb_per_second']:.0f} GB/s, within the caches)"
+    yield f"({rates['gflops']:.0f} Gop/s)"
+    yield f"({rates['operator_us']:.1f} µs)"
+
+
+def engines() -> Iterator[str]:
+    for name, found in ENGINES["ms"].items():
+        yield f"| {name} | {' | '.join(f'{time:.1f}' for time in found.values())} |"
+    yield f"{ENGINES['plain_tokens_per_second']['llama.cpp']} tokens/s"
+    yield f"{ENGINES['threads']} threads, {ENGINES['context']} tokens of context"
+    yield f"{ENGINES['ms']['this program']['1']:.1f} ms a token"
+    # What they come to without any other work of a run.
+    yield f"{1000 / ENGINES['ms']['this program']['1']:.0f} tokens/s at most"
+
+
+def results_page() -> Iterator[str]:
+    """What assets/results/README.md says."""
+    for name, found in SAME.items():
+        cells = (tau(SAME, name), *by_kind(SAME, name), f"**{rate(SAME, name)}**")
+        yield line(name, *cells, over(SAME, name, "vanilla"), f"{found[ALONE]:.0f}")
+    yield f"{SAME['vanilla']['prompts']} prompts, greedy, tree 5-4-12"
+    yield f"{100 * SAME['vanilla']['repeats_8gram']:.1f} % of the output repeats an 8-gram"
+    yield ", ".join(spread(SAME, name) for name in (*MOA, "eagle2"))
+    whole = [float(over(SAME, name, "eagle2")) for name in MOA]
+    yield f"{min(whole):.2f} to {max(whole):.2f} times EAGLE-2's whole-run rate"
+    for name in PAPER:
+        cells = (tau(PAPER, name), *by_kind(PAPER, name), f"**{rate(PAPER, name)}**")
+        yield line(name, *cells, rate(PAPER, name, ALONE))
+    yield from map(best_row, BEST)
+    yield f"{BEST['vanilla']['prompts']} prompts, three passes"
+    for key, what in ((WHOLE, "Whole run"), (ALONE, "Decoding alone")):
+        ratios = (
+            over(BEST, "moa-n2", other, key) for other in ("vanilla", "eagle2", "hf-generate")
+        )
+        yield "{}: {} × plain, {} × EAGLE-2, {} × `generate`".format(what, *ratios)
+    for name in ("moa-n2", "eagle2"):
+        seconds = BEST[name]["seconds"]
+        yield f"{100 * seconds['prefill'] / sum(seconds.values()):.0f} % of `{name}`'s time"
+    yield f"{BEST['vanilla']['new_tokens'] / BEST['vanilla']['prompts']:.0f} new tokens a prompt"
+    for name in WARM:
+        cells = (tau(WARM, name), *by_kind(WARM, name), f"**{rate(WARM, name)}**")
+        yield line(name, *cells, over(WARM, name, "vanilla"), rate(WARM, name, ALONE))
+    yield f"{WARM['vanilla']['prompts']} prompts, tree 5-4-12"
+    yield f"{100 * WARM['vanilla']['repeats_8gram']:.1f} % of the output repeats an 8-gram"
+    yield f"{over(WARM, 'moa-n2', 'eagle2')} times EAGLE-2's"
+    for name in ABLATED:
+        yield line(name, tau(ABLATED, name), *by_kind(ABLATED, name))
+    for part in (said, presets, chains, crowds, offline, wires, spans, profile, engines):
+        yield from part()
+
+
+def said() -> Iterator[str]:
+    """The section on what all of it says."""
+    found = {
+        count: read(f"link/chains{text}.json") for count, text in ((5, "-5"), (8, "-8"), (12, ""))
+    }
+    for name in ("moa-n1", "moa-n3"):
+        ratios = [
+            f"{methods[name]['tau'] / methods['eagle2']['tau']:.2f}"
+            for methods in (SAME, PAPER, WARM)
+        ]
+        long = [
+            f"{link_row(of, name, 'direct')['tau'] / link_row(of, 'eagle2', 'direct')['tau']:.2f}"
+            for of in found.values()
+        ]
+        yield f"| N = {name[-1]} | {' | '.join((*ratios, *long))} |"
+    paper = papers_ratios(published())
+    yield f"{paper[0]:.2f} in τ and {paper[1]:.2f} in speed"
+    yield ", ".join(tau(SAME, name) for name in MOA)
+    lost = [
+        1 - ABLATED[name]["tau"] / ABLATED["moa-n0"]["tau"] for name in ("moa-no-sa", "moa-no-ca")
+    ]
+    yield "{:.0f} % and {:.0f} %".format(*(100 * share for share in lost))
+    yield f"({tau(ABLATED, 'moa-no-lsa')} and {tau(ABLATED, 'moa-n0')})"
+    yield f"({tau(ABLATED, 'moa-mean-lsa')})"
+
+
+def readme() -> Iterator[str]:
+    """What README.md says."""
+    names = (*MOA, "eagle2", "eagle", "glide", "independent", "medusa", "ngram", "vanilla")
+    yield f"| τ | {' | '.join(tau(SAME, name).replace('1.00', '1') for name in names)} |"
+    for key, what in ((WHOLE, "whole run"), (ALONE, "decoding")):
+        cells = [rate(BEST, name, key) if name in BEST else "" for name in names]
+        yield f"| tokens/s, {what} | {' | '.join(cells)} |".replace("|  |", "| |").replace(
+            "|  |", "| |"
+        )
+    yield f"{SAME['vanilla']['prompts']} prompts"
+    yield f"over {BEST['vanilla']['prompts']} of them, each method at its fastest tree"
+    plain, rival, peer = (
+        over(BEST, "moa-n2", other) for other in ("vanilla", "eagle2", "hf-generate")
+    )
+    yield (
+        f"{plain} times plain decoding, {rival} times EAGLE-2 and {peer} times transformers' "
+        "`generate`"
+    )
+    plain, rival = (over(BEST, "moa-n2", other, ALONE) for other in ("vanilla", "eagle2"))
+    yield f"{plain} times plain decoding and {rival} times EAGLE-2"
+    ratios = [float(over(SAME, name, "eagle2")) for name in MOA]
+    yield f"{min(ratios):.2f} to {max(ratios):.2f} times EAGLE-2"
+    behind = 1 - WARM["moa-n2"][WHOLE] / WARM["eagle2"][WHOLE]
+    yield f"at temperature 1 N = 2 is {100 * behind:.0f} % behind"
+    yield f"{ENGINES['plain_tokens_per_second']['llama.cpp']} tokens/s of plain decoding in float32"
+    yield f"{ENGINES['ms']['this program']['1']:.1f} ms a token"
+    table = published()
+    assert table is not None
+    speed, length = table.by_tli[1].printed
+    yield f"MoA's own paper: {length} and {speed} times"
+    yield f"{read('best-tree/summary.json')['target']['parameters'] / 1e6:.0f} million parameters"
+    yield f"{100 * papers_ratios(table)[0] - 100:.0f} % over EAGLE-2 in τ"
+    chain = [
+        link_row(read("link/chains.json"), name, "direct")["tau"]
+        for name in ("moa-n1", "moa-n3", "eagle2")
+    ]
+    ahead = [100 * length / chain[2] - 100 for length in chain[:2]]
+    yield "(N = 1: {:.0f} %, N = 3: {:.0f} %)".format(*ahead)
+    small = [100 * SAME[name]["tau"] / SAME["eagle2"]["tau"] - 100 for name in ("moa-n1", "moa-n3")]
+    yield "N = 1 is {:.0f} % ahead, N = 3 {:.0f} %".format(*small)
+    rows = read("link/offline.json")["rows"]
+    right = [
+        next(
+            row["right"]
+            for row in rows
+            if (row["method"], row["cut"], row["kind"]) == (name, 0.0, "tasks")
+        )
+        for name in ("moa-n3", "eagle2")
+    ]
+    yield "{:.0f} % of held-out tasks right and EAGLE-2 {:.0f} %".format(
+        *(100 * share for share in right)
+    )
+
+
+PAGES = {"README.md": readme, "assets/results/README.md": results_page}

@@ -1,0 +1,87 @@
+"""The README and the page of recorded results say what the recorded files say, and no more."""
+
+import argparse
+import re
+import shlex
+
+import pytest
+
+from demo.arguments import add_models
+from moa_core.__main__ import parser
+from tests.recorded_claims import BEST, NO_MEASUREMENT, PAGES, ROOT, SAME
+
+PAIRS = list(PAGES.items())
+
+
+def text_of(page: str) -> str:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.S)  # what the Hub reads
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def found(claim: str) -> str:
+    """A pattern of a claim that is no part of a longer number."""
+    return rf"(?<![\d.,]){re.escape(flat(claim))}(?![\d]|[.,]\d)"
+
+
+@pytest.mark.parametrize(("page", "claims"), PAIRS, ids=PAGES)
+def test_every_figure_is_that_of_the_files(page, claims):
+    text = flat(text_of(page))
+    missing = [claim for claim in claims() if not re.search(found(claim), text)]
+    assert not missing, f"{page} does not say {missing}"
+
+
+@pytest.mark.parametrize(("page", "claims"), PAIRS, ids=PAGES)
+def test_no_other_number_stands_there(page, claims):
+    """One that was measured needs a line in recorded_claims.py, any other one a pattern there."""
+    text = re.sub(r"```.*?```", " ", text_of(page), flags=re.S)
+    text = flat(re.sub(r"\]\([^)]*\)", "]", text))
+    for claim in sorted(map(flat, claims()), key=len, reverse=True):
+        text = re.sub(found(claim), " ", text)
+    text = re.sub(r"`[^`]*`", " ", text)
+    for pattern in NO_MEASUREMENT:
+        text = re.sub(pattern, " ", text)
+    left = [text[max(0, one.start() - 40) : one.end() + 20] for one in re.finditer(r"\d+", text)]
+    assert not left, f"{page}: {left}"
+
+
+def test_a_changed_figure_is_noticed():
+    [row] = [one for one in PAGES["README.md"]() if one.startswith("| tokens/s, whole run")]
+    assert re.search(found(row), flat(f"x {row} y")) and not re.search(found(row), f"{row}1")
+    assert not re.search(found("20 prompts"), "120 prompts")
+
+
+def test_greedy_texts_are_plain_decodings():
+    assert {one["identical_to_vanilla"] for run in (SAME, BEST) for one in run.values()} == {1.0}
+
+
+def commands(page: str) -> list[list[str]]:
+    """The words of each command of a page that runs something of ours."""
+    blocks = re.findall(r"```sh\n(.*?)```", text_of(page), re.S)
+    spans = re.findall(r"`(python -m moa_core [^`…]*)`", text_of(page))
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    parts = [part for line in (*lines, *spans) for part in line.split("&&")]
+    words = [shlex.split(part, comments=True) for part in parts]
+    return [one for one in words if one[:1] == ["python"]]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_is_one_that_the_program_takes(page):
+    there = commands(page)
+    assert len(there) > 5
+    for words in there:
+        match words[1:]:
+            case ["-m", "moa_core", *rest]:
+                parser().parse_args(rest)
+            case ["app.py", *rest]:
+                page_parser = argparse.ArgumentParser()
+                add_models(page_parser)
+                page_parser.add_argument("--server")
+                page_parser.parse_args(rest)
+            case ["-m", "moa_core.bench.spans", *_]:
+                pass  # its parser is its own
+            case _:
+                pytest.fail(f"{page} names {words}")
