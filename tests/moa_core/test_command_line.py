@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from moa_core.__main__ import main
 from moa_core.checkpoints import load_target
+from moa_core.native.switch import COMPILING
 from moa_core.text import prompt_ids
 from moa_core.trace import Drafted, Trace
 from moa_core.tree import AUTO, TreeSettings
@@ -57,6 +59,34 @@ def test_the_plain_report_gives_text_and_the_definition(
     assert printed.startswith(report["text"])
     assert f"acceptance length {report['tau']:.2f} (tokens gained per target forward" in printed
     assert "12 tokens, " in printed and "ended by length" in printed
+
+
+def test_text_is_printed_as_it_is_decoded(
+    bundle: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = ("--tree", "own")  # a sized one depends on the machine
+    report = json.loads(run(capsys, "--prompt", "The fox", *SHORT, *tree, "--json"))
+    seen: list[str] = []
+
+    class Screen(StringIO):
+        def flush(self) -> None:
+            seen.append(self.getvalue())
+
+    monkeypatch.setattr(sys, "stdout", Screen())
+    assert main(["generate", "--prompt", "The fox", *SHORT, *tree]) == 0
+    assert len(seen) == report["target_calls"] + 1  # one for each, and the end of the text
+    assert seen[0] != seen[1] and seen[-1] == report["text"]
+
+
+def test_a_stop_string_ends_the_text_before_it(
+    bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = json.loads(run(capsys, "--prompt", "The fox", *SHORT, "--json"))["text"]
+    stop = whole[len(whole) // 2 :][:3]
+    words = ("--stop", "never there", "--stop", stop)
+    report = json.loads(run(capsys, "--prompt", "The fox", *SHORT, *words, "--json"))
+    assert report["text"] == whole[: whole.index(stop)] and report["reason"] == "stop"
+    assert run(capsys, "--prompt", "The fox", *SHORT, *words).endswith("ended by stop\n")
 
 
 def test_a_report_on_one_token_has_no_acceptance_length(
@@ -158,6 +188,7 @@ BAD = {
     "a negative top-k": ("--prompt", "x", "--top-k", "-1"),
     "an unknown dtype": ("--prompt", "x", "--dtype", "int3"),
     "an unknown device": ("--prompt", "x", "--device", "banana"),
+    "an empty stop string": ("--prompt", "x", "--stop", ""),
     "a trace into no folder": ("--prompt", "x", "--trace", "/nowhere/trace.json"),
     "a trace onto a folder": ("--prompt", "x", "--trace", "{empty}", "--max-new-tokens", "2"),
 }
@@ -241,7 +272,8 @@ def test_it_runs_as_a_module_of_its_own(saved_bundle: Path, ids: str, code: int)
         assert done.stdout == "" and "Traceback" not in done.stderr
         assert done.stderr.startswith("error: --prompt-ids must be whole numbers")
     else:
-        assert set(json.loads(done.stdout)) >= KEYS and done.stderr == ""
+        assert set(json.loads(done.stdout)) >= KEYS
+        assert done.stderr.replace(f"{COMPILING}\n", "") == ""
 
 
 def test_a_command_that_is_interrupted_says_so_and_no_more(
