@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 COMPILING = "Compiling kernels, once on this machine: some 20 seconds."
+UNTOLD = 3.0  # seconds: compiled before, they are loaded in less
 _lock = Lock()
 _thread: Thread | None = None
 _kernels: Any = None
@@ -52,7 +53,7 @@ def prepare(later: bool = False) -> None:
             _thread.start()
     if _later:
         return
-    _thread.join(1)
+    _thread.join(UNTOLD)
     if _thread.is_alive():
         print(COMPILING, file=sys.stderr, flush=True)
     _thread.join()

@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from io import StringIO
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from moa_core.__main__ import main
+from moa_core.__main__ import EXTRAS, main
 from moa_core.checkpoints import load_target
 from moa_core.native.switch import COMPILING
 from moa_core.text import prompt_ids
@@ -17,6 +19,7 @@ from moa_core.trace import Drafted, Trace
 from moa_core.tree import AUTO, TreeSettings
 from tests.models import plain_greedy
 
+ROOT = Path(__file__).parents[2]
 KEYS = {
     "output_ids", "text", "accepted_lengths", "target_calls", "tau", "seconds", "reason",
 }  # fmt: skip
@@ -265,7 +268,7 @@ def test_it_runs_as_a_module_of_its_own(saved_bundle: Path, ids: str, code: int)
     environment = {**os.environ, "MOA_MODELS": str(saved_bundle), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, timeout=120,
-        cwd=Path(__file__).parents[2], check=False,
+        cwd=ROOT, check=False,
     )  # fmt: skip
     assert done.returncode == code
     if code:
@@ -285,6 +288,24 @@ def test_a_command_that_is_interrupted_says_so_and_no_more(
     monkeypatch.setattr("moa_core.commands.generate.run", interrupted)
     assert main(["generate", "--prompt", "The fox"]) == 130
     assert capsys.readouterr().err == "stopped\n"
+
+
+def test_a_package_that_only_some_commands_need_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [name for names in project["optional-dependencies"].values() for name in names]
+    assert {name.partition(">")[0] for name in extras} == {*EXTRAS, "bitsandbytes"}
+    for name, known in (("websockets.sync", True), ("typing_of_ours", False)):
+        error = ModuleNotFoundError("No module", name=name)
+        monkeypatch.setattr("moa_core.commands.generate.run", Mock(side_effect=error))
+        if known:
+            assert main(["generate", "--prompt", "The fox"]) == 2
+            told = "error: this needs websockets: pip install websockets\n"
+            assert capsys.readouterr().err == told
+        else:
+            with pytest.raises(ModuleNotFoundError):
+                main(["generate", "--prompt", "The fox"])
 
 
 def test_a_reader_that_goes_away_is_no_error_to_report(
