@@ -1,4 +1,4 @@
-"""python -m moa_core <command>: the library from the command line."""
+"""moa <command>, or python -m moa_core <command>: the library from the command line."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from moa_core.commands import bench, export, generate, memory, serve, train
 from moa_core.errors import UserError
 
+# What only some commands need: the extras of pyproject.toml.
+EXTRAS = ("datasets", "msgspec", "plotly", "prometheus_client", "websockets")
+
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(prog="python -m moa_core", description=__doc__)
+    called = "moa" if Path(sys.argv[0]).stem == "moa" else "python -m moa_core"
+    top = argparse.ArgumentParser(prog=called, description=__doc__)
     commands = top.add_subparsers(dest="command", required=True, metavar="command")
     for module in (generate, bench, serve, train, export, memory):
         name = module.__name__.rsplit(".", 1)[1]
@@ -35,6 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.run(options)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        if (name := str(error.name).partition(".")[0]) not in EXTRAS:
+            raise
+        print(f"error: this needs {name}: pip install {name}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

@@ -10,6 +10,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from moa_core.assets import ASSETS
 from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
@@ -47,7 +48,7 @@ class DrafterInfo:
 def models_folder() -> Path:
     """Where bundled models lie: assets/models, or the folder named by MOA_MODELS."""
     named = os.environ.get("MOA_MODELS")
-    return Path(named) if named else Path(__file__).parents[1] / "assets" / "models"
+    return Path(named) if named else ASSETS / "models"
 
 
 def bundled_drafters() -> list[DrafterInfo]:

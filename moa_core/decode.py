@@ -26,18 +26,25 @@ from moa_core.verify import Sampling, walk
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that shapes one run, weights aside."""
+    """Everything that shapes one run, weights aside.
+
+    eos_ids  tokens that end the text. None: those of the target; (): none, to go on after its end
+    """
 
     max_new_tokens: int = 128
     tree: TreeSettings = field(default_factory=TreeSettings)
     sampling: Sampling = field(default_factory=Sampling)
-    eos_ids: tuple[int, ...] = ()
+    eos_ids: tuple[int, ...] | None = None
     away: Away = field(default_factory=Away)
 
     def __post_init__(self) -> None:
         count = self.max_new_tokens
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise UserError("The number of new tokens must be a whole number, at least 1.")
+
+    def ends(self, target: Target) -> tuple[int, ...]:
+        """The tokens that end a text of this target."""
+        return target.eos_ids if self.eos_ids is None else self.eos_ids
 
 
 @torch.inference_mode()
@@ -64,6 +71,7 @@ def decode(
     room = target.context - len(prompt_ids)  # new tokens that still have a position
     wanted = min(settings.max_new_tokens, room)
     sampling, shape = settings.sampling, _shape(settings, target, drafter)
+    eos_ids = settings.ends(target)
     drafter.place(remote is not None, torch.get_num_threads(), sampling.greedy)
     # Verified tokens, the last cycle's overshoot, then one tree: verified (budget) or grown.
     capacity = len(prompt_ids) + wanted + shape.depth + 2
@@ -89,7 +97,7 @@ def decode(
         cycle, learnt = 0, verifier.keep(())
         emitted: tuple[int, ...] = (token,)
         unverified: list[int] = []  # written offline, and the target may yet agree
-        while (reason := _ending(emitted, count, wanted, settings, should_stop)) is None:
+        while (reason := _ending(emitted, count, wanted, eos_ids, settings, should_stop)) is None:
             # 2) Draft: the drafter takes in what the target learnt, and proposes a tree below the
             #    newest token, of which the target has learnt nothing yet.
             half = yield from ask(learnt.half, retry=learnt.half)
@@ -114,7 +122,7 @@ def decode(
             clock.resume()
 
             # 3) Verify: one target forward over the whole tree; the target's choice at each node.
-            alone = Alone(drafter, sampling, token, position, wanted - count, settings.eos_ids)
+            alone = Alone(drafter, sampling, token, position, wanted - count, eos_ids)
             choices = yield from ask(partial(verifier.verify, tree, position), alone)
             alone.close()
             seconds, toll = clock.lap("verify") + ahead, verifier.toll
@@ -129,7 +137,7 @@ def decode(
             else:
                 path, token = walk(tree, choices.tokens)
             learnt = verifier.keep(path)
-            emitted = _cut((*learnt.ids[1:], token), wanted - count, settings.eos_ids)
+            emitted = _cut((*learnt.ids[1:], token), wanted - count, eos_ids)
             unverified = [] if kept else alone.after(emitted)
             count += len(emitted)
             verified = Verified(
@@ -154,7 +162,11 @@ def about(target: Target, drafter: Drafter, settings: Settings) -> dict[str, Any
     return {
         "target": target.name,
         "drafter": drafter.name,
-        "settings": {**asdict(settings), "tree": _shape(settings, target, drafter).as_dict()},
+        "settings": {
+            **asdict(settings),
+            "tree": _shape(settings, target, drafter).as_dict(),
+            "eos_ids": settings.ends(target),
+        },
         "machine": {
             "device": str(target.device),
             "dtype": str(target.dtype).removeprefix("torch."),
@@ -199,11 +211,12 @@ def _ending(
     emitted: tuple[int, ...],
     count: int,
     wanted: int,
+    eos_ids: tuple[int, ...],
     settings: Settings,
     should_stop: Callable[[], bool],
 ) -> str | None:
     """Why to stop now, or None to go on."""
-    if emitted and emitted[-1] in settings.eos_ids:
+    if emitted and emitted[-1] in eos_ids:
         return "eos"
     if count >= wanted:
         return "length" if wanted == settings.max_new_tokens else "context"

@@ -65,7 +65,7 @@ def generate(
             attention_mask=torch.ones_like(prompt),
             max_new_tokens=wanted,
             pad_token_id=0,
-            eos_token_id=list(settings.eos_ids) or None,
+            eos_token_id=list(settings.eos_ids or ()) or None,
             **_sampling(settings),
             **options,
         )

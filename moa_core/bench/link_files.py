@@ -21,13 +21,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from moa_core.assets import ASSETS
 from moa_core.bench.command_line import command_line
 from moa_core.bench.results import rounded
 from moa_core.errors import UserError
 
 VERSION = 1
 KINDS = ("link", "link-map", "offline", "client-weight")
-FOLDER = Path(__file__).parents[2] / "assets" / "results" / "link"
+FOLDER = ASSETS / "results" / "link"
 LARGEST = 16 * 2**20  # bytes; ours have under 1 MB
 Row = dict[str, Any]
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-PATH = Path(__file__).parents[2] / "assets" / "results" / "paper.json"
+from moa_core.assets import ASSETS
+
+PATH = ASSETS / "results" / "paper.json"
 Cell = tuple[float, float]  # speed-up over the authors' plain decoding, τ
 
 

@@ -10,12 +10,12 @@ import functools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import torch
 from torch import nn
 
-from moa_core import decode as loop
 from moa_core import tree
 from moa_core.bench.profile_graphs import replayed
 from moa_core.bench.profile_spans import SYNC, Recorder
@@ -27,6 +27,8 @@ from moa_core.native.chains import Chain, Remember
 from moa_core.static.cycle import Cycle
 from moa_core.target import Target
 from moa_core.verifier import Beside
+
+loop = import_module("moa_core.decode")  # the module, not the function
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from moa_core.assets import ASSETS
 from moa_core.bench.charts import above_zero, kinds, mapping, number, numbers
 from moa_core.errors import UserError
 from moa_core.strangers import plain
 
-FOLDER = Path(__file__).parents[2] / "assets" / "results"
+FOLDER = ASSETS / "results"
 LARGEST = 64 * 2**20  # bytes of a results.json; ours with all its runs have under 5 MB
 MOST = 64  # methods, and kinds of prompt: more cannot be read in a chart
 NOT_ONE = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,8 @@ from moa_core.errors import UserError
 
 if TYPE_CHECKING:
     from moa_core.decode import Settings
+    from moa_core.generation import Piece
     from moa_core.link.connection import Address
-    from moa_core.target import Target
     from moa_core.trace import Trace
     from moa_core.tree import TreeSettings
 
@@ -42,6 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tli", type=int, help="target layers the drafter re-uses")
     parser.add_argument("--threads", type=int, help="CPU threads; default: the quickest")
+    parser.add_argument(
+        "--stop", action="append", default=[], metavar="TEXT", help="end before this text; may be "
+        "given several times",
+    )  # fmt: skip
     parser.add_argument("--ignore-eos", action="store_true", help="go on after the end of turn")
     parser.add_argument("--server", help="ws://host:port of a server that runs the target")
     add_token(parser, "what the server wants to be told")
@@ -62,10 +67,9 @@ def run(options: argparse.Namespace) -> None:
     import transformers
 
     from moa_core.checkpoints import layers_needed, load_drafter
-    from moa_core.decode import about, decode
-    from moa_core.text import prompt_ids, record_words
+    from moa_core.generation import generate
+    from moa_core.text import record_words
     from moa_core.threads import settle
-    from moa_core.trace import Trace
 
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
@@ -80,23 +84,39 @@ def run(options: argparse.Namespace) -> None:
 
         target = client_target(address, layers_needed(options.drafter, options.tli))
     drafter = load_drafter(options.drafter, target, options.tli)
-    settings = _settings(options, target, drafter)
-    if ids is None:
-        if target.tokenizer is None:
-            raise UserError(
-                f"{target.name} has no tokenizer: give --prompt-ids instead of --prompt."
-            )
-        ids = prompt_ids(target.tokenizer, options.prompt, options.raw)
-    trace = Trace(about(target, drafter, settings))
+    settings = _settings(options, drafter)
+    if ids is None and target.tokenizer is None:
+        raise UserError(f"{target.name} has no tokenizer: give --prompt-ids instead of --prompt.")
+    prompt = options.prompt if ids is None else ids
     plain = options.drafter == "none"  # as an API does it: the server pushes a token a message
     with Remote(address, target, drafter, plain) if address else nullcontext() as remote:
-        for _ in trace.record(decode(target, drafter, ids, settings, remote=remote)):
-            pass
+        pieces = generate(
+            target, drafter, prompt, settings, stop=options.stop, raw=options.raw, remote=remote
+        )
+        text, last = _shown(pieces, silent=options.json)
+    assert last.trace is not None, "the last piece has the run"
     if options.trace:
         if target.tokenizer is not None:
-            record_words(trace, target.tokenizer)
-        options.trace.expanduser().write_text(trace.to_json(), encoding="utf-8")
-    _print(options, trace, target)
+            record_words(last.trace, target.tokenizer)
+        options.trace.expanduser().write_text(last.trace.to_json(), encoding="utf-8")
+    words = None if target.tokenizer is None else text
+    if options.json:
+        print(json.dumps(_report(last.trace, words, last.reason), ensure_ascii=False))
+    else:
+        print("" if words is not None else last.trace.output_ids)
+        print(_figures(last.trace, last.reason))
+
+
+def _shown(pieces: Iterable[Piece], silent: bool) -> tuple[str, Piece]:
+    """The text, printed as it comes unless silent, and the last piece."""
+    from moa_core.text import clean
+
+    text, terminal = "", sys.stdout.isatty()
+    for piece in pieces:
+        text += piece.text
+        if not silent:  # a terminal takes some characters for commands
+            print(clean(piece.text) if terminal else piece.text, end="", flush=True)
+    return text, piece
 
 
 def _take_preset(options: argparse.Namespace) -> None:
@@ -134,7 +154,7 @@ def _ids(text: str) -> list[int]:
         raise UserError("--prompt-ids must be whole numbers with commas between: 1,2,3") from None
 
 
-def _settings(options: argparse.Namespace, target: Target, drafter: Any) -> Settings:
+def _settings(options: argparse.Namespace, drafter: Any) -> Settings:
     """What was asked for."""
     from moa_core.decode import Settings
     from moa_core.offline import Away
@@ -145,7 +165,7 @@ def _settings(options: argparse.Namespace, target: Target, drafter: Any) -> Sett
         options.max_new_tokens,
         tree,
         Sampling(options.temperature, options.top_p, options.top_k, options.seed),
-        () if options.ignore_eos else target.eos_ids,
+        () if options.ignore_eos else None,
         Away(patience=options.patience),
     )
 
@@ -166,30 +186,24 @@ def _tree(options: argparse.Namespace, own: TreeSettings) -> TreeSettings:
     return named_tree(options.tree or "auto", "auto, own")
 
 
-def _print(options: argparse.Namespace, trace: Trace, target: Target) -> None:
-    text = None
-    if target.tokenizer is not None:
-        text = target.tokenizer.decode(trace.output_ids, skip_special_tokens=True)
-    if options.json:
-        report = {
-            "output_ids": trace.output_ids,
-            "text": text,
-            "accepted_lengths": trace.accepted_lengths,
-            "tli": trace.choices,
-            "target_calls": trace.target_calls,
-            "tau": trace.tau,
-            "tokens_per_second": trace.tokens_per_second,
-            "decode_tokens_per_second": trace.decode_tokens_per_second,
-            "seconds": trace.seconds,
-            "reason": trace.reason,
-        }
-        print(json.dumps(report, ensure_ascii=False))
-        return
-    if text is not None and sys.stdout.isatty():
-        from moa_core.text import clean
+def _report(trace: Trace, text: str | None, reason: str | None) -> dict[str, Any]:
+    """What --json prints."""
+    return {
+        "output_ids": trace.output_ids,
+        "text": text,
+        "accepted_lengths": trace.accepted_lengths,
+        "tli": trace.choices,
+        "target_calls": trace.target_calls,
+        "tau": trace.tau,
+        "tokens_per_second": trace.tokens_per_second,
+        "decode_tokens_per_second": trace.decode_tokens_per_second,
+        "seconds": trace.seconds,
+        "reason": reason,
+    }
 
-        text = clean(str(text))  # a terminal takes some characters for commands
-    print(text if text is not None else trace.output_ids)
+
+def _figures(trace: Trace, reason: str | None) -> str:
+    """The line below the text."""
     tau = speed = ""
     if trace.tau is not None:  # not where the prefill's token was the only one
         tau = (
@@ -201,7 +215,7 @@ def _print(options: argparse.Namespace, trace: Trace, target: Target) -> None:
         speed += f" ({trace.decode_tokens_per_second:.1f} while decoding)"
     tokens = _counted(len(trace.output_ids), "token")
     calls = _counted(trace.target_calls, "target call")
-    print(f"\n{tokens}, {calls}{tau}{speed}, ended by {trace.reason}")
+    return f"\n{tokens}, {calls}{tau}{speed}, ended by {reason}"
 
 
 def _counted(count: int, word: str) -> str:

@@ -11,6 +11,8 @@ from threading import Lock, Thread
 from types import ModuleType
 from typing import Any
 
+COMPILING = "Compiling kernels, once on this machine: some 20 seconds."
+UNTOLD = 3.0  # seconds: compiled before, they are loaded in less
 _lock = Lock()
 _thread: Thread | None = None
 _kernels: Any = None
@@ -36,7 +38,7 @@ def most_rows() -> int:
 
 def prepare(later: bool = False) -> None:
     """Load the kernels, if that is not done. Compiling them takes some 20 seconds, once a machine:
-    numba keeps them on disk.
+    numba keeps them on disk. A line on stderr tells whoever waits.
 
     later  from now on nobody waits for them in this process, and torch drafts until they are there
     """
@@ -51,9 +53,9 @@ def prepare(later: bool = False) -> None:
             _thread.start()
     if _later:
         return
-    _thread.join(1)
-    if _thread.is_alive() and sys.stderr.isatty():
-        print("Compiling kernels, once on this machine: some 20 seconds.", file=sys.stderr)
+    _thread.join(UNTOLD)
+    if _thread.is_alive():
+        print(COMPILING, file=sys.stderr, flush=True)
     _thread.join()
 
 

@@ -2,9 +2,11 @@
 
 import re
 import tomllib
+from importlib import metadata
 
 import pytest
 from huggingface_hub import SpaceHardware, metadata_load
+from packaging.requirements import Requirement
 
 from demo.ui import TITLE
 from demo.upload_space import ROOT, ZERO_TORCH
@@ -19,8 +21,8 @@ def said():
     return metadata_load(ROOT / "README.md")
 
 
-def pins():
-    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+def pins(name="requirements.txt"):
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
     return dict(re.match(r"([\w-]+)==([\w.]+)", line).groups() for line in lines if "==" in line)
 
 
@@ -32,6 +34,30 @@ def test_every_requirement_is_pinned():
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     wanted = [line for line in lines if line and not line.startswith("#")]
     assert len(pins()) == len(wanted) and "spaces" not in pins()  # ZeroGPU brings it along
+
+
+def test_the_package_asks_for_what_was_tested():
+    """The wheel's bounds hold for the pins; what decoding needs, the page has too."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = [Requirement(line) for line in project["dependencies"]]
+    named += [
+        Requirement(one) for more in project["optional-dependencies"].values() for one in more
+    ]
+    pinned = pins() | pins("requirements-dev.txt")
+    for one in named:
+        version = pinned.get(one.name) or metadata.version(one.name)
+        assert version in one.specifier, one
+    assert {"torch", "transformers", "numba", "accelerate"} <= {one.name for one in named}
+
+
+def test_the_page_installs_no_test_tools():
+    dev = (ROOT / "requirements-dev.txt").read_text(encoding="utf-8")
+    assert (
+        "\n-r requirements.txt\n" in dev and not pins().keys() & pins("requirements-dev.txt").keys()
+    )
+    assert not [
+        name for name in pins() if name.startswith(("pytest", "hypothesis", "ruff", "mypy"))
+    ]
 
 
 def test_python_is_a_string_and_one_that_zerogpu_has(said):

@@ -5,17 +5,22 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
+from io import StringIO
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from moa_core.__main__ import main
+from moa_core.__main__ import EXTRAS, main
 from moa_core.checkpoints import load_target
+from moa_core.native.switch import COMPILING
 from moa_core.text import prompt_ids
 from moa_core.trace import Drafted, Trace
 from moa_core.tree import AUTO, TreeSettings
 from tests.models import plain_greedy
 
+ROOT = Path(__file__).parents[2]
 KEYS = {
     "output_ids", "text", "accepted_lengths", "target_calls", "tau", "seconds", "reason",
 }  # fmt: skip
@@ -63,6 +68,34 @@ def test_the_plain_report_gives_text_and_the_definition(
     assert f"acceptance length {report['tau']:.2f} (tokens gained per target forward" in printed
     assert re.search(r"tokens/s, prompt included \([\d.]+ while decoding\), ended", printed)
     assert "12 tokens, " in printed and "ended by length" in printed
+
+
+def test_text_is_printed_as_it_is_decoded(
+    bundle: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = ("--tree", "own")  # a sized one depends on the machine
+    report = json.loads(run(capsys, "--prompt", "The fox", *SHORT, *tree, "--json"))
+    seen: list[str] = []
+
+    class Screen(StringIO):
+        def flush(self) -> None:
+            seen.append(self.getvalue())
+
+    monkeypatch.setattr(sys, "stdout", Screen())
+    assert main(["generate", "--prompt", "The fox", *SHORT, *tree]) == 0
+    assert len(seen) == report["target_calls"] + 1  # one for each, and the end of the text
+    assert seen[0] != seen[1] and seen[-1] == report["text"]
+
+
+def test_a_stop_string_ends_the_text_before_it(
+    bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = json.loads(run(capsys, "--prompt", "The fox", *SHORT, "--json"))["text"]
+    stop = whole[len(whole) // 2 :][:3]
+    words = ("--stop", "never there", "--stop", stop)
+    report = json.loads(run(capsys, "--prompt", "The fox", *SHORT, *words, "--json"))
+    assert report["text"] == whole[: whole.index(stop)] and report["reason"] == "stop"
+    assert run(capsys, "--prompt", "The fox", *SHORT, *words).endswith("ended by stop\n")
 
 
 def test_a_report_on_one_token_has_no_acceptance_length(
@@ -164,6 +197,7 @@ BAD = {
     "a negative top-k": ("--prompt", "x", "--top-k", "-1"),
     "an unknown dtype": ("--prompt", "x", "--dtype", "int3"),
     "an unknown device": ("--prompt", "x", "--device", "banana"),
+    "an empty stop string": ("--prompt", "x", "--stop", ""),
     "a trace into no folder": ("--prompt", "x", "--trace", "/nowhere/trace.json"),
     "a trace onto a folder": ("--prompt", "x", "--trace", "{empty}", "--max-new-tokens", "2"),
 }
@@ -240,14 +274,15 @@ def test_it_runs_as_a_module_of_its_own(saved_bundle: Path, ids: str, code: int)
     environment = {**os.environ, "MOA_MODELS": str(saved_bundle), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, timeout=120,
-        cwd=Path(__file__).parents[2], check=False,
+        cwd=ROOT, check=False,
     )  # fmt: skip
     assert done.returncode == code
     if code:
         assert done.stdout == "" and "Traceback" not in done.stderr
         assert done.stderr.startswith("error: --prompt-ids must be whole numbers")
     else:
-        assert set(json.loads(done.stdout)) >= KEYS and done.stderr == ""
+        assert set(json.loads(done.stdout)) >= KEYS
+        assert done.stderr.replace(f"{COMPILING}\n", "") == ""
 
 
 def test_a_command_that_is_interrupted_says_so_and_no_more(
@@ -259,6 +294,24 @@ def test_a_command_that_is_interrupted_says_so_and_no_more(
     monkeypatch.setattr("moa_core.commands.generate.run", interrupted)
     assert main(["generate", "--prompt", "The fox"]) == 130
     assert capsys.readouterr().err == "stopped\n"
+
+
+def test_a_package_that_only_some_commands_need_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [name for names in project["optional-dependencies"].values() for name in names]
+    assert {name.partition(">")[0] for name in extras} == {*EXTRAS, "bitsandbytes"}
+    for name, known in (("websockets.sync", True), ("typing_of_ours", False)):
+        error = ModuleNotFoundError("No module", name=name)
+        monkeypatch.setattr("moa_core.commands.generate.run", Mock(side_effect=error))
+        if known:
+            assert main(["generate", "--prompt", "The fox"]) == 2
+            told = "error: this needs websockets: pip install websockets\n"
+            assert capsys.readouterr().err == told
+        else:
+            with pytest.raises(ModuleNotFoundError):
+                main(["generate", "--prompt", "The fox"])
 
 
 def test_a_reader_that_goes_away_is_no_error_to_report(

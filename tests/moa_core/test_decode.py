@@ -1,12 +1,12 @@
 """The loop's bookkeeping: order of events, clock, stopping, and what it refuses."""
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 from moa_core import clock, verifier
-from moa_core import decode as loop
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
@@ -14,6 +14,8 @@ from moa_core.target import Target
 from moa_core.trace import PHASES, Drafted, Event, Finished, Prefilled, Trace, Verified
 from moa_core.tree import TreeSettings
 from tests.models import tiny_target, useful
+
+loop = import_module("moa_core.decode")  # the module, not the function
 
 PROMPT = [5, 9, 33]
 METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")

@@ -10,6 +10,7 @@ import copy
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import product
 from typing import Any
 
@@ -17,7 +18,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from moa_core import decode as decode_module
 from moa_core import verify as verify_module
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter, ServerHalf, Vanilla
@@ -26,6 +26,8 @@ from moa_core.trace import Trace, Verified
 from moa_core.tree import DraftTree, Frontier, TreeSettings, grow
 from moa_core.verify import Sampling, sample, target_probs, walk
 from tests.models import tiny_target, useful
+
+decode_module = import_module("moa_core.decode")  # the module, not the function
 
 VOCABULARY = 5
 LENGTH = 3

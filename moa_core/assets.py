@@ -1,0 +1,6 @@
+"""Where the files lie that come with the program: bundled models, suites, recorded results."""
+
+from pathlib import Path
+
+_PACKED = Path(__file__).parent / "_assets"  # in an installed package, by pyproject.toml
+ASSETS = _PACKED if _PACKED.is_dir() else Path(__file__).parents[1] / "assets"

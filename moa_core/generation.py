@@ -1,0 +1,197 @@
+"""Text as it is decoded, a piece for each cycle: what most scripts need of this library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+from moa_core.decode import Settings, about, decode
+from moa_core.drafters.base import Drafter
+from moa_core.errors import UserError
+from moa_core.target import Target
+from moa_core.text import TokenText, chat_ids, prompt_ids, tokenizer_of
+from moa_core.trace import Drafted, Finished, Prefilled, Trace, Verified
+from moa_core.tree import AUTO
+from moa_core.verifier import Verifier
+
+Prompt = str | Sequence[int] | Sequence[Mapping[str, str]]
+
+
+class Token(NamedTuple):
+    """A token. text: special ones by name, "" while a character is incomplete."""
+
+    id: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one cycle gained; the first piece is the prefill's, the last one ends the run.
+
+    text      what there is more to read. The texts of all pieces joined are the whole text.
+    accepted  drafts that the target agreed with
+    rejected  all other drafts of the cycle's tree
+    bonus     the target's own token after them, None where the text ended before it
+    reason    of the last piece alone: eos, stop (a stop string), length, context, stopped, offline
+    trace     of the last piece alone: the whole run, event by event
+    """
+
+    text: str = ""
+    accepted: tuple[Token, ...] = ()
+    rejected: tuple[Token, ...] = ()
+    bonus: Token | None = None
+    reason: str | None = None
+    trace: Trace | None = None
+
+    @property
+    def tau(self) -> float | None:
+        """Acceptance length of the run: tokens gained per target forward after the prefill."""
+        return None if self.trace is None else self.trace.tau
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """New tokens over the time of the whole run, the prompt's prefill included."""
+        return None if self.trace is None else self.trace.tokens_per_second
+
+    @property
+    def decode_tokens_per_second(self) -> float | None:
+        """New tokens over the time after the prefill."""
+        return None if self.trace is None else self.trace.decode_tokens_per_second
+
+
+def generate(
+    target: Target,
+    drafter: Drafter,
+    prompt: Prompt,
+    settings: Settings | None = None,
+    *,
+    stop: str | Sequence[str] = (),
+    raw: bool = False,
+    should_stop: Callable[[], bool] = lambda: False,
+    remote: Verifier | None = None,
+) -> Iterator[Piece]:
+    """Decode a prompt and yield its text as it grows: `decode`, for readers of text.
+
+    prompt    a message, a chat (role and content of each turn), or token ids
+    settings  None: greedy, at most 128 tokens, trees that size themselves
+    stop      strings that end the text, which is cut before the first one to be complete
+    raw       a message goes without the chat template
+    should_stop, remote  as in `decode`
+
+    A target without a tokenizer takes token ids, and its pieces have no text. Text written offline
+    comes with the cycle that verifies it, or with the last piece. UserError, before the first
+    piece, for a prompt or a stop string that does not do.
+    """
+    settings = settings or Settings(tree=AUTO)
+    words = _Words(target, (stop,) if isinstance(stop, str) else tuple(stop))
+    ids = _ids(target, prompt, raw)
+    trace = Trace(about(target, drafter, settings))
+    ends = words.stops
+    run = decode(target, drafter, ids, settings, lambda: ends.found or should_stop(), remote)
+    drafted: Drafted | None = None
+    for event in trace.record(run):
+        match event:
+            case Prefilled():
+                (bonus,), text = words.add((event.token,))
+                yield Piece(text, bonus=bonus)
+            case Drafted():
+                drafted = event
+            case Verified():
+                assert drafted is not None, "a tree is drafted before it is verified"
+                yield _cycle(words, drafted, event)
+            case Finished():
+                reason = "stop" if ends.found else event.reason
+                yield Piece(words.rest(trace), reason=reason, trace=trace)
+
+
+def _cycle(words: _Words, drafted: Drafted, verified: Verified) -> Piece:
+    """What a cycle gained, and what it drafted in vain."""
+    tokens, text = words.add(verified.emitted)
+    accepted, kept = tokens[: len(verified.path)], {0, *verified.path}
+    rejected = [token for node, token in enumerate(drafted.tree.tokens) if node not in kept]
+    bonus = tokens[-1] if len(tokens) > len(accepted) else None
+    return Piece(text, accepted, tuple(map(words.alone, rejected)), bonus)
+
+
+def _ids(target: Target, prompt: Prompt, raw: bool) -> Sequence[int]:
+    """A prompt's token ids."""
+    if isinstance(prompt, str):
+        return prompt_ids(tokenizer_of(target), prompt, raw)
+    if prompt and isinstance(prompt[0], Mapping):
+        return chat_ids(tokenizer_of(target), cast(Sequence[Mapping[str, str]], prompt))
+    return cast(Sequence[int], prompt)
+
+
+class StopStrings:
+    """Passes text on up to a stop string, and holds back what may be the beginning of one.
+
+    It ends at the first one that is complete, however the text comes in parts; of two that are so
+    at once the longer counts.
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        if not all(stops):
+            raise UserError("A stop string has at least one character.")
+        self.found = False
+        self._stops = stops
+        self._held = ""
+
+    def push(self, text: str) -> str:
+        """What can be shown now that this text was added."""
+        if self.found:
+            return ""
+        self._held += text
+        places = [(at + len(one), at) for one in self._stops if (at := self._held.find(one)) >= 0]
+        self.found = bool(places)
+        cut = min(places)[1] if places else len(self._held) - self._begun()
+        shown, self._held = self._held[:cut], self._held[cut:]
+        return shown
+
+    def rest(self) -> str:
+        """What was held back in vain, at the end of the text."""
+        return "" if self.found else self._held
+
+    def _begun(self) -> int:
+        """How many characters at the end may belong to a stop string."""
+        longest = max(map(len, self._stops), default=1) - 1
+        counts = range(min(longest, len(self._held)), 0, -1)
+        ends = (self._held[-count:] for count in counts)
+        return next((len(end) for end in ends if any(s.startswith(end) for s in self._stops)), 0)
+
+
+class _Words:
+    """The text of a run's tokens, cut at stop strings; none without a tokenizer."""
+
+    def __init__(self, target: Target, stops: Sequence[str]) -> None:
+        self.stops = StopStrings(stops)
+        self._tokenizer = tokenizer_of(target) if stops else target.tokenizer
+        self._text = None if self._tokenizer is None else TokenText(self._tokenizer)
+        self._written = ""  # before any cut
+
+    def add(self, ids: Sequence[int]) -> tuple[tuple[Token, ...], str]:
+        """The text of each new token, and what can be shown of it."""
+        if self._text is None:
+            return tuple(Token(one, "") for one in ids), ""
+        parts = self._text.push(ids)
+        self._written += "".join(parts)
+        tokens = tuple(
+            self.alone(one) if self._text.special(one) else Token(one, part)
+            for one, part in zip(ids, parts, strict=True)
+        )
+        return tokens, self.stops.push("".join(parts))
+
+    def alone(self, token: int) -> Token:
+        """A token by itself."""
+        return Token(token, "" if self._text is None else self._text.alone(token))
+
+    def rest(self, trace: Trace) -> str:
+        """At the end: what was written offline, a character left incomplete, what was held back."""
+        if self._tokenizer is None:
+            return ""
+        _, shown = self.add(trace.offline_ids)
+        backend = self._tokenizer.backend_tokenizer
+        whole: str = backend.decode(trace.output_ids, skip_special_tokens=True)
+        if whole.startswith(self._written):
+            shown += self.stops.push(whole.removeprefix(self._written))
+        return shown + self.stops.rest()

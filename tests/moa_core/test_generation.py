@@ -1,0 +1,205 @@
+"""Text piece by piece: nothing lost or added, drafts told apart, stop strings cut exactly."""
+
+import subprocess
+import sys
+from itertools import combinations
+
+import pytest
+
+import moa_core
+from moa_core import (
+    AUTO,
+    Piece,
+    Settings,
+    Trace,
+    TreeSettings,
+    UserError,
+    decode,
+    generate,
+    load_drafter,
+    load_target,
+)
+from moa_core.drafters.base import Vanilla
+from moa_core.generation import StopStrings
+from moa_core.offline import Away
+from moa_core.target import Target
+from moa_core.trace import OfflineToken
+from tests.moa_core.test_offline import Flaky
+from tests.models import speaking_target, tiny_target, useful
+
+PROMPT = "The fox ran"
+TREE = TreeSettings(3, 2, 6)
+METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")
+
+
+@pytest.fixture(scope="module")
+def target() -> Target:
+    return speaking_target()
+
+
+def pieces(target: Target, method: str, settings: Settings, **more: object) -> list[Piece]:
+    drafter = Vanilla() if method == "vanilla" else useful(method, target)
+    return list(generate(target, drafter, PROMPT, settings, **more))
+
+
+def text(found: list[Piece]) -> str:
+    return "".join(piece.text for piece in found)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_pieces_are_what_decode_says(target: Target, method: str) -> None:
+    settings = Settings(40, TREE, eos_ids=())
+    found = pieces(target, method, settings)
+    trace = found[-1].trace
+    assert trace is not None and found[-1].reason == trace.reason == "length"
+    drafter = Vanilla() if method == "vanilla" else useful(method, target)
+    ids = trace.events[0].prompt_ids
+    plain = Trace(events=list(decode(target, drafter, ids, settings)))
+    assert plain.output_ids == trace.output_ids
+    assert text(found) == target.tokenizer.decode(plain.output_ids, skip_special_tokens=True)
+    assert found[0].bonus.id == plain.output_ids[0] and not found[0].accepted
+    for piece, (drafted, verified) in zip(found[1:-1], plain.cycles, strict=True):
+        tokens = drafted.tree.tokens
+        gained = [*piece.accepted, *([piece.bonus] if piece.bonus else [])]
+        assert tuple(token.id for token in gained) == verified.emitted
+        wrong = [tokens[node] for node in range(1, len(tokens)) if node not in verified.path]
+        assert [token.id for token in piece.rejected] == wrong
+        assert all(token.text == target.tokenizer.decode(token.id) for token in piece.rejected)
+    assert found[-1].tau == plain.tau and found[-1].tokens_per_second > 0
+    assert all(piece.tau is None and piece.reason is None for piece in found[:-1])
+    assert method == "vanilla" or any(piece.rejected and piece.accepted for piece in found)
+
+
+def test_a_message_a_chat_and_ids_are_the_same_prompt(target: Target) -> None:
+    by_text = pieces(target, "moa-n0", Settings(12, TREE))[-1].trace
+    chat = [{"role": "user", "content": PROMPT}]
+    for prompt in (chat, by_text.events[0].prompt_ids):
+        *_, last = generate(target, useful("moa-n0", target), prompt, Settings(12, TREE))
+        assert last.trace.output_ids == by_text.output_ids
+    raw = pieces(target, "moa-n0", Settings(12, TREE), raw=True)[-1].trace
+    assert list(raw.events[0].prompt_ids) == target.tokenizer(PROMPT)["input_ids"]
+
+
+def test_it_ends_where_the_model_ends(target: Target) -> None:
+    """Unless it is told to go on; in `decode`, too."""
+    twin = target.fork()
+    whole = pieces(twin, "moa-n1", Settings(40, TREE, eos_ids=()))[-1].trace
+    end = whole.output_ids[20]
+    twin.eos_ids = (end,)
+    kept = whole.output_ids[: whole.output_ids.index(end) + 1]
+    *_, last = generate(twin, useful("moa-n1", twin), PROMPT)
+    assert last.trace.output_ids == kept and last.reason == "eos"
+    assert last.trace.about["settings"]["eos_ids"] == (end,)
+    assert last.trace.about["settings"]["tree"]["auto"] and AUTO.auto
+    ids = whole.events[0].prompt_ids
+    run = Trace(events=list(decode(twin, useful("moa-n1", twin), ids, Settings(40))))
+    assert run.output_ids == kept
+    on = pieces(twin, "moa-n1", Settings(40, TREE, eos_ids=()))[-1]
+    assert on.trace.output_ids == whole.output_ids and on.reason == "length"
+
+
+@pytest.mark.parametrize("method", ["none", "moa-n1", "eagle2"])
+def test_a_stop_string_is_cut_exactly_wherever_it_stands(method: str) -> None:
+    """Within a token, over several, over two cycles; and nothing is decoded after it was found."""
+    target = load_target()  # which writes words, and no halves of characters
+    drafter = load_drafter(method, target)
+    settings = Settings(40, TREE, eos_ids=())
+    whole = text(list(generate(target, drafter, "Tell me a story.", settings)))
+    for start in range(0, len(whole) - 6, 5):
+        stop = whole[start : start + 6]
+        found = list(generate(target, drafter, "Tell me a story.", settings, stop=stop))
+        assert text(found) == whole[: whole.index(stop)] and found[-1].reason == "stop"
+        gained = len(found[-2].accepted) + (found[-2].bonus is not None)
+        ids = found[-1].trace.output_ids
+        assert stop in target.tokenizer.decode(ids, skip_special_tokens=True)
+        before = target.tokenizer.decode(ids[: len(ids) - gained], skip_special_tokens=True)
+        assert stop not in before
+
+
+def test_what_only_began_like_a_stop_string_is_shown_in_the_end(target: Target) -> None:
+    settings = Settings(30, TREE, eos_ids=())
+    whole = text(pieces(target, "moa-n0", settings))
+    found = pieces(target, "moa-n0", settings, stop=[whole[-3:] + "never", "nowhere"])
+    assert text(found) == whole and found[-1].reason == "length"
+
+
+@pytest.mark.parametrize(
+    ("stops", "expected"),
+    [
+        (["abc"], "aab"), (["c"], "aabab"), (["b", "abab"], "aa"), (["xyz"], "aababcabd"),
+        (["bab", "abab"], "a"), (["abd", "bc"], "aaba"), ([], "aababcabd"), (["aababcabde"], None),
+    ],
+)  # fmt: skip
+def test_stop_strings_do_not_depend_on_how_the_text_comes(
+    stops: list[str], expected: str | None
+) -> None:
+    whole = "aababcabd"
+    for count in range(4):
+        for cuts in combinations(range(1, len(whole)), count):
+            ends = StopStrings(stops)
+            parts = [whole[a:b] for a, b in zip((0, *cuts), (*cuts, len(whole)), strict=True)]
+            shown = "".join(map(ends.push, parts)) + ends.rest()
+            assert shown == (whole if expected is None else expected), (parts, stops)
+
+
+def test_mistakes_are_told_before_the_first_piece(target: Target) -> None:
+    drafter = Vanilla()
+    silent = tiny_target()
+    for run, words in (
+        (generate(target, drafter, ""), "prompt is empty"),
+        (generate(target, drafter, []), "prompt is empty"),
+        (generate(target, drafter, PROMPT, stop=["x", ""]), "at least one character"),
+        (generate(silent, drafter, PROMPT), "has no tokenizer"),
+        (generate(silent, drafter, [5, 9], stop="x"), "has no tokenizer"),
+    ):
+        with pytest.raises(UserError, match=words):
+            next(run)
+
+
+def test_without_a_tokenizer_there_are_ids_alone() -> None:
+    target = tiny_target()
+    found = list(generate(target, useful("moa-n0", target), [5, 9, 33], Settings(12, TREE)))
+    assert text(found) == "" and found[0].bonus.id == found[-1].trace.output_ids[0]
+
+
+def test_it_stops_when_it_is_told_to(target: Target) -> None:
+    drafter, seen = useful("moa-n0", target), []
+    run = generate(target, drafter, PROMPT, Settings(40, TREE), should_stop=lambda: len(seen) > 2)
+    for piece in run:
+        seen.append(piece)
+    assert len(seen) == 4 and seen[-1].reason == "stopped"
+
+
+@pytest.mark.parametrize("away", [9, 10_000], ids=["back", "lost"])
+def test_text_written_offline_is_shown_once(target: Target, away: int) -> None:
+    """With the cycle that verifies it, or at the end where the link stays lost."""
+    here, drafter = target.fork(), useful("moa-n1", target)
+    drafter.fork = lambda: drafter  # as in the tests of going on alone
+    flaky = Flaky(here, drafter, {4: (False, away)})
+    settings = Settings(30, TREE, eos_ids=(), away=Away(patience=0.0 if away > 9 else 9.0))
+    here.fork = lambda: here
+    found = list(generate(here, drafter, PROMPT, settings, remote=flaky))
+    trace = found[-1].trace
+    assert found[-1].reason == ("length" if away == 9 else "offline")
+    assert bool(trace.offline_ids) == (away > 9)
+    assert text(found) == target.tokenizer.decode(trace.output_ids, skip_special_tokens=True)
+    assert trace.of(OfflineToken)
+
+
+def test_public_names_are_there_whatever_was_imported_before() -> None:
+    """`decode` is the function, though a module has its name; and `import moa_core` is quick."""
+    code = """
+import sys
+import moa_core
+assert "torch" not in sys.modules
+import moa_core.decode, moa_core.commands.generate
+from moa_core import decode, generate
+from moa_core.decode import decode as same
+assert decode is same is moa_core.decode and callable(generate)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert all(getattr(moa_core, name) is not None for name in moa_core.__all__)
+    assert set(moa_core.__all__) <= set(dir(moa_core))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        moa_core.nothing  # noqa: B018

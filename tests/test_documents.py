@@ -1,0 +1,105 @@
+"""What README and docs show runs as it stands there; what cannot run here is at least understood.
+
+A block with `<!-- not run: why -->` in the line above it needs a network, a GPU, minutes, or a
+program that goes on. Its commands are parsed all the same.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from moa_core.__main__ import main, parser
+from moa_core.checkpoints import bundled_target, models_folder
+
+ROOT = Path(__file__).parents[1]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+CARRIED_OUT = {"adding_a_drafter.md"}  # by tests/moa_core/drafters/test_adding_one.py
+FENCE = re.compile(
+    r"(?:^<!-- not run: (?P<why>[^\n]+) -->\n)?^```(?P<kind>sh|python)\n(?P<text>.*?)^```$", re.M | re.S
+)
+FOLDER = models_folder() / bundled_target()  # for where a page says FOLDER
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of code. why: it is not run; None where it is."""
+
+    place: str
+    kind: str
+    text: str
+    why: str | None
+
+    @property
+    def commands(self) -> list[list[str]]:
+        """A shell block's commands, word by word."""
+        lines = self.text.replace("\\\n", " ").splitlines()
+        parts = (part for line in lines for part in re.split(r" && |; ", line))
+        return [words for part in parts if (words := shlex.split(part, comments=True))]
+
+
+def blocks(page: Path) -> list[Block]:
+    """The Python and shell blocks of a page."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(f"{page.name}:{text.count(chr(10), 0, found.start('kind')) + 1}", *found.group(
+            "kind", "text", "why"))
+        for found in FENCE.finditer(text)
+    ]  # fmt: skip
+
+
+ALL = [block for page in PAGES if page.name not in CARRIED_OUT for block in blocks(page)]
+COMMANDS = [block for block in ALL if block.kind == "sh"]
+
+
+@pytest.mark.parametrize("block", [b for b in ALL if b.why is None], ids=lambda block: block.place)
+def test_what_a_page_shows_runs(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if block.kind == "python":
+        exec(compile(block.text, block.place, "exec"), {"__name__": "__main__"})
+    else:
+        for words in block.commands:
+            run = main if (module := called(words)) == "moa_core" else import_module(module).main
+            assert run(arguments(words)) == 0, (words, capsys.readouterr().err)
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("block", COMMANDS, ids=lambda block: block.place)
+def test_its_commands_are_ones_that_there_are(block: Block) -> None:
+    for words in block.commands:
+        if (module := called(words)) == "moa_core":
+            parser().parse_args(arguments(words))
+        elif module:
+            assert find_spec(module), words
+        for word in words:
+            assert (ROOT / word).exists() or not re.match(r"(tests|configs)/|\w+\.py$", word), words
+
+
+def test_enough_is_run() -> None:
+    """Whoever marks all blocks as not to be run is told."""
+    run = [block for block in ALL if block.why is None]
+    assert {block.kind for block in run} == {"sh", "python"} and len(run) >= 4
+
+
+def called(words: list[str]) -> str:
+    """The module that a command runs, "" for another program."""
+    return "moa_core" if words[0] == "moa" else words[words.index("-m") + 1] if runs(words) else ""
+
+
+def runs(words: list[str]) -> bool:
+    """Whether a command runs a module; pytest's -m is another."""
+    return words[0] in ("python", "accelerate") and "-m" in words
+
+
+def arguments(words: list[str]) -> list[str]:
+    """What a command's module is given."""
+    start = 1 if words[0] == "moa" else words.index("-m") + 2
+    return [word.replace("FOLDER", str(FOLDER)) for word in words[start:]]
