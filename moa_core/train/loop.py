@@ -68,6 +68,7 @@ class Run:
         self.recipe = json.loads(json.dumps({**recipe, "schedule": asdict(schedule)}, default=str))
         folder.mkdir(parents=True, exist_ok=True)
         self.update, self.updates, self.seconds = 0, schedule.updates, 0.0
+        self._kept = 0  # update of the checkpoint
         self.spent = dict.fromkeys(models, 0.0)  # seconds, as if each had been trained alone
         self.bare = models
         self.models: dict[str, nn.Module] = {}
@@ -97,23 +98,30 @@ class Run:
         before = self.seconds
         stream = iter(self.batches)
         first, mark = self.update, begun
-        while not self._done(stop_at):
-            parts = self._advance(list(self._parts(next(stream), count)), prepare, step)
-            self.update += 1
-            bar.update()
-            now = time.monotonic()
-            self.seconds = before + now - begun
-            if self.updates is None:
-                mark = self._probe(self.update - first, mark, bar)
-            begun += self._look()
-            last = self._done(stop_at)
-            if self.update % self.log_every == 0 or last:
-                self._log(parts, bar)
-            if self._due(now - saved) or last:
-                self.save()
-                saved = time.monotonic()
-        bar.close()
-        self.batches.close()
+        try:
+            if shown and not self._done(stop_at):
+                bar.write(self.batches.about())
+            while not self._done(stop_at):
+                parts = self._advance(list(self._parts(next(stream), count)), prepare, step)
+                self.update += 1
+                bar.update()
+                now = time.monotonic()
+                self.seconds = before + now - begun
+                if self.updates is None:
+                    mark = self._probe(self.update - first, mark, bar)
+                begun += self._look()
+                last = self._done(stop_at)
+                if self.update % self.log_every == 0 or last:
+                    self._log(parts, bar)
+                if self._due(now - saved) or last:
+                    self.save()
+                    saved = time.monotonic()
+        except KeyboardInterrupt:
+            said = f"Stopped; the same command goes on from update {self._kept:,}."
+            raise KeyboardInterrupt(said) from None
+        finally:
+            bar.close()
+            self.batches.close()
 
     def _parts(self, whole: Batch, count: Count) -> Iterator[tuple[Batch, float]]:
         """This process's rows in the parts it goes over, each with its share of what counts."""
@@ -263,6 +271,7 @@ class Run:
             "place": self.batches.place,
         }
         states.save(self.accelerator, self.folder, state, self.bare, self.models, self.optimisers)
+        self._kept = self.update
 
     def _resume(self) -> None:
         state = states.load(self.folder)
@@ -278,6 +287,7 @@ class Run:
             self.accelerator, self.folder, state, self.bare, self.models, self.optimisers
         )
         self.update, self.updates = state["update"], state["updates"]
+        self._kept = self.update
         self.seconds, self.batches.place = state["seconds"], tuple(state["place"])
         self.spent = state["spent"]
         if self.watch:
