@@ -32,6 +32,8 @@ def run(options: argparse.Namespace) -> None:
     arguments.check(options)
     if options.kind == "measure":
         return _measure(options)
+    if options.compile:
+        print("The first update waits for torch.compile.", flush=True)
     try:
         (_target if options.kind == "target" else _drafters)(options)
     except KeyboardInterrupt as stop:

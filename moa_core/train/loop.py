@@ -95,8 +95,7 @@ class Run:
         shown = self.accelerator.is_main_process
         bar = tqdm(total=self.updates, initial=self.update, disable=not shown, smoothing=0.05)
         saved = begun = time.monotonic()
-        before = self.seconds
-        stream = iter(self.batches)
+        before, stream = self.seconds, iter(self.batches)
         first, mark = self.update, begun
         try:
             if shown and not self._done(stop_at):
@@ -286,8 +285,8 @@ class Run:
         states.restore(
             self.accelerator, self.folder, state, self.bare, self.models, self.optimisers
         )
-        self.update, self.updates = state["update"], state["updates"]
-        self._kept = self.update
+        self.update = self._kept = state["update"]
+        self.updates = state["updates"]
         self.seconds, self.batches.place = state["seconds"], tuple(state["place"])
         self.spent = state["spent"]
         if self.watch:

@@ -1,4 +1,4 @@
-"""`python -m moa_core train`: on text of one's own, and on a data set in a folder, as on the Hub."""
+"""`python -m moa_core train`: on text of one's own, and on a data set in a folder."""
 
 import json
 import shlex
@@ -113,7 +113,7 @@ def test_a_folder_of_text_trains_a_target_and_the_commands_it_prints_work(
     assert generate[:4] == ["python", "-m", "moa_core", "generate"]
     assert ("--raw" in generate) is (form == "txt")
     assert run(capsys, [*generate[3:], "--max-new-tokens", "4"])
-    told = run(capsys, [*drafters[3:], "--workers", "1", "--device", "cpu"])
+    told = run(capsys, [*drafters[3:], *more[-6:]])
     assert told.startswith(f"{folder} has no held-out text to measure on: ")
     assert f"\nTraining on {count} of yours (" in told
     assert f"The drafters are in {out}-drafters/moa-n0, {out}-drafters/moa-n1, " in told
