@@ -46,8 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"error: this needs {name}: pip install {name}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(str(stop) or "stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of a pipe went away: nobody is left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 SPEC = "bundled name, folder, Hub id or id@revision"
 
 
+class Defaults(argparse.ArgumentDefaultsHelpFormatter):
+    """Help that tells defaults, but for those that are nothing or told already."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        nothing = action.default is None or action.default is False or action.default == ""
+        told = "default" in (action.help or "")
+        return action.help if nothing or told else super()._get_help_string(action)
+
+
 def add_target(parser: argparse.ArgumentParser) -> None:
     """--preset, --target and how its weights are loaded."""
     parser.add_argument(

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from time import perf_counter
 
+from tqdm import tqdm
+
 from moa_core.bench.profile_graphs import GRAPH, as_replayed
 from moa_core.bench.profile_seams import timed
 from moa_core.bench.profile_spans import (
@@ -96,13 +98,17 @@ def profile_all(
     most  cycles of a text; None: as many as its tokens take
     """
     found = {name: Profile() for name in contenders}
+    bar = tqdm(total=len(contenders) * len(prompts) * (1 + repeats), desc="profile", unit="text")
     for name, contender in contenders.items():
         settings = Settings(tokens, contender.tree, eos_ids=eos_ids)
         for prompt in prompts[:WARM_UP]:
             quiet_cycles(target, contender.drafter, prompt, settings, most)
         # A replay calls no operators; what is not replayed is counted as it is timed.
         seen = target.eager() if suits(target, contender.drafter) else target
-        work = [counted(seen, contender.drafter, prompt, settings, most) for prompt in prompts]
+        work = []
+        for prompt in prompts:
+            work.append(counted(seen, contender.drafter, prompt, settings, most))
+            bar.update()
         found[name].work, found[name].calls = _mean(work)
         found[name].held = max(one.held for one in work)
     for _, place, name in in_turn(list(contenders), repeats, prompts):
@@ -115,6 +121,8 @@ def profile_all(
         if any(piece.name == GRAPH for cycle in profile.timed for piece in cycle):
             profile.work = as_replayed(profile.work)
         profile.context += (len(prompts[place]) + sum(gained) / 2) / (repeats * len(prompts))
+        bar.update()
+    bar.close()
     return found
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TypeVar
 
 from tqdm import tqdm
@@ -85,7 +87,9 @@ def run_all(
     done = {key: record for key, record in read_runs(path).items() if key in wanted}
     missing = [(key, place) for key, place in wanted.items() if key not in done]
     if missing:
-        _warm_up(contenders, ids, decoding)
+        seconds = _warm_up(contenders, ids, decoding)
+        whole = sum(seconds[key[0]] for key, _ in missing)
+        tqdm.write(f"{title}: {len(missing)} runs; {duration(whole)}, by the warm-up", sys.stderr)
         meter = Meter(next(iter(contenders.values())).method.target.device)
         with path.open("a", encoding="utf-8") as file:
             bar = tqdm(missing, desc=title, unit="run", initial=len(done), total=len(wanted))
@@ -159,11 +163,25 @@ def _read_settings(path: Path) -> dict[str, Any]:
 
 def _warm_up(
     contenders: Mapping[str, Contender], ids: Sequence[Sequence[int]], decoding: Decoding
-) -> None:
-    for place in range(WARM_UP):
-        for contender in contenders.values():
-            settings = decoding.settings(contender.tree, 0, place)
-            contender.method.run(ids[place % len(ids)], settings)
+) -> dict[str, float]:
+    """Seconds of each one's last prompt."""
+    seconds = {}
+    rounds = [(place, name) for place in range(WARM_UP) for name in contenders]
+    for place, name in tqdm(rounds, desc="warm-up", unit="run", leave=False):
+        contender = contenders[name]
+        settings = decoding.settings(contender.tree, 0, place)
+        start = perf_counter()
+        contender.method.run(ids[place % len(ids)], settings)
+        seconds[name] = perf_counter() - start
+    return seconds
+
+
+def duration(seconds: float) -> str:
+    """About how long, in words."""
+    for unit, size in (("hour", 3600), ("minute", 60)):
+        if seconds >= 1.5 * size:
+            return f"about {seconds / size:.0f} {unit}s"
+    return f"about {max(1, seconds):.0f} second{'s' if seconds >= 1.5 else ''}"
 
 
 def _run(

@@ -10,113 +10,35 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moa_core.arguments import add_form
 from moa_core.errors import UserError
+from moa_core.train import arguments, closing
 
 if TYPE_CHECKING:
     from moa_core.target import Target
     from moa_core.tree import TreeSettings
 
-
-SHARES = "plain=0,dialogue=0.35,reading=0.25"
+NONE_HELD_OUT = (
+    "{} has no held-out text to measure on: 2 % of the documents are held out, of 50 or more."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Two sub-commands, target and drafters, with what they share."""
-    kinds = parser.add_subparsers(dest="kind", required=True, metavar="target|drafters")
-    target = kinds.add_parser("target", help="a target and its tokenizer, from text")
-    drafters = kinds.add_parser("drafters", help="drafters, all on the same batches")
-    measure = kinds.add_parser("measure", help="what a target can do, as JSON")
-    measure.add_argument("--data", required=True, help="folder of text, for held-out loss")
-    measure.add_argument("--target", help="bundled name, folder or Hub id")
-    measure.add_argument("--tasks", type=int, default=100, help="held-out tasks of each kind")
-    measure.add_argument("--device", default="auto")
-    measure.add_argument("--drafters", help="their acceptance instead: names, comma separated")
-    measure.add_argument("--prompts", type=int, default=6, help="held-out prompts of each kind")
-    measure.add_argument("--trees", default="5-4-12", help="depth-breadth-budget, comma separated")
-    measure.add_argument("--threads", type=int, help="CPU threads")
-    for each in (target, drafters):
-        each.add_argument(
-            "--data", required=True, help="folder of text; or a data set, by folder or Hub id"
-        )
-        each.add_argument("--out", type=Path, required=True, help="folder to train into")
-        each.add_argument("--updates", type=int, help="optimiser steps")
-        each.add_argument("--minutes", type=float, help="instead: as many updates as fit")
-        each.add_argument("--stop-at", type=int, help="end at this update of the schedule")
-        each.add_argument("--compile", action="store_true", help="torch.compile the costly parts")
-        each.add_argument("--muon", action="store_true", help="Muon for the weight matrices")
-        each.add_argument("--warmup", type=int, default=150, help="updates to the peak rate")
-        each.add_argument("--seed", type=int, default=0)
-        each.add_argument("--workers", type=int, default=2, help="processes that prepare epochs")
-        each.add_argument("--device", default="auto", help="auto or cpu; accelerate picks the GPUs")
-        each.add_argument(
-            "--precision",
-            default="auto",
-            choices=("auto", "bf16", "no"),
-            help="auto: accelerate's configured one, else bf16 if fast",
-        )
-        each.add_argument(
-            "--accumulate", type=int, default=1, help="parts that a process's rows are taken in"
-        )
-        each.add_argument("--log-every", type=int, default=25, help="updates between log lines")
-        each.add_argument(
-            "--save-every", type=float, default=60, help="seconds between checkpoints"
-        )
-        each.add_argument(
-            "--tensorboard",
-            action="store_true",
-            help="log for TensorBoard, too, in OUT/tensorboard",
-        )
-    for each, rows, length, tasks, rate in (
-        (target, 16, 256, 150_000, 2.5e-3),
-        (drafters, 8, 512, 20_000, 2e-3),
-    ):
-        each.add_argument(
-            "--rows", type=int, default=rows, help="packed rows per update, over all processes"
-        )
-        each.add_argument("--row-length", type=int, default=length, help="tokens per row")
-        each.add_argument("--tasks", type=int, default=tasks, help="generated tasks per epoch")
-        each.add_argument("--shares", default=SHARES, help="kinds of document to thin out")
-        each.add_argument("--rate", type=float, default=rate, help="peak learning rate")
-    target.add_argument("--layers", type=int, default=12)
-    target.add_argument("--width", type=int, default=256)
-    target.add_argument("--context", type=int, default=1024, help="longest text it can serve")
-    target.add_argument("--start", type=Path, help="go on from this target, newly scheduled")
-    target.add_argument("--floor", type=float, default=0.05, help="last rate, a share of the peak")
-    target.add_argument("--vocabulary", type=int, default=4096)
-    drafters.add_argument("--target", help="bundled name, folder or Hub id")
-    drafters.add_argument(
-        "--target-dtype",
-        default="auto",
-        choices=("auto", "float32", "bfloat16"),
-        help="auto: bfloat16 on a GPU with bf16 precision, else float32",
-    )
-    add_form(drafters)
-    drafters.add_argument("--methods", default="moa-n0,moa-n1,eagle2", help="comma separated")
-    drafters.add_argument(
-        "--rates", default="", help="peak rates of single methods: moa-n0=2e-3,..."
-    )
-    drafters.add_argument(
-        "--watch", help="suite on which acceptance is measured now and then; default: held-out data"
-    )
-    drafters.add_argument("--watch-times", type=int, default=8, help="how often, in all")
-    drafters.add_argument("--own-tokens", type=int, default=0, help="text the target writes first")
-    drafters.add_argument(
-        "--start", type=Path, help="folder of drafters to go on from, newly scheduled"
-    )
-    drafters.add_argument("--draws", type=int, default=1, help="boundary draws per update")
-    drafters.add_argument("--block", default="6-14", help="shortest-longest on-policy block")
-    drafters.add_argument("--cross-entropy", type=float, default=0.1, help="weight of that loss")
-    drafters.add_argument("--feature", type=float, default=1.0, help="weight of the feature loss")
+    """Sub-commands target, drafters and measure."""
+    arguments.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Train, then leave a loadable folder."""
+    """Train, then leave a loadable folder; or measure."""
+    arguments.check(options)
     if options.kind == "measure":
         return _measure(options)
-    if (options.updates is None) == (options.minutes is None):
-        raise UserError("Say how long to train: give either --updates or --minutes.")
-    (_target if options.kind == "target" else _drafters)(options)
+    if options.compile:
+        print("The first update waits for torch.compile.", flush=True)
+    try:
+        (_target if options.kind == "target" else _drafters)(options)
+    except KeyboardInterrupt as stop:
+        kept = f"Stopped; the same command goes on with what {options.out} holds."
+        raise KeyboardInterrupt(str(stop) or kept) from None
 
 
 def _target(options: argparse.Namespace) -> None:
@@ -146,7 +68,7 @@ def _target(options: argparse.Namespace) -> None:
     accelerator = accelerator_of(options)
     data = data_of(options.data, options.out, accelerator, stream=False)
     assert isinstance(data, Path)
-    train_target(
+    example = train_target(
         data,
         options.out,
         schedule,
@@ -165,6 +87,8 @@ def _target(options: argparse.Namespace) -> None:
         save_every=options.save_every,
     )
     accelerator.end_training()
+    if accelerator.is_main_process:
+        print(closing.of_target(options, example))
 
 
 def _drafters(options: argparse.Namespace) -> None:
@@ -202,8 +126,10 @@ def _drafters(options: argparse.Namespace) -> None:
     if accelerator.is_main_process:
         target.tokenizer.save_pretrained(tokenizer)
     accelerator.wait_for_everyone()
-    data = data_of(options.data, options.out, accelerator, stream=not options.own_tokens)
-    train_drafters(
+    # A streamed data set is trained on as it is: for more than that it is brought into a folder.
+    whole = bool(options.own_tokens or options.tasks or training.shares)
+    data = data_of(options.data, options.out, accelerator, stream=not whole)
+    example = train_drafters(
         target,
         data,
         tokenizer,
@@ -214,23 +140,33 @@ def _drafters(options: argparse.Namespace) -> None:
         stop_at=options.stop_at,
         compiled=options.compile,
         accelerator=accelerator,
-        watched=_watched(options.watch, target, data) if options.watch_times else None,
+        watched=_watched(options, target, data) if options.watch_times else None,
         watch_times=options.watch_times,
         log_every=options.log_every,
         save_every=options.save_every,
     )
     accelerator.end_training()
+    if accelerator.is_main_process:
+        print(closing.of_drafters(options, training.methods, example))
 
 
-def _watched(suite: str | None, target: Target, data: Path | str) -> dict[str, list[list[int]]]:
-    """Prompts by kind on which to measure drafters as they train."""
+def _watched(
+    options: argparse.Namespace, target: Target, data: Path | str
+) -> dict[str, list[list[int]]] | None:
+    """Prompts by kind on which to measure drafters as they train; None, said, for want of any."""
     from moa_core.train.measure import heldout_prompts
 
-    if suite is None:
-        return heldout_prompts(target, data, 2 if isinstance(data, Path) else 8)
+    if options.watch is None:
+        found = heldout_prompts(target, data, 2 if isinstance(data, Path) else 8, options.tasks)
+        if not found:
+            print(
+                f"{NONE_HELD_OUT.format(options.data)} So acceptance is not measured as they "
+                "train, and the last weights are kept; --watch tuning measures on other prompts."
+            )
+        return found or None
     from moa_core.bench.suites import load_suite, suite_ids
 
-    prompts = load_suite(suite, 2)
+    prompts = load_suite(options.watch, 2)
     watched: dict[str, list[list[int]]] = {prompt.kind: [] for prompt in prompts}
     for prompt, ids in zip(prompts, suite_ids(prompts, target), strict=True):
         watched[prompt.kind].append(ids)
@@ -253,9 +189,11 @@ def _measure(options: argparse.Namespace) -> None:
 
     if options.threads:
         torch.set_num_threads(options.threads)
-    target = load_target(options.target, "float32", options.device)
+    target, data = load_target(options.target, "float32", options.device), Path(options.data)
+    prompts = heldout_prompts(target, data, options.prompts, options.tasks)
+    if not prompts:
+        raise UserError(f"{NONE_HELD_OUT.format(data)} --tasks 100 measures on generated tasks.")
     if options.drafters:
-        prompts = heldout_prompts(target, Path(options.data), options.prompts)
         for name in options.drafters.split(","):
             results = best_tree(target, load_drafter(name, target), prompts, _trees(options.trees))
             print(
@@ -264,10 +202,11 @@ def _measure(options: argparse.Namespace) -> None:
                 )
             )
         return
+    asked = [ids for of_kind in prompts.values() for ids in of_kind[:1]]
     report = {
-        "tasks_right": task_accuracy(target, options.tasks),
-        "heldout_loss": heldout_loss(target, Path(options.data)),
-        "samples": samples(target) + samples(target, sample=True),
+        "tasks_right": task_accuracy(target, options.tasks) if options.tasks else None,
+        "heldout_loss": heldout_loss(target, data, tasks=6 * options.tasks),
+        "samples": samples(target, asked) + samples(target, asked, sample=True),
     }
     print(json.dumps(report, indent=2, ensure_ascii=False))
 

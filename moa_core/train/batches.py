@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -15,14 +14,17 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from moa_core.errors import UserError
 from moa_core.train import corpus, own_text, sources
-from moa_core.train.corpus import Encoded
+from moa_core.train.corpus import Document, Encoded
+from moa_core.train.workers import Workers
 
 
 @dataclass(frozen=True)
 class Recipe:
     """What an epoch is made of; any process can make it from this alone.
 
+    tasks   generated ones in an epoch, among the documents of the data folder
     shares  (kind, share) of the kinds of document to thin out, drawn anew each epoch
     own     file of text that the target wrote; an epoch is then all of it, and as much data
     """
@@ -72,11 +74,62 @@ class Batch(NamedTuple):
         return list(range(len(self.ids))) if self.rows is None else self.rows.tolist()
 
 
+@dataclass
+class Contents:
+    """What an epoch was made of.
+
+    documents  of the data folder, tokens in them
+    generated  tasks
+    written    tokens of the target's own text
+    example    the first of the documents
+    """
+
+    documents: int = 0
+    tokens: int = 0
+    generated: int = 0
+    written: int = 0
+    example: Document | None = None
+
+    def counted(self, pairs: Iterable[tuple[Document, Encoded]]) -> Iterator[Encoded]:
+        """Pass documents on, counting them."""
+        for document, encoded in pairs:
+            if document.generated:
+                self.generated += 1
+            else:
+                self.documents += 1
+                self.tokens += len(encoded.ids)
+                self.example = self.example or document
+            yield encoded
+
+    def __str__(self) -> str:
+        documents = f"{self.documents:,} document{'' if self.documents == 1 else 's'} of yours"
+        own = f", and {self.written:,} tokens of the target's own text" if self.written else ""
+        return f"{documents} ({self.tokens:,} tokens), {self.generated:,} generated{own}."
+
+
+class Epoch(NamedTuple):
+    """Shuffled rows, and what they were made of.
+
+    rows  ids, response mask and segment, each [rows, length]
+    """
+
+    rows: tuple[np.ndarray, ...]
+    contents: Contents
+
+
 class Source(Protocol):
-    """Endless batches of `rows`, the same in every process; `place` says where to go on."""
+    """Endless batches of `rows`, the same in every process; `place` says where to go on.
+
+    example  a document that is trained on, once one was read
+    """
 
     rows: int
     place: tuple[Any, ...]
+    example: Document | None
+
+    def about(self) -> str:
+        """What is trained on, in a sentence for whoever started it."""
+        ...
 
     def __iter__(self) -> Iterator[Batch]: ...
 
@@ -92,20 +145,28 @@ class Batches:
 
     def __init__(self, recipe: Recipe, rows: int, workers: int = 2):
         self.place: tuple[Any, ...] = (0, 0)  # epoch, first row of the next batch
+        self.example: Document | None = None
         self._recipe, self.rows = recipe, rows
-        # Fresh processes: tokenizers and torch do not survive a fork with threads.
-        self._pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
-        self._ahead: dict[int, Future[tuple[np.ndarray, ...]]] = {}
+        self._pool = Workers(workers)
+        self._ahead: dict[int, Future[Epoch]] = {}
         self._workers = workers
 
+    def about(self) -> str:
+        return f"Training on {self._epoch(self.place[0]).contents}"
+
     def __iter__(self) -> Iterator[Batch]:
+        given = True  # an epoch may be a row short by chance, two in a row are no chance
         while True:
             epoch, start = self.place
-            columns = self._epoch(epoch)
+            columns = self._epoch(epoch).rows
             if start + self.rows > len(columns[0]):
+                if not start and not given:
+                    raise UserError(self._too_little(columns[2]))
+                given = start > 0
                 self._ahead.pop(epoch)
                 self.place = (epoch + 1, 0)
                 continue
+            given = True
             self.place = (epoch, start + self.rows)
             yield as_batch(*(column[start : start + self.rows] for column in columns))
 
@@ -113,15 +174,32 @@ class Batches:
         """Stop the processes that prepare epochs."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _epoch(self, number: int) -> tuple[np.ndarray, ...]:
+    def _too_little(self, segment: np.ndarray) -> str:
+        """Why an epoch with these rows has not one batch, and what to do."""
+        data, (rows, length) = self._recipe.data, segment.shape
+        if rows:
+            tokens = int((segment != corpus.PADDING).sum())
+            return (
+                f"There is too little text for one update: {tokens:,} tokens in {data} fill "
+                f"{rows} row{'' if rows == 1 else 's'} of {length} tokens, and an update takes "
+                f"{self.rows}. Give --rows {rows}{' or fewer' if rows > 1 else ''}, a shorter "
+                "--row-length, or more text."
+            )
+        if self._recipe.shares:
+            return f"--shares leaves nothing of {data} to train on, and there are no --tasks."
+        return f"No document in {data} can be trained on: all are empty, or held out, or refused."
+
+    def _epoch(self, number: int) -> Epoch:
         for later in range(number, number + self._workers):
             if later not in self._ahead:
                 self._ahead[later] = self._pool.submit(epoch_rows, self._recipe, later)
-        return self._ahead[number].result()
+        made = self._ahead[number].result()
+        self.example = made.contents.example
+        return made
 
 
-def epoch_rows(recipe: Recipe, number: int) -> tuple[np.ndarray, ...]:
-    """One epoch's rows, shuffled; see `packed`."""
+def epoch_rows(recipe: Recipe, number: int) -> Epoch:
+    """One epoch's rows, shuffled, and its contents."""
     tokenizer = AutoTokenizer.from_pretrained(recipe.tokenizer)
     loaded = sources.load(recipe.data)
     shares, draw = dict(recipe.shares), random.Random(f"{recipe.seed} {number} shares")
@@ -130,10 +208,14 @@ def epoch_rows(recipe: Recipe, number: int) -> tuple[np.ndarray, ...]:
         for document in corpus.epoch(loaded, recipe.seed, number, "train", recipe.tasks)
         if draw.random() < shares.get(document.kind, 1.0)
     )
-    encoded: Iterator[Encoded] = corpus.encode_many(documents, tokenizer)
+    contents = Contents()
+    encoded = contents.counted(corpus.encoded_pairs(documents, tokenizer))
     if recipe.own is not None:
-        encoded = own_text.mixed(own_text.load(recipe.own), encoded, recipe.seed + number)
-    return packed(encoded, tokenizer, recipe.row_length, [recipe.seed, number])
+        own = own_text.load(recipe.own)
+        contents.written = sum(sum(text.mask) for text in own)
+        encoded = own_text.mixed(own, encoded, recipe.seed + number)
+    rows = packed(encoded, tokenizer, recipe.row_length, [recipe.seed, number])
+    return Epoch(rows, contents)
 
 
 def packed(

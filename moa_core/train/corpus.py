@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, NamedTuple, cast
 
+import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -31,11 +32,12 @@ _Cut = list[tuple[list[int], int | None]]  # a template's own tokens, and the me
 
 @dataclass(frozen=True)
 class Document:
-    """One training example: a chat, or plain text."""
+    """One training example: a chat, or plain text; generated, or somebody's."""
 
     kind: str
     messages: Chat | None = None
     text: str | None = None
+    generated: bool = False
 
 
 class Encoded(NamedTuple):
@@ -57,8 +59,8 @@ class _Part(NamedTuple):
     """A document, or what is left of it, waiting for a place."""
 
     segment: int
-    ids: list[int]
-    mask: list[bool]
+    ids: np.ndarray  # a view is left of a long document, not a copy
+    mask: np.ndarray
 
 
 def epoch(
@@ -85,7 +87,7 @@ def epoch(
                 yield document
         else:
             task = generate(item, rng, held_out=split == "heldout")
-            yield Document(task.kind, prompts.chat(task.prompt, task.answer))
+            yield Document(task.kind, prompts.chat(task.prompt, task.answer), generated=True)
 
 
 def _document(record: Record, rng: random.Random) -> Document:
@@ -122,6 +124,13 @@ def encode_many(
     `apply_chat_template` would read it as the end of the turn. Tokenizers that are not ours go
     through their own template, which may refuse a chat.
     """
+    return (encoded for _, encoded in encoded_pairs(documents, tokenizer))
+
+
+def encoded_pairs(
+    documents: Iterable[Document], tokenizer: PreTrainedTokenizerBase
+) -> Iterator[tuple[Document, Encoded]]:
+    """What `encode_many` gives, each with its document."""
     remaining = iter(documents)
     if tokenizer.convert_tokens_to_ids(BOS) in (None, tokenizer.unk_token_id):
         while batch := list(islice(remaining, _BATCH)):
@@ -138,10 +147,12 @@ def encode_many(
         encodings = backend.encode_batch_fast(contents, add_special_tokens=False)
         pieces = (encoding.ids for encoding in encodings)
         for document in batch:
-            yield _joined(document, pieces, special)
+            yield document, _joined(document, pieces, special)
 
 
-def _templated(documents: list[Document], tokenizer: PreTrainedTokenizerBase) -> Iterator[Encoded]:
+def _templated(
+    documents: list[Document], tokenizer: PreTrainedTokenizerBase
+) -> Iterator[tuple[Document, Encoded]]:
     """Documents through a foreign chat template, which is cut where contents go.
 
     As in `text.chat_ids`, contents are encoded apart: a drafter is trained on the very tokens it
@@ -154,7 +165,7 @@ def _templated(documents: list[Document], tokenizer: PreTrainedTokenizerBase) ->
         if document.messages is None or not tokenizer.chat_template:
             text = document.text or "\n".join(_contents(document))
             ids = [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]
-            yield Encoded(ids, [True] * len(ids))
+            yield document, Encoded(ids, [True] * len(ids))
             continue
         roles = tuple(message["role"] for message in document.messages)
         if roles not in cut:
@@ -162,7 +173,7 @@ def _templated(documents: list[Document], tokenizer: PreTrainedTokenizerBase) ->
         if isinstance(parts := cut[roles], str):
             refused = parts
         else:
-            yield _filled(document, parts, tokenizer)
+            yield document, _filled(document, parts, tokenizer)
     if refused and len(documents) > 1 and all(isinstance(parts, str) for parts in cut.values()):
         raise UserError(refused)
 
@@ -226,7 +237,10 @@ def pack(
     """
     if length < 1:
         raise ValueError("A row needs a length of at least 1.")
-    arriving = (_Part(number, *document) for number, document in enumerate(encoded))
+    arriving = (
+        _Part(number, np.array(ids, np.int64), np.array(mask, bool))
+        for number, (ids, mask) in enumerate(encoded)
+    )
     waiting: list[_Part] = []
     while True:
         waiting.extend(islice(arriving, _WAITING - len(waiting)))
@@ -269,8 +283,8 @@ def _row(parts: list[_Part], length: int, pad_id: int) -> Row:
     start = 0
     for part in parts:
         end = start + len(part.ids)
-        ids[start:end] = torch.tensor(part.ids)
-        mask[start:end] = torch.tensor(part.mask)
+        ids[start:end] = torch.from_numpy(part.ids)
+        mask[start:end] = torch.from_numpy(part.mask)
         segment[start:end] = part.segment
         start = end
     return Row(ids, mask, segment)

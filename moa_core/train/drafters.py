@@ -27,6 +27,7 @@ from moa_core.peers import parameters
 from moa_core.target import Target
 from moa_core.train import own_text, states
 from moa_core.train.batches import Batch, Batches, Recipe
+from moa_core.train.corpus import Document
 from moa_core.train.fresh import fresh
 from moa_core.train.hub_data import Rows
 from moa_core.train.loop import Run
@@ -44,6 +45,7 @@ class Plan:
     """How drafters are trained, beside the schedule.
 
     rows        packed rows of `row_length` tokens per update, over all processes
+    tasks       generated tasks per epoch, beside the text of the data folder
     shares      (kind, share) of the kinds of document to thin out
     own_tokens  text for the target to write first; it then makes up half of all training tokens
     draws       draws of block boundaries per update, on one pass of LSA
@@ -55,7 +57,7 @@ class Plan:
     methods: tuple[str, ...] = ("moa-n0", "moa-n1", "eagle2")
     rows: int = 16
     row_length: int = 1024
-    tasks: int = 20_000
+    tasks: int = 0
     shares: tuple[tuple[str, float], ...] = ()
     own_tokens: int = 0
     draws: int = 1
@@ -82,8 +84,10 @@ def train_drafters(
     watch_times: int = 8,
     log_every: int = 25,
     save_every: float = 60.0,
-) -> None:
+) -> Document | None:
     """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`.
+
+    Returns a document that they were trained on, None if there was nothing left to train.
 
     data     a folder of text, read whole; or the name of a data set, which is streamed
     watched  prompts by kind on which to measure acceptance now and then; of each drafter the
@@ -122,7 +126,7 @@ def train_drafters(
     run.train(lessons, _step, stop_at, count=lambda batch: predictable(batch).sum())
     whole = run.weights()
     if not accelerator.is_main_process:
-        return
+        return None
     if progress:
         progress.restore_best()
         whole = {name: trainee.state_dict() for name, trainee in trainees.items()}
@@ -134,6 +138,7 @@ def train_drafters(
         about = {"parameters": sizes[name], "training": training, "commit": _commit()}
         tensors = {key.removeprefix("net."): value for key, value in whole[name].items()}
         save_drafter(out / name, drafter, target, about, torch.bfloat16, tensors)
+    return batches.example
 
 
 def _begun(method: str, target: Target, plan: Plan) -> Drafter:
@@ -167,7 +172,7 @@ def _source(
         return Stream(Rows(data), tokenizer, plan.seed, plan.rows, plan.row_length)
     own = out / "own_text.npz" if plan.own_tokens else None
     if own and accelerator.is_main_process:
-        writing = own_text.Writing(data, plan.seed, plan.shares)
+        writing = own_text.Writing(data, plan.seed, plan.tasks, plan.shares)
         processes = workers if accelerator.device.type == "cpu" else 1
         own_text.write(target, own, plan.own_tokens, writing, processes)
     accelerator.wait_for_everyone()

@@ -16,6 +16,7 @@ from typing import Any
 
 from moa_core.errors import UserError, first_line
 from moa_core.train.corpus import Document
+from moa_core.train.prompts import question_chat
 from moa_core.train.sources import HELD_OUT_PERCENT
 from moa_core.train.tasks import bucket
 
@@ -55,15 +56,21 @@ class Rows:
         return place
 
     def heldout(self, count: int, among: int = 5_000) -> list[Document]:
-        """The first few chats that are kept from training."""
+        """The first few documents that are kept from training."""
         found = (r.document for r in islice(Rows(self.name).go_on(None), among) if r.held_out)
-        return list(islice((one for one in found if one.messages), count))
+        return list(islice(found, count))
+
+    def documents(self) -> int | None:
+        """How many rows there are, if the data set says so."""
+        known = (self._set.info.splits or {}).get(str(self._set.split))
+        return known.num_examples or None if known else None
 
 
 def fetch(name: str, folder: Path) -> Path:
     """Write a Hub data set's training split into `folder`, once; return the folder.
 
-    Rows need `messages`, a chat, or `text`. UserError if the data set cannot be had or has neither.
+    Rows need `messages`, a chat; `text`; or `question` and `answer`. UserError if the data set
+    cannot be had or has none of them.
     """
     path = folder / "data.jsonl"
     if path.exists():
@@ -80,7 +87,10 @@ def fetch(name: str, folder: Path) -> Path:
                 count += 1
     if not count:
         part.unlink()
-        raise UserError(f"The data set {name} has rows with neither `messages` nor `text`.")
+        raise UserError(
+            f"The data set {name} has rows with neither `messages` nor `text`, "
+            "nor `question` and `answer`."
+        )
     os.replace(part, path)
     return folder
 
@@ -105,7 +115,14 @@ def _kept(row: Mapping[str, Any]) -> dict[str, Any] | None:
     if row.get("messages"):
         turns = [{"role": m["role"], "content": m["content"]} for m in row["messages"]]
         return {"messages": turns}
-    return {"text": row["text"]} if row.get("text") else None
+    if row.get("text"):
+        return {"text": row["text"]}
+    match row:
+        case {"question": str(question), "answer": str(answer)} if question and answer:
+            context = row.get("context")
+            more = {"context": context} if isinstance(context, str) else {}
+            return {**more, "question": question, "answer": answer}
+    return None
 
 
 def _document(row: Mapping[str, Any]) -> Document | None:
@@ -114,4 +131,6 @@ def _document(row: Mapping[str, Any]) -> Document | None:
             return Document("chat", tuple(turns)) if all(t["content"] for t in turns) else None
         case {"text": str(text)}:
             return Document("plain", text=text)
+        case {"question": _} as pair:
+            return Document("chat", question_chat(pair))
     return None

@@ -68,6 +68,7 @@ class Run:
         self.recipe = json.loads(json.dumps({**recipe, "schedule": asdict(schedule)}, default=str))
         folder.mkdir(parents=True, exist_ok=True)
         self.update, self.updates, self.seconds = 0, schedule.updates, 0.0
+        self._kept = 0  # update of the checkpoint
         self.spent = dict.fromkeys(models, 0.0)  # seconds, as if each had been trained alone
         self.bare = models
         self.models: dict[str, nn.Module] = {}
@@ -94,26 +95,32 @@ class Run:
         shown = self.accelerator.is_main_process
         bar = tqdm(total=self.updates, initial=self.update, disable=not shown, smoothing=0.05)
         saved = begun = time.monotonic()
-        before = self.seconds
-        stream = iter(self.batches)
+        before, stream = self.seconds, iter(self.batches)
         first, mark = self.update, begun
-        while not self._done(stop_at):
-            parts = self._advance(list(self._parts(next(stream), count)), prepare, step)
-            self.update += 1
-            bar.update()
-            now = time.monotonic()
-            self.seconds = before + now - begun
-            if self.updates is None:
-                mark = self._probe(self.update - first, mark, bar)
-            begun += self._look()
-            last = self._done(stop_at)
-            if self.update % self.log_every == 0 or last:
-                self._log(parts, bar)
-            if self._due(now - saved) or last:
-                self.save()
-                saved = time.monotonic()
-        bar.close()
-        self.batches.close()
+        try:
+            if shown and not self._done(stop_at):
+                bar.write(self.batches.about())
+            while not self._done(stop_at):
+                parts = self._advance(list(self._parts(next(stream), count)), prepare, step)
+                self.update += 1
+                bar.update()
+                now = time.monotonic()
+                self.seconds = before + now - begun
+                if self.updates is None:
+                    mark = self._probe(self.update - first, mark, bar)
+                begun += self._look()
+                last = self._done(stop_at)
+                if self.update % self.log_every == 0 or last:
+                    self._log(parts, bar)
+                if self._due(now - saved) or last:
+                    self.save()
+                    saved = time.monotonic()
+        except KeyboardInterrupt:
+            said = f"Stopped; the same command goes on from update {self._kept:,}."
+            raise KeyboardInterrupt(said) from None
+        finally:
+            bar.close()
+            self.batches.close()
 
     def _parts(self, whole: Batch, count: Count) -> Iterator[tuple[Batch, float]]:
         """This process's rows in the parts it goes over, each with its share of what counts."""
@@ -263,6 +270,7 @@ class Run:
             "place": self.batches.place,
         }
         states.save(self.accelerator, self.folder, state, self.bare, self.models, self.optimisers)
+        self._kept = self.update
 
     def _resume(self) -> None:
         state = states.load(self.folder)
@@ -277,7 +285,8 @@ class Run:
         states.restore(
             self.accelerator, self.folder, state, self.bare, self.models, self.optimisers
         )
-        self.update, self.updates = state["update"], state["updates"]
+        self.update = self._kept = state["update"]
+        self.updates = state["updates"]
         self.seconds, self.batches.place = state["seconds"], tuple(state["place"])
         self.spent = state["spent"]
         if self.watch:

@@ -19,15 +19,8 @@ from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.trace import Trace
 from moa_core.train import corpus, sources, tasks
 from moa_core.train.hub_data import Rows
-from moa_core.train.own_text import answers
+from moa_core.train.own_text import PLAIN_START, answers
 from moa_core.tree import TreeSettings
-
-SAMPLES = (
-    "Write a story that begins: Once upon a time there was a little fox who",
-    "Write a story with the words: boat, storm, brave.",
-    "I'd like to find a restaurant for dinner tonight.",
-    "Tom has 14 apples. He gets 9 more and then gives away 6. How many apples does he have now?",
-)
 
 
 def task_accuracy(target: Target, per_kind: int = 100, seed: int = 0) -> dict[str, float]:
@@ -45,10 +38,10 @@ def task_accuracy(target: Target, per_kind: int = 100, seed: int = 0) -> dict[st
 
 
 @torch.inference_mode()
-def heldout_loss(target: Target, data: Path, most: int = 100) -> dict[str, float]:
-    """Nats per reply token on held-out documents, by kind; at most so many documents of each."""
+def heldout_loss(target: Target, data: Path, most: int = 100, tasks: int = 0) -> dict[str, float]:
+    """Nats per reply token on held-out documents and tasks, by kind; at most so many of each."""
     by_kind: dict[str, list[corpus.Document]] = defaultdict(list)
-    for document in corpus.epoch(sources.load(data), 0, 0, "heldout", 600):
+    for document in corpus.epoch(sources.load(data), 0, 0, "heldout", tasks):
         by_kind[document.kind].append(document)
     losses = {}
     for kind, documents in sorted(by_kind.items()):
@@ -63,36 +56,40 @@ def heldout_loss(target: Target, data: Path, most: int = 100) -> dict[str, float
     return losses
 
 
-def samples(target: Target, sample: bool = False, longest: int = 160) -> list[tuple[str, str]]:
-    """A few prompts and what the target makes of them."""
+def samples(
+    target: Target, prompts: list[list[int]], sample: bool = False, longest: int = 160
+) -> list[tuple[str, str]]:
+    """Prompts and what the target makes of them."""
     tokenizer = tokenizer_of(target)
-    prompts = [prompt_ids(tokenizer, prompt) for prompt in SAMPLES]
     replies = answers(target, prompts, longest, sample)
-    texts = tokenizer.batch_decode(replies, skip_special_tokens=True)
-    return list(zip(SAMPLES, texts, strict=True))
+    asked, said = (tokenizer.batch_decode(x, skip_special_tokens=True) for x in (prompts, replies))
+    return list(zip(asked, said, strict=True))
 
 
 def heldout_prompts(
-    target: Target, data: Path | str, each: int, seed: int = 0
+    target: Target, data: Path | str, each: int, tasks: int = 0
 ) -> dict[str, list[list[int]]]:
-    """Prompts that nothing was trained on, by kind: chats up to their last reply.
+    """Prompts that nothing was trained on, by kind: chats up to their last reply, texts' openings.
 
-    data  a folder of text, or the name of a data set
+    data   a folder of text, or the name of a data set
+    tasks  more than none for prompts of generated tasks, too
     """
     if isinstance(data, str):
         documents = iter(Rows(data).heldout(4 * each))
     else:
-        documents = corpus.epoch(sources.load(data), seed, 0, "heldout", 12 * each)
+        documents = corpus.epoch(sources.load(data), 0, 0, "heldout", 12 * each if tasks else 0)
     found: dict[str, list[list[int]]] = defaultdict(list)
     for document in documents:
-        if document.messages is None or len(found[document.kind]) == each:
+        if len(found.get(document.kind, ())) == each:
             continue
         # None of it where a template refuses such a chat.
         for ids, mask in corpus.encode_many([document], tokenizer_of(target)):
             starts = [n for n in range(1, len(mask)) if mask[n] and not mask[n - 1]]
-            if starts and starts[-1] + 128 < target.context:
+            if mask[0]:
+                starts = [min(PLAIN_START, len(ids) // 2)]
+            if starts and 0 < starts[-1] < target.context - 128:
                 found[document.kind].append(ids[: starts[-1]])
-    return found
+    return dict(found)
 
 
 def acceptance(

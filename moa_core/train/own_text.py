@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import multiprocessing
 import os
 import random
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +14,14 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from moa_core.errors import UserError
 from moa_core.target import Target
 from moa_core.text import tokenizer_of
 from moa_core.train import corpus, sources
 from moa_core.train.corpus import Encoded
+from moa_core.train.workers import Workers
 
-PLAIN_START = 48  # tokens of a plain text that serve as a prompt
+PLAIN_START = 48  # tokens of a plain text that serve as a prompt, from anywhere in it
 LONGEST_PROMPT = 320  # reading a longer one costs more than the reply to it teaches
 PART = 50_000  # tokens: what a killed run loses at most, per process
 
@@ -29,6 +30,7 @@ PART = 50_000  # tokens: what a killed run loses at most, per process
 class Writing:
     """What the target is given to answer.
 
+    tasks    generated tasks among the documents, in each pass over them
     shares   (kind, share) of the kinds of document to thin out
     rows     prompts answered at a time
     longest  reply, in tokens
@@ -36,6 +38,7 @@ class Writing:
 
     data: Path
     seed: int = 0
+    tasks: int = 0
     shares: tuple[tuple[str, float], ...] = ()
     rows: int = 64
     longest: int = 320
@@ -78,8 +81,7 @@ def _in_processes(
     writer = copy.deepcopy(target)
     if torch.ops.mkldnn._is_mkldnn_bf16_supported():
         writer.model.to(torch.bfloat16)  # twice as fast, and the same text but for near ties
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, spawn, _begin, (writer, writing)) as pool:
+    with Workers(processes, _begin, writer, writing) as pool:
         waiting = {pool.submit(_continue, *job): job for job in jobs}
         for done in as_completed(waiting):
             number, size = waiting[done]
@@ -161,13 +163,15 @@ def _prompt_batches(
         order = rng.randrange(2**31)
         documents = (
             document
-            for document in corpus.epoch(loaded, order, part, "train", 20_000)
+            for document in corpus.epoch(loaded, order, part, "train", writing.tasks)
             if rng.random() < shares.get(document.kind, 1.0)
         )
+        found = False
         for encoded in corpus.encode_many(documents, tokenizer_of(target)):
             prompt, reply = _prompt(encoded, rng)
             if prompt and len(prompt) + longest <= target.context:
                 waiting.append((reply, prompt))
+                found = True
             if len(waiting) == rows * 16:
                 waiting.sort(key=lambda item: item[0])
                 groups = [waiting[start : start + rows] for start in range(0, len(waiting), rows)]
@@ -176,13 +180,19 @@ def _prompt_batches(
                     room = min(longest, 2 * group[-1][0] + 16)
                     yield [prompt for _, prompt in group], room
                 waiting = []
+        if not found:
+            raise UserError(
+                f"No document in {writing.data} gives {target.name}, which reads {target.context} "
+                "tokens, a prompt for text of its own: leave out --own-tokens."
+            )
 
 
 def _prompt(encoded: Encoded, rng: random.Random) -> tuple[list[int], int]:
-    """What comes before one of the replies, and that reply's length; of a plain text its start."""
+    """What comes before a reply, and the reply's length; of a plain text a few tokens."""
     ids, mask = encoded
-    if mask[0]:
-        return ids[:PLAIN_START], len(ids)
+    if mask[0]:  # a long text, a book say, has something to go on from in many places
+        start = rng.randrange(max(1, len(ids) - PLAIN_START))
+        return ids[start : start + PLAIN_START], len(ids)
     near = range(1, min(len(mask), LONGEST_PROMPT))
     starts = [place for place in near if mask[place] and not mask[place - 1]]
     if not starts:

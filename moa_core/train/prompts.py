@@ -3,6 +3,7 @@
 import math
 import random
 import re
+from collections.abc import Mapping
 from typing import Any, TypedDict
 
 MAX_STORY = 3_500  # characters, about 900 tokens
@@ -98,6 +99,12 @@ def reading(row: dict[str, Any], rng: random.Random) -> Chat:
         "Here is a part of a story.\n\n{passage}\n\nNow tell me: {question}",
     ))  # fmt: skip
     return chat(asked.format(passage=passage, question=question), _as_sentence(answer))
+
+
+def question_chat(row: Mapping[str, str]) -> Chat:
+    """A question, below its context where it has one, and its answer, both as they are."""
+    asked = (row.get("context"), row["question"])
+    return chat("\n\n".join(part.strip() for part in asked if part), row["answer"].strip())
 
 
 def worked_sum(row: dict[str, Any]) -> Chat:

@@ -62,8 +62,6 @@ def accelerator_of(options: argparse.Namespace) -> Accelerator:
             "TensorBoard is not installed: pip install tensorboard, or leave out --tensorboard; "
             "the same figures are in log.jsonl."
         )
-    if options.accumulate < 1 or options.log_every < 1:
-        raise UserError("--accumulate and --log-every must be at least 1.")
     cpu = options.device == "cpu" or not torch.cuda.is_available()
     fast = not cpu or torch.ops.mkldnn._is_mkldnn_bf16_supported()
     configured = os.environ.get("ACCELERATE_MIXED_PRECISION", "no")  # by accelerate launch

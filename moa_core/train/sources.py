@@ -4,16 +4,17 @@ import gzip
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from moa_core.errors import UserError
-from moa_core.train.prompts import split_story
+from moa_core.train.prompts import question_chat, split_story
 from moa_core.train.tasks import bucket
 from moa_core.train.tokenizer import ROLES
 
 HELD_OUT_PERCENT = 2
+FEWEST = 50  # documents of a folder from which any are held out
 END_OF_DOCUMENT = "<|endoftext|>"
 _SUFFIXES = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz")
 # What a known text file holds; any other text is plain.
@@ -28,23 +29,29 @@ _TEXT_KINDS = {
 
 @dataclass(frozen=True)
 class Record:
-    """One raw piece: how to read it, its text or row, and the key of the document it is from."""
+    """One raw piece: how to read it, its text or row, and the key of the document it is from.
+
+    few  its folder has too few documents to hold any out
+    """
 
     kind: str
     key: str
     value: Any
+    few: bool = False
 
     @property
     def split(self) -> str:
         """`heldout` for a small, fixed share of the documents, else `train`."""
-        return "heldout" if bucket(self.key) < HELD_OUT_PERCENT else "train"
+        held_out = not self.few and bucket(self.key) < HELD_OUT_PERCENT
+        return "heldout" if held_out else "train"
 
 
 def load(folder: Path) -> dict[str, list[Record]]:
     """The records of every text file in the folder, by the file's name.
 
     Text files hold documents divided by lines `<|endoftext|>`; the rows of a `.jsonl` file hold
-    `messages`, `text`, `question` and `answer`, or these two with `context`.
+    `messages`, `text`, `question` and `answer`, or these two with `context`. Of fewer than `FEWEST`
+    documents none is held out.
     """
     if not folder.is_dir():
         raise UserError(f"There is no data folder {folder}.")
@@ -55,7 +62,15 @@ def load(folder: Path) -> dict[str, list[Record]]:
     }
     if not any(sources.values()):
         raise UserError(f"The data folder {folder} holds no text in {', '.join(_SUFFIXES)} files.")
-    return _with_shared_keys(sources)
+    return _none_of_few(_with_shared_keys(sources))
+
+
+def _none_of_few(sources: dict[str, list[Record]]) -> dict[str, list[Record]]:
+    """Hold none out of a few documents: each of them is much of the text."""
+    keys = {record.key for records in sources.values() for record in records}
+    if len(keys) >= FEWEST:
+        return sources
+    return {name: [replace(r, few=True) for r in records] for name, records in sources.items()}
 
 
 def has_text(folder: Path) -> bool:
@@ -95,10 +110,12 @@ def _row_record(line: str, where: str) -> Record:
         case {"messages": [_, *_] as messages} if all(map(_is_message, messages)):
             turns = tuple({"role": m["role"], "content": m["content"]} for m in messages)
             return Record("chat", line, turns)
-        case {"context": str(), "question": str(), "answer": str()}:
-            return Record("reading", row.get("story", row["context"]), row)
-        case {"question": str(), "answer": str()}:
-            return Record("sum", row["question"], row)
+        case {"story": str(story), "context": str(), "question": str(), "answer": str()}:
+            return Record("reading", story, row)  # FairytaleQA
+        case {"question": str(question), "answer": str(answer)} if "####" in answer:
+            return Record("sum", question, row)  # GSM8K
+        case {"question": str(question), "answer": str()}:
+            return Record("chat", question, question_chat(row))
         case {"text": str(text)} if text.strip():
             return Record("plain", text, text.strip())
     raise UserError(f"{where} has no messages, no text and no question with an answer.")

@@ -42,14 +42,22 @@ class Stream:
     ) -> None:
         self.place: tuple[Any, ...] = (0, 0, 0, None)
         self.rows = rows
+        self.example: corpus.Document | None = None
+        self._rows_of = rows_of
         self._reader = _Reader(rows_of, block)
         self._tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(tokenizer)
         self._seed, self._length = seed, row_length
         self._pool = ThreadPoolExecutor(1)
         self._ahead: dict[tuple[int, int], Future[Block]] = {}
 
+    def about(self) -> str:
+        known = self._rows_of.documents()
+        count = "it does not tell how many documents" if known is None else f"{known:,} documents"
+        return f"Training on {self._rows_of.name}, streamed as it is needed: {count}, 0 generated."
+
     def __iter__(self) -> Iterator[Batch]:
         given = any(self.place[1:3])  # whether this epoch gave a batch, or was begun elsewhere
+        passed = 0  # tokens of its blocks so far, where it gave none
         while True:
             epoch, block, start, begun = self.place
             columns, after = self._asked(epoch, block, begun).result()
@@ -58,12 +66,14 @@ class Stream:
             if start + self.rows > len(columns[0]):
                 self._ahead.pop((epoch, block))
                 given = given or start > 0
+                passed += int((columns[2] != corpus.PADDING).sum())
                 if not after and not given:
                     raise UserError(
-                        f"The data set has too little text for one batch of {self.rows} rows of "
-                        f"{self._length} tokens: give fewer --rows or a shorter --row-length."
+                        f"{self._rows_of.name} has too little text for one update: {passed:,} "
+                        f"tokens, and an update takes {self.rows} rows of {self._length} tokens. "
+                        "Give fewer --rows or a shorter --row-length."
                     )
-                given = given and after is not None
+                given, passed = given and after is not None, passed if after else 0
                 self.place = (*following, 0, after)
                 continue
             self.place = (epoch, block, start + self.rows, begun)
@@ -80,6 +90,7 @@ class Stream:
 
     def _make(self, epoch: int, block: int, begun: dict[str, Any] | None) -> Block:
         documents, after = self._reader.read(begun)
+        self.example = self.example or next(iter(documents), None)
         encoded = corpus.encode_many(documents, self._tokenizer)
         seed = [self._seed, epoch, block]
         return packed(encoded, self._tokenizer, self._length, seed), after

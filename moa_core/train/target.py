@@ -18,11 +18,12 @@ from moa_core.errors import UserError
 from moa_core.modules import moved
 from moa_core.train import corpus, sources, states
 from moa_core.train.batches import Batch, Batches, Recipe
-from moa_core.train.corpus import PADDING
+from moa_core.train.corpus import PADDING, Document
 from moa_core.train.loop import Run
 from moa_core.train.schedule import Schedule
 from moa_core.train.tokenizer import train_tokenizer
 
+TOKENIZER_TASKS = 20_000  # generated tasks that a tokenizer learns from, at most
 PROMPT_WEIGHT = 0.2  # of tokens that somebody else writes: they teach language, but not the job
 
 
@@ -70,10 +71,12 @@ def _inside(batch: Batch) -> Tensor:
     return (batch.segment[:, 1:] == batch.segment[:, :-1]) & (batch.segment[:, 1:] != PADDING)
 
 
-def make_tokenizer(data: Path, folder: Path, seed: int, size: int) -> PreTrainedTokenizerFast:
+def make_tokenizer(
+    data: Path, folder: Path, seed: int, size: int, tasks: int = 0
+) -> PreTrainedTokenizerFast:
     """Train the tokenizer on one epoch of the training split; written once, then read back."""
     if not (folder / "tokenizer.json").exists():
-        documents = corpus.epoch(sources.load(data), seed, 0, "train", 20_000)
+        documents = corpus.epoch(sources.load(data), seed, 0, "train", min(tasks, TOKENIZER_TASKS))
         texts = (
             text
             for document in documents
@@ -122,7 +125,7 @@ def train_target(
     *,
     sizes: TargetSizes | None = None,
     rows: int = 32,
-    tasks: int = 80_000,
+    tasks: int = 0,
     shares: tuple[tuple[str, float], ...] = (),
     start: Path | None = None,
     row_length: int | None = None,
@@ -133,8 +136,10 @@ def train_target(
     accelerator: Accelerator | None = None,
     log_every: int = 25,
     save_every: float = 60.0,
-) -> None:
+) -> Document | None:
     """Train a target into `out`: a Hugging Face folder, with the run's log and checkpoint in `run`.
+
+    Returns a document that it was trained on, None if there was nothing left to train.
 
     rows        packed rows per update, over all processes
     row_length  tokens in a row, the whole context by default; short ones are cheaper
@@ -150,7 +155,7 @@ def train_target(
     with accelerator.main_process_first():
         if start is not None:
             AutoTokenizer.from_pretrained(start).save_pretrained(out)
-        tokenizer = make_tokenizer(data, out, seed, sizes.vocabulary)
+        tokenizer = make_tokenizer(data, out, seed, sizes.vocabulary, tasks)
     if start is None:
         model = make_model(sizes, tokenizer, seed)
     else:
@@ -188,6 +193,7 @@ def train_target(
     if accelerator.is_main_process:
         done = {"updates": run.update, "of": run.updates, "seconds": round(run.seconds)}
         save_target(model, out, {**run.recipe, **done})
+    return batches.example
 
 
 def save_target(model: LlamaForCausalLM, out: Path, about: dict[str, Any]) -> None:

@@ -152,12 +152,15 @@ def test_no_drafters_arithmetic_is_called_python(target: Target, method: str) ->
     assert count.cycles > 3 and sum(rest.values()) < 0.02 * total, rest
 
 
-def test_methods_take_turns_and_are_all_measured(target: Target) -> None:
+def test_methods_take_turns_and_are_all_measured(
+    target: Target, capsys: pytest.CaptureFixture[str]
+) -> None:
     contenders = {
         "vanilla": Contender(Vanilla(), TreeSettings()),
         "moa-n0": Contender(useful("moa-n0", target), TREE),
     }
     found = profile_all(target, contenders, [PROMPT, PROMPT[::-1]], 16, repeats=2)
+    assert "12/12" in capsys.readouterr().err  # texts counted and timed
     vanilla, moa = found["vanilla"], found["moa-n0"]
     assert len(vanilla.quiet) == len(vanilla.timed) == 2 * 2 * 14  # the first cycle left out
     assert vanilla.tau == 1 and moa.tau > 1 and moa.cycle > 0

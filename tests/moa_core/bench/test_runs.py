@@ -79,7 +79,9 @@ def test_every_name_is_first_equally_often() -> None:
     assert len(set(order)) == len(order) == 18
 
 
-def test_runs_are_interleaved_and_the_warm_up_is_dropped(target: Target, tmp_path: Path) -> None:
+def test_runs_are_interleaved_and_the_warm_up_is_dropped(
+    target: Target, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log: list = []
     both = {name: Contender(Counting(name, target, log), TREE) for name in "ab"}
     runs = run_all(both, PROMPTS, IDS, 2, DECODING, tmp_path / "runs.jsonl")
@@ -88,9 +90,18 @@ def test_runs_are_interleaved_and_the_warm_up_is_dropped(target: Target, tmp_pat
     ]  # fmt: skip
     asked = [name for name, _, _ in log[4:]]
     assert "".join(asked) == "abbaabbaabba" and len(runs) == 12
+    assert "bench: 12 runs; about 1 second, by the warm-up\n" in capsys.readouterr().err
     kept = read_runs(tmp_path / "runs.jsonl")
     assert list(kept.values()) == runs
     assert [run["kind"] for run in runs[:6]] == ["b", "b", "a", "a", "b", "b"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.1, "1 second"), (80, "80 seconds"), (180, "3 minutes"), (9000, "2 hours")],
+)
+def test_durations_are_told_in_words(seconds: float, words: str) -> None:
+    assert running.duration(seconds) == f"about {words}"
 
 
 def test_a_run_that_was_cut_off_repeats_nothing_finished(target: Target, tmp_path: Path) -> None:

@@ -46,4 +46,4 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> None:
     def pool(workers: int, *args: Any) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(workers)
 
-    monkeypatch.setattr(batches, "ProcessPoolExecutor", pool)
+    monkeypatch.setattr(batches, "Workers", pool)

@@ -1,14 +1,17 @@
 """Batches go on after a resume where they were, and processes share them out."""
 
+from collections import Counter
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from moa_core.train import own_text
+from moa_core.errors import UserError
+from moa_core.train import corpus, own_text, sources
 from moa_core.train.batches import Batch, Batches, Recipe, epoch_rows
 from moa_core.train.corpus import PADDING, Encoded
 from tests.models import tiny_tokenizer
@@ -32,7 +35,7 @@ def same(one: Batch, other: Batch) -> bool:
 @pytest.mark.usefixtures("threads")
 def test_a_resume_goes_on_with_the_next_batch_epochs_included(data: Path) -> None:
     made = recipe(data)
-    per_epoch = len(epoch_rows(made, 0)[0]) // ROWS
+    per_epoch = len(epoch_rows(made, 0).rows[0]) // ROWS
     count = 2 * per_epoch + 3
     straight = Batches(made, ROWS)
     whole = taken(straight, count)
@@ -56,15 +59,15 @@ def test_parts_of_a_batch_keep_their_rows_numbers(data: Path) -> None:
 
 
 def test_a_seed_and_a_number_make_an_epoch(data: Path) -> None:
-    first, again = epoch_rows(recipe(data), 0), epoch_rows(recipe(data), 0)
+    first, again = epoch_rows(recipe(data), 0).rows, epoch_rows(recipe(data), 0).rows
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
     for other in (epoch_rows(recipe(data), 1), epoch_rows(recipe(data, seed=2), 0)):
-        assert not np.array_equal(first[0][:5], other[0][:5])
+        assert not np.array_equal(first[0][:5], other.rows[0][:5])
 
 
 def test_rows_hold_whole_documents_with_replies_marked(data: Path) -> None:
     tokenizer = tiny_tokenizer()
-    ids, response, segment = epoch_rows(recipe(data), 0)
+    ids, response, segment = epoch_rows(recipe(data), 0).rows
     assert ids.shape == response.shape == segment.shape and ids.shape[1] == 48
     assert (ids[segment == PADDING] == tokenizer.pad_token_id).all()
     assert not response[segment == PADDING].any()
@@ -76,7 +79,7 @@ def test_rows_hold_whole_documents_with_replies_marked(data: Path) -> None:
 def test_shares_thin_out_their_kind_and_no_other(data: Path) -> None:
     def counts(**shares: float) -> tuple[int, int]:
         made = replace(recipe(data), tasks=0, shares=tuple(shares.items()))
-        ids = epoch_rows(made, 0)[0]
+        ids = epoch_rows(made, 0).rows[0]
         begun, asked = ((ids == tiny_tokenizer().convert_tokens_to_ids(t)).sum() for t in TURNS)
         return int(begun - asked), int(asked)
 
@@ -87,11 +90,56 @@ def test_shares_thin_out_their_kind_and_no_other(data: Path) -> None:
     assert 0 < fewer < plain and same_talks == talks
 
 
+def test_an_epoch_is_all_of_the_folder_s_text_and_nothing_else(data: Path) -> None:
+    made = Recipe(data, data.parent / "tokenizer", 1, row_length=48)
+    rows, contents = epoch_rows(made, 0)
+    documents = list(corpus.epoch(sources.load(data), 1, 0))
+    expected = [encoded.ids for encoded in corpus.encode_many(documents, tiny_tokenizer())]
+    ids, _, segment = rows
+    learnt = Counter(ids[segment != PADDING].tolist())
+    assert learnt == Counter(token for one in expected for token in one)
+    assert (contents.documents, contents.generated) == (len(documents), 0)
+    assert contents.tokens == sum(map(len, expected))
+    assert str(contents).endswith(f"documents of yours ({contents.tokens:,} tokens), 0 generated.")
+
+
+def test_generated_tasks_are_counted_apart(data: Path) -> None:
+    contents = epoch_rows(recipe(data), 0).contents
+    assert contents.generated == 12 and contents.documents > 50 and contents.example
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"row_length": 4096}, r"tokens in .*data fill 1 row of 4096 .* takes 3\. Give --rows 1,"),
+        ({"shares": (("plain", 0.0), ("dialogue", 0.0))}, "--shares leaves nothing of .* --tasks"),
+    ],
+)
+def test_an_epoch_without_a_batch_is_said_and_not_waited_for(
+    data: Path, more: dict[str, Any], words: str
+) -> None:
+    batches = Batches(Recipe(data, data.parent / "tokenizer", 1, **more), ROWS, 1)
+    with pytest.raises(UserError, match=words):
+        next(iter(batches))
+
+
+@pytest.mark.usefixtures("threads")
+def test_text_for_one_batch_is_enough(tmp_path: Path, data: Path) -> None:
+    folder = tmp_path / "one"
+    folder.mkdir()
+    (folder / "note.txt").write_text("The fox ran home. " * 60)
+    batches = Batches(Recipe(folder, data.parent / "tokenizer", 1, row_length=48), ROWS, 1)
+    assert len(taken(batches, 5)) == 5
+    assert batches.about().startswith("Training on 1 document of yours (")
+    assert batches.example and batches.example.text.startswith("The fox")
+
+
 def test_own_text_is_all_there_and_half_of_what_is_learnt(data: Path) -> None:
     written = [Encoded([300 + n] * 10, [False] * 4 + [True] * 6) for n in range(20)]
     path = data.parent / "own.npz"
     own_text.save(path, written)
-    ids, response, _ = epoch_rows(recipe(data, own=path), 0)
+    ids, response, _ = epoch_rows(recipe(data, own=path), 0).rows
     own = ids >= 300
     assert own.sum() == 200
     assert sorted(set(ids[own].tolist())) == [300 + n for n in range(20)]

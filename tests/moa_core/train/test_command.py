@@ -1,6 +1,7 @@
-"""`python -m moa_core train drafters` for a target and a data set in folders, as on the Hub."""
+"""`python -m moa_core train`: on text of one's own, and on a data set in a folder."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from moa_core.decode import Settings, decode
 from moa_core.text import prompt_ids
 from moa_core.trace import Trace
 from moa_core.train import setup
+from moa_core.train.loop import Run
 from tests.models import (
     chatml_tokenizer,
     plain_greedy,
@@ -66,6 +68,12 @@ def test_a_data_set_trains_a_foreign_targets_drafters(
         (["--accumulate", "0"], "must be at least 1"),
         (["--tensorboard"], "TensorBoard is not installed: pip install tensorboard, or leave out"),
         (["--data", "/nowhere/at/all"], "There is no folder /nowhere/at/all."),
+        (["--workers", "0"], "--workers must be at least 1."),
+        (["--workers", "-1"], "--workers must be at least 1."),
+        (["--tasks", "-1"], "--tasks must be at least 0."),
+        (["--row-length", "1"], "--row-length must be at least 2."),
+        (["--minutes", "0"], "--minutes must be above 0."),
+        (["--minutes", "1"], "give either --updates or --minutes."),
     ],
 )
 def test_mistakes_are_a_sentence(
@@ -74,6 +82,73 @@ def test_mistakes_are_a_sentence(
     monkeypatch.setattr(setup, "is_tensorboard_available", lambda: False)
     assert main([*command, "--updates", "1", *more]) == 2
     assert words in capsys.readouterr().err
+
+
+def run(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
+    code = main(words)
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    return captured.out
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("form", ["txt", "jsonl"])
+def test_a_folder_of_text_trains_a_target_and_the_commands_it_prints_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    folder, out = tmp_path / "my texts", tmp_path / "out"
+    folder.mkdir()
+    if form == "txt":
+        (folder / "notes.txt").write_text("- The fox ran home. It sat by the fire. " * 60)
+    else:
+        row = {"question": "What ran home to sit by the fire at night?", "answer": "The fox."}
+        (folder / "rows.jsonl").write_text(f"{json.dumps(row)}\n" * 30)
+    sizes = "--layers 2 --width 32 --context 128 --vocabulary 280 --rows 2 --row-length 40"
+    more = f"{sizes} --updates 3 --workers 1 --device cpu --precision no".split()
+    told = run(capsys, ["train", "target", "--data", str(folder), "--out", str(out), *more])
+    count = "1 document" if form == "txt" else "30 documents"
+    assert told.startswith(f"Training on {count} of yours (") and " tokens), 0 generated." in told
+    assert f"The target is in {out}. Next:" in told
+    [generate, drafters] = [shlex.split(line) for line in told.splitlines()[-2:]]
+    assert generate[:4] == ["python", "-m", "moa_core", "generate"]
+    assert ("--raw" in generate) is (form == "txt")
+    assert run(capsys, [*generate[3:], "--max-new-tokens", "4"])
+    told = run(capsys, [*drafters[3:], *more[-6:]])
+    assert told.startswith(f"{folder} has no held-out text to measure on: ")
+    assert f"\nTraining on {count} of yours (" in told
+    assert f"The drafters are in {out}-drafters/moa-n0, {out}-drafters/moa-n1, " in told
+    assert run(capsys, [*shlex.split(told.splitlines()[-1])[3:], "--max-new-tokens", "4"])
+
+
+@pytest.mark.usefixtures("threads")
+def test_ctrl_c_ends_in_a_line_that_says_where_it_goes_on(
+    command: list[str], tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn = Run._learn
+
+    def interrupted(self: Run, name: str, *rest: Any) -> Any:
+        if self.update == 2:
+            raise KeyboardInterrupt
+        return learn(self, name, *rest)
+
+    monkeypatch.setattr(Run, "_learn", interrupted)
+    assert main([*command, "--updates", "4", "--save-every", "0"]) == 130
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "Stopped; the same command goes on from update 2."
+
+
+@pytest.mark.parametrize("kind", ["target", "drafters", "measure"])
+def test_help_tells_defaults_and_choices(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", kind, "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "in an epoch, beside the text (default: 0)" in told or kind == "measure"
+    assert "None" not in told and "False" not in told
+    if kind != "measure":
+        assert "per update, over all processes (default: " in told
+        assert "--precision {auto,bf16,no}" in told
+        heads = ("text:", "length of the run:", "model:", "optimiser:", "machine:")
+        assert all(head in told for head in heads)
 
 
 def test_tensorboard_gets_the_losses(command: list[str], tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pandas
 import pytest
 
 from moa_core.errors import UserError
-from moa_core.train import sources
+from moa_core.train import hub_data, sources
 from moa_core.train.hub_data import Rows, fetch
 from tests.models import ultrachat
 
@@ -44,6 +44,19 @@ def test_plain_text_rows_serve_too(hub: dict, tmp_path: Path) -> None:
     folder = fetch("someone/texts", tmp_path)
     rows = (folder / "data.jsonl").read_text().splitlines()
     assert [json.loads(row) for row in rows] == [{"text": "Once."}]
+
+
+def test_questions_and_answers_are_chats_fetched_or_streamed(hub: dict, tmp_path: Path) -> None:
+    pair = {"context": "Tom has a cat.", "question": "What has Tom?", "answer": "A cat.", "id": 3}
+    hub["splits"] = {"train": [pair, {**pair, "context": None}, {"question": "", "answer": ""}]}
+    folder = fetch("someone/questions", tmp_path / "fetched")
+    [with_context, without] = sources.load(folder)["data"]
+    assert [turn["content"] for turn in with_context.value] == [
+        "Tom has a cat.\n\nWhat has Tom?", "A cat.",
+    ]  # fmt: skip
+    assert [turn["content"] for turn in without.value] == ["What has Tom?", "A cat."]
+    streamed = [hub_data._document(row) for row in hub["splits"]["train"]]
+    assert streamed[0].messages == with_context.value and streamed[2] is None
 
 
 def test_rows_of_neither_kind_are_refused_and_leave_nothing(hub: dict, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_a_target_that_knows_nothing_loses_the_log_of_its_vocabulary(
 ) -> None:
     with torch.no_grad():
         target.model.lm_head.weight.zero_()
-    losses = heldout_loss(target, data, most=2)
+    losses = heldout_loss(target, data, most=2, tasks=600)
     assert {"dialogue", "sum", "python"} <= set(losses)
     vocabulary = math.log(target.config.vocab_size)
     assert all(loss == pytest.approx(vocabulary, abs=1e-3) for loss in losses.values())
@@ -54,10 +54,31 @@ def test_tasks_are_scored_by_their_own_check(
 
 
 def test_held_out_prompts_end_where_a_reply_begins(target: Target, data: Path) -> None:
-    found = heldout_prompts(target, data, 3)
-    assert found and all(len(of_kind) <= 3 for of_kind in found.values())
+    found = heldout_prompts(target, data, 3, tasks=1)
+    assert {"dialogue", "python"} <= set(found)
+    assert all(len(of_kind) <= 3 for of_kind in found.values())
     begins = target.tokenizer.convert_tokens_to_ids("<|assistant|>")
-    assert all(ids[-1] == begins for of_kind in found.values() for ids in of_kind)
+    assert all(ids[-1] == begins for of in found.values() for ids in of if of != found.get("plain"))
+
+
+def test_held_out_prompts_are_of_the_folder_alone_by_default(target: Target, data: Path) -> None:
+    for number in range(400):
+        (data / f"note{number}.txt").write_text(f"Day {number}: the fox ran home. " * 9)
+    found = heldout_prompts(target, data, 3)
+    assert set(found) == {"dialogue", "plain"} and len(found["plain"]) == 3
+    assert all("the fox" in target.tokenizer.decode(ids) for ids in found["plain"])
+
+
+def test_nothing_is_held_out_of_a_few_documents_which_is_said(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(49):
+        (tmp_path / f"{number}.txt").write_text(f"The fox ran home on day {number}.")
+    loaded = measure.sources.load(tmp_path)
+    assert not list(measure.corpus.epoch(loaded, 0, 0, "heldout"))
+    assert len(list(measure.corpus.epoch(loaded, 0, 0, "train"))) == 49
+    assert main(["train", "measure", "--data", str(tmp_path)]) == 2
+    assert "no held-out text to measure on" in capsys.readouterr().err
 
 
 def test_the_command_tells_what_a_target_can_do(
@@ -66,7 +87,7 @@ def test_the_command_tells_what_a_target_can_do(
     assert main(["train", "measure", "--data", str(data), "--tasks", "1", "--threads", "1"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert set(report) == {"tasks_right", "heldout_loss", "samples"}
-    assert len(report["samples"]) == 2 * len(measure.SAMPLES)
+    assert report["samples"] and all(prompt for prompt, _ in report["samples"])
     assert 0 <= report["tasks_right"]["all"] <= 1
 
 

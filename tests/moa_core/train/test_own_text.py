@@ -1,9 +1,11 @@
 """The target's own text: written by it, saved, read back and mixed with data."""
 
+import random
 from pathlib import Path
 
 import pytest
 
+from moa_core.errors import UserError
 from moa_core.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import own_text
@@ -110,9 +112,29 @@ def test_writing_goes_on_where_it_was_cut_off(
     assert sorted(path.name for path in tmp_path.glob("*.npz")) == ["cut.npz", "whole.npz"]
 
 
+def test_a_target_with_no_room_for_a_prompt_gets_a_sentence(data: Path, tmp_path: Path) -> None:
+    (data / "sgd_dialogues.txt").unlink()
+    target = speaking_target(max_position_embeddings=64)
+    long = " ".join((data / "texts.txt").read_text().split())
+    (data / "texts.txt").write_text(long.replace("<|endoftext|>", ""))
+    with pytest.raises(UserError, match=r"reads 64 tokens, a prompt .* leave out --own-tokens"):
+        write(target, tmp_path / "own.npz", 200, Writing(data, rows=2))
+
+
+def test_a_long_text_is_gone_on_from_in_many_places() -> None:
+    rng, book = random.Random(0), Encoded(list(range(5000)), [True] * 5000)
+    starts = {own_text._prompt(book, rng)[0][0] for _ in range(20)}
+    assert len(starts) > 10 and max(starts) > 2000
+
+
 def test_kinds_of_document_can_be_left_out(data: Path, tmp_path: Path) -> None:
     target = speaking_target()
     shares = (("dialogue", 0.0), ("plain", 0.0))
-    write(target, tmp_path / "own.npz", 200, Writing(data, shares=shares, rows=2, longest=24))
+    write(
+        target,
+        tmp_path / "own.npz",
+        200,
+        Writing(data, tasks=20, shares=shares, rows=2, longest=24),
+    )
     texts = target.tokenizer.batch_decode([text.ids for text in load(tmp_path / "own.npz")])
     assert texts and not any("ran home on day" in text or "+ 4?" in text for text in texts)

@@ -116,8 +116,16 @@ def test_too_little_text_for_a_batch_is_said_and_not_waited_for(
     tmp_path: Path, tokenizer: Path
 ) -> None:
     few = Stream(Rows(str(ultrachat(tmp_path, 4))), tokenizer, 0, rows=20, row_length=96)
-    with pytest.raises(UserError, match=r"too little text for one batch of 20 rows of 96 tokens"):
+    with pytest.raises(UserError, match=r"too little text .*: 436 tokens, .* 20 rows of 96 tokens"):
         next(iter(few))
+
+
+def test_a_stream_says_what_it_is(dataset: Path, tokenizer: Path) -> None:
+    source = stream(dataset, tokenizer)
+    assert source.about().startswith(f"Training on {dataset}, streamed as it is needed: ")
+    next(iter(source))
+    assert source.example and source.example.messages
+    source.close()
 
 
 def test_plain_text_is_learnt_whole_by_a_foreign_tokenizer_too() -> None:
