@@ -47,7 +47,8 @@ def add_decode(engine: Engine) -> None:
         Figures: tokens, rate (tokens per second, prefill left out), tau (tokens gained per target
         forward after the prefill, bonus included), acceptance (accepted drafts over drafted
         nodes), drafted, nodes (drafted in the mean tree), calls (target forwards), cycles, prefill
-        (seconds), shares (of the time by phase) and, in the last answer, reason (eos, length,
+        (seconds), shares (of the time by phase), draft_precision (int8 with compiled kernels, else
+        the target's format; null without a network) and, in the last answer, reason (eos, length,
         context).
         """
         try:
@@ -94,5 +95,6 @@ def answers(
         for event in batch:
             counted.add(event)
         text = run.target.tokenizer.decode(run.trace.output_ids, skip_special_tokens=True)
-        figures = rounded(counted.as_dict())
+        precision = run.trace.about["machine"]["draft_precision"]
+        figures = {**rounded(counted.as_dict()), "draft_precision": precision}
         yield text, {**figures, "reason": run.trace.reason} if run.trace.reason else figures

@@ -31,9 +31,9 @@ from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.installed import Installed, bundle, published
-from moa_core.loading import Plan, numbers
+from moa_core.loading import Plan, numbers, wanted_drafts
 from moa_core.memory import size as amount
-from moa_core.native.blocks import prepare_for
+from moa_core.native.blocks import draft_precision, prepare_for
 from moa_core.presets import untrained
 from moa_core.target import Target
 from moa_core.text import chat_ids
@@ -143,6 +143,12 @@ class Engine:
         if self.given:
             found = Installed(first, self.given)
         return {first: found, **{name: one for name, one in there.items() if name != first}}
+
+    @property
+    def drafts(self) -> str:
+        """The precision of drafts that was asked for."""
+        plan = self._how.get("plan", Plan())
+        return wanted_drafts(plan.drafts, self._how.get("dtype", "auto"))
 
     @property
     def first(self) -> str:
@@ -318,7 +324,10 @@ class Engine:
         if name not in self._facts:
             self._facts[name] = self._facts_of(name, there)
         size, *others = self._facts[name]
+        kept = self._drafters.get((name, method))
+        precision = draft_precision(there, kept) if kept else None
         drafter = [f"drafter in Live: {self.drafting(method, target)}"] if method else []
+        drafter += [f"drafts in {precision}"] if precision else []
         return " · ".join([size, *drafter, *others])
 
     def _facts_of(self, name: str, target: Target) -> list[str]:

@@ -19,9 +19,10 @@ from moa_core.errors import UserError, first_line
 from moa_core.fitting import mapping, whole
 from moa_core.formats import build_drafter, read_config, read_tensors, tree_settings
 from moa_core.hub import fetch_config, fetch_weights, short_name, split
-from moa_core.loading import Plan, check_room, read_model
+from moa_core.loading import Plan, check_room, read_model, wanted_drafts
 from moa_core.memory import stored
-from moa_core.native.blocks import prepare_for
+from moa_core.native.blocks import prepare_for, suit
+from moa_core.native.switch import missing
 from moa_core.peers import check_tokenizer, whole_model
 from moa_core.presets import pinned, untrained
 from moa_core.shapes import config_of
@@ -151,8 +152,30 @@ def load_target(
         ) from error
     target = Target(model, _tokenizer(folder), name, need)
     target.graphs = not plan.eager
+    target.drafts = wanted_drafts(plan.drafts, dtype if bundled(folder) else "float32")
+    if plan.drafts == "int8" and not suit(target):
+        raise UserError("Drafts in int8 need a float32 target on a processor: leave out --drafts.")
     target.eos_ids = _eos_ids(target)
     return target
+
+
+def bundled(folder: Path) -> bool:
+    """Whether a model came with the program."""
+    return folder.resolve().parent == models_folder().resolve()
+
+
+def precision_for(target: Target, ours: bool) -> str:
+    """The precision of a drafter's drafts; ours: whether it is bundled. Waits for the kernels if
+    they are to draft. UserError where int8 was asked for, and there are none."""
+    asked = target.drafts if target.drafts != "auto" else "int8" if ours else "float32"
+    if asked == "int8":
+        prepare_for(target)
+        if target.drafts == "int8" and missing():
+            raise UserError(
+                "Drafts in int8 need compiled kernels, and numba makes none on this machine: "
+                "leave out --drafts."
+            )
+    return asked
 
 
 def drafter_folder(spec: str, plan: Plan) -> Path | None:
@@ -170,13 +193,12 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
     files; "eagle" is the bundled EAGLE-2 head with the first EAGLE's fixed tree, "moa-auto" all
     bundled MoA drafters, one of which is chosen for each cycle.
 
-    On a processor it waits for the kernels that draft there: see `native.switch.prepare`.
+    Where it drafts in int8, it waits for the kernels: see `native.switch.prepare`.
     """
     if spec in WITHOUT_WEIGHTS:
         if tli:
             raise UserError("Without a drafter there is no TLI: leave out --tli or name a drafter.")
         return WITHOUT_WEIGHTS[spec]()
-    prepare_for(target)
     if spec == "eagle" and not Path(spec).is_dir() and not (models_folder() / spec).is_dir():
         return first_eagle("eagle2", target, tli)
     if spec == AUTO:
@@ -186,11 +208,14 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
     folder = place if isinstance(place, Path) else fetch_weights(place, pickles=pickles)
     name = folder.name if isinstance(place, Path) else short_name(place)
     config = read_config(folder)
+    drafter: Drafter
     if "drafter" not in config and _whole_model(folder):
         drafter = whole_model(folder, target, name)
         check_tokenizer(_tokenizer(folder), target, name)
-        return drafter
-    return build_drafter(config, read_tensors(folder, pickles), target, tli, name)
+    else:
+        drafter = build_drafter(config, read_tensors(folder, pickles), target, tli, name)
+    drafter.precision = precision_for(target, bundled(folder))
+    return drafter
 
 
 def first_eagle(spec: str, target: Target, tli: int | None = None) -> EagleDrafter:

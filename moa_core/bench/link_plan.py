@@ -33,6 +33,7 @@ from moa_core.bench.tuning import SAME, one_tree
 from moa_core.decode import Settings
 from moa_core.errors import UserError
 from moa_core.link.numbers import check_kind
+from moa_core.native.blocks import draft_precision
 from moa_core.tree import TreeSettings
 
 EACH = 2  # prompts of each kind
@@ -77,6 +78,9 @@ class Plan:
             "suite_hash": suite_hash(self.prompts),
             "links": {label: one.spec for label, one in self.links.items()},
             "numbers": self.numbers, "clients": self.clients, "methods": self.methods,
+            "draft_precision": {
+                name: draft_precision(stage.target, one) for name, one in stage.drafters.items()
+            },
             "dtype": str(stage.whole.dtype).removeprefix("torch."),
             "weights": {
                 "target": checksum([stage.whole.head.weight]),

@@ -13,8 +13,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from urllib.parse import urlsplit
 
-from moa_core.arguments import token_of
-from moa_core.checkpoints import bundled_drafters, layers_needed, load_drafter, load_target
+from moa_core.arguments import target_of, token_of
+from moa_core.checkpoints import bundled_drafters, layers_needed, load_drafter
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link.connection import Address, parts_of
@@ -109,7 +109,8 @@ def scene(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="moa-bench-")))
         last = max([0, *map(layers_needed, methods)])
         target = client_target(Address(url, token), last, folder)
-        whole = load_target(options.target, options.dtype, options.device)
+        whole = target_of(options)
+        target.drafts = whole.drafts
         if target_mark(whole) != target_mark(target):
             raise UserError(f"The server's target is not {whole.name}: name it with --target.")
         made = Scene(
@@ -130,7 +131,7 @@ def _server(options: argparse.Namespace, stack: ExitStack) -> tuple[str, str]:
     if options.server is not None:
         return options.server, token_of(options)
     words = ["--threads", str(options.server_threads), "--max-sessions", str(PLACES)]
-    words += ["--dtype", options.dtype, "--device", options.device]
+    words += ["--dtype", options.dtype, "--device", options.device, "--drafts", options.drafts]
     words += ["--target", options.target] if options.target else []
     server = stack.enter_context(ServerProcess(*words))
     return f"ws://127.0.0.1:{server.port}", server.token

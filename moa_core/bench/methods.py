@@ -15,6 +15,7 @@ from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
+from moa_core.native.blocks import draft_precision
 from moa_core.peers import parameters
 from moa_core.target import Target
 from moa_core.trace import Drafted, Trace, Verified
@@ -29,6 +30,7 @@ class Method(ABC):
     """One way to decode. trees: whether it has a draft tree to shape."""
 
     trees: bool
+    precision: str | None = None  # of drafts, where they are of our loop
 
     def __init__(self, name: str, target: Target, drafter: Drafter | None) -> None:
         self.name = name
@@ -45,6 +47,7 @@ class Method(ABC):
         return {
             "trainable_parameters": 0 if net is None else parameters(net),
             "tli": self.drafter.tli if isinstance(self.drafter, MoADrafter) else None,
+            "draft_precision": self.precision,
         }
 
     def weights(self) -> float:
@@ -60,6 +63,7 @@ class Ours(Method):
         super().__init__(name, target, drafter)
         self._ours = drafter
         self.trees = not isinstance(drafter, Vanilla)
+        self.precision = draft_precision(target, drafter)
 
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
         trace = Trace(events=list(decode(self.target, self._ours, ids, settings)))

@@ -11,7 +11,14 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, PretrainedConfig
 
-from moa_core.checkpoints import bundled_drafters, bundled_target, locate, pick_device, pick_dtype
+from moa_core.checkpoints import (
+    bundled_drafters,
+    bundled_target,
+    locate,
+    pick_device,
+    pick_dtype,
+    precision_for,
+)
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
 from moa_core.drafters.known import WITHOUT_WEIGHTS
@@ -76,6 +83,7 @@ def random_drafter(method: str, target: Target, shape: str) -> Drafter:
     net = getattr(drafter, "net", None)
     if net is not None:
         net.to(target.device, target.dtype).eval().requires_grad_(False)
+        drafter.precision = precision_for(target, True)
     return drafter
 
 

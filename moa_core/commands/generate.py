@@ -77,8 +77,13 @@ def run(options: argparse.Namespace) -> None:
     else:
         from moa_core.link.fetch import client_target
         from moa_core.link.remote import Remote
+        from moa_core.loading import wanted_drafts
 
-        target = client_target(address, layers_needed(options.drafter, options.tli))
+        target = client_target(
+            address,
+            layers_needed(options.drafter, options.tli),
+            drafts=wanted_drafts(options.drafts, options.dtype),
+        )
     drafter = load_drafter(options.drafter, target, options.tli)
     settings = _settings(options, target, drafter)
     if ids is None:
@@ -167,7 +172,7 @@ def _tree(options: argparse.Namespace, own: TreeSettings) -> TreeSettings:
 
 
 def _print(options: argparse.Namespace, trace: Trace, target: Target) -> None:
-    text = None
+    text, precision = None, trace.about["machine"]["draft_precision"]
     if target.tokenizer is not None:
         text = target.tokenizer.decode(trace.output_ids, skip_special_tokens=True)
     if options.json:
@@ -178,6 +183,7 @@ def _print(options: argparse.Namespace, trace: Trace, target: Target) -> None:
             "tli": trace.choices,
             "target_calls": trace.target_calls,
             "tau": trace.tau,
+            "draft_precision": precision,
             "seconds": trace.seconds,
             "reason": trace.reason,
         }
@@ -198,7 +204,8 @@ def _print(options: argparse.Namespace, trace: Trace, target: Target) -> None:
         speed = f", {trace.tokens_per_second:.1f} tokens/s"
     tokens = _counted(len(trace.output_ids), "token")
     calls = _counted(trace.target_calls, "target call")
-    print(f"\n{tokens}, {calls}{tau}{speed}, ended by {trace.reason}")
+    drafts = f", drafts in {precision}" if precision else ""
+    print(f"\n{tokens}, {calls}{tau}{speed}{drafts}, ended by {trace.reason}")
 
 
 def _counted(count: int, word: str) -> str:

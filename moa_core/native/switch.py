@@ -57,6 +57,11 @@ def prepare(later: bool = False) -> None:
     _thread.join()
 
 
+def missing() -> bool:
+    """Whether it is known that there are no kernels on this machine."""
+    return _thread is not None and not _thread.is_alive() and _kernels is None
+
+
 @contextmanager
 def switched(on: bool) -> Iterator[None]:
     """With or without kernels for a while, in the whole process: for tests and comparisons."""
