@@ -39,7 +39,8 @@ def add_decode(engine: Engine) -> None:
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Decode a prompt speculatively; streams the text so far and the figures so far.
 
-        method: moa-n0 ... moa-n3, eagle2, eagle, glide, medusa, independent, ngram, vanilla.
+        method: moa-n0 ... moa-n3, eagle2, eagle, glide, medusa, independent, ngram, vanilla
+        (none is vanilla, too).
         temperature 0 is greedy; top_p 1 is off. depth, breadth and budget shape the draft tree; 0
         takes the one measured for the method, and three times 0 sizes each cycle's tree
         automatically. system: a system prompt.
@@ -52,6 +53,7 @@ def add_decode(engine: Engine) -> None:
         context).
         """
         try:
+            method = engine.named(method)
             fixed = depth or breadth or budget
             tree = shape(engine.tree(method), depth, breadth, budget) if fixed else AUTO
             sampling = Sampling(temperature, top_p, seed=seed)

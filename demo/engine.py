@@ -33,6 +33,7 @@ from moa_core.errors import UserError
 from moa_core.installed import Installed, bundle, published
 from moa_core.loading import Plan, numbers, wanted_drafts
 from moa_core.memory import size as amount
+from moa_core.names import matched, near
 from moa_core.native.blocks import draft_precision, prepare_for
 from moa_core.presets import untrained
 from moa_core.target import Target
@@ -161,8 +162,7 @@ class Engine:
         there = list(self._of(name).drafters)
         several = sum(family(one) == "moa" for one in there) > 1
         auto = [AUTO] if several and (self._of(name).bundled or self.given) else []
-        always = [VANILLA if one == "none" else one for one in WITHOUT_WEIGHTS]
-        return ordered([*there, *auto, *always])
+        return ordered([*there, *auto, *WITHOUT_WEIGHTS])
 
     def stops(self, target: str = "") -> list[int]:
         """Every N that a MoA drafter of a target was trained for."""
@@ -273,8 +273,6 @@ class Engine:
 
     def spec(self, method: str, target: str = "") -> str:
         """What `load_drafter` calls a method's drafter."""
-        if method == VANILLA:
-            return "none"
         if method in (*WITHOUT_WEIGHTS, "eagle", AUTO):
             return method
         return self._of(target).drafters[method].name
@@ -299,8 +297,12 @@ class Engine:
             return untrained(tli_of(method), self.stops(target), own)
         return (
             f"There is no {called(method)} drafter for this target: choose from "
-            f"{', '.join(called(name) for name in there)}."
+            f"{', '.join(called(name) for name in there)}{near(method, there)}."
         )
+
+    def named(self, method: str, target: str = "") -> str:
+        """The method that a text names; another text stays as it is, to be refused."""
+        return matched(method, self.methods(target)) or method
 
     def tree(self, method: str, target: str = "") -> TreeSettings:
         """The measured default tree of a method; ours where nothing was measured."""

@@ -21,6 +21,7 @@ from moa_core.formats import build_drafter, read_config, read_tensors, tree_sett
 from moa_core.hub import fetch_config, fetch_weights, short_name, split
 from moa_core.loading import Plan, check_room, read_model, wanted_drafts
 from moa_core.memory import stored
+from moa_core.names import AUTO, matched, no_such
 from moa_core.native.blocks import prepare_for, suit
 from moa_core.native.switch import missing
 from moa_core.peers import check_tokenizer, whole_model
@@ -30,7 +31,6 @@ from moa_core.target import Target
 from moa_core.tree import TreeSettings
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-AUTO = "moa-auto"  # of the bundle's drafters, which are small
 DEFAULT_DRAFTER = "moa-n0"  # the fastest MoA of the bundle
 
 
@@ -79,17 +79,44 @@ def bundled_target() -> str:
 
 
 def locate(spec: str) -> Path | str:
-    """The folder a name stands for, or the name itself where only the Hub can know it."""
-    for path in (models_folder() / spec, Path(spec).expanduser()):
-        if path.is_dir():
-            return path
+    """The folder a name stands for, or a Hub id as it is. UserError if it can be neither."""
+    if folder := _folder(spec):
+        return folder
     if Path(spec).is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1:
         raise UserError(f"There is no folder {spec}.")
+    if "/" not in spec:
+        raise UserError(no_such(spec, [bundled_target()], "model"))
     name, revision = split(spec)
     parts = [*name.split("/"), *(["?"] if revision is None and "@" in spec else [])]
     if not all(part.strip(".?") for part in parts) or " " in spec:
         raise UserError(f"{spec!r} is neither a bundled model, a folder, nor a Hub id.")
     return spec
+
+
+def _folder(spec: str) -> Path | None:
+    """A bundled model's folder, or one of this machine."""
+    places = (models_folder() / spec, Path(spec).expanduser())
+    return next((path for path in places if path.is_dir()), None)
+
+
+def known_drafters() -> list[str]:
+    """The names that drafters have without being loaded: bundled ones, and those of no files."""
+    infos = bundled_drafters()
+    found = [info.name for info in infos]
+    more = ["eagle"] if "eagle2" in found and "eagle" not in found else []
+    auto = [AUTO] if any(info.method == "moa" for info in infos) else []
+    return [*found, *more, *auto, *WITHOUT_WEIGHTS]
+
+
+def drafter_name(spec: str) -> str:
+    """A drafter's one name: see `names.matched`; folders and Hub ids stay as they are. UserError,
+    with the names there are, for anything else."""
+    known = known_drafters()
+    if found := matched(spec, known):
+        return found
+    if _folder(spec) or "/" in spec or spec.startswith((".", "~")):
+        return spec
+    raise UserError(no_such(spec, known, "drafter"))
 
 
 def pick_device(device: str) -> torch.device:
@@ -180,6 +207,7 @@ def precision_for(target: Target, ours: bool) -> str:
 
 def drafter_folder(spec: str, plan: Plan) -> Path | None:
     """Where a drafter's files are, downloaded if need be; None for one that has no files."""
+    spec = drafter_name(spec)
     if spec in WITHOUT_WEIGHTS or spec == AUTO:
         return None
     place = locate({"eagle": "eagle2"}.get(spec, spec))
@@ -195,11 +223,12 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
 
     Where it drafts in int8, it waits for the kernels: see `native.switch.prepare`.
     """
+    spec = spec and drafter_name(spec)
     if spec in WITHOUT_WEIGHTS:
         if tli:
             raise UserError("Without a drafter there is no TLI: leave out --tli or name a drafter.")
         return WITHOUT_WEIGHTS[spec]()
-    if spec == "eagle" and not Path(spec).is_dir() and not (models_folder() / spec).is_dir():
+    if spec == "eagle" and not _folder(spec):
         return first_eagle("eagle2", target, tli)
     if spec == AUTO:
         return _auto(target, tli)
@@ -232,6 +261,7 @@ def layers_needed(spec: str | None, tli: int | None = None) -> int:
     if tli is not None:
         return tli
     known = {info.name: info.tli for info in bundled_drafters()}
+    spec = spec and drafter_name(spec)
     if spec in known:
         return known[spec]
     if spec is None:
@@ -239,8 +269,6 @@ def layers_needed(spec: str | None, tli: int | None = None) -> int:
     if spec in (*WITHOUT_WEIGHTS, AUTO, "eagle"):
         return 0
     place = locate(spec)
-    if not isinstance(place, Path) and "/" not in place:
-        return 0  # a method's name, which is no Hub id of anybody's
     config = read_config(place if isinstance(place, Path) else fetch_config(place))
     return int(whole(mapping(config, "drafter", spec), "tli", 0, spec, 0))
 

@@ -23,13 +23,13 @@ from moa_core.link.network import LinkSettings, link
 from moa_core.link.parcel import target_mark
 from moa_core.link.process import ServerProcess
 from moa_core.link.program import ProxyProgram
+from moa_core.names import VANILLA, listed
 from moa_core.target import Target
 
 LOCAL = "local"  # no server: target and drafter side by side, as on a server that hosts both
 DIRECT = "direct"  # the server's process, with no emulated link between
-STREAM, CALLS = "stream", "none"  # plain decoding there: a token pushed, or asked for, at a time
-VANILLA = "vanilla"  # plain decoding, locally
-METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent", STREAM, CALLS)
+STREAM = "stream"  # plain decoding there, a token pushed at a time; vanilla asks for each
+METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent", STREAM, VANILLA)
 PLACES = 64  # sessions: a client's next one begins before its last is cleared away
 
 
@@ -107,7 +107,7 @@ def scene(
     with ExitStack() as stack:
         url, token = _server(options, stack)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="moa-bench-")))
-        last = max([0, *map(layers_needed, methods)])
+        last = max([0, *(layers_needed(name) for name in methods if name != STREAM)])
         target = client_target(Address(url, token), last, folder)
         whole = target_of(options)
         target.drafts = whole.drafts
@@ -138,22 +138,22 @@ def _server(options: argparse.Namespace, stack: ExitStack) -> tuple[str, str]:
 
 
 def _drafter(name: str, target: Target) -> Drafter:
-    return Vanilla() if name in (STREAM, CALLS, VANILLA) else load_drafter(name, target)
+    return Vanilla() if name in (STREAM, VANILLA) else load_drafter(name, target)
 
 
 def named_methods(text: str | None) -> list[str]:
     """Methods by name. UserError for one twice, or one that a server does not have."""
     known = [info.name for info in bundled_drafters()]
     if text is None:
-        return [name for name in METHODS if name in (*known, STREAM, CALLS)]
-    names = [name.strip() for name in text.split(",") if name.strip()]
+        return [name for name in METHODS if name in (*known, STREAM, VANILLA)]
+    names = listed(text, [*known, STREAM, VANILLA])
     if not names or len(set(names)) < len(names):
         raise UserError("--methods names at least one method, and none twice.")
     for name in names:
-        if name not in (*known, STREAM, CALLS):
+        if name not in (*known, STREAM, VANILLA):
             raise UserError(
                 f"Over a link there is no {name}: choose from {', '.join(known)}, {STREAM} (plain "
-                f"API streaming) and {CALLS} (a call a token)."
+                f"API streaming) and {VANILLA} (a call a token)."
             )
     return names
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from moa_core.bench.hf_generate import generate
-from moa_core.checkpoints import load_drafter, models_folder
+from moa_core.checkpoints import known_drafters, load_drafter, models_folder
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
+from moa_core.names import VANILLA, matched
 from moa_core.native.blocks import draft_precision
 from moa_core.peers import parameters
 from moa_core.target import Target
@@ -112,7 +113,7 @@ class HuggingFace(Method):
 
 def needs_files(name: str) -> bool:
     """Whether a method has a drafter with weights of its own, bundled ones of hf-assisted apart."""
-    return name != "vanilla" and name not in PEERS
+    return name != VANILLA and name not in PEERS
 
 
 def load_methods(
@@ -123,7 +124,8 @@ def load_methods(
     places  where the drafters of some methods are, if not where their names say
     """
     found: dict[str, Method] = {}
-    for spec in specs:
+    for given in specs:
+        spec = matched(given, [*PEERS, *known_drafters()]) or given
         name = Path(spec).name if "/" in spec else spec
         if name in found:
             raise UserError(f"--methods names {name} twice.")
@@ -145,8 +147,6 @@ def _load(spec: str, name: str, target: Target) -> Method:
             small = load_drafter("independent", target)
             assert isinstance(small, IndependentDrafter)
             return HuggingFace(name, target, small, {"assistant_model": as_model(small)})
-        case "vanilla":
-            return Ours(name, target, load_drafter("none", target))
     return Ours(name, target, load_drafter(spec, target))
 
 

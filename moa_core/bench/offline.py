@@ -33,9 +33,10 @@ from moa_core.bench.offline_runs import (
 )
 from moa_core.bench.runs import keep_settings, read_runs
 from moa_core.bench.suites import load_suite, suite_hash
-from moa_core.checkpoints import bundled_drafters, load_drafter
+from moa_core.checkpoints import bundled_drafters, known_drafters, load_drafter
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
+from moa_core.names import listed
 from moa_core.native.blocks import draft_precision
 from moa_core.target import Target
 
@@ -88,7 +89,7 @@ def methods(text: str | None) -> list[str]:
     if text is None:
         known = {info.name for info in bundled_drafters()}
         return [name for name in METHODS if name in known]
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    names = listed(text, known_drafters())
     if len(set(names)) < len(names) or not names:
         raise UserError("--methods names at least one drafter, and none twice.")
     return names

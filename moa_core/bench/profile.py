@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from moa_core.arguments import target_of
 from moa_core.bench.machine import commit, machine, versions
 from moa_core.bench.methods import load_methods
 from moa_core.bench.profile_contexts import across_contexts, random_ids, room
@@ -22,9 +23,10 @@ from moa_core.bench.profile_table import Report, markdown, text
 from moa_core.bench.profile_work import Work
 from moa_core.bench.suites import load_suite, suite_ids
 from moa_core.bench.tuning import SAME, one_tree
-from moa_core.arguments import target_of
+from moa_core.checkpoints import known_drafters
 from moa_core.errors import UserError
 from moa_core.loading import wanted_drafts
+from moa_core.names import listed
 from moa_core.native.blocks import draft_precision
 from moa_core.target import Target
 from moa_core.tree import TreeSettings
@@ -118,7 +120,7 @@ def _loaded(
     options: argparse.Namespace, lengths: list[int]
 ) -> tuple[Target, dict[str, Contender], str]:
     """Target, drafters with their trees, and what must be said of them."""
-    names = [each.strip() for each in (options.methods or METHODS).split(",") if each.strip()]
+    names = listed(options.methods or METHODS, known_drafters())
     shape, longest = options.shape, max(lengths, default=0) + 1024
     if not shape:
         target = target_of(options)

@@ -75,9 +75,8 @@ def random_target(
 
 def random_drafter(method: str, target: Target, shape: str) -> Drafter:
     """A drafter for such a target: of the published size for a published shape, else of ours."""
-    name = "none" if method == "vanilla" else method
-    if name in WITHOUT_WEIGHTS:
-        return WITHOUT_WEIGHTS[name]()
+    if method in WITHOUT_WEIGHTS:
+        return WITHOUT_WEIGHTS[method]()
     published = _published(method, target) if shape in SHAPES else None
     drafter = published or fresh(method, target, 0)
     net = getattr(drafter, "net", None)
@@ -109,8 +108,8 @@ def _published(method: str, target: Target) -> Drafter | None:
 def _config(shape: str) -> PretrainedConfig:
     if shape in SHAPES:
         return LlamaConfig(**SHAPES[shape])
-    place = locate(bundled_target() if shape == "bundle" else shape)
-    if not isinstance(place, Path):
+    place = locate(bundled_target()) if shape == "bundle" else Path(shape).expanduser()
+    if not isinstance(place, Path) or not place.is_dir():
         known = ", ".join(["bundle", *SHAPES])
         raise UserError(f"There is no shape {shape!r}: choose from {known}, or name a folder.")
     config: PretrainedConfig = AutoConfig.from_pretrained(place, trust_remote_code=False)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from moa_core.arguments import SPEC, add_target, add_token, chosen_preset, target_of, token_of
 from moa_core.errors import UserError
+from moa_core.names import VANILLA
 
 if TYPE_CHECKING:
     from moa_core.decode import Settings
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Models, prompt, decoding settings and output."""
     add_target(parser)
-    parser.add_argument("--drafter", help=f"{SPEC}, moa-auto, none; default: MoA")
+    parser.add_argument("--drafter", help=f"{SPEC}, moa-auto, ngram, vanilla; default: MoA")
     prompt = parser.add_mutually_exclusive_group(required=True)
     prompt.add_argument("--prompt", help="a message, through the chat template if there is one")
     prompt.add_argument("--prompt-ids", help="token ids instead: 1,2,3")
@@ -93,7 +94,7 @@ def run(options: argparse.Namespace) -> None:
             )
         ids = prompt_ids(target.tokenizer, options.prompt, options.raw)
     trace = Trace(about(target, drafter, settings))
-    plain = options.drafter == "none"  # as an API does it: the server pushes a token a message
+    plain = drafter.name == VANILLA  # as an API does it: the server pushes a token a message
     with Remote(address, target, drafter, plain) if address else nullcontext() as remote:
         for _ in trace.record(decode(target, drafter, ids, settings, remote=remote)):
             pass
