@@ -88,7 +88,7 @@ def replaced(other: Callable[[ModuleType], Any]) -> Iterator[None]:
 def _load() -> None:
     global _kernels, _form
     try:
-        # By name: an export takes along what is imported by a statement, and this needs numba.
+        # By name, here alone: it needs numba, which may be missing.
         found = import_module("moa_core.native.rehearsal").rehearsed()
         _form, _kernels = (found.TILE, found.ROWS), found
     except Exception as error:  # not installed, or not for this processor
