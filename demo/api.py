@@ -39,7 +39,8 @@ def add_decode(engine: Engine) -> None:
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Decode a prompt speculatively; streams the text so far and the figures so far.
 
-        method: moa-n0 ... moa-n3, eagle2, eagle, glide, medusa, independent, ngram, vanilla.
+        method: moa-n0 ... moa-n3, eagle2, eagle, glide, medusa, independent, ngram, vanilla
+        (none is vanilla, too).
         temperature 0 is greedy; top_p 1 is off. depth, breadth and budget shape the draft tree; 0
         takes the one measured for the method, and three times 0 sizes each cycle's tree
         automatically. system: a system prompt.
@@ -47,10 +48,12 @@ def add_decode(engine: Engine) -> None:
         Figures: tokens, rate (tokens per second, prefill included), decode_rate (prefill left
         out), tau (tokens gained per target forward after the prefill, bonus included), acceptance
         (accepted drafts over drafted nodes), drafted, nodes (drafted in the mean tree), calls
-        (target forwards), cycles, prefill (seconds), shares (of the time after it by phase) and, in
-        the last answer, reason (eos, length, context).
+        (target forwards), cycles, prefill (seconds), shares (of the time after it by phase),
+        draft_precision (int8 with compiled kernels, else the target's format; null without a
+        network) and, in the last answer, reason (eos, length, context).
         """
         try:
+            method = engine.named(method)
             fixed = depth or breadth or budget
             tree = shape(engine.tree(method), depth, breadth, budget) if fixed else AUTO
             sampling = Sampling(temperature, top_p, seed=seed)
@@ -94,5 +97,6 @@ def answers(
         for event in batch:
             counted.add(event)
         text = run.target.tokenizer.decode(run.trace.output_ids, skip_special_tokens=True)
-        figures = rounded(counted.as_dict())
+        precision = run.trace.about["machine"]["draft_precision"]
+        figures = {**rounded(counted.as_dict()), "draft_precision": precision}
         yield text, {**figures, "reason": run.trace.reason} if run.trace.reason else figures

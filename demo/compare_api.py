@@ -52,7 +52,7 @@ def add_compare(engine: Engine) -> None:
         """
         try:
             plan = Plan(
-                prompt, tuple(methods), repeats, max_new_tokens,
+                prompt, tuple(map(engine.named, methods)), repeats, max_new_tokens,
                 Sampling(temperature, seed=seed), AUTO,
             )  # fmt: skip
             yield from work(None, _never, plan)

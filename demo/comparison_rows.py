@@ -39,6 +39,7 @@ class Row:
     speedup  times vanilla's tokens per second, where vanilla was compared
     tree     None for vanilla, which drafts nothing
     seconds  of the middle run, by phase
+    precision  of its drafts: int8 with compiled kernels; None: no network drafts
     """
 
     method: str
@@ -56,6 +57,7 @@ class Row:
     speedup: float | None
     tree: TreeSettings | None
     seconds: dict[str, float]
+    precision: str | None = None
 
     @property
     def label(self) -> str:
@@ -116,6 +118,7 @@ def _row(method: str, traces: Sequence[Trace], of: Comparison, plain: float | No
         speedup=rate / plain if rate and plain else None,
         tree=None if method == VANILLA else tree_of(trace),
         seconds=trace.seconds,
+        precision=trace.about.get("machine", {}).get("draft_precision"),
     )
 
 
@@ -194,6 +197,7 @@ def record(row: Row) -> dict[str, Any]:
         **_ends("tokens_per_second", row.rate),
         **_ends("decode_tokens_per_second", row.decoding),
         **_ends("ms_per_token", row.latency),
+        "draft_precision": row.precision,
         "new_tokens": row.tokens,
         "target_calls": row.calls,
         "drafted": row.drafted,

@@ -31,9 +31,10 @@ from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.installed import Installed, bundle, published
-from moa_core.loading import Plan, numbers
+from moa_core.loading import Plan, numbers, wanted_drafts
 from moa_core.memory import size as amount
-from moa_core.native.blocks import prepare_for
+from moa_core.names import matched, near
+from moa_core.native.blocks import draft_precision, prepare_for
 from moa_core.presets import untrained
 from moa_core.target import Target
 from moa_core.text import chat_ids
@@ -145,6 +146,12 @@ class Engine:
         return {first: found, **{name: one for name, one in there.items() if name != first}}
 
     @property
+    def drafts(self) -> str:
+        """The precision of drafts that was asked for."""
+        plan = self._how.get("plan", Plan())
+        return wanted_drafts(plan.drafts, self._how.get("dtype", "auto"))
+
+    @property
     def first(self) -> str:
         """The target to begin with."""
         return next(iter(self.installed))
@@ -155,8 +162,7 @@ class Engine:
         there = list(self._of(name).drafters)
         several = sum(family(one) == "moa" for one in there) > 1
         auto = [AUTO] if several and (self._of(name).bundled or self.given) else []
-        always = [VANILLA if one == "none" else one for one in WITHOUT_WEIGHTS]
-        return ordered([*there, *auto, *always])
+        return ordered([*there, *auto, *WITHOUT_WEIGHTS])
 
     def stops(self, target: str = "") -> list[int]:
         """Every N that a MoA drafter of a target was trained for."""
@@ -267,8 +273,6 @@ class Engine:
 
     def spec(self, method: str, target: str = "") -> str:
         """What `load_drafter` calls a method's drafter."""
-        if method == VANILLA:
-            return "none"
         if method in (*WITHOUT_WEIGHTS, "eagle", AUTO):
             return method
         return self._of(target).drafters[method].name
@@ -293,8 +297,12 @@ class Engine:
             return untrained(tli_of(method), self.stops(target), own)
         return (
             f"There is no {called(method)} drafter for this target: choose from "
-            f"{', '.join(called(name) for name in there)}."
+            f"{', '.join(called(name) for name in there)}{near(method, there)}."
         )
+
+    def named(self, method: str, target: str = "") -> str:
+        """The method that a text names; another text stays as it is, to be refused."""
+        return matched(method, self.methods(target)) or method
 
     def tree(self, method: str, target: str = "") -> TreeSettings:
         """The measured default tree of a method; ours where nothing was measured."""
@@ -318,7 +326,10 @@ class Engine:
         if name not in self._facts:
             self._facts[name] = self._facts_of(name, there)
         size, *others = self._facts[name]
+        kept = self._drafters.get((name, method))
+        precision = draft_precision(there, kept) if kept else None
         drafter = [f"drafter in Live: {self.drafting(method, target)}"] if method else []
+        drafter += [f"drafts in {precision}"] if precision else []
         return " · ".join([size, *drafter, *others])
 
     def _facts_of(self, name: str, target: Target) -> list[str]:

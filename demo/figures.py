@@ -132,7 +132,7 @@ def tree_of(trace: Trace) -> TreeSettings | None:
     """The shape of a run's draft trees; None where nothing is drafted, or a file does not say."""
     settings = trace.about.get("settings")
     given = settings.get("tree") if isinstance(settings, dict) else None
-    if trace.about.get("method", trace.about.get("drafter")) in (VANILLA, "none"):
+    if trace.about.get("method", trace.about.get("drafter")) == VANILLA:
         return None
     try:
         return TreeSettings(**given) if given else None

@@ -124,7 +124,9 @@ class Far:
         """The client's part of the target, with layers for every N that there is here."""
         try:
             last = max(self._engine.stops(target), default=0)
-            found = self._engine.aside(lambda: client_target(address, last))
+            found = self._engine.aside(
+                lambda: client_target(address, last, drafts=self._engine.drafts)
+            )
         except OSError as error:
             raise UserError(f"Nothing can be kept in {cache_folder()}: {error}") from error
         if found.tokenizer is None:

@@ -83,6 +83,7 @@ def _row(recording: Recording, name: str, kind: str | None, most: int) -> dict[s
         "target": recording.target,
         "machine": recording.machine,
         "precision": recording.precision,
+        "drafts in": word if isinstance(word := found.get("draft_precision"), str) else None,
         "date": recording.date,
         "commit": recording.commit,
     }

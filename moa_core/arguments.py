@@ -39,8 +39,12 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--eager",
         action="store_true",
-        help="do without CUDA graphs on a GPU, and without compiled kernels on a processor",
+        help="do without CUDA graphs on a GPU",
     )
+    parser.add_argument(
+        "--drafts", default="auto", help="precision of drafts: float32, or int8 with compiled "
+        "kernels on a processor; auto: int8 for bundled models, unless --dtype is named",
+    )  # fmt: skip
     add_pickle(parser)
     add_form(parser)
 
@@ -109,7 +113,8 @@ def loading(
             options.device_map,
             tuple(drafters),
             report or on_terminal(),
-            getattr(options, "eager", False),  # the commands of training have no such option
+            getattr(options, "eager", False),  # the commands of training have no such options
+            getattr(options, "drafts", "auto"),
         ),
     }
 
@@ -124,7 +129,7 @@ def target_of(options: argparse.Namespace, drafters: Sequence[str] = ()) -> Targ
 def repeated(options: argparse.Namespace) -> list[str]:
     """The same options again, for another process of ours."""
     words = [f"--load-in-{options.bits}bit"] if options.bits else []
-    for name in ("dtype", "device"):
+    for name in ("dtype", "device", "drafts"):
         if getattr(options, name) != "auto":
             words += [f"--{name}", getattr(options, name)]
     words += ["--eager"] if options.eager else []

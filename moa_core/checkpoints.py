@@ -20,9 +20,11 @@ from moa_core.errors import UserError, first_line
 from moa_core.fitting import mapping, whole
 from moa_core.formats import build_drafter, read_config, read_tensors, tree_settings
 from moa_core.hub import fetch_config, fetch_weights, short_name, split
-from moa_core.loading import Plan, check_room, read_model
+from moa_core.loading import Plan, check_room, read_model, wanted_drafts
 from moa_core.memory import stored
-from moa_core.native.blocks import prepare_for
+from moa_core.names import AUTO, matched, no_such
+from moa_core.native.blocks import prepare_for, suit
+from moa_core.native.switch import missing
 from moa_core.peers import check_tokenizer, whole_model
 from moa_core.presets import pinned, untrained
 from moa_core.shapes import config_of
@@ -30,7 +32,6 @@ from moa_core.target import Target
 from moa_core.tree import TreeSettings
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-AUTO = "moa-auto"  # of the bundle's drafters, which are small
 DEFAULT_DRAFTER = "moa-n0"  # drafts without the target's own layers
 
 
@@ -79,17 +80,44 @@ def bundled_target() -> str:
 
 
 def locate(spec: str) -> Path | str:
-    """The folder a name stands for, or the name itself where only the Hub can know it."""
-    for path in (models_folder() / spec, Path(spec).expanduser()):
-        if path.is_dir():
-            return path
+    """The folder a name stands for, or a Hub id as it is. UserError if it can be neither."""
+    if folder := _folder(spec):
+        return folder
     if Path(spec).is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1:
         raise UserError(f"There is no folder {spec}.")
+    if "/" not in spec:
+        raise UserError(no_such(spec, [bundled_target()], "model"))
     name, revision = split(spec)
     parts = [*name.split("/"), *(["?"] if revision is None and "@" in spec else [])]
     if not all(part.strip(".?") for part in parts) or " " in spec:
         raise UserError(f"{spec!r} is neither a bundled model, a folder, nor a Hub id.")
     return spec
+
+
+def _folder(spec: str) -> Path | None:
+    """A bundled model's folder, or one of this machine."""
+    places = (models_folder() / spec, Path(spec).expanduser())
+    return next((path for path in places if path.is_dir()), None)
+
+
+def known_drafters() -> list[str]:
+    """The names that drafters have without being loaded: bundled ones, and those of no files."""
+    infos = bundled_drafters()
+    found = [info.name for info in infos]
+    more = ["eagle"] if "eagle2" in found and "eagle" not in found else []
+    auto = [AUTO] if any(info.method == "moa" for info in infos) else []
+    return [*found, *more, *auto, *WITHOUT_WEIGHTS]
+
+
+def drafter_name(spec: str) -> str:
+    """A drafter's one name: see `names.matched`; folders and Hub ids stay as they are. UserError,
+    with the names there are, for anything else."""
+    known = known_drafters()
+    if found := matched(spec, known):
+        return found
+    if _folder(spec) or "/" in spec or spec.startswith((".", "~")):
+        return spec
+    raise UserError(no_such(spec, known, "drafter"))
 
 
 def pick_device(device: str) -> torch.device:
@@ -152,12 +180,35 @@ def load_target(
         ) from error
     target = Target(model, _tokenizer(folder), name, need)
     target.graphs = not plan.eager
+    target.drafts = wanted_drafts(plan.drafts, dtype if bundled(folder) else "float32")
+    if plan.drafts == "int8" and not suit(target):
+        raise UserError("Drafts in int8 need a float32 target on a processor: leave out --drafts.")
     target.eos_ids = _eos_ids(target)
     return target
 
 
+def bundled(folder: Path) -> bool:
+    """Whether a model came with the program."""
+    return folder.resolve().parent == models_folder().resolve()
+
+
+def precision_for(target: Target, ours: bool) -> str:
+    """The precision of a drafter's drafts; ours: whether it is bundled. Waits for the kernels if
+    they are to draft. UserError where int8 was asked for, and there are none."""
+    asked = target.drafts if target.drafts != "auto" else "int8" if ours else "float32"
+    if asked == "int8":
+        prepare_for(target)
+        if target.drafts == "int8" and missing():
+            raise UserError(
+                "Drafts in int8 need compiled kernels, and numba makes none on this machine: "
+                "leave out --drafts."
+            )
+    return asked
+
+
 def drafter_folder(spec: str, plan: Plan) -> Path | None:
     """Where a drafter's files are, downloaded if need be; None for one that has no files."""
+    spec = drafter_name(spec)
     if spec in WITHOUT_WEIGHTS or spec == AUTO:
         return None
     place = locate({"eagle": "eagle2"}.get(spec, spec))
@@ -171,14 +222,14 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
     files; "eagle" is the bundled EAGLE-2 head with the first EAGLE's fixed tree, "moa-auto" all
     bundled MoA drafters, one of which is chosen for each cycle.
 
-    On a processor it waits for the kernels that draft there: see `native.switch.prepare`.
+    Where it drafts in int8, it waits for the kernels: see `native.switch.prepare`.
     """
+    spec = spec and drafter_name(spec)
     if spec in WITHOUT_WEIGHTS:
         if tli:
             raise UserError("Without a drafter there is no TLI: leave out --tli or name a drafter.")
         return WITHOUT_WEIGHTS[spec]()
-    prepare_for(target)
-    if spec == "eagle" and not Path(spec).is_dir() and not (models_folder() / spec).is_dir():
+    if spec == "eagle" and not _folder(spec):
         return first_eagle("eagle2", target, tli)
     if spec == AUTO:
         return _auto(target, tli)
@@ -187,11 +238,14 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
     folder = place if isinstance(place, Path) else fetch_weights(place, pickles=pickles)
     name = folder.name if isinstance(place, Path) else short_name(place)
     config = read_config(folder)
+    drafter: Drafter
     if "drafter" not in config and _whole_model(folder):
         drafter = whole_model(folder, target, name)
         check_tokenizer(_tokenizer(folder), target, name)
-        return drafter
-    return build_drafter(config, read_tensors(folder, pickles), target, tli, name)
+    else:
+        drafter = build_drafter(config, read_tensors(folder, pickles), target, tli, name)
+    drafter.precision = precision_for(target, bundled(folder))
+    return drafter
 
 
 def first_eagle(spec: str, target: Target, tli: int | None = None) -> EagleDrafter:
@@ -208,6 +262,7 @@ def layers_needed(spec: str | None, tli: int | None = None) -> int:
     if tli is not None:
         return tli
     known = {info.name: info.tli for info in bundled_drafters()}
+    spec = spec and drafter_name(spec)
     if spec in known:
         return known[spec]
     if spec is None:
@@ -215,8 +270,6 @@ def layers_needed(spec: str | None, tli: int | None = None) -> int:
     if spec in (*WITHOUT_WEIGHTS, AUTO, "eagle"):
         return 0
     place = locate(spec)
-    if not isinstance(place, Path) and "/" not in place:
-        return 0  # a method's name, which is no Hub id of anybody's
     config = read_config(place if isinstance(place, Path) else fetch_config(place))
     return int(whole(mapping(config, "drafter", spec), "tli", 0, spec, 0))
 

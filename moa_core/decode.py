@@ -13,8 +13,7 @@ import torch
 from moa_core.clock import Stopwatch
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
-from moa_core.native.blocks import serves
-from moa_core.native.switch import kernels
+from moa_core.native.blocks import draft_precision
 from moa_core.offline import Alone, Away, NoAnswer, asked, chain
 from moa_core.static.run import Run, suits
 from moa_core.target import Target
@@ -66,7 +65,7 @@ def decode(
     UserError, before the first event, for a prompt that is empty or does not fit the context.
     """
     clock = Stopwatch()
-    target, drafter = target.fork(), drafter.fork()
+    target, drafter = target.fork(drafter.precision), drafter.fork()
     check_prompt(prompt_ids, target)
     room = target.context - len(prompt_ids)  # new tokens that still have a position
     wanted = min(settings.max_new_tokens, room)
@@ -173,7 +172,7 @@ def about(target: Target, drafter: Drafter, settings: Settings) -> dict[str, Any
             "threads": torch.get_num_threads(),
             "processor": platform.machine(),
             "torch": torch.__version__,
-            "kernels": serves(target) and kernels() is not None,
+            "draft_precision": draft_precision(target, drafter),
         },
     }
 

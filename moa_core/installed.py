@@ -9,12 +9,19 @@ from typing import Any
 
 from huggingface_hub import try_to_load_from_cache
 
-from moa_core.checkpoints import DrafterInfo, bundled_drafters, bundled_target, locate
+from moa_core.checkpoints import (
+    DrafterInfo,
+    bundled_drafters,
+    bundled_target,
+    drafter_name,
+    locate,
+)
 from moa_core.errors import UserError
 from moa_core.fitting import mapping, whole
 from moa_core.formats import read_config, tree_settings
 from moa_core.hub import fetch_config, split
-from moa_core.presets import PRESETS, Preset, tli_of
+from moa_core.names import tli_of
+from moa_core.presets import PRESETS, Preset
 from moa_core.tree import TreeSettings
 
 METHODS = ("moa", "eagle2", "medusa", "glide", "independent")
@@ -77,7 +84,7 @@ def named(spec: str, tree: TreeSettings | None = None) -> tuple[str, DrafterInfo
 
     The authors' files are silent about N: theirs is 0.
     """
-    place = locate(spec)
+    place = locate(drafter_name(spec))
     folder = place if isinstance(place, Path) else fetch_config(place)
     config = read_config(folder)
     ours = mapping(config, "drafter", spec)

@@ -21,6 +21,7 @@ TALKATIVE = (  # a line for each layer at each call, and one about a faster kern
     "bitsandbytes.autograd._functions",
     "bitsandbytes.backends.cpu.ops",
 )
+DRAFTS = ("auto", "int8", "float32")  # precisions that drafts may have
 DeviceMap = str | dict[str, Any]
 
 
@@ -32,7 +33,9 @@ class Plan:
     device_map  "auto", or accelerate's own: layers over several GPUs, main memory and disk
     drafters    names, folders or Hub ids that will be loaded beside it: their memory counts
     report      told how far downloads are
-    eager       no CUDA graphs, no compiled kernels
+    eager       no CUDA graphs
+    drafts      int8: with compiled kernels; float32; auto: int8 where target and drafter are both
+                bundled and no dtype was named
     """
 
     bits: int | None = None
@@ -40,10 +43,18 @@ class Plan:
     drafters: tuple[str, ...] = ()
     report: Report = silent
     eager: bool = False
+    drafts: str = "auto"
 
     def __post_init__(self) -> None:
         if self.bits not in (None, 4, 8):
             raise UserError(f"Weights can be loaded in 4 or 8 bits, not in {self.bits}.")
+        if self.drafts not in DRAFTS:
+            raise UserError(f"Drafts are {', '.join(DRAFTS)}, not {self.drafts!r}.")
+
+
+def wanted_drafts(asked: str, dtype: str) -> str:
+    """The precision of drafts that was asked for: whoever names a dtype gets drafts in float32."""
+    return asked if asked != "auto" or dtype == "auto" else "float32"
 
 
 def read_model(

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from moa_core.errors import UserError
-
-
-def tli_of(method: str) -> int:
-    """moa-n1 -> 1; 0 for whatever has no N."""
-    digits = method.removeprefix("moa-n")
-    return int(digits) if digits != method and digits.isdecimal() else 0
+from moa_core.names import NGRAM, VANILLA, family, matched, no_such, tli_of
 
 
 def untrained(tli: int, trained: Iterable[int], target: str = "") -> str:
@@ -48,18 +44,19 @@ class Preset:
         return {**moa, "eagle2": self.baseline}
 
     def drafter(self, name: str | None, tli: int | None = None) -> str:
-        """The drafter of a method by its Hub id; any other name stays as it is.
+        """The drafter of a method by its Hub id; a folder or a Hub id stays as it is.
 
-        None: MoA for this N. UserError, saying how to train one, where none was published for it.
+        None: MoA for this N. UserError, saying which there are, for another name.
         """
-        if name == "eagle":
-            raise UserError("A preset's baseline is EAGLE-2: the first EAGLE is in the page alone.")
         wanted = name or f"moa-n{min(self.drafters) if tli is None else tli}"
-        if wanted in self.by_method:
-            return self.by_method[wanted]
-        if wanted.startswith("moa-n") and wanted != "moa-n":
+        names = [*self.by_method, NGRAM, VANILLA]
+        if found := matched(wanted, names):
+            return self.by_method.get(found, found)
+        if "/" in wanted or Path(wanted).expanduser().is_dir():
+            return wanted
+        if family(wanted) == "moa":
             raise UserError(untrained(tli_of(wanted), self.drafters, self.target))
-        return wanted
+        raise UserError(no_such(wanted, names, "drafter of this preset"))
 
 
 # Commits as public scripts and manifests name them, whose caches hold these repositories at them.

@@ -89,6 +89,7 @@ class Target:
         self._quick_head: Chain | None = None  # of a fork: it may be given other weights
         self._table: NDArray[np.float32] | None = None  # its embeddings, of a fork, too
         self.graphs = True  # on a GPU runs are replayed as CUDA graphs, where they can be
+        self.drafts = "auto"  # int8, float32, or auto: as the drafter of a run says
         self.seats: list[Any] = []  # of such runs, the forks' too: see `static`
         self._cache: KVCache | None = None
         self._pending: Tensor | None = None  # [n, E] hidden states of the tree being verified
@@ -132,16 +133,17 @@ class Target:
         ]
         return min([int(self.config.max_position_embeddings), *windows])
 
-    def fork(self) -> Target:
-        """The same weights, for a run of its own."""
+    def fork(self, drafts: str | None = None) -> Target:
+        """The same weights, for a run of its own. drafts: the precision of its drafter."""
         twin = copy.copy(self)
+        twin.drafts = drafts or self.drafts
         twin._cache = twin._pending = twin._tree = twin._table = twin._quick_head = None
-        if self._packed_head is not None and serves(self):
+        if self._packed_head is not None and serves(twin):
             twin._quick_head = Chain("head", self._packed_head.links())
         return twin
 
     def eager(self) -> Target:
-        """The same weights, for runs without CUDA graphs and without compiled kernels."""
+        """The same weights, for runs without CUDA graphs."""
         twin = copy.copy(self)
         twin.graphs = False
         return twin.fork()

@@ -21,7 +21,7 @@ from demo.live_settings import (
     speed,
     teaching,
 )
-from demo.methods import FAMILIES, family, tli_of
+from demo.methods import family, tli_of
 from demo.prompt_box import enter_presses, prompt_box
 from demo.session import PRIVATE, Visit, connect
 from demo.share import Share, load_address, share_box, wire_share
@@ -31,6 +31,7 @@ from demo.tli import STOPS, stops_html
 from demo.trace_view import PACES, trace_view
 from moa_core.errors import UserError
 from moa_core.installed import method_name
+from moa_core.names import LABELS
 from moa_core.tree import AUTO, TreeSettings
 from moa_core.verify import Sampling
 
@@ -129,7 +130,7 @@ def _drafter(engine: Engine, method: str) -> tuple[dict[str, Any], gr.HTML]:
     kinds = list(dict.fromkeys(family(name) for name in engine.methods()))
     kind = family(method)
     choice = gr.Radio(
-        [(FAMILIES.get(name, (name,))[0], name) for name in kinds],
+        [(LABELS.get(name, name), name) for name in kinds],
         value=kind,
         label="Method",
         elem_id="method",

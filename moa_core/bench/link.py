@@ -30,10 +30,11 @@ def run(options: argparse.Namespace) -> None:
         crowds = plan.crowds(stage, records, folder / "crowds.jsonl")
     links = {label: {"spec": one.spec, "source": one.source} for label, one in plan.links.items()}
     kept = ("max_new_tokens", "temperature", "seed", "repeat", "limit", "tree", "threads")
+    more = ("server_threads", "prompts", "draft_precision")
     facts = head(
         "link", options.given, commits, machine=settings["machine"],
         target={"name": stage.whole.name, "dtype": settings["dtype"]}, links=links,
-        settings={name: settings[name] for name in (*kept, "server_threads", "prompts")},
+        settings={name: settings[name] for name in (*kept, *more)},
     )  # fmt: skip
     found = rows(records) + crowd_rows(crowds)
     write({**facts, "rows": found, "scripts": scripts(records, plan.numbers[0])}, path)

@@ -14,11 +14,9 @@ from tqdm import tqdm
 from moa_core.bench.link_load import Part, crowd, rehearse
 from moa_core.bench.link_runs import Record, run_once
 from moa_core.bench.link_scene import (
-    CALLS,
     DIRECT,
     LOCAL,
     STREAM,
-    VANILLA,
     Cell,
     Scene,
     counts,
@@ -33,12 +31,14 @@ from moa_core.bench.tuning import SAME, one_tree
 from moa_core.decode import Settings
 from moa_core.errors import UserError
 from moa_core.link.numbers import check_kind
+from moa_core.names import VANILLA
+from moa_core.native.blocks import draft_precision
 from moa_core.tree import TreeSettings
 
 EACH = 2  # prompts of each kind
 ROOT = TreeSettings(1, 1, 1)  # plain decoding drafts nothing, and needs no room for it
 KEY = ("method", "link", "numbers", "clients", "repeat", "prompt")
-PLAIN = (STREAM, CALLS, VANILLA)
+PLAIN = (STREAM, VANILLA)
 ALIKE = (*PLAIN, "independent")  # no numbers travel
 
 
@@ -77,6 +77,9 @@ class Plan:
             "suite_hash": suite_hash(self.prompts),
             "links": {label: one.spec for label, one in self.links.items()},
             "numbers": self.numbers, "clients": self.clients, "methods": self.methods,
+            "draft_precision": {
+                name: draft_precision(stage.target, one) for name, one in stage.drafters.items()
+            },
             "dtype": str(stage.whole.dtype).removeprefix("torch."),
             "weights": {
                 "target": checksum([stage.whole.head.weight]),
@@ -136,7 +139,9 @@ class Plan:
         texts = [
             next(
                 record["output"] for record in records
-                if record["method"] == VANILLA and record["prompt"] == prompt.number
+                if record["method"] == VANILLA
+                and record["link"] == LOCAL
+                and record["prompt"] == prompt.number
             )
             for prompt in self.prompts
         ]  # fmt: skip

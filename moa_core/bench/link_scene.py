@@ -13,8 +13,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from urllib.parse import urlsplit
 
-from moa_core.arguments import token_of
-from moa_core.checkpoints import bundled_drafters, layers_needed, load_drafter, load_target
+from moa_core.arguments import target_of, token_of
+from moa_core.checkpoints import bundled_drafters, layers_needed, load_drafter
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link.connection import Address, parts_of
@@ -23,13 +23,13 @@ from moa_core.link.network import LinkSettings, link
 from moa_core.link.parcel import target_mark
 from moa_core.link.process import ServerProcess
 from moa_core.link.program import ProxyProgram
+from moa_core.names import VANILLA, listed
 from moa_core.target import Target
 
 LOCAL = "local"  # no server: target and drafter side by side, as on a server that hosts both
 DIRECT = "direct"  # the server's process, with no emulated link between
-STREAM, CALLS = "stream", "none"  # plain decoding there: a token pushed, or asked for, at a time
-VANILLA = "vanilla"  # plain decoding, locally
-METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent", STREAM, CALLS)
+STREAM = "stream"  # plain decoding there, a token pushed at a time; vanilla asks for each
+METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent", STREAM, VANILLA)
 PLACES = 64  # sessions: a client's next one begins before its last is cleared away
 
 
@@ -107,9 +107,10 @@ def scene(
     with ExitStack() as stack:
         url, token = _server(options, stack)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="moa-bench-")))
-        last = max([0, *map(layers_needed, methods)])
+        last = max([0, *(layers_needed(name) for name in methods if name != STREAM)])
         target = client_target(Address(url, token), last, folder)
-        whole = load_target(options.target, options.dtype, options.device)
+        whole = target_of(options)
+        target.drafts = whole.drafts
         if target_mark(whole) != target_mark(target):
             raise UserError(f"The server's target is not {whole.name}: name it with --target.")
         made = Scene(
@@ -130,29 +131,29 @@ def _server(options: argparse.Namespace, stack: ExitStack) -> tuple[str, str]:
     if options.server is not None:
         return options.server, token_of(options)
     words = ["--threads", str(options.server_threads), "--max-sessions", str(PLACES)]
-    words += ["--dtype", options.dtype, "--device", options.device]
+    words += ["--dtype", options.dtype, "--device", options.device, "--drafts", options.drafts]
     words += ["--target", options.target] if options.target else []
     server = stack.enter_context(ServerProcess(*words))
     return f"ws://127.0.0.1:{server.port}", server.token
 
 
 def _drafter(name: str, target: Target) -> Drafter:
-    return Vanilla() if name in (STREAM, CALLS, VANILLA) else load_drafter(name, target)
+    return Vanilla() if name in (STREAM, VANILLA) else load_drafter(name, target)
 
 
 def named_methods(text: str | None) -> list[str]:
     """Methods by name. UserError for one twice, or one that a server does not have."""
     known = [info.name for info in bundled_drafters()]
     if text is None:
-        return [name for name in METHODS if name in (*known, STREAM, CALLS)]
-    names = [name.strip() for name in text.split(",") if name.strip()]
+        return [name for name in METHODS if name in (*known, STREAM, VANILLA)]
+    names = listed(text, [*known, STREAM, VANILLA])
     if not names or len(set(names)) < len(names):
         raise UserError("--methods names at least one method, and none twice.")
     for name in names:
-        if name not in (*known, STREAM, CALLS):
+        if name not in (*known, STREAM, VANILLA):
             raise UserError(
                 f"Over a link there is no {name}: choose from {', '.join(known)}, {STREAM} (plain "
-                f"API streaming) and {CALLS} (a call a token)."
+                f"API streaming) and {VANILLA} (a call a token)."
             )
     return names
 

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from moa_core.bench.hf_generate import generate
-from moa_core.checkpoints import load_drafter, models_folder
+from moa_core.checkpoints import known_drafters, load_drafter, models_folder
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
+from moa_core.names import VANILLA, matched
+from moa_core.native.blocks import draft_precision
 from moa_core.peers import parameters
 from moa_core.target import Target
 from moa_core.trace import Drafted, Trace, Verified
@@ -29,6 +31,7 @@ class Method(ABC):
     """One way to decode. trees: whether it has a draft tree to shape."""
 
     trees: bool
+    precision: str | None = None  # of drafts, where they are of our loop
 
     def __init__(self, name: str, target: Target, drafter: Drafter | None) -> None:
         self.name = name
@@ -45,6 +48,7 @@ class Method(ABC):
         return {
             "trainable_parameters": 0 if net is None else parameters(net),
             "tli": self.drafter.tli if isinstance(self.drafter, MoADrafter) else None,
+            "draft_precision": self.precision,
         }
 
     def weights(self) -> float:
@@ -60,6 +64,7 @@ class Ours(Method):
         super().__init__(name, target, drafter)
         self._ours = drafter
         self.trees = not isinstance(drafter, Vanilla)
+        self.precision = draft_precision(target, drafter)
 
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
         trace = Trace(events=list(decode(self.target, self._ours, ids, settings)))
@@ -108,7 +113,7 @@ class HuggingFace(Method):
 
 def needs_files(name: str) -> bool:
     """Whether a method has a drafter with weights of its own, bundled ones of hf-assisted apart."""
-    return name != "vanilla" and name not in PEERS
+    return name != VANILLA and name not in PEERS
 
 
 def load_methods(
@@ -119,7 +124,8 @@ def load_methods(
     places  where the drafters of some methods are, if not where their names say
     """
     found: dict[str, Method] = {}
-    for spec in specs:
+    for given in specs:
+        spec = matched(given, [*PEERS, *known_drafters()]) or given
         name = Path(spec).name if "/" in spec else spec
         if name in found:
             raise UserError(f"--methods names {name} twice.")
@@ -141,8 +147,6 @@ def _load(spec: str, name: str, target: Target) -> Method:
             small = load_drafter("independent", target)
             assert isinstance(small, IndependentDrafter)
             return HuggingFace(name, target, small, {"assistant_model": as_model(small)})
-        case "vanilla":
-            return Ours(name, target, load_drafter("none", target))
     return Ours(name, target, load_drafter(spec, target))
 
 

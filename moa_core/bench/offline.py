@@ -12,6 +12,7 @@ import torch
 import transformers
 from tqdm import tqdm
 
+from moa_core.arguments import target_of
 from moa_core.bench.link_files import check_out, head, runs_folder, write
 from moa_core.bench.machine import commit, machine, versions
 from moa_core.bench.methods import checksum
@@ -32,9 +33,11 @@ from moa_core.bench.offline_runs import (
 )
 from moa_core.bench.runs import keep_settings, read_runs
 from moa_core.bench.suites import load_suite, suite_hash
-from moa_core.checkpoints import bundled_drafters, load_drafter, load_target
+from moa_core.checkpoints import bundled_drafters, known_drafters, load_drafter
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
+from moa_core.names import listed
+from moa_core.native.blocks import draft_precision
 from moa_core.target import Target
 
 METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent", "glide")
@@ -50,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
     transformers.utils.logging.set_verbosity_error()
     if options.threads:
         torch.set_num_threads(options.threads)
-    target = load_target(options.target, options.dtype, options.device)
+    target = target_of(options)
     if target.tokenizer is None:
         raise UserError(f"{target.name} has no tokenizer: tasks are text.")
     drafters = [load_drafter(name, target) for name in methods(options.methods)]
@@ -63,12 +66,13 @@ def run(options: argparse.Namespace) -> None:
         "suite": options.suite, "prompts": suite_hash(prompts), "each": each, "cuts": cuts,
         "max_new_tokens": options.max_new_tokens, "seed": options.seed, "target": target.name,
         "methods": [drafter.name for drafter in drafters], "weights": _weights(target, drafters),
+        "draft_precision": {one.name: draft_precision(target, one) for one in drafters},
         "machine": machine(target.device), "versions": versions(),
     }  # fmt: skip
     folder = runs_folder(path)
     commits = keep_settings(folder, settings, commit())
     records = measure(target, drafters, items, cuts, options.max_new_tokens, folder / "runs.jsonl")
-    kept = ("each", "cuts", "max_new_tokens", "seed", "methods")
+    kept = ("each", "cuts", "max_new_tokens", "seed", "methods", "draft_precision")
     facts = head(
         "offline", options.given, commits, machine=settings["machine"],
         target={"name": target.name}, settings={name: settings[name] for name in kept},
@@ -85,7 +89,7 @@ def methods(text: str | None) -> list[str]:
     if text is None:
         known = {info.name for info in bundled_drafters()}
         return [name for name in METHODS if name in known]
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    names = listed(text, known_drafters())
     if len(set(names)) < len(names) or not names:
         raise UserError("--methods names at least one drafter, and none twice.")
     return names

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from moa_core.arguments import target_of
 from moa_core.bench.machine import commit, machine, versions
 from moa_core.bench.methods import load_methods
 from moa_core.bench.profile_contexts import across_contexts, random_ids, room
@@ -22,8 +23,11 @@ from moa_core.bench.profile_table import Report, markdown, text
 from moa_core.bench.profile_work import Work
 from moa_core.bench.suites import load_suite, suite_ids
 from moa_core.bench.tuning import SAME, one_tree
-from moa_core.checkpoints import load_target
+from moa_core.checkpoints import known_drafters
 from moa_core.errors import UserError
+from moa_core.loading import wanted_drafts
+from moa_core.names import listed
+from moa_core.native.blocks import draft_precision
 from moa_core.target import Target
 from moa_core.tree import TreeSettings
 
@@ -51,6 +55,9 @@ def run(options: argparse.Namespace) -> None:
         held = max(one.held for one in found.values())
     rates = measure_rates(target.device, target.dtype, round(held))
     report = {**_about(target, note, rates), "methods": {}, "contexts": rows}
+    report["draft_precision"] = {
+        name: draft_precision(target, one.drafter) for name, one in contenders.items()
+    }
     for name, profile in found.items():
         report["methods"][name] = entry(profile, contenders[name].tree, name, rates)
     print(text(report))
@@ -113,10 +120,10 @@ def _loaded(
     options: argparse.Namespace, lengths: list[int]
 ) -> tuple[Target, dict[str, Contender], str]:
     """Target, drafters with their trees, and what must be said of them."""
-    names = [each.strip() for each in (options.methods or METHODS).split(",") if each.strip()]
+    names = listed(options.methods or METHODS, known_drafters())
     shape, longest = options.shape, max(lengths, default=0) + 1024
     if not shape:
-        target = load_target(options.target, options.dtype, options.device)
+        target = target_of(options)
         if not lengths or longest <= target.context:
             methods = load_methods(names, target)
             ours = {name: each.drafter for name, each in methods.items() if each.drafter}
@@ -129,6 +136,7 @@ def _loaded(
     else:
         note = "Random weights of this shape. "
     target = random_target(shape, options.layers, longest, options.dtype, options.device)
+    target.drafts = wanted_drafts(options.drafts, options.dtype)
     ours = {name: random_drafter(name, target, shape) for name in names}
     trees = {name: _tree(options, usual_tree(name, shape)) for name in names}
     note += "Times hold; hardly a draft is accepted, and τ means nothing."

@@ -11,7 +11,14 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, PretrainedConfig
 
-from moa_core.checkpoints import bundled_drafters, bundled_target, locate, pick_device, pick_dtype
+from moa_core.checkpoints import (
+    bundled_drafters,
+    bundled_target,
+    locate,
+    pick_device,
+    pick_dtype,
+    precision_for,
+)
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
 from moa_core.drafters.known import WITHOUT_WEIGHTS
@@ -68,14 +75,14 @@ def random_target(
 
 def random_drafter(method: str, target: Target, shape: str) -> Drafter:
     """A drafter for such a target: of the published size for a published shape, else of ours."""
-    name = "none" if method == "vanilla" else method
-    if name in WITHOUT_WEIGHTS:
-        return WITHOUT_WEIGHTS[name]()
+    if method in WITHOUT_WEIGHTS:
+        return WITHOUT_WEIGHTS[method]()
     published = _published(method, target) if shape in SHAPES else None
     drafter = published or fresh(method, target, 0)
     net = getattr(drafter, "net", None)
     if net is not None:
         net.to(target.device, target.dtype).eval().requires_grad_(False)
+        drafter.precision = precision_for(target, True)
     return drafter
 
 
@@ -101,8 +108,8 @@ def _published(method: str, target: Target) -> Drafter | None:
 def _config(shape: str) -> PretrainedConfig:
     if shape in SHAPES:
         return LlamaConfig(**SHAPES[shape])
-    place = locate(bundled_target() if shape == "bundle" else shape)
-    if not isinstance(place, Path):
+    place = locate(bundled_target()) if shape == "bundle" else Path(shape).expanduser()
+    if not isinstance(place, Path) or not place.is_dir():
         known = ", ".join(["bundle", *SHAPES])
         raise UserError(f"There is no shape {shape!r}: choose from {known}, or name a folder.")
     config: PretrainedConfig = AutoConfig.from_pretrained(place, trust_remote_code=False)

@@ -154,6 +154,7 @@ def _cells(m: dict[str, Any]) -> dict[str, str]:
         "trainable": _text(_count(number(m.get("trainable_parameters"))), "unmeasured"),
         "TLI N": _text(m.get("tli"), "–"),
         "tree": _text(_tree(m), "–"),
+        "drafts in": _text(m.get("draft_precision"), "–"),
         "prompts": _number(above_zero(m.get("prompts")), "{:,.0f}"),
         "new tokens": _number(above_zero(m.get("new_tokens")), "{:,.0f}"),
         "target calls": _number(above_zero(m.get("target_calls")), "{:,.0f}"),

@@ -124,7 +124,7 @@ def answer(
 ) -> Trace:
     """The greedy text after a prompt; veiled: of a target that does not see all of it."""
     settings = Settings(count, drafter.tree, eos_ids=target.eos_ids)
-    server = Beside((veiled or target).fork(), drafter)
+    server = Beside((veiled or target).fork(drafter.precision), drafter)
     return Trace(events=list(decode(target, drafter, ids, settings, remote=server)))
 
 

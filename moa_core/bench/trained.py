@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from moa_core.checkpoints import locate
+from moa_core.checkpoints import drafter_name, locate
 from moa_core.errors import UserError
 from moa_core.formats import read_config
 
@@ -19,7 +19,7 @@ def training_of(spec: str) -> Record | None:
     """
     name = {"hf-assisted": "independent", "eagle": "eagle2"}.get(spec, spec)
     try:
-        place = locate(name)
+        place = locate(drafter_name(name))
         ours = read_config(place).get("drafter") if isinstance(place, Path) else None
     except UserError:
         return None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from moa_core.arguments import add_target, chosen_preset, target_of
 from moa_core.bench import link_arguments, profile_arguments
 from moa_core.errors import UserError
+from moa_core.names import listed
 
 if TYPE_CHECKING:
     from moa_core.bench.methods import Method
@@ -88,11 +89,12 @@ def run(options: argparse.Namespace) -> None:
     preset = chosen_preset(options)
     if preset and options.methods is None:
         options.methods = ",".join(["vanilla", *preset.by_method])
-    specs = {name: preset.drafter(name) if preset else name for name in _specs(options)}
+    names = _specs(options)
+    specs = {one: preset.drafter(one) if preset and needs_files(one) else one for one in names}
     target = target_of(options, [spec for name, spec in specs.items() if needs_files(name)])
     settle(target, options.threads)
     ids = suite_ids(prompts, target)
-    methods = load_methods(_specs(options), target, specs)
+    methods = load_methods(names, target, specs)
     _measure(options, target, methods, prompts, ids)
 
 
@@ -108,7 +110,10 @@ def _profile(options: argparse.Namespace) -> None:
 
 def _specs(options: argparse.Namespace) -> list[str]:
     given = METHODS if options.methods is None else options.methods
-    return [name.strip() for name in given.split(",") if name.strip()]
+    from moa_core.bench.methods import PEERS
+    from moa_core.checkpoints import known_drafters
+
+    return listed(given, [*PEERS, *known_drafters()])
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""Write a drafter for another engine: the authors' code, their vLLM, transformers, speculators."""
+"""Write a drafter for another engine: its authors' code, SGLang, vLLM or transformers."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from pathlib import Path
 from moa_core.arguments import add_pickle
 from moa_core.errors import UserError
 
-FORMATS = ("authors", "vllm-moa", "custom-generate", "speculators")
+FORMATS = ("authors", "custom-generate")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to export, in which layout, to where; or a forecast of serving speed instead."""
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--format", choices=FORMATS, help="the layout to write")
-    what.add_argument(
-        "--forecast", type=Path, metavar="RESULTS",
-        help="instead: print vLLM commands that forecast serving speed from a bench's results",
-    )  # fmt: skip
+    """What to export, in which layout, to where."""
+    parser.add_argument("--format", choices=FORMATS, required=True, help="the layout to write")
     add_pickle(parser)
     parser.add_argument("--drafter", help="bundled name, folder or Hub id")
     parser.add_argument("--target", help="bundled name, folder or Hub id; default: the bundled one")
@@ -27,18 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tli", type=int, help="N, for files that do not record it")
     parser.add_argument("--licence", help="of the weights, if their config does not say")
     parser.add_argument("--target-name", help="the target's Hub id for the card, if it has another")
-    parser.add_argument("--results", type=Path, help="folder of bench --out: acceptance goes along")
-    parser.add_argument("--method", help="whose results; default: the drafter's name")
-    parser.add_argument("--head", help="--forecast: an EAGLE head for the target, for its cost")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Export, or print a forecast."""
-    if options.forecast is not None:
-        from moa_core.export.forecast import forecast
-
-        print(forecast(options.forecast, options.method, options.target, options.head))
-        return
+    """Read, check, write."""
     if not options.drafter or not options.to:
         raise UserError("Name what to export with --drafter, and a folder for it with --to.")
     folder = options.to.expanduser()
@@ -54,8 +41,5 @@ def run(options: argparse.Namespace) -> None:
     target = target_shape_of(options.target)
     named = options.target_name or ""
     source = read_source(options.drafter, target, options.tli, named, options.target)
-    export(
-        source, options.format, folder, overwrite=options.overwrite, licence=options.licence,
-        results=options.results, method=options.method,
-    )  # fmt: skip
+    export(source, options.format, folder, overwrite=options.overwrite, licence=options.licence)
     print(f"{source.name} ({source.kind}) is in {folder} as {options.format}; read its README.md.")

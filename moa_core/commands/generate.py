@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from moa_core.arguments import SPEC, add_target, add_token, chosen_preset, target_of, token_of
 from moa_core.errors import UserError
+from moa_core.names import VANILLA
 
 if TYPE_CHECKING:
     from moa_core.decode import Settings
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Models, prompt, decoding settings and output."""
     add_target(parser)
-    parser.add_argument("--drafter", help=f"{SPEC}, moa-auto, none; default: MoA")
+    parser.add_argument("--drafter", help=f"{SPEC}, moa-auto, ngram, vanilla; default: MoA")
     prompt = parser.add_mutually_exclusive_group(required=True)
     prompt.add_argument("--prompt", help="a message, through the chat template if there is one")
     prompt.add_argument("--prompt-ids", help="token ids instead: 1,2,3")
@@ -81,14 +82,19 @@ def run(options: argparse.Namespace) -> None:
     else:
         from moa_core.link.fetch import client_target
         from moa_core.link.remote import Remote
+        from moa_core.loading import wanted_drafts
 
-        target = client_target(address, layers_needed(options.drafter, options.tli))
+        target = client_target(
+            address,
+            layers_needed(options.drafter, options.tli),
+            drafts=wanted_drafts(options.drafts, options.dtype),
+        )
     drafter = load_drafter(options.drafter, target, options.tli)
     settings = _settings(options, drafter)
     if ids is None and target.tokenizer is None:
         raise UserError(f"{target.name} has no tokenizer: give --prompt-ids instead of --prompt.")
     prompt = options.prompt if ids is None else ids
-    plain = options.drafter == "none"  # as an API does it: the server pushes a token a message
+    plain = drafter.name == VANILLA  # as an API does it: the server pushes a token a message
     with Remote(address, target, drafter, plain) if address else nullcontext() as remote:
         pieces = generate(
             target, drafter, prompt, settings, stop=options.stop, raw=options.raw, remote=remote
@@ -197,6 +203,7 @@ def _report(trace: Trace, text: str | None, reason: str | None) -> dict[str, Any
         "tau": trace.tau,
         "tokens_per_second": trace.tokens_per_second,
         "decode_tokens_per_second": trace.decode_tokens_per_second,
+        "draft_precision": trace.about["machine"]["draft_precision"],
         "seconds": trace.seconds,
         "reason": reason,
     }
@@ -215,7 +222,9 @@ def _figures(trace: Trace, reason: str | None) -> str:
         speed += f" ({trace.decode_tokens_per_second:.1f} while decoding)"
     tokens = _counted(len(trace.output_ids), "token")
     calls = _counted(trace.target_calls, "target call")
-    return f"\n{tokens}, {calls}{tau}{speed}, ended by {reason}"
+    precision = trace.about["machine"]["draft_precision"]
+    drafts = f", drafts in {precision}" if precision else ""
+    return f"\n{tokens}, {calls}{tau}{speed}{drafts}, ended by {reason}"
 
 
 def _counted(count: int, word: str) -> str:

@@ -132,6 +132,7 @@ class AutoDrafter(Drafter):
         self.round_trip = round_trip
         self.trees = dict(trees or {})
         self.net = nn.ModuleList([one.net for one in self.candidates.values()])
+        self.precision = candidates[0].precision
         shapes = [self.trees.get(tli, one.tree) for tli, one in self.candidates.items()]
         self.tree = _covering(shapes) if trees else shapes[0]
 

@@ -34,7 +34,7 @@ class IndependentDrafter(Reader):
         self.target = target
         self.ids = []
         layers = len(self.small.layers)
-        self.small = self.small.fork() if target.graphs else self.small.eager()
+        self.small = self.small.fork(target.drafts)
         self.text = self.small.tail_cache(layers, capacity)
         self._chain = self.small.draft_chain("the net", self.text, layers)
 

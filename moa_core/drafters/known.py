@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.ngram import NgramDrafter
+from moa_core.names import NGRAM, VANILLA
 
 WITHOUT_WEIGHTS: dict[str, Callable[[], Drafter]] = {
-    "none": Vanilla,  # elsewhere also called vanilla
-    "ngram": NgramDrafter,
+    NGRAM: NgramDrafter,
+    VANILLA: Vanilla,
 }

@@ -22,6 +22,7 @@ class NgramDrafter(Drafter):
     """
 
     name = "ngram"
+    precision = None
 
     def __init__(self, longest: int = 4) -> None:
         self.longest = longest

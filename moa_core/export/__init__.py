@@ -1,1 +1,1 @@
-"""Drafters handed over: to the authors' code, to their vLLM, to transformers, to speculators."""
+"""Drafters handed over: to their authors' code, SGLang, vLLM and transformers."""

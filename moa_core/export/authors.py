@@ -1,7 +1,8 @@
 """The layouts of the authors' code: their training class's, and SafeAILab's for EAGLE heads.
 
 Facts from huawei-noah/HEBO, branch mixture-of-attentions (moa_spec/models/train/moa_spec.py), and
-SafeAILab/EAGLE. Both read configs as transformers 4 wrote them.
+SafeAILab/EAGLE. Both read configs as transformers 4 wrote them. SGLang and vLLM find their class
+for an EAGLE head by `architectures` (their models/llama_eagle.py).
 """
 
 from __future__ import annotations
@@ -112,10 +113,13 @@ def _eagle(source: Source, drafter: EagleDrafter) -> Files:
             f"{source.name} has a bias after its attention, or heads that are not its width "
             "together: SafeAILab's code can hold neither."
         )
+    # SGLang's class has a bias where it joins embedding and feature, vLLM's has none.
+    architecture = "LlamaForCausalLMEagle" if sizes.fc_bias else "EagleLlamaForCausalLM"
     dropped = {"attention_bias", "attention_dropout", "head_dim", "mlp_bias", "pretraining_tp"}
     config = {
         **{key: value for key, value in theirs.items() if key not in dropped},
         **eagle_keys(sizes),
+        "architectures": [architecture],
         "rms_norm_eps": sizes.eps,
         "rope_scaling": None,
         "tie_word_embeddings": False,

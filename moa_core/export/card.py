@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from string import Template
 from typing import Any
 
+from moa_core.checkpoints import bundled
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
+from moa_core.export.hub import DISTRIBUTION
 from moa_core.export.source import Source
 
 PAPERS = {MoADrafter: "2410.03804", EagleDrafter: "2406.16858"}
 ELSEWHERE = re.compile(r"^see \.\./README\.md$")
 COPIED = "SOURCE.md"  # the card of the models from which this one was taken
+LICENCE = re.compile(r"\A---\n(?:.*\n)*?license: ([\w.-]+)\n")  # in a card's front matter
 HUB_LICENCES = {"apache-2.0", "mit", "llama3", "cc-by-4.0", "cc-by-sa-4.0", "openrail"}
 
 TAGS = {"eagle2", "medusa", "glide", "independent"}
 LONGEST = 2000  # characters of what a config says of itself
 
 CARDS = Path(__file__).parent / "cards"  # how each export is used
-BIAS = (
-    "\nThis head has a bias where it joins embedding and feature, and vLLM's Llama EAGLE (0.33.0) "
-    "has no place for it: train one without to serve it there."
-)
-SCALED = (
-    "\nThe target scales its RoPE. That vLLM scales it in CA and LSA, too, and this drafter was "
-    "not trained so: it would be accepted less there."
-)
+SERVING = {  # by whether a head has a bias where it joins embedding and feature
+    True: (
+        "SGLang reads it (vLLM's class has no place for this head's bias)",
+        "python -m sglang.launch_server --model-path $verifier --speculative-algorithm EAGLE "
+        "--speculative-draft-model-path FOLDER --speculative-num-steps $depth "
+        "--speculative-eagle-topk $breadth --speculative-num-draft-tokens $nodes",
+    ),
+    False: (
+        "vLLM reads it (SGLang's class wants a bias, which this head lacks)",
+        "vllm serve $verifier --speculative-config "
+        """'{"method": "eagle", "model": "FOLDER", "num_speculative_tokens": $depth}'""",
+    ),
+}
+RECORDED = Path(__file__).parents[2] / "assets" / "results" / "same-tree" / "summary.json"
 
 
-def card(source: Source, kind: str, licence: str | None, notes: Sequence[str] = ()) -> str:
+def card(source: Source, kind: str, licence: str | None) -> str:
     """README.md of an export, from what the drafter's config says.
 
-    kind     its format; notes: what was measured, a paragraph each
+    kind     its format
     licence  of the weights, where the config does not say it
     """
     parts = [
@@ -47,7 +56,6 @@ def card(source: Source, kind: str, licence: str | None, notes: Sequence[str] = 
         "## Use\n\n" + _use(source, kind) + "\n",
         "## Facts\n\n" + "\n".join(f"- {fact}" for fact in _facts(source, licence)) + "\n",
     ]
-    parts += ["## Measured\n\n" + "\n\n".join(notes) + "\n"] if notes else []
     return "\n".join(parts)
 
 
@@ -87,7 +95,9 @@ def _said(source: Source, key: str) -> str | None:
     """What the config says about itself; a pointer to the card beside it follows that card."""
     text = source.ours.get(key)
     if _elsewhere(text):
-        return f"see {COPIED}" if notes_beside(source) else None
+        beside = notes_beside(source).get(COPIED)
+        named = LICENCE.search(beside.decode()) if beside and key == "licence" else None
+        return named[1] if named else f"see {COPIED}" if beside else None
     return plain(text) if isinstance(text, str) and text.strip() else None
 
 
@@ -109,15 +119,14 @@ def _use(source: Source, kind: str) -> str:
     path = CARDS / f"{kind}.md"
     if not path.exists():
         path = CARDS / f"{kind}-{'moa' if moa else 'eagle'}.md"
-    rope = source.target.config.rope_parameters.get("rope_type", "default")
-    text = Template(path.read_text(encoding="utf-8")).substitute(
-        verifier=source.verifier,
-        tli=source.tli,
-        depth=source.drafter.tree.depth,
-        bias=BIAS if "fc.bias" in source.tensors else "",
-        scaled=SCALED if rope != "default" else "",
-    )
-    return text.strip()
+    engine, command = SERVING["fc.bias" in source.tensors]
+    tree = source.drafter.tree
+    facts = {
+        "verifier": source.verifier, "tli": source.tli, "distribution": DISTRIBUTION,
+        "depth": tree.depth, "breadth": tree.breadth, "nodes": tree.budget + 1, "engine": engine,
+    }  # fmt: skip
+    facts["command"] = Template(command).substitute(facts)
+    return Template(path.read_text(encoding="utf-8")).substitute(facts).strip()
 
 
 def _facts(source: Source, licence: str | None) -> list[str]:
@@ -137,26 +146,21 @@ def _facts(source: Source, licence: str | None) -> list[str]:
     known = licence or _said(source, "licence")
     facts.append(f"Licence: {known or 'its config states none'}.".replace("..", "."))
     facts.append(f"Training data: {_said(source, 'data') or 'its config states none'}.")
-    if (tau := _tau(source.ours)) is not None:
-        facts.append(
-            f"τ {tau:.2f} (tokens gained per target forward after the prefill, bonus included), "
-            "the highest seen while it was trained, on the prompts watched then."
-        )
+    if tau := _recorded(source):
+        facts.append(tau)
     return facts
 
 
-def _tau(ours: Mapping[str, Any]) -> float | None:
-    """The best τ of its training's own measurements, if it has any."""
-    training = ours.get("training")
-    rows = training.get("metrics") if isinstance(training, dict) else None
-    found = [
-        row["tau"] for row in rows or () if isinstance(row, dict)
-        and isinstance(row.get("tau"), int | float)
-    ]  # fmt: skip
-    return max(found, default=None)
-
-
-def licence_text() -> str | None:
-    """The licence of this program's code, where the program lies with its files."""
-    path = Path(__file__).parents[2] / "LICENSE"
-    return path.read_text(encoding="utf-8") if path.is_file() else None
+def _recorded(source: Source) -> str | None:
+    """The recorded τ of a bundled drafter with its target; None for any other."""
+    if not bundled(source.folder) or not RECORDED.is_file():
+        return None
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
+    figures = recorded["methods"].get(source.name)
+    if figures is None or recorded["target"]["name"] != source.target.name:
+        return None
+    return (
+        f"τ {figures['tau']:.2f} (tokens gained per target forward after the prefill, bonus "
+        f"included) over {figures['prompts']} prompts, {recorded['date'][:10]}, commit "
+        f"{recorded['commit']}: `{recorded['command']}`."
+    )

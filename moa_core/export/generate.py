@@ -1,7 +1,7 @@
 """Speculative decoding behind transformers' `generate`, as a custom generation method.
 
-`python -m moa_core export --format custom-generate` writes this file, and the modules it imports,
-into a folder beside a drafter's weights. Then, with transformers alone:
+`python -m moa_core export --format custom-generate` writes a folder with a drafter's weights
+and a file that imports `generate` from here. Then, with transformers:
 
     model.generate(**inputs, custom_generate=FOLDER, trust_remote_code=True)
 

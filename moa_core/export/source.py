@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from moa_core.checkpoints import locate
+from moa_core.checkpoints import drafter_name, locate
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.known import WITHOUT_WEIGHTS
@@ -79,6 +79,7 @@ def read_source(
     place: str | None = None,
 ) -> Source:
     """Read a drafter: a bundled name, a folder or a Hub id. UserError if it does not fit."""
+    spec = drafter_name(spec)
     spec = SAME_FILES.get(spec, spec)
     if spec in METHODS:
         raise UserError(f"{spec} has no files of its own: name a drafter that has.")

@@ -24,10 +24,13 @@ def cache_folder() -> Path:
     return Path(os.environ.get("MOA_CACHE") or Path.home() / ".cache" / "moa")
 
 
-def client_target(address: Address, last: int, folder: Path | None = None) -> Target:
+def client_target(
+    address: Address, last: int, folder: Path | None = None, drafts: str = "auto"
+) -> Target:
     """A client's part of a server's target: from this machine, or fetched once and kept.
 
-    last  layers of TLI that it shall have
+    last    layers of TLI that it shall have
+    drafts  their precision: int8, float32, or auto, as each drafter says
     """
     with closing(reach(address, Hello(VERSION, address.token))) as wire:
         mark = wire.welcome.fingerprint
@@ -45,6 +48,7 @@ def client_target(address: Address, last: int, folder: Path | None = None) -> Ta
         raise
     except OSError as error:
         raise UserError(f"What the server sent cannot be kept: {first_line(error)}") from error
+    target.drafts = drafts
     return target
 
 

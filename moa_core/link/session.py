@@ -80,7 +80,8 @@ class Session:
         self.name, self.kind, self.terms = name, kind, terms
         self.number = self.known = self.gained = 0
         self.seen = monotonic()
-        self._target, self._drafter, self._limits = target.fork(), drafter.fork(), limits
+        self._target, self._drafter = target.fork(drafter.precision), drafter.fork()
+        self._limits = limits
         self._capacity = 0
         self._answer: Answer | First | None = None
         self._prompt: Observation | None = None

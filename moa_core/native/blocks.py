@@ -1,4 +1,4 @@
-"""Whom compiled kernels serve; and the choice of tokens."""
+"""Which runs draft with compiled kernels, in eight bits; and the choice of tokens."""
 
 from __future__ import annotations
 
@@ -11,15 +11,30 @@ from torch import Tensor
 from moa_core.native.switch import kernels, most_rows, prepare
 
 
+def suit(target: Any) -> bool:
+    """Whether there can be kernels for a target: they need float32 on a processor."""
+    return bool(target.device.type == "cpu" and target.dtype == torch.float32)
+
+
 def serves(target: Any) -> bool:
-    """Whether kernels may draft for a target: in float32, on a processor, not to be eager."""
-    return bool(target.device.type == "cpu" and target.dtype == torch.float32 and target.graphs)
+    """Whether kernels draft in a run of this target."""
+    return target.drafts == "int8" and suit(target)
 
 
 def prepare_for(target: Any, later: bool = False) -> None:
-    """Have the kernels, if they may draft for this target: see `switch.prepare`."""
-    if serves(target):
+    """Have the kernels, unless nothing drafts with them for this target: see `switch.prepare`."""
+    if target.drafts != "float32" and suit(target):
         prepare(later)
+
+
+def draft_precision(target: Any, drafter: Any) -> str | None:
+    """The numbers that a drafter drafts in for a target: int8 with kernels, else the target's
+    format. None for a method without a network."""
+    if drafter.precision is None:
+        return None
+    if drafter.precision == "int8" and suit(target) and kernels() is not None:
+        return "int8"
+    return str(target.dtype).removeprefix("torch.")
 
 
 def kernels_for(x: Tensor) -> Any:

@@ -59,6 +59,11 @@ def prepare(later: bool = False) -> None:
     _thread.join()
 
 
+def missing() -> bool:
+    """Whether it is known that there are no kernels on this machine."""
+    return _thread is not None and not _thread.is_alive() and _kernels is None
+
+
 @contextmanager
 def switched(on: bool) -> Iterator[None]:
     """With or without kernels for a while, in the whole process: for tests and comparisons."""
@@ -85,7 +90,7 @@ def replaced(other: Callable[[ModuleType], Any]) -> Iterator[None]:
 def _load() -> None:
     global _kernels, _form
     try:
-        # By name: an export takes along what is imported by a statement, and this needs numba.
+        # By name, here alone: it needs numba, which may be missing.
         found = import_module("moa_core.native.rehearsal").rehearsed()
         _form, _kernels = (found.TILE, found.ROWS), found
     except Exception as error:  # not installed, or not for this processor

@@ -18,7 +18,7 @@ TREE = TreeSettings(3, 2, 6)
 
 class FakeTarget:
     name, dtype, device, context = "fake", torch.float32, torch.device("cpu"), 512
-    graphs = True
+    graphs, drafts = True, "auto"
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer

@@ -111,6 +111,16 @@ def test_a_named_target_comes_first(loads):
     assert engine.methods() == ["ngram", "vanilla"] and "moa-n1" in engine.methods("fake")
 
 
+def test_methods_go_by_label_and_by_none(loads):
+    engine = Engine()
+    said = ["MoA N=1", "N-GRAM lookup", "none", "Vanilla", "moa-n9"]
+    assert [engine.named(text) for text in said] == [
+        "moa-n1", "ngram", "vanilla", "vanilla", "moa-n9"
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="did you mean ngram"):
+        engine.prepare(Request(PROMPT, "ngrams"))
+
+
 def test_the_line_counts_who_is_before():
     line = Line()
     assert [line.join(who) for who in ("a", "b", "c")] == [0, 1, 2]

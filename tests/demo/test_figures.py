@@ -83,7 +83,7 @@ def test_a_tree_is_named_where_one_was_drafted():
     assert tree_of(Trace({**about, "settings": {"tree": AUTO.as_dict()}})) == AUTO
     assert tree_words(AUTO) == "auto"
     for other in (
-        {**about, "method": "vanilla"}, {"drafter": "none", "settings": {"tree": tree}}, {},
+        {**about, "method": "vanilla"}, {"drafter": "vanilla", "settings": {"tree": tree}}, {},
         {"settings": []}, {"settings": {"tree": [1]}}, {"settings": {"tree": {"depth": 99}}},
     ):  # fmt: skip
         assert tree_of(Trace(other)) is None

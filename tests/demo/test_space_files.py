@@ -119,7 +119,7 @@ def wait_for(url, process, log):
 def decodes_losslessly(url, log, note):
     """Two methods through the page's endpoint: the same text, and one of them in fewer calls."""
     client = Client(url, verbose=False)
-    plain, slow = client.predict(PROMPT, "vanilla", 24, api_name="/decode")
+    plain, slow = client.predict(PROMPT, "none", 24, api_name="/decode")
     drafted, fast = client.predict(PROMPT, "moa-n1", 24, api_name="/decode")
     assert plain and drafted == plain and fast["calls"] < slow["calls"]
     assert note in str(client.config)

@@ -94,7 +94,7 @@ def test_everything_is_loaded_at_once_and_in_this_thread(loads, lending, monkeyp
     engine = Engine()
     zero.hold(engine)
     assert threads == [threading.get_ident()]  # the package pretends a GPU in the main one alone
-    assert sorted(loads) == ["fake", "moa-n0", "moa-n1", "ngram", "none"]
+    assert sorted(loads) == ["fake", "moa-n0", "moa-n1", "ngram", "vanilla"]
     engine.target().model.parameters = None  # weights are away until a GPU is borrowed
     assert "a GPU borrowed for each run" in engine.describe() and "thread" not in engine.describe()
 

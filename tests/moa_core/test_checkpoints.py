@@ -11,6 +11,7 @@ from moa_core import checkpoints
 from moa_core.checkpoints import (
     bundled_drafters,
     bundled_target,
+    drafter_name,
     first_eagle,
     layers_needed,
     load_drafter,
@@ -48,6 +49,36 @@ def test_defaults_are_the_bundled_target_and_moa(bundle: Path) -> None:
     assert load_drafter("eagle2", target).name == "eagle2"
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("MoA-N1", "moa-n1"), ("MoA N=1", "moa-n1"), ("Eagle2", "eagle2"), ("EAGLE-2", "eagle2"),
+        ("eagle-2", "eagle2"), ("none", "vanilla"), ("Vanilla", "vanilla"),
+        ("N-gram lookup", "ngram"),        ("MoA, auto N", "moa-auto"), ("EAGLE", "eagle"),
+    ],
+)  # fmt: skip
+def test_a_drafter_goes_by_its_label_and_in_any_case(bundle: Path, text: str, name: str) -> None:
+    assert load_drafter(text, load_target()).name == drafter_name(text) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [("moa-n9", "moa-n"), ("eagl2", "eagle2"), ("Eagle3", "eagle"), ("vanila", "vanilla")],
+)
+def test_a_misspelt_drafter_is_told_the_names(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch, text: str, near: str
+) -> None:
+    monkeypatch.setattr("moa_core.hub.fetch", lambda *_: pytest.fail("the Hub was asked"))
+    target = load_target()
+    names = "eagle2, moa-n0, moa-n1, eagle, moa-auto, ngram, vanilla"
+    words = rf"no drafter '{text}': .*{names} \(did you mean {near}"
+    for ask in (lambda: load_drafter(text, target), lambda: layers_needed(text)):
+        with pytest.raises(UserError, match=words):
+            ask()
+    with pytest.raises(UserError, match=r"no model 'tiny2': choose from tiny \(did you mean tiny"):
+        load_target("tiny2")
+
+
 def test_an_n_nobody_trained_is_refused_with_those_there_are(bundle: Path) -> None:
     target = load_target()
     with pytest.raises(UserError, match=r"N = 2 \(trained: 0, 1\).* --methods moa-n2"):
@@ -74,7 +105,8 @@ def test_without_a_bundle_names_are_asked_for(
         ("./nowhere", "There is no folder ./nowhere."),
         ("../nowhere", "There is no folder ../nowhere."),
         ("a/b/c", "There is no folder a/b/c."),
-        ("my model", "neither a bundled model, a folder, nor a Hub id"),
+        ("my model", "There is no model 'my model'"),
+        ("my model/x", "neither a bundled model, a folder, nor a Hub id"),
         ("a//b", "There is no folder"),
         ("name/", "neither"),
     ],

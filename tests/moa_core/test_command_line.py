@@ -102,7 +102,7 @@ def test_a_report_on_one_token_has_no_acceptance_length(
     bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     printed = run(capsys, "--prompt", "The fox", "--max-new-tokens", "1", "--ignore-eos")
-    assert printed.endswith("\n1 token, 1 target call, ended by length\n")
+    assert printed.endswith("\n1 token, 1 target call, drafts in float32, ended by length\n")
 
 
 def test_ids_may_stand_in_for_a_prompt(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from moa_core.tree import TreeSettings
 from tests import released
 from tests.released import CLOSE, EOS, NEAR_TIE, check_nodes, recorded
 
+pytestmark = pytest.mark.usefixtures("kernels")  # which leave checkpoints alone
 RUNS = released.numbers("eagle2_generations")
 HEAD = released.FOLDER / "eagle2_head"
 

@@ -21,6 +21,7 @@ TREES = {
     "chain_d7b1": TreeSettings(depth=6, breadth=1, budget=6),
 }
 CHAIN = TREES["chain_d7b1"]
+pytestmark = pytest.mark.usefixtures("kernels")  # which leave checkpoints alone
 RUNS = released.numbers("moa_generations")
 
 

@@ -20,7 +20,8 @@ from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.formats import read_tensors
 from moa_core.link.process import ServerProcess
-from moa_core.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS, preset, tli_of
+from moa_core.names import tli_of
+from moa_core.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS, preset
 from moa_core.strangers import PICKLES
 from moa_core.text import prompt_ids
 from moa_core.trace import Trace
@@ -130,7 +131,10 @@ def test_generate_takes_a_preset(stocked: Hub, capsys: pytest.CaptureFixture[str
         (("--tli", "2"), r"for TLI N = 2 \(trained: 0\).* --target meta-llama.* --methods moa-n2"),
         (("--drafter", "moa-n1"), r"for TLI N = 1 \(trained: 0\)"),
         (("--target", "a/b"), "name --preset or --target, not both"),
-        (("--drafter", "eagle"), "the first EAGLE is in the page alone"),
+        (
+            ("--drafter", "eagle"),
+            r"moa-n0, eagle2, ngram, vanilla \(did you mean eagle2",
+        ),
         (
             ("--server", "ws://x:1", "--load-in-8bit"),
             "--load-in-... and --device-map are for serve",

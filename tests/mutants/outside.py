@@ -134,11 +134,6 @@ MUTANTS = (
         "a drafter of another shape fits",
         "fitting.py", "    if found != expected:", "    if False:", FITTING,
     ),
-    Mutant(
-        "rates that rise are taken for an acceptance",
-        "export/forecast.py", "!= sorted(found)[::-1]", "!= sorted(found)",
-        ("export/test_command.py",),
-    ),
     # Text.
     Mutant(
         "special tokens that a person types are special",

@@ -64,12 +64,12 @@ def warm_server(address: str, token: str) -> None:
     at = Address(address, token)
     with TemporaryDirectory(prefix="soak-warm-") as folder:
         for method in FAR_METHODS:
-            name = "none" if method == "vanilla" else method
+            name = method
             target = client_target(at, layers_needed(name, None), Path(folder))
             drafter = load_drafter(name, target)
             settings = Settings(48, drafter.tree, eos_ids=target.eos_ids)
             for prompt in PROMPTS:
                 ids = prompt_ids(target.tokenizer, prompt)
-                with Remote(at, target, drafter, name == "none") as remote:
+                with Remote(at, target, drafter, name == "vanilla") as remote:
                     for _ in decode(target, drafter, ids, settings, remote=remote):
                         pass

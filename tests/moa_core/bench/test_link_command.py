@@ -35,7 +35,7 @@ def test_a_whole_measurement_and_its_map(
     more = ("--link", LINK, "--numbers", "bf16,int8", "--clients", "1,3", "--seed", "5")
     assert main(command(suite, out, *more)) == 0
     found = read(out, "link")
-    methods = {"moa-n0", "moa-n1", "eagle2", "stream", "none"}
+    methods = {"moa-n0", "moa-n1", "eagle2", "stream", "vanilla"}
     alone = select(found["rows"], clients=1)
     for place in ("direct", LINK):
         assert {row["method"] for row in alone if row["link"] == place} == methods
@@ -45,16 +45,14 @@ def test_a_whole_measurement_and_its_map(
             assert row["prefill_up"] > 0 < row["down_per_token"] and row["server_s_per_100"] > 0
     far = {row["method"]: row for row in select(alone, link=LINK, numbers="bf16")}
     near = {row["method"]: row for row in select(alone, link="direct", numbers="bf16")}
-    for name in ("moa-n0", "none"):
+    for name in ("moa-n0", "vanilla"):
         assert far[name]["network_ms_per_call"] > 6  # what the link takes at least
         assert far[name]["tau"] == near[name]["tau"]
     small = {row["method"]: row for row in select(alone, link=LINK, numbers="int8")}
     assert set(small) == {"moa-n0", "moa-n1", "eagle2"}
     assert small["moa-n1"]["prefill_down"] < 0.8 * far["moa-n1"]["prefill_down"]
     assert far["moa-n1"]["prefill_down"] > far["moa-n0"]["prefill_down"] > 0
-    assert {row["method"] for row in select(alone, link="local")} == methods - {
-        "stream", "none"
-    } | {"vanilla"}  # fmt: skip
+    assert {row["method"] for row in select(alone, link="local")} == methods - {"stream"}
     crowd = select(found["rows"], clients=3)
     assert {row["method"] for row in crowd} == methods
     assert all(row["runs"] == 6 and row["differing"] == row["downs"] == 0 for row in crowd)

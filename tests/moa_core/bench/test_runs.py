@@ -216,7 +216,8 @@ def test_peers_from_a_bundle_also_sample_and_end_with_the_context(
     save_drafter(tmp_path / "independent", small, target, {}, torch.float32)
     monkeypatch.setenv("MOA_MODELS", str(tmp_path))
     methods = load_methods(["vanilla", "independent", "hf-assisted", "hf-lookup"], target)
-    assert methods["hf-assisted"].about() == methods["independent"].about()
+    theirs, ours = methods["hf-assisted"].about(), methods["independent"].about()
+    assert theirs == {**ours, "draft_precision": None} and ours["draft_precision"] == "float32"
     assert methods["hf-assisted"].weights() == methods["independent"].weights() > 0
     long = [5, 9, 33] * 80
     settings = Decoding(100, temperature=0.8).settings(TREE, 0, 1)

@@ -1,10 +1,9 @@
-"""Run by a test in a process of its own, where only transformers is: no moa_core, no pytest.
+"""Run by a test in a process of its own, which imports transformers alone.
 
 Arguments: the target's folder, then exports of custom-generate, each a folder or a Hub id. Prints
 JSON: what plain `generate` and each export wrote, and how often the first layer ran for it.
 """
 
-import importlib.util
 import json
 import sys
 
@@ -33,7 +32,7 @@ def main(folder: str, *exports: str) -> None:
     model.base_model.layers[0].register_forward_hook(lambda *_: forwards.append(1))
     prompt = torch.tensor([[5, 9, 3, 60, 7, 11]])
     wanted = {"attention_mask": torch.ones_like(prompt), "max_new_tokens": 40, "do_sample": False}
-    report = {"importable": importlib.util.find_spec("moa_core") is not None, "runs": {}}
+    report = {"runs": {}}
     for name in ("plain", *exports):
         heard, more = Heard(), {}
         if name != "plain":

@@ -1,8 +1,6 @@
-"""The command: an export with its card, a forecast, and one sentence for what cannot be done."""
+"""The command: an export with its card, and one sentence for what cannot be done."""
 
-import csv
 import json
-import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,14 +10,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from moa_core.__main__ import main
-from moa_core.bench.recorded import FOLDER as RECORDED
 from moa_core.commands.export import FORMATS
 from moa_core.export import write
-from moa_core.export.forecast import forecast
+from moa_core.export.card import RECORDED
 from tests import released
 
 DRAFTER, TARGET = str(released.FOLDER / "moa_n0"), str(released.FOLDER / "target")
-HEAD = "yuhuili/EAGLE-LLaMA3-Instruct-8B"
 
 
 def run(*arguments: Any) -> int:
@@ -67,7 +63,6 @@ def test_a_card_says_what_the_config_says(tmp_path: Path, bundle: Path) -> None:
     config["drafter"] |= {
         "licence": "Apache-2.0",
         "data": "fables",
-        "training": {"metrics": [{"tau": 2.0}, {"tau": 3.25}, {"tau": 3.0}]},
     }
     mine = tmp_path / "mine"
     mine.mkdir()
@@ -77,8 +72,20 @@ def test_a_card_says_what_the_config_says(tmp_path: Path, bundle: Path) -> None:
     assert run("--format", "custom-generate", "--drafter", mine, "--to", to) == 0
     card = (to / "README.md").read_text(encoding="utf-8")
     assert "license: apache-2.0" in card and "Training data: fables." in card
-    assert "τ 3.25 (tokens gained per target forward after the prefill, bonus included)" in card
     assert "3 levels, 2 wide, 7 nodes" in card and "base_model" not in card
+
+
+def test_a_bundled_drafters_card_has_its_licence_and_its_recorded_figure(tmp_path: Path) -> None:
+    to = tmp_path / "out"
+    named = ("--target-name", "somebody/tiny-8m")
+    done = run("--format", "custom-generate", "--drafter", "moa-n1", "--to", to, *named)
+    assert done == 0
+    card = (to / "README.md").read_text(encoding="utf-8")
+    front = card.split("---\n")[1]
+    assert "license: apache-2.0" in front and "base_model: somebody/tiny-8m" in front
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
+    assert f"τ {recorded['methods']['moa-n1']['tau']:.2f} (tokens gained" in card
+    assert f"`{recorded['command']}`" in card and "dtype=torch.float32" in card
 
 
 def test_a_card_of_a_stranger_s_words_is_text(tmp_path: Path, bundle: Path) -> None:
@@ -118,22 +125,6 @@ def test_a_card_that_points_beside_itself_takes_that_along(tmp_path: Path, bundl
     assert (to / "credits" / "books.tsv").read_text() == "a book\n"
 
 
-def test_acceptance_goes_along_in_the_columns_of_speculators(tmp_path: Path) -> None:
-    results = RECORDED / "same-tree"
-    exported(tmp_path / "out", "speculators", "--results", results, "--method", "moa-n0")
-    with (tmp_path / "out" / "acceptance.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert list(rows[0])[:6] == [
-        "subset", "num_drafts", "num_draft_tokens", "num_accepted_tokens", "acceptance_length",
-        "acceptance_at_pos_0",
-    ]  # fmt: skip
-    with (results / "acceptance.csv").open(newline="") as file:
-        wanted = [row for row in csv.DictReader(file) if row.pop("method") == "moa-n0"]
-    assert rows == wanted
-    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
-    assert f"| all | {rows[0]['num_drafts']} | {float(rows[0]['acceptance_length']):.2f} |" in card
-
-
 def test_a_folder_with_something_in_it_is_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,21 +148,6 @@ def test_a_folder_with_something_in_it_is_left_alone(
             ("--format", "authors", "--drafter", DRAFTER, "--to", __file__ + "/out"),
             "cannot be written to",
         ),
-        (
-            ("--format", "speculators", "--drafter", DRAFTER, "--to", "OUT", "--results", "/no"),
-            "There is no acceptance.csv",
-        ),
-        (
-            ("--format", "speculators", "--drafter", DRAFTER, "--to", "OUT", "--results",
-             RECORDED / "same-tree"), "has no rows of moa_n0",
-        ),
-        (("--forecast", "/nowhere"), "is not a benchmark's results"),
-        (("--forecast", RECORDED / "same-tree"), "No EAGLE head for tiny-8m"),
-        (("--forecast", RECORDED / "same-tree", "--method", "x"), "has no method x"),
-        (
-            ("--forecast", RECORDED / "same-tree", "--method", "hf-assisted"),
-            "no acceptance by position for hf-assisted",
-        ),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_sentence(
@@ -183,36 +159,6 @@ def test_mistakes_are_one_sentence(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_forecast_is_a_command_with_the_measured_rates(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    served = "meta-llama/Meta-Llama-3-8B-Instruct"
-    best = RECORDED / "best-tree"
-    assert run("--forecast", best, "--method", "moa-n1", "--target", served) == 0
-    printed = capsys.readouterr().out
-    line = next(line for line in printed.splitlines() if line.startswith("vllm serve"))
-    words = shlex.split(line)
-    assert words[:3] == ["vllm", "serve", served] and words[3] == "--speculative-config"
-    found = json.loads(words[4])
-    figures = json.loads((best / "summary.json").read_text())["methods"]["moa-n1"]
-    rates = found.pop("synthetic_acceptance_rates")
-    assert rates == pytest.approx(figures["acceptance_by_position"], abs=1e-4)
-    assert rates == sorted(rates, reverse=True)
-    assert 1 + sum(rates) == pytest.approx(figures["tau"], abs=1e-3)
-    assert found == {
-        "method": "eagle", "model": HEAD, "num_speculative_tokens": len(rates),
-        "rejection_sample_method": "synthetic",
-    }  # fmt: skip
-    assert "N = 1 also runs so many target layers" in printed
-    assert ("wide" in printed) == (figures["tree"]["breadth"] > 1)
-    assert f"Acceptance is of tiny-8m, speed will be of {served}." in printed
-
-
-def test_a_forecast_warns_of_trees() -> None:
-    made = forecast(RECORDED / "same-tree" / "summary.json", "moa-n0", None, "my/head")
-    assert "vLLM drafts a chain" in str(made) and '"model": "my/head"' in made.serve
-
-
 @pytest.mark.parametrize("sharded", [False, True])
 def test_no_weights_of_the_target_are_needed_but_an_eagle_heads_embeddings(
     tmp_path: Path, bundle: Path, sharded: bool, capsys: pytest.CaptureFixture[str]
@@ -221,8 +167,8 @@ def test_no_weights_of_the_target_are_needed_but_an_eagle_heads_embeddings(
     shutil.copytree(bundle / "tiny", bare)
     (bare / "model.safetensors").unlink()
     named = ("--target", bare, "--target-name", "tiny")
-    for kind in ("custom-generate", "speculators"):
-        assert run("--format", kind, "--drafter", "moa-n1", *named, "--to", tmp_path / kind) == 0
+    bare_moa = ("--format", "custom-generate", "--drafter", "moa-n1", *named)
+    assert run(*bare_moa, "--to", tmp_path / "moa") == 0
     head = ("--format", "authors", "--drafter", "eagle2", *named, "--to", tmp_path / "eagle")
     assert "embeddings of" in said(capsys, *head)
     wanted = load_file(bundle / "tiny" / "model.safetensors")["model.embed_tokens.weight"]

@@ -11,10 +11,10 @@ from safetensors.torch import load_file
 
 from moa_core.checkpoints import load_drafter
 from moa_core.drafters.base import Drafter
+from moa_core.drafters.eagle import EagleDrafter, EagleNet
 from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.errors import UserError
 from moa_core.export.source import Source, read_source
-from moa_core.export.speculators import eagle_name
 from moa_core.export.write import export
 from moa_core.target import Target
 from moa_core.train.fresh import fresh
@@ -61,32 +61,11 @@ def refused(source: Source, kind: str, folder: Path) -> str:
     return sentence
 
 
-def test_both_released_layouts_come_out_to_the_key(tmp_path: Path) -> None:
+def test_the_released_layout_comes_out_to_the_key(tmp_path: Path) -> None:
     source = read_source(str(PARITY / "moa_n0"), released.target())
     config, tensors = written(source, "authors", tmp_path / "authors")
     assert config == stored(PARITY / "moa_n0")
     assert same(tensors, load_file(PARITY / "moa_n0" / "model.safetensors"))
-    config, tensors = written(source, "vllm-moa", tmp_path / "vllm")
-    assert config == stored(PARITY / "moa_n0_published")
-    assert same(tensors, load_file(PARITY / "moa_n0" / "model.safetensors"))
-
-
-def test_published_to_authors_to_published_changes_nothing(tmp_path: Path) -> None:
-    published = tmp_path / "published"
-    published.mkdir()
-    text = (PARITY / "moa_n0_published" / "config.json").read_bytes()
-    (published / "config.json").write_bytes(text)
-    weights = (PARITY / "moa_n0" / "model.safetensors").read_bytes()
-    (published / "model.safetensors").write_bytes(weights)
-    target = released.target()
-    export(read_source(str(published), target), "authors", tmp_path / "authors")
-    back = read_source(str(tmp_path / "authors"), target)
-    config, tensors = written(back, "vllm-moa", tmp_path / "back")
-    assert config == stored(published)
-    assert same(tensors, load_file(published / "model.safetensors"))
-    first, last = (load_drafter(str(tmp_path / name), target) for name in ("published", "back"))
-    prompt = released.prompt()
-    assert drafts(target, first, prompt) == drafts(target, last, prompt)
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2"])
@@ -113,44 +92,34 @@ def test_an_eagle_head_of_safeailab_comes_out_as_it_went_in(tmp_path: Path) -> N
     assert same(tensors, load_file(PARITY / "eagle2_head" / "model.safetensors"))
     theirs = stored(PARITY / "eagle2_head")
     # Its own eos and pad ids are those of another program; all that shapes the head is there.
-    free = {"eos_token_id", "pad_token_id", "transformers_version"}
+    free = {"architectures", "eos_token_id", "pad_token_id", "transformers_version"}
     for key in theirs.keys() - free:
         assert config[key] == theirs[key], key
 
 
-@pytest.mark.parametrize("method", ["moa-n0", "moa-n2"])
-def test_a_description_for_speculators_still_loads_here(tmp_path: Path, method: str) -> None:
+@pytest.mark.parametrize(
+    ("bias", "architecture", "command"),
+    [
+        (True, "LlamaForCausalLMEagle", "sglang.launch_server --model-path somebody/tiny"),
+        (False, "EagleLlamaForCausalLM", "vllm serve somebody/tiny --speculative-config"),
+    ],
+)
+def test_an_eagle_head_names_the_class_of_the_engine_that_can_hold_it(
+    tmp_path: Path, bias: bool, architecture: str, command: str
+) -> None:
     target = tiny_target()
-    folder = saved(tmp_path / "mine", useful(method, target), target)
+    drafter = useful("eagle2", target)
+    assert isinstance(drafter, EagleDrafter)
+    if not bias:
+        net = EagleNet(replace(drafter.net.config, fc_bias=False), 32).requires_grad_(False)
+        drafter = EagleDrafter(net, target)
+    folder = saved(tmp_path / "mine", drafter, target)
     source = read_source(folder, target, verifier="somebody/tiny")
-    config, tensors = written(source, "speculators", tmp_path / "out")
-    assert same(tensors, load_file(tmp_path / "mine" / "model.safetensors"))
-    assert config["speculators_model_type"] == "moa"
-    assert config["speculators_config"] == {
-        "algorithm": "moa",
-        "proposal_methods": [
-            {"proposal_type": "greedy", "speculative_tokens": 4, "verifier_accept_k": 1,
-             "accept_tolerance": 0.0}
-        ],
-        "default_proposal_method": "greedy",
-        "verifier": {"name_or_path": "somebody/tiny", "architectures": ["LlamaForCausalLM"]},
-    }  # fmt: skip
-    back = load_drafter(str(tmp_path / "out"), target)
-    assert isinstance(back, MoADrafter) and back.tli == int(method[-1])
-    assert drafts(target, back, [5, 9, 3]) == drafts(target, source.drafter, [5, 9, 3])
-
-
-def test_an_eagle_head_takes_the_names_of_speculators(tmp_path: Path) -> None:
-    target = tiny_target()
-    source = read_source(saved(tmp_path / "mine", useful("eagle2", target), target), target)
-    config, tensors = written(source, "speculators", tmp_path / "out")
-    assert {"fusion_fc.weight", "transformer.self_attn.q_proj.weight"} < tensors.keys()
-    assert not any(name.startswith(("fc.", "layers.")) for name in tensors)
-    kept = {eagle_name(name): value for name, value in source.tensors.items()}
-    assert same(tensors, kept)
-    assert config["fusion_bias"] is True and config["layernorms"] is False
-    layer = config["transformer_layer_config"]
-    assert layer["num_hidden_layers"] == 1 and layer["hidden_size"] == 32
+    config, tensors = written(source, "authors", tmp_path / "out")
+    assert config["architectures"] == [architecture] and ("fc.bias" in tensors) == bias
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert command in card and "$" not in card
+    assert isinstance(load_drafter(str(tmp_path / "out"), target), EagleDrafter)
 
 
 def test_what_the_authors_code_would_draft_otherwise_is_refused(tmp_path: Path) -> None:
@@ -158,28 +127,21 @@ def test_what_the_authors_code_would_draft_otherwise_is_refused(tmp_path: Path) 
     source = read_source(saved(tmp_path / "a", useful("moa-n0", target), target), target)
     assert source.drafter.net.config.pool == "last"  # type: ignore[attr-defined]
     assert "train moa-mean-lsa" in refused(source, "authors", tmp_path / "out")
-    source = read_source(saved(tmp_path / "b", paper_like("moa-n2", target), target), target)
-    assert "N = 2, and the authors' vLLM knows no TLI" in refused(
-        source, "vllm-moa", tmp_path / "out"
-    )
-    source = read_source(saved(tmp_path / "c", useful("eagle2", target), target), target)
-    assert "vllm-moa is for MoA alone" in refused(source, "vllm-moa", tmp_path / "out")
 
 
 @pytest.mark.parametrize(
-    ("sizes", "kind", "words"),
+    ("sizes", "words"),
     [
-        ({"family": "qwen3", "head_dim": 8}, "authors", "is a qwen3."),
-        ({"head_dim": 12}, "authors", "heads of size 12"),
-        ({"attention_bias": True}, "vllm-moa", "has biases in SA"),
+        ({"family": "qwen3", "head_dim": 8}, "is a qwen3."),
+        ({"head_dim": 12}, "heads of size 12"),
     ],
 )
 def test_targets_that_the_authors_code_does_not_know_are_refused(
-    tmp_path: Path, sizes: dict[str, Any], kind: str, words: str
+    tmp_path: Path, sizes: dict[str, Any], words: str
 ) -> None:
     target = tiny_target(**sizes)
     source = read_source(saved(tmp_path / "a", paper_like("moa-n0", target), target), target)
-    assert words in refused(source, kind, tmp_path / "out")
+    assert words in refused(source, "authors", tmp_path / "out")
 
 
 def test_a_methods_without_files_cannot_be_exported() -> None:
@@ -203,10 +165,9 @@ def test_scaled_rope_is_written_in_the_old_keys(tmp_path: Path) -> None:
     }  # fmt: skip
     target = tiny_target(rope_parameters=rope)
     source = read_source(saved(tmp_path / "a", paper_like("moa-n0", target), target), target)
-    config, _ = written(source, "vllm-moa", tmp_path / "out")
+    config, _ = written(source, "authors", tmp_path / "out")
     theta = rope.pop("rope_theta")
     assert config["rope_theta"] == theta and config["rope_scaling"] == rope
-    assert "scales it in CA and LSA" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_a_drafter_of_the_hub_is_named_without_its_revision(
@@ -228,11 +189,8 @@ def test_a_drafter_of_the_hub_is_named_without_its_revision(
 def test_what_a_layout_cannot_hold_is_refused_with_what_it_is(tmp_path: Path) -> None:
     target = tiny_target()
     glide = read_source(saved(tmp_path / "a", fresh("glide", target, 0), target), target)
-    for kind, words in (
-        ("authors", "is a drafter of the method glide: no layout of its authors"),
-        ("speculators", "method glide, which speculators has no layout for"),
-    ):
-        assert words in refused(glide, kind, tmp_path / "out")
+    words = "is a drafter of the method glide: no layout of its authors"
+    assert words in refused(glide, "authors", tmp_path / "out")
     bare = read_source(saved(tmp_path / "b", fresh("moa-no-sa", target, 0), target), target)
     assert "lacks SA or LSA" in refused(bare, "authors", tmp_path / "out")
 

@@ -186,6 +186,7 @@ def test_lsa_and_what_ca_asks_of_it(calls: list[str], seed: int, tokens: int) ->
             weight.normal_(1.0 if weight.ndim == 1 else 0.0, 0.3)
     round_weights(net)
     drafter = MoADrafter(net, target, 1)
+    target = target.fork("int8")
     drafter.open(target, 40)
     _, seen = target.prefill([5, 9, 33, 7, 21, 40, 11, 3], 40)
     part = seen.part(2, 2 + tokens)

@@ -37,6 +37,7 @@ def traced(target: Target, drafter: Drafter, tree: TreeSettings, ids: list[int])
 def test_the_same_trees_as_torch(kernels: ModuleType, method: str, family: str) -> None:
     target = tiny_target(family=family)
     drafter = useful(method, target)
+    drafter.precision = "int8"
     round_weights(drafter.net)
     round_weights(target.model)
     for tree in (TreeSettings(), TreeSettings(6, 1, 6), TreeSettings(3, 5, 14)):
@@ -71,7 +72,7 @@ def test_the_bundles_text_is_the_targets(
         assert (
             trace.output_ids == traced(target, load_drafter("none", target), tree, ids).output_ids
         )
-    assert about(target, drafter, Settings())["machine"]["kernels"]
+    assert about(target, drafter, Settings())["machine"]["draft_precision"] == "int8"
 
 
 def test_nobody_waits_where_people_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +122,7 @@ def test_without_kernels_torch_drafts(
         drafter = load_drafter("moa-n1", target)
         trace = traced(target, drafter, TreeSettings(), [5, 6, 7])
         assert len(trace.output_ids) == 40
-        assert not about(target, drafter, Settings())["machine"]["kernels"]
+        assert about(target, drafter, Settings())["machine"]["draft_precision"] == "float32"
 
 
 def test_without_numba_all_goes_on() -> None:
@@ -141,17 +142,19 @@ print(sum(1 for _ in decode(target, drafter, [5, 6, 7], Settings(8))))
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_who_asks_for_eager_runs_gets_torch(kernels: ModuleType, method: str) -> None:
+def test_drafts_in_float32_are_torchs(kernels: ModuleType, method: str) -> None:
     target, calls = tiny_target(), Calls(kernels)
     drafter = useful(method, target)
+    drafter.precision = "int8"
     traced(target, drafter, TreeSettings(), PROMPT)
+    drafter.precision = "float32"
     with replaced(lambda _: calls):
-        traced(target.eager(), drafter, TreeSettings(), PROMPT)
+        traced(target, drafter, TreeSettings(), PROMPT)
     assert set(calls.names) <= {"best"}  # which chooses as torch does
 
 
 def test_whom_kernels_serve() -> None:
-    target = tiny_target()
-    assert serves(target) and not serves(target.eager())
+    target = tiny_target().fork("int8")
+    assert serves(target) and not serves(target.fork("float32"))
     target.model.to(torch.bfloat16)
     assert not serves(target)

@@ -66,7 +66,7 @@ def test_every_level_says_what_torch_says(
 
 def levels_of(target: Target, drafter: Drafter, on: list[bool]) -> list[Tensor]:
     """What a drafter says of the root and of three levels, in two cycles, with kernels or not."""
-    target, drafter, said, turns = target.fork(), drafter.fork(), [], iter(on)
+    target, drafter, said, turns = target.fork("int8"), drafter.fork(), [], iter(on)
     assert isinstance(drafter, Stepwise)
     _, seen = target.prefill(PROMPT, 60)
     with switched(next(turns)):

@@ -1,0 +1,74 @@
+"""What methods are called: one name each, and what a person may write for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+VANILLA = "vanilla"  # plain decoding
+NGRAM = "ngram"
+AUTO = "moa-auto"  # all trained N, one chosen for each cycle
+LABELS = {  # as the page shows them
+    "moa": "MoA",
+    AUTO: "MoA, auto N",
+    "given": "Drafter",
+    "eagle2": "EAGLE-2",
+    "eagle": "EAGLE",
+    "glide": "GLIDE",
+    "medusa": "Medusa",
+    "independent": "Independent model",
+    NGRAM: "N-gram lookup",
+    VANILLA: "Vanilla",
+    "moa-mean-lsa": "MoA, mean of LSA",  # ablations: recorded, never offered
+    "moa-no-lsa": "MoA without LSA",
+    "moa-no-sa": "MoA without SA",
+    "moa-no-ca": "MoA, not on-policy",
+}
+
+
+def tli_of(method: str) -> int:
+    """moa-n1 -> 1; 0 for whatever has no N."""
+    digits = method.removeprefix("moa-n")
+    return int(digits) if digits != method and digits.isdecimal() else 0
+
+
+def family(name: str) -> str:
+    """moa-n1 -> moa; but moa-no-lsa, an ablation, is itself."""
+    return "moa" if name.startswith("moa-n") and name.removeprefix("moa-n").isdecimal() else name
+
+
+def label(name: str) -> str:
+    """moa-n1 -> MoA N=1, eagle2 -> EAGLE-2."""
+    words = LABELS.get(family(name), name)
+    return f"{words} N={tli_of(name)}" if family(name) == "moa" else words
+
+
+def matched(text: str, names: Iterable[str]) -> str | None:
+    """The one of these names that a text means: in any case, or by its label; none: vanilla."""
+    return _forms(names).get(text.strip().casefold())
+
+
+def listed(text: str, names: Sequence[str]) -> list[str]:
+    """Names with commas between, each as it is among `names`; unknown ones stay as they are."""
+    parts = (part.strip() for part in text.split(","))
+    return [matched(part, names) or part for part in parts if part]
+
+
+def no_such(text: str, names: Sequence[str], what: str) -> str:
+    """A sentence that says which names there are, and which is near."""
+    return (
+        f"There is no {what} {text!r}: choose from {', '.join(names)}{near(text, names)}, or name "
+        "a folder or a Hub id, which looks like owner/name."
+    )
+
+
+def near(text: str, names: Iterable[str]) -> str:
+    """The names that a text resembles, in brackets; "" where none does."""
+    forms = _forms(names)
+    found = dict.fromkeys(forms[one] for one in get_close_matches(text.casefold(), forms, 2))
+    return f" (did you mean {' or '.join(found)}?)" if found else ""
+
+
+def _forms(names: Iterable[str]) -> dict[str, str]:
+    forms = {form.casefold(): name for name in names for form in (label(name), name)}
+    return {**forms, "none": VANILLA} if VANILLA in forms.values() else forms
