@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from moa_core.bench.charts import above_zero, kinds, mapping, number, numbers
+from moa_core.bench.values import above_zero, kinds, mapping, number, numbers
 from moa_core.errors import UserError
 from moa_core.strangers import plain
 

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--grid", help="trees that --tree best tries, comma separated")
     parser.add_argument("--threads", type=int, help="CPU threads; default: the quickest")
-    parser.add_argument("--out", type=Path, help="folder for results.json, report.html ...")
+    parser.add_argument("--out", type=Path, help="folder for results.json, summary.json ...")
     parser.add_argument(
         "--make-suite", type=Path, metavar="DATA", help="instead: write the bundled suite anew"
     )
@@ -199,7 +199,9 @@ def _measure(
     facts = _facts(options.given, settings, where, commits, target)
     write_all({**facts, "methods": measured, "runs": runs}, folder)
     print(table(measured))
-    print(f"\n{folder / 'report.html'}")
+    print(
+        f"\nCharts: python app.py, the Benchmarks tab, Open a recording: {folder / 'summary.json'}"
+    )
 
 
 def _trees(options: argparse.Namespace) -> list[Any]:
@@ -258,8 +260,7 @@ def _settings(
 def _about_methods(
     options: argparse.Namespace, contenders: dict[str, Contender]
 ) -> dict[str, dict[str, Any]]:
-    from moa_core.bench.methods import tree_dict
-    from moa_core.bench.trained import training_of
+    from moa_core.bench.methods import training_of, tree_dict
 
     return {
         name: {
