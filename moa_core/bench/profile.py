@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 from transformers import AutoModelForCausalLM, PretrainedConfig
 
@@ -78,7 +77,8 @@ def run(
         "cycles": [],
         "operators": {},
     }
-    for length in lengths or [None]:
+    measured: list[int | None] = [*lengths] if lengths else [None]
+    for length in measured:
         texts = prompts if length is None else [random_ids(length, target)]
         found = times(methods, texts, settings, options.repeat)
         report["cycles"] += [
@@ -175,7 +175,7 @@ def operators(
             "calls": one.count / cycles,
         }
         for one in seen.key_averages()
-        if not gpu or one.device_type == DeviceType.CUDA
+        if not gpu or one.device_type.name == "CUDA"
     ]
     return sorted(found, key=lambda one: -one["ms"])[:MOST_OPERATORS]
 

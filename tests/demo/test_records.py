@@ -95,6 +95,13 @@ def test_the_table_has_what_the_charts_show():
     assert not len(table(View((ONE,), ())))
 
 
+@pytest.mark.parametrize("odd", ["x", [], {}, True, float("nan"), [None, "a"]])
+def test_no_value_of_another_type_breaks_the_table(odd):
+    one = recording(odd=dict.fromkeys(figures(2, 9), odd), fine=figures(3, 9))
+    rows = table(View((one,), ("odd", "fine")))
+    assert rows["τ"].isna().tolist() == [True, False, False, False]
+
+
 def test_the_csv_reads_back_and_hides_no_formula(tmp_path):
     odd = recording('=1+2,"x"', **{"@m": figures(2, 9)})
     path = tmp_path / "t.csv"
