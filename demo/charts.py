@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from html import escape
 
 import plotly.graph_objects as go
 
@@ -147,3 +148,9 @@ def plain_layout(title: str, x: str, y: str) -> go.Layout:
         xaxis={"title": {"text": x, "font": {"size": 13}}, "gridcolor": GRID, "zeroline": False},
         yaxis={"title": {"text": y, "font": {"size": 13}}, "gridcolor": GRID, "zeroline": False},
     )
+
+
+def label(name: str, width: int = 26) -> str:
+    """A name from outside as plotly may show it: short, and no markup."""
+    plain = " ".join(name.split())
+    return escape(plain if len(plain) <= width else plain[: width - 1] + "…", quote=False)

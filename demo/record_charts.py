@@ -11,9 +11,9 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from demo import methods as names
-from demo.charts import GRID, INK, plain_layout, told
-from moa_core.bench.charts import PHASES, Chart, above_zero, label, number, numbers, phase_times
+from demo.charts import GRID, INK, label, plain_layout, told
 from moa_core.bench.recorded import Recording
+from moa_core.bench.values import PHASES, above_zero, number, numbers, phase_times
 
 ROW, FRAME, HEAD = 27, 34, 66  # pixels: a method, between two frames, above the first
 FOOT = 46  # pixels below the last frame
@@ -24,6 +24,15 @@ SYMBOLS = {  # plotly's name, and the letter that stands for it in the legend
 PHASE_COLOURS = dict(zip(PHASES, ("#d97706", "#0d9488", "#8a8580"), strict=True))
 Figures = dict[str, Any]
 Frames = list[tuple[Recording, dict[str, Any]]]  # by method
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure, None if nobody has the numbers, and the methods that are not in it."""
+
+    title: str
+    figure: go.Figure | None
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from demo.record_charts import View, legend, shown
-from moa_core.bench.charts import Chart, listed, mapping, number, numbers, phase_times
+from demo.record_charts import Chart, View, legend, shown
 from moa_core.bench.claim import claim
+from moa_core.bench.paper import Cell, Paper, Row, published
 from moa_core.bench.recorded import Recording
 from moa_core.bench.results import tree_text
+from moa_core.bench.values import listed, mapping, number, numbers, phase_times
 
 DEFINITION = (
     "Acceptance length τ: tokens gained per target forward after the prefill, the target’s own "
@@ -62,6 +63,7 @@ def _row(recording: Recording, name: str, kind: str | None, most: int) -> dict[s
     whole = kind is None
     spent = phase_times(found) if whole else {}
     tree = mapping(found.get("tree")) if whole else {}
+    trained = mapping(found.get("training"))
     rates = [number(rate) for rate in listed(found.get("acceptance_by_position"))]
     return {
         "recording": recording.name,
@@ -80,6 +82,12 @@ def _row(recording: Recording, name: str, kind: str | None, most: int) -> dict[s
             f"accepted ≥ {at + 1}": _rounded(rates[at], 4) if at < len(rates) else None
             for at in range(most)
         },
+        "same text as plain": _rounded(found.get("identical_to_vanilla"), 4),
+        "repeated 8-grams": _rounded(found.get("repeats_8gram"), 4),
+        "joules/token": _rounded(found.get("joules_per_token"), 3),
+        "trained numbers": number(found.get("trainable_parameters")),
+        "updates": number(trained.get("updates")),
+        "training s": _rounded(trained.get("seconds"), 0),
         "target": recording.target,
         "machine": recording.machine,
         "precision": recording.precision,
@@ -140,4 +148,51 @@ def claims(view: View) -> str:
         "<p>The paper claims that MoA gains more tokens per target forward than EAGLE-2, and is "
         f"faster. Computed from the files, over prompts of all kinds:</p><ul>{''.join(items)}</ul>"
         "</div>"
+    )
+
+
+def paper_section() -> str:
+    """The authors' own table, apart; nothing where its file is not there."""
+    paper = published()
+    if paper is None:
+        return ""
+    apart = ", ".join(name for at, name in enumerate(paper.sets) if at not in paper.shared)
+    rows = [_paper_row(paper, row) for row in paper.rows]
+    head = ["drafter", *map(escape, paper.sets), f"mean without {escape(apart)}, computed here"]
+    source = ". ".join(escape(text) for text in paper.source.values())
+    return f"""<section class="paper">
+<h2>For comparison: the authors’ published figures</h2>
+<p><b>Not measured here: another model and another machine.</b> {escape(paper.target)},
+{escape(paper.settings)}; hardware {escape(paper.hardware)}. Cells: speed-up over the authors’
+own plain decoding / τ. Compare rows within this table, not speed-ups across tables.</p>
+{_table([*head, "mean as printed"], rows, "The authors' published figures")}
+<p class="note">† Left out. {escape(paper.flag)} ‡ Includes the cell left out.</p>
+<p class="note">Source: {source}.</p></section>"""
+
+
+def _paper_row(paper: Paper, row: Row) -> list[str]:
+    """Drafter, cells, the mean of the shared data sets, and the mean that the authors print."""
+    return [
+        escape(row.drafter),
+        *(_pair(cell) if cell else '<span class="missing">†</span>' for cell in row.cells),
+        _pair(paper.mean(row)),
+        _pair(row.printed) + (" ‡" if row.flagged else ""),
+    ]
+
+
+def _pair(cell: Cell) -> str:
+    return f"{cell[0]:.2f} × / {cell[1]:.2f}"
+
+
+def _table(head: list[str], rows: list[list[str]], name: str) -> str:
+    """A table of cells that are HTML already, in a box that scrolls by itself."""
+    top = "".join(f'<th scope="col">{cell}</th>' for cell in head)
+    body = "".join(
+        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>'
+        for first, *rest in rows
+    )
+    label = f'tabindex="0" role="region" aria-label="{name}"'
+    return (
+        f'<div class="scroll" {label}><table><thead><tr>{top}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
     )

@@ -137,7 +137,7 @@ def decode(
                 path, token = walk(tree, choices.tokens)
             learnt = verifier.keep(path)
             emitted = _cut((*learnt.ids[1:], token), wanted - count, eos_ids)
-            unverified = [] if kept else alone.after(emitted)
+            unverified = alone.after(emitted)
             count += len(emitted)
             verified = Verified(
                 cycle, path, token, choices.tokens, choices.probs, choices.drafts, emitted,

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from moa_core.bench.full_shape import random_net, resized
+from moa_core.bench.profile import random_net
 from moa_core.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS
 from moa_core.shapes import config_of
 from tests.models import save_target, tiny_target, tiny_tokenizer
@@ -18,6 +18,7 @@ from tests.models import save_target, tiny_target, tiny_tokenizer
 SHRINK = 32  # every width is that much smaller, every number of heads as published
 SPECS = (LLAMA3, LLAMA3_MOA, LLAMA3_EAGLE)
 NOT_SIZES = ("model_type", "architectures")
+WIDTHS = ("hidden_size", "intermediate_size", "kv_hidden_size")  # and every ..._intermediate_size
 
 
 def published_config(spec: str) -> dict[str, Any]:
@@ -25,7 +26,13 @@ def published_config(spec: str) -> dict[str, Any]:
     sizes = {"vocab_size": len(tiny_tokenizer())}
     if spec == LLAMA3:
         sizes |= {"num_hidden_layers": 3, "max_position_embeddings": 256}
-    return resized(PRESETS["llama3-8b"].configs[spec], SHRINK, **sizes)
+    published = PRESETS["llama3-8b"].configs[spec]
+    narrow = {
+        key: value // SHRINK
+        for key, value in published.items()
+        if key in WIDTHS or key.endswith("_intermediate_size")
+    }
+    return {**published, **narrow, **sizes}
 
 
 def save_published(folder: Path, **sizes: Any) -> dict[str, Path]:

@@ -12,9 +12,10 @@ from typing import Any
 
 import gradio as gr
 
+from demo.charts import label
 from demo.csv_text import csv_text
 from demo.record_charts import CHARTS, View, shown
-from demo.record_table import claims, source, table
+from demo.record_table import claims, paper_section, source, table
 from demo.records import (
     ALL,
     Chosen,
@@ -31,8 +32,6 @@ from demo.records import (
 from demo.session import PRIVATE
 from demo.shared import Shared
 from demo.status import SORRY, say, status_line
-from moa_core.bench.charts import label
-from moa_core.bench.report import paper_section
 from moa_core.errors import UserError
 
 log = logging.getLogger(__name__)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moa_core.bench.charts import above_zero
 from moa_core.bench.paper import Paper, published
 from moa_core.bench.recorded import Ratio, Recording, ratio
+from moa_core.bench.values import above_zero
 
 OURS, RIVAL = "moa-n1", "eagle2"
 SINGLE_PASS = "speeds of a single pass, recorded without a spread, are not compared"

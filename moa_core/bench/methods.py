@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from moa_core.bench.hf_generate import generate
-from moa_core.checkpoints import known_drafters, load_drafter, models_folder
+from moa_core.checkpoints import known_drafters, load_drafter, locate, models_folder
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
+from moa_core.formats import read_config
 from moa_core.names import VANILLA, matched
 from moa_core.native.blocks import draft_precision
 from moa_core.peers import parameters
@@ -170,6 +171,38 @@ def checksum(tensors: Any) -> float:
 def tree_dict(tree: TreeSettings | None) -> dict[str, Any] | None:
     """A tree as results hold it."""
     return None if tree is None else tree.as_dict()
+
+
+def training_of(spec: str) -> Record | None:
+    """How a method's drafter was trained last, by its config; None if that does not say.
+
+    updates and seconds are those of all trainings that it went through.
+    """
+    name = {"hf-assisted": "independent", "eagle": "eagle2"}.get(spec, spec)
+    try:
+        place = locate(name)
+        ours = read_config(place).get("drafter") if isinstance(place, Path) else None
+    except UserError:
+        return None
+    training = ours.get("training") if isinstance(ours, dict) else None
+    return _in_all(training) if isinstance(training, dict) else None
+
+
+def _in_all(training: Record) -> Record:
+    kept = {key: value for key, value in training.items() if key not in ("metrics", "start")}
+    earlier = training.get("start")
+    if not isinstance(earlier, dict):
+        return kept
+    before = _in_all(earlier)
+    return kept | {key: _sum(before, kept, key) for key in ("updates", "seconds")}
+
+
+def _sum(one: Record, other: Record, key: str) -> float | None:
+    """None where one of them does not say: half a sum would mislead."""
+    first, second = one.get(key), other.get(key)
+    if isinstance(first, int | float) and isinstance(second, int | float):
+        return round(first + second, 3)
+    return None
 
 
 def _microseconds(seconds: float) -> int:

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from moa_core.bench.report import write_report
 from moa_core.bench.results import Record, acceptance_by_position, by_kind, rounded, tree_text
 
 FORMULAS = "=+-@\t\r"  # what they begin with
 
 
 def write_all(results: dict[str, Any], folder: Path) -> None:
-    """Write results.json, acceptance.csv and report.html into a folder.
+    """Write results.json and acceptance.csv into a folder.
 
     summary.json is results.json without its runs: small enough to keep and to compare.
     """
@@ -23,7 +22,6 @@ def write_all(results: dict[str, Any], folder: Path) -> None:
     write_json(results, folder / "results.json")
     write_json({**results, "runs": []}, folder / "summary.json")
     write_acceptance(results["runs"], folder / "acceptance.csv")
-    write_report(results, folder / "report.html")
 
 
 def write_json(results: dict[str, Any], path: Path) -> None:

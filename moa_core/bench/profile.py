@@ -1,196 +1,281 @@
-"""`bench --profile`: one cycle of each method, split into its pieces, next to what it must take."""
+"""`bench --profile`: where the time of a cycle goes.
+
+Parts of a cycle come from the decode loop's own clock, operators from torch.profiler. Compiled
+kernels are no operators of torch: their time is in the draft alone.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+from transformers import AutoModelForCausalLM, PretrainedConfig
 
-from moa_core.arguments import target_of
 from moa_core.bench.machine import commit, machine, versions
-from moa_core.bench.methods import load_methods
-from moa_core.bench.profile_contexts import across_contexts, random_ids, room
-from moa_core.bench.profile_rates import Rates, measure_rates
-from moa_core.bench.profile_runs import Contender, Profile, profile_all
-from moa_core.bench.profile_shapes import random_drafter, random_target, usual_tree
-from moa_core.bench.profile_spans import PYTHON, Piece
-from moa_core.bench.profile_table import Report, markdown, text
-from moa_core.bench.profile_work import Work
-from moa_core.bench.suites import load_suite, suite_ids
-from moa_core.bench.tuning import SAME, one_tree
-from moa_core.checkpoints import known_drafters
+from moa_core.bench.methods import Method, Ours, Record
+from moa_core.bench.results import speed, tau
+from moa_core.bench.runs import Contender, in_turn
+from moa_core.bench.tuning import one_tree, same_trees
+from moa_core.checkpoints import pick_device, pick_dtype
+from moa_core.decode import Settings, decode
+from moa_core.drafters.base import Drafter
+from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.known import WITHOUT_WEIGHTS
+from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.loading import wanted_drafts
-from moa_core.names import listed
-from moa_core.native.blocks import draft_precision
+from moa_core.loading import Plan, check_room
+from moa_core.memory import planned
+from moa_core.presets import preset, tli_of
+from moa_core.shapes import bare_net, config_of
 from moa_core.target import Target
+from moa_core.trace import Verified
 from moa_core.tree import TreeSettings
 
-METHODS = "vanilla,eagle2,moa-n0,moa-n1,moa-n2,moa-n3"
-CYCLES = 24  # of a text of random weights
+PARTS = ("draft", "verify", "other")
+MOST_OPERATORS = 10
+PROFILED = 32  # cycles at most
+Rows = list[list[str]]
 
 
-def run(options: argparse.Namespace) -> None:
-    """Measure, print a table, write what was asked for. UserError for what cannot be measured."""
-    _check(options)
-    if options.threads:
-        torch.set_num_threads(options.threads)
+def run(
+    options: argparse.Namespace,
+    target: Target,
+    methods: Mapping[str, Method],
+    prompts: Sequence[Sequence[int]],
+) -> None:
+    """Measure, print tables, and write --out if it is given.
+
+    prompts  token ids; with --contexts random ones of those lengths take their place
+    """
+    contenders = _contenders(options, methods)
     lengths = contexts(options.contexts)
-    target, contenders, note = _loaded(options, lengths)
-    target.graphs = not options.eager
-    found, rows = {}, []
-    if lengths:
-        rows = across_contexts(target, contenders, lengths, CYCLES, options.repeat)
-        held = rows[0]["held_mb"] * 1e6
-    else:
-        prompts, tokens, most = _prompts(options, target, contenders)
-        found = profile_all(
-            target, contenders, prompts, tokens, options.repeat, most, _eos(options, target)
+    if lengths and lengths[-1] + options.max_new_tokens > target.context:
+        raise UserError(
+            f"{target.name} has {target.context:,} positions, prompt and "
+            f"{options.max_new_tokens} new tokens together: choose smaller --contexts."
         )
-        held = max(one.held for one in found.values())
-    rates = measure_rates(target.device, target.dtype, round(held))
-    report = {**_about(target, note, rates), "methods": {}, "contexts": rows}
-    report["draft_precision"] = {
-        name: draft_precision(target, one.drafter) for name, one in contenders.items()
+    eos_ids = () if options.ignore_eos or options.shape else target.eos_ids
+    settings = {
+        name: Settings(options.max_new_tokens, one.tree or TreeSettings(), eos_ids=eos_ids)
+        for name, one in contenders.items()
     }
-    for name, profile in found.items():
-        report["methods"][name] = entry(profile, contenders[name].tree, name, rates)
+    report: dict[str, Any] = {
+        "version": 2,
+        "target": target.name,
+        "dtype": str(target.dtype).removeprefix("torch."),
+        "machine": machine(target.device),
+        "versions": versions(),
+        "commit": commit(),
+        "cycles": [],
+        "operators": {},
+    }
+    measured: list[int | None] = [*lengths] if lengths else [None]
+    for length in measured:
+        texts = prompts if length is None else [random_ids(length, target)]
+        found = times(methods, texts, settings, options.repeat)
+        report["cycles"] += [
+            {"method": name, "tree": str(settings[name].tree) if methods[name].trees else "-",
+             "context": length, **one}
+            for name, one in found.items()
+        ]  # fmt: skip
+    for name, method in methods.items() if not lengths else ():
+        assert method.drafter is not None
+        report["operators"][name] = operators(target, method.drafter, prompts[0], settings[name])
     print(text(report))
-    _write(options.json, json.dumps(report, indent=1) + "\n")
-    _write(options.markdown, markdown(report))
+    if options.shape:
+        print("\nWeights are random: times hold, τ and tokens/s do not.")
+    if options.out:
+        words = json.dumps(report, indent=1, ensure_ascii=False)
+        options.out.expanduser().write_text(words + "\n", encoding="utf-8")
+
+
+def check(options: argparse.Namespace) -> None:
+    """Before any model is loaded: can this be measured? UserError if not."""
+    out: Path | None = options.out and options.out.expanduser().absolute()
+    if out and (out.is_dir() or not out.parent.is_dir()):
+        raise UserError(f"{out} cannot be written: name a file in a folder that exists.")
+    if options.tree == "best" or options.grid:
+        raise UserError("A profile has one tree for each method: leave out --tree best and --grid.")
+    if options.shape and (options.target or options.preset):
+        raise UserError("--shape takes the place of a model: leave out --target and --preset.")
+    contexts(options.contexts)
 
 
 def contexts(words: str | None) -> list[int]:
     """Context lengths, ascending. UserError for anything else than whole numbers."""
     parts = [part.strip() for part in (words or "").split(",") if part.strip()]
-    if not all(part.isdigit() and int(part) > 0 for part in parts):
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise UserError(f"--contexts {words} must be whole numbers, as in 256,1024,4096.")
     return sorted(set(map(int, parts)))
 
 
-def entry(profile: Profile, tree: TreeSettings, name: str, rates: Rates) -> dict[str, Any]:
-    """One method of the report."""
-    seconds = profile.pieces
-    order = list(dict.fromkeys([*seconds, *profile.work]))
+def random_ids(count: int, target: Target) -> list[int]:
+    """Token ids that mean nothing; the same for the same count."""
+    draw = random.Random(count)
+    return [draw.randrange(target.config.vocab_size) for _ in range(count)]
+
+
+def times(
+    methods: Mapping[str, Method],
+    prompts: Sequence[Sequence[int]],
+    settings: Mapping[str, Settings],
+    repeats: int,
+) -> dict[str, dict[str, Any]]:
+    """Of each method: milliseconds of a mean cycle by part, τ and tokens/s. Methods take turns."""
+    for name, method in methods.items():
+        method.run(prompts[0], settings[name])  # warms up: caches, CUDA graphs
+    runs: dict[str, list[Record]] = {name: [] for name in methods}
+    for _, place, name in in_turn(list(methods), repeats, prompts):
+        runs[name].append(methods[name].run(prompts[place], settings[name]))
     return {
-        "tree": "-" if name == "vanilla" else str(tree),
-        "tau": profile.tau,
-        "cycles": len(profile.timed),
-        "context": profile.context,
-        "cycle_ms": 1e3 * profile.cycle,
-        "rows": [row(piece, profile, seconds.get(piece, 0.0), rates) for piece in order],
+        name: {"ms": parts(found), "tau": tau(found), "tokens_per_second": speed(found)}
+        for name, found in runs.items()
     }
 
 
-def row(piece: Piece, profile: Profile, seconds: float, rates: Rates) -> dict[str, Any]:
-    """One piece of a method's cycle."""
-    work = profile.work.get(piece, Work())
-    reckons = piece.name == PYTHON and work.ops > 0  # a drafter whose parts have no timers
+def parts(runs: Sequence[Record]) -> dict[str, float]:
+    """Milliseconds of a mean cycle by part."""
+    cycles = [record["cycles"] for record in runs]
+    count = max(1, sum(len(one["gained"]) for one in cycles))
+    return {part: sum(sum(one[f"{part}_us"]) for one in cycles) / count / 1e3 for part in PARTS}
+
+
+def operators(
+    target: Target, drafter: Drafter, ids: Sequence[int], settings: Settings
+) -> list[dict[str, Any]]:
+    """The operators that take most time themselves, largest first: name, ms and calls of a cycle.
+
+    On a GPU its kernels. The first cycle of the text is left out.
+    """
+    gpu = target.device.type == "cuda"
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if gpu else [])]
+    seen, cycles = profile(activities=activities), -1
+    with ExitStack() as stack:
+        for event in decode(target, drafter, ids, settings):
+            if isinstance(event, Verified):
+                cycles += 1
+                if cycles == 0:
+                    stack.enter_context(seen)
+                if cycles == PROFILED:
+                    break
+    if cycles < 1:
+        return []
+    found = [
+        {
+            "operator": one.key,
+            "ms": (one.self_device_time_total if gpu else one.self_cpu_time_total) / cycles / 1e3,
+            "calls": one.count / cycles,
+        }
+        for one in seen.key_averages()
+        if not gpu or one.device_type.name == "CUDA"
+    ]
+    return sorted(found, key=lambda one: -one["ms"])[:MOST_OPERATORS]
+
+
+def text(report: Mapping[str, Any]) -> str:
+    """The report's tables for a terminal."""
+    heads = ["method", "tree", "context", *PARTS, "cycle ms", "τ", "tokens/s"]
+    rows = [
+        [
+            one["method"], one["tree"], "-" if one["context"] is None else f"{one['context']:,}",
+            *(f"{ms:.2f}" for ms in one["ms"].values()), f"{sum(one['ms'].values()):.2f}",
+            f"{one['tau'] or 0:.2f}", f"{one['tokens_per_second'] or 0:.0f}",
+        ]
+        for one in report["cycles"]
+    ]  # fmt: skip
+    tables = [_aligned([heads, *rows])]
+    for name, found in report["operators"].items():
+        lines = [[one["operator"], f"{one['ms']:.3f}", f"{one['calls']:.1f}"] for one in found]
+        tables.append(_aligned([[f"{name}: operator", "ms a cycle", "calls a cycle"], *lines]))
+    return "\n\n".join(tables)
+
+
+def _aligned(rows: Rows) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if at else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )
+
+
+def _contenders(options: argparse.Namespace, methods: Mapping[str, Method]) -> dict[str, Contender]:
+    """Each method with the tree of --tree, or else its own: with --shape the preset's."""
+    if not all(isinstance(method, Ours) for method in methods.values()):
+        raise UserError("A profile is of our own loop: leave out hf-generate and the like.")
+    if options.tree:
+        return same_trees(methods, one_tree("5-4-12" if options.tree == "same" else options.tree))
+    if options.shape:
+        return same_trees(methods, TreeSettings(*preset(options.shape).tree))
     return {
-        "phase": piece.phase,
-        "piece": "not split" if reckons else piece.name,
-        "level": piece.level,
-        "ms": 1e3 * seconds,
-        "floor_ms": 1e3 * rates.floor(work),
-        "calls": profile.calls.get(piece, 0.0),
-        **asdict(work),
+        name: Contender(method, method.drafter.tree if method.drafter and method.trees else None)
+        for name, method in methods.items()
     }
 
 
-def _check(options: argparse.Namespace) -> None:
-    for name in ("repeat", "threads", "limit", "layers"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise UserError(f"--{name} must be a whole number, at least 1.")
-    if options.layers and not options.shape:
-        raise UserError("--layers goes with --shape: a real model has the layers it has.")
-    for path in (options.json, options.markdown):
-        if path and (
-            path.expanduser().is_dir() or not path.expanduser().absolute().parent.is_dir()
-        ):
-            raise UserError(f"{path} cannot be written: name a file in a folder that exists.")
+def random_methods(
+    shape: str, names: Sequence[str], context: int, dtype: str, device: str
+) -> tuple[Target, dict[str, Method]]:
+    """A preset's target with random weights, and drafters for it by their methods' names.
+
+    context  positions that the target must have at least. UserError if all of it cannot fit.
+    """
+    chosen, where = preset(shape), pick_device(device)
+    config = config_of(chosen.configs[chosen.target])
+    drafted = [chosen.configs[spec] for spec in chosen.by_method.values()]
+    needs = [planned(published, config) for published in drafted]
+    check_room(shape, config, pick_dtype(dtype, where), where, Plan(), needs)
+    target = random_target(shape, context, dtype, device)
+    return target, {name: Ours(name, target, random_drafter(name, target, shape)) for name in names}
 
 
-def _loaded(
-    options: argparse.Namespace, lengths: list[int]
-) -> tuple[Target, dict[str, Contender], str]:
-    """Target, drafters with their trees, and what must be said of them."""
-    names = listed(options.methods or METHODS, known_drafters())
-    shape, longest = options.shape, max(lengths, default=0) + 1024
-    if not shape:
-        target = target_of(options)
-        if not lengths or longest <= target.context:
-            methods = load_methods(names, target)
-            ours = {name: each.drafter for name, each in methods.items() if each.drafter}
-            if len(ours) < len(methods) or any(name.startswith("hf-") for name in ours):
-                raise UserError("A profile is of our own loop: leave out hf-generate and the like.")
-            trees = {name: _tree(options, drafter.tree) for name, drafter in ours.items()}
-            return target, _contenders(ours, trees), ""
-        note = f"{target.name} has {target.context:,} positions: random weights of its shape. "
-        shape = options.target or "bundle"
-    else:
-        note = "Random weights of this shape. "
-    target = random_target(shape, options.layers, longest, options.dtype, options.device)
-    target.drafts = wanted_drafts(options.drafts, options.dtype)
-    ours = {name: random_drafter(name, target, shape) for name in names}
-    trees = {name: _tree(options, usual_tree(name, shape)) for name in names}
-    note += "Times hold; hardly a draft is accepted, and τ means nothing."
-    return target, _contenders(ours, trees), note
+def random_target(shape: str, context: int, dtype: str, device: str) -> Target:
+    """The target of a preset with random weights."""
+    chosen, where = preset(shape), pick_device(device)
+    config = config_of(chosen.configs[chosen.target])
+    config.max_position_embeddings = max(context, config.max_position_embeddings)
+    torch.manual_seed(0)
+    with torch.device(where):
+        model = AutoModelForCausalLM.from_config(config, dtype=pick_dtype(dtype, where))
+    return Target(model.requires_grad_(False), name=f"{shape} with random weights")
 
 
-def _contenders(ours: Mapping[str, Any], trees: Mapping[str, TreeSettings]) -> dict[str, Contender]:
-    return {name: Contender(drafter, trees[name]) for name, drafter in ours.items()}
+def random_drafter(method: str, target: Target, shape: str) -> Drafter:
+    """A preset's drafter with random weights: plain decoding, ngram, eagle2 or MoA with any N."""
+    if method in WITHOUT_WEIGHTS:
+        return WITHOUT_WEIGHTS[method]()
+    chosen = preset(shape)
+    tli = tli_of(method)
+    if method != "eagle2" and method != f"moa-n{tli}":
+        raise UserError(f"{shape} has no {method}: choose from vanilla, ngram, eagle2, moa-n0 ...")
+    spec = chosen.baseline if method == "eagle2" else chosen.drafters[min(chosen.drafters)]
+    net: Any = random_net(chosen.configs[spec], target.config, target.dtype, target.device)
+    return EagleDrafter(net, target) if method == "eagle2" else MoADrafter(net, target, tli, method)
 
 
-def _tree(options: argparse.Namespace, usual: TreeSettings) -> TreeSettings:
-    """--tree best: the one that a drafter's config names."""
-    if options.tree == "best":
-        return usual
-    tree = SAME if options.tree == "same" else one_tree(options.tree)
-    if tree.auto:
-        raise UserError("A profile is of one tree: --tree same, best or depth-breadth-budget.")
-    return tree
-
-
-def _prompts(
-    options: argparse.Namespace, target: Target, contenders: Mapping[str, Contender]
-) -> tuple[list[list[int]], int, int | None]:
-    """Token ids, new tokens, and cycles of a text at most."""
-    if target.tokenizer is None:
-        return [random_ids(256, target)], room(contenders, CYCLES), CYCLES
-    prompts = load_suite(options.suite, options.limit or 1)
-    return suite_ids(prompts, target), options.max_new_tokens, None
-
-
-def _eos(options: argparse.Namespace, target: Target) -> tuple[int, ...]:
-    return () if options.ignore_eos else target.eos_ids
-
-
-def _about(target: Target, note: str, rates: Rates) -> Report:
-    """The head of a report."""
-    return {
-        "version": 1,
-        "target": target.name,
-        "dtype": str(target.dtype).removeprefix("torch."),
-        "note": note,
-        "machine": machine(target.device),
-        "versions": versions(),
-        "commit": commit(),
-        "rates": {
-            "gb_per_second": rates.bandwidth / 1e9,
-            "memory_gb_per_second": rates.memory / 1e9,
-            "gflops": rates.ops / 1e9,
-            "operator_us": 1e6 * rates.operator,
-            "set_mb": rates.set_bytes / 1e6,
-        },
-    }
-
-
-def _write(path: Path | None, content: str) -> None:
-    if path:
-        path.expanduser().write_text(content, encoding="utf-8")
+def random_net(
+    published: Mapping[str, Any],
+    target: PretrainedConfig,
+    dtype: torch.dtype = torch.float32,
+    device: str | torch.device = "cpu",
+) -> nn.Module:
+    """A drafter's net of a published config with random weights."""
+    torch.manual_seed(3)
+    net = bare_net(published, target).to(dtype).to_empty(device=device)
+    with torch.no_grad():
+        for name, weight in net.named_parameters():
+            if weight.ndim == 1:
+                weight.fill_(float("norm" in name))
+            else:
+                weight.normal_(std=weight.shape[1] ** -0.5)
+    return net.requires_grad_(False).eval()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from moa_core.assets import ASSETS
-from moa_core.bench.charts import above_zero, kinds, mapping, number, numbers
+from moa_core.bench.values import above_zero, kinds, mapping, number, numbers
 from moa_core.errors import UserError
 from moa_core.strangers import plain
 

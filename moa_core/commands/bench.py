@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moa_core.arguments import add_target, chosen_preset, target_of
-from moa_core.bench import link_arguments, profile_arguments
+from moa_core.bench import link_arguments
 from moa_core.errors import UserError
 from moa_core.names import listed
+from moa_core.presets import PRESETS
 
 if TYPE_CHECKING:
     from moa_core.bench.methods import Method
@@ -49,43 +50,69 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tree",
         help="auto, the default: each cycle's sized by measured costs and gains; same: 5-4-12 for "
         "all, so that acceptance lengths can be compared; best: for each method the one at which "
-        "it is fastest, found on other prompts; or depth-breadth-budget for all. Over a link and "
-        "in a profile: same",
+        "it is fastest, found on other prompts; or depth-breadth-budget for all. Default over a "
+        "link: same; in a profile: each drafter's own",
     )
     parser.add_argument("--grid", help="trees that --tree best tries, comma separated")
     parser.add_argument("--threads", type=int, help="CPU threads; default: the quickest")
-    parser.add_argument("--out", type=Path, help="folder for results.json, report.html ...")
+    parser.add_argument("--out", type=Path, help="folder for results.json, summary.json ...")
     parser.add_argument(
         "--make-suite", type=Path, metavar="DATA", help="instead: write the bundled suite anew"
     )
     link_arguments.add_arguments(parser)
-    profile_arguments.add_arguments(parser)
+    _add_profile(parser)
+
+
+def _add_profile(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "where the time goes",
+        "a cycle by its parts, and the operators that take most of it; one prompt of each kind if "
+        "--limit is not given; --out FILE.json keeps the figures",
+    )
+    group.add_argument("--profile", action="store_true", help="instead of the usual benchmark")
+    group.add_argument(
+        "--contexts", help="with --profile: a cycle after so many tokens, as in 256,1024,4096,8192"
+    )
+    group.add_argument(
+        "--shape",
+        choices=sorted(PRESETS),
+        help="with --profile: a published pair's sizes with random weights; nothing is downloaded",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Measure, write the results, print a table. options.given: the command's own words."""
     if options.make_suite:
         return _make_suite(options)
-    other, profiled = link_arguments.chosen(options), profile_arguments.wanted(options)
-    options.tree = options.tree or ("same" if other or profiled else "auto")
-    if other and profiled:
+    other = link_arguments.chosen(options)
+    if other and options.profile:
         raise UserError("--profile is a run of its own: leave out --link and the like.")
     if other:
         if options.preset or options.bits or options.device_map:
             raise UserError("--preset, --load-in-... and --device-map are for the usual benchmark.")
+        options.tree = options.tree or "same"
         return other(options)
-    if profiled:
-        return _profile(options)
     _check(options)
     import transformers
 
-    from moa_core.bench.methods import load_methods, needs_files
-    from moa_core.bench.suites import load_suite, suite_ids
-    from moa_core.threads import settle
-
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
+    if options.profile:
+        return _profile(options)
+    from moa_core.bench.suites import load_suite, suite_ids
+
+    options.tree = options.tree or "auto"
     prompts = load_suite(options.suite, options.limit)
+    target, methods = _loaded(options)
+    ids = suite_ids(prompts, target)
+    _measure(options, target, methods, prompts, ids)
+
+
+def _loaded(options: argparse.Namespace) -> tuple[Target, dict[str, Method]]:
+    """The target, and the methods by name."""
+    from moa_core.bench.methods import load_methods, needs_files
+    from moa_core.threads import settle
+
     preset = chosen_preset(options)
     if preset and options.methods is None:
         options.methods = ",".join(["vanilla", *preset.by_method])
@@ -93,19 +120,28 @@ def run(options: argparse.Namespace) -> None:
     specs = {one: preset.drafter(one) if preset and needs_files(one) else one for one in names}
     target = target_of(options, [spec for name, spec in specs.items() if needs_files(name)])
     settle(target, options.threads)
-    ids = suite_ids(prompts, target)
-    methods = load_methods(names, target, specs)
-    _measure(options, target, methods, prompts, ids)
+    return target, load_methods(names, target, specs)
 
 
 def _profile(options: argparse.Namespace) -> None:
-    import transformers
-
     from moa_core.bench import profile
+    from moa_core.bench.suites import load_suite, suite_ids
+    from moa_core.threads import settle
 
-    transformers.utils.logging.disable_progress_bar()
-    transformers.utils.logging.set_verbosity_error()
-    profile.run(options)
+    profile.check(options)
+    if options.shape:
+        names, lengths = _specs(options), profile.contexts(options.contexts) or [256]
+        context = lengths[-1] + options.max_new_tokens
+        given = (context, options.dtype, options.device)
+        target, methods = profile.random_methods(options.shape, names, *given)
+        target.graphs = not options.eager
+        settle(target, options.threads)
+        prompts = [profile.random_ids(lengths[0], target)]
+    else:
+        target, methods = _loaded(options)
+        chosen = [] if options.contexts else load_suite(options.suite, options.limit or 1)
+        prompts = suite_ids(chosen, target)
+    profile.run(options, target, methods, prompts)
 
 
 def _specs(options: argparse.Namespace) -> list[str]:
@@ -118,12 +154,17 @@ def _specs(options: argparse.Namespace) -> list[str]:
 
 def _check(options: argparse.Namespace) -> None:
     """Before any model is loaded: can this be measured at all?"""
-    if options.out is None:
-        raise UserError("Say where the results go: --out FOLDER.")
+    for name in ("contexts", "shape"):
+        if getattr(options, name) is not None and not options.profile:
+            raise UserError(f"--{name} goes with --profile.")
     for name in ("repeat", "threads", "limit"):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise UserError(f"--{name} must be a whole number, at least 1.")
+    if options.profile:
+        return
+    if options.out is None:
+        raise UserError("Say where the results go: --out FOLDER.")
     out = options.out.expanduser()
     if out.is_file():
         raise UserError(f"{out} is a file: --out names a folder.")
@@ -163,7 +204,9 @@ def _measure(
     facts = _facts(options.given, settings, where, commits, target)
     write_all({**facts, "methods": measured, "runs": runs}, folder)
     print(table(measured))
-    print(f"\n{folder / 'report.html'}")
+    print(
+        f"\nCharts: python app.py, the Benchmarks tab, Open a recording: {folder / 'summary.json'}"
+    )
 
 
 def _trees(options: argparse.Namespace) -> list[Any]:
@@ -222,8 +265,7 @@ def _settings(
 def _about_methods(
     options: argparse.Namespace, contenders: dict[str, Contender]
 ) -> dict[str, dict[str, Any]]:
-    from moa_core.bench.methods import tree_dict
-    from moa_core.bench.trained import training_of
+    from moa_core.bench.methods import training_of, tree_dict
 
     return {
         name: {

@@ -5,9 +5,10 @@ import json
 import pandas as pd
 import pytest
 
+from demo import record_table
 from demo.csv_text import csv_text
 from demo.record_charts import CHARTS, View
-from demo.record_table import claims, source, table
+from demo.record_table import claims, paper_section, source, table
 from demo.records import (
     MOST_OPENED,
     Chosen,
@@ -88,8 +89,17 @@ def test_the_table_has_what_the_charts_show():
     assert (whole["machine"], whole["precision"], whole["commit"]) == (
         "CPU, Abacus, 2 threads", "float32", "abc1234",
     )  # fmt: skip
+    assert (whole["same text as plain"], whole["joules/token"], whole["updates"]) == (1, 0.25, 325)
+    assert rows["updates"].isna().tolist() == [False, True, True]
     assert list(table(View((ONE,), ("moa-n1",), "b"))["τ"]) == [3.2]
     assert not len(table(View((ONE,), ())))
+
+
+@pytest.mark.parametrize("odd", ["x", [], {}, True, float("nan"), [None, "a"]])
+def test_no_value_of_another_type_breaks_the_table(odd):
+    one = recording(odd=dict.fromkeys(figures(2, 9), odd), fine=figures(3, 9))
+    rows = table(View((one,), ("odd", "fine")))
+    assert rows["τ"].isna().tolist() == [True, False, False, False]
 
 
 def test_the_csv_reads_back_and_hides_no_formula(tmp_path):
@@ -131,3 +141,13 @@ def test_words_from_elsewhere_are_escaped():
     view = View((one,), (hostile, "x"))
     words = claims(view) + "".join(source(view, name, draw(view)) for name, draw in CHARTS.items())
     assert "<script" not in words and "&lt;script" in words
+
+
+def test_the_papers_table_is_apart_and_without_the_flagged_cells(monkeypatch):
+    section = paper_section()
+    assert section.count(">†<") == 3 and section.count(" ‡</td>") == 3
+    assert section.count("1.83 × / 4.19") == 1
+    assert "1.98 × / 4.56" in section and "1.82 × / 3.65" in section  # without GSM8K
+    assert "Not measured here" in section and "2410.03804" in section
+    monkeypatch.setattr(record_table, "published", lambda: None)
+    assert paper_section() == ""

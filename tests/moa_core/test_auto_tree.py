@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from moa_core.auto_tree import Sizer, grow_auto
+from moa_core.auto_tree import Node, Sizer, grow_auto
 from moa_core.decode import Settings, _shape, about, decode
 from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.ngram import NgramDrafter
-from moa_core.sizing import STATIC
+from moa_core.sizing import GOES_ON, STATIC, Curve
 from moa_core.target import Target
 from moa_core.trace import Drafted, Trace, Verified
 from moa_core.train.fresh import fresh
@@ -195,3 +195,15 @@ def test_what_was_written_offline_teaches_nothing() -> None:
             Verified(3, (), 0, (), (), (), (), 0.1, 0.0, kept=kept),
         )
         assert sizer.known.cycles == 0
+
+
+def test_a_path_that_ends_at_an_expanded_node_says_that_it_did_not_go_on() -> None:
+    sizer = Sizer(TreeSettings(3, 1, 3))
+    first = Node(5, None, 0.0, 0.0, 1, expanded=True)
+    second = Node(6, first, -0.5, -0.5, 2, expanded=True)
+    tree = sizer.keep(1, [first, second, Node(7, second, -1.0, -1.0, 3)], AUTO)
+    path = (1, 2)
+    sizer.learn(Drafted(1, 0, tree, 0.1), Verified(1, path, 0, (), (), (), (), 0.1, 0.0))
+    guess = Curve(GOES_ON)
+    assert sizer.known.extended(0.0) > guess(0.0)
+    assert sizer.known.extended(-0.5) < guess(-0.5)

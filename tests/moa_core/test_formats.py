@@ -122,6 +122,8 @@ def test_weights_are_written_in_the_dtype_asked_for_and_read_in_the_targets(
 
 def test_another_n_than_the_trained_one_is_refused(tmp_path: Path) -> None:
     target = tiny_target()
+    none = saved(tmp_path / "none", "moa-n0", target)
+    assert refused(none, target, 1).startswith("none was trained for TLI N=0 and cannot")
     folder = saved(tmp_path / "mine", "moa-n2", target)
     assert refused(folder, target, 1).startswith(
         "mine was trained for TLI N=2 and cannot draft with N=1"

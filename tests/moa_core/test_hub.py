@@ -119,10 +119,12 @@ def test_without_a_way_to_the_hub_the_cache_does(
         load_target("somebody/other")
 
 
+@pytest.mark.parametrize("share", [0.0, 0.7])
 def test_too_small_a_disk_is_noticed_before_the_download(
-    stocked: Hub, monkeypatch: pytest.MonkeyPatch
+    stocked: Hub, monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
-    usage = shutil.disk_usage("/")._replace(free=10)
+    weights = len(stocked.repositories[NAME].files["model.safetensors"])
+    usage = shutil.disk_usage("/")._replace(free=int(share * weights))
     monkeypatch.setattr(module.shutil, "disk_usage", lambda place: usage)
     with pytest.raises(UserError, match=r"take .* GB, and .* has 0.0 GB left: free some"):
         fetch_weights(NAME)
@@ -160,3 +162,11 @@ def test_pickles_come_only_where_there_is_nothing_better(stocked: Hub, saved_bun
     target = load_target(NAME)
     assert load_drafter("somebody/head", target).name == "somebody/head"
     assert not any("pytorch_model" in path for path in stocked.asked if "GET" in path)
+
+
+def test_pickles_are_not_fetched_unasked(stocked: Hub, saved_bundle: Path) -> None:
+    old = stocked.put("somebody/old", saved_bundle / "eagle2")
+    old.files["pytorch_model.bin"] = old.files.pop("model.safetensors")
+    fetch_weights("somebody/old")
+    assert not any("pytorch_model" in path for path in stocked.asked if "GET" in path)
+    assert (fetch_weights("somebody/old", pickles=True) / "pytorch_model.bin").exists()

@@ -18,6 +18,7 @@ from moa_core.checkpoints import load_drafter, load_target
 from moa_core.errors import UserError
 from moa_core.loading import Plan
 from moa_core.memory import (
+    COUNTED_CONTEXT,
     Drafting,
     Need,
     estimate,
@@ -118,6 +119,12 @@ def test_llama_3_8b_by_its_published_shapes() -> None:
     assert str(need).startswith("20.1 GB (weights in bfloat16 16.1 GB, drafters 1.0 GB, K and V of")
 
 
+def test_no_more_context_is_counted_than_is_usual() -> None:
+    long = config_of({**CONFIGS[LLAMA3], "max_position_embeddings": 131_072})
+    assert estimate(long, torch.bfloat16).context == COUNTED_CONTEXT
+    assert estimate(long, torch.bfloat16, context=20_000).context == 20_000
+
+
 def test_what_a_processor_packs_counts_there() -> None:
     small = config_of({"model_type": "llama", "vocab_size": 50, "hidden_size": 8, "head_dim": 4,
                        "intermediate_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -127,6 +134,10 @@ def test_what_a_processor_packs_counts_there() -> None:
     assert need.packed == 4 * (2 * layer + 50 * 8) and "packed copies" in str(need)
     assert estimate(small, torch.float32).packed == 0
     assert estimate(small, torch.float32, 8, on_processor=True).packed == 0
+    # In 8 bits a row has a scale; embeddings, head and norms stay as they are.
+    rows, numbers = 3 * 8 + 2 * 4 + 2 * 12, 2 * 8 * 8 + 2 * 4 * 8 + 3 * 12 * 8
+    rest = 4 * (2 * 50 * 8 + 5 * 8)
+    assert target_bytes(small, torch.float32, 8) == 2 * (numbers + 4 * rows) + rest
     # Of 8 billion numbers next to none lie in small matrices: a drafter's K and V, perhaps.
     assert estimate(LLAMA, torch.bfloat16, on_processor=True).packed == 0
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from moa_core import clock
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter, Stepwise, Vanilla
 from moa_core.errors import UserError
@@ -251,3 +252,17 @@ def test_a_run_stopped_while_the_link_is_lost_ends_with_what_there_is() -> None:
 def test_patience_is_a_number_of_seconds(patience: float) -> None:
     with pytest.raises(UserError, match="patience"):
         Away(patience=patience)
+
+
+def test_a_link_lost_in_the_prefill_is_part_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = [0.0]
+    monkeypatch.setattr(clock, "perf_counter", lambda: seconds[0])
+
+    def back(self: Flaky, wait: float) -> bool:
+        seconds[0] += 1.0
+        return seconds[0] >= 3.0
+
+    monkeypatch.setattr(Flaky, "back", back)
+    target = tiny_target()
+    trace = run(target, Vanilla(), {0: (False, 1)}, count=4)
+    assert trace.of(Prefilled)[0].seconds == 3.0

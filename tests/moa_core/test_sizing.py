@@ -28,6 +28,13 @@ def test_one_size_alone_leaves_the_slope_at_its_first_guess() -> None:
     assert line.each == pytest.approx(0.05 * line.fixed) and line(20) > line(10)
 
 
+def test_a_larger_size_is_never_free_even_where_times_are_noise() -> None:
+    line = Line(0.03)
+    for number in range(60):
+        line.add(*((20, 0.010) if number % 2 else (1, 0.012)))
+    assert line.each > 0 and line(40) > line(20)
+
+
 def test_hiccups_hardly_move_a_line_and_a_slow_first_call_is_forgotten() -> None:
     line = Line(0.05)
     line.add(4, 0.5)  # loads and packs

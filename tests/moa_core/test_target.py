@@ -1,5 +1,6 @@
 """The target reads, verifies and keeps as transformers' own forward would, node by node."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from moa_core.errors import UserError
+from moa_core.layers import Rope
 from moa_core.target import Observation, Target
 from moa_core.tree import DraftTree
 from tests.models import FAMILIES, tiny_target
@@ -160,6 +162,21 @@ def test_layers_are_run_as_the_model_runs_them(family: str) -> None:
         outputs[-1] += (cache.read(4, 9),)
     for one, other in zip(*outputs, strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [{"rms_norm_eps": 0.3}, {"hidden_act": "gelu"}])
+def test_layers_are_what_the_config_says(sizes: dict[str, Any]) -> None:
+    target = tiny_target(**sizes)
+    logits, _ = target.fork().prefill(PROMPT, 16)
+    torch.testing.assert_close(logits, plain_logits(target, PROMPT)[-1], **CLOSE)
+
+
+def test_positions_reach_as_far_as_was_reserved() -> None:
+    rope, like = Rope(8, {"rope_type": "default", "rope_theta": 1e4}, 4096), torch.empty(0)
+    for count in (1025, 1026):  # the table begins with 1,024
+        rope.reserve(count)
+        cos, _ = rope.span(count - 1, count, like)
+        assert cos[0, 0, 0, 0] == pytest.approx(math.cos(count - 1), abs=1e-4)
 
 
 def test_the_models_weights_are_held_once() -> None:

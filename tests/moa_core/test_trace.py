@@ -84,6 +84,8 @@ def changed(change: str) -> str:
             del data["events"]
         case "no about":
             del data["about"]
+        case "no number in about":
+            data["about"]["speed"] = float("nan")
         case "events no list":
             data["events"] = 7
         case "event no object":
@@ -106,8 +108,8 @@ def changed(change: str) -> str:
 @pytest.mark.parametrize(
     "change",
     [
-        "version", "no version", "no events", "no about", "events no list", "event no object",
-        "unknown event", "field missing", "field too many", "tree no object",
+        "version", "no version", "no events", "no about", "no number in about", "events no list",
+        "event no object", "unknown event", "field missing", "field too many", "tree no object",
         "tree column missing", "tree column no list",
     ],
 )  # fmt: skip

@@ -128,6 +128,7 @@ def test_the_path_is_the_longest_one_agreed_on() -> None:
         ({"temperature": 101}, "Temperature"), ({"temperature": float("inf")}, "Temperature"),
         ({"top_p": 0}, "Top-p"), ({"top_p": 1.1}, "Top-p"), ({"top_p": float("nan")}, "Top-p"),
         ({"top_k": -1}, "Top-k"), ({"top_k": 1.5}, "Top-k"), ({"top_k": True}, "Top-k"),
+        ({"seed": 2**62 + 1}, "seed"), ({"seed": 1.5}, "seed"), ({"seed": True}, "seed"),
     ],
 )  # fmt: skip
 def test_impossible_sampling_is_refused(settings: dict[str, float], word: str) -> None:
@@ -146,3 +147,8 @@ def test_next_to_no_temperature_is_next_to_greedy_and_gives_numbers(temperature:
 def test_top_k_above_the_vocabulary_is_no_limit() -> None:
     wide, off = Sampling(1.0, top_k=500, seed=1), Sampling(1.0, seed=1)
     assert choose(LOGITS, TREE, 3, wide) == choose(LOGITS, TREE, 3, off)
+
+
+def test_top_k_of_one_is_the_most_probable_token() -> None:
+    one = choose(LOGITS, TREE, 3, Sampling(2.0, top_k=1, seed=1))
+    assert one.tokens == tuple(LOGITS.argmax(-1).tolist()) and set(one.probs) == {1.0}

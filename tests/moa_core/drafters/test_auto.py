@@ -18,7 +18,7 @@ from moa_core.errors import UserError
 from moa_core.peers import parameters
 from moa_core.target import Target
 from moa_core.trace import Drafted, Trace, Verified
-from moa_core.tree import TreeSettings
+from moa_core.tree import DraftTree, TreeSettings
 from moa_core.verify import Sampling
 from tests.models import plain_greedy, tiny_target, useful
 
@@ -153,6 +153,18 @@ def drafters(target: Target, *stops: int, whisper: float = 0.01) -> list[MoADraf
 
 def run(target: Target, drafter, prompt=PROMPT, **settings) -> Trace:
     return Trace(events=list(decode(target, drafter, prompt, Settings(**settings))))
+
+
+def test_a_cycle_takes_its_way_over_the_network_too() -> None:
+    target = tiny_target(vocab_size=61)
+    auto = AutoDrafter(drafters(target, 0, 1))
+    auto.open(target, 8)
+    auto.tli = auto.chooser.pick()
+    auto.learn(
+        Drafted(1, 0, DraftTree.only_root(1), 0.1),
+        Verified(1, (), 0, (), (), (), (), 0.2, 0.05, network_seconds=0.4),
+    )
+    assert list(auto.chooser._known[0].seconds) == [pytest.approx(0.75)]
 
 
 def test_the_loop_settles_on_the_fastest_by_its_own_clock(clock: Clock) -> None:

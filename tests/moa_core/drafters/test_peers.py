@@ -204,6 +204,10 @@ def test_prompt_lookup_follows_the_longest_suffix_and_weighs_what_came_next() ->
     assert [tree.draft_prob(node) for node in (1, 2)] == pytest.approx([2 / 3, 1 / 3])
 
 
+def test_prompt_lookup_prefers_what_came_last_among_equals() -> None:
+    assert _look_up([1, 2, 3, 7, 1, 2, 4, 8, 1, 2], depth=1, breadth=1, budget=2).tokens == (2, 4)
+
+
 def test_prompt_lookup_has_nothing_to_say_about_new_words() -> None:
     assert _look_up([1, 2, 3], depth=2, breadth=2, budget=4) == DraftTree.only_root(3)
     assert _look_up([7, 7, 7], depth=3, breadth=1, budget=2).tokens == (7, 7)
@@ -217,6 +221,13 @@ def test_any_small_model_with_the_targets_tokenizer_can_draft(tmp_path: Path) ->
     assert isinstance(drafter, IndependentDrafter) and drafter.name == "small"
     assert as_model(drafter).config.hidden_size == 16
     trace = run(target, drafter, PROMPTS[0], max_new_tokens=20)
+    assert trace.output_ids == plain_greedy(target, PROMPTS[0], 20)
+
+
+def test_a_small_model_of_more_words_drafts_only_those_that_the_target_knows() -> None:
+    target, small = tiny_target(), tiny_target(seed=3, layers=1, vocab_size=90)
+    trace = run(target, IndependentDrafter(small, target), PROMPTS[0], max_new_tokens=20)
+    assert max(token for event in trace.of(Drafted) for token in event.tree.tokens) < 64
     assert trace.output_ids == plain_greedy(target, PROMPTS[0], 20)
 
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from moa_core.bench.profile_shapes import random_drafter, random_target
+from moa_core.bench.profile import random_drafter, random_target
 from moa_core.decode import Settings, decode
 from moa_core.drafters import moa
 from moa_core.drafters.base import Drafter
@@ -45,7 +45,7 @@ def without_numbers(monkeypatch: pytest.MonkeyPatch) -> Target:
     monkeypatch.setattr(static_run, "choose", lambda *given: SURE)
     monkeypatch.setattr(Verification, "tell", lambda self: (DraftTree.only_root(0), SURE))
     monkeypatch.setattr(F, "scaled_dot_product_attention", attention)
-    return random_target("llama3-8b", None, TEXT + 1024, "bfloat16", "meta")
+    return random_target("llama3-8b", TEXT + 1024, "bfloat16", "meta")
 
 
 def cycles(target: Target, drafter: Drafter, length: int, new: int) -> int:

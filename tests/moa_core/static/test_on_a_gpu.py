@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from moa_core.bench.profile_shapes import random_drafter, random_target
+from moa_core.bench.profile import random_drafter, random_target
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.exactness import compare_with_plain
@@ -101,7 +101,7 @@ def test_the_device_is_waited_for_once_a_cycle(
 @pytest.mark.parametrize("method", ["vanilla", "moa-n0", "moa-n3", "eagle2"])
 def test_memory_of_a_long_text_at_8b(method: str) -> None:
     """Weights, drafter, all K and V, and 15 % more: what torch held at most."""
-    target = random_target("llama3-8b", None, 8192, "bfloat16", "cuda")
+    target = random_target("llama3-8b", 8192, "bfloat16", "cuda")
     drafter = random_drafter(method, target, "llama3-8b")
     tree = TreeSettings(6, 8, 62)
     run(target, drafter, [1, 2, 3], 8, tree=tree)  # matrices are joined now

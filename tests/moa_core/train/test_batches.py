@@ -1,6 +1,7 @@
 """Batches go on after a resume where they were, and processes share them out."""
 
 from collections import Counter
+from concurrent.futures import Future
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -56,6 +57,16 @@ def test_parts_of_a_batch_keep_their_rows_numbers(data: Path) -> None:
     part = whole.part(slice(1, None, 2))
     assert part.numbers() == [1, 3] and torch.equal(part.ids, whole.ids[1::2])
     assert part._replace(rows=None).numbers() == [0, 1]
+
+
+def test_the_last_batch_of_an_epoch_is_given_where_it_is_full(data: Path) -> None:
+    class Six(Batches):
+        def _epoch(self, number: int) -> tuple[np.ndarray, ...]:
+            self._ahead[number] = Future()
+            return tuple(np.zeros((2 * ROWS, 4), kind) for kind in (np.int32, bool, np.int64))
+
+    batches = Six(recipe(data), ROWS, 1)
+    assert [batches.place for _ in islice(batches, 3)] == [(0, ROWS), (0, 2 * ROWS), (1, ROWS)]
 
 
 def test_a_seed_and_a_number_make_an_epoch(data: Path) -> None:

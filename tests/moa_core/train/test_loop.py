@@ -21,7 +21,7 @@ from moa_core.train.fresh import fresh
 from moa_core.train.loop import Run
 from moa_core.train.losses import Weights
 from moa_core.train.masks import on_policy
-from moa_core.train.schedule import Schedule
+from moa_core.train.schedule import Schedule, optimisers
 from moa_core.train.teacher import teach
 from tests.models import speaking_target
 
@@ -204,8 +204,10 @@ def test_trackers_are_told_what_the_log_holds(data: Path, tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("threads")
 def test_a_finished_run_has_nothing_left_to_do(data: Path, tmp_path: Path) -> None:
-    weights = Training(data, tmp_path / "run").train()
+    first = Training(data, tmp_path / "run")
+    weights = first.train()
     again = Training(data, tmp_path / "run")
+    assert again.run.spent == first.run.spent and min(again.run.spent.values()) > 0
     after = again.train(kill_at(UPDATES))
     assert all(torch.equal(weights[name], after[name]) for name in weights)
     lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
@@ -219,6 +221,11 @@ def test_a_run_with_other_settings_is_refused_by_their_name(data: Path, tmp_path
     Training(data, tmp_path / "run", updates=1).train()
     with pytest.raises(UserError, match=r"other settings \(seed\)"):
         Training(data, tmp_path / "run", updates=1, seed=1)
+    path = tmp_path / "run" / "checkpoint.pt"
+    state = torch.load(path, weights_only=True)
+    torch.save({**state, "recipe": {**state["recipe"], "more": 1}}, path)
+    with pytest.raises(UserError, match=r"other settings \(fewer\)"):
+        Training(data, tmp_path / "run", updates=1)
 
 
 @pytest.mark.usefixtures("threads")
@@ -289,6 +296,21 @@ def test_loss_falls_for_every_method(data: Path, tmp_path: Path) -> None:
     for name, losses in training.losses.items():
         assert len(losses) == 60
         assert sum(losses[-10:]) < 0.85 * sum(losses[:10]), name
+
+
+@pytest.mark.parametrize("muon", [False, True])
+def test_matrices_alone_decay(muon: bool) -> None:
+    model = torch.nn.ModuleDict(
+        {
+            "embed": torch.nn.Embedding(5, 4),
+            "in": torch.nn.Linear(4, 3),
+            "norm": torch.nn.LayerNorm(3),
+        }
+    )
+    made = optimisers(Schedule(10, {"": 1e-3}, decay=0.1, muon=muon), "any", model)
+    groups = [group for one in made for group in one.param_groups]
+    decays = {id(weight): group["weight_decay"] for group in groups for weight in group["params"]}
+    assert decays == {id(p): 0.1 if p.ndim > 1 else 0.0 for p in model.parameters()}
 
 
 def test_the_rate_rises_then_falls_to_its_floor() -> None:

@@ -99,6 +99,17 @@ def test_a_foreign_template_marks_what_the_assistant_writes() -> None:
     )
 
 
+def test_an_end_behind_a_line_break_is_the_assistants_too() -> None:
+    ours = chatml_tokenizer()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=ours.backend_tokenizer, eos_token="<|im_end|>"
+    )
+    tokenizer.chat_template = str(ours.chat_template).replace("}}<|im_end|>", "}}\n<|im_end|>")
+    [(ids, mask)] = encode_many([Document("chat", CHAT)], tokenizer)
+    spoken = [token for token, on in zip(ids, mask, strict=True) if on]
+    assert spoken.count(tokenizer.eos_token_id) == 2
+
+
 def test_chats_that_a_template_refuses_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=chatml_tokenizer().backend_tokenizer, eos_token="<|im_end|>"
