@@ -20,8 +20,8 @@ from demo.status import SORRY
 from demo.tabs import compare, how, inside, live, tli_sweep
 from moa_core.errors import UserError
 from moa_core.trace import Finished, Prefilled
+from tests.demo import forking_spaces as spaces
 from tests.demo.test_session import PROMPT, SETTINGS, lines
-from tests.lent import spaces
 
 NAMES = list(SETTINGS)
 LIVE_TOKENS = partial(live._tokens, NAMES.index("tokens"))
