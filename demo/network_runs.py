@@ -27,7 +27,7 @@ from moa_core.link.emulator import Link
 from moa_core.link.network import LinkSettings
 from moa_core.link.remote import Remote
 from moa_core.offline import Away
-from moa_core.text import TokenText, chat_ids, record_words
+from moa_core.text import TokenText, prompt_ids, record_words
 from moa_core.trace import Event, LinkBack, LinkDown, Trace, Verified
 
 PATIENCE = 60.0  # seconds for a lost link, when there is no more to write: others wait meanwhile
@@ -143,7 +143,7 @@ def connected(
     """
     request, target = asked.request, client.target
     check_length(request)
-    ids = chat_ids(target.tokenizer, request.messages)
+    ids = prompt_ids(target.tokenizer, request.prompt)
     check_prompt(ids, target)
     tree = engine.tree(request.method, request.target)
     away = Away(asked.keep, PATIENCE)
@@ -186,7 +186,7 @@ def _about(client: Client, asked: Asked) -> dict[str, Any]:
     link, request = asked.link, asked.request
     return {
         "method": request.method,
-        "chat": {"prompt": request.prompt, "system": request.system, "past": list(request.past)},
+        "prompt": request.prompt,
         "link": {
             "name": link.name, "settings": link.spec, "source": link.source,
             "numbers": asked.numbers, "server": client.address.url, "alone_rate": asked.alone_rate,

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from demo.csv_text import csv_text
+from demo.downloads import csv_text
 from demo.record_charts import CHARTS, View
 from demo.record_table import claims, source, table
 from demo.records import (

@@ -7,6 +7,7 @@ some 6 GB that go again.
 """
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -20,15 +21,25 @@ from pathlib import Path
 
 import pytest
 from gradio_client import Client
+from huggingface_hub.utils import filter_repo_objects
 
-from demo.upload_space import ROOT, stage
-
+ROOT = Path(__file__).parents[2]
 USER = 1000  # as whom a Space runs
 PROMPT = "Say 742 in Spanish."
 # Reads what root may read, and writes only what is its own.
 AS_USER = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups",
            "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")  # fmt: skip
 KEPT = ("PATH", "LANG", "OMP_NUM_THREADS", "PYENV_VERSION", "PYENV_ROOT")  # of our environment
+
+
+def sent():
+    """What the command in docs/space.md sends, of the files that git knows."""
+    page = (ROOT / "docs" / "space.md").read_text(encoding="utf-8")
+    wanted = re.findall(r'--include "?([^"\s]+)', page)
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    known = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    there = [name for name in known.splitlines() if (ROOT / name).exists()]
+    return list(filter_repo_objects(there, allow_patterns=wanted))
 
 
 @pytest.fixture
@@ -44,7 +55,9 @@ def program(place):
     """The files, which nobody may write, and a folder for what is temporary, which the user may."""
     folder, own = place / "app", place / "tmp"
     folder.mkdir(), own.mkdir()
-    stage(folder)
+    for name in sent():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
     own.chmod(0o777)
     for path in [folder, *folder.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
@@ -126,6 +139,12 @@ def decodes_losslessly(url, log, note):
     said = log.read_text()
     known = said.count("hot-reloading in Spaces") + said.count("BaseEventLoop.__del__")
     assert said.count("Traceback") == known, said
+
+
+def test_no_file_that_is_sent_is_too_large_for_git():
+    files = [ROOT / name for name in sent()]
+    assert ROOT / "app.py" in files and ROOT / "requirements.txt" in files
+    assert max(path.stat().st_size for path in files) < 10_000_000
 
 
 def test_the_files_that_are_sent_are_enough_and_nothing_else_is_written(program):
