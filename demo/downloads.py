@@ -28,4 +28,6 @@ def download(name: str, text: str) -> Path:
 
 def csv_text(rows: pd.DataFrame) -> str:
     """The table as CSV. A cell that a spreadsheet would take for a formula gets an apostrophe."""
-    return rows.map(no_formula).to_csv(index=False, lineterminator="\n")
+    cells = [[no_formula(value) for value in row] for row in rows.itertuples(index=False)]
+    safe = pd.DataFrame(cells, columns=rows.columns, dtype=object)
+    return safe.to_csv(index=False, lineterminator="\n")

@@ -223,9 +223,8 @@ def _shown(shelf: Shelf, chosen: Chosen) -> Shown:
     charts = {name: draw(view) for name, draw in CHARTS.items()}
     sources = {name: source(view, name, chart) for name, chart in charts.items()}
     figures = {name: chart.figure for name, chart in charts.items() if chart.figure is not None}
-    return Shown(
-        "", claims(view), figures, sources, rows, download("benchmarks.csv", csv_text(rows))
-    )
+    file = str(download("benchmarks.csv", csv_text(rows)))
+    return Shown("", claims(view), figures, sources, rows, file)
 
 
 def _updates(shelf: Shelf, chosen: Chosen) -> tuple[Any, ...]:
