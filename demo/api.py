@@ -35,7 +35,6 @@ def add_decode(engine: Engine) -> None:
         depth: int = 0,
         breadth: int = 0,
         budget: int = 0,
-        system: str = "",
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Decode a prompt speculatively; streams the text so far and the figures so far.
 
@@ -43,7 +42,7 @@ def add_decode(engine: Engine) -> None:
         (none is vanilla, too).
         temperature 0 is greedy; top_p 1 is off. depth, breadth and budget shape the draft tree; 0
         takes the one measured for the method, and three times 0 sizes each cycle's tree
-        automatically. system: a system prompt.
+        automatically.
 
         Figures: tokens, rate (tokens per second, prefill included), decode_rate (prefill left
         out), tau (tokens gained per target forward after the prefill, bonus included), acceptance
@@ -57,7 +56,7 @@ def add_decode(engine: Engine) -> None:
             fixed = depth or breadth or budget
             tree = shape(engine.tree(method), depth, breadth, budget) if fixed else AUTO
             sampling = Sampling(temperature, top_p, seed=seed)
-            request = Request(prompt, method, max_new_tokens, tree, sampling, system=system)
+            request = Request(prompt, method, max_new_tokens, tree, sampling)
             yield from work(None, _never, request)
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from error

@@ -10,9 +10,8 @@ from typing import Any
 import pandas as pd
 
 from demo.comparison import Comparison
-from demo.csv_text import csv_text
+from demo.downloads import csv_text, download
 from demo.figures import tree_of, tree_words
-from demo.keepsakes import keepsake
 from demo.methods import VANILLA, label
 from demo.spread import Spread
 from moa_core.exactness import first_difference
@@ -236,6 +235,4 @@ def write_csv(rows: Sequence[Row], comparison: Comparison) -> Path:
             **{key: machine.get(key) for key in ("device", "dtype", "threads", "torch")},
         }
         records.append({**record(row), **how})
-    path = keepsake(CSV_NAME)
-    path.write_text(csv_text(pd.DataFrame(records, dtype=object)), encoding="utf-8")
-    return path
+    return download(CSV_NAME, csv_text(pd.DataFrame(records, dtype=object)))

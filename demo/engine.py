@@ -37,7 +37,7 @@ from moa_core.names import matched, near
 from moa_core.native.blocks import draft_precision, prepare_for
 from moa_core.presets import untrained
 from moa_core.target import Target
-from moa_core.text import chat_ids
+from moa_core.text import prompt_ids
 from moa_core.threads import settle
 from moa_core.trace import Event, Trace
 from moa_core.tree import TreeSettings
@@ -47,7 +47,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MOST_NEW_TOKENS = 512
-Turns = tuple[tuple[str, str], ...]  # of a chat: what was asked, and what was answered
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,6 @@ class Request:
     method  moa-n0 ..., eagle2, ..., ngram, vanilla
     target  one of the installed; "": the first
     tree    None: the drafter's measured default
-    system, past  of the chat that the prompt goes on
     """
 
     prompt: str
@@ -66,16 +64,6 @@ class Request:
     tree: TreeSettings | None = None
     sampling: Sampling = field(default_factory=Sampling)
     target: str = ""
-    system: str = ""
-    past: Turns = ()
-
-    @property
-    def messages(self) -> list[dict[str, str]]:
-        """The whole chat, as templates take it."""
-        said = [("system", self.system)] if self.system.strip() else []
-        for asked, answered in self.past:
-            said += [("user", asked), ("assistant", answered)]
-        return [{"role": role, "content": text} for role, text in (*said, ("user", self.prompt))]
 
 
 def check_length(request: Request) -> None:
@@ -351,12 +339,12 @@ class Engine:
         check_length(request)
         drafter = self.drafter(request.method, request.target)
         target = self.target(request.target)
-        ids = chat_ids(target.tokenizer, request.messages)
+        ids = prompt_ids(target.tokenizer, request.prompt)
         check_prompt(ids, target)
         tree = request.tree or self.tree(request.method, request.target)
         settings = Settings(request.max_new_tokens, tree, request.sampling, target.eos_ids)
-        chat = {"prompt": request.prompt, "system": request.system, "past": list(request.past)}
-        trace = Trace({**about(target, drafter, settings), "method": request.method, "chat": chat})
+        asked = {"method": request.method, "prompt": request.prompt}
+        trace = Trace({**about(target, drafter, settings), **asked})
         events = decode(target, drafter, ids, settings, should_stop)
         return Run(target, ids, trace, self.in_turn(trace.record(events), request.target))
 

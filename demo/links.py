@@ -24,7 +24,7 @@ NUMBERS: dict[str, tuple[type, float, float]] = {  # kind, lowest, highest
     "auto": (int, 0, 1),
     "auto_tree": (int, 0, 1),
 }
-TEXTS = ("target", "method", "methods", "link", "prompt", "system", "pace", "trees")
+TEXTS = ("target", "method", "methods", "link", "prompt", "pace", "trees")
 
 # What gradio, its host and those who pass addresses on write into them: no business of ours.
 FOREIGN = re.compile(r"_|utm|(view|ui|deep_link|logs|ref|source|[a-z]+clid|msclkid)$")

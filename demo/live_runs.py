@@ -11,9 +11,9 @@ from typing import Any
 import gradio as gr
 
 from demo.charts import accepted_lengths, cumulative_latency, phases
+from demo.downloads import download
 from demo.engine import Engine, Request, Run
 from demo.figures import CUT, many, stats, tree_of, tree_words, was_cut
-from demo.keepsakes import keepsake
 from demo.methods import VANILLA, label
 from demo.session import Visit
 from demo.spread import Spread
@@ -202,8 +202,7 @@ def aside(visit: Visit) -> tuple[Any, ...]:
 
 def saved(trace: Trace) -> Any:
     """The trace as a file to download."""
-    path = keepsake(f"trace-{trace.about.get('method', 'run')}.json")
-    path.write_text(trace.to_json(), encoding="utf-8")
+    path = download(f"trace-{trace.about.get('method', 'run')}.json", trace.to_json())
     return gr.update(value=str(path), interactive=True)
 
 

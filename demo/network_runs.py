@@ -11,8 +11,8 @@ from typing import Any
 import gradio as gr
 
 from demo.engine import Engine, Request, Run, check_length
-from demo.network_server import Client, Far, through
-from demo.network_switch import Link, switch
+from demo.network_server import Client, Far
+from demo.network_switch import Switch, switch
 from demo.network_words import Words, able, summary, weight
 from demo.session import Visit
 from demo.status import say
@@ -22,12 +22,12 @@ from moa_core.decode import Settings, about, check_prompt, decode
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.exactness import Exactness, compare_with_plain
-from moa_core.link.connection import GONE, Address, parts_of
+from moa_core.link.connection import GONE
+from moa_core.link.emulator import Link
 from moa_core.link.network import LinkSettings
-from moa_core.link.program import ProxyProgram
 from moa_core.link.remote import Remote
 from moa_core.offline import Away
-from moa_core.text import TokenText, chat_ids, record_words
+from moa_core.text import TokenText, prompt_ids, record_words
 from moa_core.trace import Event, LinkBack, LinkDown, Trace, Verified
 
 PATIENCE = 60.0  # seconds for a lost link, when there is no more to write: others wait meanwhile
@@ -106,7 +106,7 @@ def run(visit: Visit, engine: Engine, far: Far, asked: Asked, stop: Stop) -> Ite
 
 
 def _shown(
-    prepared: Run, link: Link, feed: Feed, asked: Asked, words: Words
+    prepared: Run, link: Switch, feed: Feed, asked: Asked, words: Words
 ) -> Iterator[tuple[Any, ...]]:
     """The run, as it goes on. Nothing is skipped while it streams: see `session.connect`."""
 
@@ -121,7 +121,7 @@ def _shown(
         yield say(words.now), feed.add(batch), link.switch
 
 
-def _cutting(events: Iterator[Event], link: Link, asked: Asked) -> Iterator[Event]:
+def _cutting(events: Iterator[Event], link: Switch, asked: Asked) -> Iterator[Event]:
     """The events; after so many tokens the link is cut by itself, if that was asked for."""
     tokens, due = 0, asked.cut_after > 0
     for event in events:
@@ -135,7 +135,7 @@ def _cutting(events: Iterator[Event], link: Link, asked: Asked) -> Iterator[Even
 @contextmanager
 def connected(
     far: Far, client: Client, drafter: Drafter, engine: Engine, asked: Asked, stop: Stop
-) -> Iterator[tuple[Run, Link]]:
+) -> Iterator[tuple[Run, Switch]]:
     """A run that has not begun, and the link that it goes over. UserError for what can be mended.
 
     Each run has a link of its own, so nobody's cut is another's, and each begins with the same
@@ -143,18 +143,16 @@ def connected(
     """
     request, target = asked.request, client.target
     check_length(request)
-    ids = chat_ids(target.tokenizer, request.messages)
+    ids = prompt_ids(target.tokenizer, request.prompt)
     check_prompt(ids, target)
     tree = engine.tree(request.method, request.target)
     away = Away(asked.keep, PATIENCE)
     settings = Settings(request.max_new_tokens, tree, request.sampling, target.eos_ids, away)
     trace = Trace({**about(target, drafter, settings), **_about(client, asked)})
     with ExitStack() as stack:
-        proxy = stack.enter_context(ProxyProgram(*parts_of(client.address.url), asked.link))
-        link = Link(proxy)
+        link = Switch(stack.enter_context(Link(asked.link)))
         stack.callback(link.close)
-        address = through(client.address, proxy.port, asked.numbers)
-        remote = stack.enter_context(_reached(far, address, client, drafter, asked))
+        remote = stack.enter_context(_reached(far, link.link, client, drafter, asked))
         remote.look = 1 / asked.alone_rate if asked.alone_rate else 0.0
         events = decode(target, drafter, ids, settings, stop, remote)
         prepared = Run(
@@ -164,10 +162,14 @@ def connected(
         yield prepared, link
 
 
-def _reached(far: Far, address: Address, client: Client, drafter: Drafter, asked: Asked) -> Slow:
+def _reached(far: Far, link: Link, client: Client, drafter: Drafter, asked: Asked) -> Slow:
     """A session with the server, over the link."""
+    address, streams = (
+        replace(client.address, kind=asked.numbers),
+        asked.request.method == "vanilla",
+    )
     try:
-        return Slow(address, client.target, drafter, streams=asked.request.method == "vanilla")
+        return Slow(address, client.target, drafter, streams, link=link)
     except UserError as error:
         if not isinstance(error.__cause__, GONE):
             far.forget()
@@ -184,7 +186,7 @@ def _about(client: Client, asked: Asked) -> dict[str, Any]:
     link, request = asked.link, asked.request
     return {
         "method": request.method,
-        "chat": {"prompt": request.prompt, "system": request.system, "past": list(request.past)},
+        "prompt": request.prompt,
         "link": {
             "name": link.name, "settings": link.spec, "source": link.source,
             "numbers": asked.numbers, "server": client.address.url, "alone_rate": asked.alone_rate,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from urllib.parse import urlsplit
+from dataclasses import dataclass, field
 
 from torch import nn
 
@@ -132,9 +131,3 @@ class Far:
         if found.tokenizer is None:
             raise UserError(f"The server’s target {found.name} has no tokenizer: it reads no text.")
         return found
-
-
-def through(address: Address, port: int, kind: str) -> Address:
-    """The same server by way of a port of this machine. kind: how numbers travel."""
-    path = urlsplit(address.url).path
-    return replace(address, url=f"ws://127.0.0.1:{port}{path}", kind=kind)

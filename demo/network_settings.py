@@ -25,7 +25,6 @@ FIELDS = {  # of a custom link: its key, a unit's size, lowest, highest, step, l
     "down": ("down_mbps", 1, 0.01, 1000, 0.01, "From the server (Mbit/s)"),
     "up": ("up_mbps", 1, 0.01, 1000, 0.01, "To the server (Mbit/s)"),
     "loss": ("loss", 0.01, 0, 20, 0.1, "Packets lost (%)"),
-    "overload": ("overload_ms", 1, 0, 1000, 1, "Wait at a busy server’s door, mean (ms)"),
 }
 Values = Mapping[str, float]
 

@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from demo.theme import script
-from moa_core.link.program import ProxyProgram
+from moa_core.link.emulator import Link
 
 STATES = {  # what the page says of them
     "idle": "A link is there while a run goes on: then it can be cut.",
@@ -41,22 +41,21 @@ def switch(state: str = "idle") -> dict[str, str]:
     return {"state": state, "words": STATES[state]}
 
 
-class Link:
-    """One run's emulated link. It is its visitor's alone, and ends with the run.
+class Switch:
+    """Cuts and restores one run's link, which is its visitor's alone and ends with the run.
 
     `lost` is whether the client has noticed; the run says so.
     """
 
-    def __init__(self, proxy: ProxyProgram) -> None:
-        self.lost = False
-        self._proxy = proxy
-        self._cut = self._changed = False
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.lost = self._changed = False
         self._timer: threading.Timer | None = None
         self._lock = threading.Lock()
 
     def press(self) -> None:
         """Cut it, or restore it if it is cut."""
-        self._set(not self._cut)
+        self._set(not self.link.is_cut)
 
     def cut_for(self, seconds: float) -> None:
         """Cut it, and restore it by itself."""
@@ -79,25 +78,22 @@ class Link:
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
-            if cut == self._cut:
+            if cut == self.link.is_cut:
                 return
-            self._proxy.cut() if cut else self._proxy.restore()
-            self._cut, self._changed = cut, True
+            self.link.cut() if cut else self.link.restore()
+            self._changed = True
 
     @property
     def switch(self) -> dict[str, str]:
         """What the page shows of it."""
-        if self._cut:
+        if self.link.is_cut:
             return switch("lost" if self.lost else "cut")
         return switch("mended" if self.lost else "up")
 
 
-def press(link: Link | None) -> dict[str, str]:
+def press(link: Switch | None) -> dict[str, str]:
     """The button was pressed. Without a run there is nothing to cut."""
     if link is None:
         return switch()
-    try:
-        link.press()
-    except RuntimeError:  # the run has ended meanwhile, and its link with it
-        return switch()
+    link.press()
     return link.switch

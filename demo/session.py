@@ -34,7 +34,6 @@ class Visit:
         self.begun = 0  # the newest run that has had its turn
         self.trace: Trace | None = None  # the newest one shown, with its words
         self.shown: Any = None  # what the Live tab shows, and how to go on with it
-        self.past: list[tuple[str, str]] = []  # of the chat: what was asked, and was answered
         self.far: Any = None  # what the Network tab shows, and how to run it again
         self.link: Any = None  # of the run that goes on, where it goes over one
         self.said: dict[int, Any] = {}  # by status line, what the last run there said last

@@ -42,7 +42,7 @@ ON = ("1", "t", "true")  # how the package reads SPACES_ZERO_GPU
 MOVING = 15.0  # seconds for the weights on their way to the GPU; assumed, not measured
 RATE = 25.0  # tokens per second at least, of 8 billion parameters on such a GPU; assumed as well
 LOOK = 0.05  # seconds between two looks at whether a run is to stop
-CARRIED = ("trace", "shown", "past")  # of a visit: what works read, and leave behind
+CARRIED = ("trace", "shown")  # of a visit: what works read, and leave behind
 
 Cost = Callable[..., int]  # from a visit and a run's inputs to the tokens it decodes at most
 HELD: dict[str, Any] = {}  # what is named, not sent: by name, the same on both sides of the fork

@@ -243,7 +243,7 @@ FORBIDDEN = (
     b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\n\r\n",
     b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 1000 + b"\r\n",
     b"GET / HTTP/1.1\r\nX: " + b"y" * 10_000 + b"\r\n\r\n",
-    b"POST /metrics HTTP/1.1\r\nHost: here\r\nContent-Length: 5\r\n\r\nhello",
+    b"POST /health HTTP/1.1\r\nHost: here\r\nContent-Length: 5\r\n\r\nhello",
     b"GET /health HTTP/1.1\r\nHost: here\r\nContent-Length: 99999999999\r\n\r\n",
     b"GET /\x1b[31mred\r\n2026-01-01 all is well HTTP/1.1\r\n\r\n",
     b"GET /../../etc/passwd HTTP/1.1\r\nHost: here\r\n\r\n",

@@ -1,12 +1,14 @@
-"""For tests: a server in a thread, one that says anything, and a way that is cut."""
+"""For tests: a server in a thread, one that says anything, and a link that is cut."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from random import Random
 from time import monotonic, sleep
 from typing import Any
 
@@ -16,10 +18,14 @@ from websockets.sync.server import ServerConnection, serve
 
 from moa_core.drafters.base import Drafter
 from moa_core.link.connection import Address
+from moa_core.link.emulator import Link
+from moa_core.link.network import LinkSettings
 from moa_core.link.server import Server
 from moa_core.link.session import Limits
 from moa_core.link.wire import MOST_DOWN, VERSION, Alive, Hello, Joiner, encode
 from moa_core.target import Target
+
+FAST = LinkSettings(rtt_ms=2, down_mbps=400, up_mbps=400)
 
 
 @contextmanager
@@ -137,80 +143,26 @@ def until(true: Callable[[], bool], seconds: float = 20.0) -> bool:
     return True
 
 
-class Way:
-    """A way to a port, cut after so many bytes. Nothing goes through until it is mended; then the
-    old connections are gone, and what was on its way is lost with them.
+class CutLink(Link):
+    """A link that is cut after so many messages, for a while, as often as is said.
 
-    cuts  for each time: (up or down, bytes of that direction since the last time, seconds)
+    cuts  for each time: (up or down, messages of that direction since the last time, seconds)
     """
 
-    def __init__(self, port: int, cuts: list[tuple[str, int, float]]) -> None:
-        self._to, self._cuts = port, list(cuts)
-        self._passed = {"up": 0, "down": 0}
-        self._open = threading.Event()
-        self._open.set()
-        self._lock = threading.Lock()
-        self._pairs: list[socket.socket] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
+    def __init__(self, cuts: list[tuple[str, int, float]], settings: LinkSettings = FAST) -> None:
+        super().__init__(settings)
+        self._cuts, self._passed = list(cuts), Counter[str]()
         self.made = 0  # cuts made
-        threading.Thread(target=self._accept, daemon=True).start()
 
-    def close(self) -> None:
-        self._listener.close()
-        self._open.set()
-        self._drop()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._listener.accept()
-                self._open.wait()
-                far = socket.create_connection(("127.0.0.1", self._to))
-                self._pairs += [near, far]
-                for name, one, other in (("up", near, far), ("down", far, near)):
-                    threading.Thread(
-                        target=self._pass, args=(name, one, other), daemon=True
-                    ).start()
-
-    def _pass(self, name: str, one: socket.socket, other: socket.socket) -> None:
-        with suppress(OSError):
-            while data := one.recv(4096):
-                through = self._through(name, len(data))
-                other.sendall(data[:through])
-                if through < len(data):
-                    self._cut()
-                    return
-            other.shutdown(socket.SHUT_WR)
-
-    def _through(self, name: str, count: int) -> int:
-        """How many of these bytes still pass."""
-        with self._lock:
-            if not self._open.is_set():
-                return 0
-            self._passed[name] += count
-            if not self._cuts or self._cuts[0][0] != name or self._passed[name] < self._cuts[0][1]:
-                return count
-            self._open.clear()
-            return max(count - (self._passed[name] - self._cuts[0][1]) - 1, 0)
-
-    def _cut(self) -> None:
-        with self._lock:
-            if self._open.is_set() or not self._cuts:
-                return
+    def release(self, direction: str, size: int, draw: Random) -> float:
+        self._passed[direction] += 1
+        if self._cuts and not self.is_cut and self._passed[self._cuts[0][0]] >= self._cuts[0][1]:
             _, _, seconds = self._cuts.pop(0)
             self.made += 1
-        threading.Timer(seconds, self._mend).start()
+            self.cut()
+            threading.Timer(seconds, self._mend).start()
+        return super().release(direction, size, draw)
 
     def _mend(self) -> None:
-        with self._lock:
-            self._passed = {"up": 0, "down": 0}
-            self._drop()
-            self._open.set()
-
-    def _drop(self) -> None:
-        for one in self._pairs:
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
-        self._pairs.clear()
+        self._passed.clear()
+        self.restore()

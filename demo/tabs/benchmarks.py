@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from dataclasses import dataclass
-from functools import cache, partial
-from hashlib import sha256
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import gradio as gr
 
 from demo.charts import label
-from demo.csv_text import csv_text
+from demo.downloads import csv_text, download
 from demo.record_charts import CHARTS, View, shown
 from demo.record_table import claims, paper_section, source, table
 from demo.records import (
@@ -225,7 +222,8 @@ def _shown(shelf: Shelf, chosen: Chosen) -> Shown:
     charts = {name: draw(view) for name, draw in CHARTS.items()}
     sources = {name: source(view, name, chart) for name, chart in charts.items()}
     figures = {name: chart.figure for name, chart in charts.items() if chart.figure is not None}
-    return Shown("", claims(view), figures, sources, rows, _file(csv_text(rows)))
+    file = str(download("benchmarks.csv", csv_text(rows)))
+    return Shown("", claims(view), figures, sources, rows, file)
 
 
 def _updates(shelf: Shelf, chosen: Chosen) -> tuple[Any, ...]:
@@ -239,18 +237,3 @@ def _updates(shelf: Shelf, chosen: Chosen) -> tuple[Any, ...]:
         gr.update(value=now.rows, visible=now.csv is not None),
         gr.update(value=now.csv, visible=now.csv is not None),
     )
-
-
-@cache
-def _folder() -> tempfile.TemporaryDirectory[str]:
-    """Where this process keeps tables to download; gone when it ends."""
-    return tempfile.TemporaryDirectory(prefix="moa-tables-")
-
-
-def _file(text: str) -> str:
-    """A CSV of this text; the same text is written once."""
-    folder = Path(_folder().name) / sha256(text.encode()).hexdigest()[:16]
-    folder.mkdir(exist_ok=True)
-    path = folder / "benchmarks.csv"
-    path.write_text(text, encoding="utf-8")
-    return str(path)

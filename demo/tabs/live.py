@@ -58,9 +58,6 @@ class Live:
     """The components that events connect. settings: those that a link carries, by name."""
 
     settings: dict[str, Any]
-    chat: gr.Checkbox
-    history: gr.Chatbot
-    forget: gr.Button
     run: gr.Button
     stop: gr.Button
     compare: gr.Button
@@ -85,10 +82,6 @@ def build(shared: Shared) -> Live:
     """Lay the tab out; nothing is connected yet."""
     engine, made = shared.engine, {}
     method = engine.default()
-    history = gr.Chatbot(
-        visible=False, label="Earlier turns of this chat", height=260, elem_id="history",
-        render_markdown=False, buttons=[],
-    )  # fmt: skip
     with gr.Row(equal_height=False, elem_classes="controls"):
         with gr.Column(scale=3, min_width=320):
             settings = {"prompt": prompt_box("", "runs it", lines=5, max_lines=12)}
@@ -107,22 +100,12 @@ def build(shared: Shared) -> Live:
     view = trace_view(elem_id="view")
     made["compare"] = gr.Button("Compare with plain decoding", elem_id="compare-plain")
     settings |= drafter | _settings(engine.tree(method))
-    with gr.Accordion("Chat", open=False, elem_id="chat"):
-        with gr.Row():
-            made["chat"] = gr.Checkbox(
-                label="Go on with one chat: the target also reads what was said before",
-                elem_id="chat-on",
-            )
-            made["forget"] = gr.Button("New chat", size="sm", elem_id="forget")
-        settings["system"] = gr.Textbox(
-            label="System prompt (optional)", value="", lines=2, max_lines=6, elem_id="system"
-        )
     with gr.Column(elem_id="charts"):
         charts = [
             gr.Plot(visible=False, show_label=False, container=False, elem_id=f"chart-{name}")
             for name in ("lengths", "latency", "phases")
         ]
-    return Live(settings, history=history, view=view, charts=charts, **made, **_files())
+    return Live(settings, view=view, charts=charts, **made, **_files())
 
 
 def _drafter(engine: Engine, method: str) -> tuple[dict[str, Any], gr.HTML]:
@@ -212,18 +195,16 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     aside = [*live.charts, live.raw, live.save]
     connect(
         engine, shared.visit, live.run, live.stop, partial(_run, engine, list(settings)),
-        [shared.target, live.chat, *settings.values()], [live.status, live.view],
+        [shared.target, *settings.values()], [live.status, live.view],
         hides=live.charts, cost=partial(_tokens, list(settings).index("tokens")),
     ).then(
-        lambda visit: (*live_runs.aside(visit), _history(visit)), shared.visit,
-        [*aside, live.history], queue=False, **PRIVATE,
+        live_runs.aside, shared.visit, aside, queue=False, **PRIVATE,
     )  # fmt: skip
     connect(
         engine, shared.visit, live.compare, live.stop, partial(_compare, engine), [],
         [live.status, live.view], cost=live_runs.tokens_compared,
     )  # fmt: skip
     enter_presses(settings["prompt"], "run")
-    live.forget.click(_forget, shared.visit, live.history, queue=False, **PRIVATE)
     _wire_files(live, shared, aside)
     known = [settings["method"], settings["tli"], live.stops, *tree, settings["auto_tree"]]
     for button, which in ((live.teaching, teaching), (live.speed, speed)):
@@ -253,23 +234,20 @@ def _wire_files(live: Live, shared: Shared, aside: list[Any]) -> None:
 
 def _run(
     engine: Engine, names: list[str], visit: Visit, should_stop: Callable[[], bool], target: str,
-    chat: bool, *values: Any,
+    *values: Any,
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
-    """One run; in a chat, what was said is remembered."""
     given = dict(zip(names, values, strict=True))
-    request = _request(given, target, visit.past if chat else [])
+    request = _request(given, target)
     yield from live_runs.run(visit, engine, request, given["pace"], should_stop)
-    if chat and visit.trace is not None:
-        visit.past.append((request.prompt, "".join(visit.trace.about["words"]["output"])))
 
 
-def _tokens(place: int, visit: Visit, target: str, chat: bool, *values: Any) -> int:
+def _tokens(place: int, visit: Visit, target: str, *values: Any) -> int:
     """How many tokens a run decodes at most. place: of that setting among the values."""
-    del visit, target, chat
+    del visit, target
     return int(values[place])
 
 
-def _request(given: dict[str, Any], target: str, past: list[tuple[str, str]]) -> Request:
+def _request(given: dict[str, Any], target: str) -> Request:
     return Request(
         given["prompt"],
         method_name(given["method"], int(given["tli"])),
@@ -277,25 +255,7 @@ def _request(given: dict[str, Any], target: str, past: list[tuple[str, str]]) ->
         AUTO if given["auto_tree"] else TreeSettings(*(given[name] for name in TREE)),
         Sampling(given["temperature"], given["top_p"], seed=given["seed"]),
         target,
-        given["system"] or "",
-        tuple((asked, answered) for asked, answered in past),
     )
-
-
-def _history(visit: Visit) -> dict[str, Any]:
-    """The chat so far, where there is one."""
-    said = [
-        {"role": role, "content": text}
-        for turn in visit.past
-        for role, text in zip(("user", "assistant"), turn, strict=True)
-    ]
-    return gr.update(value=said, visible=bool(said))
-
-
-def _forget(visit: Visit) -> dict[str, Any]:
-    """Begin a new chat."""
-    visit.past.clear()
-    return _history(visit)
 
 
 def _compare(

@@ -14,7 +14,7 @@ from demo import network_settings as links
 from demo.engine import MOST_NEW_TOKENS, Engine, Request
 from demo.live_runs import saved
 from demo.network_charts import CHARTS
-from demo.network_records import recorded, recorded_charts, records_html
+from demo.network_recorded import recorded, recorded_charts, records_html
 from demo.network_runs import PATIENCE, Asked, compare, run
 from demo.network_server import NO_GPU, Far
 from demo.network_switch import press, switch_view
@@ -29,7 +29,7 @@ ID, TITLE = "network", "Network"
 INTRO = (
     "<p>The target runs on a <b>server</b>, a process of its own; this page is its client and has "
     "the <b>drafter</b>. Each cycle is one question and one answer over the link between them, "
-    "whose delays are emulated on the real bytes. Cut the link while text streams: the drafter "
+    "whose delays are emulated. Cut the link while text streams: the drafter "
     "goes on alone, and when the link is back the target checks what it wrote.</p>"
 )
 NUMBERS = [("bf16: 2 bytes a number", "bf16"), ("int8: 1", "int8"), ("f32: 4", "f32")]

@@ -1,51 +1,41 @@
-"""What `bench` takes to measure links, to go on without one, and to weigh a client."""
+"""What `bench` takes to measure links, and to go on without one."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 
 from moa_core.arguments import add_token
 from moa_core.errors import UserError
 
 # What a mode is asked for by, and the module whose `run` does it.
-_MODES = {"link": "link", "map": "link_map", "offline": "offline", "weigh": "link_weight"}
+_MODES = {"link": "link", "offline": "offline"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Four modes of their own, each of which writes --out FILE.json. They share the options above:
+    """Two modes of their own, each of which writes --out FILE.json. They share the options above:
     --methods, --suite, --limit, --repeat, --max-new-tokens, --tree, --seed, --threads."""
     link = parser.add_argument_group(
-        "a server and its clients",
-        "processes of their own with an emulated link between; --out FILE.json",
+        "a server and its client",
+        "the server a process of its own, the link emulated; --out FILE.json",
     )
     link.add_argument(
         "--link",
         action="append",
         metavar="LINK",
         help="measure over this one: a preset, rtt=60,down=9,up=1.5, or direct; again for more. "
-        "--methods: bundled drafters, stream (plain API streaming), none (a call a token)",
+        "--methods: bundled drafters, stream (plain API streaming)",
     )
-    link.add_argument("--numbers", default="bf16", help="how they travel: bf16,int8,f32")
-    link.add_argument("--clients", default="1", help="at once on one server: 1,2,4,8,16")
+    link.add_argument("--numbers", default="bf16", help="how they travel: bf16, int8 or f32")
     link.add_argument("--server", help="ws://host:port of one that runs; default: our own")
     add_token(link, "what it wants to be told")
     link.add_argument("--server-threads", type=int, default=1, help="CPU threads of our own server")
-    link.add_argument(
-        "--map",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="reckon a map of links from what --link measured without one and wrote to these files",
-    )
-    rest = parser.add_argument_group("a client alone", "--out FILE.json")
-    rest.add_argument(
+    alone = parser.add_argument_group("a client alone", "--out FILE.json")
+    alone.add_argument(
         "--offline", action="store_true", help="what drafters write once the link is cut for ever"
     )
-    rest.add_argument("--cuts", default="0,10,25,50,75", help="after these per cent of the answer")
-    rest.add_argument("--weigh", action="store_true", help="what a client must hold, in MB")
+    alone.add_argument("--cuts", default="0,10,25,50,75", help="after these per cent of the answer")
 
 
 def chosen(options: argparse.Namespace) -> Callable[[argparse.Namespace], None] | None:

@@ -1,16 +1,9 @@
 """Recordings of what a link costs: files that commands write, and whoever shows them reads.
 
-Each is one JSON object: version, kind, command, commit, date, machine, target, settings and,
-by kind:
+Each is one JSON object: version, kind, command, commit, date, machine, target, settings, and
 
-link           `links` {label: {spec, source}}; `rows`, one per method, link, numbers and clients
-               (see link_rows.row); `scripts`, what was done and sent with no link between (see
-               link_model.Script), from which other links can be reckoned
-link-map       `cells` of a grid, measured or modelled; `break_even`; `errors` of the model (see
-               link_map)
-offline        `rows` per method, cut and kind; `against`: differences to a method (see
-               offline_rows)
-client-weight  `rows`: what a client holds (see link_weight)
+link      `links` {label: {spec, source}}; `rows`, one per method and link (see link.rows)
+offline   `rows` per method, cut and kind (see offline_rows)
 """
 
 from __future__ import annotations
@@ -27,9 +20,9 @@ from moa_core.bench.results import rounded
 from moa_core.errors import UserError
 
 VERSION = 1
-KINDS = ("link", "link-map", "offline", "client-weight")
+KINDS = ("link", "offline")
 FOLDER = ASSETS / "results" / "link"
-LARGEST = 16 * 2**20  # bytes; ours have under 1 MB
+LARGEST = 16 * 2**20  # bytes; ours have under 0.1 MB
 Row = dict[str, Any]
 
 
@@ -86,7 +79,7 @@ def _trouble(found: Any, kind: str | None) -> str:
         return f"its version is {str(found.get('version'))[:20]!r}, not {VERSION}"
     if kind and found["kind"] != kind:
         return f"it is of kind {found['kind']}, where {kind} was due"
-    rows = found.get("cells" if found["kind"] == "link-map" else "rows")
+    rows = found.get("rows")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         return "it has no rows"
     return ""

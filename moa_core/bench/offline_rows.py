@@ -30,26 +30,6 @@ def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
     ]
 
 
-def against(records: Sequence[Record], other: str) -> list[dict[str, Any]]:
-    """What each method has more than `other` on the same items: `right` of tasks, `log_prob` of
-    texts; each a difference of the rows' figures with 95 % of resamples of the items."""
-    found = []
-    for method in _values(records, "method"):
-        for cut in _values(records, "cut"):
-            ours = _by_kind(_of(records, method=method, cut=cut))
-            theirs = _by_kind(_of(records, method=other, cut=cut))
-            for kind, figure in ((TASKS, "right"), (TEXTS, "log_prob")):
-                if method == other or not ours.get(kind) or not theirs.get(kind):
-                    continue
-                pairs = _paired(ours[kind], theirs[kind])
-                if pairs and (value := _difference(pairs, figure)):
-                    found.append(
-                        {"method": method, "against": other, "cut": cut, "kind": kind,
-                         "figure": figure, **value}
-                    )  # fmt: skip
-    return found
-
-
 def _row(records: Sequence[Record]) -> dict[str, Any]:
     grams = np.sum([record["grams"] for record in records], axis=0)
     row = {
@@ -94,24 +74,6 @@ def _spread(sums: np.ndarray) -> list[float] | None:
     if not sums[:, 1].sum():
         return None
     return [float(end) for end in np.quantile(_resampled(sums), (0.025, 0.975))]
-
-
-def _difference(pairs: list[tuple[Record, Record]], figure: str) -> dict[str, Any] | None:
-    ours, theirs = (_sums(side, figure) for side in zip(*pairs, strict=True))
-    if not ours[:, 1].sum() or not theirs[:, 1].sum():
-        return None
-    ends = np.quantile(_resampled(ours) - _resampled(theirs), (0.025, 0.975))
-    value = float(ours.sum(0)[0] / ours.sum(0)[1] - theirs.sum(0)[0] / theirs.sum(0)[1])
-    return {"difference": value, "spread": [float(end) for end in ends], "items": len(pairs)}
-
-
-def _paired(ours: Sequence[Record], theirs: Sequence[Record]) -> list[tuple[Record, Record]]:
-    known = {(record["kind"], record["item"]): record for record in theirs}
-    return [
-        (record, known[record["kind"], record["item"]])
-        for record in ours
-        if (record["kind"], record["item"]) in known
-    ]
 
 
 def _by_kind(records: Sequence[Record]) -> dict[str, list[Record]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from socket import SHUT_RDWR
 from time import monotonic
@@ -12,6 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMes
 from websockets.sync.client import ClientConnection, connect
 
 from moa_core.errors import UserError
+from moa_core.link.emulator import Delayed, Link
 from moa_core.link.wire import (
     MOST_DOWN,
     Alive,
@@ -46,16 +47,22 @@ class Address:
 
 
 class Wire:
-    """A connection to a server: messages out and in, bytes counted."""
+    """A connection to a server: messages out and in, bytes counted. link: an emulated one."""
 
-    def __init__(self, address: Address, hello: Hello, timeout: float = HANDSHAKE) -> None:
-        began = monotonic()
-        self._open = ExitStack()
-        try:
-            self._socket: ClientConnection = self._open.enter_context(connect(
+    def __init__(
+        self, address: Address, hello: Hello, timeout: float = HANDSHAKE, link: Link | None = None
+    ) -> None:
+        def open_socket(within: float) -> ClientConnection:
+            made = connect(
                 address.url, max_size=MOST_DOWN, max_queue=64, compression=None, proxy=None,
-                open_timeout=timeout, close_timeout=0.2, ping_interval=None,
-            ))  # fmt: skip
+                open_timeout=within, close_timeout=0.2, ping_interval=None,
+            )  # fmt: skip
+            return made.__enter__()  # `close` ends it
+
+        began = monotonic()
+        self._socket: ClientConnection | Delayed
+        try:
+            self._socket = link.connect(open_socket, timeout) if link else open_socket(timeout)
         except InvalidURI:
             raise UserError(f"{address.url!r} is no address of a server: ws://host:port") from None
         except InvalidMessage as error:  # the link was lost within the handshake
@@ -108,10 +115,13 @@ class Wire:
     def close(self) -> None:
         """Say goodbye, if anybody listens."""
         with suppress(Exception):
-            self._open.close()
+            self._socket.close()
 
     def drop(self) -> None:
-        """Without a word: nobody would hear it."""
+        """Leave without a word: nobody would hear it."""
+        if isinstance(self._socket, Delayed):
+            self._socket.drop()
+            return
         with suppress(Exception):  # closing it here would leave its reading thread waiting
             self._socket.socket.shutdown(SHUT_RDWR)
 
@@ -128,9 +138,9 @@ def parts_of(url: str) -> tuple[str, int]:
     return host, port
 
 
-def reach(address: Address, hello: Hello) -> Wire:
+def reach(address: Address, hello: Hello, link: Link | None = None) -> Wire:
     """A connection. UserError, caused by one of GONE, if there is nobody."""
     try:
-        return Wire(address, hello)
+        return Wire(address, hello, link=link)
     except GONE as error:
         raise UserError(f"There is no server at {address.url}: {error}") from error

@@ -16,14 +16,8 @@ class LinkSettings:
 
     rtt_ms: median round trip of a small message, half of it each way.
     jitter_ms: standard deviation of the round trip (normal draws; none takes less than no time).
-    p90_ms: where not 0, nine of ten round trips take less; draws are then log-normal instead, since
-        a median and a 90th percentile this far apart are no normal distribution's. No jitter_ms.
     down_mbps, up_mbps: 10^6 bits per second to and from the client.
     loss: fraction of packets lost, each way. 1: nothing passes, as with no network at all.
-    overload_ms: mean of the wait that each request has at a busy server's door (exponential, as
-        for those that must wait in an M/M/1 queue), on top of the server's real work.
-    spike_ms, spike_every_s, spike_s: every spike_every_s the round trip jumps by spike_ms and falls
-        back in a straight line within spike_s, as when a satellite hands over to the next.
     name, source: what to call it; where its figures come from, in a sentence.
     """
 
@@ -32,30 +26,12 @@ class LinkSettings:
     down_mbps: float = 1000.0
     up_mbps: float = 1000.0
     loss: float = 0.0
-    overload_ms: float = 0.0
-    p90_ms: float = 0.0
-    spike_ms: float = 0.0
-    spike_every_s: float = 0.0
-    spike_s: float = 0.0
     name: str = "custom"
     source: str = "Figures of one's own choice."
 
     def __post_init__(self) -> None:
         for key, (field, low, high) in _FIELDS.items():
             _check_number(key, getattr(self, field), low, high)
-        if self.p90_ms and not (self.rtt_ms < self.p90_ms <= MAX_TAIL * self.rtt_ms):
-            raise UserError(
-                f"p90={self.p90_ms:g} does not fit rtt={self.rtt_ms:g}: the 90th percentile lies "
-                f"above the median, and at most {MAX_TAIL} times as high."
-            )
-        if self.p90_ms and self.jitter_ms:
-            raise UserError("Give jitter or p90, not both: each describes the spread alone.")
-        if self.spike_ms and not 0 < self.spike_s <= self.spike_every_s:
-            raise UserError(
-                "A spike needs spike-every (s) and spike-length (s), the length at most the period."
-            )
-        if self.spike_ms > 2000 * self.spike_s:
-            raise UserError("A spike this high needs a longer spike-length: time cannot run back.")
 
     @property
     def offline(self) -> bool:
@@ -79,32 +55,20 @@ class LinkSettings:
         """The settings in words, for a person."""
         if self.offline:
             return f"{self.name}: nothing passes"
-        spread = f"90th percentile {self.p90_ms:g}" if self.p90_ms else f"± {self.jitter_ms:g}"
-        text = f"{self.name}: round trip {self.rtt_ms:g} ms, {spread}"
+        text = f"{self.name}: round trip {self.rtt_ms:g} ms, ± {self.jitter_ms:g}"
         text += f"; {self.down_mbps:g} Mbit/s down, {self.up_mbps:g} up"
         if self.loss:
             text += f"; {self.loss * 100:g} % of packets lost"
-        if self.overload_ms:
-            text += f"; busy server, mean wait {self.overload_ms:g} ms"
-        if self.spike_ms:
-            text += f"; + {self.spike_ms:g} ms every {self.spike_every_s:g} s"
         return text
 
-
-MAX_TAIL = 20  # 90th percentile over median; beyond it a log-normal says nothing about a link
 
 # Key in a custom link: field, least, greatest.
 _FIELDS = {
     "rtt": ("rtt_ms", 0, 10_000),
     "jitter": ("jitter_ms", 0, 5_000),
-    "p90": ("p90_ms", 0, 60_000),
     "down": ("down_mbps", 0.001, 100_000),
     "up": ("up_mbps", 0.001, 100_000),
     "loss": ("loss", 0, 1),
-    "overload": ("overload_ms", 0, 60_000),
-    "spike": ("spike_ms", 0, 10_000),
-    "spike-every": ("spike_every_s", 0, 3600),
-    "spike-length": ("spike_s", 0, 60),
 }
 
 
@@ -124,12 +88,6 @@ _PRESETS = (
         rtt_ms=5, jitter_ms=3, down_mbps=30, up_mbps=15, loss=0.002, name="wifi",
         source="Home Wi-Fi: 30/15 Mbit/s from Firefox's throttling profile, 0.2 % loss from "
         "comcast's \"WIFI (good)\"; 5 ms and its jitter are our choice.",
-    ),
-    LinkSettings(
-        rtt_ms=20, p90_ms=100, down_mbps=30, up_mbps=15, loss=0.005, name="busy-wifi",
-        source="Busy Wi-Fi: over half of packets above 20 ms and a tenth above 100 ms on the Wi-Fi "
-        "hop, a campus with 47 access points (\"WiFi can be the weakest link of round trip network "
-        "latency in the wild\", 2016); 30/15 Mbit/s from Firefox; 0.5 % loss is our choice.",
     ),
     LinkSettings(
         rtt_ms=44, jitter_ms=10, down_mbps=309, up_mbps=13.6, name="5g",
@@ -158,11 +116,9 @@ _PRESETS = (
     ),
     LinkSettings(
         rtt_ms=48, jitter_ms=6.7, down_mbps=118, up_mbps=17, loss=0.015, name="satellite",
-        spike_ms=40, spike_every_s=15, spike_s=0.215,
         source="Starlink-class: speeds from Ookla 2025; round trip within 45-50 ms (Ookla 2025, "
-        "UCLouvain 2022); jitter 6.7 ms, 1-2 % loss and +30-50 ms every 15 s from Huston 2024; "
-        "spikes of 140 + 75 ms around a handover from arXiv 2601.08439; the values within these "
-        "ranges and the spike's shape are our choice.",
+        "UCLouvain 2022); jitter 6.7 ms and 1-2 % loss from Huston 2024; the values within these "
+        "ranges are our choice. Its jumps of 30-50 ms every 15 s are not emulated.",
     ),
     LinkSettings(
         loss=1, name="offline",
@@ -178,7 +134,7 @@ _ALIASES = {"home-wifi": "wifi", "5g-us": "5g", "starlink": "satellite", "none":
 def link(text: str | LinkSettings) -> LinkSettings:
     """Settings from a preset's name, `rtt=60,jitter=15,down=9`, or both: `4g,loss=0.01`.
 
-    Units: ms, Mbit/s, fraction of packets, s. What is not named is as in the preset, or else the
+    Units: ms, Mbit/s, fraction of packets. What is not named is as in the preset, or else the
     default of LinkSettings. UserError, with the names to choose from, for anything else.
     """
     if isinstance(text, LinkSettings):

@@ -19,7 +19,7 @@ import torch
 from accelerate import init_empty_weights
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from moa_core.errors import UserError, first_line
 from moa_core.fitting import fingerprint
@@ -197,11 +197,3 @@ def _check_whole(weights: dict[str, Tensor]) -> None:
 def nbytes(tensors: dict[str, Tensor]) -> int:
     """Bytes of some tensors."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
-
-
-def as_if(config_name: str, last: int) -> int:
-    """Bytes in bfloat16 of a client's share of a target of which only the config is known."""
-    config = AutoConfig.from_pretrained(config_name, trust_remote_code=False)
-    with init_empty_weights():
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
-    return nbytes(client_weights(Target(model), last))

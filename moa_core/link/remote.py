@@ -15,6 +15,7 @@ from moa_core.drafters.base import Drafter, ServerHalf
 from moa_core.errors import UserError
 from moa_core.link.checks import check_half, choices
 from moa_core.link.connection import GONE, Address, Wire, reach
+from moa_core.link.emulator import Link
 from moa_core.link.numbers import Numbers, check_kind, unpack
 from moa_core.link.parcel import target_mark
 from moa_core.link.session import drafter_mark
@@ -49,16 +50,17 @@ class Remote:
     drafter  its server half runs there; both ends must have the same weights
     streams  the server decodes plainly and pushes a message a token, as APIs do
     silence  seconds without a sign of life after which the link counts as lost, at least
+    link     an emulated one
     """
 
     def __init__(
         self, address: Address, target: Target, drafter: Drafter, streams: bool = False,
-        silence: float = SILENCE,
+        silence: float = SILENCE, link: Link | None = None,
     ) -> None:  # fmt: skip
         if drafter.beside:
             raise UserError(f"{drafter.name} cannot draft over a link: name another drafter.")
         self._kind = check_kind(address.kind)
-        self._least = silence
+        self._least, self._link = silence, link
         self.toll = Toll()
         self.address, self.streams = address, streams
         needs = type(drafter).server_half is not Drafter.server_half
@@ -255,7 +257,7 @@ class Remote:
             self._kind,
             session,
         )
-        wire = reach(self.address, hello)
+        wire = reach(self.address, hello, self._link)
         if wire.welcome.fingerprint != target_mark(self._target):
             wire.close()
             raise UserError(

@@ -1,4 +1,4 @@
-"""The server: a target for many clients, over WebSockets; health and metrics over plain HTTP."""
+"""The server: a target for many clients, over WebSockets. GET /health says that it is up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
 from moa_core.drafters.base import Drafter
-from moa_core.link import metrics
 from moa_core.link.parcel import Parcels, target_mark
 from moa_core.link.places import Places
 from moa_core.link.session import Denied, Limits, Session
@@ -76,7 +75,6 @@ class Server:
         token: str = "",
         limits: Limits | None = None,
     ) -> None:
-        self.metrics = metrics.Metrics()
         self.waiting = WaitingRoom()
         self._limits = limits or Limits()
         self._places = Places(self._limits)
@@ -111,14 +109,8 @@ class Server:
 
     def _http(self, connection: ServerConnection, request: Request) -> Response | None:
         if request.path == "/health":
-            return connection.respond(HTTPStatus.OK, f"ok: {self._target.name}\n")
-        if request.path == "/metrics":
-            self.metrics.sessions.set(len(self.sessions))
-            self.metrics.waiting.set(len(self.waiting))
-            response = connection.respond(HTTPStatus.OK, self.metrics.text())
-            del response.headers["Content-Type"]
-            response.headers["Content-Type"] = metrics.CONTENT_TYPE
-            return response
+            clients = f"{len(self.sessions)} sessions, {len(self.waiting)} waiting"
+            return connection.respond(HTTPStatus.OK, f"ok: {self._target.name}, {clients}\n")
         return None
 
     # ---- a client, from its first word to its end ----
@@ -143,7 +135,6 @@ class Server:
 
     async def _send_away(self, visitor: Visitor, session: Session | None, refused: Refused) -> None:
         """Say why. Nothing is kept for a client that may not go on."""
-        self.metrics.refused.inc()
         if session is not None and self._places.has(session, visitor):
             self._places.free(session)
         with suppress(ConnectionClosed, Gone):
@@ -207,7 +198,6 @@ class Server:
                 except TimeoutError:
                     raise Denied("Nothing was asked for a long time.", again=True) from None
                 session.seen = monotonic()
-                self.metrics.requests.labels(type(request).__name__.lower()).inc()
                 await self._answer(visitor, session, request)
 
     @asynccontextmanager
@@ -229,21 +219,19 @@ class Server:
     async def _answer(self, visitor: Visitor, session: Session, request: Any) -> None:
         match request:
             case Prefill():
-                await self._each(visitor, session, session.prefill(request), request.answers)
+                await self._each(visitor, session.prefill(request), request.answers)
             case Verify():
                 began = perf_counter()
-                answer = await self._work(visitor, lambda: session.verify(request), session)
+                answer = await self._work(visitor, lambda: session.verify(request))
                 await self._send(visitor, waited(answer, perf_counter() - began))
             case Stream():
-                await self._each(visitor, session, session.push(request), request.answers)
+                await self._each(visitor, session.push(request), request.answers)
             case Fetch():
                 await self._give(visitor, request.last)
             case Hello():
                 raise Denied("There was a hello before.")
 
-    async def _each(
-        self, visitor: Visitor, session: Session, messages: Iterator[Any], most: int
-    ) -> None:
+    async def _each(self, visitor: Visitor, messages: Iterator[Any], most: int) -> None:
         """Make and send one message after the other; between them others have their turn.
 
         The next one is not made before the last one is on its way: a client that does not read
@@ -251,7 +239,7 @@ class Server:
         """
         began = perf_counter()
         for _ in range(most):
-            message = await self._work(visitor, lambda: next(messages, END), session)
+            message = await self._work(visitor, lambda: next(messages, END))
             if message is END:
                 return
             await self._send(visitor, waited(message, perf_counter() - began))
@@ -265,32 +253,22 @@ class Server:
             await self._send(visitor, piece)
             piece = await asyncio.to_thread(lambda: next(rest, END))
 
-    async def _work(
-        self, visitor: Visitor, job: Callable[[], T], session: Session | None = None
-    ) -> T:
+    async def _work(self, visitor: Visitor, job: Callable[[], T]) -> T:
         """Have the worker do it, when its turn comes. Gone if nobody waits for it then."""
 
-        def timed() -> T:
+        def unless_gone() -> T:
             if not visitor.here:
                 raise Gone
-            began, gained = perf_counter(), session.gained if session else 0
-            try:
-                return job()
-            finally:
-                self.metrics.seconds.inc(perf_counter() - began)
-                self.metrics.tokens.inc(session.gained - gained if session else 0)
+            return job()
 
-        return await asyncio.get_running_loop().run_in_executor(self._worker, timed)
+        return await asyncio.get_running_loop().run_in_executor(self._worker, unless_gone)
 
     async def _receive(self, visitor: Visitor) -> Any:
-        frame = await visitor.recv()
-        self.metrics.received.inc(len(frame))
-        return read_up(frame)
+        return read_up(await visitor.recv())
 
     async def _send(self, visitor: Visitor, message: Down) -> None:
         """Gone if the client does not take it: its missed pings do not show while this waits."""
         for frame in frames(message):
-            self.metrics.sent.inc(len(frame))
             try:
                 async with asyncio.timeout(SEND_WITHIN):
                     await visitor.send(frame)

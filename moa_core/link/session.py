@@ -70,7 +70,6 @@ class Session:
     terms   what the client's hello asked for; to go on it must ask for the same
     number  of the last request served
     known   tokens read, those of the last accepted path included
-    gained  tokens that the client gained in all
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class Session:
         terms: object = None,
     ) -> None:  # fmt: skip
         self.name, self.kind, self.terms = name, kind, terms
-        self.number = self.known = self.gained = 0
+        self.number = self.known = 0
         self.seen = monotonic()
         self._target, self._drafter = target.fork(drafter.precision), drafter.fork()
         self._limits = limits
@@ -156,7 +155,6 @@ class Session:
         root = DraftTree.only_root(0)
         chosen = choose(logits[None], root, len(request.ids) - 1, self._sampling)
         self.number, self.known = request.number, len(request.ids)
-        self.gained += 1
         seconds = perf_counter() - began
         self._answer = First(self.number, chosen.tokens[0], chosen.probs[0], seconds)
 
@@ -181,7 +179,6 @@ class Session:
             observation = self._target.keep(path)
         half = pack(self._drafter.server_half(observation), self.kind)
         self.number, self.known = request.number, request.position + len(observation.ids)
-        self.gained += 1 if request.keep else len(observation.ids)
         self._answer = Answer(
             self.number, list(chosen.tokens), list(chosen.probs), list(chosen.drafts), half,
             perf_counter() - began,
@@ -206,7 +203,6 @@ class Session:
             self._target.keep(())
             token, position = chosen.tokens[0], position + 1
             self.known = position
-            self.gained += 1
             seconds = perf_counter() - began
             yield Pushed(request.number, position, token, chosen.probs[0], seconds)
 

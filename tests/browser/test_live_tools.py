@@ -1,4 +1,4 @@
-"""The Live tab at its looks, and its tools: comparing, slow motion, saved traces, links, chats."""
+"""The Live tab at its looks, and its tools: comparing, slow motion, saved traces, links."""
 
 import json
 import re
@@ -17,7 +17,6 @@ from tests.browser.driving import (
     chart,
     charts_are_named,
     fits,
-    raw_prompt,
     run,
     settings,
     status,
@@ -213,21 +212,6 @@ def test_an_address_that_cannot_be_used_says_what(open_page):
     wait_for_status(page, "tokens must be a number from 1 to 512")
     page.wait_for_selector("#run:not([disabled])")
     run(page)
-
-
-def test_a_chat_remembers_what_was_said(page):
-    page.locator("#chat button").first.click()
-    page.get_by_label("Go on with one chat").check()
-    page.fill("#system textarea", "Be kind.")
-    settings(page, tokens=8)
-    run(page, "First words")
-    page.wait_for_selector("#history:has-text('First words')")
-    run(page, "Second words")
-    raw = raw_prompt(page, "Second words")
-    assert raw.startswith("<|bos|><|system|>Be kind.<|end|><|user|>First words<|end|><|assistant|>")
-    assert raw.endswith("<|end|><|user|>Second words<|end|><|assistant|>")
-    page.click("#forget")
-    page.wait_for_selector("#history", state="hidden")
 
 
 def test_examples_fill_the_prompt_and_presets_set_method_and_pace(page):

@@ -182,13 +182,6 @@ def test_api_streaming_stops_with_the_link_and_goes_on_with_it(open_page):
     assert count(page) == 100 == len(saved(page).verified_ids)
 
 
-def test_the_map_of_links_has_its_own_ink_in_both_themes(open_page):
-    page = open_page(address(), ready=READY)
-    label = page.locator("#net-recorded-2 .heatmap-label text").first
-    for _ in both_themes(page):
-        assert label.evaluate("one => getComputedStyle(one).fill") == "rgb(28, 25, 23)"
-
-
 def test_a_link_that_cannot_be_used_gets_a_sentence(open_page):
     page = open_page(address(link="rtt=fast"), ready=READY)
     wait_for_status(page, "rtt of a link must be a number", "net-")

@@ -91,15 +91,6 @@ def test_runs_take_turns(loads):
     assert done.wait(5) and not engine.busy
 
 
-def test_a_chat_and_its_system_prompt_reach_the_target(loads, tokenizer):
-    request = Request("And then?", "vanilla", system="Be kind.", past=(("Hi", "Hello"),))
-    run = Engine().prepare(request)
-    asked = "".join(tokenizer.decode(run.prompt_ids).split())
-    for text in ("Be kind.", "Hi", "Hello", "And then?"):
-        assert text.replace(" ", "") in asked
-    assert run.trace.about["chat"]["past"] == [("Hi", "Hello")]
-
-
 def test_an_unknown_target_is_refused(loads):
     with pytest.raises(UserError, match="no target 'giant'"):
         Engine().prepare(Request(PROMPT, "vanilla", target="giant"))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from demo.charts import accepted_lengths, cumulative_latency, phases
-from demo.csv_text import csv_text
+from demo.downloads import csv_text
 from demo.figures import stats, tree_of
 from demo.inside_view import packed
 from demo.live_runs import drafted_by, open_trace, summary

@@ -10,7 +10,6 @@ from demo.tabs import TABS, live
 
 NAMES = [
     "prompt", "method", "tli", "auto_tree", "depth", "breadth", "budget", "tokens", "pace",
-    "system",
 ]  # fmt: skip
 
 IDS = [tab.ID for tab in TABS]
@@ -93,11 +92,11 @@ def test_presets_take_what_there_is(engine):
 
 
 def test_a_link_carries_the_settings_and_refuses_long_prompts():
-    names = ["prompt", "system", "method", "tli", "tokens"]
-    status, query = link(live.ID, names, "tiny", "A & B", "", "moa", 2, 9)
+    names = ["prompt", "method", "tli", "tokens"]
+    status, query = link(live.ID, names, "tiny", "A & B", "moa", 2, 9)
     assert query == "?tab=live&target=tiny&method=moa-n2&prompt=A+%26+B&tokens=9"
     assert status["kind"] == "done"
-    _, query = link(live.ID, [*names, "auto_tree"], "tiny", "A", "", "moa", 2, 9, True)
+    _, query = link(live.ID, [*names, "auto_tree"], "tiny", "A", "moa", 2, 9, True)
     assert query.endswith("tokens=9&auto_tree=1")
-    status, query = link(live.ID, names, "tiny", "x" * 2000, "", "moa", 2, 9)
+    status, query = link(live.ID, names, "tiny", "x" * 2000, "moa", 2, 9)
     assert query == "" and "1,500 characters" in status["text"]

@@ -157,9 +157,9 @@ def test_a_page_that_is_closed_leaves_no_link_and_no_turn(page):
     visit = Visit()
     steps = outputs(visit, page, asked(tokens=200))
     next(step for step in steps if visit.link)
-    proxy = visit.link._proxy
+    link = visit.link.link
     steps.close()
-    assert visit.link is None and proxy._process is None and not page[0].busy
+    assert visit.link is None and link.closed and not page[0].busy
 
 
 @pytest.mark.parametrize(

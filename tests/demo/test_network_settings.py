@@ -37,9 +37,9 @@ def test_all_presets_are_there_each_with_its_source():
 
 
 def test_ones_own_figures_make_a_link():
-    values = {"rtt": 200, "jitter": 10, "down": 2.5, "up": 1, "loss": 1.5, "overload": 50}
+    values = {"rtt": 200, "jitter": 10, "down": 2.5, "up": 1, "loss": 1.5}
     one = links.chosen(links.CUSTOM, values)
-    assert one.spec == "rtt=200,jitter=10,down=2.5,up=1,loss=0.015,overload=50"
+    assert one.spec == "rtt=200,jitter=10,down=2.5,up=1,loss=0.015"
     assert links.parsed(one.spec) == (links.CUSTOM, values)
 
 
@@ -73,7 +73,8 @@ def test_an_address_sets_method_link_prompt_and_tokens():
         ({"link": "rtt=fast"}, "rtt of a link must be a number"),
         ({"link": "carrier-pigeon"}, "No link is called 'carrier-pigeon'"),
         ({"link": "rtt=20000"}, "from 0 to 10000"),
-        ({"link": "rtt=20,spike=5,spike-every=3,spike-length=1"}, "own figures are here rtt 0 to"),
+        ({"link": "rtt=5000"}, "own figures are here rtt 0 to"),
+        ({"link": "rtt=20,overload=50"}, "'overload=50' in the link"),  # of an older address
         ({"link": "rtt=20,loss=0.9"}, "loss 0 to 20"),
         ({"method": "moa-n9"}, "method must be one of moa-n1, vanilla"),
         ({"tokens": "0"}, "tokens must be a number from 1 to 512"),

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from demo import record_table
-from demo.csv_text import csv_text
+from demo.downloads import csv_text
 from demo.record_charts import CHARTS, View
 from demo.record_table import claims, paper_section, source, table
 from demo.records import (

@@ -70,15 +70,15 @@ def test_what_a_line_is_told_keeps_its_date_until_it_is_told_something_else():
 SETTINGS = {
     "prompt": PROMPT, "method": "vanilla", "tli": 0, "auto_tree": False,
     "depth": 3, "breadth": 2, "budget": 6,
-    "tokens": 20, "temperature": 0.0, "top_p": 1.0, "seed": 0, "pace": "full", "system": "",
+    "tokens": 20, "temperature": 0.0, "top_p": 1.0, "seed": 0, "pace": "full",
 }  # fmt: skip
 
 
-def outputs_of(engine, visit, chat=False, **changes):
+def outputs_of(engine, visit, **changes):
     """What a run of the Live tab yields: status, view."""
     given = SETTINGS | changes
     work = partial(live._run, engine, list(given))
-    return guarded(work, 2, visit, "", chat, *given.values())
+    return guarded(work, 2, visit, "", *given.values())
 
 
 def test_a_finished_run_brings_its_charts(loads):
@@ -163,23 +163,6 @@ def test_mistakes_and_failures_become_sentences(loads, monkeypatch):
     assert status["text"] == SORRY and not engine.busy
     [*_, (status, *_)] = outputs_of(engine, visit, prompt="")
     assert "empty" in status["text"]
-
-
-def test_a_chat_remembers_and_a_single_prompt_does_not(loads):
-    visit, engine = Visit(), Engine()
-    visit.begin()
-    list(outputs_of(engine, visit, chat=True))
-    [(asked, answered)] = visit.past
-    assert asked == PROMPT and answered
-    history = live._history(visit)
-    assert history["visible"]
-    assert [said["content"] for said in history["value"]] == [asked, answered]
-    list(outputs_of(engine, visit, chat=True, prompt="and then"))
-    assert visit.past[0] == (asked, answered) and visit.past[1][0] == "and then"
-    assert visit.trace.about["chat"]["past"] == [(asked, answered)]
-    list(outputs_of(engine, visit))
-    assert visit.trace.about["chat"]["past"] == [] and len(visit.past) == 2
-    assert not live._forget(visit)["visible"] and visit.past == []
 
 
 def test_a_saved_trace_opens_without_models_and_shows_the_same(loads, tmp_path):

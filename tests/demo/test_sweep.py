@@ -113,9 +113,7 @@ def test_auto_n_runs_beside_the_fixed_ones(bundled, monkeypatch, own_trees):
     assert set(rows[AUTO].choices) == {0, 1} and set(rows["moa-n1"].choices) == {1}
     assert trace.about["method"] == trace.about["drafter"] == AUTO
     assert "same" in sameness(made.traces)
-    assert all(
-        trace.about["chat"]["prompt"] == PROMPT for trace in (*made.traces["vanilla"], trace)
-    )
+    assert all(trace.about["prompt"] == PROMPT for trace in (*made.traces["vanilla"], trace))
     sizes = {event.tli: len(event.tree) - 1 for event in trace.of(Drafted)}
     assert sizes == ({0: 6, 1: 7} if own_trees else {0: 12, 1: 12})
     assert trace.about["settings"]["tree"]["budget"] == (7 if own_trees else 12)

@@ -20,8 +20,8 @@ from demo.status import SORRY
 from demo.tabs import compare, how, inside, live, tli_sweep
 from moa_core.errors import UserError
 from moa_core.trace import Finished, Prefilled
+from tests.demo import forking_spaces as spaces
 from tests.demo.test_session import PROMPT, SETTINGS, lines
-from tests.lent import spaces
 
 NAMES = list(SETTINGS)
 LIVE_TOKENS = partial(live._tokens, NAMES.index("tokens"))
@@ -61,10 +61,10 @@ def visit():
     return made
 
 
-def live_run(engine, visit, chat=False, **changes):
+def live_run(engine, visit, **changes):
     given = SETTINGS | changes
     work = zero.lend(partial(live._run, engine, NAMES), engine, LIVE_TOKENS)
-    return guarded(work, 2, visit, "", chat, *given.values())
+    return guarded(work, 2, visit, "", *given.values())
 
 
 def made_in(trace):
@@ -112,13 +112,11 @@ def test_a_live_run_comes_back_whole(engine, visit):
     assert spaces.asked == [zero.borrowed_seconds(20)] and not engine.busy
 
 
-def test_a_process_is_used_again_and_a_chat_goes_on(engine, visit):
-    list(live_run(engine, visit, chat=True))
+def test_a_process_is_used_again(engine, visit):
+    list(live_run(engine, visit))
     first = made_in(visit.trace)
-    list(live_run(engine, visit, chat=True, prompt="and then"))
+    list(live_run(engine, visit, prompt="and then"))
     assert made_in(visit.trace) == first and len(spaces.workers) == 1
-    assert [asked for asked, _ in visit.past] == [PROMPT, "and then"]
-    assert [list(turn) for turn in visit.trace.about["chat"]["past"]] == [list(visit.past[0])]
 
 
 def test_the_comparison_with_plain_decoding_goes_on_in_the_same_view(engine, visit):

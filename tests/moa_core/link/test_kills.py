@@ -5,43 +5,64 @@ Two minutes: pytest -m slow tests/moa_core/link/test_kills.py
 
 import random
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import sleep
 
 import pytest
 
+from moa_core.checkpoints import load_drafter, load_target
+from moa_core.decode import Settings, decode
 from moa_core.link.connection import Address
-from moa_core.link.fetch import client_target
+from moa_core.link.emulator import Link
 from moa_core.link.network import link
-from moa_core.link.program import ProxyProgram
-from moa_core.trace import LinkBack, LinkDown, OfflineToken
+from moa_core.link.remote import Remote
+from moa_core.offline import Away
+from moa_core.text import prompt_ids
+from moa_core.trace import LinkBack, LinkDown, OfflineToken, Trace
 from moa_core.verify import Sampling
-from tests.moa_core.link.test_processes import (
-    SAMPLED,
-    Client,
-    free_port,
-    local,
-    started,
-    told,
-)
+from tests.moa_core.link.test_processes import COUNT, WORDS, free_port, local, started
 from tests.serving import until
 
 pytestmark = pytest.mark.slow
-FAR = "rtt=250,jitter=20,down=20,up=20"
+FAR = link("rtt=250,jitter=20,down=20,up=20")
 TOKEN = "let me in"
-KINDS = (("moa-n1", ()), ("moa-n1", SAMPLED), ("eagle2", ()), ("eagle2", SAMPLED))
+SAMPLED = Sampling(0.8, seed=3)
+KINDS = (("moa-n1", Sampling()), ("moa-n1", SAMPLED), ("eagle2", Sampling()), ("eagle2", SAMPLED))
 ROUNDS, KILLS = 6, 2
+
+
+class Client:
+    """Decodes over a far link; `trace` grows meanwhile."""
+
+    def __init__(self, port: int, method: str, sampling: Sampling) -> None:
+        self.trace = Trace()
+        self._address, self._sampling = Address(f"ws://127.0.0.1:{port}", TOKEN), sampling
+        self._target = load_target()
+        self._drafter = load_drafter(method, self._target)
+
+    def run(self) -> None:
+        ids = prompt_ids(self._target.tokenizer, WORDS)
+        settings = Settings(COUNT, sampling=self._sampling, away=Away(patience=60))
+        with (
+            Link(FAR) as way,
+            Remote(self._address, self._target, self._drafter, link=way) as remote,
+        ):
+            events = decode(self._target, self._drafter, ids, settings, remote=remote)
+            for _ in self.trace.record(events):
+                pass
 
 
 def killed(
     server: subprocess.Popen, port: int, clients: list[Client], rng: random.Random
 ) -> subprocess.Popen:
     """Kill it after so many tokens, and start it again after a while."""
-    due = rng.uniform(1, 120)
-    assert until(
-        lambda: told(port) >= due or all(one.ended for one in clients),
-        60,
-    )
+
+    def written() -> int:
+        return sum(len(client.trace.verified_ids) for client in clients)
+
+    due = written() + rng.uniform(1, 60)
+    until(lambda: written() >= due or all(one.trace.reason for one in clients), 60)
     sleep(rng.uniform(0, 0.15))
     server.kill()
     server.communicate(timeout=10)
@@ -51,28 +72,24 @@ def killed(
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_clients_of_a_server_that_is_killed_again_and_again_write_the_local_text(
-    models: Path, tmp_path: Path, seed: int
+    models: Path, seed: int
 ) -> None:
     """They go on alone, and heal; greedy and sampled."""
     rng, port = random.Random(seed), free_port()
+    clients = [Client(port, *kind) for kind in KINDS]
     server = started(port, TOKEN)
     try:
-        for last in (0, 1):  # fetched before: a kill amid that is an error, said in a sentence
-            client_target(Address(f"ws://127.0.0.1:{port}", TOKEN), last, tmp_path / "cache")
-        with ProxyProgram("127.0.0.1", port, link(FAR)) as proxy:
-            clients = [
-                Client(proxy.port, TOKEN, tmp_path, drafter, more) for drafter, more in KINDS
-            ]
-            assert until(lambda: told(port, "moa_sessions") == len(KINDS), 60)
+        with ThreadPoolExecutor(len(clients)) as pool:
+            runs = [pool.submit(client.run) for client in clients]
             for _ in range(KILLS):
                 server = killed(server, port, clients, rng)
-            texts = [client.report(180) for client in clients]
+            for run in runs:
+                run.result(180)
     finally:
         server.kill()
         server.communicate(timeout=10)
-    for client, text in zip(clients, texts, strict=True):
-        sampling = Sampling(0.8, seed=3) if client.more else Sampling()
-        assert text["output_ids"] == local(sampling=sampling), (client.drafter, client.more)
-        assert text["reason"] == "length"
+    for client, (method, sampling) in zip(clients, KINDS, strict=True):
+        assert client.trace.output_ids == local(sampling=sampling), (method, sampling)
+        assert client.trace.reason == "length"
     for kind in (LinkDown, OfflineToken, LinkBack):  # the last of them may have ended before
-        assert any(client.events(kind) for client in clients), kind
+        assert any(client.trace.of(kind) for client in clients), kind

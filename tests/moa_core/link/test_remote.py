@@ -9,6 +9,7 @@ from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link.connection import Address
+from moa_core.link.emulator import Link
 from moa_core.link.fetch import fetch
 from moa_core.link.parcel import keep, open_target
 from moa_core.link.remote import Remote
@@ -28,7 +29,7 @@ from moa_core.train.fresh import fresh
 from moa_core.tree import AUTO, TreeSettings
 from moa_core.verify import Sampling
 from tests.models import tiny_target, useful
-from tests.serving import Way, serving, until
+from tests.serving import CutLink, serving, until
 
 PROMPT = [5, 9, 33, 2, 17, 40]
 METHODS = ("moa-n0", "moa-n1", "moa-n3", "eagle2", "glide", "independent", "medusa")
@@ -56,6 +57,7 @@ def served() -> Iterator[tuple[Server, int]]:
 def run(
     method: str, port: int | None = None, count: int = 40, sampling: Sampling | None = None,
     kind: str = "bf16", away: Away | None = None, tree: TreeSettings = TREE,
+    link: Link | None = None,
 ) -> Trace:  # fmt: skip
     drafter, trace = drafter_for(method), Trace()
     away = away or Away(patience=20)
@@ -64,7 +66,7 @@ def run(
         trace.events = list(decode(TARGET, drafter, PROMPT, settings))
         return trace
     address = Address(f"ws://127.0.0.1:{port}", "let me in", kind)
-    with Remote(address, TARGET, drafter, method == "streamed", SILENCE) as remote:
+    with Remote(address, TARGET, drafter, method == "streamed", SILENCE, link) as remote:
         trace.events = list(decode(TARGET, drafter, PROMPT, settings, remote=remote))
     return trace
 
@@ -101,7 +103,7 @@ def test_with_exact_numbers_every_draft_is_the_same(
 
 
 def cuts(seed: int) -> list[tuple[str, int, float]]:
-    """Some cuts, each after a few bytes or many, for a moment or longer than silence lasts.
+    """Some cuts, each after a few messages or many, for a moment or longer than silence lasts.
 
     The first one falls after the first handshake; later ones fall within handshakes as well.
     """
@@ -109,7 +111,7 @@ def cuts(seed: int) -> list[tuple[str, int, float]]:
     return [
         (
             draw.choice(["up", "down"]),
-            int(10 ** draw.uniform(0 if number else 2.8, 4)),
+            draw.randint(1 if number else 5, 25),
             draw.uniform(0.02, 0.5),
         )
         for number in range(draw.randint(1, 4))
@@ -121,11 +123,8 @@ def check_cuts(method: str, sampling: Sampling, port: int, seeds: range) -> tupl
     local = run(method, sampling=sampling)
     lost = alone = 0
     for seed in seeds:
-        way = Way(port, cuts(seed))
-        try:
-            trace = run(method, way.port, sampling=sampling)
-        finally:
-            way.close()
+        with CutLink(cuts(seed)) as link:
+            trace = run(method, port, sampling=sampling, link=link)
         assert trace.output_ids == local.output_ids, f"seed {seed}"
         assert trace.output_ids == trace.verified_ids
         check_times(trace)
@@ -185,9 +184,9 @@ def test_a_server_that_starts_anew_reads_the_text_again() -> None:
 
 
 def test_text_that_stays_is_gone_on_from_over_a_socket(served: tuple[Server, int]) -> None:
-    way = Way(served[1], [("down", 2500, 0.4)])
-    trace = run("eagle2", way.port, away=Away(keep=True, patience=20), count=60)
-    way.close()
+    with CutLink([("down", 8, 0.4)]) as link:
+        away = Away(keep=True, patience=20)
+        trace = run("eagle2", served[1], away=away, count=60, link=link)
     kept = [event for event in trace.of(Verified) if event.kept]
     alone = [event.token for event in trace.of(OfflineToken)]
     assert len(kept) == 1 and list(kept[0].emitted[: len(alone)]) == alone
@@ -197,9 +196,8 @@ def test_text_that_stays_is_gone_on_from_over_a_socket(served: tuple[Server, int
 def test_a_link_that_stays_cut_ends_the_run_with_the_drafter_s_text(
     served: tuple[Server, int],
 ) -> None:
-    way = Way(served[1], [("down", 2500, 30.0)])
-    trace = run("moa-n0", way.port, away=Away(patience=0.1))
-    way.close()
+    with CutLink([("down", 8, 30.0)]) as link:
+        trace = run("moa-n0", served[1], away=Away(patience=0.1), link=link)
     assert trace.reason == "offline" and trace.offline_ids and len(trace.output_ids) == 40
 
 
@@ -246,14 +244,16 @@ def test_the_first_token_does_not_wait_for_the_shares(served: tuple[Server, int]
 
 
 def test_every_byte_and_every_second_is_some_event_s(served: tuple[Server, int]) -> None:
-    for cut in ([], [("down", 4000, 0.4)]):
-        way, drafter = Way(served[1], cut), drafter_for("moa-n1")
-        address = Address(f"ws://127.0.0.1:{way.port}", "let me in")
+    for cut in ([], [("down", 10, 0.4)]):
+        drafter = drafter_for("moa-n1")
+        address = Address(f"ws://127.0.0.1:{served[1]}", "let me in")
         settings = Settings(40, TREE, away=Away(patience=20))
-        with Remote(address, TARGET, drafter, silence=SILENCE) as remote:
+        with (
+            CutLink(cut) as link,
+            Remote(address, TARGET, drafter, silence=SILENCE, link=link) as remote,
+        ):
             trace = Trace(events=list(decode(TARGET, drafter, PROMPT, settings, remote=remote)))
             wire = remote._wire
-        way.close()
         assert wire is not None and len(trace.of(LinkDown)) == len(cut)
         share = sum(event.received for event in trace.of(Drafted))
         passed = [*trace.of(Prefilled), *trace.of(Verified)]
