@@ -62,7 +62,7 @@ def add_pickle(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def add_form(parser: argparse.ArgumentParser) -> None:
+def add_form(parser: argparse._ActionsContainer) -> None:
     """On which devices a target lies, and in how many bits."""
     parser.add_argument(
         "--device-map", choices=("auto",), help="spread the target over several GPUs, main memory "

@@ -126,11 +126,11 @@ def _kept(row: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _document(row: Mapping[str, Any]) -> Document | None:
-    match _kept(row):
+    match _kept(row) or {}:
         case {"messages": turns} if all(isinstance(turn["content"], str) for turn in turns):
             return Document("chat", tuple(turns)) if all(t["content"] for t in turns) else None
         case {"text": str(text)}:
             return Document("plain", text=text)
-        case {"question": _} as pair:
+        case {"question": _, "answer": _} as pair:
             return Document("chat", question_chat(pair))
     return None

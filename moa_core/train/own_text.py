@@ -56,15 +56,14 @@ def write(target: Target, path: Path, tokens: int, writing: Writing, processes: 
     parts = [path.with_name(f"{path.stem}.{n:03}.npz") for n in range(-(-tokens // PART))]
     sizes = [min(PART, tokens - PART * n) for n in range(len(parts))]
     jobs = [(n, size) for n, size in enumerate(sizes) if not parts[n].exists()]
-    bar = tqdm(total=tokens, initial=tokens - sum(size for _, size in jobs), unit="tok")
-    bar.set_description("own text")
-    if processes > 1:
-        _in_processes(target, parts, jobs, writing, processes, bar)
-    else:
-        for number, size in jobs:
-            save(parts[number], _part(target, number, size, writing))
-            bar.update(size)
-    bar.close()
+    done = tokens - sum(size for _, size in jobs)
+    with tqdm(total=tokens, initial=done, unit="tok", desc="own text") as bar:
+        if processes > 1:
+            _in_processes(target, parts, jobs, writing, processes, bar)
+        else:
+            for number, size in jobs:
+                save(parts[number], _part(target, number, size, writing))
+                bar.update(size)
     save(path, [text for part in parts for text in load(part)])
     for part in parts:
         part.unlink()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import Any
 
 
@@ -23,7 +23,7 @@ class Workers(ProcessPoolExecutor):
         super().__init__(count, spawn, _begin, (begin, given))
 
     def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
-        with _no_interrupts():  # a process inherits this, and is deaf while it imports
+        with _no_interrupts():  # in a process that imports it would end in a traceback
             return super().submit(*args, **kwargs)
 
     def __exit__(self, kind: Any, *_: Any) -> None:
@@ -31,18 +31,23 @@ class Workers(ProcessPoolExecutor):
 
 
 def _begin(begin: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends the process without a traceback
+    _block(signal.SIG_UNBLOCK)
     if begin is not None:
         begin(*given)
 
 
 @contextmanager
 def _no_interrupts() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may change how signals are handled
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Keep Ctrl-C waiting, in this thread and in processes that it starts."""
+    resource_tracker.ensure_running()  # which would let Ctrl-C through when it starts
+    _block(signal.SIG_BLOCK)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        _block(signal.SIG_UNBLOCK)
+
+
+def _block(how: int) -> None:
+    if hasattr(signal, "pthread_sigmask"):  # not on Windows
+        signal.pthread_sigmask(how, {signal.SIGINT})

@@ -126,7 +126,28 @@ def _answered(target: Target, asked: list[tuple[str, str]]) -> dict[str, Any]:
     return {"right": _share(right), "of": len(asked), "wrong": wrong[:10]}
 
 
-_LITTLE = frozenset("a an the it he she they was were is are had has his her their to of".split())
+_LITTLE = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "it",
+        "he",
+        "she",
+        "they",
+        "was",
+        "were",
+        "is",
+        "are",
+        "had",
+        "has",
+        "his",
+        "her",
+        "their",
+        "to",
+        "of",
+    ]
+)
 
 
 def _agrees(reply: str, answer: str) -> bool:
