@@ -12,9 +12,14 @@ from demo.methods import family
 from moa_core.checkpoints import load_drafter
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
+from moa_core.link.client_weights import (
+    cache_folder,
+    client_target,
+    client_weights,
+    nbytes,
+    target_mark,
+)
 from moa_core.link.connection import Address, parts_of
-from moa_core.link.fetch import cache_folder, client_target
-from moa_core.link.parcel import client_weights, nbytes, target_mark
 from moa_core.link.process import ServerProcess
 from moa_core.target import Target
 

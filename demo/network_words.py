@@ -108,14 +108,14 @@ def able(drafter: Drafter) -> bool:
 def weight(client: Client, drafter: Drafter, link: LinkSettings) -> str:
     """What the client had to fetch and holds, in a sentence."""
     held = client.weighs(drafter)
-    parcel = held["embeddings"] + held["layers"]
+    fetched = held["embeddings"] + held["layers"]
     parts = "embeddings, head and norm"
     if tli := drafter.tli:
         parts += f", and for N = {tli} its last {'layer' if tli == 1 else f'{tli} layers'}"
     whole = sum(one.numel() * one.element_size() for one in client.target.model.parameters())
-    seconds = parcel * 8e-6 / link.down_mbps
+    seconds = fetched * 8e-6 / link.down_mbps
     return (
-        f"What this client weighs: {_mb(parcel)} of the target ({parts}) and "
+        f"What this client weighs: {_mb(fetched)} of the target ({parts}) and "
         f"{_mb(held['drafter'])} of drafter; the whole target has {_mb(whole)}. The target’s part "
         f"was fetched once and is kept; at {link.down_mbps:g} Mbit/s that takes "
         f"{_seconds(seconds)}, here it came without the link."

@@ -2,7 +2,7 @@
 
 Each is one JSON object: version, kind, command, commit, date, machine, target, settings, and
 
-link      `links` {label: {spec, source}}; `rows`, one per method and link (see link.rows)
+link      `links` {label: {spec, source}}; `rows`, one per method and link (see link_rows)
 offline   `rows` per method, cut and kind (see offline_rows)
 """
 

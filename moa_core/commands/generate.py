@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> None:
         target = target_of(options, [options.drafter] if options.drafter else [])
         settle(target, options.threads and max(1, options.threads))
     else:
-        from moa_core.link.fetch import client_target
+        from moa_core.link.client_weights import client_target
         from moa_core.link.remote import Remote
         from moa_core.loading import wanted_drafts
 

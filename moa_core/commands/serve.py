@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
     target = target_of(options, options.drafter)
     settle(target, options.threads)
     prepare_for(target, later=True)
-    server = Server(target, _shelf(options.drafter, target), options.token, limits)
+    server = Server(target, _drafters(options.drafter, target), options.token, limits)
     host = f"[{options.host}]" if ":" in options.host else options.host
 
     def ready(port: int) -> None:
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
         raise UserError(f"Cannot listen on {host}:{options.port}: {error}") from error
 
 
-def _shelf(names: list[str], target: Target) -> Callable[[str], Drafter]:
+def _drafters(names: list[str], target: Target) -> Callable[[str], Drafter]:
     """Loads the bundled drafters, and those that were named: these at once, to see them fail."""
     from moa_core.checkpoints import bundled_drafters, load_drafter
 

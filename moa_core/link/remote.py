@@ -14,10 +14,10 @@ from msgspec.structs import replace as changed
 from moa_core.drafters.base import Drafter, ServerHalf
 from moa_core.errors import UserError
 from moa_core.link.checks import check_half, choices
+from moa_core.link.client_weights import target_mark
 from moa_core.link.connection import GONE, Address, Wire, reach
 from moa_core.link.emulator import Link
 from moa_core.link.numbers import Numbers, check_kind, unpack
-from moa_core.link.parcel import target_mark
 from moa_core.link.session import drafter_mark
 from moa_core.link.wire import (
     VERSION,

@@ -19,10 +19,9 @@ from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
 from moa_core.drafters.base import Drafter
-from moa_core.link.parcel import Parcels, target_mark
-from moa_core.link.places import Places
+from moa_core.link.client_weights import WeightFiles, target_mark
 from moa_core.link.session import Denied, Limits, Session
-from moa_core.link.shelf import Shelf
+from moa_core.link.sessions import Drafters, Sessions
 from moa_core.link.visitor import Gone, Visitor, WaitingRoom, visiting
 from moa_core.link.wire import (
     MOST_HELLO,
@@ -77,13 +76,13 @@ class Server:
     ) -> None:
         self.waiting = WaitingRoom()
         self._limits = limits or Limits()
-        self._places = Places(self._limits)
-        self.sessions = self._places.sessions
+        self._table = Sessions(self._limits)
+        self.sessions = self._table.by_name
         self._target, self._token = target, token
         self._mark = target_mark(target)
-        self._shelf = Shelf(drafters)
+        self._drafters = Drafters(drafters)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="target")
-        self._parcels, self._packing = Parcels(target), asyncio.Lock()
+        self._files, self._packing = WeightFiles(target), asyncio.Lock()
 
     async def run(
         self, host: str, port: int, ready: Callable[[int], None] = lambda port: None
@@ -100,12 +99,12 @@ class Server:
             ) as server:  # fmt: skip
                 ready(next(iter(server.sockets)).getsockname()[1])
                 try:
-                    await self._places.stay_tidy()
+                    await self._table.stay_tidy()
                 finally:  # a goodbye; but who says or reads nothing is not waited for
                     asyncio.get_running_loop().call_later(CLOSE_WITHIN, self.waiting.close)
         finally:
             self._worker.shutdown(wait=False, cancel_futures=True)
-            self._parcels.close()
+            self._files.close()
 
     def _http(self, connection: ServerConnection, request: Request) -> Response | None:
         if request.path == "/health":
@@ -135,8 +134,8 @@ class Server:
 
     async def _send_away(self, visitor: Visitor, session: Session | None, refused: Refused) -> None:
         """Say why. Nothing is kept for a client that may not go on."""
-        if session is not None and self._places.has(session, visitor):
-            self._places.free(session)
+        if session is not None and self._table.has(session, visitor):
+            self._table.free(session)
         with suppress(ConnectionClosed, Gone):
             await self._send(visitor, refused)
 
@@ -144,9 +143,9 @@ class Server:
         """A session outlives its connection, unless the client said goodbye."""
         said = visitor.protocol.close_rcvd  # close_code is not known before all is over
         goodbye = said is not None and said.code == CloseCode.NORMAL_CLOSURE
-        if goodbye and self._places.has(session, visitor):
-            self._places.free(session)
-        self._places.leave(session, visitor)
+        if goodbye and self._table.has(session, visitor):
+            self._table.free(session)
+        self._table.leave(session, visitor)
 
     async def _enter(self, visitor: Visitor) -> Session:
         """Let a client in whose hello is good."""
@@ -171,13 +170,13 @@ class Server:
         terms = (hello.drafter, hello.fingerprint, hello.kind)
         session = self.sessions.get(hello.session)
         if session is None or session.terms != terms:
-            if hello.drafter not in self._shelf:
-                await self._work(visitor, lambda: self._shelf.fetch(hello.drafter))
-            drafter = self._shelf.take(hello.drafter, hello.fingerprint)
-            self._places.make_room()
+            if hello.drafter not in self._drafters:
+                await self._work(visitor, lambda: self._drafters.fetch(hello.drafter))
+            drafter = self._drafters.take(hello.drafter, hello.fingerprint)
+            self._table.make_room()
             name = token_urlsafe(18)
             session = Session(name, self._target, drafter, hello.kind, self._limits, terms)
-        self._places.take(session, visitor)
+        self._table.take(session, visitor)
         known, number = session.known, session.number
         try:
             welcome = Welcome(session.name, self._target.name, self._mark, known, number)
@@ -246,9 +245,9 @@ class Server:
             began = perf_counter()
 
     async def _give(self, visitor: Visitor, last: int) -> None:
-        """A parcel. Nothing of it is the worker's work, nor this thread's."""
+        """The weights a client needs. Nothing of it is the worker's work, nor this thread's."""
         async with self._packing:
-            piece, rest = await asyncio.to_thread(self._parcels.begin, last)
+            piece, rest = await asyncio.to_thread(self._files.begin, last)
         while piece is not END:
             await self._send(visitor, piece)
             piece = await asyncio.to_thread(lambda: next(rest, END))

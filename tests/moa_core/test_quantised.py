@@ -19,8 +19,8 @@ from moa_core.decode import Settings, decode
 from moa_core.errors import UserError
 from moa_core.exactness import compare_with_plain
 from moa_core.formats import save_drafter
+from moa_core.link.client_weights import open_target, write
 from moa_core.link.connection import Address
-from moa_core.link.parcel import open_target, write
 from moa_core.link.remote import Remote
 from moa_core.loading import Plan
 from moa_core.target import Target

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from moa_core.checkpoints import load_drafter, load_target
 from moa_core.decode import Settings, decode
 from moa_core.formats import read_config, save_drafter
-from moa_core.link.parcel import WEIGHTS, write
+from moa_core.link.client_weights import WEIGHTS, write
 from moa_core.loading import Plan
 from moa_core.target import Target, computes_on, is_split
 from moa_core.trace import Drafted, Trace

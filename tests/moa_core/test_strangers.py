@@ -24,7 +24,7 @@ from moa_core.decode import Settings, decode
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.errors import UserError
 from moa_core.formats import build_drafter, read_config, read_tensors, save_drafter
-from moa_core.link.parcel import open_target, write
+from moa_core.link.client_weights import open_target, write
 from moa_core.memory import estimate
 from moa_core.shapes import config_of
 from moa_core.strangers import MOST_PARTS, PICKLES, check_sizes, read_json

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from moa_core.__main__ import main
-from moa_core.bench.link import rows
 from moa_core.bench.link_files import head, read, recorded, select, write
+from moa_core.bench.link_rows import rows
 from moa_core.checkpoints import load_drafter, load_target
 from moa_core.errors import UserError
 from tests.moa_core.bench.mistakes import check_told

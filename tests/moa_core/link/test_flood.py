@@ -4,9 +4,7 @@ import json
 import random
 import re
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Event, Lock
 from time import monotonic
 
@@ -18,14 +16,12 @@ from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter
 from moa_core.link.process import ServerProcess
 from moa_core.link.remote import Remote
-from moa_core.link.wire import First, Prefill
+from moa_core.link.wire import Prefill
 from moa_core.offline import Away
 from moa_core.target import Target
 from moa_core.trace import Trace
 from moa_core.verify import Sampling
 from tests.attackers import Attacker, fire
-from tests.moa_core.link.test_processes import Client, local
-from tests.models import save_bundle
 from tests.serving import Caller, until
 
 MIB = 1 << 20
@@ -156,61 +152,3 @@ def test_who_vanishes_a_thousand_times_leaves_no_memory(process: ServerProcess) 
     after = resident(process)
     print(f"{before / MIB:.1f} MiB before, {after / MIB:.1f} MiB after")
     assert after - before < FLAT
-
-
-@pytest.mark.slow
-def test_sixteen_full_caches_take_what_was_said(tmp_path: Path) -> None:
-    """sessions * context * layers * 2 * G * d numbers, and the work of one prompt at a time."""
-    context, count = 4096, 16
-    target = save_bundle(tmp_path, max_position_embeddings=context, layers=12)
-    numbers = len(target.layers) * target.kv_width
-    bound = count * context * numbers * 4  # float32
-    with pytest.MonkeyPatch.context() as patch, ExitStack() as leave:
-        patch.setenv("MOA_MODELS", str(tmp_path))
-        patch.setenv("OMP_NUM_THREADS", "2")
-        process = leave.enter_context(ServerProcess("--keep", "1"))
-
-        def fill(number: int) -> tuple[Caller, int]:
-            one = Caller(process.port, process.token)
-            first = one.ask(Prefill(1, [number + place % 200 for place in range(4090)], context))
-            assert isinstance(first, First)
-            return one, first.token
-
-        def fill_all() -> tuple[int, float]:
-            began = monotonic()
-            with ThreadPoolExecutor(count) as pool, ExitStack() as goodbye:
-                for one, _ in pool.map(fill, range(count)):
-                    goodbye.enter_context(one)
-                full, seconds = resident(process), monotonic() - began
-                assert counted(process)[0] == count
-            assert until(lambda: counted(process)[0] == 0)
-            return full, seconds
-
-        fill(0)[0].close()
-        before = resident(process)
-        full, seconds = fill_all()
-        again, _ = fill_all()
-    print(
-        f"{before / MIB:.0f} MiB before, {full / MIB:.0f} with {count} full caches of "
-        f"{bound / count / MIB:.0f} MiB after {seconds:.1f} s, {again / MIB:.0f} with {count} more"
-    )
-    assert full - before < bound + FLAT
-    assert again - full < FLAT, "room is used again"
-
-
-@pytest.mark.slow
-def test_sixteen_client_processes_at_once(process: ServerProcess, tmp_path: Path) -> None:
-    """Each with a prompt and a method of its own."""
-    methods = ("moa-n0", "moa-n1", "eagle2", "none")
-    clients = [
-        Client(
-            process.port, process.token, tmp_path / str(number), methods[number % 4],
-            ("--temperature", "0.7", "--seed", str(number)) if number % 3 == 2 else (),
-            f"The fox says {number}",
-        )
-        for number in range(16)
-    ]  # fmt: skip
-    for number, client in enumerate(clients):
-        sampling = Sampling(0.7, seed=number) if number % 3 == 2 else Sampling()
-        assert client.report(240)["output_ids"] == local(f"The fox says {number}", sampling)
-    assert until(lambda: counted(process)[0] == 0)

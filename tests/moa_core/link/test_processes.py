@@ -15,10 +15,10 @@ import pytest
 
 from moa_core.__main__ import main
 from moa_core.checkpoints import load_drafter, load_target
-from moa_core.commands.serve import _shelf
+from moa_core.commands.serve import _drafters
 from moa_core.decode import Settings, decode
 from moa_core.errors import UserError
-from moa_core.link.fetch import client_target
+from moa_core.link.client_weights import client_target
 from moa_core.link.process import ROOT, ServerProcess
 from moa_core.link.wire import Fetch
 from moa_core.text import prompt_ids
@@ -180,11 +180,11 @@ def test_a_server_ends_with_its_parent_and_leaves_no_files(models: Path, tmp_pat
     server = psutil.Process(int(pid))
     assert "serve" in server.cmdline() and token not in " ".join(server.cmdline())
     client = Caller(int(port), token)
-    assert client.ask(Fetch(1)).data and list(tmp_path.glob("moa-parcel-*"))
+    assert client.ask(Fetch(1)).data and list(tmp_path.glob("moa-weights-*"))
     parent.kill()
     parent.communicate(timeout=10)
     assert until(lambda: not server.is_running() or server.status() == "zombie", 15)
-    assert not list(tmp_path.glob("moa-parcel-*"))
+    assert not list(tmp_path.glob("moa-weights-*"))
 
 
 @pytest.mark.slow
@@ -192,14 +192,14 @@ def test_stopping_tidies_up(models: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with ServerProcess() as one:
         client_target(one.address(), 0, tmp_path / "cache")
-        assert list(tmp_path.glob("moa-parcel-*")) and one.alive
+        assert list(tmp_path.glob("moa-weights-*")) and one.alive
         attacker = Attacker(9, one.token)
         for request in FORBIDDEN:
             fire(one.port, request)
         for _ in range(30):
             attacker.attack(one.port)
         assert one.last_words == "", "nothing that strangers say goes into the log"
-    assert not one.alive and not list(tmp_path.glob("moa-parcel-*"))
+    assert not one.alive and not list(tmp_path.glob("moa-weights-*"))
     one.stop()
 
 
@@ -208,8 +208,8 @@ def test_a_drafter_served_from_a_folder_goes_by_the_folder_s_name(
 ) -> None:
     folder = Path(shutil.copytree(models / "moa-n1", tmp_path / "my-own"))
     target = load_target()
-    shelf = _shelf([str(folder)], target)
-    assert shelf("my-own") is shelf("my-own") and shelf("moa-n1").name == "moa-n1"
-    assert shelf("my-own").name == load_drafter(str(folder), target).name == "my-own"
+    load = _drafters([str(folder)], target)
+    assert load("my-own") is load("my-own") and load("moa-n1").name == "moa-n1"
+    assert load("my-own").name == load_drafter(str(folder), target).name == "my-own"
     with pytest.raises(UserError, match=r"it serves .*my-own"):
-        shelf(str(folder))
+        load(str(folder))

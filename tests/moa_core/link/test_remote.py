@@ -8,10 +8,9 @@ import pytest
 from moa_core.decode import Settings, decode
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
+from moa_core.link.client_weights import fetch, keep, open_target
 from moa_core.link.connection import Address
 from moa_core.link.emulator import Link
-from moa_core.link.fetch import fetch
-from moa_core.link.parcel import keep, open_target
 from moa_core.link.remote import Remote
 from moa_core.link.server import Server
 from moa_core.offline import Away

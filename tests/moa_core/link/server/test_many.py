@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from moa_core.link import parcel, server
+from moa_core.link import client_weights, server
 from moa_core.link.session import Limits
 from moa_core.link.wire import (
     Fetch,
@@ -67,10 +67,10 @@ def test_who_does_not_read_holds_up_nobody_and_goes(impatient: Served) -> None:
         deaf.settimeout(0.2)
         with suppress(TimeoutError):  # answers of 60 MB, and questions until none is taken
             deaf.sendall(frame(encode(Fetch(3))) * 500)
-        [stuck] = one._places._here.values()
+        [stuck] = one._table._here.values()
         assert until(lambda: stuck.transport.get_write_buffer_size() > (1 << 15))
         check_good_client(port)
-        assert stuck.transport.get_write_buffer_size() < 3 * parcel.PIECE
+        assert stuck.transport.get_write_buffer_size() < 3 * client_weights.PIECE
         assert until(lambda: not one.sessions)
 
 

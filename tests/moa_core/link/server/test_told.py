@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from moa_core.link import parcel
+from moa_core.link import client_weights
 from moa_core.link.wire import (
     Fetch,
 )
@@ -25,14 +25,14 @@ from tests.serving import serving
 
 def test_files_are_packed_once_for_all_and_go_with_the_server(monkeypatch) -> None:
     written, folders = [], []
-    real = parcel.write
+    real = client_weights.write
 
     def write(target: Target, last: int, folder: Any) -> None:
         written.append(last)
         folders.append(folder)
         real(target, last, folder)
 
-    monkeypatch.setattr(parcel, "write", write)
+    monkeypatch.setattr(client_weights, "write", write)
 
     def fetch(last: int) -> int:
         with caller(port) as one:
@@ -48,7 +48,7 @@ def test_files_are_packed_once_for_all_and_go_with_the_server(monkeypatch) -> No
         assert written == [1] and len(set(sizes)) == 1
         assert fetch(1024) == fetch(3) > fetch(0) and written == [1, 3, 0]
         assert fetch(2) and fetch(1) == sizes[0] and written == [1, 3, 0, 2, 1]
-        assert sum(folder.exists() for folder in folders) == parcel.Parcels.MOST
+        assert sum(folder.exists() for folder in folders) == client_weights.WeightFiles.MOST
     assert not any(folder.exists() for folder in folders)
 
 

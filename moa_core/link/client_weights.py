@@ -9,10 +9,12 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import torch
@@ -24,7 +26,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from moa_core.errors import UserError, first_line
 from moa_core.fitting import fingerprint
 from moa_core.formats import read_config
-from moa_core.link.wire import PIECE, Piece
+from moa_core.link.connection import GONE, Address, reach
+from moa_core.link.wire import PIECE, VERSION, Fetch, Hello, Piece, Refused, WireError
 from moa_core.loading import plain_weights
 from moa_core.shapes import config_of
 from moa_core.strangers import read_json
@@ -32,6 +35,8 @@ from moa_core.target import Target
 
 WEIGHTS, FACTS = "client.safetensors", "client.json"
 FLOATS = {torch.float32, torch.bfloat16, torch.float16}
+FETCH_WITHIN = 30.0  # seconds from one piece of a file to the next
+MARK = re.compile("[0-9a-f]{16}-[0-9a-f]{16}")
 
 
 def client_weights(target: Target, last: int) -> dict[str, Tensor]:
@@ -44,15 +49,8 @@ def client_weights(target: Target, last: int) -> dict[str, Tensor]:
     return plain_weights(target.model, lambda name: not any(part in name for part in dropped))
 
 
-def parcel(target: Target, last: int) -> Iterator[Piece]:
-    """The files in pieces, an empty piece at the end."""
-    with tempfile.TemporaryDirectory(prefix="moa-parcel-") as name:
-        write(target, last, Path(name))
-        yield from pieces(Path(name))
-
-
 def write(target: Target, last: int, folder: Path) -> None:
-    """The files of a parcel, into an empty folder."""
+    """Write the files into an empty folder."""
     tensors = client_weights(target, last)
     save_file({key: tensor.cpu().contiguous() for key, tensor in tensors.items()}, folder / WEIGHTS)
     config = copy.deepcopy(target.config)
@@ -78,8 +76,8 @@ def pieces(folder: Path) -> Iterator[Piece]:
     yield Piece("", b"", total)
 
 
-class Parcels:
-    """A target's parcels, each written once and kept on disk, as long as this object: a few."""
+class WeightFiles:
+    """The files for each N, written once and kept on disk for as long as this object: a few."""
 
     MOST = 3
 
@@ -88,7 +86,7 @@ class Parcels:
         self._folders: dict[int, tempfile.TemporaryDirectory[str]] = {}
 
     def begin(self, last: int) -> tuple[Piece, Iterator[Piece]]:
-        """The first piece of a parcel, and the others. Not for two threads at once."""
+        """The first piece of the files, and the others. Not for two threads at once."""
         last = min(last, len(self._target.layers))
         folder = self._folders.pop(last, None) or self._written(last)
         self._folders[last] = folder  # the newest
@@ -98,7 +96,7 @@ class Parcels:
     def _written(self, last: int) -> tempfile.TemporaryDirectory[str]:
         if len(self._folders) >= self.MOST:
             self._folders.pop(next(iter(self._folders))).cleanup()
-        folder = tempfile.TemporaryDirectory(prefix="moa-parcel-", ignore_cleanup_errors=True)
+        folder = tempfile.TemporaryDirectory(prefix="moa-weights-", ignore_cleanup_errors=True)
         write(self._target, last, Path(folder.name))
         return folder
 
@@ -122,11 +120,11 @@ def target_mark(target: Target) -> str:
 
 
 def keep(pieces: Iterable[Piece], folder: Path) -> int:
-    """Write the files of a parcel into a folder, all or none; returns their bytes."""
+    """Write the files that pieces make into a folder, all or none; returns their bytes."""
     parent = folder.parent
     parent.mkdir(parents=True, exist_ok=True)
     written = 0
-    with tempfile.TemporaryDirectory(dir=parent, prefix="parcel-") as name:
+    with tempfile.TemporaryDirectory(dir=parent, prefix="weights-") as name:
         new = Path(name) / "new"
         new.mkdir()
         for piece in pieces:
@@ -197,3 +195,55 @@ def _check_whole(weights: dict[str, Tensor]) -> None:
 def nbytes(tensors: dict[str, Tensor]) -> int:
     """Bytes of some tensors."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+
+
+def cache_folder() -> Path:
+    """Where they are kept: MOA_CACHE, or a folder of the person's own."""
+    return Path(os.environ.get("MOA_CACHE") or Path.home() / ".cache" / "moa")
+
+
+def client_target(
+    address: Address, last: int, folder: Path | None = None, drafts: str = "auto"
+) -> Target:
+    """A client's part of a server's target: from this machine, or fetched once and kept.
+
+    last    layers of TLI that it shall have
+    drafts  their precision: int8, float32, or auto, as each drafter says
+    """
+    with closing(reach(address, Hello(VERSION, address.token))) as wire:
+        mark = wire.welcome.fingerprint
+    if not MARK.fullmatch(mark):  # it becomes a folder's name
+        raise UserError("The server says of its target what is no mark of ours.")
+    place = (folder or cache_folder()) / f"{mark}-n{last}"
+    try:
+        if not place.exists():
+            keep(fetch(address, last), place)
+        target = open_target(place, last)
+        if target_mark(target) != mark:
+            raise UserError("What the server sent is not what its target is made of.")
+    except UserError:
+        shutil.rmtree(place, ignore_errors=True)  # or no better server of that mark were asked
+        raise
+    except OSError as error:
+        raise UserError(f"What the server sent cannot be kept: {first_line(error)}") from error
+    target.drafts = drafts
+    return target
+
+
+def fetch(address: Address, last: int) -> Iterator[Piece]:
+    """What a client needs of the server's target, in pieces. UserError if it does not come."""
+    with closing(reach(address, Hello(VERSION, address.token))) as wire:
+        try:
+            wire.send(Fetch(last))
+            while True:
+                message = wire.receive(FETCH_WITHIN)
+                if isinstance(message, Refused):
+                    raise UserError(f"The server refused: {message.reason}")
+                if isinstance(message, Piece):
+                    yield message
+                    if not message.name:
+                        return
+        except GONE as error:
+            raise UserError(f"The server at {address.url} is gone: {error}") from error
+        except WireError as error:
+            raise UserError(f"The server sent what is no message of ours: {error}") from None

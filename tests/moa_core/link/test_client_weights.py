@@ -11,8 +11,7 @@ from safetensors.torch import load_file, save_file
 from websockets.sync.server import ServerConnection
 
 from moa_core.errors import UserError
-from moa_core.link.fetch import client_target
-from moa_core.link.parcel import WEIGHTS, pieces, target_mark, write
+from moa_core.link.client_weights import WEIGHTS, client_target, pieces, target_mark, write
 from moa_core.link.wire import Piece, Welcome, encode
 from tests.models import speaking_target
 from tests.serving import scripted
@@ -47,7 +46,7 @@ PARCELS: dict[str, Callable[[dict[str, torch.Tensor]], Any]] = {
 
 
 @pytest.fixture
-def parcel(tmp_path: Path) -> Path:
+def sent(tmp_path: Path) -> Path:
     folder = tmp_path / "sent"
     folder.mkdir()
     write(TARGET, 1, folder)
@@ -68,26 +67,26 @@ def sends(folder: Path, mark: str = "") -> Script:
 
 
 @pytest.mark.parametrize("change", PARCELS.values(), ids=PARCELS.keys())
-def test_a_parcel_that_is_not_what_was_asked_for_is_refused_and_not_kept(
-    tmp_path: Path, parcel: Path, change: Callable[[Any], Any]
+def test_a_target_that_is_not_what_was_asked_for_is_refused_and_not_kept(
+    tmp_path: Path, sent: Path, change: Callable[[Any], Any]
 ) -> None:
-    cache, good = tmp_path / "cache", load_file(parcel / WEIGHTS)
-    with scripted(sends(parcel)) as address:
-        edited(parcel, change)
+    cache, good = tmp_path / "cache", load_file(sent / WEIGHTS)
+    with scripted(sends(sent)) as address:
+        edited(sent, change)
         with pytest.raises(UserError, match=r"^What the server sent") as caught:
             client_target(address, 1, cache)
         assert "\n" not in str(caught.value)
-        save_file(good, parcel / WEIGHTS)  # an honest one, later
+        save_file(good, sent / WEIGHTS)  # an honest one, later
         assert client_target(address, 1, cache).eos_ids == TARGET.eos_ids
 
 
 @pytest.mark.parametrize("mark", ["../../elsewhere", "", "x" * 300, "/etc/x", "a\nb"])
 def test_a_mark_that_would_be_another_folder_is_refused(
-    tmp_path: Path, parcel: Path, mark: str
+    tmp_path: Path, sent: Path, mark: str
 ) -> None:
     before = sorted(tmp_path.rglob("*"))
     with (
-        scripted(sends(parcel, mark or " ")) as address,
+        scripted(sends(sent, mark or " ")) as address,
         pytest.raises(UserError, match="no mark of ours"),
     ):
         client_target(address, 1, tmp_path / "cache" / "deep")
@@ -95,7 +94,7 @@ def test_a_mark_that_would_be_another_folder_is_refused(
 
 
 @pytest.mark.parametrize("frame", [b"\xc1", "text", encode(Piece("x" * 200, b"1", 1)) + b"1"])
-def test_a_parcel_s_frame_that_is_none_is_refused(tmp_path: Path, frame: bytes | str) -> None:
+def test_a_frame_that_is_none_is_refused(tmp_path: Path, frame: bytes | str) -> None:
     def script(connection: ServerConnection) -> None:
         connection.send(encode(Welcome("x", "its", target_mark(TARGET))))
         for _ in connection:
