@@ -1,0 +1,1 @@
+"""Makers of the bundle's training text."""

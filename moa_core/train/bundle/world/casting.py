@@ -1,0 +1,420 @@
+"""Beings, things and places made for a story, from given words or drawn."""
+
+import random
+from functools import cache
+
+from moa_core.train.bundle.world.entities import Being, Place, Thing
+from moa_core.train.bundle.world.lexicon import Adjective, Noun, lexicon, places
+
+_MALE = frozenset(
+    [
+        "boy",
+        "king",
+        "prince",
+        "knight",
+        "wizard",
+        "postman",
+        "policeman",
+        "fisherman",
+        "gentleman",
+        "man",
+        "uncle",
+        "grandfather",
+        "woodcutter",
+        "father",
+        "brother",
+    ]
+)
+_FEMALE = frozenset(
+    [
+        "girl",
+        "queen",
+        "princess",
+        "witch",
+        "fairy",
+        "mermaid",
+        "lady",
+        "woman",
+        "aunt",
+        "grandmother",
+    ]
+)
+_HEROES = [
+    "hedgehog",
+    "rabbit",
+    "fox",
+    "squirrel",
+    "mouse",
+    "bear",
+    "badger",
+    "mole",
+    "cat",
+    "dog",
+    "hare",
+    "otter",
+    "beaver",
+    "deer",
+    "goat",
+    "sheep",
+    "pig",
+    "frog",
+    "toad",
+    "tortoise",
+    "turtle",
+    "raccoon",
+    "duck",
+    "hen",
+    "goose",
+    "owl",
+    "sparrow",
+    "robin",
+    "crow",
+    "raven",
+    "magpie",
+    "penguin",
+    "monkey",
+    "elephant",
+    "lion",
+    "hippo",
+    "panda",
+    "koala",
+    "donkey",
+    "pony",
+    "porcupine",
+    "chipmunk",
+    "wolf",
+]
+_SMALL = [
+    "hedgehog",
+    "rabbit",
+    "squirrel",
+    "mouse",
+    "mole",
+    "frog",
+    "sparrow",
+    "robin",
+    "chipmunk",
+    "wren",
+    "lizard",
+    "toad",
+]
+_PETS = [
+    "puppy",
+    "kitten",
+    "dog",
+    "cat",
+    "rabbit",
+    "hamster",
+    "lamb",
+    "goat",
+    "duckling",
+    "pony",
+    "parrot",
+    "tortoise",
+]
+_BIG = ["bear", "lion", "elephant", "wolf", "bull", "moose", "tiger", "hippo", "camel", "reindeer"]
+_ELDERS = ["owl", "tortoise", "badger", "raven", "bear", "heron", "goose", "goat", "toad", "stork"]
+_RELATIVES = {
+    "he": {"brother": "{his} brother {name}", "cousin": "{his} cousin {name}"},
+    "she": {"sister": "{his} sister {name}", "cousin": "{his} cousin {name}"},
+}
+_FAMILY = {
+    "she": ("Grandma", "Mom", "Mama", "Grandma", "Aunt {name}", "Granny"),
+    "he": ("Grandpa", "Dad", "Papa", "Grandpa", "Uncle {name}"),
+}
+_WORKERS = [
+    "baker",
+    "gardener",
+    "fisherman",
+    "postman",
+    "farmer",
+    "shoemaker",
+    "carpenter",
+    "librarian",
+    "shopkeeper",
+    "shepherd",
+    "beekeeper",
+    "clockmaker",
+    "teacher",
+    "neighbor",
+]
+_JOBS = [
+    "baker",
+    "gardener",
+    "fisherman",
+    "shoemaker",
+    "carpenter",
+    "painter",
+    "potter",
+    "shepherd",
+    "tailor",
+    "clown",
+]
+_THING_GROUPS = {
+    "toy": ("colour", "thing"),
+    "clothes": ("colour", "colour", "thing"),
+    "treasure": ("thing",),
+    "vehicle": ("colour", "thing"),
+}
+_LOOKS = [
+    "old",
+    "new",
+    "shiny",
+    "beautiful",
+    "lovely",
+    "special",
+    "strange",
+    "little",
+    "heavy",
+    "light",
+    "big",
+    "small",
+    "wooden",
+    "round",
+    "handmade",
+    "ancient",
+    "dusty",
+    "pretty",
+]
+_FRESH = ("fresh", "delicious", "tasty", "lovely", "good", "big", "little")
+_DRESS = ("old", "new", "beautiful", "warm", "silk", "patched", "woolen")
+
+
+class Casting:
+    """Makes the entities of one story; no name and no kind of animal comes twice."""
+
+    def __init__(self, rng: random.Random, fable: bool, first_person: bool) -> None:
+        self.rng = rng
+        self.fable = fable
+        self.first_person = first_person
+        self._names: set[str] = set()
+        self._kinds: set[str] = set()
+
+    def hero(self, noun: Noun | None, trait: Adjective | None, ages: str) -> Being:
+        """The one the story is about."""
+        trait = trait or self._trait()
+        if self.fable:
+            kind = noun.word if noun else self.rng.choice(_SMALL if ages == "small" else _HEROES)
+            return self._animal(kind, trait)
+        being = self._person(noun.word if noun else None, trait, ages)
+        if self.first_person:
+            being.pron = "I"
+        return being
+
+    def friend(self, hero: Being, noun: Noun | None, trait: Adjective | None) -> Being:
+        """Somebody of the hero's own kind and age, mostly of the other pronoun."""
+        if self.fable:
+            kind = noun.word if noun else self._new_kind(_HEROES)
+            return self._animal(kind, trait or self._trait(), self._other_pron(hero))
+        pron = self._other_pron(hero)
+        if noun:
+            return self._person(noun.word, trait or self._trait(), "child", pron)
+        name = self._name(pron)
+        being = self._named(name, pron, "boy" if pron == "he" else "girl", trait or self._trait())
+        relation = self.rng.choice((*_RELATIVES[pron], "friend", "friend", "neighbor", ""))
+        if relation in ("friend", "neighbor"):
+            best = "best " if relation == "friend" and self.rng.random() < 0.4 else ""
+            being.first = f"{{his}} {best}{relation} {name}"
+        elif relation:
+            being.first = _RELATIVES[pron][relation].format(his="{his}", name=name)
+        return being
+
+    def elder(self, hero: Being, noun: Noun | None) -> Being:
+        """Somebody older, who knows more: of the family, a neighbour, a wise animal."""
+        pron = self.rng.choice(("he", "she"))
+        if self.fable:
+            return self._old(noun.word if noun else self._new_kind(_ELDERS), pron)
+        if noun or self.rng.random() < 0.35:
+            kind = noun.word if noun else self.rng.choice(_WORKERS)
+            return self._worker(kind, self._pron_of(kind, pron))
+        if hero.age != "child":
+            return self._worker(self.rng.choice(_WORKERS), pron)
+        name = self.rng.choice(_FAMILY[pron])
+        if "{name}" in name:
+            name = name.format(name=self._name(pron))
+        being = self._named(name, pron, "man" if pron == "he" else "woman", self._trait())
+        being.age = "old" if name.startswith("Gr") else "grown"
+        return being
+
+    def stranger(self, hero: Being, noun: Noun | None, trait: Adjective | None) -> Being:
+        """Somebody the hero does not know yet."""
+        pron = self._other_pron(hero)
+        if self.fable:
+            kind = noun.word if noun else self._new_kind(_HEROES)
+            adjective = (trait or self._trait()).word
+            return self._unnamed(kind, pron, adjective, human=False)
+        kind = noun.word if noun else ("boy" if pron == "he" else "girl")
+        return self._unnamed(kind, self._pron_of(kind, pron), (trait or self._trait()).word)
+
+    def big(self) -> Being:
+        """An animal bigger than most."""
+        pron = self.rng.choice(("he", "she"))
+        return self._unnamed(self._new_kind(_BIG), pron, "big", human=False)
+
+    def animal(self, noun: Noun | None, pet: bool) -> Being:
+        """An animal that does not talk."""
+        kind = noun.word if noun else self._new_kind(_PETS)
+        being = self._unnamed(kind, "it", "", human=False)
+        if pet:
+            name = self._unused("pet")
+            pron = self.rng.choice(("he", "she"))
+            first = f"{{his}} {kind} {name}"
+            return Being(kind, pron, name, first, name, "", "", False, body(kind), (f"the {kind}",))
+        adjective = self.rng.choice(("small", "little", "tiny", "thin", "young", "lost"))
+        being.first = f"a {adjective} {kind}" if kind not in ("puppy", "kitten") else f"a {kind}"
+        return being
+
+    def thing(
+        self, noun: Noun | None, adjective: Adjective | None, kinds: tuple[str, ...]
+    ) -> Thing:
+        """A thing of one of the kinds."""
+        words = lexicon()
+        if noun is None:
+            noun = self.rng.choice(words.by_kind[self.rng.choice(kinds)])
+        if adjective:
+            return Thing(noun, adjective.word.replace("_", " "))
+        if self.rng.random() < 0.15:
+            return Thing(noun)
+        if noun.kind == "food":
+            return Thing(noun, self.rng.choice(_FRESH[:-2] if noun.number == "mass" else _FRESH))
+        group = self.rng.choice(_THING_GROUPS.get(noun.kind, ("thing",)))
+        if group == "thing":
+            looks = _DRESS if noun.kind == "clothes" else _LOOKS
+            return Thing(noun, self.rng.choice(looks))
+        found = self.rng.choice(words.by_group[group]).word
+        return Thing(noun, found.replace("_", " "))
+
+    def place(self, noun: Noun | None, tags: tuple[str, ...]) -> Place:
+        """A place that has all the tags, or the given one."""
+        if noun is None:
+            noun = lexicon().nouns[self.rng.choice(_places_with(tags))]
+        inside, found, spots = _known(noun.word)
+        drawn = list(spots or _spots("in" if "in" in found else "out"))
+        self.rng.shuffle(drawn)
+        return Place(noun, inside, found, drawn)
+
+    def _trait(self) -> Adjective:
+        return self.rng.choice(lexicon().by_group["trait"])
+
+    def _other_pron(self, hero: Being) -> str:
+        own = "he" if hero.pron == "I" and hero.noun == "boy" else hero.pron
+        other = "she" if own == "he" else "he"
+        return other if self.rng.random() < 0.85 else self.rng.choice(("he", "she"))
+
+    def _pron_of(self, kind: str, otherwise: str) -> str:
+        return "he" if kind in _MALE else "she" if kind in _FEMALE else otherwise
+
+    def _new_kind(self, kinds: list[str]) -> str:
+        kind = self.rng.choice([kind for kind in kinds if kind not in self._kinds])
+        self._kinds.add(kind)
+        return kind
+
+    def _unused(self, key: str) -> str:
+        while True:
+            name = self.rng.choice(lexicon().names[key])
+            if name not in self._names:
+                self._names.add(name)
+                return name
+
+    def _name(self, pron: str) -> str:
+        return self._unused(pron)
+
+    def _person(
+        self, kind: str | None, trait: Adjective, ages: str, pron: str | None = None
+    ) -> Being:
+        pron = pron or self.rng.choice(("he", "she"))
+        if kind is None and (ages == "child" or self.rng.random() < 0.7):
+            kind = "boy" if pron == "he" else "girl"
+        kind = kind or self.rng.choice(_JOBS)
+        pron = self._pron_of(kind, pron)
+        being = self._named(self._name(pron), pron, kind, trait)
+        being.age = "child" if kind in ("boy", "girl", "child") else "grown"
+        if kind not in ("boy", "girl"):
+            being.first = f"a {kind} {self.rng.choice(('named', 'called'))} {being.name}"
+        return being
+
+    def _named(self, name: str, pron: str, kind: str, trait: Adjective) -> Being:
+        others = (
+            (f"the {kind}",) if kind not in self._kinds and kind not in ("man", "woman") else ()
+        )
+        self._kinds.add(kind)
+        return Being(
+            kind, pron, name, name, name, trait.word, trait.family, True, body("person"), others
+        )
+
+    def _animal(self, kind: str, trait: Adjective, pron: str | None = None) -> Being:
+        pron = pron or self.rng.choice(("he", "she"))
+        self._kinds.add(kind)
+        name = self._unused(f"animal_{pron}")
+        if name.lower() == kind or self.rng.random() < 0.25:
+            return self._unnamed(kind, pron, trait.word, human=False)
+        first = self.rng.choice(
+            (f"{name} the {kind}", f"a {kind} named {name}", f"{name} the {kind}")
+        )
+        return Being(
+            kind, pron, name, first, name, trait.word, trait.family, False, body(kind),
+            (f"the {kind}",),
+        )  # fmt: skip
+
+    def _old(self, kind: str, pron: str) -> Being:
+        being = self._unnamed(kind, self._pron_of(kind, pron), "old", human=kind in _WORKERS)
+        being.age = "old"
+        return being
+
+    def _worker(self, kind: str, pron: str) -> Being:
+        title = "Mr." if pron == "he" else "Mrs."
+        if kind == "neighbor" or self.rng.random() < 0.6:
+            name = f"{title} {self._unused('surname')}"
+            being = self._named(name, pron, kind, self._trait())
+            being.first = f"{{his}} neighbor {name}" if kind == "neighbor" else f"{name} the {kind}"
+            being.others = ()
+        else:
+            being = self._unnamed(kind, pron, self.rng.choice(("old", "old", "friendly", "kind")))
+        being.age = "grown"
+        return being
+
+    def _unnamed(self, kind: str, pron: str, adjective: str, human: bool = True) -> Being:
+        family = lexicon().adjectives[adjective].family if adjective else ""
+        first = f"a {adjective} {kind}".replace("  ", " ")
+        own = body("person" if human else kind)
+        return Being(kind, pron, "", first, f"the {kind}", adjective, family, human, own)
+
+
+@cache
+def body(kind: str) -> dict[str, str]:
+    """The words for its hands, its home and its ways of going."""
+    words = lexicon()
+    tags = words.nouns[kind].tags if kind in words.nouns else frozenset[str]()
+    found = next((tag for tag in ("land", "bird", "water", "tiny") if tag in tags), "person")
+    return words.species[found]
+
+
+def is_like(word: str, tags: tuple[str, ...]) -> bool:
+    """Whether a place has all the tags."""
+    return _known(word)[1].issuperset(tags)
+
+
+@cache
+def _known(word: str) -> tuple[str, frozenset[str], tuple[str, ...]]:
+    known = places().get(word)
+    if known and word != "more":
+        return known["at"], frozenset(known["tags"].split()), tuple(known["spots"])
+    for tags, groups in places()["more"].items():
+        for inside, words in groups.items():
+            if word in words.replace("_", " ").split() or word.replace(" ", "_") in words.split():
+                return inside, frozenset(tags.split()), ()
+    return "in the", frozenset({"out"}), ()
+
+
+@cache
+def _places_with(tags: tuple[str, ...]) -> list[str]:
+    return [
+        word for word, known in places().items()
+        if word != "more" and set(tags).issubset(known["tags"].split())
+    ]  # fmt: skip
+
+
+def _spots(tag: str) -> tuple[str, ...]:
+    if tag == "in":
+        return ("under a chair", "behind the door", "on a high shelf", "in a box", "by the window")
+    return ("under a bush", "behind a wall", "in the grass", "beside the path", "under a big stone")

@@ -1,0 +1,142 @@
+"""Wordings: plain text with choices `[this|that]`, slots `{role.form}` and guards `@tag`.
+
+A file of wordings has sections headed `# name`. A line is one wording; `= ` begins a plain clause
+that sums the event up, and `? kind: question -> answer` asks about it.
+"""
+
+import random
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import NamedTuple
+
+_TOKEN = re.compile(r"[\[\]|]|\{[^}]*\}|[^\[\]|{]+")
+
+
+class Slot(NamedTuple):
+    """A place for an entity in some form, or for a wording of a section (`~name`)."""
+
+    role: str
+    form: str
+    capital: bool
+
+
+class Choice(NamedTuple):
+    """Patterns of which one is taken."""
+
+    options: tuple["Pattern", ...]
+
+
+Pattern = tuple[str | Slot | Choice, ...]
+Fill = Callable[[Slot, list[str]], str]
+
+
+class Wording(NamedTuple):
+    """A pattern and the tags that the world must have or lack for it."""
+
+    pattern: Pattern
+    needs: frozenset[str]
+    bars: frozenset[str]
+
+    def fits(self, tags: Collection[str]) -> bool:
+        """Whether the guards let it be told of a world with these tags."""
+        return self.needs.issubset(tags) and self.bars.isdisjoint(tags)
+
+
+class Ask(NamedTuple):
+    """A question about an event, with its answer."""
+
+    kind: str
+    question: Pattern
+    answer: Pattern
+
+
+@dataclass
+class Section:
+    """All that can be said of one kind of event."""
+
+    wordings: list[Wording] = field(default_factory=list)
+    clauses: list[Pattern] = field(default_factory=list)
+    asks: list[Ask] = field(default_factory=list)
+
+
+def data() -> Traversable:
+    """The package's folder."""
+    return files(__package__)
+
+
+@cache
+def sections() -> dict[str, Section]:
+    """Every section of every file of wordings."""
+    found: dict[str, Section] = {}
+    for file in sorted((data() / "wordings").iterdir(), key=lambda file: file.name):
+        section = Section()
+        for line in filter(None, map(str.strip, file.read_text("utf-8").splitlines())):
+            if line.startswith("# "):
+                section = found.setdefault(line[2:], Section())
+            else:
+                _add(section, line)
+    return found
+
+
+def expand(pattern: Pattern, rng: random.Random, fill: Fill, out: list[str]) -> None:
+    """Append the pattern's text to `out`, with choices made and slots filled."""
+    for node in pattern:
+        if isinstance(node, str):
+            out.append(node)
+        elif isinstance(node, Slot):
+            out.append(fill(node, out))
+        else:
+            expand(node.options[int(rng.random() * len(node.options))], rng, fill, out)
+
+
+def parse(text: str) -> Pattern:
+    """The pattern of a wording."""
+    tokens = _TOKEN.findall(text)
+    options, used = _options(tokens, 0)
+    if used != len(tokens) or len(options) != 1:
+        raise ValueError(f"Brackets do not match: {text}")
+    return options[0]
+
+
+def _add(section: Section, line: str) -> None:
+    if line.startswith("= "):
+        section.clauses.append(parse(line[2:]))
+    elif line.startswith("? "):
+        kind, _, rest = line[2:].partition(": ")
+        question, arrow, answer = rest.partition(" -> ")
+        if not arrow:
+            raise ValueError(f"No answer: {line}")
+        section.asks.append(Ask(kind, parse(question), parse(answer)))
+    else:
+        guard, line = line[1:].split(" ", 1) if line.startswith("@") else ("", line)
+        tags = frozenset(filter(None, guard.split(",")))
+        bars = frozenset(tag[1:] for tag in tags if tag[0] == "!")
+        needs = frozenset(tag for tag in tags if tag[0] != "!")
+        section.wordings.append(Wording(parse(line), needs, bars))
+
+
+def _options(tokens: list[str], at: int) -> tuple[list[Pattern], int]:
+    """The patterns between bars from token `at` on, and where they end."""
+    options: list[Pattern] = []
+    nodes: list[str | Slot | Choice] = []
+    while at < len(tokens) and tokens[at] != "]":
+        token = tokens[at]
+        if token == "[":
+            inner, at = _options(tokens, at + 1)
+            nodes.append(Choice(tuple(inner)))
+        elif token == "|":
+            options.append(tuple(nodes))
+            nodes = []
+        else:
+            nodes.append(_slot(token) if token[0] == "{" else token)
+        at += 1
+    return [*options, tuple(nodes)], at
+
+
+def _slot(token: str) -> Slot:
+    role, _, form = token[1:-1].partition(".")
+    return Slot(role[:1].lower() + role[1:], form, role[:1].isupper())

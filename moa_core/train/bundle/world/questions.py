@@ -1,0 +1,137 @@
+"""Questions about a story, with answers that the log knows and the text tells."""
+
+import random
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from moa_core.train.bundle.world.entities import Being, Entity, Place, Thing
+from moa_core.train.bundle.world.grammar import Choice, Pattern, Slot, sections
+from moa_core.train.bundle.world.teller import Teller, polish, section
+from moa_core.train.bundle.world.world import Event, World
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question and its answer. `follow` asks the same of "her" or "it"."""
+
+    kind: str
+    question: str
+    answer: str
+    follow: str
+
+
+def questions(world: World, told: list[Event], text: str) -> tuple[Question, ...]:
+    """All that can be asked of what was told, but for what two events would answer differently."""
+    found: dict[str, list[Question]] = defaultdict(list)
+    rng = world.rng
+    for event in [*told, *_about(world)]:
+        source = sections().get(event.name) or section(event.name)
+        for ask in source.asks:
+            if not _is_told(world, event, ask.answer, text):
+                continue
+            plain = _plain(world, rng)
+            question = _sentence(plain.render(ask.question, event))
+            plain.refs.prime(*_beings(world, event))
+            plain.refs.plain = False
+            follow = _sentence(plain.render(ask.question, event))
+            plain.refs.plain = True
+            answer = _sentence(plain.render(ask.answer, event))
+            found[f"{event.name} {ask.question}"].append(
+                Question(ask.kind, question, answer, follow)
+            )
+    once = [group[0] for group in found.values() if len(group) == 1]
+    return tuple(once) + _order(world, told)
+
+
+def follow_ups(world: World, told: list[Event]) -> tuple[str, ...]:
+    """What happened, in order, one plain sentence each."""
+    plain = _plain(world, world.rng)
+    return tuple(
+        _sentence(plain.render(world.rng.choice(clauses), event) + ".")
+        for event in told
+        if (clauses := section(event.name).clauses)
+    )
+
+
+def _about(world: World) -> list[Event]:
+    tags = frozenset(world.tags)
+    names = ["about.place", "about.animal" if not world.hero.human else "about.person"]
+    if world.hero.adjective:
+        names.append("about.trait")
+    if isinstance(thing := world.cast.get("thing"), Thing) and thing.adjective:
+        names.append("about.thing")
+    return [Event(name, {}, True, tags) for name in names]
+
+
+def _order(world: World, told: list[Event]) -> tuple[Question, ...]:
+    """What happened first, and what next."""
+    rng = world.rng
+    clauses = [
+        (event, section(event.name).clauses) for event in told if section(event.name).clauses
+    ]
+    if len(clauses) < 3:
+        return ()
+    plain = _plain(world, rng)
+    texts = [plain.render(rng.choice(patterns), event) for event, patterns in clauses]
+    if len(set(texts)) < len(texts):
+        return ()
+    at = rng.randrange(len(texts) - 1)
+    first, then = texts[at], texts[at + 1]
+    last = texts[-1]
+    after = rng.choice(("What happened after {}?", "What happened next, after {}?"))
+    order = rng.choice(("What happened first: {} or {}?", "Which came first: {}, or {}?"))
+    pair = [first, last]
+    rng.shuffle(pair)
+    return (
+        Question("next", after.format(first), _sentence(f"{then}."), after.format(first)),
+        Question("first", order.format(*pair), _sentence(f"first, {first}."), order.format(*pair)),
+    )
+
+
+def _plain(world: World, rng: random.Random) -> Teller:
+    teller = Teller(world, rng)
+    teller.refs.plain = True
+    return teller
+
+
+def _beings(world: World, event: Event) -> list[Entity]:
+    found = [world.hero, *event.roles.values()]
+    return [each for each in found if isinstance(each, (Being, Thing))]
+
+
+def _is_told(world: World, event: Event, answer: Pattern, text: str) -> bool:
+    return all(
+        _names(world, event, slot, text) for slot in _slots(answer) if not slot.role.startswith("~")
+    )
+
+
+def _slots(pattern: Pattern) -> Iterator[Slot]:
+    for node in pattern:
+        if isinstance(node, Slot):
+            yield node
+        elif isinstance(node, Choice):
+            for option in node.options:
+                yield from _slots(option)
+
+
+def _names(world: World, event: Event, slot: Slot, text: str) -> bool:
+    entity = event.roles.get(slot.role) or world.cast.get(slot.role)
+    low = text.lower()
+    if isinstance(entity, Thing):
+        adjective = entity.adjective if slot.form in ("a", "an", "adj") else ""
+        return entity.noun.word.lower() in low and adjective.lower() in low
+    if isinstance(entity, Place):
+        return entity.noun.word in low
+    if isinstance(entity, Being):
+        if slot.form == "adj":
+            return re.search(rf"\b{re.escape(entity.adjective)}\b", low) is not None
+        if slot.form in ("kind", "a"):
+            return entity.noun in low
+        return entity.pron == "I" or entity.later.lower() in low
+    return entity.lower() in low if isinstance(entity, str) else True
+
+
+def _sentence(text: str) -> str:
+    return polish(text[:1].upper() + text[1:])

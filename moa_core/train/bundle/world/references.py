@@ -1,0 +1,167 @@
+"""How a telling refers to things: names when they are new or could be confused, else pronouns."""
+
+import random
+import re
+
+from moa_core.train.bundle.world.entities import PRONOUNS, Being, Entity, Group, Place, Thing
+from moa_core.train.bundle.world.lexicon import lexicon
+
+_AFTER_SPEECH = re.compile(r'["] \w+ $')
+_CASES = {"": 0, "o": 1, "s": 2}
+_STRICT = {
+    "he": 0, "she": 0, "it": 0, "they": 0, "him": 1, "them": 1, "his": 2, "its": 2, "their": 2,
+    "himself": 3, "itself": 3,
+}  # fmt: skip
+
+
+class References:
+    """Keeps what the reader knows by now. A `plain` one names everything in full."""
+
+    def __init__(self, rng: random.Random, hero: Being, plain: bool = False) -> None:
+        self.rng = rng
+        self.hero = hero
+        self.plain = plain
+        self.known: set[Entity] = set()
+        self._last: list[Entity] = []
+        self._now: list[Entity] = []
+
+    def next_wording(self, new_paragraph: bool = False) -> None:
+        """A wording ends; a new paragraph starts with names."""
+        self._last = [] if new_paragraph else self._now or self._last
+        self._now = []
+
+    def prime(self, *entities: Entity) -> None:
+        """Treat these as known and just spoken of."""
+        self.known.update(entities)
+        self._last = list(entities)
+
+    def text(self, entity: Entity, form: str, before: str) -> str:
+        """The entity in the form, after the text `before`."""
+        if isinstance(entity, str):
+            return entity
+        if isinstance(entity, Place):
+            return self._place(entity, form)
+        if isinstance(entity, Thing):
+            return self._thing(entity, form)
+        if form in _STRICT:
+            return self._strict(entity, _STRICT[form])
+        if form in _CASES:
+            return self._case(entity, _CASES[form], before)
+        if form in ("was", "is", "has"):
+            return _agree(form, entity.pron)
+        return self._being(entity, form) if isinstance(entity, Being) else self._name(entity)
+
+    def _strict(self, entity: Being | Group, case: int) -> str:
+        if self.plain and entity.pron in ("I", "we"):
+            return PRONOUNS["he" if entity.pron == "I" else "they"][case]
+        return PRONOUNS[entity.pron][case]
+
+    def _case(self, entity: Being | Group, case: int, before: str) -> str:
+        pronoun = PRONOUNS[entity.pron][case]
+        first_person = entity.pron in ("I", "we") and not self.plain
+        if first_person and isinstance(entity, Being):
+            self._mention(entity)
+            return pronoun
+        likely = 0.9 if entity in self._now else 0.75
+        if not self.plain and self._clear(entity) and not _AFTER_SPEECH.search(before):
+            self._mention(entity)
+            if self.rng.random() < likely:
+                return pronoun
+        return self._owned(entity) if case == 2 else self._name(entity)
+
+    def _clear(self, entity: Being | Group) -> bool:
+        recent = self._last + self._now
+        if isinstance(entity, Group):
+            return all(member in recent for member in entity.members)
+        return {other for other in recent if _pron(other) == entity.pron} == {entity}
+
+    def _owned(self, entity: Being | Group) -> str:
+        if isinstance(entity, Being):
+            self._mention(entity)
+            return f"{self._later(entity)}'s"
+        return f"{self._name(entity)}'s"
+
+    def _name(self, entity: Being | Group) -> str:
+        if isinstance(entity, Group):
+            first, second = sorted(entity.members, key=lambda being: being.pron == "I")
+            return f"{self._name(first)} and {self._name(second)}"
+        if entity.pron == "I" and not self.plain:
+            self._mention(entity)
+            return "I"
+        new = entity not in self.known and not self.plain
+        owner = self._case(self.hero, 2, "") if new and "{his}" in entity.first else ""
+        self._mention(entity)
+        return entity.first.replace("{his}", owner) if new else self._later(entity)
+
+    def _later(self, being: Being) -> str:
+        if self.plain and being.pron == "I":
+            return "the storyteller"
+        if being.others and not self.plain and self.rng.random() < 0.15:
+            return self.rng.choice(being.others)
+        return being.later
+
+    def _being(self, being: Being, form: str) -> str:
+        if form in being.body:
+            return being.body[form]
+        if form == "n":
+            return self._name(being)
+        if form == "name":
+            self._mention(being)
+            return self._later(being) if self.plain else being.name or being.later
+        if form == "call":
+            return being.name or being.noun.capitalize()
+        if form == "kind":
+            return being.noun
+        if form == "adj":
+            return being.adjective
+        self._mention(being)
+        if form == "a":
+            return f"a {being.adjective} {being.noun}".replace("  ", " ")
+        raise ValueError(f"A being has no form {form!r}.")
+
+    def _thing(self, thing: Thing, form: str) -> str:
+        if form in ("n", "an"):
+            self._mention(thing)
+            return thing.described if form == "an" else thing.noun.word
+        if form in _STRICT:
+            return PRONOUNS[thing.pron][_STRICT[form] if form != "it" else 0]
+        if form in ("was", "is", "has"):
+            return _agree(form, thing.pron)
+        if form == "adj":
+            return thing.adjective
+        if form == "a" or (form == "" and thing not in self.known and not self.plain):
+            self._mention(thing)
+            return f"{thing.noun.article} {thing.described}"
+        more = thing.adjective and not self.plain and self.rng.random() < 0.15
+        self._mention(thing)
+        return f"the {thing.described if more else thing.noun.word}"
+
+    def _place(self, place: Place, form: str) -> str:
+        self._mention(place)
+        if form == "at":
+            return place.at
+        if form == "to":
+            return f"to the {place.noun.word}"
+        if form == "a":
+            return f"a {place.noun.word}"
+        return place.noun.word if form == "n" else f"the {place.noun.word}"
+
+    def _mention(self, entity: Entity) -> None:
+        self.known.add(entity)
+        self._now.append(entity)
+        if isinstance(entity, Group):
+            self._now.extend(entity.members)
+
+
+def _pron(entity: Entity) -> str:
+    return "" if isinstance(entity, str) else entity.pron
+
+
+def _agree(verb: str, pron: str) -> str:
+    many = pron in ("they", "we")
+    return {"was": "were", "is": "are", "has": "have"}[verb] if many else verb
+
+
+def vowel_exceptions() -> frozenset[str]:
+    """Words whose article does not follow their first letter."""
+    return frozenset(lexicon().names["article"])

@@ -1,0 +1,134 @@
+"""Stories: a world is made and run, told, and asked about."""
+
+import random
+import re
+from dataclasses import dataclass
+
+from moa_core.train.bundle.world.casting import is_like
+from moa_core.train.bundle.world.lexicon import lexicon
+from moa_core.train.bundle.world.plots import PLOTS
+from moa_core.train.bundle.world.questions import Question, follow_ups, questions
+from moa_core.train.bundle.world.teller import Teller, section
+from moa_core.train.bundle.world.world import Event, Plot, World
+
+_TRIES = 12
+_SENTENCE_END = re.compile(r'[.!?]"?(?=\s)')
+_RUN = 7  # words that no story says twice
+_TITLES = "title"
+
+
+@dataclass(frozen=True)
+class Story:
+    """A story, where its first sentences end, and what can be asked about it."""
+
+    text: str
+    title: str
+    opening_ends: tuple[int, ...]
+    questions: tuple[Question, ...]
+    words: tuple[str, ...]
+    hero: str  # "a hedgehog", for requests
+    place: str
+    plot: str
+    clauses: tuple[str, ...]  # what happened, one plain sentence each
+
+
+def tell(rng: random.Random, words: tuple[str, ...] = (), brief: bool = False) -> Story:
+    """A story in which all the words are used; a `brief` one tells only what must be told."""
+    for attempt in range(_TRIES):
+        world = World(rng, _plot_for(words, rng), words)
+        world.plot.run(world)
+        must = world.given.left()
+        for _ in range(3):
+            teller = Teller(world, rng, brief)
+            text = teller.tell(must)
+            missing = [word for word in words if not uses(text, word) and word not in must]
+            if not missing and not repeats(text):
+                return _story(world, teller, text, words)
+            must = must + missing
+    raise ValueError(f"No story has all of these words: {', '.join(words)}.")
+
+
+def uses(text: str, word: str) -> bool:
+    """Whether the word is in the text in that form."""
+    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text, re.IGNORECASE) is not None
+
+
+def repeats(text: str) -> bool:
+    """Whether a run of words comes twice."""
+    words = re.findall(r"[\w']+", text.lower())
+    runs = [tuple(words[i : i + _RUN]) for i in range(len(words) - _RUN + 1)]
+    return len(set(runs)) < len(runs)
+
+
+def _story(world: World, teller: Teller, text: str, words: tuple[str, ...]) -> Story:
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    open_ends = [end for end in ends if text.count('"', 0, end) % 2 == 0][:3]
+    hero = world.hero
+    known = (
+        f"a {hero.noun}" if hero.human is False or hero.noun not in ("boy", "girl") else hero.name
+    )
+    return Story(
+        text=text,
+        title=_title(world, teller),
+        opening_ends=tuple(open_ends),
+        questions=questions(world, teller.told, text),
+        words=words,
+        hero=known,
+        place=world.place.noun.word,
+        plot=world.plot.name,
+        clauses=follow_ups(world, teller.told),
+    )
+
+
+def _title(world: World, teller: Teller) -> str:
+    own = section(f"{world.plot.name}.{_TITLES}").wordings
+    fits = [wording for wording in own if wording.fits(frozenset(world.tags))]
+    fits = fits or section("titles").wordings
+    plain = Teller(world, teller.rng)
+    plain.refs.plain = True
+    text = plain.render(teller.rng.choice(fits).pattern, Event("title", {}, True, frozenset()))
+    small = {
+        "a",
+        "an",
+        "the",
+        "and",
+        "of",
+        "in",
+        "on",
+        "at",
+        "by",
+        "to",
+        "for",
+        "who",
+        "with",
+        "that",
+    }
+    parts = text.split()
+    return " ".join(
+        word if i and word in small else word[:1].upper() + word[1:] for i, word in enumerate(parts)
+    )
+
+
+def _plot_for(words: tuple[str, ...], rng: random.Random) -> Plot:
+    plots = list(PLOTS.values())
+    if not words:
+        return rng.choice(plots)
+    return max(rng.sample(plots, min(6, len(plots))), key=lambda plot: _fit(plot, words))
+
+
+def _fit(plot: Plot, words: tuple[str, ...]) -> int:
+    """How many of the words have a role in the plot."""
+    return sum(_has_role(plot, word) for word in words)
+
+
+def _has_role(plot: Plot, word: str) -> bool:
+    noun = lexicon().nouns.get(word)
+    if noun is None:
+        return word in lexicon().adjectives
+    if noun.kind == "place":
+        return is_like(word, plot.place)
+    if noun.kind == "person":
+        return "human" in plot.modes
+    if noun.kind == "animal":
+        return "fable" in plot.modes and "water" not in noun.tags
+    return noun.kind in plot.things

@@ -1,0 +1,171 @@
+"""Turns the log of a world into text."""
+
+import random
+import re
+from collections.abc import Iterator
+
+from moa_core.train.bundle.world.entities import Being, Entity
+from moa_core.train.bundle.world.grammar import Pattern, Section, Slot, Wording, expand, sections
+from moa_core.train.bundle.world.references import References, vowel_exceptions
+from moa_core.train.bundle.world.weave import frames
+from moa_core.train.bundle.world.world import Event, World
+
+_HERO_FORMS = frozenset(("he", "him", "his", "himself"))
+_BOTH_FORMS = frozenset(("they", "them", "their", "themselves"))
+_ARTICLE = re.compile(r"\b([Aa]) (?=([aeiouAEIOU]\w*))")
+_SENTENCE_START = re.compile(r'((?:^|[.!?]\s+|\."\s+|\n)"?)([a-z])')
+_TAG = re.compile(r'([!?,]" )(said|asked|cried|called|answered|whispered|shouted|thought) I\b')
+_NO_SECTION = Section()
+
+
+class Teller:
+    """Tells one world's story once; other tellings of it differ in their wording."""
+
+    def __init__(self, world: World, rng: random.Random, brief: bool = False) -> None:
+        self.world = world
+        self.rng = rng
+        self.brief = brief
+        self.refs = References(rng, world.hero)
+        self.tags: frozenset[str] = frozenset(world.tags)
+        self.told: list[Event] = []
+        self._roles: dict[str, Entity] = {}
+        self._used: set[Wording] = set()
+
+    def tell(self, must: list[str]) -> str:
+        """The story; `must` are words to be woven in."""
+        paragraphs: list[list[str]] = [[]]
+        for event in self._events(must):
+            if event is None:
+                if paragraphs[-1] and not self.brief:
+                    paragraphs.append([])
+                    self.refs.next_wording(new_paragraph=True)
+                continue
+            wording = self.choose(event)
+            if wording:
+                self.told.append(event)
+                paragraphs[-1].append(self.render(wording.pattern, event))
+                self.refs.next_wording()
+        return polish("\n\n".join(" ".join(lines) for lines in paragraphs if lines))
+
+    def choose(self, event: Event) -> Wording | None:
+        """A wording for the event that fits its tags and was not used yet."""
+        fits = [
+            wording for wording in section(event.name).wordings
+            if wording not in self._used and wording.fits(event.tags)
+        ]  # fmt: skip
+        if not fits:
+            return None
+        wording = self.rng.choice(fits)
+        self._used.add(wording)
+        return wording
+
+    def render(self, pattern: Pattern, event: Event) -> str:
+        """A pattern's text for an event's roles."""
+        self._roles, self.tags = event.roles, event.tags
+        out: list[str] = []
+        expand(pattern, self.rng, self._fill, out)
+        return "".join(out).strip()
+
+    def _events(self, must: list[str]) -> Iterator[Event | None]:
+        world = self.world
+        start = frozenset(world.log[0].tags if world.log else world.tags)
+        yield from self._opening(start)
+        for name, roles in frames(must, self.rng, world.cast):
+            yield Event(name, roles, True, start)
+        if self.rng.random() < 0.5 and not self.brief:
+            yield None
+        for event in world.log:
+            if not event.name:
+                yield None
+                if self.rng.random() < 0.4 * world.detail and not self.brief:
+                    yield self._sense(world.tags)
+            elif event.core or not self.brief:
+                yield event
+        yield from self._ending(frozenset(world.tags))
+
+    def _opening(self, tags: frozenset[str]) -> Iterator[Event]:
+        world, name = self.world, self.world.plot.name
+        hero = world.hero
+        if f"{name}.hook" in sections() and self.rng.random() < 0.35:
+            yield Event(f"{name}.hook", {}, True, tags)
+        else:
+            yield Event("open", {}, True, tags)
+        chance = 0.6 * world.detail
+        if hero.family and not self.brief and self.rng.random() < chance:
+            yield Event(f"trait.{hero.family}.show", {}, True, tags)
+        if not self.brief and self.rng.random() < 0.3 * world.detail:
+            yield self._sense(set(tags))
+
+    def _ending(self, tags: frozenset[str]) -> Iterator[Event]:
+        own = f"{self.world.plot.name}.end"
+        share = self.rng.random()
+        if own in sections() and share < 0.75:
+            yield Event(own, {}, True, tags)
+        if own not in sections() or share > 0.65:
+            yield Event("end", {}, True, tags)
+
+    def _sense(self, tags: set[str]) -> Event:
+        place, weather = self.world.place, self.world.weather
+        names = [f"sense.{place.noun.word}", *(f"sense.{tag}" for tag in sorted(place.tags))]
+        if "out" in place.tags:
+            names += [f"sense.{weather}"] * 2
+        known = [name for name in names if name in sections()]
+        return Event(self.rng.choice(known or ["sense.out"]), {}, False, frozenset(tags))
+
+    def _fill(self, slot: Slot, out: list[str]) -> str:
+        before = "".join(out[-3:])
+        text = self._slot(slot, before)
+        return text[:1].upper() + text[1:] if slot.capital else text
+
+    def _slot(self, slot: Slot, before: str) -> str:
+        role = slot.role
+        if role.startswith("~"):
+            inner: list[str] = []
+            fits = [each for each in section(role).wordings if each.fits(self.tags)]
+            expand(self.rng.choice(fits).pattern, self.rng, self._fill, inner)
+            return "".join(inner)
+        if role in _HERO_FORMS:
+            return self.refs.text(self.world.hero, role, before)
+        if role in _BOTH_FORMS:
+            return self.refs.text(self.world.role("both"), role, before)
+        if role == "when":
+            return self._when()
+        entity = self._roles.get(role) or self.world.role(role)
+        if slot.form == "where" and isinstance(entity, Being):
+            return self.world.place.at
+        return self.refs.text(entity, slot.form, before)
+
+    def _when(self) -> str:
+        world = self.world
+        time = next((each for each in _TIMES_OF_DAY if each in self.tags), "day")
+        kind = self.rng.random()
+        if kind < 0.4:
+            return f"one {world.weather} {time}"
+        if kind < 0.6:
+            return f"one {time} in {world.season}"
+        return f"one {world.season} {time}" if kind < 0.8 else f"one {time}"
+
+
+_TIMES_OF_DAY = ("morning", "afternoon", "evening", "night", "day")
+
+
+def section(name: str) -> Section:
+    """The wordings of an event: its plot's own, or those that all plots share."""
+    found = sections()
+    return found.get(name) or found.get(name.rpartition(".")[2], _NO_SECTION)
+
+
+def polish(text: str) -> str:
+    """Capitals at sentence starts, the right articles, no double spaces."""
+    text = re.sub(r" +", " ", text)
+    text = re.sub(r" ([,.!?;])", r"\1", text)
+    text = text.replace('".', '."').replace("..", ".")
+    text = _TAG.sub(r"\1I \2", text)
+    text = _SENTENCE_START.sub(lambda match: match[1] + match[2].upper(), text)
+    return _ARTICLE.sub(_article, text)
+
+
+def _article(match: re.Match[str]) -> str:
+    word = match[2].lower()
+    plain = word in vowel_exceptions() or word.startswith(("uni", "use", "eu"))
+    return f"{match[1]} " if plain else f"{match[1]}n "
