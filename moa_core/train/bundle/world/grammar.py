@@ -6,7 +6,7 @@ that sums the event up, and `? kind: question -> answer` asks about it.
 
 import random
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -91,6 +91,16 @@ def expand(pattern: Pattern, rng: random.Random, fill: Fill, out: list[str]) -> 
             out.append(fill(node, out))
         else:
             expand(node.options[int(rng.random() * len(node.options))], rng, fill, out)
+
+
+def slots(pattern: Pattern) -> Iterator[Slot]:
+    """All slots of the pattern."""
+    for node in pattern:
+        if isinstance(node, Slot):
+            yield node
+        elif isinstance(node, Choice):
+            for option in node.options:
+                yield from slots(option)
 
 
 def parse(text: str) -> Pattern:

@@ -3,11 +3,10 @@
 import random
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from moa_core.train.bundle.world.entities import Being, Entity, Place, Thing
-from moa_core.train.bundle.world.grammar import Choice, Pattern, Slot, sections
+from moa_core.train.bundle.world.grammar import Pattern, Slot, sections, slots
 from moa_core.train.bundle.world.teller import Teller, polish, section
 from moa_core.train.bundle.world.world import Event, World
 
@@ -103,17 +102,8 @@ def _beings(world: World, event: Event) -> list[Entity]:
 
 def _is_told(world: World, event: Event, answer: Pattern, text: str) -> bool:
     return all(
-        _names(world, event, slot, text) for slot in _slots(answer) if not slot.role.startswith("~")
+        _names(world, event, slot, text) for slot in slots(answer) if not slot.role.startswith("~")
     )
-
-
-def _slots(pattern: Pattern) -> Iterator[Slot]:
-    for node in pattern:
-        if isinstance(node, Slot):
-            yield node
-        elif isinstance(node, Choice):
-            for option in node.options:
-                yield from _slots(option)
 
 
 def _names(world: World, event: Event, slot: Slot, text: str) -> bool:

@@ -54,6 +54,7 @@ class References:
     def _strict(self, entity: Being | Group, case: int) -> str:
         if self.plain and entity.pron in ("I", "we"):
             return PRONOUNS["he" if entity.pron == "I" else "they"][case]
+        self._now.append(entity)
         return PRONOUNS[entity.pron][case]
 
     def _case(self, entity: Being | Group, case: int, before: str) -> str:
@@ -77,8 +78,9 @@ class References:
 
     def _owned(self, entity: Being | Group) -> str:
         if isinstance(entity, Being):
+            name = self._later(entity) if entity in self.known else entity.later
             self._mention(entity)
-            return f"{self._later(entity)}'s"
+            return f"{name if not self.plain else self._later(entity)}'s"
         return f"{self._name(entity)}'s"
 
     def _name(self, entity: Being | Group) -> str:
@@ -96,7 +98,8 @@ class References:
     def _later(self, being: Being) -> str:
         if self.plain and being.pron == "I":
             return "the storyteller"
-        if being.others and not self.plain and self.rng.random() < 0.15:
+        alone = not any(_like(each, being) for each in self.known)
+        if being.others and alone and not self.plain and self.rng.random() < 0.15:
             return self.rng.choice(being.others)
         return being.later
 
@@ -124,7 +127,7 @@ class References:
             self._mention(thing)
             return thing.described if form == "an" else thing.noun.word
         if form in _STRICT:
-            return PRONOUNS[thing.pron][_STRICT[form] if form != "it" else 0]
+            return PRONOUNS[thing.pron][_STRICT[form]]
         if form in ("was", "is", "has"):
             return _agree(form, thing.pron)
         if form == "adj":
@@ -140,6 +143,8 @@ class References:
         self._mention(place)
         if form == "at":
             return place.at
+        if form == "was":
+            return "were" if place.noun.number == "many" else "was"
         if form == "to":
             return f"to the {place.noun.word}"
         if form == "a":
@@ -155,6 +160,10 @@ class References:
 
 def _pron(entity: Entity) -> str:
     return "" if isinstance(entity, str) else entity.pron
+
+
+def _like(entity: Entity, being: Being) -> bool:
+    return isinstance(entity, Being) and entity is not being and entity.noun == being.noun
 
 
 def _agree(verb: str, pron: str) -> str:

@@ -70,11 +70,14 @@ class Teller:
         world = self.world
         start = frozenset(world.log[0].tags if world.log else world.tags)
         yield from self._opening(start)
-        for name, roles in frames(must, self.rng, world.cast):
-            yield Event(name, roles, True, start)
+        woven = [Event(name, roles, True, start) for name, roles in frames(must, self.rng)]
+        yield from woven[:1]
         if self.rng.random() < 0.5 and not self.brief:
             yield None
-        for event in world.log:
+        waiting = woven[:0:-1]
+        for number, event in enumerate(world.log):
+            if waiting and (number > 1 or not event.name):
+                yield waiting.pop()
             if not event.name:
                 yield None
                 if self.rng.random() < 0.4 * world.detail and not self.brief:
