@@ -40,6 +40,7 @@ class Wording(NamedTuple):
     pattern: Pattern
     needs: frozenset[str]
     bars: frozenset[str]
+    length: int  # characters as it is written
 
     def fits(self, tags: Collection[str]) -> bool:
         """Whether the guards let it be told of a world with these tags."""
@@ -126,7 +127,7 @@ def _add(section: Section, line: str) -> None:
         tags = frozenset(filter(None, guard.split(",")))
         bars = frozenset(tag[1:] for tag in tags if tag[0] == "!")
         needs = frozenset(tag for tag in tags if tag[0] != "!")
-        section.wordings.append(Wording(parse(line), needs, bars))
+        section.wordings.append(Wording(parse(line), needs, bars, len(line)))
 
 
 def _options(tokens: list[str], at: int) -> tuple[list[Pattern], int]:

@@ -17,6 +17,8 @@ _STRICT = {
 class References:
     """Keeps what the reader knows by now. A `plain` one names everything in full."""
 
+    storyteller = "the storyteller"  # a hero who is I, in plain words
+
     def __init__(self, rng: random.Random, hero: Being, plain: bool = False) -> None:
         self.rng = rng
         self.hero = hero
@@ -97,7 +99,7 @@ class References:
 
     def _later(self, being: Being) -> str:
         if self.plain and being.pron == "I":
-            return "the storyteller"
+            return self.storyteller
         alone = not any(_like(each, being) for each in self.known)
         if being.others and alone and not self.plain and self.rng.random() < 0.15:
             return self.rng.choice(being.others)
@@ -118,8 +120,8 @@ class References:
         if form == "adj":
             return being.adjective
         self._mention(being)
-        if form == "a":
-            return f"a {being.adjective} {being.noun}".replace("  ", " ")
+        if form in ("a", "the"):
+            return f"{form} {being.adjective} {being.noun}".replace("  ", " ")
         raise ValueError(f"A being has no form {form!r}.")
 
     def _thing(self, thing: Thing, form: str) -> str:

@@ -9,7 +9,7 @@ from moa_core.train.bundle.world.grammar import Wording, slots
 from moa_core.train.bundle.world.lexicon import lexicon
 from moa_core.train.bundle.world.plots import PLOTS
 from moa_core.train.bundle.world.questions import Question, follow_ups, questions
-from moa_core.train.bundle.world.teller import Teller, section
+from moa_core.train.bundle.world.teller import Teller, articles, section
 from moa_core.train.bundle.world.world import Event, Plot, World
 
 _TRIES = 12
@@ -27,14 +27,16 @@ class Story:
     opening_ends: tuple[int, ...]
     questions: tuple[Question, ...]
     words: tuple[str, ...]
-    hero: str  # "a hedgehog", for requests
+    hero: str  # "a hedgehog", for requests; empty in a story told by "I"
     place: str
     plot: str
+    theme: str  # "a lost kite", for requests
     clauses: tuple[str, ...]  # what happened, one plain sentence each
 
 
 def tell(rng: random.Random, words: tuple[str, ...] = (), brief: bool = False) -> Story:
     """A story in which all the words are used; a `brief` one tells only what must be told."""
+    brief = brief or rng.random() < 0.1
     for _attempt in range(_TRIES):
         world = World(rng, _plot_for(words, rng), words)
         world.plot.run(world)
@@ -66,16 +68,17 @@ def _story(world: World, teller: Teller, text: str, words: tuple[str, ...]) -> S
     ends = [match.end() for match in _SENTENCE_END.finditer(text)]
     open_ends = [end for end in ends if text.count('"', 0, end) % 2 == 0][:3]
     hero = world.hero
-    known = hero.name if hero.noun in ("boy", "girl") else f"a {hero.noun}"
+    called = hero.name if hero.noun in ("boy", "girl") else f"a {hero.noun}"
     return Story(
         text=text,
         title=_title(world, teller),
         opening_ends=tuple(open_ends),
         questions=questions(world, teller.told, text),
         words=words,
-        hero=known,
+        hero="" if hero.pron == "I" else called,
         place=world.place.noun.word,
         plot=world.plot.name,
+        theme=_theme(world, teller),
         clauses=follow_ups(world, teller.told),
     )
 
@@ -94,6 +97,13 @@ def _title(world: World, teller: Teller) -> str:
         word if i and word in _SMALL_WORDS else word[:1].upper() + word[1:]
         for i, word in enumerate(parts)
     )
+
+
+def _theme(world: World, teller: Teller) -> str:
+    plain = Teller(world, teller.rng)
+    plain.refs.plain = True
+    wording = teller.rng.choice(section(f"{world.plot.name}.theme").wordings)
+    return articles(plain.render(wording.pattern, Event("theme", {}, True, frozenset())))
 
 
 def _says_i(world: World, wording: Wording) -> bool:

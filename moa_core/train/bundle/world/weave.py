@@ -7,7 +7,7 @@ from moa_core.train.bundle.world.grammar import sections
 from moa_core.train.bundle.world.lexicon import lexicon
 
 _MOODS = {"mood": "weave.mood", "colour": "weave.colour", "weather": "weave.weather_adjective",
-          "food": "weave.food_adjective"}  # fmt: skip
+          "food": "weave.food_adjective", "place": "weave.place_adjective"}  # fmt: skip
 _ALIKE = {"dish": "food"}
 
 

@@ -7,7 +7,7 @@ from moa_core.train.bundle.world.world import World
 @plot(weather="windy", place="out", modes="human fable I")
 def kite(w: World) -> None:
     """The wind takes a kite, and gives it back in its own way."""
-    where = w.choose("a tall poplar", "the church roof", "an old oak", "a chimney", "a thorn tree")
+    where = w.choose("a tall poplar", "an old oak", "a thorn tree", "a chestnut tree")
     w.set(tree=where, tail=w.choose("red", "yellow", "striped", "blue", "green"))
     w.beats("flies string +sad | throws climbs? * | waits/rake | again?")
 

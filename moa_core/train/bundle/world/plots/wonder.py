@@ -31,7 +31,7 @@ def wish(w: World) -> None:
     """A wish comes true, with a cost that was not thought of."""
     wishes = {
         "to be as tall as a tree": "no door was high enough",
-        "that everything would taste of honey": "even the soup and the water did",
+        "that everything would taste of honey": "even the soup was sweet",
         "never to have to sleep": "the nights were long and nobody was awake",
         "to be invisible": "nobody said hello",
         "that it would never rain": "the flowers hung their heads",
