@@ -6,114 +6,6 @@ from functools import cache
 from moa_core.train.bundle.world.entities import Being, Place, Thing
 from moa_core.train.bundle.world.lexicon import Adjective, Noun, lexicon, places
 
-_MALE = frozenset(
-    [
-        "boy",
-        "king",
-        "prince",
-        "knight",
-        "wizard",
-        "postman",
-        "policeman",
-        "fisherman",
-        "gentleman",
-        "man",
-        "uncle",
-        "grandfather",
-        "woodcutter",
-        "father",
-        "brother",
-    ]
-)
-_FEMALE = frozenset(
-    [
-        "girl",
-        "queen",
-        "princess",
-        "witch",
-        "fairy",
-        "mermaid",
-        "lady",
-        "woman",
-        "aunt",
-        "grandmother",
-    ]
-)
-_HEROES = [
-    "hedgehog",
-    "rabbit",
-    "fox",
-    "squirrel",
-    "mouse",
-    "bear",
-    "badger",
-    "mole",
-    "cat",
-    "dog",
-    "hare",
-    "otter",
-    "beaver",
-    "deer",
-    "goat",
-    "sheep",
-    "pig",
-    "frog",
-    "toad",
-    "tortoise",
-    "turtle",
-    "raccoon",
-    "duck",
-    "hen",
-    "goose",
-    "owl",
-    "sparrow",
-    "robin",
-    "crow",
-    "raven",
-    "magpie",
-    "penguin",
-    "monkey",
-    "elephant",
-    "lion",
-    "hippo",
-    "panda",
-    "koala",
-    "donkey",
-    "pony",
-    "porcupine",
-    "chipmunk",
-    "wolf",
-]
-_SMALL = [
-    "hedgehog",
-    "rabbit",
-    "squirrel",
-    "mouse",
-    "mole",
-    "frog",
-    "sparrow",
-    "robin",
-    "chipmunk",
-    "wren",
-    "lizard",
-    "toad",
-]
-_PETS = [
-    "puppy",
-    "kitten",
-    "dog",
-    "cat",
-    "rabbit",
-    "hamster",
-    "lamb",
-    "goat",
-    "duckling",
-    "pony",
-    "parrot",
-    "tortoise",
-]
-_BIG = ["bear", "lion", "elephant", "wolf", "bull", "moose", "tiger", "hippo", "camel", "reindeer"]
-_ELDERS = ["owl", "tortoise", "badger", "raven", "bear", "heron", "goose", "goat", "toad", "stork"]
 _RELATIVES = {
     "he": {"brother": "{his} brother {name}", "cousin": "{his} cousin {name}"},
     "she": {"sister": "{his} sister {name}", "cousin": "{his} cousin {name}"},
@@ -122,62 +14,12 @@ _FAMILY = {
     "she": ("Grandma", "Mom", "Mama", "Grandma", "Aunt {name}", "Granny"),
     "he": ("Grandpa", "Dad", "Papa", "Grandpa", "Uncle {name}"),
 }
-_WORKERS = [
-    "baker",
-    "gardener",
-    "fisherman",
-    "postman",
-    "farmer",
-    "shoemaker",
-    "carpenter",
-    "librarian",
-    "shopkeeper",
-    "shepherd",
-    "beekeeper",
-    "clockmaker",
-    "teacher",
-    "neighbor",
-]
-_JOBS = [
-    "baker",
-    "gardener",
-    "fisherman",
-    "shoemaker",
-    "carpenter",
-    "painter",
-    "potter",
-    "shepherd",
-    "tailor",
-    "clown",
-]
 _THING_GROUPS = {
     "toy": ("colour", "thing"),
     "clothes": ("colour", "colour", "thing"),
     "treasure": ("thing",),
     "vehicle": ("colour", "thing"),
 }
-_LOOKS = [
-    "old",
-    "new",
-    "shiny",
-    "beautiful",
-    "lovely",
-    "special",
-    "strange",
-    "little",
-    "heavy",
-    "light",
-    "big",
-    "small",
-    "wooden",
-    "round",
-    "handmade",
-    "ancient",
-    "dusty",
-    "pretty",
-]
-_FRESH = ("fresh", "delicious", "tasty", "lovely", "good", "big", "little")
-_DRESS = ("old", "new", "beautiful", "warm", "silk", "patched", "woolen")
 
 
 class Casting:
@@ -194,7 +36,7 @@ class Casting:
         """The one the story is about."""
         trait = trait or self._trait()
         if self.fable:
-            kind = noun.word if noun else self.rng.choice(_SMALL if ages == "small" else _HEROES)
+            kind = noun.word if noun else self._drawn("small" if ages == "small" else "heroes")
             return self._animal(kind, trait)
         being = self._person(noun.word if noun else None, trait, ages)
         if self.first_person:
@@ -204,12 +46,12 @@ class Casting:
     def friend(self, hero: Being, noun: Noun | None, trait: Adjective | None) -> Being:
         """Somebody of the hero's own kind and age, mostly of the other pronoun."""
         if self.fable:
-            kind = noun.word if noun else self._new_kind(_HEROES)
+            kind = noun.word if noun else self._new_kind("heroes")
             return self._animal(kind, trait or self._trait(), self._other_pron(hero))
         pron = self._other_pron(hero)
         if noun:
             return self._person(noun.word, trait or self._trait(), "child", pron)
-        name = self._name(pron)
+        name = self._unused(pron)
         being = self._named(name, pron, "boy" if pron == "he" else "girl", trait or self._trait())
         relation = self.rng.choice((*_RELATIVES[pron], "friend", "friend", "neighbor", ""))
         if relation in ("friend", "neighbor"):
@@ -223,24 +65,34 @@ class Casting:
         """Somebody older, who knows more: of the family, a neighbour, a wise animal."""
         pron = self.rng.choice(("he", "she"))
         if self.fable:
-            return self._old(noun.word if noun else self._new_kind(_ELDERS), pron)
+            return self._old(noun.word if noun else self._new_kind("elders"), pron)
         if noun or self.rng.random() < 0.35:
-            kind = noun.word if noun else self.rng.choice(_WORKERS)
+            kind = noun.word if noun else self._drawn("workers")
             return self._worker(kind, self._pron_of(kind, pron))
         if hero.age != "child":
-            return self._worker(self.rng.choice(_WORKERS), pron)
+            return self._worker(self._drawn("workers"), pron)
         name = self.rng.choice(_FAMILY[pron])
         if "{name}" in name:
-            name = name.format(name=self._name(pron))
+            name = name.format(name=self._unused(pron))
         being = self._named(name, pron, "man" if pron == "he" else "woman", self._trait())
         being.age = "old" if name.startswith("Gr") else "grown"
+        return being
+
+    def granny(self) -> Being:
+        """An old relative."""
+        pron, name = self.rng.choice((("she", "Grandma"), ("she", "Granny"), ("he", "Grandpa"),
+                                      ("she", "Great-aunt"), ("he", "Great-uncle")))  # fmt: skip
+        if name.startswith("Great"):
+            name = f"{name} {self._unused(pron)}"
+        being = self._named(name, pron, "woman" if pron == "she" else "man", self._trait())
+        being.age = "old"
         return being
 
     def stranger(self, hero: Being, noun: Noun | None, trait: Adjective | None) -> Being:
         """Somebody the hero does not know yet."""
         pron = self._other_pron(hero)
         if self.fable:
-            kind = noun.word if noun else self._new_kind(_HEROES)
+            kind = noun.word if noun else self._new_kind("heroes")
             adjective = (trait or self._trait()).word
             return self._unnamed(kind, pron, adjective, human=False)
         kind = noun.word if noun else ("boy" if pron == "he" else "girl")
@@ -249,11 +101,11 @@ class Casting:
     def big(self) -> Being:
         """An animal bigger than most."""
         pron = self.rng.choice(("he", "she"))
-        return self._unnamed(self._new_kind(_BIG), pron, "big", human=False)
+        return self._unnamed(self._new_kind("big"), pron, "big", human=False)
 
     def animal(self, noun: Noun | None, pet: bool) -> Being:
         """An animal that does not talk."""
-        kind = noun.word if noun else self._new_kind(_PETS)
+        kind = noun.word if noun else self._new_kind("pets")
         being = self._unnamed(kind, "it", "", human=False)
         if pet:
             name = self._unused("pet")
@@ -275,12 +127,11 @@ class Casting:
             return Thing(noun, adjective.word.replace("_", " "))
         if self.rng.random() < 0.15:
             return Thing(noun)
-        if noun.kind == "food":
-            return Thing(noun, self.rng.choice(_FRESH[:-2] if noun.number == "mass" else _FRESH))
+        if noun.kind in ("food", "dish"):
+            return Thing(noun, self._drawn("fresh"))
         group = self.rng.choice(_THING_GROUPS.get(noun.kind, ("thing",)))
         if group == "thing":
-            looks = _DRESS if noun.kind == "clothes" else _LOOKS
-            return Thing(noun, self.rng.choice(looks))
+            return Thing(noun, self._drawn("dress" if noun.kind == "clothes" else "looks"))
         found = self.rng.choice(words.by_group[group]).word
         return Thing(noun, found.replace("_", " "))
 
@@ -302,10 +153,19 @@ class Casting:
         return other if self.rng.random() < 0.85 else self.rng.choice(("he", "she"))
 
     def _pron_of(self, kind: str, otherwise: str) -> str:
-        return "he" if kind in _MALE else "she" if kind in _FEMALE else otherwise
+        return (
+            "he"
+            if kind in lexicon().cast["male"]
+            else "she"
+            if kind in lexicon().cast["female"]
+            else otherwise
+        )
 
-    def _new_kind(self, kinds: list[str]) -> str:
-        kind = self.rng.choice([kind for kind in kinds if kind not in self._kinds])
+    def _drawn(self, part: str) -> str:
+        return self.rng.choice(lexicon().cast[part])
+
+    def _new_kind(self, part: str) -> str:
+        kind = self.rng.choice([kind for kind in lexicon().cast[part] if kind not in self._kinds])
         self._kinds.add(kind)
         return kind
 
@@ -316,18 +176,15 @@ class Casting:
                 self._names.add(name)
                 return name
 
-    def _name(self, pron: str) -> str:
-        return self._unused(pron)
-
     def _person(
         self, kind: str | None, trait: Adjective, ages: str, pron: str | None = None
     ) -> Being:
         pron = pron or self.rng.choice(("he", "she"))
         if kind is None and (ages == "child" or self.rng.random() < 0.7):
             kind = "boy" if pron == "he" else "girl"
-        kind = kind or self.rng.choice(_JOBS)
+        kind = kind or self._drawn("jobs")
         pron = self._pron_of(kind, pron)
-        being = self._named(self._name(pron), pron, kind, trait)
+        being = self._named(self._unused(pron), pron, kind, trait)
         being.age = "child" if kind in ("boy", "girl", "child") else "grown"
         if kind not in ("boy", "girl"):
             being.first = f"a {kind} {self.rng.choice(('named', 'called'))} {being.name}"
@@ -357,7 +214,9 @@ class Casting:
         )  # fmt: skip
 
     def _old(self, kind: str, pron: str) -> Being:
-        being = self._unnamed(kind, self._pron_of(kind, pron), "old", human=kind in _WORKERS)
+        being = self._unnamed(
+            kind, self._pron_of(kind, pron), "old", human=kind in lexicon().cast["workers"]
+        )
         being.age = "old"
         return being
 

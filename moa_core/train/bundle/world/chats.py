@@ -9,7 +9,7 @@ from moa_core.train.bundle.world.grammar import Pattern, Slot, expand, sections
 from moa_core.train.bundle.world.story import Story, tell
 from moa_core.train.prompts import Chat, chat
 
-_MAX_PASSAGE = 130  # words
+_MAX_PASSAGE = 220  # words
 
 
 def chats(kind: str, rng: random.Random) -> Chat:
@@ -20,7 +20,8 @@ def chats(kind: str, rng: random.Random) -> Chat:
 def _story(rng: random.Random) -> Chat:
     story = tell(rng)
     titled = rng.random() < 0.15
-    request = _say(rng, "ask.title" if titled else "ask.story", story)
+    section = "ask.title" if titled else "ask.story" if story.hero else "ask.first"
+    request = _say(rng, section, story)
     text = f"{story.title}\n\n{story.text}" if not titled and rng.random() < 0.12 else story.text
     return chat(request, text)
 
@@ -64,7 +65,9 @@ def _talk(rng: random.Random) -> Chat:
     for number, question in enumerate(asked):
         about = question.follow if number or given or rng.random() < 0.5 else question.question
         turns += [_casual(rng, about), question.answer]
-    if len(turns) < 4:
+        if question.then and rng.random() < 0.3:
+            turns += [_say(rng, "ask.then", story), question.then]
+    if len(turns) < 4 or (len(turns) < 6 and rng.random() < 0.15):
         turns += [_say(rng, "ask.short", story), _short(story)]
     return chat(*turns)
 
@@ -72,7 +75,11 @@ def _talk(rng: random.Random) -> Chat:
 def _asked_about(rng: random.Random) -> Story:
     while True:
         story = tell(rng, brief=rng.random() < 0.5)
-        if len(story.questions) > 1 and len(story.text.split()) <= _MAX_PASSAGE * 2:
+        if (
+            story.hero != "I"
+            and len(story.questions) > 2
+            and len(story.text.split()) <= _MAX_PASSAGE * 2
+        ):
             return story
 
 
@@ -88,7 +95,13 @@ def _listed(words: tuple[str, ...], rng: random.Random) -> str:
 
 
 def _say(rng: random.Random, section: str, story: Story, **texts: str) -> str:
-    known = {"hero": story.hero, "place": story.place, "title": story.title, **texts}
+    known = {
+        "theme": story.theme,
+        "hero": story.hero,
+        "place": story.place,
+        "title": story.title,
+        **texts,
+    }
     known["listed"] = texts.get("listed", "")
 
     def fill(slot: Slot, out: list[str]) -> str:

@@ -8,7 +8,7 @@ _CHARACTERS = ("animal", "animal", "animal", "person", "person", "family")
 _SETTINGS = ("place", "place", "place", "weather", "time", "nature", "sky", "event")
 _THINGS = (
     "toy", "tool", "light", "container", "clothes", "food", "treasure", "book", "music", "vehicle",
-    "furniture", "plant", "body", "abstract", "food", "toy",
+    "furniture", "plant", "body", "abstract", "food", "dish", "toy",
 )  # fmt: skip
 _GROUPS = ("trait", "trait", "trait", "mood", "mood", "colour", "thing", "place", "weather")
 

@@ -6,7 +6,7 @@ that sums the event up, and `? kind: question -> answer` asks about it.
 
 import random
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -40,6 +40,7 @@ class Wording(NamedTuple):
     pattern: Pattern
     needs: frozenset[str]
     bars: frozenset[str]
+    length: int  # characters as it is written
 
     def fits(self, tags: Collection[str]) -> bool:
         """Whether the guards let it be told of a world with these tags."""
@@ -93,6 +94,16 @@ def expand(pattern: Pattern, rng: random.Random, fill: Fill, out: list[str]) -> 
             expand(node.options[int(rng.random() * len(node.options))], rng, fill, out)
 
 
+def slots(pattern: Pattern) -> Iterator[Slot]:
+    """All slots of the pattern."""
+    for node in pattern:
+        if isinstance(node, Slot):
+            yield node
+        elif isinstance(node, Choice):
+            for option in node.options:
+                yield from slots(option)
+
+
 def parse(text: str) -> Pattern:
     """The pattern of a wording."""
     tokens = _TOKEN.findall(text)
@@ -116,7 +127,7 @@ def _add(section: Section, line: str) -> None:
         tags = frozenset(filter(None, guard.split(",")))
         bars = frozenset(tag[1:] for tag in tags if tag[0] == "!")
         needs = frozenset(tag for tag in tags if tag[0] != "!")
-        section.wordings.append(Wording(parse(line), needs, bars))
+        section.wordings.append(Wording(parse(line), needs, bars, len(line)))
 
 
 def _options(tokens: list[str], at: int) -> tuple[list[Pattern], int]:

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 from moa_core.train.bundle.world.grammar import data
 
-TRAIT_GROUPS = ("trait", "mood")
-
 
 class Noun(NamedTuple):
     """A noun. `number` is "one", "mass" (some milk) or "many" (some boots)."""
@@ -38,6 +36,7 @@ class Lexicon(NamedTuple):
     adjectives: dict[str, Adjective]
     verbs: dict[str, tuple[str, ...]]
     names: dict[str, list[str]]
+    cast: dict[str, list[str]]
     species: dict[str, dict[str, str]]
     by_kind: dict[str, list[Noun]]
     by_group: dict[str, list[Adjective]]
@@ -59,14 +58,16 @@ def lexicon() -> Lexicon:
         for word in text.split():
             adjectives.setdefault(word, Adjective(word, group, family or word))
     verbs = {verb: tuple(uses.split("; ")) for verb, uses in raw["verbs"].items()}
-    names = {key: text.split() for key, text in raw["names"].items()}
+    names, cast = (
+        {key: text.split() for key, text in raw[table].items()} for table in ("names", "cast")
+    )
     by_kind: dict[str, list[Noun]] = {}
     for noun in nouns.values():
         by_kind.setdefault(noun.kind, []).append(noun)
     by_group: dict[str, list[Adjective]] = {}
     for adjective in adjectives.values():
         by_group.setdefault(adjective.group, []).append(adjective)
-    return Lexicon(nouns, adjectives, verbs, names, raw["species"], by_kind, by_group)
+    return Lexicon(nouns, adjectives, verbs, names, cast, raw["species"], by_kind, by_group)
 
 
 @cache

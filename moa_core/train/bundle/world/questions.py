@@ -3,30 +3,33 @@
 import random
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from moa_core.train.bundle.world.entities import Being, Entity, Place, Thing
-from moa_core.train.bundle.world.grammar import Choice, Pattern, Slot, sections
-from moa_core.train.bundle.world.teller import Teller, polish, section
+from moa_core.train.bundle.world.grammar import Pattern, Slot, sections, slots
+from moa_core.train.bundle.world.teller import Teller, articles, polish, section
 from moa_core.train.bundle.world.world import Event, World
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question and its answer. `follow` asks the same of "her" or "it"."""
+    """A question and its answer.
+
+    `follow` asks the same of "her" or "it"; `then` says what happened next, where that is known.
+    """
 
     kind: str
     question: str
     answer: str
     follow: str
+    then: str = ""
 
 
 def questions(world: World, told: list[Event], text: str) -> tuple[Question, ...]:
     """All that can be asked of what was told, but for what two events would answer differently."""
     found: dict[str, list[Question]] = defaultdict(list)
     rng = world.rng
-    for event in [*told, *_about(world)]:
+    for number, event in enumerate([*told, *_about(world)]):
         source = sections().get(event.name) or section(event.name)
         for ask in source.asks:
             if not _is_told(world, event, ask.answer, text):
@@ -38,11 +41,13 @@ def questions(world: World, told: list[Event], text: str) -> tuple[Question, ...
             follow = _sentence(plain.render(ask.question, event))
             plain.refs.plain = True
             answer = _sentence(plain.render(ask.answer, event))
+            if world.hero.pron == "I" and plain.refs.storyteller in f"{question} {answer}".lower():
+                continue
             found[f"{event.name} {ask.question}"].append(
-                Question(ask.kind, question, answer, follow)
+                Question(ask.kind, question, answer, follow, _then(world, told[number + 1 :]))
             )
     once = [group[0] for group in found.values() if len(group) == 1]
-    return tuple(once) + _order(world, told)
+    return tuple(once) + (_order(world, told) if world.hero.pron != "I" else ())
 
 
 def follow_ups(world: World, told: list[Event]) -> tuple[str, ...]:
@@ -53,6 +58,11 @@ def follow_ups(world: World, told: list[Event]) -> tuple[str, ...]:
         for event in told
         if (clauses := section(event.name).clauses)
     )
+
+
+def _then(world: World, later: list[Event]) -> str:
+    clauses = next((found for each in later if (found := follow_ups(world, [each]))), ("",))
+    return clauses[0]
 
 
 def _about(world: World) -> list[Event]:
@@ -74,7 +84,7 @@ def _order(world: World, told: list[Event]) -> tuple[Question, ...]:
     if len(clauses) < 3:
         return ()
     plain = _plain(world, rng)
-    texts = [plain.render(rng.choice(patterns), event) for event, patterns in clauses]
+    texts = [articles(plain.render(rng.choice(patterns), event)) for event, patterns in clauses]
     if len(set(texts)) < len(texts):
         return ()
     at = rng.randrange(len(texts) - 1)
@@ -103,17 +113,8 @@ def _beings(world: World, event: Event) -> list[Entity]:
 
 def _is_told(world: World, event: Event, answer: Pattern, text: str) -> bool:
     return all(
-        _names(world, event, slot, text) for slot in _slots(answer) if not slot.role.startswith("~")
+        _names(world, event, slot, text) for slot in slots(answer) if not slot.role.startswith("~")
     )
-
-
-def _slots(pattern: Pattern) -> Iterator[Slot]:
-    for node in pattern:
-        if isinstance(node, Slot):
-            yield node
-        elif isinstance(node, Choice):
-            for option in node.options:
-                yield from _slots(option)
 
 
 def _names(world: World, event: Event, slot: Slot, text: str) -> bool:

@@ -17,6 +17,8 @@ _STRICT = {
 class References:
     """Keeps what the reader knows by now. A `plain` one names everything in full."""
 
+    storyteller = "the storyteller"  # a hero who is I, in plain words
+
     def __init__(self, rng: random.Random, hero: Being, plain: bool = False) -> None:
         self.rng = rng
         self.hero = hero
@@ -54,6 +56,7 @@ class References:
     def _strict(self, entity: Being | Group, case: int) -> str:
         if self.plain and entity.pron in ("I", "we"):
             return PRONOUNS["he" if entity.pron == "I" else "they"][case]
+        self._now.append(entity)
         return PRONOUNS[entity.pron][case]
 
     def _case(self, entity: Being | Group, case: int, before: str) -> str:
@@ -77,8 +80,9 @@ class References:
 
     def _owned(self, entity: Being | Group) -> str:
         if isinstance(entity, Being):
+            name = self._later(entity) if entity in self.known else entity.later
             self._mention(entity)
-            return f"{self._later(entity)}'s"
+            return f"{name if not self.plain else self._later(entity)}'s"
         return f"{self._name(entity)}'s"
 
     def _name(self, entity: Being | Group) -> str:
@@ -95,8 +99,9 @@ class References:
 
     def _later(self, being: Being) -> str:
         if self.plain and being.pron == "I":
-            return "the storyteller"
-        if being.others and not self.plain and self.rng.random() < 0.15:
+            return self.storyteller
+        alone = not any(_like(each, being) for each in self.known)
+        if being.others and alone and not self.plain and self.rng.random() < 0.15:
             return self.rng.choice(being.others)
         return being.later
 
@@ -115,8 +120,8 @@ class References:
         if form == "adj":
             return being.adjective
         self._mention(being)
-        if form == "a":
-            return f"a {being.adjective} {being.noun}".replace("  ", " ")
+        if form in ("a", "the"):
+            return f"{form} {being.adjective} {being.noun}".replace("  ", " ")
         raise ValueError(f"A being has no form {form!r}.")
 
     def _thing(self, thing: Thing, form: str) -> str:
@@ -124,7 +129,7 @@ class References:
             self._mention(thing)
             return thing.described if form == "an" else thing.noun.word
         if form in _STRICT:
-            return PRONOUNS[thing.pron][_STRICT[form] if form != "it" else 0]
+            return PRONOUNS[thing.pron][_STRICT[form]]
         if form in ("was", "is", "has"):
             return _agree(form, thing.pron)
         if form == "adj":
@@ -140,6 +145,8 @@ class References:
         self._mention(place)
         if form == "at":
             return place.at
+        if form == "was":
+            return "were" if place.noun.number == "many" else "was"
         if form == "to":
             return f"to the {place.noun.word}"
         if form == "a":
@@ -155,6 +162,10 @@ class References:
 
 def _pron(entity: Entity) -> str:
     return "" if isinstance(entity, str) else entity.pron
+
+
+def _like(entity: Entity, being: Being) -> bool:
+    return isinstance(entity, Being) and entity is not being and entity.noun == being.noun
 
 
 def _agree(verb: str, pron: str) -> str:

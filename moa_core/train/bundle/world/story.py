@@ -5,16 +5,17 @@ import re
 from dataclasses import dataclass
 
 from moa_core.train.bundle.world.casting import is_like
+from moa_core.train.bundle.world.grammar import Wording, slots
 from moa_core.train.bundle.world.lexicon import lexicon
 from moa_core.train.bundle.world.plots import PLOTS
 from moa_core.train.bundle.world.questions import Question, follow_ups, questions
-from moa_core.train.bundle.world.teller import Teller, section
+from moa_core.train.bundle.world.teller import Teller, articles, section
 from moa_core.train.bundle.world.world import Event, Plot, World
 
 _TRIES = 12
 _SENTENCE_END = re.compile(r'[.!?]"?(?=\s)')
 _RUN = 7  # words that no story says twice
-_TITLES = "title"
+_SMALL_WORDS = ("a", "an", "the", "and", "of", "in", "on", "at", "by", "to", "for", "who", "with")
 
 
 @dataclass(frozen=True)
@@ -26,25 +27,28 @@ class Story:
     opening_ends: tuple[int, ...]
     questions: tuple[Question, ...]
     words: tuple[str, ...]
-    hero: str  # "a hedgehog", for requests
+    hero: str  # "a hedgehog", for requests; empty in a story told by "I"
     place: str
     plot: str
+    theme: str  # "a lost kite", for requests
     clauses: tuple[str, ...]  # what happened, one plain sentence each
 
 
 def tell(rng: random.Random, words: tuple[str, ...] = (), brief: bool = False) -> Story:
     """A story in which all the words are used; a `brief` one tells only what must be told."""
-    for attempt in range(_TRIES):
+    brief = brief or rng.random() < 0.1
+    for _attempt in range(_TRIES):
         world = World(rng, _plot_for(words, rng), words)
         world.plot.run(world)
         must = world.given.left()
-        for _ in range(3):
+        for retold in range(5):
             teller = Teller(world, rng, brief)
             text = teller.tell(must)
             missing = [word for word in words if not uses(text, word) and word not in must]
             if not missing and not repeats(text):
                 return _story(world, teller, text, words)
-            must = must + missing
+            if retold > 1:  # by now, chance alone will not bring them in
+                must = must + missing
     raise ValueError(f"No story has all of these words: {', '.join(words)}.")
 
 
@@ -64,49 +68,46 @@ def _story(world: World, teller: Teller, text: str, words: tuple[str, ...]) -> S
     ends = [match.end() for match in _SENTENCE_END.finditer(text)]
     open_ends = [end for end in ends if text.count('"', 0, end) % 2 == 0][:3]
     hero = world.hero
-    known = (
-        f"a {hero.noun}" if hero.human is False or hero.noun not in ("boy", "girl") else hero.name
-    )
+    called = hero.name if hero.noun in ("boy", "girl") else f"a {hero.noun}"
     return Story(
         text=text,
         title=_title(world, teller),
         opening_ends=tuple(open_ends),
         questions=questions(world, teller.told, text),
         words=words,
-        hero=known,
+        hero="" if hero.pron == "I" else called,
         place=world.place.noun.word,
         plot=world.plot.name,
+        theme=_theme(world, teller),
         clauses=follow_ups(world, teller.told),
     )
 
 
 def _title(world: World, teller: Teller) -> str:
-    own = section(f"{world.plot.name}.{_TITLES}").wordings
-    fits = [wording for wording in own if wording.fits(frozenset(world.tags))]
-    fits = fits or section("titles").wordings
+    own, shared = (
+        [each for each in section(name).wordings if not _says_i(world, each)]
+        for name in (f"{world.plot.name}.title", "titles")
+    )
+    fits = own or shared
     plain = Teller(world, teller.rng)
     plain.refs.plain = True
     text = plain.render(teller.rng.choice(fits).pattern, Event("title", {}, True, frozenset()))
-    small = {
-        "a",
-        "an",
-        "the",
-        "and",
-        "of",
-        "in",
-        "on",
-        "at",
-        "by",
-        "to",
-        "for",
-        "who",
-        "with",
-        "that",
-    }
     parts = text.split()
     return " ".join(
-        word if i and word in small else word[:1].upper() + word[1:] for i, word in enumerate(parts)
+        word if i and word in _SMALL_WORDS else word[:1].upper() + word[1:]
+        for i, word in enumerate(parts)
     )
+
+
+def _theme(world: World, teller: Teller) -> str:
+    plain = Teller(world, teller.rng)
+    plain.refs.plain = True
+    wording = teller.rng.choice(section(f"{world.plot.name}.theme").wordings)
+    return articles(plain.render(wording.pattern, Event("theme", {}, True, frozenset())))
+
+
+def _says_i(world: World, wording: Wording) -> bool:
+    return "I" in world.tags and any(slot.role == "hero" for slot in slots(wording.pattern))
 
 
 def _plot_for(words: tuple[str, ...], rng: random.Random) -> Plot:

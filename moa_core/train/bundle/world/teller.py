@@ -56,6 +56,10 @@ class Teller:
         if not fits:
             return None
         wording = self.rng.choice(fits)
+        if self.brief or self.world.detail == 1:
+            some = [wording, self.rng.choice(fits), self.rng.choice(fits)]
+            shortest_first = sorted(some, key=lambda each: each.length)
+            wording = shortest_first[0 if self.brief else -1]
         self._used.add(wording)
         return wording
 
@@ -70,15 +74,18 @@ class Teller:
         world = self.world
         start = frozenset(world.log[0].tags if world.log else world.tags)
         yield from self._opening(start)
-        for name, roles in frames(must, self.rng, world.cast):
-            yield Event(name, roles, True, start)
+        woven = [Event(name, roles, True, start) for name, roles in frames(must, self.rng)]
+        yield from woven[:1]
         if self.rng.random() < 0.5 and not self.brief:
             yield None
-        for event in world.log:
+        waiting = woven[:0:-1]
+        for number, event in enumerate(world.log):
+            if waiting and (number > 1 or not event.name):
+                yield waiting.pop()
             if not event.name:
                 yield None
-                if self.rng.random() < 0.4 * world.detail and not self.brief:
-                    yield self._sense(world.tags)
+                if not self.brief:
+                    yield from self._pause()
             elif event.core or not self.brief:
                 yield event
         yield from self._ending(frozenset(world.tags))
@@ -103,6 +110,14 @@ class Teller:
             yield Event(own, {}, True, tags)
         if own not in sections() or share > 0.65:
             yield Event("end", {}, True, tags)
+
+    def _pause(self) -> Iterator[Event]:
+        """Between two scenes: something to see, or something that happens by the way."""
+        world, share = self.world, self.rng.random()
+        if share < 0.3 * world.detail:
+            yield self._sense(world.tags)
+        elif share > 1.3 - 0.6 * world.detail:
+            yield Event("interlude", {}, False, frozenset(world.tags))
 
     def _sense(self, tags: set[str]) -> Event:
         place, weather = self.world.place, self.world.weather
@@ -162,6 +177,11 @@ def polish(text: str) -> str:
     text = text.replace('".', '."').replace("..", ".")
     text = _TAG.sub(r"\1I \2", text)
     text = _SENTENCE_START.sub(lambda match: match[1] + match[2].upper(), text)
+    return articles(text)
+
+
+def articles(text: str) -> str:
+    """The text with a and an as they should be."""
     return _ARTICLE.sub(_article, text)
 
 

@@ -6,12 +6,12 @@ from moa_core.train.bundle.world.entities import Entity, Thing
 from moa_core.train.bundle.world.grammar import sections
 from moa_core.train.bundle.world.lexicon import lexicon
 
-_MOODS = {"mood": "weave.mood", "colour": "weave.colour", "weather": "weave.weather_adjective"}
+_MOODS = {"mood": "weave.mood", "colour": "weave.colour", "weather": "weave.weather_adjective",
+          "food": "weave.food_adjective", "place": "weave.place_adjective"}  # fmt: skip
+_ALIKE = {"dish": "food"}
 
 
-def frames(
-    words: list[str], rng: random.Random, cast: dict[str, Entity]
-) -> list[tuple[str, dict[str, Entity]]]:
+def frames(words: list[str], rng: random.Random) -> list[tuple[str, dict[str, Entity]]]:
     """For each word the name of an event that uses it, with its roles."""
     return [_frame(word, rng) for word in words]
 
@@ -22,7 +22,11 @@ def _frame(word: str, rng: random.Random) -> tuple[str, dict[str, Entity]]:
     if word in known.nouns:
         noun = known.nouns[word]
         roles["x"] = Thing(noun)
-        name = f"weave.{word}" if f"weave.{word}" in sections() else f"weave.{noun.kind}"
+        name = (
+            f"weave.{word}"
+            if f"weave.{word}" in sections()
+            else f"weave.{_ALIKE.get(noun.kind, noun.kind)}"
+        )
         return name, roles
     if word in known.adjectives:
         group = known.adjectives[word].group

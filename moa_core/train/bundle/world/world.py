@@ -175,6 +175,23 @@ class World:
             return True
         return False
 
+    def beats(self, script: str) -> None:
+        """Log many events: `name?` may be left out, `one/other` is a choice, `|` a new scene.
+
+        `+mood` is what the hero feels, `*` what the hero does who has such a trait.
+        """
+        for beat in script.split():
+            if beat == "|":
+                self.scene()
+            elif beat == "*":
+                self.trait()
+            elif beat[0] == "+":
+                self.feel(self.hero, self.choose(*beat[1:].split("/")))
+            elif beat.endswith("?"):
+                self.maybe(self.choose(*beat[:-1].split("/")))
+            else:
+                self.do(self.choose(*beat.split("/")))
+
     def hide(self, thing: Thing, spot: str) -> None:
         """The thing lies at the spot now."""
         self._held[thing] = None
@@ -251,19 +268,14 @@ class World:
         self.tags |= {self.season, self.weather, self.time}
 
     def _set_mode(self) -> None:
-        modes = self.plot.modes
-        kinds = {noun.kind for noun in self.given.nouns}
-        animal = "animal" in kinds and "fable" in modes
-        if (
-            (animal and not ("person" in kinds and self.rng.random() < 0.5))
-            or ("fable" in modes and "person" not in kinds and self.rng.random() < 0.4)
-            or "human" not in modes
-        ):
-            self.tags.add("fable")
-        else:
-            self.tags.add("human")
-            if "I" in modes and self.rng.random() < 0.15:
-                self.tags.add("I")
+        modes, kinds = self.plot.modes, {noun.kind for noun in self.given.nouns}
+        likely = 0.4 if "person" not in kinds else 0.0
+        if "animal" in kinds:
+            likely = 0.5 if "person" in kinds else 1.0
+        fable = "human" not in modes or ("fable" in modes and self.rng.random() < likely)
+        self.tags.add("fable" if fable else "human")
+        if not fable and "I" in modes and self.rng.random() < 0.15:
+            self.tags.add("I")
 
     def _cast_main(self) -> None:
         fable = "fable" in self.tags
@@ -295,7 +307,7 @@ class World:
         if name.startswith("thing"):
             kinds = self.plot.things or ("toy", "treasure", "clothes")
             noun = given.noun(lambda noun: noun.kind in kinds)
-            groups = ("food",) if noun and noun.kind == "food" else ("colour", "thing")
+            groups = ("food",) if noun and noun.kind in ("food", "dish") else ("colour", "thing")
             return casting.thing(noun, given.adjective(*groups), kinds)
         if name == "elder":
             return casting.elder(self.hero, given.noun(lambda noun: noun.kind == kind))

@@ -55,20 +55,10 @@ def lost_pet(w: World) -> None:
     w.feel(w.hero, "glad")
 
 
-@plot(time="morning afternoon", place="out", animals="land bird")
+@plot(time="morning afternoon", place="out")
 def way_home(w: World) -> None:
     """Somebody small is lost and finds the way home with help."""
-    w.do("stray")
-    w.feel(w.hero, w.choose("scared", "sad"))
-    w.scene()
-    w.do("wrong_way")
-    w.maybe("wait")
-    w.do("meets")
-    w.do("tells")
-    w.trait()
-    w.scene()
-    w.do("remembers")
-    w.do("follows")
+    w.beats("stray +scared/sad | wrong_way wait? meets tells * | remembers follows")
     w.shift(time="evening")
     w.do("home")
 
@@ -78,21 +68,18 @@ def treasure_map(w: World) -> None:
     """A map leads to a box; what is in it is less, or more, than was hoped for."""
     first, second = w.spot(), w.spot()
     w.hide(w.thing, second)
-    w.do("map", spot=first)
-    w.do("reads")
-    w.scene()
     w.set(steps=w.choose("seven", "ten", "twelve", "nine"))
-    w.do("steps")
+    w.do("map", spot=first)
+    w.beats("reads | steps")
     if w.chance(0.6):
-        w.do("nothing")
-        w.do("upside_down")
+        w.beats("nothing upside_down")
     w.scene()
     w.search(w.hero, w.thing, second)
     w.do("box", spot=second)
     w.do("whose")
 
 
-@plot(time="evening", modes="human fable I")
+@plot(time="evening")
 def noise(w: World) -> None:
     """A noise in the dark, feared for nothing."""
     w.shift(time="night")
@@ -106,12 +93,4 @@ def noise(w: World) -> None:
     }
     source = w.choose(*sources)
     w.set(source=source, sound=sources[source])
-    w.do("hears")
-    w.feel(w.hero, "scared")
-    w.do("guess")
-    w.scene()
-    w.do("goes")
-    w.maybe("louder")
-    w.trait()
-    w.do("sees")
-    w.do("laughs", core=False)
+    w.beats("hears +scared guess | goes louder? * sees laughs?")
