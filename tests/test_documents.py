@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 CARRIED_OUT = {"adding_a_drafter.md"}  # by tests/moa_core/drafters/test_adding_one.py
 FENCE = re.compile(
-    r"(?:^<!-- not run: (?P<why>[^\n]+) -->\n)?^```(?P<kind>sh|python)\n(?P<text>.*?)^```$", re.M | re.S
+    r"(?:^<!-- not run: (?P<why>[^\n]+) -->\n)?^```(?P<kind>sh|python)\n(?P<text>.*?)^```$",
+    re.M | re.S,
 )
 FOLDER = models_folder() / bundled_target()  # for where a page says FOLDER
 
