@@ -16,7 +16,7 @@ import transformers
 
 from moa_core.arguments import token_of
 from moa_core.bench.link_files import check_out, head, runs_folder, write
-from moa_core.bench.link_rows import LOCAL, STREAM, VANILLA, rows, table
+from moa_core.bench.link_rows import LOCAL, STREAM, rows, table
 from moa_core.bench.machine import commit, machine, versions
 from moa_core.bench.methods import Method, Record, checksum, written
 from moa_core.bench.runs import Contender, Decoding, keep_settings, run_all

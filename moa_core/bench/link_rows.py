@@ -10,7 +10,6 @@ from typing import Any
 Record = dict[str, Any]  # see link.OverLink.run
 LOCAL = "local"  # no server: target and drafter in one process
 STREAM = "stream"  # plain API streaming: the server pushes each token as it writes it
-VANILLA = "vanilla"  # plain decoding, locally
 
 
 def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
@@ -30,14 +29,18 @@ def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
     for record in records:
         cells[record["method"]].append(record)
     plain = {_which(record): record["output"] for record in cells[f"{VANILLA}@{LOCAL}"]}
-    return [_row(*name.split("@"), mine, plain) for name, mine in cells.items()]
+    found = []
+    for name, mine in cells.items():
+        method, place = name.split("@")
+        found.append(_row(method, place, mine, plain))
+    return found
 
 
 def _row(
     method: str, place: str, records: Sequence[Record], plain: Mapping[Any, str]
 ) -> dict[str, Any]:
     def total(name: str) -> float:
-        return sum(record[name] for record in records)
+        return float(sum(record[name] for record in records))
 
     gained, count = max(1, total("gained")), len(records)
     repeats = sorted({record["repeat"] for record in records})

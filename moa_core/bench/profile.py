@@ -33,7 +33,8 @@ from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.loading import Plan, check_room
 from moa_core.memory import planned
-from moa_core.presets import preset, tli_of
+from moa_core.names import tli_of
+from moa_core.presets import preset
 from moa_core.shapes import bare_net, config_of
 from moa_core.target import Target
 from moa_core.trace import Verified

@@ -9,7 +9,7 @@ from demo.engine import MOST_NEW_TOKENS, Engine, Line, Request
 from moa_core.checkpoints import DrafterInfo
 from moa_core.errors import UserError
 from moa_core.installed import Installed
-from tests.demo.conftest import TREE
+from tests.demo.conftest import TREE, WITHOUT_FILES
 
 PROMPT = "once upon a time"
 
@@ -68,12 +68,12 @@ def test_a_damaged_bundle_leaves_vanilla(loads, monkeypatch):
         raise UserError("config.json cannot be read.")
 
     monkeypatch.setattr(module, "bundle", fail)
-    assert Engine().methods() == ["ngram", "vanilla"]
+    assert Engine().methods() == WITHOUT_FILES
 
 
 def test_a_named_drafter_takes_the_bundled_ones_place(loads):
     engine = Engine(drafters={"given": DrafterInfo("someone/head", "given", 0, TREE, None)})
-    assert engine.methods() == ["given", "ngram", "vanilla"] and engine.default() == "given"
+    assert engine.methods() == ["given", *WITHOUT_FILES] and engine.default() == "given"
     list(engine.prepare(Request(PROMPT, "given")).events)
     assert "someone/head" in loads
 
@@ -99,7 +99,7 @@ def test_an_unknown_target_is_refused(loads):
 def test_a_named_target_comes_first(loads):
     engine = Engine("someone/model")
     assert list(engine.installed) == ["someone/model", "fake"]
-    assert engine.methods() == ["ngram", "vanilla"] and "moa-n1" in engine.methods("fake")
+    assert engine.methods() == WITHOUT_FILES and "moa-n1" in engine.methods("fake")
 
 
 def test_methods_go_by_label_and_by_none(loads):

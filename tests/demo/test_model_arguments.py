@@ -15,7 +15,7 @@ from moa_core.checkpoints import DrafterInfo
 from moa_core.errors import UserError
 from moa_core.formats import save_drafter
 from moa_core.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA
-from tests.demo.conftest import TREE
+from tests.demo.conftest import TREE, WITHOUT_FILES
 from tests.models import save_target, speaking_target, useful
 
 
@@ -46,7 +46,7 @@ def own(folder: Path, *words: str) -> Engine:
 def test_a_preset_names_target_drafter_and_baseline_without_a_download() -> None:
     engine = asked("--preset", "llama3-8b", "--load-in-8bit", "--device", "cpu")
     assert engine.first == LLAMA3
-    assert engine.methods() == ["moa-n0", "eagle2", "eagle", "ngram", "vanilla"]
+    assert engine.methods() == ["moa-n0", "eagle2", "eagle", *WITHOUT_FILES]
     assert engine.stops() == [0] and engine.default() == "moa-n0"
     assert engine.tree("moa-n0").budget == 62
     assert engine.spec("moa-n0") == LLAMA3_MOA and engine.spec("eagle2") == LLAMA3_EAGLE
@@ -93,9 +93,7 @@ def test_words_of_a_download_are_passed_on_while_it_lasts(loads: list, monkeypat
 
 def test_each_drafter_is_a_stop_of_the_slider(folder: Path) -> None:
     engine = own(folder, "--device", "cpu")
-    assert engine.methods() == [
-        "moa-n0", "moa-n2", "moa-auto", "eagle2", "eagle", "ngram", "vanilla"
-    ]  # fmt: skip
+    assert engine.methods() == ["moa-n0", "moa-n2", "moa-auto", "eagle2", "eagle", *WITHOUT_FILES]
     assert engine.stops() == [0, 2]
     texts = []
     for method in engine.methods():

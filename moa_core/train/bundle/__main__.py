@@ -1,4 +1,4 @@
-"""Write the bundled target's training text: python -m moa_core.train.bundle --texts DATA --out DIR."""
+"""Write the bundled target's training text: python -m moa_core.train.bundle --texts DATA --out OUT"""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _files(
     counts: Counter[str],
     rng: random.Random,
 ) -> Iterator[list[str]]:
-    """Files of lines; the kind furthest behind its share comes next, so that all files are alike."""
+    """Files of lines. The kind furthest behind its share comes next: all files are alike."""
     total = sum(wanted.values())
     lines: list[str] = []
     size = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +29,7 @@ class Text:
     """A source: the documents of one split, and how one becomes training text."""
 
     kind: str
-    pieces: list[str | dict[str, str]]
+    pieces: Sequence[str] | Sequence[dict[str, str]]
     as_document: Callable[..., Document]
 
 

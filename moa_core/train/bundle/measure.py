@@ -1,4 +1,4 @@
-"""What the bundled target can do, as JSON: python -m moa_core.train.bundle.measure --target NAME."""
+"""What the bundled target can do, as JSON: python -m moa_core.train.bundle.measure --target NAME"""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _replies(target: Target, prompts: list[str], longest: int) -> list[tuple[str
         for place, reply in zip(
             places, answers(target, [ids[p] for p in places], longest), strict=True
         ):
-            text = tokenizer.decode(reply, skip_special_tokens=True)
+            text = str(tokenizer.decode(reply, skip_special_tokens=True))
             found[place] = text, reply[-1] in target.eos_ids
     return [found[place] for place in range(len(ids))]
 
@@ -166,7 +166,7 @@ def fairy_tales(target: Target, options: argparse.Namespace) -> dict[str, Any]:
     rng = random.Random(0)
     asked = []
     for piece in rng.sample(text.pieces, min(options.each, len(text.pieces))):
-        messages = text.as_document(piece, rng).messages
+        messages = text.as_document(piece, rng).messages or ()
         asked.append((messages[0]["content"], messages[1]["content"]))
     return _answered(target, asked)
 
@@ -175,7 +175,8 @@ def sentences(target: Target, options: argparse.Namespace) -> dict[str, Any]:
     """Short sentences into Spanish and French, held out: share equal to the pair's own."""
     text = books.load(options.texts, True)["sentence"]
     rng = random.Random(0)
-    pairs = [text.as_document(p, rng).messages for p in rng.sample(text.pieces, options.each)]
+    pieces = rng.sample(text.pieces, options.each)
+    pairs = [text.as_document(piece, rng).messages or () for piece in pieces]
     said = replies(target, [pair[0]["content"] for pair in pairs], 40)
     right = [reply.strip() == pair[1]["content"] for reply, pair in zip(said, pairs, strict=True)]
     shown = [(p[0]["content"], p[1]["content"], r) for p, r in zip(pairs[:10], said, strict=False)]
