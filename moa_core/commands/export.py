@@ -42,4 +42,6 @@ def run(options: argparse.Namespace) -> None:
     named = options.target_name or ""
     source = read_source(options.drafter, target, options.tli, named, options.target)
     export(source, options.format, folder, overwrite=options.overwrite, licence=options.licence)
+    if "/" not in source.verifier:
+        print("Its card names no base_model: add --target-name with the target's Hub id.")
     print(f"{source.name} ({source.kind}) is in {folder} as {options.format}; read its README.md.")

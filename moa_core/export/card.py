@@ -159,8 +159,10 @@ def _recorded(source: Source) -> str | None:
     figures = recorded["methods"].get(source.name)
     if figures is None or recorded["target"]["name"] != source.target.name:
         return None
+    precision = figures.get("draft_precision")
+    drafts = f"drafts in {precision}, " if precision else ""
     return (
         f"τ {figures['tau']:.2f} (tokens gained per target forward after the prefill, bonus "
-        f"included) over {figures['prompts']} prompts, {recorded['date'][:10]}, commit "
+        f"included) over {figures['prompts']} prompts, {drafts}{recorded['date'][:10]}, commit "
         f"{recorded['commit']}: `{recorded['command']}`."
     )
