@@ -129,7 +129,7 @@ def _names(world: World, event: Event, slot: Slot, text: str) -> bool:
         if slot.form == "adj":
             return re.search(rf"\b{re.escape(entity.adjective)}\b", low) is not None
         if slot.form in ("kind", "a"):
-            return entity.noun in low
+            return re.search(rf"\b{re.escape(entity.noun)}\b", low) is not None
         return entity.pron == "I" or entity.later.lower() in low
     return entity.lower() in low if isinstance(entity, str) else True
 

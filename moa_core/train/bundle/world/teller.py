@@ -15,6 +15,7 @@ _BOTH_FORMS = frozenset(("they", "them", "their", "themselves"))
 _ARTICLE = re.compile(r"\b([Aa]) (?=([aeiouAEIOU]\w*))")
 _SENTENCE_START = re.compile(r'((?:^|[.!?]\s+|\."\s+|\n)"?)([a-z])')
 _TAG = re.compile(r'([!?,]" )(said|asked|cried|called|answered|whispered|shouted|thought) I\b')
+_I_AND = re.compile(r"\bI and ((?:my (?:best )?[a-z]+ )?[A-Z]\w+)")
 _NO_SECTION = Section()
 
 
@@ -106,9 +107,9 @@ class Teller:
     def _ending(self, tags: frozenset[str]) -> Iterator[Event]:
         own = f"{self.world.plot.name}.end"
         share = self.rng.random()
-        if own in sections() and share < 0.75:
+        if own in sections() and share < 0.9:
             yield Event(own, {}, True, tags)
-        if own not in sections() or share > 0.65:
+        if own not in sections() or share > 0.84:
             yield Event("end", {}, True, tags)
 
     def _pause(self) -> Iterator[Event]:
@@ -176,6 +177,7 @@ def polish(text: str) -> str:
     text = re.sub(r" ([,.!?;])", r"\1", text)
     text = text.replace('".', '."').replace("..", ".")
     text = _TAG.sub(r"\1I \2", text)
+    text = _I_AND.sub(r"\1 and I", text)
     text = _SENTENCE_START.sub(lambda match: match[1] + match[2].upper(), text)
     return articles(text)
 

@@ -63,7 +63,7 @@ def way_home(w: World) -> None:
     w.do("home")
 
 
-@plot(modes="human I", place="in", things="treasure book toy clothes")
+@plot(modes="human", place="in", things="treasure book toy clothes")
 def treasure_map(w: World) -> None:
     """A map leads to a box; what is in it is less, or more, than was hoped for."""
     first, second = w.spot(), w.spot()

@@ -58,7 +58,7 @@ def contest(w: World) -> None:
     w.beats("| accident helps_rival | judge")
 
 
-@plot(place="")
+@plot(modes="human fable", place="")
 def hide_seek(w: World) -> None:
     """A game in which one hides too well."""
     spot = w.spot()

@@ -12,7 +12,7 @@ def kite(w: World) -> None:
     w.beats("flies string +sad | throws climbs? * | waits/rake | again?")
 
 
-@plot(things="toy clothes food book", place="")
+@plot(modes="human fable", things="toy clothes food book", place="")
 def too_high(w: World) -> None:
     """Something is out of reach, until two reach together."""
     high = "in" in w.place.tags
@@ -21,7 +21,7 @@ def too_high(w: World) -> None:
     w.beats("sees jumps stacks falls? | friend_comes quarrel_who? shoulders down")
 
 
-@plot(place="out water", modes="human fable I")
+@plot(place="out water", modes="human fable")
 def boat(w: World) -> None:
     """A boat drifts off, and something at hand brings it back."""
     w.set(oar=w.choose("a broad plank", "a frying pan", "an old broom", "two big spoons"))

@@ -4,7 +4,7 @@ from moa_core.train.bundle.world.plots.registry import plot
 from moa_core.train.bundle.world.world import World
 
 
-@plot(things="toy vehicle music treasure clothes")
+@plot(modes="human fable", things="toy vehicle music treasure clothes")
 def quarrel(w: World) -> None:
     """Two want the same thing, lose the joy of it, and make up."""
     tug = "pull" if w.thing.noun.kind in ("toy", "clothes") else "part"

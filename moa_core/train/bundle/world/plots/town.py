@@ -98,7 +98,7 @@ def grandmother(w: World) -> None:
     w.beats("sent bored | rain_or_clock? box asks | story_one story_two * | evening promise")
 
 
-@plot(place="out", weather="sunny hot windy cool", things="food dish")
+@plot(modes="human fable", place="out", weather="sunny hot cool", things="food dish")
 def picnic(w: World) -> None:
     """A picnic is spoiled by ants, cows or rain, and saved."""
     w.beats("packs walks | spread ants/cow/wind_takes +angry/sad")
