@@ -40,8 +40,12 @@ NOTES = {  # under each chart: how to read it
 
 
 def table(view: View) -> pd.DataFrame:
-    """What the charts show, a row per recording, method and kind of prompt."""
-    return pd.DataFrame([row for one in view.recordings for row in _rows(view, one)])
+    """The recorded figures, a row per recording, method and kind of prompt.
+
+    Columns in which nobody has anything are left out.
+    """
+    rows = pd.DataFrame([row for one in view.recordings for row in _rows(view, one)])
+    return rows.dropna(axis="columns", how="all")
 
 
 def _rows(view: View, recording: Recording) -> list[dict[str, Any]]:

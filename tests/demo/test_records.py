@@ -91,6 +91,7 @@ def test_the_table_has_what_the_charts_show():
     )  # fmt: skip
     assert (whole["same text as plain"], whole["joules/token"], whole["updates"]) == (1, 0.25, 325)
     assert rows["updates"].isna().tolist() == [False, True, True]
+    assert "repeated 8-grams" not in rows  # nobody has it
     assert list(table(View((ONE,), ("moa-n1",), "b"))["τ"]) == [3.2]
     assert not len(table(View((ONE,), ())))
 
