@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from moa_core.names import VANILLA
+
 Record = dict[str, Any]  # see link.OverLink.run
 LOCAL = "local"  # no server: target and drafter in one process
 STREAM = "stream"  # plain API streaming: the server pushes each token as it writes it

@@ -1,4 +1,4 @@
-"""Write the bundled target's training text: python -m moa_core.train.bundle --texts DATA --out OUT"""
+"""Write the training text of the bundle: python -m moa_core.train.bundle --texts DATA --out OUT"""
 
 from __future__ import annotations
 

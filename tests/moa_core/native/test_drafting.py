@@ -1,4 +1,4 @@
-"""Whoever drafts with compiled kernels: the target's own text, accepted as often as torch's drafts."""
+"""Drafting with compiled kernels: the target's own text, accepted as often as torch's drafts."""
 
 import logging
 import subprocess
