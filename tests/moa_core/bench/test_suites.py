@@ -142,7 +142,12 @@ def data(tmp_path: Path) -> Path:
     talks = mark.join(dialogue.format(at) for at in range(900))
     (folder / "sgd_dialogues.txt").write_text(talks)
     rows = [
-        {"context": f"Fox {at} is red.", "question": f"What is fox {at}?", "answer": "red"}
+        {
+            "story": f"Fox {at}",
+            "context": f"Fox {at} is red.",
+            "question": f"What is fox {at}?",
+            "answer": "red",
+        }
         for at in range(900)
     ]
     (folder / "fairytale_qa.jsonl").write_text("\n".join(map(json.dumps, rows)))
