@@ -6,9 +6,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from moa_core.train.bundle.world.entities import Being, Entity, Place, Thing
+from moa_core.train.bundle.world.facts import Event
 from moa_core.train.bundle.world.grammar import Pattern, Slot, sections, slots
+from moa_core.train.bundle.world.lexicon import lexicon
 from moa_core.train.bundle.world.teller import Teller, articles, polish, section
-from moa_core.train.bundle.world.world import Event, World
+from moa_core.train.bundle.world.world import World
+
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ def questions(world: World, told: list[Event], text: str) -> tuple[Question, ...
             plain.refs.plain = True
             answer = _sentence(plain.render(ask.answer, event))
             if world.hero.pron == "I" and plain.refs.storyteller in f"{question} {answer}".lower():
+                continue
+            if _unsaid(answer, f"story {question} {text}"):
                 continue
             found[f"{event.name} {ask.question}"].append(
                 Question(ask.kind, question, answer, follow, _then(world, told[number + 1 :]))
@@ -115,6 +121,12 @@ def _is_told(world: World, event: Event, answer: Pattern, text: str) -> bool:
     return all(
         _names(world, event, slot, text) for slot in slots(answer) if not slot.role.startswith("~")
     )
+
+
+def _unsaid(answer: str, text: str) -> set[str]:
+    """Nouns of the answer that are not in the text."""
+    told, nouns = set(_WORD.findall(text.lower())), lexicon().nouns
+    return {word for word in _WORD.findall(answer.lower()) if word in nouns} - told
 
 
 def _names(world: World, event: Event, slot: Slot, text: str) -> bool:

@@ -5,12 +5,13 @@ import re
 from dataclasses import dataclass
 
 from moa_core.train.bundle.world.casting import is_like
+from moa_core.train.bundle.world.facts import Event, Plot
 from moa_core.train.bundle.world.grammar import Wording, slots
 from moa_core.train.bundle.world.lexicon import lexicon
 from moa_core.train.bundle.world.plots import PLOTS
 from moa_core.train.bundle.world.questions import Question, follow_ups, questions
 from moa_core.train.bundle.world.teller import Teller, articles, section
-from moa_core.train.bundle.world.world import Event, Plot, World
+from moa_core.train.bundle.world.world import World
 
 _TRIES = 12
 _SENTENCE_END = re.compile(r'[.!?]"?(?=\s)')

@@ -5,10 +5,11 @@ import re
 from collections.abc import Iterator
 
 from moa_core.train.bundle.world.entities import Being, Entity
+from moa_core.train.bundle.world.facts import Event
 from moa_core.train.bundle.world.grammar import Pattern, Section, Slot, Wording, expand, sections
 from moa_core.train.bundle.world.references import References, vowel_exceptions
 from moa_core.train.bundle.world.weave import frames
-from moa_core.train.bundle.world.world import Event, World
+from moa_core.train.bundle.world.world import World
 
 _HERO_FORMS = frozenset(("he", "him", "his", "himself"))
 _BOTH_FORMS = frozenset(("they", "them", "their", "themselves"))

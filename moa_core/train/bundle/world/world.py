@@ -1,13 +1,10 @@
 """The state of a small world, what can be done in it, and the log of what was done."""
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from moa_core.train.bundle.world.casting import Casting, is_like
 from moa_core.train.bundle.world.entities import Being, Entity, Group, Place, Thing
-from moa_core.train.bundle.world.lexicon import Adjective, Noun, lexicon
+from moa_core.train.bundle.world.facts import Event, Given, Plot
 
 _WEATHER = {
     "spring": ("sunny", "rainy", "windy", "foggy"),
@@ -16,71 +13,6 @@ _WEATHER = {
     "winter": ("snowy", "snowy", "cold", "frosty", "windy"),
 }
 _TIMES = ("morning", "morning", "morning", "afternoon", "afternoon", "evening", "day", "day")
-PERSONS = ("hero", "friend", "other", "elder")
-
-
-class Plot(NamedTuple):
-    """A schema of a story and what it asks of the world it happens in."""
-
-    name: str
-    run: Callable[["World"], None]
-    modes: frozenset[str]  # of "human", "fable", "I"
-    things: tuple[str, ...]
-    place: tuple[str, ...]
-    ages: str
-    weather: tuple[str, ...]
-    time: tuple[str, ...]
-    animals: frozenset[str]
-    adjectives: frozenset[str]
-
-
-class Event(NamedTuple):
-    """Something that happened: its name, who and what took part, and whether it must be told."""
-
-    name: str
-    roles: dict[str, Entity]
-    core: bool
-    tags: frozenset[str]
-
-
-@dataclass
-class Given:
-    """The given words, by what can be cast; what is left over is woven in."""
-
-    nouns: list[Noun] = field(default_factory=list)
-    adjectives: list[Adjective] = field(default_factory=list)
-    rest: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, words: tuple[str, ...]) -> "Given":
-        """The words, looked up."""
-        given, known = cls(), lexicon()
-        for word in words:
-            if word in known.nouns:
-                given.nouns.append(known.nouns[word])
-            elif word in known.adjectives:
-                given.adjectives.append(known.adjectives[word])
-            else:
-                given.rest.append(word)
-        return given
-
-    def noun(self, fits: Callable[[Noun], bool]) -> Noun | None:
-        """The first noun that fits, taken out."""
-        found = next(filter(fits, self.nouns), None)
-        if found:
-            self.nouns.remove(found)
-        return found
-
-    def adjective(self, *groups: str) -> Adjective | None:
-        """The first adjective of the groups, taken out."""
-        found = next((each for each in self.adjectives if each.group in groups), None)
-        if found:
-            self.adjectives.remove(found)
-        return found
-
-    def left(self) -> list[str]:
-        """All words that have no role."""
-        return [each.word for each in (*self.nouns, *self.adjectives)] + self.rest
 
 
 class World:

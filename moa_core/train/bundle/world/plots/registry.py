@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from moa_core.train.bundle.world.world import Plot, World
+from moa_core.train.bundle.world.facts import Plot
+from moa_core.train.bundle.world.world import World
 
 PLOTS: dict[str, Plot] = {}
 SMALL = "toy clothes treasure book music"
