@@ -107,7 +107,7 @@ class Link:
         trip = settings.rtt_ms / 1000
         shift = draw.gauss(0, settings.jitter_ms / 1000 / math.sqrt(2))  # two make a round trip
         lost = max(_times_lost(settings.loss, draw) for _ in range(max(1, -(-size // PACKET))))
-        return sent + max(0.0, trip / 2 + shift) + max(trip, RESEND) * (2**lost - 1)
+        return sent + max(0.0, trip / 2 + shift) + max(trip, RESEND) * float(2**lost - 1)
 
 
 def _times_lost(loss: float, draw: Random) -> int:
