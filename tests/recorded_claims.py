@@ -8,21 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from moa_core.bench import profile_table
 from moa_core.bench.claim import papers_ratios
 from moa_core.bench.paper import published
-from tests.link_claims import (
-    MOA,
-    chains,
-    crowds,
-    line,
-    link_row,
-    offline,
-    presets,
-    read,
-    spans,
-    wires,
-)
+from tests.link_claims import MOA, line, offline, presets, read
 
 ROOT = Path(__file__).parents[1]
 KINDS = ("story", "dialogue", "reading", "sum", "task")
@@ -85,15 +73,6 @@ def best_row(name: str) -> str:
     return line(name, tau(BEST, name), *cells, *alone)
 
 
-def profile() -> Iterator[str]:
-    of = read("profile/bundle.json")
-    yield from (f"| {' | '.join(cells)} |" for cells in profile_table.summary(of)[1])
-    rates = of["rates"]
-    yield f"copy of {rates['set_mb']:.0f} MB ({rates['gb_per_second']:.0f} GB/s, within the caches)"
-    yield f"({rates['gflops']:.0f} Gop/s)"
-    yield f"({rates['operator_us']:.1f} µs)"
-
-
 def engines() -> Iterator[str]:
     for name, found in ENGINES["ms"].items():
         yield f"| {name} | {' | '.join(f'{time:.1f}' for time in found.values())} |"
@@ -136,25 +115,18 @@ def results_page() -> Iterator[str]:
     yield f"{over(WARM, 'moa-n2', 'eagle2')} times EAGLE-2's"
     for name in ABLATED:
         yield line(name, tau(ABLATED, name), *by_kind(ABLATED, name))
-    for part in (said, presets, chains, crowds, offline, wires, spans, profile, engines):
+    for part in (said, presets, offline, engines):
         yield from part()
 
 
 def said() -> Iterator[str]:
     """The section on what all of it says."""
-    found = {
-        count: read(f"link/chains{text}.json") for count, text in ((5, "-5"), (8, "-8"), (12, ""))
-    }
     for name in ("moa-n1", "moa-n3"):
         ratios = [
             f"{methods[name]['tau'] / methods['eagle2']['tau']:.2f}"
             for methods in (SAME, PAPER, WARM)
         ]
-        long = [
-            f"{link_row(of, name, 'direct')['tau'] / link_row(of, 'eagle2', 'direct')['tau']:.2f}"
-            for of in found.values()
-        ]
-        yield f"| N = {name[-1]} | {' | '.join((*ratios, *long))} |"
+        yield f"| N = {name[-1]} | {' | '.join(ratios)} |"
     paper = papers_ratios(published())
     yield f"{paper[0]:.2f} in τ and {paper[1]:.2f} in speed"
     yield ", ".join(tau(SAME, name) for name in MOA)
@@ -198,12 +170,6 @@ def readme() -> Iterator[str]:
     yield f"MoA's own paper: {length} and {speed} times"
     yield f"{read('best-tree/summary.json')['target']['parameters'] / 1e6:.0f} million parameters"
     yield f"{100 * papers_ratios(table)[0] - 100:.0f} % over EAGLE-2 in τ"
-    chain = [
-        link_row(read("link/chains.json"), name, "direct")["tau"]
-        for name in ("moa-n1", "moa-n3", "eagle2")
-    ]
-    ahead = [100 * length / chain[2] - 100 for length in chain[:2]]
-    yield "(N = 1: {:.0f} %, N = 3: {:.0f} %)".format(*ahead)
     small = [100 * SAME[name]["tau"] / SAME["eagle2"]["tau"] - 100 for name in ("moa-n1", "moa-n3")]
     yield "N = 1 is {:.0f} % ahead, N = 3 {:.0f} %".format(*small)
     rows = read("link/offline.json")["rows"]

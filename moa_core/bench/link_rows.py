@@ -31,16 +31,15 @@ def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
     for record in records:
         cells[record["method"]].append(record)
     plain = {_which(record): record["output"] for record in cells[f"{VANILLA}@{LOCAL}"]}
-    found = []
-    for name, mine in cells.items():
-        method, place = name.split("@")
-        found.append(_row(method, place, mine, plain))
-    return found
+    return [
+        {"method": name.split("@")[0], "link": name.split("@")[1], **_row(mine, plain)}
+        for name, mine in cells.items()
+    ]
 
 
-def _row(
-    method: str, place: str, records: Sequence[Record], plain: Mapping[Any, str]
-) -> dict[str, Any]:
+def _row(records: Sequence[Record], plain: Mapping[Any, str]) -> dict[str, Any]:
+    method = records[0]["method"].partition("@")[0]
+
     def total(name: str) -> float:
         return float(sum(record[name] for record in records))
 
@@ -49,8 +48,6 @@ def _row(
     paces = [_pace([one for one in records if one["repeat"] == at], method) for at in repeats]
     speeds = [pace for pace in paces if pace is not None]
     return {
-        "method": method,
-        "link": place,
         "ms_per_token": median(speeds) if speeds else None,
         "ms_per_token_spread": [min(speeds), max(speeds)] if speeds else None,
         "first_ms": 1e3 * median(record["first"] for record in records),
@@ -62,7 +59,7 @@ def _row(
         "prefill_down": total("prefill_down") / count,
         "runs": count,
         "differing": sum(record["output"] != plain[_which(record)] for record in records),
-        "downs": total("downs"),
+        "downs": int(total("downs")),
     }
 
 

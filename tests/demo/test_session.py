@@ -180,6 +180,19 @@ def test_a_saved_trace_opens_without_models_and_shows_the_same(loads, tmp_path):
     assert all(chart["visible"] for chart in charts) and other.trace.about["method"] == "vanilla"
 
 
+def test_a_trace_with_settings_that_are_gone_opens(loads, tmp_path):
+    visit = Visit()
+    visit.begin()
+    list(outputs_of(Engine(), visit))
+    saved = json.loads(visit.trace.to_json())
+    saved["about"]["chat"] = {"prompt": PROMPT, "system": "Be kind.", "past": [["Hi", "Hello"]]}
+    saved["about"]["link"] = {"name": "busy-wifi", "settings": "rtt=20,p90=100,overload=5"}
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(saved))
+    status, value = live._open(Visit(), str(path), "full")
+    assert status["kind"] == "done" and lines(value)[1:] == lines(visit.shown.feed.ndjson)[1:]
+
+
 def lines(ndjson):
     return ndjson.strip().split("\n")
 

@@ -124,7 +124,7 @@ def test_models_have_the_published_sizes() -> None:
         (("--profile", "--out", "/nowhere/p.json"), "cannot be written"),
         (("--profile", "--methods", "hf-generate", "--contexts", "8"), "our own loop"),
         (("--profile", "--repeat", "0"), "at least 1"),
-        (("--profile", "--weigh"), "a run of its own"),
+        (("--profile", "--link", "lan"), "a run of its own"),
         (("--contexts", "256"), "--contexts goes with --profile"),
         (("--shape", "llama3-8b"), "--shape goes with --profile"),
     ],
