@@ -37,7 +37,7 @@ class Story:
 
 def tell(rng: random.Random, words: tuple[str, ...] = (), brief: bool = False) -> Story:
     """A story in which all the words are used; a `brief` one tells only what must be told."""
-    brief = brief or rng.random() < 0.1
+    brief = brief or rng.random() < 0.18
     for _attempt in range(_TRIES):
         world = World(rng, _plot_for(words, rng), words)
         world.plot.run(world)
