@@ -307,10 +307,11 @@ class Remote:
 
     def _ready(self) -> None:
         """After the link is back: a server that knows nothing of us reads the text anew."""
-        if self._rejoined() or not self._read:
-            return
-        read, number = self._read, self._next()
-        self._send(Prefill(number, read, self._capacity, self._sampled, len(read)))
-        self._await(number, First)
-        if isinstance(self._request, Verify):
+        answered = self._wire.welcome.number if self._rejoined() and self._wire else 0
+        if not answered and self._read:
+            answered = self._next()
+            again = Prefill(answered, self._read, self._capacity, self._sampled, len(self._read))
+            self._send(again)
+            self._await(answered, First)
+        if isinstance(self._request, Verify) and self._request.number < answered:
             self._request = changed(self._request, number=self._next())

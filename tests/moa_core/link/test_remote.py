@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from moa_core.link.connection import Address
 from moa_core.link.emulator import Link
 from moa_core.link.remote import Remote
 from moa_core.link.server import Server
+from moa_core.link.wire import First
 from moa_core.offline import Away
 from moa_core.target import Target
 from moa_core.trace import (
@@ -165,7 +167,9 @@ def test_two_hundred_and_more_schedules_of_cuts(
     check_cuts(method, sampling, served[1], range(100, 142))
 
 
-def test_a_server_that_starts_anew_reads_the_text_again() -> None:
+@pytest.mark.parametrize("lost_again", [False, True])
+def test_a_server_that_starts_anew_reads_the_text_again(lost_again: bool) -> None:
+    """Also when the link is lost once more before its first answer has come."""
     local = run("moa-n1", count=120)
     with serving(TARGET, drafter_for, token="let me in") as (_, port):
         drafter, trace = drafter_for("moa-n1"), Trace()
@@ -176,10 +180,21 @@ def test_a_server_that_starts_anew_reads_the_text_again() -> None:
         for event in trace.record(events):
             if isinstance(event, Verified) and event.cycle == 3:
                 break
+    wait, lost = remote._await, []
+
+    def wait_and_lose(number: int, kind: type) -> Any:
+        message = wait(number, kind)
+        if lost_again and not lost:
+            lost.append(kind)
+            remote._lose()
+        return message
+
+    remote._await = wait_and_lose  # type: ignore[method-assign]
     with serving(TARGET, drafter_for, token="let me in", port=port), remote:
         for _ in trace.record(events):
             pass
-    assert trace.output_ids == local.output_ids and len(trace.of(LinkBack)) == 1
+    assert trace.output_ids == local.output_ids and lost == [First] * lost_again
+    assert len(trace.of(LinkBack)) == 1
 
 
 def test_text_that_stays_is_gone_on_from_over_a_socket(served: tuple[Server, int]) -> None:
