@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> None:
         address = _server(options, kind, stack)
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="moa-bench-")))
         near = client_target(
-            address, max([0, *map(layers_needed, names)]), cache,
+            address, max([0, *(layers_needed(name) for name in names if name != STREAM)]), cache,
             drafts=wanted_drafts(options.drafts, options.dtype),
         )  # fmt: skip
         whole = load_target(options.target, options.dtype, options.device)

@@ -66,7 +66,9 @@ def test_the_plain_report_gives_text_and_the_definition(
     printed = run(capsys, "--prompt", "The fox", *SHORT, *tree)
     assert printed.startswith(report["text"])
     assert f"acceptance length {report['tau']:.2f} (tokens gained per target forward" in printed
-    assert re.search(r"tokens/s, prompt included \([\d.]+ while decoding\), drafts in float32, ended", printed)
+    assert re.search(
+        r"tokens/s, prompt included \([\d.]+ while decoding\), drafts in float32, ended", printed
+    )
     assert "12 tokens, " in printed and "ended by length" in printed
 
 
