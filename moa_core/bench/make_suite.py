@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from moa_core.bench.suites import ASSETS
+from moa_core.assets import ASSETS
 from moa_core.errors import UserError
 from moa_core.train import sources
 from moa_core.train.corpus import Document, epoch
