@@ -30,7 +30,7 @@ PROMPT = [5, 9, 33, 7, 21, 40, 11]
 
 
 def traced(target: Target, drafter: Drafter, tree: TreeSettings, ids: list[int]) -> Trace:
-    return Trace(events=list(decode(target, drafter, ids, Settings(40, tree))))
+    return Trace(events=list(decode(target, drafter, ids, Settings(40, tree, eos_ids=()))))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -134,7 +134,7 @@ from moa_core.native.switch import kernels
 target = load_target()
 drafter = load_drafter("moa-n0", target)
 assert kernels() is None
-print(sum(1 for _ in decode(target, drafter, [5, 6, 7], Settings(8))))
+print(sum(1 for _ in decode(target, drafter, [5, 6, 7], Settings(8, eos_ids=()))))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and int(done.stdout) > 4, done.stderr
