@@ -95,8 +95,10 @@ def look_inside(page):
 @pytest.fixture(scope="module")
 def recorded(bundle):
     """The same run in this process: its trace, target and drafter."""
-    target = load_target(str(bundle / "tiny"))
-    drafter = load_drafter(str(bundle / "moa-n0"), target)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MOA_MODELS", str(bundle))  # bundled drafters draft in int8, as on the page
+        target = load_target("tiny")
+        drafter = load_drafter("moa-n0", target)
     settings = Settings(128, TreeSettings(**TREE), eos_ids=target.eos_ids)
     trace = Trace()
     for _ in trace.record(decode(target, drafter, prompt_ids(target.tokenizer, PROMPT), settings)):

@@ -177,7 +177,7 @@ def test_text_written_offline_is_shown_once(target: Target, away: int) -> None:
     drafter.fork = lambda: drafter  # as in the tests of going on alone
     flaky = Flaky(here, drafter, {4: (False, away)})
     settings = Settings(30, TREE, eos_ids=(), away=Away(patience=0.0 if away > 9 else 9.0))
-    here.fork = lambda: here
+    here.fork = lambda drafts=None: here
     found = list(generate(here, drafter, PROMPT, settings, remote=flaky))
     trace = found[-1].trace
     assert found[-1].reason == ("length" if away == 9 else "offline")

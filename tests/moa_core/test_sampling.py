@@ -60,7 +60,7 @@ class TableTarget:
         self.embed = nn.Embedding(VOCABULARY, 1)
         self.ids: list[int] = []
 
-    def fork(self) -> TableTarget:
+    def fork(self, drafts: str | None = None) -> TableTarget:
         return copy.copy(self)
 
     def prefill(self, ids: Sequence[int], capacity: int) -> tuple[Tensor, Observation]:

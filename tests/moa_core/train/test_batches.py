@@ -13,7 +13,7 @@ import torch
 
 from moa_core.errors import UserError
 from moa_core.train import corpus, own_text, sources
-from moa_core.train.batches import Batch, Batches, Recipe, epoch_rows
+from moa_core.train.batches import Batch, Batches, Contents, Epoch, Recipe, epoch_rows
 from moa_core.train.corpus import PADDING, Encoded
 from tests.models import tiny_tokenizer
 
@@ -61,9 +61,10 @@ def test_parts_of_a_batch_keep_their_rows_numbers(data: Path) -> None:
 
 def test_the_last_batch_of_an_epoch_is_given_where_it_is_full(data: Path) -> None:
     class Six(Batches):
-        def _epoch(self, number: int) -> tuple[np.ndarray, ...]:
+        def _epoch(self, number: int) -> Epoch:
             self._ahead[number] = Future()
-            return tuple(np.zeros((2 * ROWS, 4), kind) for kind in (np.int32, bool, np.int64))
+            rows = (np.zeros((2 * ROWS, 4), kind) for kind in (np.int32, bool, np.int64))
+            return Epoch(tuple(rows), Contents())
 
     batches = Six(recipe(data), ROWS, 1)
     assert [batches.place for _ in islice(batches, 3)] == [(0, ROWS), (0, 2 * ROWS), (1, ROWS)]
