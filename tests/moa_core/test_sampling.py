@@ -53,6 +53,7 @@ class TableTarget:
     """Stands in for a Target: next-token logits looked up by the last two tokens."""
 
     context = 1_000
+    eos_ids = ()
     device = torch.device("cpu")
 
     def __init__(self, table: Tensor) -> None:
