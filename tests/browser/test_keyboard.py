@@ -51,7 +51,7 @@ def write(page, text):
     page.keyboard.type(text)
 
 
-@pytest.mark.xfail(reason="after a comparison Tab does not reach the race's Play button")
+@pytest.mark.xfail(reason="Tab reaches the race's Replay button, which is not matched by .race .play")
 def test_from_a_prompt_to_the_verdict_without_a_mouse(open_page):
     page = open_page("?tokens=512&depth=12&breadth=16&budget=64", ready="#run:not([disabled])")
     go_to(page, "#prompt textarea")
