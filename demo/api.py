@@ -13,9 +13,9 @@ from demo.engine import Engine, Request
 from demo.figures import Figures
 from demo.trace_view import paced, rounded
 from demo.zero import lend
+from moa_core.decoding.tree import AUTO, TreeSettings
+from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
-from moa_core.tree import AUTO, TreeSettings
-from moa_core.verify import Sampling
 
 INTERVAL = 0.2  # seconds between two answers of a stream
 

@@ -6,8 +6,8 @@ import argparse
 
 from demo.engine import Engine
 from moa_core.arguments import SPEC, add_target, chosen_preset, loading, repeated
-from moa_core.installed import of_preset, several
-from moa_core.tree import TreeSettings
+from moa_core.decoding.tree import TreeSettings
+from moa_core.loading.installed import of_preset, several
 
 
 def add_models(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from html import escape
 
 import plotly.graph_objects as go
 
-from moa_core.trace import Drafted, Event, Prefilled, Trace, Verified
+from moa_core.decoding.trace import Drafted, Event, Prefilled, Trace, Verified
 
 # Read on white and on near-black alike: no background of their own, greys half-way.
 INK, GRID = "#8a8580", "rgba(138, 133, 128, 0.22)"

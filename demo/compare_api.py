@@ -15,9 +15,9 @@ from demo.comparison_rows import record, rows
 from demo.engine import Engine
 from demo.verdict import verdict
 from demo.zero import lend
+from moa_core.decoding.tree import AUTO
+from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
-from moa_core.tree import AUTO
-from moa_core.verify import Sampling
 
 
 def add_compare(engine: Engine) -> None:

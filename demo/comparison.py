@@ -11,11 +11,11 @@ from transformers import PreTrainedTokenizerBase
 from demo.engine import Engine, Request, Run
 from demo.methods import RIVAL, VANILLA, ordered
 from demo.turns import Counted, Progress, check_repeats, take, tokens_of, turns
+from moa_core.decoding.exactness import Exactness, compare_with_plain, first_difference
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
-from moa_core.exactness import Exactness, compare_with_plain, first_difference
-from moa_core.trace import Trace
-from moa_core.tree import TreeSettings
-from moa_core.verify import Sampling
 
 FEWEST, MOST = 2, 4
 

@@ -12,7 +12,7 @@ from demo.comparison import Comparison
 from demo.comparison_rows import Row, against, middle, words
 from demo.methods import RIVAL, colour, label
 from demo.spread import Spread
-from moa_core.trace import Drafted, Prefilled, Trace, Verified
+from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 
 DASHES = ("solid", "dash", "dot", "dashdot")
 PATTERNS = {"draft": "", "verify": "/", "other": "."}  # of a phase; the colour is the method's

@@ -17,31 +17,31 @@ import torch
 from demo.hand import Aside, Hand, Here
 from demo.line import Line
 from demo.methods import AUTO, VANILLA, family, label, ordered, tli_of
-from moa_core.checkpoints import (
+from moa_core.decoding.decode import Settings, about, check_prompt, decode
+from moa_core.decoding.trace import Event, Trace
+from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import Sampling
+from moa_core.drafters.auto import AutoDrafter
+from moa_core.drafters.base import Drafter
+from moa_core.drafters.known import WITHOUT_WEIGHTS
+from moa_core.drafters.moa import MoADrafter
+from moa_core.errors import UserError
+from moa_core.loading.checkpoints import (
     DEFAULT_DRAFTER,
     DrafterInfo,
     first_eagle,
     load_drafter,
     load_target,
 )
-from moa_core.decode import Settings, about, check_prompt, decode
-from moa_core.drafters.auto import AutoDrafter
-from moa_core.drafters.base import Drafter
-from moa_core.drafters.known import WITHOUT_WEIGHTS
-from moa_core.drafters.moa import MoADrafter
-from moa_core.errors import UserError
-from moa_core.installed import Installed, bundle, published
-from moa_core.loading import Plan, numbers, wanted_drafts
-from moa_core.memory import size as amount
-from moa_core.names import matched, near
+from moa_core.loading.installed import Installed, bundle, published
+from moa_core.loading.loading import Plan, numbers, wanted_drafts
+from moa_core.loading.memory import size as amount
+from moa_core.loading.names import matched, near
+from moa_core.loading.presets import untrained
+from moa_core.model.target import Target
 from moa_core.native.blocks import draft_precision, prepare_for
-from moa_core.presets import untrained
-from moa_core.target import Target
 from moa_core.text import prompt_ids
 from moa_core.threads import settle
-from moa_core.trace import Event, Trace
-from moa_core.tree import TreeSettings
-from moa_core.verify import Sampling
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

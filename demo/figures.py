@@ -7,8 +7,7 @@ from typing import Any
 
 from demo.healing import Healing
 from demo.methods import VANILLA
-from moa_core.errors import UserError
-from moa_core.trace import (
+from moa_core.decoding.trace import (
     SHORTEST,
     Drafted,
     Event,
@@ -20,7 +19,8 @@ from moa_core.trace import (
     Trace,
     Verified,
 )
-from moa_core.tree import TreeSettings
+from moa_core.decoding.tree import TreeSettings
+from moa_core.errors import UserError
 
 SHOWN = ("draft", "verify", "network", "other")
 CUT = "a last cycle cut short counts whole"  # in τ; the tokens that were kept do not

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from moa_core.trace import Event, Finished, OfflineToken, Verified
+from moa_core.decoding.trace import Event, Finished, OfflineToken, Verified
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from demo.attention_charts import layers_read, text_read
 from demo.engine import Engine
 from demo.inside_view import cycles_of, method_of
 from demo.methods import family, label
-from moa_core.attention import Looks, look
+from moa_core.decoding.trace import Prefilled, Trace
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.target import Target
-from moa_core.trace import Prefilled, Trace
+from moa_core.model.attention import Looks, look
+from moa_core.model.target import Target
 
 NEAR = 24  # tokens before the root that have a row of their own
 EARLIER = "(earlier)"

@@ -28,10 +28,10 @@ import gradio as gr
 
 from demo.methods import label
 from demo.theme import script
+from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
+from moa_core.decoding.trace_file import fits
 from moa_core.errors import UserError
 from moa_core.text import RecordedText
-from moa_core.trace import Drafted, Prefilled, Trace, Verified
-from moa_core.trace_file import fits
 
 SCRIPTS = ("dom.js", "inside_tree.js", "inside_words.js", "inside_view.js")
 SHOWN = 240  # characters of text before the cycle

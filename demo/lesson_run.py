@@ -10,10 +10,10 @@ from html import escape
 
 from demo.engine import Engine, Request, Run
 from demo.methods import family, label
+from moa_core.decoding.trace import Drafted, Verified
+from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.errors import UserError
 from moa_core.text import TokenText
-from moa_core.trace import Drafted, Verified
-from moa_core.tree import DraftTree, TreeSettings
 
 TREE, CHAIN = TreeSettings(4, 3, 10), TreeSettings(12, 1, 12)
 

@@ -20,10 +20,10 @@ from demo.spread import Spread
 from demo.status import STOPPING, say
 from demo.trace_view import ENDINGS, Feed, paced
 from demo.turns import Progress, take, tokens_of, turns
+from moa_core.decoding.exactness import Exactness, compare_with_plain
+from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
-from moa_core.exactness import Exactness, compare_with_plain
 from moa_core.text import RecordedText, TokenText, record_words
-from moa_core.trace import Trace
 
 REPEATS = 3  # of plain decoding and of the method it is compared with
 CHARTS = (accepted_lengths, cumulative_latency, phases)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from moa_core.names import AUTO, VANILLA, family, label, tli_of
+from moa_core.loading.names import AUTO, VANILLA, family, label, tli_of
 
 __all__ = ["AUTO", "RIVAL", "VANILLA", "colour", "family", "label", "ordered", "tli_of"]
 

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from demo.charts import ACCEPTED, BONUS, INK, PATTERNS, PHASES, plain_layout, told
-from moa_core.trace import (
+from moa_core.decoding.trace import (
     Drafted,
     LinkBack,
     LinkDown,

@@ -18,17 +18,17 @@ from demo.session import Visit
 from demo.status import say
 from demo.trace_view import Feed, paced
 from demo.turns import gained
-from moa_core.decode import Settings, about, check_prompt, decode
+from moa_core.decoding.decode import Settings, about, check_prompt, decode
+from moa_core.decoding.exactness import Exactness, compare_with_plain
+from moa_core.decoding.offline import Away
+from moa_core.decoding.trace import Event, LinkBack, LinkDown, Trace, Verified
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
-from moa_core.exactness import Exactness, compare_with_plain
 from moa_core.link.connection import GONE
 from moa_core.link.emulator import Link
 from moa_core.link.network import LinkSettings
 from moa_core.link.remote import Remote
-from moa_core.offline import Away
 from moa_core.text import TokenText, prompt_ids, record_words
-from moa_core.trace import Event, LinkBack, LinkDown, Trace, Verified
 
 PATIENCE = 60.0  # seconds for a lost link, when there is no more to write: others wait meanwhile
 WARM_UP = 8  # tokens decoded before a run without a link is timed

@@ -9,7 +9,6 @@ from torch import nn
 
 from demo.engine import Engine
 from demo.methods import family
-from moa_core.checkpoints import load_drafter
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.link.client_weights import (
@@ -21,7 +20,8 @@ from moa_core.link.client_weights import (
 )
 from moa_core.link.connection import Address, parts_of
 from moa_core.link.process import ServerProcess
-from moa_core.target import Target
+from moa_core.loading.checkpoints import load_drafter
+from moa_core.model.target import Target
 
 NO_GPU = (
     "GPUs are lent here for one run at a time, and a server is a process that stays: so this tab "

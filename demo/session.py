@@ -15,8 +15,8 @@ from demo.engine import Engine
 from demo.status import SORRY, STOPPING, say
 from demo.theme import script
 from demo.zero import Cost, lend
+from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
-from moa_core.trace import Trace
 
 log = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ from demo.engine import Engine, Request, Run
 from demo.methods import AUTO, VANILLA
 from demo.turns import Counted, Progress, check_repeats, take, tokens_of, turns
 from moa_core.bench.tuning import SAME
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Trace
 from moa_core.drafters.auto import AutoDrafter
 from moa_core.errors import UserError
-from moa_core.installed import method_name
-from moa_core.trace import Trace
+from moa_core.loading.installed import method_name
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from demo.figures import tree_of
 from demo.methods import AUTO, VANILLA, family, label, tli_of
 from demo.spread import Spread
-from moa_core.trace import Trace
-from moa_core.tree import TreeSettings
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import TreeSettings
 
 ALIKE = 0.02  # two speeds closer than this are called the same
 SETTLED = 0.7  # share of its later cycles that one N must have for auto N to have settled on it

@@ -35,8 +35,7 @@ import gradio as gr
 from demo.figures import Figures
 from demo.healing import Healing
 from demo.theme import script
-from moa_core.text import RecordedText, TokenText
-from moa_core.trace import (
+from moa_core.decoding.trace import (
     Drafted,
     Event,
     Finished,
@@ -46,7 +45,8 @@ from moa_core.trace import (
     Prefilled,
     Verified,
 )
-from moa_core.tree import DraftTree
+from moa_core.decoding.tree import DraftTree
+from moa_core.text import RecordedText, TokenText
 
 INTERVAL = 1 / 8  # seconds between two updates of the page: more often costs the decoding time
 MOST_LISTED = 12  # rejected nodes named in the "+7" mark's tip

@@ -11,8 +11,8 @@ from typing import Any
 from demo.engine import Run
 from demo.methods import VANILLA, label
 from moa_core.bench.runs import in_turn
+from moa_core.decoding.trace import Event, Prefilled, Trace, Verified
 from moa_core.errors import UserError
-from moa_core.trace import Event, Prefilled, Trace, Verified
 
 MOST_REPEATS = 5
 WARM_UP = 16  # tokens that each method decodes first, not counted

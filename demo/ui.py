@@ -22,9 +22,9 @@ from demo.tabs import TABS, compare, live, network, tli_sweep
 from demo.theme import CSS, script, theme
 from moa_core.bench.recorded import LARGEST
 from moa_core.errors import UserError
-from moa_core.hub import short_name
-from moa_core.installed import method_name
 from moa_core.link.connection import Address
+from moa_core.loading.hub import short_name
+from moa_core.loading.installed import method_name
 
 log = logging.getLogger(__name__)
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
-from moa_core.decode import Settings, about, decode
+from moa_core.decoding.decode import Settings, about, decode
+from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified
+from moa_core.decoding.tree import AUTO
+from moa_core.decoding.verifier import Verifier
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
-from moa_core.target import Target
+from moa_core.model.target import Target
 from moa_core.text import TokenText, chat_ids, prompt_ids, tokenizer_of
-from moa_core.trace import Drafted, Finished, Prefilled, Trace, Verified
-from moa_core.tree import AUTO
-from moa_core.verifier import Verifier
 
 Prompt = str | Sequence[int] | Sequence[Mapping[str, str]]
 

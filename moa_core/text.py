@@ -12,9 +12,9 @@ from jinja2 import TemplateError
 from tokenizers.decoders import DecodeStream
 from transformers import PreTrainedTokenizerBase
 
+from moa_core.decoding.trace import Drafted, OfflineToken, Prefilled, Trace, Verified
 from moa_core.errors import UserError
-from moa_core.target import Target
-from moa_core.trace import Drafted, OfflineToken, Prefilled, Trace, Verified
+from moa_core.model.target import Target
 
 LONGEST_PROMPT = 50_000  # characters; refused before the tokenizer spends time on it
 

@@ -11,8 +11,8 @@ from time import perf_counter
 
 import torch
 
-from moa_core.target import Target, is_split
-from moa_core.tree import DraftTree
+from moa_core.decoding.tree import DraftTree
+from moa_core.model.target import Target, is_split
 
 LARGE = 3e8  # numbers of a model whose products are work enough for all threads there are
 READ, NODES = 64, 12  # tokens of the prompt; drafts of the tree

@@ -29,7 +29,7 @@ def main() -> None:
     import psutil
 
     from demo.engine import Engine, Request
-    from moa_core.tree import AUTO
+    from moa_core.decoding.tree import AUTO
 
     engine, me, draw = Engine(), psutil.Process(), Random(1)
     words = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8").split()

@@ -23,9 +23,9 @@ from transformers import (
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
-from moa_core.formats import save_drafter
-from moa_core.layers import DecoderLayer
-from moa_core.target import Target
+from moa_core.loading.formats import save_drafter
+from moa_core.model.layers import DecoderLayer
+from moa_core.model.target import Target
 from moa_core.train.batches import Batch
 from moa_core.train.fresh import fresh
 from moa_core.train.losses import MoATrainee

@@ -10,7 +10,7 @@ import os
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from moa_core.tree import DraftTree
+from moa_core.decoding.tree import DraftTree
 
 settings.register_profile("usual", derandomize=True, max_examples=60, deadline=None, database=None)
 settings.register_profile("thorough", max_examples=2000, deadline=None, database=None)

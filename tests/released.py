@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from moa_core.checkpoints import load_drafter, load_target
+from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.moa import MoADrafter
-from moa_core.target import Target
-from moa_core.tree import DraftTree, TreeSettings
+from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.model.target import Target
 
 FOLDER = Path(__file__).parent / "parity"
 CLOSE = {"atol": 1e-4, "rtol": 0.0}

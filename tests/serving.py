@@ -23,7 +23,7 @@ from moa_core.link.network import LinkSettings
 from moa_core.link.server import Server
 from moa_core.link.session import Limits
 from moa_core.link.wire import MOST_DOWN, VERSION, Alive, Hello, Joiner, encode
-from moa_core.target import Target
+from moa_core.model.target import Target
 
 FAST = LinkSettings(rtt_ms=2, down_mbps=400, up_mbps=400)
 

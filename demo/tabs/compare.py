@@ -31,8 +31,8 @@ from demo.share import (
 from demo.shared import Shared
 from demo.status import say, status_line
 from demo.turns import MOST_REPEATS, WARM_UP, Progress
-from moa_core.tree import AUTO, TreeSettings
-from moa_core.verify import Sampling
+from moa_core.decoding.tree import AUTO, TreeSettings
+from moa_core.decoding.verify import Sampling
 
 ID, TITLE = "compare", "Side by side"
 TREES = {

@@ -25,9 +25,9 @@ from demo.inside_view import inside_view, packed
 from demo.session import PRIVATE, Visit, connect
 from demo.shared import Shared
 from demo.status import say, status_line
+from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
 from moa_core.text import record_words
-from moa_core.trace import Trace
 
 ID, TITLE = "inside", "Inside a cycle"
 EXAMPLE, EXAMPLE_TOKENS = "Story from its opening", 48

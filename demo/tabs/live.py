@@ -29,11 +29,11 @@ from demo.shared import Shared
 from demo.status import say, status_line
 from demo.tli import STOPS, stops_html
 from demo.trace_view import PACES, trace_view
+from moa_core.decoding.tree import AUTO, TreeSettings
+from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
-from moa_core.installed import method_name
-from moa_core.names import LABELS
-from moa_core.tree import AUTO, TreeSettings
-from moa_core.verify import Sampling
+from moa_core.loading.installed import method_name
+from moa_core.loading.names import LABELS
 
 ID, TITLE = "live", "Live"
 TREE_NOTE = (

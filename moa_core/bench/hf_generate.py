@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from moa_core.decode import Settings
-from moa_core.target import Target
+from moa_core.decoding.decode import Settings
+from moa_core.model.target import Target
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ from moa_core.bench.methods import Method, Record, checksum, written
 from moa_core.bench.runs import Contender, Decoding, keep_settings, run_all
 from moa_core.bench.suites import load_suite, suite_hash, suite_ids
 from moa_core.bench.tuning import SAME, one_tree
-from moa_core.checkpoints import bundled_drafters, layers_needed, load_drafter, load_target
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Drafted, LinkDown, Prefilled, Trace, Verified
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link.client_weights import client_target, target_mark
@@ -33,12 +34,11 @@ from moa_core.link.network import LinkSettings, link
 from moa_core.link.numbers import check_kind
 from moa_core.link.process import ServerProcess
 from moa_core.link.remote import Remote
-from moa_core.loading import wanted_drafts
-from moa_core.names import VANILLA
+from moa_core.loading.checkpoints import bundled_drafters, layers_needed, load_drafter, load_target
+from moa_core.loading.loading import wanted_drafts
+from moa_core.loading.names import VANILLA
+from moa_core.model.target import Target
 from moa_core.native.blocks import draft_precision
-from moa_core.target import Target
-from moa_core.trace import Drafted, LinkDown, Prefilled, Trace, Verified
-from moa_core.tree import TreeSettings
 
 DIRECT = "direct"  # the server's process, with no emulated link between
 METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent", STREAM)

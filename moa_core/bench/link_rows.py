@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from moa_core.names import VANILLA
+from moa_core.loading.names import VANILLA
 
 Record = dict[str, Any]  # see link.OverLink.run
 LOCAL = "local"  # no server: target and drafter in one process

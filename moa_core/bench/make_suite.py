@@ -12,10 +12,10 @@ from typing import Any
 from moa_core.assets import ASSETS
 from moa_core.errors import UserError
 from moa_core.train import sources
+from moa_core.train.bundle.prompts import Chat, chat
+from moa_core.train.bundle.tasks import KINDS as TASKS
+from moa_core.train.bundle.tasks import generate
 from moa_core.train.corpus import Document, epoch
-from moa_core.train.prompts import Chat, chat
-from moa_core.train.tasks import KINDS as TASKS
-from moa_core.train.tasks import generate
 
 KINDS = ("story", "dialogue", "reading", "sum", "task")
 PER_KIND, FOR_TUNING = 40, 4

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from moa_core.bench.hf_generate import generate
-from moa_core.checkpoints import known_drafters, load_drafter, locate, models_folder
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Drafted, Trace, Verified
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.formats import read_config
-from moa_core.names import VANILLA, matched
+from moa_core.loading.checkpoints import known_drafters, load_drafter, locate, models_folder
+from moa_core.loading.formats import read_config
+from moa_core.loading.names import VANILLA, matched
+from moa_core.loading.peers import parameters
+from moa_core.model.target import Target
 from moa_core.native.blocks import draft_precision
-from moa_core.peers import parameters
-from moa_core.target import Target
-from moa_core.trace import Drafted, Trace, Verified
-from moa_core.tree import TreeSettings
 
 GRAM = 8
 PEERS = ("hf-generate", "hf-assisted", "hf-lookup")

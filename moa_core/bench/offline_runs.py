@@ -15,16 +15,16 @@ import torch
 
 from moa_core.bench.methods import written
 from moa_core.bench.suites import Prompt, readable
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import DraftTree
+from moa_core.decoding.verifier import Beside, Learnt, LinkLost
+from moa_core.decoding.verify import Choices, Sampling
 from moa_core.drafters.base import Drafter, Stepwise, Vanilla
 from moa_core.errors import UserError
-from moa_core.target import Target
+from moa_core.model.target import Target
 from moa_core.text import prompt_ids, tokenizer_of
-from moa_core.trace import Trace
-from moa_core.train import tasks
-from moa_core.tree import DraftTree
-from moa_core.verifier import Beside, Learnt, LinkLost
-from moa_core.verify import Choices, Sampling
+from moa_core.train.bundle import tasks
 
 STOPS = "stream"  # plain API streaming: nothing comes after the cut
 TARGET = "target"  # its own text, had the link held

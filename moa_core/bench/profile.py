@@ -24,21 +24,21 @@ from moa_core.bench.methods import Method, Ours, Record
 from moa_core.bench.results import speed, tau
 from moa_core.bench.runs import Contender, in_turn
 from moa_core.bench.tuning import one_tree, same_trees
-from moa_core.checkpoints import pick_device, pick_dtype
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Verified
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.loading import Plan, check_room
-from moa_core.memory import planned
-from moa_core.names import tli_of
-from moa_core.presets import preset
-from moa_core.shapes import bare_net, config_of
-from moa_core.target import Target
-from moa_core.trace import Verified
-from moa_core.tree import TreeSettings
+from moa_core.loading.checkpoints import pick_device, pick_dtype
+from moa_core.loading.loading import Plan, check_room
+from moa_core.loading.memory import planned
+from moa_core.loading.names import tli_of
+from moa_core.loading.presets import preset
+from moa_core.loading.shapes import bare_net, config_of
+from moa_core.model.target import Target
 
 PARTS = ("draft", "verify", "other")
 MOST_OPERATORS = 10

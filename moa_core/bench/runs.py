@@ -17,10 +17,10 @@ from tqdm import tqdm
 from moa_core.bench.energy import Meter
 from moa_core.bench.methods import Method, Record
 from moa_core.bench.suites import Prompt
-from moa_core.decode import Settings
+from moa_core.decoding.decode import Settings
+from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
-from moa_core.tree import TreeSettings
-from moa_core.verify import Sampling
 
 WARM_UP = 2  # prompts that every method decodes first, not counted
 Name = TypeVar("Name")

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from moa_core.assets import ASSETS
-from moa_core.decode import check_prompt
+from moa_core.decoding.decode import check_prompt
 from moa_core.errors import UserError
-from moa_core.target import Target
+from moa_core.model.target import Target
 from moa_core.text import chat_ids, tokenizer_of
-from moa_core.train.prompts import Message
+from moa_core.train.bundle.prompts import Message
 
 QUESTIONS = ("mt_bench", "humaneval", "gsm8k", "alpaca", "sum", "qa")
 ROLES = ("system", "user", "assistant")

@@ -14,8 +14,8 @@ from moa_core.bench.methods import Method, Record, tree_dict
 from moa_core.bench.results import decode_speed
 from moa_core.bench.runs import Contender, Decoding, run_all
 from moa_core.bench.suites import Prompt
+from moa_core.decoding.tree import TreeSettings, named_tree
 from moa_core.drafters.medusa import MedusaDrafter
-from moa_core.tree import TreeSettings, named_tree
 
 SAME = TreeSettings(5, 4, 12)
 # Chains first: prompt lookup and cheap drafters may want no more.

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from moa_core.arguments import add_target, chosen_preset, target_of
 from moa_core.bench import link_arguments
 from moa_core.errors import UserError
-from moa_core.names import listed
-from moa_core.presets import PRESETS
+from moa_core.loading.names import listed
+from moa_core.loading.presets import PRESETS
 
 if TYPE_CHECKING:
     from moa_core.bench.methods import Method
     from moa_core.bench.runs import Contender, Decoding
     from moa_core.bench.suites import Prompt
-    from moa_core.target import Target
+    from moa_core.model.target import Target
 
 METHODS = "vanilla,eagle2,moa-n1"
 
@@ -147,7 +147,7 @@ def _profile(options: argparse.Namespace) -> None:
 def _specs(options: argparse.Namespace) -> list[str]:
     given = METHODS if options.methods is None else options.methods
     from moa_core.bench.methods import PEERS
-    from moa_core.checkpoints import known_drafters
+    from moa_core.loading.checkpoints import known_drafters
 
     return listed(given, [*PEERS, *known_drafters()])
 
@@ -244,7 +244,7 @@ def _settings(
     from moa_core.bench.machine import versions
     from moa_core.bench.methods import checksum
     from moa_core.bench.suites import suite_hash
-    from moa_core.memory import form_name
+    from moa_core.loading.memory import form_name
 
     names = (
         "suite", "limit", "repeat", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree",
@@ -290,7 +290,7 @@ def _facts(
     from moa_core.bench.command_line import command_line, without_folders
     from moa_core.bench.energy import Meter
     from moa_core.bench.runs import WARM_UP
-    from moa_core.peers import parameters
+    from moa_core.loading.peers import parameters
 
     kept = ("repeat", "limit", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree")
     return {

@@ -10,16 +10,23 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moa_core.arguments import SPEC, add_target, add_token, chosen_preset, target_of, token_of
+from moa_core.arguments import (
+    SPEC,
+    add_target,
+    add_token,
+    chosen_preset,
+    target_of,
+    token_of,
+)
 from moa_core.errors import UserError
-from moa_core.names import VANILLA
+from moa_core.loading.names import VANILLA
 
 if TYPE_CHECKING:
-    from moa_core.decode import Settings
+    from moa_core.decoding.decode import Settings
+    from moa_core.decoding.trace import Trace
+    from moa_core.decoding.tree import TreeSettings
     from moa_core.generation import Piece
     from moa_core.link.connection import Address
-    from moa_core.trace import Trace
-    from moa_core.tree import TreeSettings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,8 +74,8 @@ def run(options: argparse.Namespace) -> None:
         _check_writable(options.trace.expanduser().absolute())
     import transformers
 
-    from moa_core.checkpoints import layers_needed, load_drafter
     from moa_core.generation import generate
+    from moa_core.loading.checkpoints import layers_needed, load_drafter
     from moa_core.text import record_words
     from moa_core.threads import settle
 
@@ -82,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
     else:
         from moa_core.link.client_weights import client_target
         from moa_core.link.remote import Remote
-        from moa_core.loading import wanted_drafts
+        from moa_core.loading.loading import wanted_drafts
 
         target = client_target(
             address,
@@ -162,9 +169,9 @@ def _ids(text: str) -> list[int]:
 
 def _settings(options: argparse.Namespace, drafter: Any) -> Settings:
     """What was asked for."""
-    from moa_core.decode import Settings
-    from moa_core.offline import Away
-    from moa_core.verify import Sampling
+    from moa_core.decoding.decode import Settings
+    from moa_core.decoding.offline import Away
+    from moa_core.decoding.verify import Sampling
 
     tree = _tree(options, drafter.tree)
     return Settings(
@@ -180,7 +187,7 @@ def _tree(options: argparse.Namespace, own: TreeSettings) -> TreeSettings:
     """Sized automatically, unless a shape was asked for; own: the drafter's."""
     from dataclasses import replace
 
-    from moa_core.tree import named_tree
+    from moa_core.decoding.tree import named_tree
 
     names = ("depth", "breadth", "budget")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}

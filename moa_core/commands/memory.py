@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from moa_core.arguments import SPEC, add_pickle, chosen_preset
 from moa_core.errors import UserError
-from moa_core.presets import PRESETS
+from moa_core.loading.presets import PRESETS
 
 if TYPE_CHECKING:  # not before they are needed: they bring torch
     from transformers import PretrainedConfig
 
-    from moa_core.memory import Drafting
+    from moa_core.loading.memory import Drafting
 
 FORMATS = ((None, "float32"), (None, "bfloat16"), (8, "bfloat16"), (4, "bfloat16"))
 
@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print a table."""
-    from moa_core.checkpoints import DTYPES
-    from moa_core.memory import estimate, form_name, size
+    from moa_core.loading.checkpoints import DTYPES
+    from moa_core.loading.memory import estimate, form_name, size
 
     if options.context is not None and options.context < 1:
         raise UserError("--context must be a whole number, at least 1.")
@@ -50,12 +50,12 @@ def _shapes(options: argparse.Namespace) -> tuple[PretrainedConfig, list[Draftin
     """The target's config and its drafters' parts; configs alone are fetched, for a target."""
     from pathlib import Path
 
-    from moa_core.checkpoints import bundled_target, drafter_folder, locate
-    from moa_core.hub import fetch_config
-    from moa_core.loading import Plan
-    from moa_core.memory import planned, stored
-    from moa_core.presets import pinned
-    from moa_core.shapes import config_of
+    from moa_core.loading.checkpoints import bundled_target, drafter_folder, locate
+    from moa_core.loading.hub import fetch_config
+    from moa_core.loading.loading import Plan
+    from moa_core.loading.memory import planned, stored
+    from moa_core.loading.presets import pinned
+    from moa_core.loading.shapes import config_of
 
     if found := chosen_preset(options):
         config = config_of(found.configs[found.target])

@@ -20,7 +20,7 @@ from moa_core.footprint import keep_small
 if TYPE_CHECKING:
     from moa_core.drafters.base import Drafter
     from moa_core.link.session import Limits
-    from moa_core.target import Target
+    from moa_core.model.target import Target
 
 END_WITHIN = 8.0  # seconds to tidy up once the parent is gone
 
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _drafters(names: list[str], target: Target) -> Callable[[str], Drafter]:
     """Loads the bundled drafters, and those that were named: these at once, to see them fail."""
-    from moa_core.checkpoints import bundled_drafters, load_drafter
+    from moa_core.loading.checkpoints import bundled_drafters, load_drafter
 
     known = {info.name for info in bundled_drafters()}
     known |= {"eagle"} if "eagle2" in known else set()

@@ -14,8 +14,8 @@ from moa_core.errors import UserError
 from moa_core.train import arguments, closing
 
 if TYPE_CHECKING:
-    from moa_core.target import Target
-    from moa_core.tree import TreeSettings
+    from moa_core.decoding.tree import TreeSettings
+    from moa_core.model.target import Target
 
 NONE_HELD_OUT = (
     "{} has no held-out text to measure on: 2 % of the documents are held out, of 50 or more."
@@ -92,8 +92,8 @@ def _target(options: argparse.Namespace) -> None:
 
 
 def _drafters(options: argparse.Namespace) -> None:
-    from moa_core.checkpoints import load_target
-    from moa_core.loading import Plan
+    from moa_core.loading.checkpoints import load_target
+    from moa_core.loading.loading import Plan
     from moa_core.train.drafters import Plan as Training
     from moa_core.train.drafters import train_drafters
     from moa_core.train.losses import Weights
@@ -178,7 +178,7 @@ def _measure(options: argparse.Namespace) -> None:
 
     import torch
 
-    from moa_core.checkpoints import load_drafter, load_target
+    from moa_core.loading.checkpoints import load_drafter, load_target
     from moa_core.train.measure import (
         best_tree,
         heldout_loss,
@@ -212,7 +212,7 @@ def _measure(options: argparse.Namespace) -> None:
 
 
 def _trees(text: str) -> list[TreeSettings]:
-    from moa_core.tree import TreeSettings
+    from moa_core.decoding.tree import TreeSettings
 
     try:
         parts = [tuple(map(int, item.split("-"))) for item in text.split(",")]

@@ -15,12 +15,12 @@ from typing import Self
 
 from torch import nn
 
+from moa_core.decoding.trace import Drafted, Verified
+from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Drafter, ServerHalf
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.target import Observation, Target
-from moa_core.trace import Drafted, Verified
-from moa_core.tree import DraftTree, TreeSettings
+from moa_core.model.target import Observation, Target
 
 BLOCK = 2  # cycles that a candidate drafts in a row, since the first has text to catch up on
 RECENT = 5  # cycles of a candidate whose times count

@@ -11,11 +11,11 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from moa_core.auto_tree import Sizer, grow_auto
-from moa_core.cache import KVCache
-from moa_core.target import Observation, Target
-from moa_core.trace import Drafted, Verified
-from moa_core.tree import DraftTree, Frontier, TreeSettings, grow
+from moa_core.decoding.auto_tree import Sizer, grow_auto
+from moa_core.decoding.trace import Drafted, Verified
+from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings, grow
+from moa_core.model.cache import KVCache
+from moa_core.model.target import Observation, Target
 
 ServerHalf = dict[str, Tensor]
 HalfShapes = dict[str, tuple[int, ...]]

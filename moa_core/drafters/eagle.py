@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from moa_core.cache import KVCache
+from moa_core.decoding.tree import Frontier
 from moa_core.drafters.base import HalfShapes, ServerHalf, Stepwise
-from moa_core.joined import Linear
-from moa_core.layers import DecoderLayer, Rope, rows_mask
+from moa_core.model.cache import KVCache
+from moa_core.model.joined import Linear
+from moa_core.model.layers import DecoderLayer, Rope, rows_mask
+from moa_core.model.target import Observation, Target
 from moa_core.native.blocks import serves
 from moa_core.native.chains import Chain, Layer, Product, ready
-from moa_core.target import Observation, Target
-from moa_core.tree import Frontier
 
 
 @dataclass(frozen=True)

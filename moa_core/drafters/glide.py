@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from moa_core.cache import KVCache
 from moa_core.drafters.base import HalfShapes, Reader, ServerHalf
-from moa_core.joined import Joined
-from moa_core.layers import Attention, Rope, Rotation, SwiGLU, rotate, rows_mask
+from moa_core.model.cache import KVCache
+from moa_core.model.joined import Joined
+from moa_core.model.layers import Attention, Rope, Rotation, SwiGLU, rotate, rows_mask
+from moa_core.model.norms import RMSNorm
+from moa_core.model.target import Observation, Target
 from moa_core.native.blocks import serves
 from moa_core.native.chains import Chain, Joint, ready
-from moa_core.norms import RMSNorm
-from moa_core.target import Observation, Target
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from moa_core.drafters.base import Reader, ServerHalf
-from moa_core.layers import rows_mask
-from moa_core.modules import moved
+from moa_core.model.layers import rows_mask
+from moa_core.model.modules import moved
+from moa_core.model.target import Target
 from moa_core.native.chains import ready
-from moa_core.target import Target
 
 
 class IndependentDrafter(Reader):

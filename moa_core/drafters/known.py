@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.ngram import NgramDrafter
-from moa_core.names import NGRAM, VANILLA
+from moa_core.loading.names import NGRAM, VANILLA
 
 WITHOUT_WEIGHTS: dict[str, Callable[[], Drafter]] = {
     NGRAM: NgramDrafter,

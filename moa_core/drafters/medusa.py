@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Drafter, HalfShapes, ServerHalf
-from moa_core.joined import Linear
+from moa_core.model.joined import Linear
+from moa_core.model.target import Observation, Target
 from moa_core.native.blocks import serves
 from moa_core.native.chains import Chain, Product
-from moa_core.target import Observation, Target
-from moa_core.tree import DraftTree, TreeSettings
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from moa_core.cache import KVCache, token_vectors
+from moa_core.decoding.tree import Frontier
 from moa_core.drafters.base import HalfShapes, ServerHalf, Stepwise
 from moa_core.errors import UserError
-from moa_core.joined import Linear
-from moa_core.layers import DecoderLayer, Rope, rows_mask
+from moa_core.model.cache import KVCache, token_vectors
+from moa_core.model.joined import Linear
+from moa_core.model.layers import DecoderLayer, Rope, rows_mask
+from moa_core.model.target import Observation, Target
 from moa_core.native.blocks import serves
 from moa_core.native.chains import Chain, Layer, LayerMemory, Remember, ready
-from moa_core.target import Observation, Target
-from moa_core.tree import Frontier
 
 LSA_CHUNK = 512  # verified tokens per LSA call: W * L numbers a token are a lot over a long prompt
 

@@ -10,9 +10,9 @@ import math
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
+from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Drafter, ServerHalf
-from moa_core.target import Target
-from moa_core.tree import DraftTree, TreeSettings
+from moa_core.model.target import Target
 
 
 class NgramDrafter(Drafter):

@@ -16,8 +16,8 @@ from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.export.shape import embeddings_of
 from moa_core.export.source import Source
-from moa_core.formats import eagle_keys
-from moa_core.target import Target
+from moa_core.loading.formats import eagle_keys
+from moa_core.model.target import Target
 
 Files = tuple[dict[str, Any], dict[str, Tensor]]  # config.json and model.safetensors
 

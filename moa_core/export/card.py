@@ -9,11 +9,11 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from moa_core.checkpoints import bundled
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.export.hub import DISTRIBUTION
 from moa_core.export.source import Source
+from moa_core.loading.checkpoints import bundled
 
 PAPERS = {MoADrafter: "2410.03804", EagleDrafter: "2406.16858"}
 ELSEWHERE = re.compile(r"^see \.\./README\.md$")

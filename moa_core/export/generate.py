@@ -36,13 +36,13 @@ from transformers import (
 from transformers.generation.streamers import BaseStreamer
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Prefilled, Verified
+from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError, first_line
-from moa_core.formats import build_drafter, read_config, read_tensors
-from moa_core.target import Target
-from moa_core.trace import Prefilled, Verified
-from moa_core.verify import Sampling
+from moa_core.loading.formats import build_drafter, read_config, read_tensors
+from moa_core.model.target import Target
 
 # Arguments of `generate` that say where a repository is; transformers uses them, too.
 HUB = ("revision", "token", "cache_dir", "local_files_only", "force_download")

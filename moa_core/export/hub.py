@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from moa_core.export.source import Source
-from moa_core.formats import drafter_config
+from moa_core.loading.formats import drafter_config
 
 DISTRIBUTION = "moa-speculative"  # this package's name for pip; transformers looks for it
 FILES = {

@@ -13,12 +13,12 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from moa_core.checkpoints import bundled_target, locate
 from moa_core.errors import UserError, first_line
 from moa_core.export.generate import fetched
-from moa_core.formats import read_config
-from moa_core.shapes import config_of
-from moa_core.target import Target
+from moa_core.loading.checkpoints import bundled_target, locate
+from moa_core.loading.formats import read_config
+from moa_core.loading.shapes import config_of
+from moa_core.model.target import Target
 
 CONFIGS = ["*.json", "*.jinja", "tokenizer*"]
 INDEX = "model.safetensors.index.json"

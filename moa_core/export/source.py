@@ -8,16 +8,16 @@ from typing import Any
 
 from torch import Tensor
 
-from moa_core.checkpoints import drafter_name, locate
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.export.generate import fetched
-from moa_core.formats import build_drafter, read_config, read_tensors
-from moa_core.presets import pinned
-from moa_core.target import Target
+from moa_core.loading.checkpoints import drafter_name, locate
+from moa_core.loading.formats import build_drafter, read_config, read_tensors
+from moa_core.loading.presets import pinned
+from moa_core.model.target import Target
 
 METHODS = (*WITHOUT_WEIGHTS, "moa-auto")  # of no files, or of several drafters'
 SAME_FILES = {"eagle": "eagle2"}  # EAGLE's fixed tree uses the same head

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from moa_core.decoding.verify import Choices
 from moa_core.errors import UserError
 from moa_core.link.numbers import Kind, Numbers
 from moa_core.link.wire import Answer, First, Pushed
-from moa_core.verify import Choices
 
 
 def choices(answer: First | Answer | Pushed, nodes: int, vocabulary: int) -> Choices:

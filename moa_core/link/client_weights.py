@@ -24,14 +24,14 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from moa_core.errors import UserError, first_line
-from moa_core.fitting import fingerprint
-from moa_core.formats import read_config
 from moa_core.link.connection import GONE, Address, reach
 from moa_core.link.wire import PIECE, VERSION, Fetch, Hello, Piece, Refused, WireError
-from moa_core.loading import plain_weights
-from moa_core.shapes import config_of
-from moa_core.strangers import read_json
-from moa_core.target import Target
+from moa_core.loading.fitting import fingerprint
+from moa_core.loading.formats import read_config
+from moa_core.loading.loading import plain_weights
+from moa_core.loading.shapes import config_of
+from moa_core.loading.strangers import read_json
+from moa_core.model.target import Target
 
 WEIGHTS, FACTS = "client.safetensors", "client.json"
 FLOATS = {torch.float32, torch.bfloat16, torch.float16}

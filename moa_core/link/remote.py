@@ -11,6 +11,9 @@ from typing import Any
 import torch
 from msgspec.structs import replace as changed
 
+from moa_core.decoding.tree import DraftTree
+from moa_core.decoding.verifier import Learnt, LinkLost, Toll
+from moa_core.decoding.verify import Choices, Sampling
 from moa_core.drafters.base import Drafter, ServerHalf
 from moa_core.errors import UserError
 from moa_core.link.checks import check_half, choices
@@ -34,10 +37,7 @@ from moa_core.link.wire import (
     Verify,
     WireError,
 )
-from moa_core.target import Target
-from moa_core.tree import DraftTree
-from moa_core.verifier import Learnt, LinkLost, Toll
-from moa_core.verify import Choices, Sampling
+from moa_core.model.target import Target
 
 SILENCE = 1.0  # seconds; or ROUND_TRIPS round trips, if that is more
 ROUND_TRIPS = 3

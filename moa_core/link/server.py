@@ -40,7 +40,7 @@ from moa_core.link.wire import (
     read_up,
     waited,
 )
-from moa_core.target import Target
+from moa_core.model.target import Target
 
 log = logging.getLogger(__name__)
 quiet = logging.getLogger(f"{__name__}.protocol")

@@ -10,6 +10,8 @@ from time import monotonic, perf_counter
 import torch
 from torch import Tensor
 
+from moa_core.decoding.tree import DraftTree
+from moa_core.decoding.verify import Choices, Sampling, choose, target_probs, walk
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.link.numbers import Kind, pack
@@ -24,9 +26,7 @@ from moa_core.link.wire import (
     Stream,
     Verify,
 )
-from moa_core.target import Observation, Target
-from moa_core.tree import DraftTree
-from moa_core.verify import Choices, Sampling, choose, target_probs, walk
+from moa_core.model.target import Observation, Target
 
 TREE = 1025  # nodes of a tree with branches: the largest budget, and the root
 PIECE = 256  # nodes of a chain that are read at once

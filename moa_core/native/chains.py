@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from moa_core.cache import Held, KVCache
+from moa_core.model.cache import Held, KVCache
 from moa_core.native.packing import (
     CrossAttention,
     FeedForward,

@@ -10,9 +10,12 @@ from functools import partial
 import torch
 from torch import nn
 
+from moa_core.decoding.tree import DraftTree, TreeSettings
+from moa_core.decoding.verify import Choices, Sampling, uniform
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
+from moa_core.model.target import Target
 from moa_core.static.drafting import EagleLevels, Levels, MoALevels
 from moa_core.static.growing import Growth, Nodes
 from moa_core.static.marks import Marks
@@ -20,9 +23,6 @@ from moa_core.static.players import NotCaptured, Plain, Player
 from moa_core.static.slots import Slots, bucket
 from moa_core.static.state import Text
 from moa_core.static.verifying import Verification
-from moa_core.target import Target
-from moa_core.tree import DraftTree, TreeSettings
-from moa_core.verify import Choices, Sampling, uniform
 
 METHODS: dict[type[Drafter], Callable[..., Levels] | None] = {
     Vanilla: None,

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from moa_core.cache import KVCache, token_vectors
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
-from moa_core.layers import Rotation
+from moa_core.model.cache import KVCache, token_vectors
+from moa_core.model.layers import Rotation
+from moa_core.model.target import Observation, Target
 from moa_core.static.growing import Growth
 from moa_core.static.slots import Slots, below, with_drafts
 from moa_core.static.state import Text
-from moa_core.target import Observation, Target
 
 WIDEST = 64  # nodes of a level: what tree settings allow
 

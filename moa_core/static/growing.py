@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from moa_core.decoding.tree import best_children, rank_worth
 from moa_core.static.state import Text
-from moa_core.tree import best_children, rank_worth
 
 
 class Growth:

@@ -7,16 +7,16 @@ from contextlib import ExitStack
 
 import torch
 
+from moa_core.decoding.trace import Drafted, Verified
+from moa_core.decoding.tree import DraftTree, TreeSettings
+from moa_core.decoding.verifier import Learnt, Toll
+from moa_core.decoding.verify import Choices, Sampling, choose
 from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.model.target import Observation, Target, is_split
 from moa_core.static.cycle import METHODS, Cycle
 from moa_core.static.marks import Marks
 from moa_core.static.players import PLAYERS
 from moa_core.static.seats import taken
-from moa_core.target import Observation, Target, is_split
-from moa_core.trace import Drafted, Verified
-from moa_core.tree import DraftTree, TreeSettings
-from moa_core.verifier import Learnt, Toll
-from moa_core.verify import Choices, Sampling, choose
 
 
 def suits(target: Target, drafter: Drafter) -> bool:

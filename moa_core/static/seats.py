@@ -10,10 +10,10 @@ from threading import Lock
 from torch import nn
 
 from moa_core.drafters.base import Drafter
+from moa_core.model.target import Target
 from moa_core.static.cycle import Cycle
 from moa_core.static.players import PLAYERS
 from moa_core.static.slots import Slots, bucket
-from moa_core.target import Target
 
 METHODS_KEPT = 8  # of a target: each has small caches and some graphs
 _lock = Lock()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from moa_core.cache import KVCache
+from moa_core.model.cache import KVCache
 
 STEP = 1024  # attention goes over whole steps of slots: a piece is captured for each number of them
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
+from moa_core.decoding.tree import DraftTree
+from moa_core.decoding.verify import Choices, Sampling, sample, target_probs
+from moa_core.model.target import Target
 from moa_core.static.growing import Nodes
 from moa_core.static.slots import with_drafts
 from moa_core.static.state import Text
-from moa_core.target import Target
-from moa_core.tree import DraftTree
-from moa_core.verify import Choices, Sampling, sample, target_probs
 
 
 class Verification:

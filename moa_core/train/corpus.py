@@ -14,10 +14,10 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from moa_core.errors import UserError
 from moa_core.text import clean, template_parts
-from moa_core.train import prompts
-from moa_core.train.prompts import Chat
+from moa_core.train.bundle import prompts
+from moa_core.train.bundle.prompts import Chat
+from moa_core.train.bundle.tasks import KINDS, generate
 from moa_core.train.sources import Record
-from moa_core.train.tasks import KINDS, generate
 from moa_core.train.tokenizer import BOS, END, ROLE_TOKENS
 
 PADDING = -1  # the segment of padding

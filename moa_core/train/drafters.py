@@ -14,7 +14,6 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from moa_core.checkpoints import load_drafter
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.glide import GlideDrafter
@@ -22,9 +21,10 @@ from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.medusa import MedusaDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.formats import read_config, save_drafter
-from moa_core.peers import parameters
-from moa_core.target import Target
+from moa_core.loading.checkpoints import load_drafter
+from moa_core.loading.formats import read_config, save_drafter
+from moa_core.loading.peers import parameters
+from moa_core.model.target import Target
 from moa_core.train import own_text, states
 from moa_core.train.batches import Batch, Batches, Recipe
 from moa_core.train.corpus import Document

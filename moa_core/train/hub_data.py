@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from moa_core.errors import UserError, first_line
+from moa_core.train.bundle.prompts import question_chat
+from moa_core.train.bundle.tasks import bucket
 from moa_core.train.corpus import Document
-from moa_core.train.prompts import question_chat
 from moa_core.train.sources import HELD_OUT_PERCENT
-from moa_core.train.tasks import bucket
 
 
 @dataclass(frozen=True)

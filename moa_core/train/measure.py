@@ -12,15 +12,16 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
-from moa_core.target import Target
+from moa_core.model.target import Target
 from moa_core.text import prompt_ids, tokenizer_of
-from moa_core.trace import Trace
-from moa_core.train import corpus, sources, tasks
+from moa_core.train import corpus, sources
+from moa_core.train.bundle import tasks
 from moa_core.train.hub_data import Rows
 from moa_core.train.own_text import PLAIN_START, answers
-from moa_core.tree import TreeSettings
 
 
 def task_accuracy(target: Target, per_kind: int = 100, seed: int = 0) -> dict[str, float]:

@@ -15,7 +15,7 @@ import torch
 from tqdm import tqdm
 
 from moa_core.errors import UserError
-from moa_core.target import Target
+from moa_core.model.target import Target
 from moa_core.text import tokenizer_of
 from moa_core.train import corpus, sources
 from moa_core.train.corpus import Encoded

@@ -8,7 +8,7 @@ from torch import Tensor
 from moa_core.drafters.glide import GlideDrafter
 from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.medusa import MedusaDrafter, MedusaNet
-from moa_core.target import Target
+from moa_core.model.target import Target
 from moa_core.train.batches import Batch, same_document
 from moa_core.train.losses import Stats, Trainee, soft_entropy
 from moa_core.train.masks import Masks, predictable

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
-from moa_core.target import Target
+from moa_core.model.target import Target
 from moa_core.train.measure import acceptance
-from moa_core.tree import TreeSettings
 
 TREE = TreeSettings(5, 4, 12)  # one for all: methods are compared, not trees
 

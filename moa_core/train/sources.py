@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from moa_core.errors import UserError
-from moa_core.train.prompts import question_chat, split_story
-from moa_core.train.tasks import bucket
+from moa_core.train.bundle.prompts import question_chat, split_story
+from moa_core.train.bundle.tasks import bucket
 from moa_core.train.tokenizer import ROLES
 
 HELD_OUT_PERCENT = 2

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from moa_core.cache import token_vectors
-from moa_core.modules import Matrix
-from moa_core.target import Target
+from moa_core.model.cache import token_vectors
+from moa_core.model.modules import Matrix
+from moa_core.model.target import Target
 from moa_core.train.batches import Batch, same_document
 
 

@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from demo.engine import Engine, Request
 from demo.examples import EXAMPLES
-from moa_core.trace import Prefilled
+from moa_core.decoding.trace import Prefilled
 from tests.browser.conftest import CHROMIUM, ROOT
 from tests.browser.driving import DONE, NEW_RUN
 

@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from moa_core.checkpoints import load_target
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Trace
 from moa_core.drafters.base import Vanilla
+from moa_core.loading.checkpoints import load_target
 from moa_core.text import chat_ids
-from moa_core.trace import Trace
 from tests.browser.conftest import HOSTILE, LOOKS, both_themes, keep_picture
 from tests.browser.driving import (
     SEEN,

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from moa_core.decode import Settings, about, decode
+from moa_core.decoding.decode import Settings, about, decode
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import TreeSettings
 from moa_core.text import record_words
-from moa_core.trace import Trace
-from moa_core.tree import TreeSettings
 from tests.browser.driving import DONE, KEPT, open_tab, wait_for_status
 from tests.demo.made_up import figures, recording
 from tests.models import speaking_target, useful

@@ -2,12 +2,12 @@
 
 import pytest
 
-from moa_core.attention import look
-from moa_core.checkpoints import load_drafter, load_target
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
+from moa_core.decoding.tree import TreeSettings
+from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.model.attention import look
 from moa_core.text import prompt_ids
-from moa_core.trace import Drafted, Prefilled, Trace, Verified
-from moa_core.tree import TreeSettings
 from tests.browser.conftest import HOSTILE, LOOKS, TREE, both_themes, keep_picture, visitor
 from tests.browser.driving import (
     can_be_read,

@@ -4,7 +4,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from moa_core.trace import Drafted, OfflineToken, Prefilled, Trace, Verified
+from moa_core.decoding.trace import Drafted, OfflineToken, Prefilled, Trace, Verified
 from tests.browser.conftest import LOOKS, both_themes, keep_picture, running_app, visitor
 from tests.browser.driving import (
     KEPT,

@@ -5,8 +5,8 @@ from dataclasses import asdict
 from demo.comparison import Comparison, Plan
 from demo.comparison_rows import Row
 from demo.spread import Spread
-from moa_core.trace import Drafted, Finished, Prefilled, Trace, Verified
-from moa_core.tree import DraftTree, TreeSettings
+from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified
+from moa_core.decoding.tree import DraftTree, TreeSettings
 
 TREE = TreeSettings(3, 2, 4)
 

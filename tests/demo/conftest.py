@@ -7,13 +7,13 @@ import torch
 
 import demo.engine as module
 from demo.methods import ordered
-from moa_core.checkpoints import DrafterInfo
+from moa_core.decoding.trace import Drafted, Finished, Prefilled, Verified
+from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Vanilla
 from moa_core.drafters.known import WITHOUT_WEIGHTS
-from moa_core.installed import Installed
-from moa_core.trace import Drafted, Finished, Prefilled, Verified
+from moa_core.loading.checkpoints import DrafterInfo
+from moa_core.loading.installed import Installed
 from moa_core.train.tokenizer import train_tokenizer
-from moa_core.tree import DraftTree, TreeSettings
 
 TREE = TreeSettings(3, 2, 6)
 # What is offered with any target, in the page's order; a drafter more changes no test.

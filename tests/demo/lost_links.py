@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from moa_core.offline import chain
-from moa_core.trace import (
+from moa_core.decoding.offline import chain
+from moa_core.decoding.trace import (
     Drafted,
     Finished,
     LinkBack,
@@ -13,7 +13,7 @@ from moa_core.trace import (
     Trace,
     Verified,
 )
-from moa_core.tree import DraftTree
+from moa_core.decoding.tree import DraftTree
 
 ABOUT = {"link": {"alone_rate": 10}}
 ROOT = 3  # tokens of the prompt: the first new token stands there

@@ -3,8 +3,8 @@
 import pytest
 
 from demo.charts import accepted_lengths, cumulative_latency, phases
-from moa_core.trace import Drafted, Prefilled, Trace, Verified
-from moa_core.tree import DraftTree
+from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
+from moa_core.decoding.tree import DraftTree
 
 
 def trace_of(*gained):

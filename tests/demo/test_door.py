@@ -13,11 +13,11 @@ from demo.door import MOST_PASSWORD, Password, door
 from demo.engine import MOST_NEW_TOKENS, Engine, Request, check_length
 from demo.links import query_of, settings_of
 from demo.ui import build_demo, launch_options
+from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
 from moa_core.link.connection import Address
 from moa_core.text import LONGEST_PROMPT
-from moa_core.tree import TreeSettings
-from moa_core.verify import Sampling
 
 SECRET = "tok-5f1c9e-SECRET"
 HERE = (None, "127.0.0.1", "127.9.9.9", "localhost", "::1", "[::1]")

@@ -6,8 +6,8 @@ import pytest
 
 from demo.figures import Figures, many, stats, tree_of, tree_words, was_cut
 from demo.live_runs import summary
-from moa_core.trace import Drafted, Finished, Prefilled, Trace, Verified
-from moa_core.tree import AUTO, DraftTree, TreeSettings
+from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified
+from moa_core.decoding.tree import AUTO, DraftTree, TreeSettings
 
 TREE = DraftTree((9, 4, 5), (-1, 0, 1), (0, 1, 2), (0.0, -0.1, -0.2))
 

@@ -16,11 +16,11 @@ from demo.record_table import claims, source, table
 from demo.records import kinds_of, methods_of, opened
 from demo.session import Visit
 from demo.trace_view import Feed
-from moa_core.decode import Settings, about, decode
+from moa_core.decoding.decode import Settings, about, decode
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
 from moa_core.text import RecordedText, record_words
-from moa_core.trace import Trace
-from moa_core.tree import TreeSettings
 from tests.demo.made_up import figures, recording
 from tests.models import speaking_target, useful
 from tests.mutations import mutated

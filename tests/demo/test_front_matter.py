@@ -10,7 +10,7 @@ from huggingface_hub import SpaceHardware, metadata_load
 from packaging.requirements import Requirement
 
 from demo.ui import TITLE
-from moa_core.presets import PRESETS
+from moa_core.loading.presets import PRESETS
 
 ROOT = Path(__file__).parents[2]
 COLOURS = ("red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray")

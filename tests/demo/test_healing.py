@@ -4,7 +4,7 @@ import pytest
 
 from demo.figures import stats
 from demo.healing import Healing
-from moa_core.trace import Finished, LinkDown, OfflineToken
+from moa_core.decoding.trace import Finished, LinkDown, OfflineToken
 from tests.demo.lost_links import begun, gone, healed, kept, plain, trace, verified, written
 
 

@@ -14,13 +14,13 @@ from demo.inside_look import (
     text_chart,
     words,
 )
-from moa_core.attention import look
-from moa_core.decode import Settings, about, decode
+from moa_core.decoding.decode import Settings, about, decode
+from moa_core.decoding.trace import Drafted, Trace
+from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
+from moa_core.model.attention import look
 from moa_core.text import prompt_ids
-from moa_core.trace import Drafted, Trace
 from moa_core.train.fresh import fresh
-from moa_core.tree import TreeSettings
 from tests.models import speaking_target, useful
 
 PROMPT = "<b>Tell</b> me of the fox that ran home, and of the cat on its ${6*7} mats."

@@ -6,11 +6,11 @@ import math
 import pytest
 
 from demo.inside_view import SHOWN, cycles_of, method_of, packed
+from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
+from moa_core.decoding.tree import DraftTree
 from moa_core.errors import UserError
 from moa_core.text import record_words
-from moa_core.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.train.tokenizer import train_tokenizer
-from moa_core.tree import DraftTree
 
 WORDS = ["the", " cat", " sat", " ran", " down", "."]
 

@@ -8,10 +8,10 @@ import pytest
 
 from demo.engine import Engine
 from demo.lesson_run import CHAIN, TRIALS, Cycle, drafter_of, first_cycle, in_order, request, show
+from moa_core.decoding.trace import Drafted, Verified
+from moa_core.decoding.tree import DraftTree
 from moa_core.errors import UserError
 from moa_core.text import TokenText
-from moa_core.trace import Drafted, Verified
-from moa_core.tree import DraftTree
 
 #      0 -> 1 -> 3 (accepted), 0 -> 2, 1 -> 4
 FORK = DraftTree((10, 11, 12, 13, 14), (-1, 0, 0, 1, 1), (0, 1, 1, 2, 2), (0, -0.3, -1, -0.5, -2))

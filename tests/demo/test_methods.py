@@ -1,7 +1,7 @@
 """Names of methods, for people and for charts."""
 
 from demo.methods import COLOURS, colour, family, label, ordered, tli_of
-from moa_core.names import LABELS
+from moa_core.loading.names import LABELS
 from moa_core.train.fresh import ABLATIONS as TRAINED
 
 

@@ -11,11 +11,11 @@ from demo.network_runs import Asked, compare, run
 from demo.network_server import Far
 from demo.network_switch import press
 from demo.session import Visit, Visits, guarded
-from moa_core.checkpoints import load_drafter, load_target
+from moa_core.decoding.trace import LinkBack, LinkDown, OfflineToken, Verified
 from moa_core.errors import UserError
 from moa_core.link.connection import Address, parts_of
 from moa_core.link.network import LinkSettings, link
-from moa_core.trace import LinkBack, LinkDown, OfflineToken, Verified
+from moa_core.loading.checkpoints import load_drafter, load_target
 from tests.models import save_bundle
 from tests.serving import serving
 

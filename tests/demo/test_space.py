@@ -4,7 +4,7 @@ import pytest
 
 from demo.space import BUNDLE, GPU_PRESET, NUMBERS, Chosen, chosen_preset, number
 from moa_core.errors import UserError
-from moa_core.presets import PRESETS
+from moa_core.loading.presets import PRESETS
 
 SPACE = {"SPACE_ID": "someone/moa"}
 TOKEN = {"HF_TOKEN": "hf_secret"}

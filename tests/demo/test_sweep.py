@@ -11,11 +11,11 @@ from demo.sweep import Plan, Sweep, sweep
 from demo.sweep_rows import rows_of, sameness
 from demo.turns import WARM_UP
 from moa_core.bench.tuning import SAME
-from moa_core.decode import Settings
+from moa_core.decoding.decode import Settings
+from moa_core.decoding.trace import Drafted
+from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
-from moa_core.installed import Installed
-from moa_core.trace import Drafted
-from moa_core.tree import TreeSettings
+from moa_core.loading.installed import Installed
 from tests.demo.conftest import TREE
 from tests.models import save_bundle
 

@@ -9,7 +9,7 @@ from demo.methods import colour
 from demo.sweep_charts import panel, paper_panel, strip
 from demo.sweep_table import table_html
 from moa_core.bench.paper import published
-from moa_core.tree import TreeSettings
+from moa_core.decoding.tree import TreeSettings
 from tests.demo.test_sweep_rows import N0, N1, N3, PLAIN, row
 
 AUTO = row("moa-auto", 130, 3.2, 6.5, choices=(0, 0, 1, 3, 0), spread=0.1)

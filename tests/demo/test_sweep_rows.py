@@ -4,8 +4,8 @@ import pytest
 
 from demo.spread import Spread
 from demo.sweep_rows import Row, rows_of, sameness, sentences, settled
-from moa_core.trace import Drafted, Finished, Prefilled, Trace, Verified
-from moa_core.tree import DraftTree
+from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified
+from moa_core.decoding.tree import DraftTree
 
 
 def trace_of(gained, seconds, choices=None, token=9):

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from demo.trace_view import MOST_LISTED, Feed, likeliest, paced
-from moa_core.text import RecordedText, TokenText, record_words
-from moa_core.trace import (
+from moa_core.decoding.trace import (
     Drafted,
     Finished,
     LinkBack,
@@ -17,8 +16,9 @@ from moa_core.trace import (
     Trace,
     Verified,
 )
+from moa_core.decoding.tree import DraftTree
+from moa_core.text import RecordedText, TokenText, record_words
 from moa_core.train.tokenizer import train_tokenizer
-from moa_core.tree import DraftTree
 from tests.demo.lost_links import fitted, gone, healed, kept
 
 WORDS = ["the", " cat", " sat", " ran", " down", "."]

@@ -4,8 +4,8 @@ import pytest
 
 from demo.engine import Run
 from demo.turns import Counted, check_repeats, take, turns
+from moa_core.decoding.trace import Finished, Prefilled, Trace
 from moa_core.errors import UserError
-from moa_core.trace import Finished, Prefilled, Trace
 
 
 def run_of(tokens, reason="length"):

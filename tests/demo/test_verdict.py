@@ -8,7 +8,7 @@ import pytest
 
 from demo.comparison_rows import table
 from demo.verdict import verdict
-from moa_core.tree import AUTO, TreeSettings
+from moa_core.decoding.tree import AUTO, TreeSettings
 from tests.demo.comparisons import row_of
 
 EAGLE = row_of("eagle2", (3.0, 3.0, 3.0), (100, 98, 103))

@@ -18,9 +18,9 @@ from demo.live_runs import aside, tokens_compared
 from demo.session import Visit, guarded
 from demo.status import SORRY
 from demo.tabs import compare, how, inside, live, tli_sweep
+from moa_core.decoding.trace import Finished, Prefilled
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.errors import UserError
-from moa_core.trace import Finished, Prefilled
 from tests.demo import forking_spaces as spaces
 from tests.demo.test_session import PROMPT, SETTINGS, lines
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from moa_core.checkpoints import load_drafter
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
-from moa_core.formats import save_drafter
-from moa_core.target import Target
+from moa_core.loading.checkpoints import load_drafter
+from moa_core.loading.formats import save_drafter
+from moa_core.model.target import Target
 from tests.models import useful
 
 METHODS = ("moa-n0", "moa-n2", "eagle2")

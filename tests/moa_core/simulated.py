@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from moa_core.auto_tree import Sizer, grow_auto
-from moa_core.trace import Drafted, Verified
-from moa_core.tree import AUTO, DraftTree, Frontier, TreeSettings, grow
+from moa_core.decoding.auto_tree import Sizer, grow_auto
+from moa_core.decoding.trace import Drafted, Verified
+from moa_core.decoding.tree import AUTO, DraftTree, Frontier, TreeSettings, grow
 
 VOCABULARY = 40
 

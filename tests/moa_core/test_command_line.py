@@ -13,11 +13,11 @@ from unittest.mock import Mock
 import pytest
 
 from moa_core.__main__ import EXTRAS, main
-from moa_core.checkpoints import load_target
+from moa_core.decoding.trace import Drafted, Trace
+from moa_core.decoding.tree import AUTO, TreeSettings
+from moa_core.loading.checkpoints import load_target
 from moa_core.native.switch import COMPILING
 from moa_core.text import prompt_ids
-from moa_core.trace import Drafted, Trace
-from moa_core.tree import AUTO, TreeSettings
 from tests.models import plain_greedy
 
 ROOT = Path(__file__).parents[2]

@@ -19,12 +19,12 @@ from moa_core import (
     load_drafter,
     load_target,
 )
+from moa_core.decoding.offline import Away
+from moa_core.decoding.trace import OfflineToken
 from moa_core.drafters.base import Vanilla
 from moa_core.generation import StopStrings
-from moa_core.offline import Away
-from moa_core.target import Target
-from moa_core.trace import OfflineToken
-from tests.moa_core.test_offline import Flaky
+from moa_core.model.target import Target
+from tests.moa_core.decoding.test_offline import Flaky
 from tests.models import speaking_target, tiny_target, useful
 
 PROMPT = "The fox ran"
@@ -187,14 +187,14 @@ def test_text_written_offline_is_shown_once(target: Target, away: int) -> None:
 
 
 def test_public_names_are_there_whatever_was_imported_before() -> None:
-    """`decode` is the function, though a module has its name; and `import moa_core` is quick."""
+    """`import moa_core` is quick, and its names come when they are used."""
     code = """
 import sys
 import moa_core
 assert "torch" not in sys.modules
-import moa_core.decode, moa_core.commands.generate
+import moa_core.decoding.decode, moa_core.commands.generate
 from moa_core import decode, generate
-from moa_core.decode import decode as same
+from moa_core.decoding.decode import decode as same
 assert decode is same is moa_core.decode and callable(generate)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

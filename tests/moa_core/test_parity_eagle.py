@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from moa_core.checkpoints import load_drafter
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Drafted, Trace
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.eagle import EagleDrafter
-from moa_core.strangers import PICKLES
-from moa_core.trace import Drafted, Trace
-from moa_core.tree import TreeSettings
+from moa_core.loading.checkpoints import load_drafter
+from moa_core.loading.strangers import PICKLES
 from tests import released
 from tests.released import CLOSE, EOS, NEAR_TIE, check_nodes, recorded
 

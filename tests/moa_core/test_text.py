@@ -4,6 +4,8 @@ import copy
 
 import pytest
 
+from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
+from moa_core.decoding.tree import DraftTree
 from moa_core.errors import UserError
 from moa_core.text import (
     LONGEST_PROMPT,
@@ -14,9 +16,7 @@ from moa_core.text import (
     prompt_ids,
     record_words,
 )
-from moa_core.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.train.tokenizer import BOS, END
-from moa_core.tree import DraftTree
 from tests.models import tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from moa_core.train import prompts
-from moa_core.train.bundle import books, manners, world
+from moa_core.train.bundle import books, manners, prompts, world
+from moa_core.train.bundle.tasks import HELD_OUT_PERCENT, KINDS, bucket, generate
 from moa_core.train.corpus import Document
-from moa_core.train.tasks import HELD_OUT_PERCENT, KINDS, bucket, generate
 
 WORLD = ("story", "words", "continued", "reading", "talk")
 CHARACTERS = 3.9  # in a token, roughly, to turn --tokens into an amount of text

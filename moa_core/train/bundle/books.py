@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from moa_core.train import prompts, sources
+from moa_core.train import sources
+from moa_core.train.bundle import prompts
+from moa_core.train.bundle.prompts import chat
+from moa_core.train.bundle.tasks import bucket
 from moa_core.train.corpus import Document
-from moa_core.train.prompts import chat
-from moa_core.train.tasks import bucket
 
 HELD_OUT_PERCENT = 2
 LONGEST = 1_700  # characters, about 420 tokens: a row of 512 holds a whole document

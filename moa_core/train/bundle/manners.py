@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from moa_core.train import tasks
+from moa_core.train.bundle import tasks
 from moa_core.train.bundle.manners_data import Sort, is_held_out, wordings
 from moa_core.train.bundle.manners_typing import styled
-from moa_core.train.prompts import Chat, chat
-from moa_core.train.words import WORDS
+from moa_core.train.bundle.prompts import Chat, chat
+from moa_core.train.bundle.words import WORDS
 
 _SLOT = re.compile(r"\{(an? )?([a-z_]+)(\d?)\}")
 _TOPIC = re.compile(r"\[([^]]*)\]")

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from moa_core.train import tasks
+from moa_core.train.bundle import tasks
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from moa_core.checkpoints import load_target
-from moa_core.target import Target
+from moa_core.loading.checkpoints import load_target
+from moa_core.model.target import Target
 from moa_core.text import prompt_ids, tokenizer_of
-from moa_core.train import corpus, tasks
-from moa_core.train.bundle import books, manners, world
+from moa_core.train import corpus
+from moa_core.train.bundle import books, manners, tasks, world
 from moa_core.train.bundle.__main__ import documents_of
 from moa_core.train.corpus import Document
 from moa_core.train.own_text import answers

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moa_core.__main__ import main
-from moa_core.tree import AUTO
+from moa_core.decoding.tree import AUTO
 
 ROOT = Path(__file__).parents[3]
 

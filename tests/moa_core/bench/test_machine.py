@@ -27,7 +27,7 @@ def test_changed_code_is_told_from_the_commit(monkeypatch: pytest.MonkeyPatch) -
     said = {"rev-parse": "abc1234", "status": ""}
     monkeypatch.setattr(machine, "_git", lambda folder, word, *_: said[word])
     assert machine.commit() == "abc1234"
-    said["status"] = " M moa_core/tree.py"
+    said["status"] = " M moa_core/decoding/tree.py"
     assert machine.commit() == "abc1234 + changes"
 
 

@@ -24,14 +24,14 @@ from moa_core.bench.offline_runs import (
     task_items,
     unbroken,
 )
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import LinkDown, Trace
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
-from moa_core.target import Target
-from moa_core.trace import LinkDown, Trace
-from moa_core.train import tasks
+from moa_core.model.target import Target
+from moa_core.train.bundle import tasks
 from moa_core.train.fresh import fresh
-from moa_core.tree import TreeSettings
 from tests.moa_core.bench.mistakes import check_told
 from tests.models import plain_greedy, speaking_target, tiny_target, useful
 

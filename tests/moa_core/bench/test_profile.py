@@ -11,11 +11,11 @@ from moa_core.__main__ import main
 from moa_core.bench import profile
 from moa_core.bench.methods import Ours
 from moa_core.bench.profile import operators, parts, random_drafter, times
-from moa_core.decode import Settings
+from moa_core.decoding.decode import Settings
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Vanilla
-from moa_core.peers import parameters
-from moa_core.presets import PRESETS
-from moa_core.tree import TreeSettings
+from moa_core.loading.peers import parameters
+from moa_core.loading.presets import PRESETS
 from tests.models import tiny_target, useful
 from tests.published import published_config
 

@@ -21,13 +21,13 @@ from moa_core.bench.runs import (
 )
 from moa_core.bench.suites import Prompt
 from moa_core.bench.tuning import _fitting, best_trees, one_tree, same_trees, tree_speeds
-from moa_core.decode import Settings
+from moa_core.decoding.decode import Settings
+from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.errors import UserError
-from moa_core.formats import save_drafter
-from moa_core.target import Target
+from moa_core.loading.formats import save_drafter
+from moa_core.model.target import Target
 from moa_core.train.fresh import fresh
-from moa_core.tree import AUTO, TreeSettings
 from tests.moa_core.bench.made_up import ours
 from tests.models import plain_greedy, speaking_target
 

@@ -169,7 +169,7 @@ def test_a_suite_is_made_of_held_out_text_alone(
     assert Counter(row["kind"] for row in rows) == dict.fromkeys(making.KINDS, 8)
     assert len({json.dumps(row) for row in rows}) == 40
     from moa_core.train import sources
-    from moa_core.train.tasks import bucket
+    from moa_core.train.bundle.tasks import bucket
 
     held = " ".join(
         str(record.value)

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from moa_core import clock as stopwatch
 from moa_core.bench.methods import load_methods
-from moa_core.checkpoints import load_drafter, load_target
-from moa_core.decode import Settings, decode
+from moa_core.decoding import clock as stopwatch
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Drafted, Trace, Verified
+from moa_core.decoding.tree import DraftTree, TreeSettings
+from moa_core.decoding.verify import Sampling
 from moa_core.drafters.auto import BLOCK, AutoDrafter, Chooser
 from moa_core.drafters.base import Vanilla
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.peers import parameters
-from moa_core.target import Target
-from moa_core.trace import Drafted, Trace, Verified
-from moa_core.tree import DraftTree, TreeSettings
-from moa_core.verify import Sampling
+from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.peers import parameters
+from moa_core.model.target import Target
 from tests.models import plain_greedy, tiny_target, useful
 
 PROMPT = [5, 9, 33, 7, 21, 40, 11]

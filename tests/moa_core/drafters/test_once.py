@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import torch
 
-from moa_core.cache import token_vectors
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Trace, Verified
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters import moa
 from moa_core.drafters.moa import MoADrafter
-from moa_core.target import Observation, Target
-from moa_core.trace import Trace, Verified
-from moa_core.tree import TreeSettings
+from moa_core.model.cache import token_vectors
+from moa_core.model.target import Observation, Target
 from tests.models import tiny_target, useful
 from tests.released import recorded
 

@@ -11,24 +11,24 @@ import pytest
 import torch
 from torch import Tensor
 
-from moa_core.checkpoints import load_drafter
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Drafted, Trace
+from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.drafters.ngram import NgramDrafter
 from moa_core.errors import UserError
-from moa_core.formats import save_drafter
-from moa_core.peers import check_tokenizer, parameters, whole_model
-from moa_core.target import Target
-from moa_core.trace import Drafted, Trace
+from moa_core.loading.checkpoints import load_drafter
+from moa_core.loading.formats import save_drafter
+from moa_core.loading.peers import check_tokenizer, parameters, whole_model
+from moa_core.model.target import Target
 from moa_core.train.batches import Batch
 from moa_core.train.drafters import trainee
 from moa_core.train.fresh import fresh
 from moa_core.train.losses import Weights
 from moa_core.train.masks import every_token, on_policy
 from moa_core.train.teacher import teach
-from moa_core.tree import DraftTree, TreeSettings
 from tests.models import chatml_tokenizer, plain_greedy, speaking_target, tiny_target
 
 TRAINED = (

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Drafted, Trace
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
-from moa_core.formats import save_drafter
-from moa_core.target import Target
-from moa_core.trace import Drafted, Trace
-from moa_core.tree import TreeSettings
+from moa_core.loading.formats import save_drafter
+from moa_core.model.target import Target
 
 TREE = {"depth": 4, "breadth": 2, "budget": 7}
 

@@ -16,13 +16,13 @@ from transformers import (
 )
 from transformers.generation import BaseStreamer
 
-from moa_core.checkpoints import load_drafter
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
 from moa_core.export.generate import DraftedOutput, generate
-from moa_core.target import Target
-from moa_core.trace import Trace
-from moa_core.verify import Sampling
+from moa_core.loading.checkpoints import load_drafter
+from moa_core.model.target import Target
 from tests.moa_core.export.shared import saved
 from tests.models import speaking_target, tiny_target, useful
 

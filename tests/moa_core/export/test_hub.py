@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from moa_core.checkpoints import load_drafter
 from moa_core.export.hub import DISTRIBUTION, FILES
 from moa_core.export.source import read_source
 from moa_core.export.write import export
+from moa_core.loading.checkpoints import load_drafter
 from tests.moa_core.export.shared import drafts, saved
 from tests.models import save_target, tiny_target, useful
 

@@ -9,16 +9,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from moa_core.checkpoints import load_drafter
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter, EagleNet
 from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.errors import UserError
 from moa_core.export.source import Source, read_source
 from moa_core.export.write import export
-from moa_core.target import Target
+from moa_core.loading.checkpoints import load_drafter
+from moa_core.model.target import Target
 from moa_core.train.fresh import fresh
-from moa_core.tree import TreeSettings
 from tests import released
 from tests.moa_core.export.shared import TREE, drafts, saved
 from tests.models import tiny_target, useful

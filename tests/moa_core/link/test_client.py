@@ -13,6 +13,9 @@ import torch
 from websockets import ConnectionClosed
 from websockets.sync.server import ServerConnection
 
+from moa_core.decoding.tree import DraftTree
+from moa_core.decoding.verifier import LinkLost
+from moa_core.decoding.verify import Sampling
 from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
@@ -37,9 +40,6 @@ from moa_core.link.wire import (
     encode,
     frames,
 )
-from moa_core.tree import DraftTree
-from moa_core.verifier import LinkLost
-from moa_core.verify import Sampling
 from tests.models import tiny_target, useful
 from tests.serving import Caller, scripted, serving, until
 

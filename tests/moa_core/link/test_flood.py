@@ -11,16 +11,16 @@ from time import monotonic
 import psutil
 import pytest
 
-from moa_core.checkpoints import load_drafter, load_target
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.offline import Away
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter
 from moa_core.link.process import ServerProcess
 from moa_core.link.remote import Remote
 from moa_core.link.wire import Prefill
-from moa_core.offline import Away
-from moa_core.target import Target
-from moa_core.trace import Trace
-from moa_core.verify import Sampling
+from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.model.target import Target
 from tests.attackers import Attacker, fire
 from tests.serving import Caller, until
 

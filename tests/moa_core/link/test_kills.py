@@ -11,16 +11,16 @@ from time import sleep
 
 import pytest
 
-from moa_core.checkpoints import load_drafter, load_target
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.offline import Away
+from moa_core.decoding.trace import LinkBack, LinkDown, OfflineToken, Trace
+from moa_core.decoding.verify import Sampling
 from moa_core.link.connection import Address
 from moa_core.link.emulator import Link
 from moa_core.link.network import link
 from moa_core.link.remote import Remote
-from moa_core.offline import Away
+from moa_core.loading.checkpoints import load_drafter, load_target
 from moa_core.text import prompt_ids
-from moa_core.trace import LinkBack, LinkDown, OfflineToken, Trace
-from moa_core.verify import Sampling
 from tests.moa_core.link.test_processes import COUNT, WORDS, free_port, local, started
 from tests.serving import until
 

@@ -9,7 +9,9 @@ import torch
 from msgspec.structs import replace
 from websockets.sync.server import ServerConnection
 
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link.client_weights import target_mark
@@ -29,9 +31,7 @@ from moa_core.link.wire import (
     frames,
     read_up,
 )
-from moa_core.trace import Trace
 from moa_core.train.fresh import fresh
-from moa_core.tree import TreeSettings
 from tests.models import plain_greedy, tiny_target, useful
 from tests.serving import scripted
 

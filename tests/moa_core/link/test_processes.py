@@ -14,16 +14,16 @@ import psutil
 import pytest
 
 from moa_core.__main__ import main
-from moa_core.checkpoints import load_drafter, load_target
 from moa_core.commands.serve import _drafters
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
 from moa_core.link.client_weights import client_target
 from moa_core.link.process import ROOT, ServerProcess
 from moa_core.link.wire import Fetch
+from moa_core.loading.checkpoints import load_drafter, load_target
 from moa_core.text import prompt_ids
-from moa_core.trace import Trace
-from moa_core.verify import Sampling
 from tests.attackers import FORBIDDEN, Attacker, fire
 from tests.serving import Caller, until
 

@@ -6,18 +6,9 @@ from typing import Any
 
 import pytest
 
-from moa_core.decode import Settings, decode
-from moa_core.drafters.base import Drafter, Vanilla
-from moa_core.errors import UserError
-from moa_core.link.client_weights import fetch, keep, open_target
-from moa_core.link.connection import Address
-from moa_core.link.emulator import Link
-from moa_core.link.remote import Remote
-from moa_core.link.server import Server
-from moa_core.link.wire import First
-from moa_core.offline import Away
-from moa_core.target import Target
-from moa_core.trace import (
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.offline import Away
+from moa_core.decoding.trace import (
     Drafted,
     LinkBack,
     LinkDown,
@@ -26,9 +17,18 @@ from moa_core.trace import (
     Trace,
     Verified,
 )
+from moa_core.decoding.tree import AUTO, TreeSettings
+from moa_core.decoding.verify import Sampling
+from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.errors import UserError
+from moa_core.link.client_weights import fetch, keep, open_target
+from moa_core.link.connection import Address
+from moa_core.link.emulator import Link
+from moa_core.link.remote import Remote
+from moa_core.link.server import Server
+from moa_core.link.wire import First
+from moa_core.model.target import Target
 from moa_core.train.fresh import fresh
-from moa_core.tree import AUTO, TreeSettings
-from moa_core.verify import Sampling
 from tests.models import tiny_target, useful
 from tests.serving import CutLink, serving, until
 

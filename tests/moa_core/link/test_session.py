@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from moa_core.decoding.tree import DraftTree
+from moa_core.decoding.verify import Sampling, choose, walk
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.link import session as sessions
 from moa_core.link.numbers import unpack
@@ -18,9 +20,7 @@ from moa_core.link.wire import (
     Stream,
     Verify,
 )
-from moa_core.target import Target
-from moa_core.tree import DraftTree
-from moa_core.verify import Sampling, choose, walk
+from moa_core.model.target import Target
 from tests.models import plain_greedy, tiny_target, useful
 
 TARGET = tiny_target()

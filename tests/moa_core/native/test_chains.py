@@ -12,17 +12,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from moa_core.cache import KVCache
 from moa_core.drafters.glide import GlideConfig, GlideNet
 from moa_core.drafters.moa import MoADrafter
-from moa_core.layers import DecoderLayer, Rope, rows_mask
+from moa_core.model.cache import KVCache
+from moa_core.model.layers import DecoderLayer, Rope, rows_mask
+from moa_core.model.norms import RMSNorm
 from moa_core.native import kernels as source
 from moa_core.native import machine
 from moa_core.native.blocks import best, kernels_for
 from moa_core.native.chains import Chain, Joint, Layer, Norm, Product
 from moa_core.native.packing import COLUMNS, LARGEST
 from moa_core.native.switch import replaced, switched
-from moa_core.norms import RMSNorm
 from tests.moa_core.native.shared import Calls, round_weights
 from tests.models import tiny_target, useful
 

@@ -10,16 +10,16 @@ from types import ModuleType
 import pytest
 import torch
 
-from moa_core.checkpoints import load_drafter, load_target
-from moa_core.decode import Settings, about, decode
+from moa_core.decoding.decode import Settings, about, decode
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.drafters.base import Drafter
+from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.model.target import Target
 from moa_core.native import switch
 from moa_core.native.blocks import serves
 from moa_core.native.switch import replaced, switched
-from moa_core.target import Target
 from moa_core.text import prompt_ids
-from moa_core.trace import Trace
-from moa_core.tree import AUTO, TreeSettings
 from tests.moa_core.native.shared import Calls, round_weights
 from tests.models import plain_greedy, tiny_target, useful
 
@@ -128,8 +128,8 @@ def test_without_numba_all_goes_on() -> None:
     code = """
 import sys
 sys.modules["numba"] = None
-from moa_core.checkpoints import load_drafter, load_target
-from moa_core.decode import Settings, decode
+from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.decoding.decode import Settings, decode
 from moa_core.native.switch import kernels
 target = load_target()
 drafter = load_drafter("moa-n0", target)

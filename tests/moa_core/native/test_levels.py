@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from moa_core.decoding.tree import DraftTree, Frontier
 from moa_core.drafters.base import Drafter, Stepwise
+from moa_core.model.target import Target
 from moa_core.native.chains import Steps
 from moa_core.native.switch import switched
-from moa_core.target import Target
-from moa_core.tree import DraftTree, Frontier
 from tests.moa_core.native.shared import round_weights
 from tests.models import tiny_target, useful
 

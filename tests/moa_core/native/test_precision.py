@@ -6,14 +6,14 @@ from types import ModuleType
 
 import pytest
 
-from moa_core.checkpoints import load_drafter, load_target
-from moa_core.decode import Settings, about, decode
+from moa_core.decoding.decode import Settings, about, decode
+from moa_core.decoding.trace import Drafted, Trace
 from moa_core.errors import UserError
-from moa_core.loading import Plan
+from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.loading import Plan
+from moa_core.model.target import Target
 from moa_core.native import switch
 from moa_core.native.switch import replaced, switched
-from moa_core.target import Target
-from moa_core.trace import Drafted, Trace
 from tests.moa_core.native.shared import Calls
 
 PROMPT = [5, 9, 33, 7, 21, 40, 11]

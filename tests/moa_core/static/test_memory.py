@@ -12,18 +12,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from moa_core.bench.profile import random_drafter, random_target
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Finished, Verified
+from moa_core.decoding.tree import DraftTree, TreeSettings
+from moa_core.decoding.verify import Choices
 from moa_core.drafters import moa
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.moa import MoADrafter
+from moa_core.model.target import Target
 from moa_core.static import drafting, players
 from moa_core.static import run as static_run
 from moa_core.static.players import Plain
 from moa_core.static.verifying import Verification
-from moa_core.target import Target
-from moa_core.trace import Finished, Verified
-from moa_core.tree import DraftTree, TreeSettings
-from moa_core.verify import Choices
 from tests.moa_core.static.live_bytes import LiveBytes
 from tests.models import tiny_target, useful
 

@@ -8,16 +8,16 @@ import pytest
 import torch
 
 from moa_core.bench.profile import random_drafter, random_target
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.exactness import compare_with_plain
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter, Vanilla
-from moa_core.exactness import compare_with_plain
+from moa_core.model.target import Target
 from moa_core.static.cycle import Cycle
 from moa_core.static.players import Graphs
 from moa_core.static.verifying import Verification
-from moa_core.target import Target
-from moa_core.trace import Trace
-from moa_core.tree import TreeSettings
-from moa_core.verify import Sampling
 from tests.models import tiny_target, useful
 
 pytestmark = [

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 import torch
 
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.eagle import EagleDrafter
+from moa_core.model.target import Target
 from moa_core.static.players import PLAYERS, NotCaptured, Piece, Tapes
 from moa_core.static.verifying import Verification
-from moa_core.target import Target
-from moa_core.trace import Trace
-from moa_core.tree import TreeSettings
-from moa_core.verify import Sampling
 from tests.models import plain_greedy, tiny_target, useful
 
 PROMPTS = ([7], [5, 9, 33, 7, 21, 40, 11], [(i * i + 3) % 60 for i in range(40)])

@@ -4,9 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from moa_core.cache import KVCache
-from moa_core.grouped import grouped_attention
-from moa_core.layers import tree_mask
+from moa_core.model.cache import KVCache
+from moa_core.model.grouped import grouped_attention
+from moa_core.model.layers import tree_mask
 from moa_core.static.slots import STEP, Slots, below, bucket, with_drafts
 
 CPU = torch.device("cpu")

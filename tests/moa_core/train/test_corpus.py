@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from moa_core.train import corpus, prompts, sources
+from moa_core.train import corpus, sources
+from moa_core.train.bundle import prompts
 from moa_core.train.corpus import Document, encode, encode_many, epoch, pack
 from moa_core.train.sources import END_OF_DOCUMENT, Record, load
 from moa_core.train.tokenizer import END, train_tokenizer

@@ -8,16 +8,16 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from moa_core.checkpoints import load_drafter
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
+from moa_core.loading.checkpoints import load_drafter
 from moa_core.text import prompt_ids
-from moa_core.trace import Trace
 from moa_core.train.drafters import Plan, train_drafters
 from moa_core.train.fresh import fresh
 from moa_core.train.schedule import Schedule
-from moa_core.tree import TreeSettings
 from tests.models import plain_greedy, speaking_target
 
 METHODS = ("moa-n0", "moa-n1", "moa-n2")

@@ -10,14 +10,14 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from moa_core.__main__ import main
-from moa_core.checkpoints import load_drafter, load_target
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.exactness import compare_with_plain
+from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
-from moa_core.exactness import compare_with_plain
-from moa_core.loading import Plan
-from moa_core.target import Target
+from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.loading import Plan
+from moa_core.model.target import Target
 from moa_core.text import prompt_ids
-from moa_core.trace import Trace
 from moa_core.train.batches import Batch, as_batch
 from moa_core.train.drafters import trainee
 from moa_core.train.fresh import fresh

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from moa_core.__main__ import main
-from moa_core.target import Target
-from moa_core.train import measure, tasks
+from moa_core.model.target import Target
+from moa_core.train import measure
+from moa_core.train.bundle import tasks
 from moa_core.train.measure import heldout_loss, heldout_prompts, task_accuracy
 from tests.models import speaking_target
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from moa_core.errors import UserError
-from moa_core.target import Target
+from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import own_text
 from moa_core.train.corpus import Encoded

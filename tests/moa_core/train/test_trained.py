@@ -16,20 +16,20 @@ import torch
 from accelerate import Accelerator
 from safetensors.torch import load_file
 
-from moa_core.checkpoints import load_drafter, load_target
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
-from moa_core.formats import save_drafter
-from moa_core.target import Target
+from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.formats import save_drafter
+from moa_core.model.target import Target
 from moa_core.text import prompt_ids
-from moa_core.trace import Trace
 from moa_core.train.batches import Batch, same_document
 from moa_core.train.drafters import Plan, _Lessons, train_drafters
 from moa_core.train.fresh import fresh
 from moa_core.train.losses import Weights
 from moa_core.train.schedule import Schedule
 from moa_core.train.target import TargetSizes, train_target
-from moa_core.tree import TreeSettings
 from tests.models import plain_greedy, save_bundle, speaking_target, tiny_target, useful
 
 METHODS = ("moa-n0", "moa-n1", "eagle2")

@@ -7,9 +7,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Drafted, Trace
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.eagle import EagleDrafter
-from moa_core.trace import Drafted, Trace
 from moa_core.train import losses
 from moa_core.train.batches import Batch
 from moa_core.train.drafters import trainee
@@ -17,7 +18,6 @@ from moa_core.train.fresh import fresh
 from moa_core.train.losses import EagleTrainee, Weights
 from moa_core.train.masks import Masks, on_policy, predictable
 from moa_core.train.teacher import teach
-from moa_core.tree import TreeSettings
 from tests.models import tiny_target, training_features
 
 PROMPT = [5, 9, 33, 7, 21, 40, 11]

@@ -4,10 +4,10 @@ import random
 import re
 from collections.abc import Callable
 
+from moa_core.train.bundle.prompts import Chat, chat
 from moa_core.train.bundle.world.draw import words_for
 from moa_core.train.bundle.world.grammar import Pattern, Slot, expand, sections
 from moa_core.train.bundle.world.story import Story, tell
-from moa_core.train.prompts import Chat, chat
 
 _MAX_PASSAGE = 220  # words
 

@@ -6,7 +6,7 @@ import pytest
 
 from moa_core.link import server
 from moa_core.link.session import Limits
-from moa_core.target import Target
+from moa_core.model.target import Target
 from tests.moa_core.link.server.scene import TARGET, TOKEN, Gated, Served, drafter_for
 from tests.serving import serving
 

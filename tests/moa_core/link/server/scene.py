@@ -4,7 +4,11 @@ import threading
 from functools import cache
 from typing import Any
 
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.offline import Away
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link.connection import Address
@@ -15,12 +19,8 @@ from moa_core.link.wire import (
     Prefill,
     Share,
 )
-from moa_core.offline import Away
-from moa_core.target import Target
-from moa_core.trace import Trace
+from moa_core.model.target import Target
 from moa_core.train.fresh import fresh
-from moa_core.tree import TreeSettings
-from moa_core.verify import Sampling
 from tests.models import plain_greedy, tiny_target, useful
 from tests.serving import Caller
 

@@ -6,7 +6,9 @@ from time import sleep
 import msgspec
 import pytest
 
-from moa_core.decode import Settings, decode
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.offline import Away
+from moa_core.decoding.trace import LinkBack, Trace, Verified
 from moa_core.drafters.base import Vanilla
 from moa_core.errors import UserError
 from moa_core.link.connection import Address
@@ -19,8 +21,6 @@ from moa_core.link.wire import (
     Share,
     Verify,
 )
-from moa_core.offline import Away
-from moa_core.trace import LinkBack, Trace, Verified
 from tests.moa_core.link.server.scene import (
     GREEDY,
     PROMPT,

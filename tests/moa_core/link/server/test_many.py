@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from moa_core.decoding.verify import Sampling
 from moa_core.link import client_weights, server
 from moa_core.link.session import Limits
 from moa_core.link.wire import (
@@ -22,8 +23,7 @@ from moa_core.link.wire import (
     Verify,
     encode,
 )
-from moa_core.target import Target
-from moa_core.verify import Sampling
+from moa_core.model.target import Target
 from tests.attackers import (
     UPGRADE,
     Attacker,

@@ -7,7 +7,7 @@ from moa_core.link import client_weights
 from moa_core.link.wire import (
     Fetch,
 )
-from moa_core.target import Target
+from moa_core.model.target import Target
 from tests.attackers import (
     fire,
 )

@@ -5,11 +5,10 @@ import re
 
 import pytest
 
-from moa_core.train import tasks
-from moa_core.train.bundle import manners
+from moa_core.train.bundle import manners, tasks
 from moa_core.train.bundle.manners_data import is_held_out, wordings
-from moa_core.train.prompts import Chat
-from moa_core.train.words import WORDS
+from moa_core.train.bundle.prompts import Chat
+from moa_core.train.bundle.words import WORDS
 
 LEADS = wordings().rules["lead"]
 FORMS = {

@@ -1,0 +1,1 @@
+"""The decode loop: draft trees, verification, events."""

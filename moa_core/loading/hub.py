@@ -1,0 +1,221 @@
+"""Files from the Hugging Face Hub: which revision, how far a download is, and what went wrong."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from tqdm import tqdm
+
+from moa_core.errors import UserError, first_line
+from moa_core.loading.strangers import pickles_allowed
+
+Report = Callable[[str], None]  # told in plain words how far something is
+
+CONFIGS = ("*.json", "*.jinja", "tokenizer*", "*.model")
+WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+NESTED = ("*/*",)  # other formats of the same weights lie in folders of their own
+REPORT_EVERY = 0.5  # seconds
+
+
+def silent(words: str) -> None:
+    """A report nobody reads."""
+
+
+def split(spec: str) -> tuple[str, str | None]:
+    """`id@revision` -> the id, and the commit, branch or tag; None where none is named."""
+    name, _, revision = spec.partition("@")
+    return name, revision or None
+
+
+def short_name(spec: str) -> str:
+    """An id for people: of a revision that is a commit, the first eight digits."""
+    name, revision = split(spec)
+    if revision is None:
+        return name
+    commit = len(revision) == 40 and all(digit in "0123456789abcdef" for digit in revision)
+    return f"{name}@{revision[:8] if commit else revision}"
+
+
+def endpoint() -> str:
+    """The Hub's address: HF_ENDPOINT, where somebody runs a mirror."""
+    return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+
+
+def fetch(spec: str, patterns: Sequence[str], report: Report = silent) -> Path:
+    """The folder with a repository's files, downloaded if they are not in the cache.
+
+    spec      id or id@revision
+    patterns  of the files that are wanted
+    UserError, saying what to do, if they cannot be had.
+    """
+    import huggingface_hub
+    from huggingface_hub.errors import DryRunError
+
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it ends in a sentence of ours
+    name, revision = split(spec)
+    options: dict[str, Any] = {
+        "revision": revision,
+        "allow_patterns": list(patterns),
+        "ignore_patterns": list(NESTED),
+        "endpoint": endpoint(),
+    }
+    wanted = 0
+    try:
+        if not _answers(name, revision):
+            return Path(huggingface_hub.snapshot_download(name, local_files_only=True, **options))
+        try:
+            files = huggingface_hub.snapshot_download(
+                name, dry_run=True, tqdm_class=_bar("", 0, silent), **options
+            )
+            wanted = sum(file.file_size for file in files if file.will_download)
+            _check_disk(name, wanted)
+        except DryRunError:
+            pass  # out of reach: what lies in the cache may be all that is wanted
+        bar = _bar(short_name(spec), wanted, report)
+        return Path(huggingface_hub.snapshot_download(name, tqdm_class=bar, **options))
+    except UserError:
+        raise
+    except Exception as error:  # the library's, its transport's and the disk's kinds are many
+        raise UserError(_sentence(error, name, revision)) from error
+
+
+def _answers(name: str, revision: str | None) -> bool:
+    """Whether the Hub can be reached: asked once, where the library would ask for a minute."""
+    import huggingface_hub
+    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
+
+    try:
+        huggingface_hub.get_hf_file_metadata(
+            huggingface_hub.hf_hub_url(name, "config.json", revision=revision, endpoint=endpoint()),
+            endpoint=endpoint(),
+        )
+    except (HfHubHTTPError, EntryNotFoundError, huggingface_hub.errors.HFValidationError):
+        return True  # whatever it has against this is said by the download itself
+    except Exception:  # of the transport, and of a library that must stay offline
+        return False
+    return True
+
+
+def fetch_config(spec: str) -> Path:
+    """The folder with everything but the weights."""
+    return fetch(spec, CONFIGS)
+
+
+def fetch_weights(spec: str, report: Report = silent, pickles: bool = False) -> Path:
+    """The folder with everything; pickled weights only where there are no safetensors, and on
+    request."""
+    folder = fetch(spec, (*CONFIGS, "*.safetensors"), report)
+    if any(folder.glob("*.safetensors")) or not pickles_allowed(pickles):
+        return folder
+    return fetch(spec, (*CONFIGS, *WEIGHTS), report)
+
+
+def _check_disk(name: str, wanted: int) -> None:
+    """Before gigabytes travel: is there room for them?"""
+    from huggingface_hub import constants
+
+    place = Path(constants.HF_HUB_CACHE)
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if wanted > free:
+        raise UserError(
+            f"The files of {name} take {wanted / 1e9:.1f} GB, and {constants.HF_HUB_CACHE} has "
+            f"{free / 1e9:.1f} GB left: free some, or set HF_HOME to a folder on a larger disk."
+        )
+
+
+def _bar(name: str, total: int, report: Report) -> type[tqdm]:
+    """What the Hub's library takes for a progress bar, which tells `report` instead."""
+    state = {"done": 0.0, "told": 0.0}
+
+    class Words(tqdm):  # type: ignore[misc]  # tqdm has no types
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            # Of its bars one counts bytes written; the others would count them again.
+            self.counts = str(kwargs.get("desc", "")).startswith("Reconstructing")
+            kwargs.pop("name", None)
+            super().__init__(*args, **{**kwargs, "disable": True})
+
+        def update(self, n: float | None = 1) -> None:
+            if self.counts and total:
+                state["done"] += int(n or 0)
+                now = monotonic()
+                if now - state["told"] > REPORT_EVERY or state["done"] >= total:
+                    state["told"] = now
+                    report(f"Downloading {name}: {amounts(min(state['done'], total), total)}.")
+
+    return Words
+
+
+def amounts(done: float, total: int) -> str:
+    """So many of so many, in a unit that suits them."""
+    unit, size = ("GB", 1e9) if total >= 1e9 else ("MB", 1e6)
+    return f"{done / size:.1f} of {total / size:.1f} {unit}"
+
+
+def _sentence(error: Exception, name: str, revision: str | None) -> str:
+    """What happened to a download, and what to do about it."""
+    from huggingface_hub import errors
+
+    at = f"{endpoint()}/{name}"
+    if isinstance(error, errors.GatedRepoError):
+        return _gated(error, name, at)
+    if isinstance(error, errors.RevisionNotFoundError):
+        return f"{name} has no revision {revision!r}: look at {at}/commits/main for those it has."
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return (
+            f"There is no {name} on the Hub that this machine may see: check the id at {at}. If it "
+            "is private, set HF_TOKEN to a token of an account that may read it."
+        )
+    if isinstance(error, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled):
+        return _unreachable(error, name)
+    if isinstance(error, errors.HFValidationError):
+        return f"{name!r} is no Hub id: those look like owner/name."
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status == 401:
+        return (
+            "The Hub does not know the token in HF_TOKEN: make a new one at "
+            f"{endpoint()}/settings/tokens, or unset HF_TOKEN."
+        )
+    if status is not None:
+        return f"The Hub did not give {name}: it answered {status}. Try again later."
+    return (
+        f"{name} could not be downloaded ({first_line(error)}): give the same command again, and "
+        "it goes on where it stopped."
+    )
+
+
+def _gated(error: Exception, name: str, at: str) -> str:
+    """A licence stands before these files."""
+    from huggingface_hub import get_token
+
+    if get_token() is None:
+        return (
+            f"{name} is gated: accept its licence at {at}, make a token that may read at "
+            f"{endpoint()}/settings/tokens, and set HF_TOKEN to it."
+        )
+    return (
+        f"{name} is gated, and the account of this HF_TOKEN has no access yet: accept its licence "
+        f"at {at} with that account, wait until it is granted, and start again. A fine-grained "
+        "token must also be allowed to read public gated repositories."
+    )
+
+
+def _unreachable(error: Exception, name: str) -> str:
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return (
+            f"{name} is not whole in this machine's cache ({constants.HF_HUB_CACHE}), and "
+            "HF_HUB_OFFLINE forbids downloads: unset it, or name a folder that has the files."
+        )
+    return (
+        f"{name} is not whole in this machine's cache ({constants.HF_HUB_CACHE}), and the Hub at "
+        f"{endpoint()} cannot be reached: check the connection, or name a folder with the files."
+    )

@@ -1,0 +1,1 @@
+"""The target model: layers, KV cache, attention."""

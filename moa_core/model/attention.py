@@ -1,0 +1,84 @@
+"""Where a MoA drafter looks: LSA over the target's layers, CA over the text.
+
+Computed anew from a text's token ids, with the drafter's own pieces: decoding keeps no weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from moa_core.decoding.decode import check_prompt
+from moa_core.drafters.base import Drafter
+from moa_core.drafters.moa import LSA_CHUNK, MoADrafter, MoANet
+from moa_core.errors import UserError
+from moa_core.model.cache import token_vectors
+from moa_core.model.layers import Rope
+from moa_core.model.target import Target
+
+
+@dataclass(frozen=True)
+class Looks:
+    """Attention weights of a drafter that stands at the newest token, the root.
+
+    layers  [n, H_lsa, L] of each verified token: what its memory is made of; None without LSA
+    text    [H_ca, n] of the root: which verified tokens' memories it reads
+    Every last dimension sums to 1.
+    """
+
+    layers: Tensor | None
+    text: Tensor
+
+
+@torch.inference_mode()
+def look(target: Target, drafter: Drafter, ids: Sequence[int]) -> Looks:
+    """What a drafter attends to before it drafts below the last of these token ids, the root.
+
+    The target reads all ids but the root, as if they were a prompt: it has learnt nothing of the
+    root yet. UserError if the drafter is not MoA, or if the target cannot read the ids.
+    """
+    if not isinstance(drafter, MoADrafter):
+        raise UserError(f"The drafter {drafter.name} is not MoA: it has neither LSA nor CA.")
+    check_prompt(ids[:-1], target)
+    check_prompt(ids[-1:], target)
+    target, drafter = target.fork(drafter.precision), drafter.fork()
+    drafter.open(target, len(ids))
+    _, seen = target.prefill(ids[:-1], len(ids))
+    drafter.observe(seen.ids, drafter.server_half(seen))
+    layers = None
+    if drafter.layer_rope:
+        vectors = token_vectors(seen.keys_values())  # [n, L, W]
+        parts = vectors.split(LSA_CHUNK)
+        rows = [lsa_weights(drafter.net, part, drafter.layer_rope).mean(2) for part in parts]
+        layers = torch.cat(rows)
+    return Looks(layers, ca_weights(drafter, drafter.query(ids[-1])))
+
+
+def lsa_weights(net: MoANet, vectors: Tensor, layer_rope: Rope) -> Tensor:
+    """LSA's weights over the layers of each token: [n, H, q, L], each row sums to 1.
+
+    vectors  [n, L, W] K and V of all layers
+
+    The q rows are those whose outputs become the memory: all L of them, whose mean is taken, or
+    with pool "last" that of the last layer alone.
+    """
+    lsa = net.layer_self_attention
+    places = torch.arange(vectors.shape[1], device=vectors.device)[None]
+    keys, _ = lsa.memorise(vectors, layer_rope(places, vectors))
+    first = vectors.shape[1] - 1 if net.config.pool == "last" else 0
+    return lsa.weights(vectors[:, first:], layer_rope(places[:, first:], vectors), keys)
+
+
+def ca_weights(drafter: MoADrafter, query: Tensor) -> Tensor:
+    """CA's weights over the verified tokens: [H, n], each row sums to 1.
+
+    query  [1, 1, E] SA's output at the root, which stands right after them
+    """
+    known = drafter.memory.length
+    places = torch.full((1, 1), known, device=query.device)
+    keys, _ = drafter.memory.read(0, known)[0][:, None]
+    ca = drafter.net.cross_attention
+    return ca.weights(query, drafter.ca_rope(places, query), keys)[0, :, 0]

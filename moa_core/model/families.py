@@ -1,0 +1,103 @@
+"""Which models can be a target: those that can be run layer by layer, as drafting and TLI need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import PretrainedConfig, PreTrainedModel
+
+from moa_core.errors import UserError
+
+# Tested here with trained drafters; of any other family, a target's logits are checked as it loads.
+FAMILIES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
+STATIC_ROPE = ("default", "linear", "llama3", "yarn")  # angles that do not depend on the length
+ATTENTION = ("full_attention", "sliding_attention")
+SCALES = {
+    "embedding_multiplier": "it scales its embeddings",
+    "logits_scaling": "it scales its logits",
+    "logit_scale": "it scales its logits",
+    "final_logit_softcapping": "it caps its logits",
+    "attn_logit_softcapping": "it caps its attention scores",
+    "kv_lora_rank": "it caches compressed K and V",
+}
+
+
+def check_config(config: PretrainedConfig) -> None:
+    """UserError that names what a model has and a target may not have; needs no weights."""
+    reason = _reason(config)
+    if reason:
+        _refuse(config, reason)
+
+
+def check_parts(model: PreTrainedModel) -> None:
+    """UserError that names the part which a model lacks."""
+    decoder = model.base_model
+    for part, words in (
+        ("layers", "list of decoder layers"),
+        ("norm", "final norm"),
+        ("rotary_emb", "rotary position embedding"),
+    ):
+        if not hasattr(decoder, part):
+            _refuse(model.config, f"its decoder has no {words} (`{part}`)")
+    if model.get_output_embeddings() is None:
+        _refuse(model.config, "it has no language model head")
+    if model.config.model_type not in FAMILIES and not getattr(model, "_supports_sdpa", True):
+        _refuse(model.config, "its attention takes no mask of a tree (no sdpa)")
+
+
+@torch.inference_mode()
+def check_logits(target: Any) -> None:
+    """UserError if a target of a family not tested here differs from its own model.
+
+    A prompt and a small tree, read layer by layer, against transformers' forward over each text.
+    """
+    from moa_core.decoding.tree import DraftTree
+
+    model = target.model
+    tensors = [*model.parameters(), *model.buffers()]
+    if model.config.model_type in FAMILIES or any(tensor.is_meta for tensor in tensors):
+        return
+    tree = DraftTree((1, 2, 3), (-1, 0, 0), (0, 1, 1), (0.0,) * 3)
+    try:
+        run = target.fork()
+        first, _ = run.prefill([0, 1, 2], 16)
+        found = [first, *run.verify(tree)]
+    except (AttributeError, TypeError, RuntimeError, ValueError) as error:
+        _refuse(model.config, f"its layers do not take what they are given ({error})")
+    texts = ([0, 1, 2], [0, 1, 2, 1], [0, 1, 2, 1, 2], [0, 1, 2, 1, 3])
+    for text, logits in zip(texts, found, strict=True):
+        own = model(input_ids=torch.tensor([text], device=target.device)).logits[0, -1].float()
+        apart = float((logits.float() - own).norm() / own.norm())
+        if not apart < 0.1:  # bfloat16 rounds to a hundredth or so
+            _refuse(model.config, f"its logits are then {apart:.0%} off")
+
+
+def _reason(config: PretrainedConfig) -> str | None:
+    """What of a config stands against it."""
+    for key, words in SCALES.items():
+        if getattr(config, key, None) not in (None, 1, 1.0, False):
+            return f"{words} (`{key}`)"
+    kinds = set(getattr(config, "layer_types", None) or ()) - set(ATTENTION)
+    if kinds:
+        return f"it has layers of {', '.join(sorted(kinds)).replace('_', ' ')}"
+    rope = getattr(config, "rope_parameters", None)
+    if not rope:
+        return "it has no rotary position embedding"
+    if "rope_theta" not in rope:
+        return "its layers differ in their rotary position embedding"
+    if rope.get("partial_rotary_factor", 1.0) != 1.0:
+        return "it rotates only a part of each head (`partial_rotary_factor`)"
+    if rope.get("rope_type", "default") not in STATIC_ROPE:
+        return f"its positions depend on the text's length (`rope_type` {rope['rope_type']})"
+    if getattr(config, "rms_norm_eps", None) is None:
+        return "its norms are not RMSNorm (no `rms_norm_eps`)"
+    return None
+
+
+def _refuse(config: PretrainedConfig, reason: str) -> None:
+    known = ", ".join(FAMILIES.values())
+    raise UserError(
+        f"A model of type {config.model_type} cannot be a target here: {reason}. "
+        f"Known to work: {known}, and others built like them."
+    ) from None

@@ -1,0 +1,347 @@
+"""Decoder-layer pieces the drafters share. Tensor names are those of Hugging Face's Llama."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import LlamaConfig, PretrainedConfig
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+from moa_core.model.cache import KVCache
+from moa_core.model.grouped import grouped_attention
+from moa_core.model.joined import Joined
+from moa_core.model.norms import RMSNorm
+
+# Layers of Llama's form, all of them without a factor or a norm that ours would lack.
+KNOWN = {"LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLayer", "Qwen3DecoderLayer"}
+Rotation = tuple[Tensor, Tensor]  # cos, and sin with its first half negated, each [B, 1, n, d]
+
+
+class Rope:
+    """Rotary position embedding by table: angles are computed once and looked up after.
+
+    parameters  a config's `rope_parameters`: theta, type and what that type needs
+    context     the model's longest text; the table itself grows as `reserve` asks
+    """
+
+    def __init__(self, head_dim: int, parameters: Mapping[str, Any], context: int) -> None:
+        config = LlamaConfig(
+            head_dim=head_dim, rope_parameters=dict(parameters), max_position_embeddings=context
+        )
+        self._source = LlamaRotaryEmbedding(config)
+        self._tables: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, Tensor]] = {}
+        self._count = 0
+        self.reserve(min(context, 1024))
+
+    def reserve(self, count: int) -> None:
+        """Make sure of the positions below `count`."""
+        if count > self._count:
+            self._count = count
+            self._tables.clear()
+
+    def __call__(self, positions: Tensor, like: Tensor) -> Rotation:
+        """cos and signed sin [B, 1, n, d] for positions [B, n], of device and dtype of `like`."""
+        cos, sin = self._as(like)[0][:, positions]  # [2, B, n, d]
+        return cos[:, None], sin[:, None]
+
+    def span(self, start: int, stop: int, like: Tensor) -> Rotation:
+        """The same for positions start..stop of one text, [1, 1, stop - start, d]: a view. Of one
+        position alone it serves any number of rows."""
+        _, cos, sin = self._as(like)
+        return cos.narrow(2, start, stop - start), sin.narrow(2, start, stop - start)
+
+    def tables(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """cos and signed sin [T, d] of all positions there are, for compiled kernels."""
+        cos, sin = self._as(torch.empty(0, dtype=torch.float32, device="cpu"))[0].numpy()
+        return cos, sin
+
+    def _as(self, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The table [2, T, d] with another's device and dtype, and its halves [1, 1, T, d]."""
+        key, count = (like.device, like.dtype), self._count
+        if (found := self._tables.get(key)) is None:
+            with torch.inference_mode(False):  # training may use it later
+                table = self._table(count).to(*key)
+                cos, sin = table[:, None, None]
+                found = table, cos, sin
+            if count == self._count:  # another thread may have asked for more meanwhile
+                self._tables[key] = found
+        return found
+
+    def _table(self, count: int) -> Tensor:
+        places = torch.arange(count, dtype=torch.float32)
+        angles = places[:, None] * self._source.inv_freq.float()
+        cos, sin = angles.cos(), angles.sin()
+        # The half that `rotate` would negate is negated here, once.
+        table = torch.stack([torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)])  # [2, T, d]
+        return table * float(self._source.attention_scaling)
+
+
+def rotate(x: Tensor, rotation: Rotation) -> Tensor:
+    """Turn [B, heads, n, d] by its positions; an element pairs with the one half a head away."""
+    cos, sin = rotation
+    low, high = x.chunk(2, -1)
+    return torch.addcmul(x * cos, torch.cat([high, low], -1), sin)
+
+
+class Attention(nn.Module):
+    """Grouped-query attention whose keys and values may come from elsewhere."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        kv_heads: int,
+        head_dim: int,
+        qkv_bias: bool = False,
+        o_bias: bool = False,
+        head_norms: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.head_dim, self.heads, self.kv_heads = head_dim, heads, kv_heads
+        self.grouped = heads != kv_heads
+        self.q_proj = nn.Linear(width, heads * head_dim, bias=qkv_bias)
+        self.k_proj = nn.Linear(width, kv_heads * head_dim, bias=qkv_bias)
+        self.v_proj = nn.Linear(width, kv_heads * head_dim, bias=qkv_bias)
+        self.o_proj = nn.Linear(heads * head_dim, width, bias=o_bias)
+        self.head_norms = head_norms is not None
+        if head_norms is not None:  # Qwen3's, over each head of Q and K
+            self.q_norm, self.k_norm = RMSNorm(head_dim, head_norms), RMSNorm(head_dim, head_norms)
+        self.join()
+
+    def join(self, norm: RMSNorm | None = None) -> None:
+        """After its linear layers were exchanged, and to have a norm before Q, K and V."""
+        self._query, self.out = Joined(self.q_proj, norm=norm), Joined(self.o_proj)
+        self._qkv = Joined(self.q_proj, self.k_proj, self.v_proj, norm=norm)
+
+    def queries(self, x: Tensor, rotation: Rotation) -> Tensor:
+        """Q (rotated) [B, H, n, d] of x [B, n, width]."""
+        queries = self._split(self._query(x))
+        return rotate(self.q_norm.forward(queries) if self.head_norms else queries, rotation)
+
+    def keys_values(self, x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
+        """K (rotated) and V [B, G, n, d] of x [B, n, width]."""
+        keys, values = self._split(self._qkv(x, 1)).chunk(2, 1)
+        return rotate(self.k_norm.forward(keys) if self.head_norms else keys, rotation), values
+
+    def all_three(self, x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor, Tensor]:
+        """Q, K (both rotated) and V of x [B, n, width]."""
+        split, heads = self._split(self._qkv(x)), self.heads  # [B, H + 2 G, n, d]
+        turned, values = split.split_with_sizes([heads + self.kv_heads, self.kv_heads], 1)
+        if self.head_norms:
+            queries, keys = turned.split_with_sizes([heads, self.kv_heads], 1)
+            turned = torch.cat([self.q_norm(queries), self.k_norm(keys)], 1)
+        queries, keys = rotate(turned, rotation).split_with_sizes([heads, self.kv_heads], 1)
+        return queries, keys, values
+
+    def forward(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None = None,
+        causal: bool = False,
+    ) -> Tensor:
+        """Q [B, H, n, d] attend to K and V [B, G, m, d], mask [B, 1, n, m] bool: [B, n, H * d]."""
+        if self.grouped and mask is not None and queries.is_cuda and len(queries) == 1:
+            mixed = grouped_attention(queries, keys, values, mask)
+        else:
+            mixed = F.scaled_dot_product_attention(
+                queries, keys, values, attn_mask=mask, is_causal=causal, enable_gqa=self.grouped
+            )
+        return mixed.transpose(1, 2).flatten(2)
+
+    def weights(self, x: Tensor, rotation: Rotation, keys: Tensor) -> Tensor:
+        """[B, H, n, m] float32: how `forward` mixes the values without a mask; rows sum to 1."""
+        queries = self.queries(x, rotation).float()
+        keys = keys.float().repeat_interleave(queries.shape[1] // keys.shape[1], 1)
+        return (queries @ keys.mT / float(self.head_dim**0.5)).softmax(-1)
+
+    def _split(self, x: Tensor) -> Tensor:
+        split: Tensor = x.unflatten(-1, (-1, self.head_dim))
+        return split.transpose(1, 2)  # [B, heads, n, d]
+
+
+class SwiGLU(nn.Module):
+    """The gated feed-forward block of Llama."""
+
+    def __init__(self, width: int, inner: int, bias: bool) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(width, inner, bias=bias)
+        self.up_proj = nn.Linear(width, inner, bias=bias)
+        self.down_proj = nn.Linear(inner, width, bias=bias)
+        self.join()
+
+    def join(self, norm: RMSNorm | None = None) -> None:
+        """After its linear layers were exchanged, and to have a norm before gate and up."""
+        self._gate_up = Joined(self.gate_proj, self.up_proj, norm=norm)
+        self._down = Joined(self.down_proj)
+
+    def forward(self, x: Tensor, base: Tensor) -> Tensor:
+        """What it makes of x, added to base: both [.., width]."""
+        gate, up = self._gate_up(x).chunk(2, -1)
+        gate = F.silu(gate)
+        gate = gate * up if torch.is_grad_enabled() else gate.mul_(up)
+        return self._down.added(base, gate)
+
+
+class DecoderLayer(nn.Module):
+    """A Llama decoder layer that can attend to itself, through a cache or not, or to a memory.
+
+    Its parts are asked by `forward`: a module's call looks for hooks, which here takes as long as
+    some of the operations.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        kv_heads: int,
+        inner: int,
+        *,
+        head_dim: int | None = None,
+        eps: float = 1e-6,
+        qkv_bias: bool = False,
+        o_bias: bool = False,
+        mlp_bias: bool = False,
+        input_norm: bool = True,
+        head_norms: bool = False,
+    ) -> None:
+        super().__init__()
+        size = head_dim or width // heads
+        norms = eps if head_norms else None
+        self.self_attn = Attention(width, heads, kv_heads, size, qkv_bias, o_bias, norms)
+        self.mlp = SwiGLU(width, inner, mlp_bias)
+        if input_norm:  # EAGLE's layer has none
+            self.input_layernorm = RMSNorm(width, eps)
+        self.post_attention_layernorm = RMSNorm(width, eps)
+        self.join()
+
+    def join(self) -> None:
+        """Have the norms go with what reads them; again where linear layers were exchanged."""
+        self.self_attn.join(getattr(self, "input_layernorm", None))
+        self.mlp.join(self.post_attention_layernorm)
+
+    def forward(
+        self,
+        hidden: Tensor,
+        rotation: Rotation,
+        *,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        cache: KVCache | None = None,
+        place: int = 0,
+    ) -> Tensor:
+        """Self-attention over hidden [B, n, width] and, with a cache, over what it holds.
+
+        place  of this layer in the cache
+        """
+        queries, keys, values = self.self_attn.all_three(hidden, rotation)
+        if cache is not None:
+            keys, values = cache.update(keys, values, place)
+        mixed = self.self_attn.forward(queries, keys, values, mask, causal)
+        del queries, keys, values  # of a long prompt they are large
+        return self._finish(hidden, mixed)
+
+    def memorise(self, memory: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
+        """K and V [B, G, m, d] of a memory [B, m, width] for `attend`.
+
+        The memory goes through the same input norm as the queries, as in the authors' code.
+        """
+        return self.self_attn.keys_values(memory, rotation)
+
+    def attend(
+        self,
+        hidden: Tensor,
+        rotation: Rotation,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """Cross-attention from hidden [B, n, width] to a memory's K and V [B, G, m, d]."""
+        queries = self.self_attn.queries(hidden, rotation)
+        return self._finish(hidden, self.self_attn.forward(queries, keys, values, mask))
+
+    def weights(self, hidden: Tensor, rotation: Rotation, keys: Tensor) -> Tensor:
+        """[B, H, n, m] float32: where each row of hidden [B, n, width] looks in `attend`."""
+        return self.self_attn.weights(hidden, rotation, keys)
+
+    def _finish(self, hidden: Tensor, mixed: Tensor) -> Tensor:
+        hidden = self.self_attn.out.added(hidden, mixed)
+        return self.mlp.forward(hidden, hidden)
+
+
+def as_ours(layer: nn.Module, config: PretrainedConfig) -> DecoderLayer | None:
+    """A transformers layer's own parts in our decoder layer; None where it is not of its form.
+
+    Ours skips what a general layer must do at each call: copies of K and V for grouped heads, an
+    operation where another can do its work, wrappers.
+    """
+    if type(layer).__name__ not in KNOWN or getattr(config, "hidden_act", "") != "silu":
+        return None
+    linears = [module for module in layer.modules() if hasattr(module, "in_features")]
+    if any(type(module) is not nn.Linear for module in linears):  # quantised, or an adapter's
+        return None
+    attention: Any = layer.self_attn  # of one class or another
+    mlp: Any = layer.mlp
+    with torch.device("meta"):
+        ours = DecoderLayer(
+            config.hidden_size,
+            attention.q_proj.out_features // attention.head_dim,
+            attention.k_proj.out_features // attention.head_dim,
+            mlp.gate_proj.out_features,
+            head_dim=attention.head_dim,
+            eps=config.rms_norm_eps,
+            qkv_bias=attention.q_proj.bias is not None,
+            o_bias=attention.o_proj.bias is not None,
+            mlp_bias=mlp.down_proj.bias is not None,
+            head_norms=hasattr(attention, "q_norm"),
+        )
+    _adopt(ours, layer)
+    ours.join()
+    return ours.eval()
+
+
+def _adopt(ours: nn.Module, theirs: Any) -> None:
+    """Take over their linear layers, and the weights of their norms."""
+    for name, part in list(ours.named_children()):
+        other = getattr(theirs, name)
+        if isinstance(part, nn.Linear):
+            setattr(ours, name, other)
+        elif isinstance(part, RMSNorm):
+            part.weight = other.weight
+        elif isinstance(part, Attention | SwiGLU):
+            _adopt(part, other)
+
+
+def causal_mask(count: int, past: int, device: torch.device) -> Tensor | None:
+    """[1, 1, n, past + n] bool for n new rows after `past` ones; None where no mask is needed."""
+    if count == 1:
+        return None
+    mask = torch.ones(count, past + count, dtype=torch.bool, device=device)
+    return mask.tril(past)[None, None]
+
+
+def rows_mask(count: int, past: int, seen: Tensor | None, device: torch.device) -> Tensor | None:
+    """What n new rows after `past` slots see: [1, 1, n, past + n] bool, or None if it is all.
+
+    seen  [n, s] bool: rows are nodes, and this is what of the last s slots each sees; None: they
+          follow one another in the text
+    """
+    if seen is None:
+        return causal_mask(count, past, device)
+    return tree_mask(seen, past + count - seen.shape[1])
+
+
+def tree_mask(seen: Tensor, known: int) -> Tensor:
+    """[1, 1, b, known + s] bool: every known slot, then what each node has above it."""
+    if seen.device.type == "cpu":  # in a third of the time
+        mask = np.ones((1, 1, len(seen), known + seen.shape[1]), np.bool_)
+        mask[..., known:] = seen.numpy()
+        return torch.from_numpy(mask)
+    return F.pad(seen, (known, 0), value=True)[None, None]

@@ -1,0 +1,209 @@
+"""Trees sized as they grow: as fast as the best fixed ones, and the same text for every method."""
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from moa_core.decoding.auto_tree import Node, Sizer, grow_auto
+from moa_core.decoding.decode import Settings, _shape, about, decode
+from moa_core.decoding.sizing import GOES_ON, STATIC, Curve
+from moa_core.decoding.trace import Drafted, Trace, Verified
+from moa_core.decoding.tree import AUTO, TreeSettings, grow
+from moa_core.decoding.verify import Sampling
+from moa_core.drafters.auto import AutoDrafter
+from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.drafters.ngram import NgramDrafter
+from moa_core.model.target import Target
+from moa_core.train.fresh import fresh
+from tests.moa_core.simulated import World
+from tests.models import plain_greedy, tiny_target, useful
+
+SHAPES = ("2-2-4", "4-3-10", "5-4-12", "8-4-20")
+METHODS = (
+    "vanilla", "moa-n0", "moa-n1", "moa-n3", "moa-auto", "eagle2", "eagle", "glide", "independent",
+    "medusa", "ngram",
+)  # fmt: skip
+DRAWN = Sampling(1.0, seed=5)
+PROMPTS = ([7], [5, 9, 33, 7, 21, 40, 11], [(i * i + 3) % 60 for i in range(40)])
+
+
+def sizer_of(world: World) -> Sizer:
+    return Sizer(TreeSettings(4, 3, 10), clock=world.clock)
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [{}, {"temper": 0.6}, {"verify": 0.05}, {"level": 0.0012}, {"node": 0.0004}],
+    ids=str,
+)
+def test_it_is_as_fast_as_the_best_fixed_tree_without_being_told(costs: dict[str, float]) -> None:
+    fixed = [
+        World(**costs).speed(TreeSettings(*map(int, shape.split("-"))), 400) for shape in SHAPES
+    ]
+    world = World(**costs)
+    assert world.speed(AUTO, 400, sizer_of(world)) > 0.98 * max(fixed)
+
+
+def test_it_learns_what_the_made_up_costs_are() -> None:
+    world = World(noise=0.0)
+    sizer = sizer_of(world)
+    world.speed(AUTO, 400, sizer)
+    known = sizer.known
+    assert known.level(3) == pytest.approx(0.00056, rel=0.02)
+    assert known.verified.each == pytest.approx(0.00008, rel=0.1)
+    assert known.verified(9) == pytest.approx(0.0025 + 0.00072, rel=0.02)
+
+
+def test_sure_drafts_go_deep_and_unsure_ones_do_not() -> None:
+    world = World()
+    sizer = sizer_of(world)
+    world.speed(AUTO, 400, sizer)
+    sharp, flat = torch.full((40, 40), -20.0).fill_diagonal_(20.0), torch.zeros(40, 40)
+    depths = []
+    for logits in (sharp, flat):
+        tree = grow_auto(3, logits[3], lambda front, of=logits: of[front.tokens], AUTO, sizer)
+        depths.append(max(tree.depths))
+    assert depths[0] >= 8 and depths[1] <= 2
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_until_anything_is_known_the_tree_is_the_one_asked_for(static: bool) -> None:
+    world, shape = World(), TreeSettings(4, 3, 9)
+    for token in range(12):
+        root = world.logits[token]
+        limit = TreeSettings(6, 3, 20, auto=True)
+        auto = grow_auto(token, root, world.expand, limit, Sizer(shape), static)
+        fixed = grow(token, root, world.expand, shape, static)
+        paths = [{path_of(tree, node) for node in range(len(tree))} for tree in (auto, fixed)]
+        assert paths[0] == paths[1]
+        assert sorted(auto.log_probs) == pytest.approx(sorted(fixed.log_probs), abs=1e-5)
+
+
+def path_of(tree: Any, node: int) -> tuple[int, ...]:
+    above = tree.parents[node]
+    return (*(path_of(tree, above) if above >= 0 else ()), tree.tokens[node])
+
+
+def test_no_tree_is_larger_than_its_limits_and_every_parent_comes_first() -> None:
+    world, limit = World(verify=1.0), TreeSettings(5, 3, 9, auto=True)
+    sizer = sizer_of(world)
+    world.speed(AUTO, 100, sizer)
+    for token in range(40):
+        tree = grow_auto(token, world.logits[token], world.expand, limit, sizer)
+        assert max(tree.depths) <= 5 and 2 <= len(tree) <= 10
+        for node in range(1, len(tree)):
+            above = tree.parents[node]
+            assert above < node and tree.depths[node] == tree.depths[above] + 1
+            assert tree.log_probs[node] <= tree.log_probs[above]
+
+
+def test_logits_that_are_no_numbers_draft_nothing() -> None:
+    world = World()
+    tree = grow_auto(1, torch.full((40,), math.nan), world.expand, AUTO, sizer_of(world))
+    assert tree.tokens == (1,)
+
+
+def drafter_for(method: str, target: Target) -> Drafter:
+    match method:
+        case "vanilla":
+            return Vanilla()
+        case "ngram":
+            return NgramDrafter()
+        case "moa-auto":
+            return AutoDrafter([useful(f"moa-n{tli}", target) for tli in (0, 1)])
+        case "eagle":
+            made = useful("eagle2", target)
+            made.static = True
+            return made
+        case "glide" | "independent" | "medusa":
+            return fresh(method, target, seed=1)
+    return useful(method, target)
+
+
+def run(target: Target, drafter: Drafter, prompt: list[int], **settings: Any) -> Trace:
+    settings = {"max_new_tokens": 30, "tree": AUTO, **settings}
+    return Trace(events=list(decode(target, drafter, prompt, Settings(**settings))))
+
+
+@pytest.fixture(scope="module")
+def plain() -> tuple[Target, list[tuple[list[int], list[int]]]]:
+    """A target, and what it writes alone after each prompt: greedy, and drawn."""
+    target = tiny_target(vocab_size=61)
+    greedy = [plain_greedy(target, prompt, 30) for prompt in PROMPTS]
+    drawn = [run(target, Vanilla(), prompt, sampling=DRAWN).output_ids for prompt in PROMPTS]
+    return target, list(zip(greedy, drawn, strict=True))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_text_is_the_targets_own_whatever_is_drafted(
+    method: str, plain: tuple[Target, list[tuple[list[int], list[int]]]]
+) -> None:
+    target, texts = plain
+    drafter = drafter_for(method, target)
+    for prompt, (greedy, drawn) in zip(PROMPTS, texts, strict=True):
+        trace = run(target, drafter, prompt)
+        assert trace.output_ids == greedy
+        assert run(target, drafter, prompt, sampling=DRAWN).output_ids == drawn
+    assert Trace.from_json(trace.to_json()).events == trace.events
+
+
+def test_runs_of_one_drafter_share_what_they_learn_by_place() -> None:
+    target = tiny_target(vocab_size=61)
+    drafter = useful("moa-n0", target)
+    run(target, drafter, PROMPTS[1])
+    memory = drafter.sizer._memory
+    (first,) = memory
+    cycles = memory[first].cycles
+    assert cycles > STATIC
+    run(target, drafter, PROMPTS[1])
+    assert memory[first].cycles > cycles
+    run(target, drafter, PROMPTS[1], sampling=Sampling(1.0))
+    assert len(memory) == 2 and drafter.sizer.known.cycles == 0
+    run(target, drafter, PROMPTS[1], tree=TreeSettings())  # fixed trees teach nothing
+    assert sum(known.cycles for known in memory.values()) < 4 * cycles
+
+
+def test_on_a_gpu_the_drafters_own_tree_takes_its_place() -> None:
+    drafter, target = Vanilla(), tiny_target()
+    drafter.tree = TreeSettings(7, 8, 61)
+    asked = Settings(tree=AUTO)
+    assert _shape(asked, target, drafter) == AUTO
+    assert about(target, drafter, asked)["settings"]["tree"]["auto"]
+    far: Any = SimpleNamespace(device=torch.device("cuda"))
+    assert _shape(asked, far, drafter) == drafter.tree
+    assert _shape(Settings(tree=TreeSettings()), far, drafter) == TreeSettings()
+
+
+def test_no_tree_is_deeper_than_what_is_still_wanted() -> None:
+    target = tiny_target(vocab_size=61)
+    drafter = useful("moa-n3", target)
+    for wanted in (2, 3, 5):
+        drafted = run(target, drafter, PROMPTS[1], max_new_tokens=wanted).of(Drafted)
+        assert max(drafted[0].tree.depths) <= max(wanted - 2, 1)
+
+
+def test_what_was_written_offline_teaches_nothing() -> None:
+    sizer = Sizer(TreeSettings())
+    world = World()
+    tree = grow_auto(1, world.logits[1], world.expand, AUTO, sizer)
+    for drafted, kept in ((True, False), (False, True)):
+        sizer.learn(
+            Drafted(3, 0, tree, 0.1, offline=drafted),
+            Verified(3, (), 0, (), (), (), (), 0.1, 0.0, kept=kept),
+        )
+        assert sizer.known.cycles == 0
+
+
+def test_a_path_that_ends_at_an_expanded_node_says_that_it_did_not_go_on() -> None:
+    sizer = Sizer(TreeSettings(3, 1, 3))
+    first = Node(5, None, 0.0, 0.0, 1, expanded=True)
+    second = Node(6, first, -0.5, -0.5, 2, expanded=True)
+    tree = sizer.keep(1, [first, second, Node(7, second, -1.0, -1.0, 3)], AUTO)
+    path = (1, 2)
+    sizer.learn(Drafted(1, 0, tree, 0.1), Verified(1, path, 0, (), (), (), (), 0.1, 0.0))
+    guess = Curve(GOES_ON)
+    assert sizer.known.extended(0.0) > guess(0.0)
+    assert sizer.known.extended(-0.5) < guess(-0.5)

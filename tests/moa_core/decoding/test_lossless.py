@@ -1,0 +1,236 @@
+"""Whatever is drafted, greedy text is the target's own, token for token."""
+
+import random
+from itertools import product
+from typing import Any
+
+import pytest
+
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Drafted, Trace, Verified
+from moa_core.decoding.tree import AUTO, TreeSettings
+from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.errors import UserError
+from moa_core.loading.checkpoints import bundled_drafters, bundled_target, load_drafter, load_target
+from moa_core.model.target import Target
+from moa_core.text import prompt_ids
+from moa_core.train.bundle import tasks
+from moa_core.train.fresh import fresh
+from tests.models import plain_greedy, tiny_target, useful
+
+METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")
+PROMPTS = ([7], [5, 9, 33, 7, 21, 40, 11], [(i * i + 3) % 60 for i in range(40)])
+TREES = {
+    "default": TreeSettings(),
+    "depth 1": TreeSettings(depth=1, breadth=4, budget=4),
+    "breadth 1": TreeSettings(depth=5, breadth=1, budget=5),
+    "budget 1": TreeSettings(depth=3, breadth=8, budget=1),
+    "budget above what was tried": TreeSettings(depth=2, breadth=3, budget=1000),
+    "all ones": TreeSettings(depth=1, breadth=1, budget=1),
+    "breadth above the vocabulary": TreeSettings(depth=2, breadth=64, budget=60),
+    "deep": TreeSettings(depth=12, breadth=3, budget=30),
+}
+MODELS: dict[str, dict[str, Any]] = {
+    "llama": {},
+    "llama, tied embeddings and a vocabulary of 40": {
+        "tie_word_embeddings": True,
+        "vocab_size": 40,
+    },
+    "llama, all biases": {"attention_bias": True, "mlp_bias": True},
+    "llama, 6 heads on 3": {
+        "hidden_size": 48,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 3,
+    },
+    "llama, 5 heads on 1": {
+        "hidden_size": 40,
+        "num_attention_heads": 5,
+        "num_key_value_heads": 1,
+    },
+    "llama, scaled rope": {
+        "rope_parameters": {
+            "rope_type": "llama3",
+            "rope_theta": 10_000.0,
+            "factor": 4.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64,
+        }
+    },
+    "qwen2": {"family": "qwen2"},
+    "qwen2, 14 heads on 2": {
+        "family": "qwen2",
+        "hidden_size": 56,
+        "num_attention_heads": 14,
+    },
+    "qwen3": {"family": "qwen3", "head_dim": 12},
+    "mistral": {"family": "mistral", "sliding_window": None},
+    "mistral, a window of 90": {"family": "mistral", "sliding_window": 90},
+}
+
+
+def drafter_for(method: str, target: Target) -> Drafter:
+    return Vanilla() if method == "vanilla" else useful(method, target)
+
+
+def run(target: Target, drafter: Drafter, prompt: list[int], **settings: Any) -> Trace:
+    return Trace(events=list(decode(target, drafter, prompt, Settings(**settings))))
+
+
+def model(name: str) -> Target:
+    sizes = dict(MODELS[name])
+    if sizes.get("vocab_size") == 40:
+        sizes["scale"] = 2.0
+    return tiny_target(**sizes)
+
+
+def fitting(prompt: list[int], target: Target) -> list[int]:
+    return [token % target.config.vocab_size for token in prompt]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_kind_of_target_writes_its_own_text(name: str) -> None:
+    target = model(name)
+    for prompt in (fitting(prompt, target) for prompt in PROMPTS):
+        expected = plain_greedy(target, prompt, 18)
+        untrained = [fresh(method, target, seed=1) for method in ("moa-n1", "eagle2")]
+        for drafter in (*(drafter_for(method, target) for method in METHODS), *untrained):
+            trace = run(target, drafter, prompt, max_new_tokens=18)
+            assert trace.output_ids == expected, (drafter.name, len(prompt))
+            assert trace.reason == "length"
+
+
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_shape_of_tree_gives_the_same_text(method: str, tree: str) -> None:
+    target = tiny_target(vocab_size=61)
+    drafter = drafter_for(method, target)
+    for prompt in PROMPTS:
+        trace = run(target, drafter, prompt, max_new_tokens=30, tree=TREES[tree])
+        assert trace.output_ids == plain_greedy(target, prompt, 30)
+        for event in trace.of(Drafted) if method != "vanilla" else ():
+            shape = TREES[tree]
+            assert 1 <= len(event.tree) - 1 <= shape.budget
+            assert max(event.tree.depths) <= shape.depth
+
+
+@pytest.mark.parametrize("method", ["moa-n0", "moa-n1", "eagle2"])
+def test_useful_drafters_are_sometimes_right_and_sometimes_wrong(method: str) -> None:
+    """Without this the comparisons above would hardly meet an accepted path."""
+    target = tiny_target(vocab_size=61)
+    shape = TreeSettings(depth=4, breadth=3, budget=12)
+    lengths = [
+        length
+        for prompt in PROMPTS
+        for length in run(
+            target, useful(method, target), prompt, max_new_tokens=60, tree=shape
+        ).accepted_lengths
+    ]
+    assert {1, 2, 3} <= set(lengths)
+    assert sum(lengths) / len(lengths) > 1.3
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_all_of_the_targets_layers_draft_what_the_target_says(name: str) -> None:
+    """N = L on untouched embeddings is the target itself: every node is as probable to both.
+
+    Only so while drafting gives the last N layers the true K and V, positions and masks.
+    """
+    target = model(name)
+    drafter = useful(f"moa-n{len(target.layers)}", target, whisper=0.0)
+    chain, bush = TreeSettings(4, 1, 4), TreeSettings(4, 3, 30)
+    for prompt in (fitting(prompt, target) for prompt in PROMPTS):
+        assert (
+            run(target, drafter, prompt, max_new_tokens=26, tree=chain).accepted_lengths == [5] * 5
+        )
+        trace = run(target, drafter, prompt, max_new_tokens=26, tree=bush)
+        for drafted, verified in zip(trace.of(Drafted), trace.of(Verified), strict=True):
+            tree = drafted.tree
+            drafts = [tree.draft_prob(node) for node in range(len(tree))]
+            assert len(tree) == 31 and drafts == pytest.approx(verified.draft_probs, abs=1e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("length", "room"), [(40, 8), (47, 1), (30, 18)])
+def test_a_full_context_ends_the_text_and_nothing_breaks(
+    method: str, length: int, room: int
+) -> None:
+    target = tiny_target(max_position_embeddings=48)
+    prompt = [(7 * i + 1) % 60 for i in range(length)]
+    drafter = drafter_for(method, target)
+    trace = run(target, drafter, prompt, max_new_tokens=100)
+    assert trace.reason == "context"
+    assert trace.output_ids == plain_greedy(target, prompt, room)
+    exact = run(target, drafter, prompt, max_new_tokens=room)
+    assert (exact.reason, exact.output_ids) == ("length", trace.output_ids)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_end_of_text_within_an_accepted_path_ends_it_there(method: str) -> None:
+    target = tiny_target(vocab_size=61)
+    drafter = drafter_for(method, target)
+    for prompt in PROMPTS:
+        text = plain_greedy(target, prompt, 40)
+        for eos in {text[0], text[3], text[10]}:
+            trace = run(target, drafter, prompt, max_new_tokens=40, eos_ids=(eos, 9999))
+            assert trace.output_ids == text[: text.index(eos) + 1]
+            assert trace.reason == "eos"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_drafter_serves_runs_that_take_turns(method: str) -> None:
+    """Forks share weights and nothing else."""
+    target = tiny_target()
+    drafter = drafter_for(method, target)
+    alone = [run(target, drafter, prompt, max_new_tokens=20) for prompt in PROMPTS]
+    settings = Settings(max_new_tokens=20)
+    traces = [Trace() for _ in PROMPTS]
+    runs = [
+        trace.record(decode(target, drafter, prompt, settings))
+        for trace, prompt in zip(traces, PROMPTS, strict=True)
+    ]
+    while runs:
+        runs = [each for each in runs if next(each, None) is not None]
+    assert [trace.output_ids for trace in traces] == [trace.output_ids for trace in alone]
+
+
+def held_out_prompts(target: Target, count: int) -> list[list[int]]:
+    """Tasks kept from training, and openings of stories, half and half."""
+    rng = random.Random(11)
+    heroes = ("a grey cat", "an old sailor", "two sisters", "the baker", "a small robot")
+    places = ("by the sea", "in a cold valley", "under the bridge", "at the top of a hill")
+    events = ("found a key", "lost a shoe", "heard a song", "saw a light", "planted a seed")
+    openings = [
+        f"Write a story that begins: One day {hero} {place} {event}."
+        for hero, place, event in product(heroes, places, events)
+    ]
+    texts = rng.sample(openings, count // 2) + [
+        tasks.generate(tasks.KINDS[i % len(tasks.KINDS)], rng, held_out=True).prompt
+        for i in range(count - count // 2)
+    ]
+    return [prompt_ids(target.tokenizer, text) for text in texts]
+
+
+@pytest.mark.slow
+def test_bundled_models_write_the_targets_own_text() -> None:
+    """200 prompts of 128 tokens by every bundled method, with its own trees and sized ones."""
+    try:
+        target = load_target(bundled_target(), "float32", "cpu")
+    except UserError as error:
+        pytest.skip(str(error))
+    names = [info.name for info in bundled_drafters()]
+    assert names, "a target is bundled without a drafter"
+    drafters = {name: load_drafter(name, target) for name in names} | {"vanilla": Vanilla()}
+    differing, accepted = [], 0
+    for number, prompt in enumerate(held_out_prompts(target, 200)):
+        expected = plain_greedy(target, prompt, 128)
+        for (name, drafter), tree in product(drafters.items(), ("own", "auto")):
+            trace = run(
+                target, drafter, prompt, max_new_tokens=128,
+                tree=AUTO if tree == "auto" else drafter.tree, eos_ids=target.eos_ids,
+            )  # fmt: skip
+            accepted += sum(trace.accepted_lengths) - len(trace.accepted_lengths)
+            if trace.output_ids != expected:
+                differing.append((name, number, trace.output_ids, expected))
+    assert not differing
+    assert accepted > 400 * len(names), "bundled drafters should be right now and then"

@@ -1,0 +1,276 @@
+"""Going on alone while the target cannot be reached, and coming back: nothing lost or doubled."""
+
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from moa_core.decoding import clock
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.offline import Away
+from moa_core.decoding.trace import (
+    Drafted,
+    LinkBack,
+    LinkDown,
+    OfflineToken,
+    Prefilled,
+    Trace,
+    Verified,
+)
+from moa_core.decoding.tree import DraftTree, TreeSettings
+from moa_core.decoding.verifier import Beside, Learnt, LinkLost
+from moa_core.decoding.verify import Choices, Sampling
+from moa_core.drafters.base import Drafter, Stepwise, Vanilla
+from moa_core.errors import UserError
+from moa_core.model.target import Target
+from moa_core.train.fresh import fresh
+from tests.models import tiny_target, useful
+
+PROMPT = [5, 9, 33, 2]
+METHODS = ("moa-n0", "moa-n1", "moa-n3", "eagle2", "glide", "independent")
+TREE = TreeSettings(3, 3, 8)
+
+
+def drafter_for(method: str, target: Target) -> Drafter:
+    if method in ("glide", "independent"):
+        return fresh(method, target, 0)
+    return useful(method, target)
+
+
+class Flaky:
+    """The target in this process, behind a link that is lost at given questions.
+
+    losses  by question (0 is the prefill, then what it has to tell, then each cycle): whether the
+            target had read it before the link was lost, and how often one looks until it is back
+    """
+
+    def __init__(self, target: Target, drafter: Drafter, losses: dict[int, tuple[bool, int]]):
+        self._here = Beside(target, drafter)
+        self.toll = self._here.toll
+        self.losses = losses
+        self.asked = 0
+        self._away = 0
+        self._question: Callable[[], Any] | None = None
+        self._answer: Any = None
+
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        done, away = self.losses.pop(self.asked, (False, 0))
+        self.asked += 1
+        if not away:
+            return question()
+        self._away, self._question, self._answer = away, question, None
+        if done:
+            self._answer = question()
+        raise LinkLost(1.0)
+
+    def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
+        return self._ask(partial(self._here.prefill, ids, capacity, sampling))
+
+    def verify(self, tree: DraftTree, position: int) -> Choices:
+        return self._ask(partial(self._here.verify, tree, position))
+
+    def insist(self, tree: DraftTree, position: int) -> Choices:
+        return self._here.verify(tree, position)
+
+    def keep(self, path: Sequence[int]) -> Learnt:
+        learnt = self._here.keep(path)
+        return Learnt(learnt.ids, partial(self._told, learnt)) if not path else learnt
+
+    def _told(self, learnt: Learnt) -> Any:
+        return self._ask(learnt.half) if self.asked == 1 else learnt.half()
+
+    def back(self, seconds: float) -> bool:
+        self._away -= 1
+        return self._away < 0
+
+    def again(self) -> Choices:
+        if self._answer is not None:
+            return self._answer
+        assert self._question is not None
+        return self._ask(self._question)
+
+
+def run(
+    target: Target, drafter: Drafter, losses: dict[int, tuple[bool, int]], count: int = 40,
+    sampling: Sampling | None = None, away: Away | None = None, eos: tuple[int, ...] = (),
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Trace:  # fmt: skip
+    target, drafter, trace = target.fork(), drafter.fork(), Trace()
+    settings = Settings(count, TREE, sampling or Sampling(), eos, away or Away(patience=9))
+    flaky = Flaky(target, drafter, losses)
+    drafter.fork = lambda: drafter  # the loop's fork must be the one whose server half is asked
+    for _ in trace.record(decode(target, drafter, PROMPT, settings, should_stop, flaky)):
+        pass
+    return Trace.from_json(trace.to_json())
+
+
+def schedule(seed: int) -> dict[int, tuple[bool, int]]:
+    draw = random.Random(seed)
+    questions = draw.sample(range(16), draw.randint(1, 5))
+    return {question: (draw.random() < 0.5, draw.randint(1, 12)) for question in questions}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, seed=3)])
+def test_wherever_the_link_is_lost_the_text_heals_to_the_target_s_own(
+    method: str, sampling: Sampling
+) -> None:
+    target = tiny_target()
+    drafter = drafter_for(method, target)
+    local = run(target, drafter, {}, sampling=sampling)
+    lost = wrote = 0
+    for seed in range(8):
+        trace = run(target, drafter, schedule(seed), sampling=sampling)
+        assert trace.output_ids == local.output_ids == trace.verified_ids
+        assert len(trace.of(LinkDown)) == len(trace.of(LinkBack))
+        lost += len(trace.of(LinkDown))
+        wrote += len(trace.of(OfflineToken))
+    assert lost > 8 and wrote > 20
+
+
+@pytest.mark.parametrize("method", METHODS)
+@torch.inference_mode()
+def test_what_is_written_alone_is_the_drafter_s_own_greedy_text(method: str) -> None:
+    target = tiny_target()
+    drafter = drafter_for(method, target).fork()
+    assert isinstance(drafter, Stepwise)
+    _, observation = target.prefill(PROMPT, 40)
+    drafter.open(target, 60)
+    drafter.observe(observation.ids, drafter.server_half(observation))
+    tree = drafter.propose(7, TREE)
+    steps = drafter.alone(7)
+    logits, written = next(steps), []
+    for _ in range(6):
+        written.append(int(logits.argmax()))
+        logits = steps.send(written[-1])
+    steps.close()
+    assert drafter.propose(7, TreeSettings(6, 1, 6)).tokens == (7, *written)
+    again = drafter.propose(7, TREE)
+    assert (again.tokens, again.parents) == (tree.tokens, tree.parents)
+    assert again.log_probs == pytest.approx(tree.log_probs, abs=1e-4)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, 0.95, seed=3)])
+def test_a_drafter_that_knows_all_writes_the_target_s_own_text_alone(sampling: Sampling) -> None:
+    """Its draws are those that the target makes at the same positions."""
+    target = tiny_target(scale=2.0)
+    drafter = useful("moa-n3", target, whisper=0.0)
+    trace = run(target, drafter, {4: (False, 10)}, sampling=sampling)
+    alone = trace.of(OfflineToken)
+    expected = [trace.verified_ids[event.position - len(PROMPT)] for event in alone]
+    assert len(alone) == 10 and [event.token for event in alone] == expected
+
+
+@pytest.mark.parametrize("method", ["moa-n0", "eagle2"])
+def test_what_was_written_alone_is_drafted_as_long_as_the_target_agrees(method: str) -> None:
+    target = tiny_target()
+    drafted = discarded = 0
+    for seed in range(20):
+        trace = run(target, useful(method, target), schedule(seed))
+        text, written = [*PROMPT, *trace.output_ids], dict[int, int]()
+        for event in trace.events:
+            if isinstance(event, LinkDown):
+                written = {}
+            elif isinstance(event, OfflineToken):
+                written[event.position] = event.token
+            elif isinstance(event, Drafted) and written:
+                known = [place for place in written if place <= event.position]
+                agreed = all(text[place] == written[place] for place in known)
+                left = [token for place, token in written.items() if place > event.position]
+                assert event.offline == (agreed and bool(left))
+                assert not event.offline or list(event.tree.tokens[1:]) == left
+                drafted, discarded = drafted + event.offline, discarded + (not agreed)
+    assert drafted > 1 and discarded > 1
+
+
+def test_offline_tokens_stand_where_they_belong_and_end_with_the_text() -> None:
+    target = tiny_target()
+    drafter = useful("moa-n0", target)
+    trace = run(target, drafter, {4: (False, 10**9)}, away=Away(patience=0))
+    alone = trace.of(OfflineToken)
+    assert trace.reason == "offline" and len(trace.output_ids) == 40 and alone
+    known = len(PROMPT) + len(trace.verified_ids)
+    assert [event.position for event in alone] == list(range(known, known + len(alone)))
+    assert trace.offline_ids == [event.token for event in alone]
+    assert all(0 < event.prob <= 1 for event in alone)
+
+
+def test_text_that_stays_is_kept_whole_and_gone_on_from() -> None:
+    target = tiny_target()
+    drafter = fresh("eagle2", target, 0)  # one that knows nothing: its text is not the target's
+    trace = run(target, drafter, {3: (True, 7)}, away=Away(keep=True, patience=9))
+    [kept] = [event for event in trace.of(Verified) if event.kept]
+    alone = [event.token for event in trace.of(OfflineToken)]
+    assert list(kept.emitted[: len(alone)]) == alone and len(kept.emitted) == len(alone) + 1
+    drafted = [event for event in trace.of(Drafted) if event.cycle == kept.cycle][-1]
+    assert drafted.offline and list(drafted.tree.tokens[1:]) == alone
+    assert trace.output_ids != run(target, drafter, {}).output_ids
+    # What follows is what the target says after the kept text, and the text has its full length.
+    place = len(PROMPT) + trace.output_ids.index(alone[0])
+    text = [*PROMPT, *trace.output_ids]
+    assert len(trace.output_ids) == 40
+    ends = place + len(alone)
+    logits, _ = target.fork().prefill(text[:ends], ends)
+    assert int(logits.argmax()) == text[ends]
+
+
+def test_eos_written_alone_ends_the_writing_but_not_the_waiting() -> None:
+    target = tiny_target()
+    drafter = useful("moa-n3", target, whisper=0.0)  # writes what the target would
+    local = run(target, drafter, {})
+    eos = local.output_ids[20]
+    local = run(target, drafter, {}, eos=(eos,))
+    trace = run(target, drafter, {2: (False, 60)}, eos=(eos,))
+    assert trace.output_ids == local.output_ids and trace.reason == "eos"
+    alone = [event.token for event in trace.of(OfflineToken)]
+    assert alone[-1] == eos and eos not in alone[:-1] and len(alone) < 60
+
+
+@pytest.mark.parametrize("question", [0, 1])
+def test_before_the_drafter_knows_the_prompt_it_waits(question: int) -> None:
+    target = tiny_target()
+    drafter = useful("moa-n0", target)
+    trace = run(target, drafter, {question: (False, 4)})
+    assert not trace.of(OfflineToken) and len(trace.of(LinkBack)) == 1
+    assert trace.output_ids == run(target, drafter, {}).output_ids
+    gone = run(target, drafter, {question: (False, 10**9)}, away=Away(patience=0))
+    assert gone.reason == "offline" and len(gone.of(Prefilled)) == question
+
+
+def test_a_method_without_a_drafter_that_can_go_on_waits() -> None:
+    target = tiny_target()
+    trace = run(target, Vanilla(), {5: (True, 3)})
+    assert not trace.of(OfflineToken)
+    assert trace.output_ids == run(target, Vanilla(), {}).output_ids
+
+
+def test_a_run_stopped_while_the_link_is_lost_ends_with_what_there_is() -> None:
+    target = tiny_target()
+    looks = iter([False] * 8)
+    trace = run(
+        target, useful("moa-n0", target), {3: (False, 10**9)}, should_stop=lambda: next(looks, True)
+    )
+    assert trace.reason == "stopped" and trace.offline_ids
+
+
+@pytest.mark.parametrize("patience", [-1, float("nan")])
+def test_patience_is_a_number_of_seconds(patience: float) -> None:
+    with pytest.raises(UserError, match="patience"):
+        Away(patience=patience)
+
+
+def test_a_link_lost_in_the_prefill_is_part_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = [0.0]
+    monkeypatch.setattr(clock, "perf_counter", lambda: seconds[0])
+
+    def back(self: Flaky, wait: float) -> bool:
+        seconds[0] += 1.0
+        return seconds[0] >= 3.0
+
+    monkeypatch.setattr(Flaky, "back", back)
+    target = tiny_target()
+    trace = run(target, Vanilla(), {0: (False, 1)}, count=4)
+    assert trace.of(Prefilled)[0].seconds == 3.0

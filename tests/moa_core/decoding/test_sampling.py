@@ -1,0 +1,296 @@
+"""Sampled text follows the target's own distribution, however it was drafted.
+
+A target of five tokens whose next token depends on the last two makes that checkable: the
+probability of every possible text is known, and thousands of texts are drawn in seconds.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from moa_core.decoding import verify as verify_module
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Trace, Verified
+from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings, grow
+from moa_core.decoding.verify import Sampling, sample, target_probs, walk
+from moa_core.drafters.base import Drafter, ServerHalf, Vanilla
+from moa_core.model.target import Observation, Target
+from tests.models import tiny_target, useful
+
+decode_module = import_module("moa_core.decoding.decode")  # the module, not the function
+
+VOCABULARY = 5
+LENGTH = 3
+PROMPT = [1, 3]
+TEXTS = 1500
+PLAUSIBLE, IMPOSSIBLE = 1e-3, 1e-9  # p-values
+
+TREES = {
+    "chain": TreeSettings(3, 1, 3),
+    "tree": TreeSettings(3, 2, 6),
+    "every token": TreeSettings(2, 5, 30),
+}
+SAMPLINGS = {
+    "temperature 1": Sampling(1.0),
+    "temperature 0.6": Sampling(0.6),
+    "top-k": Sampling(1.3, top_k=3),
+    "top-p": Sampling(1.0, top_p=0.75),
+    "all three": Sampling(0.8, top_k=4, top_p=0.9),
+}
+
+
+class TableTarget:
+    """Stands in for a Target: next-token logits looked up by the last two tokens."""
+
+    context = 1_000
+    eos_ids = ()
+    device = torch.device("cpu")
+
+    def __init__(self, table: Tensor) -> None:
+        self.table = table  # [V, V, V]
+        self.embed = nn.Embedding(VOCABULARY, 1)
+        self.ids: list[int] = []
+
+    def fork(self, drafts: str | None = None) -> TableTarget:
+        return copy.copy(self)
+
+    def prefill(self, ids: Sequence[int], capacity: int) -> tuple[Tensor, Observation]:
+        self.ids = list(ids)
+        return self.table[ids[-2], ids[-1]], self._learnt(0)
+
+    def verify(self, tree: DraftTree) -> Tensor:
+        self.tree = tree
+        before = [self.ids[-1], *(tree.tokens[parent] for parent in tree.parents[1:])]
+        return self.table[before, list(tree.tokens)]
+
+    def keep(self, path: Sequence[int]) -> Observation:
+        start = len(self.ids)
+        self.ids += [self.tree.tokens[node] for node in (0, *path)]
+        return self._learnt(start)
+
+    def _learnt(self, start: int) -> Observation:
+        none: Any = None
+        return Observation(tuple(self.ids[start:]), start, none, none)
+
+
+class TableDrafter(Drafter):
+    """Drafts from a table of its own, by the last token alone, as any drafter grows its tree."""
+
+    def __init__(self, table: Tensor) -> None:
+        self.table = table  # [V, V]
+
+    def open(self, target: Target, capacity: int) -> None:
+        pass
+
+    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+        pass
+
+    def propose(self, token: int, settings: TreeSettings) -> DraftTree:
+        def expand(frontier: Frontier) -> Tensor:
+            return self.table[frontier.tokens]
+
+        return grow(token, self.table[token], expand, settings)
+
+
+def models() -> tuple[TableTarget, TableDrafter]:
+    """A target and a drafter that is often right about it."""
+    generator = torch.Generator().manual_seed(4)
+    table = 1.5 * torch.randn(VOCABULARY, VOCABULARY, VOCABULARY, generator=generator)
+    noise = 0.5 * torch.randn(VOCABULARY, VOCABULARY, generator=generator)
+    return TableTarget(table), TableDrafter(table.mean(0) * 2 + noise)
+
+
+def exact(logits: Tensor, sampling: Sampling) -> list[float]:
+    """The distribution asked for, in plain words: temperature, then top-k, then top-p."""
+    probs = (logits.double() / sampling.temperature).softmax(-1).tolist()
+    order = sorted(range(len(probs)), key=lambda token: -probs[token])
+    kept = order[: sampling.top_k or len(order)]
+    whole = sum(probs[token] for token in kept)
+    nucleus: list[int] = []
+    for token in kept:
+        if sum(probs[t] for t in nucleus) >= sampling.top_p * whole:
+            break
+        nucleus.append(token)
+    share = sum(probs[token] for token in nucleus)
+    return [probs[t] / share if t in nucleus else 0.0 for t in range(len(probs))]
+
+
+def exact_texts(target: TableTarget, sampling: Sampling) -> dict[tuple[int, ...], float]:
+    """The probability of every text of LENGTH tokens."""
+    rows = {
+        pair: exact(target.table[pair], sampling) for pair in product(range(VOCABULARY), repeat=2)
+    }
+    found = {}
+    for text in product(range(VOCABULARY), repeat=LENGTH):
+        ids, probability = [*PROMPT, *text], 1.0
+        for place in range(LENGTH):
+            probability *= rows[ids[place], ids[place + 1]][ids[place + 2]]
+        found[text] = probability
+    return found
+
+
+def p_value(counts: Counter[Any], expected: dict[Any, float]) -> float:
+    """Pearson's chi-square test; outcomes expected less than five times are pooled."""
+    total = sum(counts.values())
+    if any(expected.get(outcome, 0.0) == 0 for outcome in counts):
+        return 0.0
+    cells, rare = [], [0.0, 0.0]
+    for outcome, probability in expected.items():
+        cell = [counts[outcome], total * probability]
+        if cell[1] >= 5:
+            cells.append(cell)
+        else:
+            rare = [a + b for a, b in zip(rare, cell, strict=True)]
+    cells += [rare] if rare[1] else []
+    statistic = sum((seen - wanted) ** 2 / wanted for seen, wanted in cells)
+    half = torch.tensor([(len(cells) - 1) / 2, statistic / 2], dtype=torch.float64)
+    return torch.special.gammaincc(half[0], half[1]).item()
+
+
+@dataclass
+class Drawn:
+    """Texts drawn with many seeds, and how many drafts were accepted and rejected on the way."""
+
+    texts: Counter[tuple[int, ...]]
+    accepted: int = 0
+    rejected: int = 0
+
+
+def draw(drafter: Drafter, target: TableTarget, sampling: Sampling, tree: TreeSettings) -> Drawn:
+    drawn = Drawn(Counter())
+    stand_in: Any = target
+    for seed in range(TEXTS):
+        own = Sampling(sampling.temperature, sampling.top_p, sampling.top_k, seed)
+        trace = Trace(events=list(decode(stand_in, drafter, PROMPT, Settings(LENGTH, tree, own))))
+        drawn.texts[tuple(trace.output_ids)] += 1
+        for event in trace.of(Verified):
+            drawn.accepted += len(event.path)
+            drawn.rejected += len(event.path) == 0
+    return drawn
+
+
+@pytest.mark.parametrize(
+    ("tree", "name"),
+    [("chain", name) for name in SAMPLINGS]
+    + [("tree", "temperature 1"), ("tree", "all three"), ("every token", "temperature 1")],
+)
+def test_texts_follow_the_targets_distribution(tree: str, name: str) -> None:
+    target, drafter = models()
+    drawn = draw(drafter, target, SAMPLINGS[name], TREES[tree])
+    assert p_value(drawn.texts, exact_texts(target, SAMPLINGS[name])) > PLAUSIBLE
+    assert drawn.accepted > TEXTS // 4
+    assert drawn.rejected > TEXTS // 4 or tree == "every token"
+
+
+def test_plain_decoding_follows_it_too() -> None:
+    target, _ = models()
+    sampling = SAMPLINGS["all three"]
+    drawn = draw(Vanilla(), target, sampling, TREES["chain"])
+    assert p_value(drawn.texts, exact_texts(target, sampling)) > PLAUSIBLE
+
+
+def accept_the_first_child(tree: DraftTree, choices: Sequence[int]) -> tuple[tuple[int, ...], int]:
+    """Take the drafter's word for its best node."""
+    path, node = [], 0
+    while tree.children[node]:
+        node = next(iter(tree.children[node].values()))
+        path.append(node)
+    return tuple(path), choices[node]
+
+
+def accept_it_now_and_then(tree: DraftTree, choices: Sequence[int]) -> tuple[tuple[int, ...], int]:
+    """Take its word once in so many cycles, and follow the rule in all others."""
+    hasty = sum(choices) % 4 == 0
+    return accept_the_first_child(tree, choices) if hasty else walk(tree, choices)
+
+
+def answer_for_the_rejected(tree: DraftTree, choices: Sequence[int]) -> tuple[tuple[int, ...], int]:
+    """After a rejection, give the target's answer to the rejected draft in place of its own."""
+    path, bonus = walk(tree, choices)
+    children = tree.children[path[-1] if path else 0]
+    return path, choices[next(iter(children.values()))] if children else bonus
+
+
+@pytest.mark.parametrize("tree", ["chain", "tree"])
+@pytest.mark.parametrize(
+    "rule", [accept_the_first_child, accept_it_now_and_then, answer_for_the_rejected]
+)
+def test_a_broken_acceptance_rule_does_not_pass(
+    rule: Callable[..., Any], tree: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, drafter = models()
+    sampling = SAMPLINGS["temperature 1"]
+    monkeypatch.setattr(decode_module, "walk", rule)
+    drawn = draw(drafter, target, sampling, TREES[tree])
+    assert p_value(drawn.texts, exact_texts(target, sampling)) < IMPOSSIBLE
+
+
+def test_one_draw_for_all_positions_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every token is distributed rightly then, but they are not independent of each other."""
+    target, drafter = models()
+    sampling = SAMPLINGS["temperature 1"]
+    genuine = verify_module.uniform
+    monkeypatch.setattr(verify_module, "uniform", lambda seed, position: genuine(seed, 0))
+    drawn = draw(drafter, target, sampling, TREES["tree"])
+    assert p_value(drawn.texts, exact_texts(target, sampling)) < IMPOSSIBLE
+
+
+def test_forgetting_top_p_does_not_pass() -> None:
+    target, drafter = models()
+    drawn = draw(drafter, target, SAMPLINGS["temperature 1"], TREES["tree"])
+    assert p_value(drawn.texts, exact_texts(target, SAMPLINGS["top-p"])) < IMPOSSIBLE
+
+
+@pytest.mark.parametrize("name", SAMPLINGS)
+def test_the_distribution_is_that_of_temperature_then_top_k_then_top_p(name: str) -> None:
+    logits = torch.randn(40, 30, generator=torch.Generator().manual_seed(2)) * 2
+    wanted = torch.tensor([exact(row, SAMPLINGS[name]) for row in logits], dtype=torch.float32)
+    torch.testing.assert_close(target_probs(logits, SAMPLINGS[name]), wanted)
+
+
+def test_the_inverse_transform_hits_every_token_as_often_as_it_should() -> None:
+    probs = torch.tensor([0.4, 0.0, 0.05, 0.25, 0.3])
+    draws = [verify_module.uniform(seed, 7) for seed in range(5000)]
+    tokens = sample(probs.expand(len(draws), -1), draws).tolist()
+    assert p_value(Counter(tokens), dict(enumerate(probs.tolist()))) > PLAUSIBLE
+
+
+@pytest.mark.parametrize(
+    "sampling", [Sampling(0.8, seed=3), Sampling(1.2, 0.9, 20, 4)], ids=["plain", "top-p, top-k"]
+)
+def test_a_seed_gives_the_same_text_by_every_method_and_tree(sampling: Sampling) -> None:
+    target = tiny_target(vocab_size=61, scale=2.0)
+    prompts = ([7], [(i * i + 3) % 60 for i in range(40)])
+    shapes = (TreeSettings(4, 1, 4), TreeSettings(3, 8, 40))
+    methods = [useful(name, target) for name in ("moa-n0", "moa-n1", "moa-n3", "eagle2")]
+    accepted = 0
+    for prompt in prompts:
+        texts = set()
+        for drafter, shape in product([Vanilla(), *methods], shapes):
+            trace = Trace(
+                events=list(decode(target, drafter, prompt, Settings(25, shape, sampling)))
+            )
+            texts.add(tuple(trace.output_ids))
+            accepted += sum(trace.accepted_lengths) - len(trace.accepted_lengths)
+        assert len(texts) == 1
+    assert accepted > 50
+
+
+def test_another_seed_gives_another_text() -> None:
+    target = tiny_target(scale=2.0)
+    texts = set()
+    for seed in range(5):
+        settings = Settings(20, sampling=Sampling(1.0, seed=seed))
+        trace = Trace(events=list(decode(target, Vanilla(), [5, 9], settings)))
+        texts.add(tuple(trace.output_ids))
+    assert len(texts) == 5

@@ -1,0 +1,154 @@
+"""The target's choices: by argmax or by one draw a position, looked up among the drafts."""
+
+import random
+
+import pytest
+import torch
+
+from moa_core.decoding.tree import DraftTree
+from moa_core.decoding.verify import Sampling, choose, sample, uniform, walk
+from moa_core.errors import UserError
+
+TREE = DraftTree((9, 4, 5, 4, 6), (-1, 0, 0, 1, 2), (0, 1, 1, 2, 2), (0.0,) * 5)
+LOGITS = torch.randn(5, 10, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(
+    ("probs", "draw", "token"),
+    [
+        ([0.2, 0.3, 0.5], 0.0, 0),
+        ([0.2, 0.3, 0.5], 0.19, 0),
+        ([0.2, 0.3, 0.5], 0.21, 1),
+        ([0.2, 0.3, 0.5], 0.51, 2),
+        ([0.2, 0.3, 0.5], 0.9999, 2),
+        ([0.0, 0.0, 1.0], 0.0, 2),  # never what is impossible
+        ([0.0, 1.0, 0.0], 0.9999, 1),
+        ([0.5, 0.0, 0.5], 0.5, 2),
+        ([0.25, 0.75, 0.0], 1 - 1e-12, 1),  # rounds up to 1 in float32
+        ([1.0, 0.0, 0.0], 1 - 1e-12, 0),
+        ([0.1, 0.1, 0.1], 0.5, 1),  # rounding of a sum below or above 1 is made good
+        ([2.0, 1.0, 1.0], 0.8, 2),
+    ],
+)
+def test_a_draw_finds_its_token(probs: list[float], draw: float, token: int) -> None:
+    assert sample(torch.tensor([probs]), [draw]).tolist() == [token]
+
+
+def test_rows_are_drawn_one_by_one() -> None:
+    probs = torch.tensor([[0.5, 0.5], [0.5, 0.5], [1.0, 0.0]])
+    assert sample(probs, [0.1, 0.9, 0.9]).tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.7, 0.9, 5, seed=2)])
+def test_probabilities_are_those_of_the_choice_and_of_each_draft(sampling: Sampling) -> None:
+    choices = choose(LOGITS, TREE, 20, sampling)
+    probs = [
+        choose(LOGITS[node][None], DraftTree.only_root(0), 20 + TREE.depths[node], sampling)
+        for node in range(5)
+    ]
+    assert choices.tokens == tuple(each.tokens[0] for each in probs)
+    assert choices.probs == pytest.approx([each.probs[0] for each in probs])
+    assert choices.drafts[0] == 1.0
+    if sampling.greedy:
+        rows = LOGITS.softmax(-1)
+        assert choices.tokens == tuple(LOGITS.argmax(-1).tolist())
+        expected = [rows[TREE.parents[n], TREE.tokens[n]].item() for n in range(1, 5)]
+        assert choices.drafts[1:] == pytest.approx(expected)
+    else:
+        assert all(0 <= prob <= 1 for prob in choices.drafts)
+        assert len(set(choices.drafts)) > 2
+
+
+def test_one_position_one_draw_whatever_the_branch() -> None:
+    flat = torch.zeros(5, 1000)
+    tokens = choose(flat, TREE, 7, Sampling(1.0, seed=5)).tokens
+    assert tokens[1] == tokens[2] and tokens[3] == tokens[4]
+    assert len(set(tokens)) == 3
+    assert tokens[1] == choose(flat, TREE, 8, Sampling(1.0, seed=5)).tokens[0]
+    assert tokens != choose(flat, TREE, 7, Sampling(1.0, seed=6)).tokens
+
+
+def test_draws_depend_on_seed_and_position_and_nothing_else() -> None:
+    draws = {(s, p): uniform(s, p) for s in (0, 1, 12) for p in (0, 1, 2, 21)}
+    assert draws == {(s, p): uniform(s, p) for s, p in reversed(draws)}
+    assert len(set(draws.values())) == len(draws)
+    assert all(0 <= value < 1 for value in draws.values())
+
+
+@pytest.mark.parametrize(
+    ("choices", "path", "bonus"),
+    [
+        ((4, 4, 0, 8, 0), (1, 3), 8),
+        ((4, 5, 0, 0, 0), (1,), 5),
+        ((5, 0, 6, 0, 7), (2, 4), 7),
+        ((5, 0, 4, 0, 7), (2,), 4),
+        ((6, 4, 6, 8, 9), (), 6),  # in the tree, but not below the root
+    ],
+)
+def test_the_path_follows_the_targets_choices(
+    choices: tuple[int, ...], path: tuple[int, ...], bonus: int
+) -> None:
+    assert walk(TREE, choices) == (path, bonus)
+
+
+def test_the_path_is_the_longest_one_agreed_on() -> None:
+    """Against trying every node of random trees."""
+    rng = random.Random(1)
+    longest = 0
+    for _ in range(300):
+        parents, taken = [-1], {}
+        for node in range(1, 14):
+            parent = rng.randrange(node)
+            token = rng.choice([t for t in range(20) if (parent, t) not in taken][:3])
+            taken[parent, token] = node
+            parents.append(parent)
+        tokens = [0] * 14
+        for (_, token), node in taken.items():
+            tokens[node] = token
+        tree = DraftTree(tuple(tokens), tuple(parents), (), (0.0,) * 14)
+        choices = [rng.randrange(3) for _ in range(14)]
+        agreed = [()]
+        for node in range(1, 14):
+            path, at = [], node
+            while at > 0:
+                path.insert(0, at)
+                at = parents[at]
+            if all(choices[parents[each]] == tokens[each] for each in path):
+                agreed.append(tuple(path))
+        best = max(agreed, key=len)
+        assert walk(tree, choices) == (best, choices[best[-1] if best else 0])
+        longest = max(longest, len(best))
+    assert longest > 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"temperature": -0.1}, "Temperature"), ({"temperature": float("nan")}, "Temperature"),
+        ({"temperature": 101}, "Temperature"), ({"temperature": float("inf")}, "Temperature"),
+        ({"top_p": 0}, "Top-p"), ({"top_p": 1.1}, "Top-p"), ({"top_p": float("nan")}, "Top-p"),
+        ({"top_k": -1}, "Top-k"), ({"top_k": 1.5}, "Top-k"), ({"top_k": True}, "Top-k"),
+        ({"seed": 2**62 + 1}, "seed"), ({"seed": 1.5}, "seed"), ({"seed": True}, "seed"),
+    ],
+)  # fmt: skip
+def test_impossible_sampling_is_refused(settings: dict[str, float], word: str) -> None:
+    with pytest.raises(UserError, match=word):
+        Sampling(**settings)
+
+
+@pytest.mark.parametrize("temperature", [1e-300, 1e-38, 1e-7, 1e-6, 1e-5])
+def test_next_to_no_temperature_is_next_to_greedy_and_gives_numbers(temperature: float) -> None:
+    """Found by trying: logits over 1e-157 are no numbers, nor were the probabilities then."""
+    cold = choose(LOGITS, TREE, 3, Sampling(temperature, seed=1))
+    assert cold.tokens == choose(LOGITS, TREE, 3, Sampling()).tokens
+    assert all(0 < prob <= 1 for prob in cold.probs) and all(0 <= prob <= 1 for prob in cold.drafts)
+
+
+def test_top_k_above_the_vocabulary_is_no_limit() -> None:
+    wide, off = Sampling(1.0, top_k=500, seed=1), Sampling(1.0, seed=1)
+    assert choose(LOGITS, TREE, 3, wide) == choose(LOGITS, TREE, 3, off)
+
+
+def test_top_k_of_one_is_the_most_probable_token() -> None:
+    one = choose(LOGITS, TREE, 3, Sampling(2.0, top_k=1, seed=1))
+    assert one.tokens == tuple(LOGITS.argmax(-1).tolist()) and set(one.probs) == {1.0}

@@ -1,0 +1,383 @@
+"""Checkpoints of strangers: refused in a sentence before any size in them is believed, and no code
+of theirs is run."""
+
+import json
+import pickle
+import re
+import shutil
+import struct
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+from hypothesis import given
+from safetensors.torch import load_file, save_file
+
+from moa_core.arguments import add_pickle
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Trace
+from moa_core.drafters.eagle import EagleDrafter
+from moa_core.errors import UserError
+from moa_core.link.client_weights import open_target, write
+from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.formats import build_drafter, read_config, read_tensors, save_drafter
+from moa_core.loading.memory import estimate
+from moa_core.loading.shapes import config_of
+from moa_core.loading.strangers import MOST_PARTS, PICKLES, check_sizes, read_json
+from moa_core.model.target import Target
+from tests.models import plain_greedy, save_target, speaking_target, tiny_target, useful
+from tests.mutations import mutated
+from tests.properties import SEEDS, few
+
+MIB = 2**20
+METHODS = ("moa-n1", "eagle2", "medusa", "glide", "independent")
+
+
+@pytest.fixture(scope="module")
+def target() -> Target:
+    return tiny_target()
+
+
+@pytest.fixture(scope="module")
+def good(target: Target, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A folder of each kind of drafter; not to be written to."""
+    places = {method: tmp_path_factory.mktemp(method) for method in METHODS}
+    for method, folder in places.items():
+        save_drafter(folder, useful(method, target), target, {"tree": {"depth": 3}}, torch.float32)
+    return places
+
+
+def refused(folder: Path, target: Target) -> str:
+    """The sentence in which a drafter is refused; hardly any memory is taken for it."""
+    with frugal(), pytest.raises(UserError) as caught:
+        load_drafter(str(folder), target)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@contextmanager
+def frugal(most: int = 1024 * MIB) -> Iterator[None]:
+    """Nothing in here may take more address space: an allocation counts before it is used."""
+    before = psutil.Process().memory_info().vms
+    yield
+    assert psutil.Process().memory_info().vms - before < most
+
+
+# ---- configs ----
+
+BOMBS = {
+    "deep": "[" * 100_000,
+    "deep within": '{"drafter": ' * 50_000 + "1" + "}" * 50_000,
+    "digits": '{"hidden_size": ' + "9" * 5000 + "}",
+    "no number": '{"num_hidden_layers": 1e999}',
+    "large": '{"a": "' + "x" * (17 * MIB) + '"}',
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
+def test_a_config_that_is_a_trap_for_parsers_is_refused(
+    tmp_path: Path, good: dict[str, Path], target: Target, bomb: str
+) -> None:
+    shutil.copytree(good["medusa"], tmp_path, dirs_exist_ok=True)
+    (tmp_path / "config.json").write_text(bomb)
+    refused(tmp_path, target)
+
+
+SIZES = (10**4, 10**6, 10**9, 2**31, 2**53, 2**62, 10**30, -1)
+KEYS = {
+    "medusa": ("heads", "blocks"),
+    "glide": ("num_attention_heads", "num_key_value_heads", "intermediate_size"),
+    "independent": (
+        "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "intermediate_size",
+    ),
+    "moa-n1": ("num_attention_heads", "vocab_size"),
+    "eagle2": ("num_attention_heads", "vocab_size"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("method", "key"), [(method, key) for method, keys in KEYS.items() for key in keys]
+)
+def test_a_size_that_is_not_the_file_s_is_refused_before_it_is_made(
+    tmp_path: Path, good: dict[str, Path], target: Target, method: str, key: str, size: int
+) -> None:
+    shutil.copytree(good[method], tmp_path, dirs_exist_ok=True)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert key in config
+    (tmp_path / "config.json").write_text(json.dumps({**config, key: size}))
+    refused(tmp_path, target)
+
+
+@pytest.mark.parametrize("method", ["glide", "independent", "moa-n1", "eagle2"])
+def test_heads_that_do_not_divide_a_width_are_refused(
+    tmp_path: Path, good: dict[str, Path], target: Target, method: str
+) -> None:
+    """Found by fuzzing: transformers has an error of its own for them."""
+    shutil.copytree(good[method], tmp_path, dirs_exist_ok=True)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "num_attention_heads": 3}))
+    refused(tmp_path, target)
+
+
+@few(30)
+@given(SEEDS)
+def test_a_drafter_s_config_with_other_values_loads_or_is_refused(
+    target: Target, good: dict[str, Path], seed: int
+) -> None:
+    method = METHODS[seed % len(METHODS)]
+    config = mutated(read_config(good[method]), seed)
+    try:
+        if isinstance(config, dict):
+            check_sizes(config, "it")
+            build_drafter(config, read_tensors(good[method]), target, None, "mine")
+    except UserError as error:
+        assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"num_hidden_layers": 10**9}, {"hidden_size": 2**60}, {"vocab_size": 2**50},
+        {"num_attention_heads": 0}, {"num_attention_heads": 10**6}, {"head_dim": 2**40},
+        {"intermediate_size": 2**55}, {"max_position_embeddings": "all"}, {"num_labels": 10**9},
+        {"num_hidden_layers": "3"}, {"hidden_size": float("nan")}, {"model_type": "../../x"},
+        {"rope_parameters": {"rope_type": "default", "rope_theta": None}}, {"model_type": "gpt9"},
+        {"max_position_embeddings": None}, {"rope_parameters": [[]]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_target_of_impossible_sizes_is_refused_before_it_is_made(
+    tmp_path: Path, target: Target, sizes: dict[str, Any]
+) -> None:
+    save_target(tmp_path, target)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | sizes))
+    with frugal(), pytest.raises(UserError) as caught:
+        load_target(str(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_largest_models_there_are_pass() -> None:
+    config = config_of({"model_type": "llama"}).to_dict()
+    sizes = {"hidden_size": 16384, "num_hidden_layers": 126, "num_attention_heads": 128,
+             "vocab_size": 128256, "max_position_embeddings": 2**21, "head_dim": 128}  # fmt: skip
+    check_sizes({**config, **sizes, "num_experts": 512, "n_embd": 12288, "n_positions": 2048}, "it")
+    assert estimate(config_of({"model_type": "llama", **sizes}), torch.bfloat16).weights > 4e11
+    with pytest.raises(UserError, match=r"^it says that num_hidden_layers is 1,025"):
+        check_sizes({"text_config": {"num_hidden_layers": MOST_PARTS + 1}}, "it")
+    with pytest.raises(UserError, match="a number of more than 20 digits"):
+        check_sizes({"a": [[10**40]]}, "it")
+
+
+def test_a_file_is_looked_at_before_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("[1, 2]")
+    assert read_json(tmp_path / "x", 6) == [1, 2]
+    with pytest.raises(ValueError, match="more than"):
+        read_json(tmp_path / "x", 5)
+
+
+# ---- weights ----
+
+
+def safetensors(header: Any, data: bytes = b"", size: int | None = None) -> bytes:
+    """A file with any header. size: what it says of the header's length."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if size is None else size) + text + data
+
+
+def entry(shape: list[int], dtype: str = "F32", offsets: tuple[int, int] = (0, 0)) -> Any:
+    return {"fc.weight": {"dtype": dtype, "shape": shape, "data_offsets": list(offsets)}}
+
+
+HEADERS = {
+    "an endless header": safetensors(b"{}", size=2**63),
+    "a large header": safetensors(b"{}", size=2**32),
+    "a deep header": safetensors(b"[" * 90_000),
+    "no text": safetensors(b"\xff" * 50),
+    "a huge shape": safetensors(entry([2**40, 2**20])),
+    "an overflowing shape": safetensors(entry([2**33, 2**33])),
+    "a negative shape": safetensors(entry([-1, 4])),
+    "offsets beyond the file": safetensors(entry([4], offsets=(0, 16))),
+    "offsets backwards": safetensors(entry([4], offsets=(16, 0)), bytes(16)),
+    "an unknown type": safetensors(entry([4], "F99", (0, 16)), bytes(16)),
+    "a rare type": safetensors(entry([16], "F8_E8M0", (0, 16)), bytes(16)),
+    "a hole": safetensors(entry([4], offsets=(16, 32)), bytes(32)),
+}
+
+
+@pytest.mark.parametrize("data", HEADERS.values(), ids=HEADERS.keys())
+def test_a_header_that_lies_is_refused(tmp_path: Path, target: Target, data: bytes) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(data)
+    refused(tmp_path, target)
+
+
+@pytest.mark.parametrize("wide", [2**40, 2**61])
+@pytest.mark.parametrize("method", ["moa-n1", "eagle2", "glide"])
+def test_a_shape_of_no_bytes_is_not_made_of_many(
+    tmp_path: Path, good: dict[str, Path], target: Target, method: str, wide: int
+) -> None:
+    """safetensors takes [2^40, 0] for a tensor of no bytes; its first size is a layer's width."""
+    shutil.copytree(good[method], tmp_path, dirs_exist_ok=True)
+    tensors = load_file(tmp_path / "model.safetensors")
+    name = next(name for name in tensors if name.endswith("mlp.gate_proj.weight"))
+    tensors[name] = torch.empty(wide, 0)
+    save_file(tensors, tmp_path / "model.safetensors")
+    refused(tmp_path, target)
+
+
+def test_a_number_that_is_none_is_only_a_bad_drafter(
+    tmp_path: Path, good: dict[str, Path], target: Target
+) -> None:
+    """Weights of NaN draft badly; the text stays the target's."""
+    shutil.copytree(good["moa-n1"], tmp_path, dirs_exist_ok=True)
+    tensors = load_file(tmp_path / "model.safetensors")
+    save_file(
+        {key: one * torch.nan for key, one in tensors.items()}, tmp_path / "model.safetensors"
+    )
+    drafter = load_drafter(str(tmp_path), target)
+    trace = Trace(events=list(decode(target, drafter, [5, 9, 33], Settings(20))))
+    assert trace.output_ids == plain_greedy(target, [5, 9, 33], 20)
+
+
+# ---- pickles ----
+
+
+class Bomb:
+    """Writes a file when unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("form", ["torch", "pickle", "junk", "empty", "no weights"])
+def test_a_pickle_that_is_more_than_weights_is_refused_unopened(
+    tmp_path: Path, target: Target, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PICKLES, "1")
+    folder, went_off = tmp_path / "mine", tmp_path / "went off"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    weights = folder / "pytorch_model.bin"
+    match form:
+        case "torch":
+            torch.save({"fc.weight": Bomb(went_off)}, weights)
+        case "pickle":
+            weights.write_bytes(pickle.dumps(Bomb(went_off)))
+        case "junk":
+            weights.write_bytes(b"\x80\x04junk")
+        case "empty":
+            weights.touch()
+        case "no weights":
+            torch.save({"fc.weight": [1, 2]}, weights)
+    refused(folder, target)
+    assert not went_off.exists()
+
+
+def test_a_pickle_is_opened_on_request_alone(
+    tmp_path: Path, good: dict[str, Path], target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(good["eagle2"], tmp_path, dirs_exist_ok=True)
+    torch.save(load_file(tmp_path / "model.safetensors"), tmp_path / "pytorch_model.bin")
+    (tmp_path / "model.safetensors").unlink()
+    opened: list[Any] = []
+    load = torch.load
+    monkeypatch.setattr(torch, "load", lambda *a, **k: opened.append(k) or load(*a, **k))
+    assert "only on request, by --allow-pickle or MOA_ALLOW_PICKLE=1" in refused(tmp_path, target)
+    assert not opened
+    monkeypatch.setenv(PICKLES, "0")  # set back when this ends
+    add_pickle(parser := ArgumentParser())
+    parser.parse_args(["--allow-pickle"])
+    assert isinstance(load_drafter(str(tmp_path), target), EagleDrafter)
+    assert opened and all(one["weights_only"] is True for one in opened)
+
+
+# ---- code ----
+
+
+def with_code(folder: Path, went_off: Path) -> None:
+    """Let a repository name classes of its own, which write a file when they are imported."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text()) | {
+        "model_type": "mine",
+        "auto_map": {"AutoConfig": "mine.Mine", "AutoModelForCausalLM": "mine.Model"},
+    }
+    path.write_text(json.dumps(config))
+    (folder / "mine.py").write_text(f"open({str(went_off)!r}, 'w').close()\n")
+    if (folder / "tokenizer_config.json").exists():
+        told = json.loads((folder / "tokenizer_config.json").read_text())
+        told |= {"auto_map": {"AutoTokenizer": ["mine.Slow", "mine.Fast"]}}
+        (folder / "tokenizer_config.json").write_text(json.dumps(told))
+
+
+@pytest.mark.parametrize("what", ["target", "drafter", "parcel"])
+def test_no_code_of_a_repository_is_run_and_nobody_is_asked(
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("builtins.input", lambda *_: "y")  # transformers would ask, and do it
+    ours, went_off = speaking_target(), tmp_path / "went off"
+    folder = tmp_path / "theirs"
+    if what == "parcel":
+        folder.mkdir()
+        write(ours, 1, folder)
+    else:
+        save_target(folder, ours)
+    with_code(folder, went_off)
+    with pytest.raises(UserError, match=re.compile("cannot be|no config", re.IGNORECASE)):
+        if what == "target":
+            load_target(str(folder))
+        elif what == "drafter":
+            load_drafter(str(folder), ours)
+        else:
+            open_target(folder)
+    assert not went_off.exists()
+
+
+def test_no_call_of_transformers_leaves_it_open_whose_code_is_run() -> None:
+    """Every `from_pretrained` in the package is told, or reads what we wrote ourselves."""
+    ours = {"train/target.py", "train/batches.py", "train/stream.py"}  # tokenizers of their own
+    root = Path(load_target.__code__.co_filename).parent
+    for path in root.rglob("*.py"):
+        if path.relative_to(root).as_posix() in ours:
+            continue
+        for call in re.findall(r"\.from_pretrained\([^\n]*\n?[^\n]*", path.read_text()):
+            assert "trust_remote_code=False" in call or "careful()" in call or "**options" in call
+        assert "trust_remote_code=True" not in path.read_text().partition('"""\n\nfrom')[2]
+
+
+# ---- what a server sends ----
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("client.json", {"name": None, "eos_ids": 5}), ("client.json", {"eos_ids": ["x"]}),
+        ("client.json", None), ("config.json", {"hidden_size": 2**23}), ("config.json", None),
+        ("config.json", {"num_hidden_layers": 10**9}), ("config.json", {"model_type": "bert"}),
+    ],
+)  # fmt: skip
+def test_a_parcel_that_is_not_what_it_should_be_is_refused(
+    tmp_path: Path, name: str, changes: dict[str, Any] | None
+) -> None:
+    write(speaking_target(), 1, tmp_path)
+    path = tmp_path / name
+    text = "[" * 50_000 if changes is None else json.dumps(json.loads(path.read_text()) | changes)
+    path.write_text(text)
+    with frugal(), pytest.raises(UserError):
+        open_target(tmp_path)
+
+
+def test_a_parcel_without_weights_is_refused(tmp_path: Path) -> None:
+    write(speaking_target(), 1, tmp_path)
+    save_file({}, tmp_path / "client.safetensors")
+    with pytest.raises(UserError, match="cannot be opened"):
+        open_target(tmp_path)

@@ -1,0 +1,103 @@
+"""The cache counts, keeps and forgets exactly the slots it is told to."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from moa_core.model.cache import KVCache, token_vectors
+
+LAYERS, HEADS, SIZE, CAPACITY = 3, 2, 4, 12
+# A device by another name is another device to the cache: the second list has two blocks.
+DEVICES = {
+    "one device": ["cpu", "cpu", "cpu"],
+    "two devices": ["cpu", "cpu", "cpu:0"],
+}
+
+
+@pytest.fixture(params=DEVICES)
+def cache(request: pytest.FixtureRequest) -> KVCache:
+    devices = [torch.device(name) for name in DEVICES[request.param]]
+    return KVCache(devices, HEADS, SIZE, CAPACITY, torch.float32, first_layer=5)
+
+
+def some(count: int, seed: int = 0) -> Tensor:
+    """K and V [layers, 2, G, n, d]."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(LAYERS, 2, HEADS, count, SIZE, generator=generator)
+
+
+def write(cache: KVCache, values: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Write as a model's layers do; what each layer then attends to."""
+    return [
+        cache.update(values[layer, 0][None], values[layer, 1][None], 5 + layer)
+        for layer in range(LAYERS)
+    ]
+
+
+def filled(cache: KVCache, count: int) -> Tensor:
+    values = some(count, seed=9)
+    write(cache, values)
+    cache.advance(count)
+    return values
+
+
+def test_a_layer_attends_to_what_is_in_use_and_what_it_writes(cache: KVCache) -> None:
+    old, new = filled(cache, 3), some(2)
+    for layer, (keys, values) in enumerate(write(cache, new)):
+        expected = torch.cat([old[layer], new[layer]], -2)
+        assert torch.equal(keys[0], expected[0]) and torch.equal(values[0], expected[1])
+    assert cache.length == 3
+
+
+def test_what_is_not_counted_is_written_over(cache: KVCache) -> None:
+    old = filled(cache, 3)
+    write(cache, some(4, seed=1))
+    second = some(2, seed=2)
+    write(cache, second)
+    cache.advance(2)
+    assert torch.equal(cache.read(0, 5), torch.cat([old, second], -2))
+
+
+@pytest.mark.parametrize("slots", [(0,), (0, 1, 2), (0, 2), (0, 3, 5), (0, 1, 4), (2,), ()])
+def test_kept_slots_close_up_and_the_rest_goes(cache: KVCache, slots: tuple[int, ...]) -> None:
+    old, new = filled(cache, 3), some(6)
+    write(cache, new)
+    cache.keep(slots)
+    assert cache.length == 3 + len(slots)
+    expected = torch.cat([old, new[..., list(slots), :]], -2)
+    assert torch.equal(cache.read(0, cache.length), expected)
+
+
+def test_truncate_forgets_and_append_follows_on(cache: KVCache) -> None:
+    old = filled(cache, 5)
+    cache.truncate(2)
+    more = some(3)
+    cache.append(more)
+    assert cache.length == 5
+    assert torch.equal(cache.read(0, 5), torch.cat([old[..., :2, :], more], -2))
+
+
+def test_reading_takes_the_slots_and_the_last_layers_asked_for(cache: KVCache) -> None:
+    values = filled(cache, 6)
+    assert torch.equal(cache.read(2, 5), values[..., 2:5, :])
+    for last in range(1, LAYERS + 1):
+        assert torch.equal(cache.read(1, 4, last), values[LAYERS - last :, ..., 1:4, :])
+
+
+def test_token_vectors_put_heads_outermost_and_k_before_v() -> None:
+    values = some(5)
+    vectors = token_vectors(values)
+    assert vectors.shape == (5, LAYERS, 2 * HEADS * SIZE)
+    for token in range(5):
+        for layer in range(LAYERS):
+            pieces = [values[layer, kind, head, token] for head in range(HEADS) for kind in (0, 1)]
+            assert torch.equal(vectors[token, layer], torch.cat(pieces))
+
+
+def test_what_kernels_took_along_is_forgotten_with_what_is_truncated(cache: KVCache) -> None:
+    filled(cache, 6)
+    held = cache.held(5)
+    assert held is not None
+    held.done[0] = 6
+    cache.truncate(4)
+    assert held.done[0] == 4

@@ -1,0 +1,142 @@
+"""Targets in 4 and 8 bits decode on a CPU, and what they write is their own greedy text.
+
+In 8 bits without a threshold for outliers each row is rounded by itself, so that a tree's nodes
+come out as they would alone. In 4 bits the weights are unpacked to the float format of the rest,
+and another number of rows may be added up in another order.
+"""
+
+import importlib.util
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+
+import moa_core.loading.loading as loading
+from moa_core.bench.suites import load_suite, suite_ids
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.exactness import compare_with_plain
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import TreeSettings
+from moa_core.errors import UserError
+from moa_core.link.client_weights import open_target, write
+from moa_core.link.connection import Address
+from moa_core.link.remote import Remote
+from moa_core.loading.checkpoints import bundled_target, load_drafter, load_target
+from moa_core.loading.formats import save_drafter
+from moa_core.loading.loading import Plan
+from moa_core.model.target import Target
+from tests.models import plain_greedy, save_target, tiny_target, useful
+from tests.serving import serving
+
+needs_bitsandbytes = pytest.mark.skipif(
+    importlib.util.find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed"
+)
+METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")
+PROMPTS = ([7], [5, 9, 33, 7, 21, 40, 11], [(i * i + 3) % 60 for i in range(40)])
+SIZES = {"vocab_size": 61, "hidden_size": 64, "intermediate_size": 128}
+NEAR_TIE = 1e-3  # of logits that are tens apart elsewhere
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    target = tiny_target(**SIZES)
+    save_target(folder / "target", target)
+    for method in METHODS[1:]:
+        save_drafter(folder / method, useful(method, target), target, {}, torch.float32)
+    return folder
+
+
+def quantised(folder: Path, bits: int) -> Target:
+    return load_target(str(folder / "target"), "float32", "cpu", Plan(bits))
+
+
+def written(target: Target, folder: Path, method: str, prompt: list[int]) -> Trace:
+    drafter = load_drafter("none" if method == "vanilla" else str(folder / method), target)
+    settings = Settings(32, TreeSettings(4, 3, 12))
+    return Trace(events=list(decode(target, drafter, prompt, settings)))
+
+
+@needs_bitsandbytes
+@pytest.mark.parametrize("bits", [8, 4])
+def test_a_quantised_target_writes_its_own_greedy_text(saved: Path, bits: int) -> None:
+    target, whole = quantised(saved, bits), load_target(str(saved / "target"), "float32", "cpu")
+    kinds = {type(module).__name__ for module in target.layers.modules()}
+    assert ("Linear8bitLt" if bits == 8 else "Linear4bit") in kinds
+    assert type(target.model.lm_head).__name__ == "Linear" and target.dtype == torch.float32
+    others = accepted = 0
+    for prompt in PROMPTS:
+        expected = plain_greedy(target, prompt, 32)
+        others += expected != plain_greedy(whole, prompt, 32)
+        for method in METHODS:
+            trace = written(target, saved, method, prompt)
+            accepted += sum(trace.accepted_lengths) - len(trace.accepted_lengths)
+            found = compare_with_plain(target, prompt, trace.output_ids, expected)
+            if bits == 8:
+                assert found.same, (method, found)
+            else:
+                assert found.same or abs(found.gap or 0) < NEAR_TIE, (method, found)
+    assert others, "rounded weights should write another text than whole ones"
+    assert accepted > 20
+
+
+@needs_bitsandbytes
+@pytest.mark.slow
+@pytest.mark.parametrize("bits", [8, 4])
+def test_the_bundled_target_quantised(bits: int) -> None:
+    """Real text: 40 prompts of 64 tokens; `-s` prints how many part from plain decoding, and by
+    which gap of logits."""
+    target = load_target(bundled_target(), "float32", "cpu", Plan(bits))
+    texts, gaps = 0, []
+    prompts = suite_ids(load_suite("bundled", 10)[:40], target)
+    for prompt in prompts:
+        expected = plain_greedy(target, prompt, 64)
+        for name in ("none", "moa-n0", "moa-n1", "eagle2"):
+            drafter = load_drafter(name, target)
+            settings = Settings(64, drafter.tree, eos_ids=target.eos_ids)
+            ours = Trace(events=list(decode(target, drafter, prompt, settings))).output_ids
+            found = compare_with_plain(target, prompt, ours, expected)
+            texts += 1
+            gaps += [] if found.same else [abs(found.gap or 0)]
+    print(f"{bits} bits: {len(gaps)} of {texts} texts part, largest gap {max(gaps, default=0):.2g}")
+    assert max(gaps, default=0) < (0.05 if bits == 8 else 0.5)
+
+
+@needs_bitsandbytes
+def test_no_line_a_layer_a_call(saved: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        written(quantised(saved, 8), saved, "moa-n1", [5, 9])
+    assert not [record for record in caplog.records if record.name.startswith("bitsandbytes")]
+
+
+@needs_bitsandbytes
+@pytest.mark.parametrize("bits", [8, 4])
+def test_a_client_gets_plain_layers_of_a_quantised_target(saved: Path, bits: int, tmp_path: Path):
+    """What the server computes with, to the rounding: so that TLI drafts as it does beside it."""
+    target = quantised(saved, bits)
+    write(target, 2, tmp_path)
+    client = open_target(tmp_path)
+    assert all(type(one).__name__ != "Linear4bit" for one in client.layers.modules())
+    for prompt in PROMPTS[1:]:
+        here = written(target, saved, "moa-n1", prompt)
+        with serving(target, lambda name: load_drafter(str(saved / name), target)) as (_, port):
+            drafter = load_drafter(str(saved / "moa-n1"), client)
+            settings = Settings(32, TreeSettings(4, 3, 12))
+            address = Address(f"ws://127.0.0.1:{port}", "", "f32")
+            with Remote(address, client, drafter) as remote:
+                events = list(decode(client, drafter, prompt, settings, remote=remote))
+        far = Trace(events=events)
+        assert far.output_ids == here.output_ids
+        assert far.tau == pytest.approx(here.tau, rel=0.15)
+
+
+def test_without_bitsandbytes_it_is_asked_for(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "bitsandbytes", None)
+    with pytest.raises(UserError, match="--load-in-4bit needs bitsandbytes"):
+        quantised(saved, 4)
+
+
+def test_other_widths_are_refused() -> None:
+    with pytest.raises(UserError, match="in 4 or 8 bits, not in 2"):
+        loading.Plan(2)

@@ -1,0 +1,197 @@
+"""The target reads, verifies and keeps as transformers' own forward would, node by node."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from moa_core.decoding.tree import DraftTree
+from moa_core.errors import UserError
+from moa_core.model.layers import Rope
+from moa_core.model.target import Observation, Target
+from tests.models import FAMILIES, tiny_target
+
+PROMPT = [5, 9, 33, 7, 21]
+# Two siblings, a long branch beside a short one, the same token twice.
+TREE = DraftTree(
+    (11, 3, 40, 8, 3, 17, 2, 50),
+    (-1, 0, 0, 1, 1, 3, 2, 5),
+    (0, 1, 1, 2, 2, 3, 2, 4),
+    (0.0,) * 8,
+)
+CLOSE = {"atol": 1e-4, "rtol": 1e-4}
+YARN = {  # scales cos and sin, not their angles alone
+    "rope_type": "yarn",
+    "rope_theta": 10_000.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+
+
+@pytest.fixture(params=[*FAMILIES, "yarn"])
+def target(request: pytest.FixtureRequest) -> Target:
+    if request.param == "yarn":
+        return tiny_target(rope_parameters=YARN)
+    sizes: dict[str, Any] = {"head_dim": 12} if request.param == "qwen3" else {}
+    return tiny_target(family=request.param, **sizes)
+
+
+def path_to(node: int) -> list[int]:
+    """Nodes from the root, left out, down to a node."""
+    path: list[int] = []
+    while node > 0:
+        path.insert(0, node)
+        node = TREE.parents[node]
+    return path
+
+
+@torch.inference_mode()
+def plain_logits(target: Target, ids: list[int]) -> Tensor:
+    return target.model(input_ids=torch.tensor([ids])).logits[0]
+
+
+@torch.inference_mode()
+def check_learnt(target: Target, ids: list[int], seen: Observation) -> None:
+    """Hidden states, K and V are those of a forward over the whole text."""
+    model = target.model
+    output = model(input_ids=torch.tensor([ids]), output_hidden_states=True, use_cache=True)
+    here = slice(seen.start, seen.start + len(seen.ids))
+    assert list(seen.ids) == ids[here]
+    torch.testing.assert_close(seen.hidden, output.hidden_states[-1][0, here], **CLOSE)
+    found = seen.keys_values()
+    for layer, stored in enumerate(output.past_key_values.layers):
+        torch.testing.assert_close(found[layer, 0], stored.keys[0, :, here], **CLOSE)
+        torch.testing.assert_close(found[layer, 1], stored.values[0, :, here], **CLOSE)
+    assert torch.equal(seen.keys_values(last=2), found[-2:])
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("leaf", [0, 2, 4, 6, 7])
+def test_a_tree_is_verified_and_kept_as_if_written_token_by_token(
+    target: Target, leaf: int
+) -> None:
+    run = target.fork()
+    logits, seen = run.prefill(PROMPT, 64)
+    torch.testing.assert_close(logits, plain_logits(target, PROMPT)[-1], **CLOSE)
+    check_learnt(target, PROMPT, seen)
+    text = list(PROMPT)
+    for _ in range(2):  # the second time behind a cache that was closed up
+        logits = run.verify(TREE)
+        for node in range(len(TREE)):
+            ids = [*text, TREE.tokens[0], *(TREE.tokens[each] for each in path_to(node))]
+            torch.testing.assert_close(logits[node], plain_logits(target, ids)[-1], **CLOSE)
+        seen = run.keep(path_to(leaf))
+        assert seen.start == len(text)
+        text += [TREE.tokens[0], *(TREE.tokens[each] for each in path_to(leaf))]
+        check_learnt(target, text, seen)
+
+
+@torch.inference_mode()
+def test_forks_keep_their_own_text() -> None:
+    target = tiny_target()
+    one, other = target.fork(), target.fork()
+    one.prefill(PROMPT, 32)
+    other.prefill([1, 2], 32)
+    logits = one.verify(DraftTree.only_root(8))
+    torch.testing.assert_close(logits, plain_logits(target, [*PROMPT, 8])[-1:], **CLOSE)
+
+
+@torch.inference_mode()
+def test_a_model_made_for_eager_attention_is_read_rightly() -> None:
+    """Eager attention would take the boolean tree mask for numbers."""
+    target = tiny_target(attn_implementation="eager")
+    run = target.fork()
+    run.prefill(PROMPT, 32)
+    logits = run.verify(TREE)
+    ids = [*PROMPT, *(TREE.tokens[node] for node in (0, 2, 6))]
+    torch.testing.assert_close(logits[6], plain_logits(target, ids)[-1], **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "context"),
+    [
+        ({}, 256),
+        ({"family": "mistral", "sliding_window": None}, 256),
+        ({"family": "mistral", "sliding_window": 64}, 64),
+        ({"family": "mistral", "sliding_window": 4096}, 256),
+        ({"family": "qwen2", "sliding_window": 64}, 256),
+        ({"family": "qwen2", "sliding_window": 64, "use_sliding_window": True,
+          "max_window_layers": 1}, 64),
+        ({"family": "qwen2", "sliding_window": 64, "use_sliding_window": True,
+          "max_window_layers": 3}, 256),
+    ],
+)  # fmt: skip
+def test_the_context_ends_where_a_window_would_start_to_slide(
+    sizes: dict[str, Any], context: int
+) -> None:
+    assert tiny_target(**sizes).context == context
+
+
+def test_head_size_and_kv_width_follow_the_config() -> None:
+    own = tiny_target(family="qwen3", head_dim=12)
+    assert (own.head_dim, own.kv_heads, own.kv_width) == (12, 2, 48)
+    shared = tiny_target(hidden_size=48, num_attention_heads=6, num_key_value_heads=3)
+    assert (shared.head_dim, shared.kv_heads, shared.kv_width) == (8, 3, 48)
+
+
+def test_an_empty_prompt_is_refused() -> None:
+    with pytest.raises(UserError, match="empty"):
+        tiny_target().fork().prefill([], 8)
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
+def test_layers_are_run_as_the_model_runs_them(family: str) -> None:
+    target = tiny_target(family=family)
+    assert target._own is not None
+    torch.manual_seed(1)
+    places = torch.arange(4, 9)[None]
+    mask = torch.rand(1, 1, 5, 9) > 0.3
+    mask[..., :4] = True
+    outputs = []
+    for run in (target.run_layers, target.read_layers):
+        cache = target.tail_cache(2, 16)
+        known = torch.Generator().manual_seed(2)
+        cache.append(torch.randn(2, 2, 2, 4, target.head_dim, generator=known))
+        hidden = torch.randn(1, 5, 32, generator=torch.Generator().manual_seed(3))
+        outputs.append((run(hidden, places, mask, cache, 2), cache.read(0, 4)))
+        cache.advance(5)
+        outputs[-1] += (cache.read(4, 9),)
+    for one, other in zip(*outputs, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [{"rms_norm_eps": 0.3}, {"hidden_act": "gelu"}])
+def test_layers_are_what_the_config_says(sizes: dict[str, Any]) -> None:
+    target = tiny_target(**sizes)
+    logits, _ = target.fork().prefill(PROMPT, 16)
+    torch.testing.assert_close(logits, plain_logits(target, PROMPT)[-1], **CLOSE)
+
+
+def test_positions_reach_as_far_as_was_reserved() -> None:
+    rope, like = Rope(8, {"rope_type": "default", "rope_theta": 1e4}, 4096), torch.empty(0)
+    for count in (1025, 1026):  # the table begins with 1,024
+        rope.reserve(count)
+        cos, _ = rope.span(count - 1, count, like)
+        assert cos[0, 0, 0, 0] == pytest.approx(math.cos(count - 1), abs=1e-4)
+
+
+def test_the_models_weights_are_held_once() -> None:
+    target = tiny_target()
+    target.fork().prefill([1, 2], 8)
+    assert target._own is not None
+    ours, theirs = target._own[1][-1], target.layers[-1]
+    assert ours.self_attn.q_proj.weight.data_ptr() == theirs.self_attn.q_proj.weight.data_ptr()
+
+
+def test_a_model_that_has_decoded_is_saved_as_it_was(tmp_path: Path) -> None:
+    target = tiny_target()
+    expected = {name: weight.clone() for name, weight in target.model.state_dict().items()}
+    target.fork().prefill([1, 2], 8)
+    target.model.save_pretrained(tmp_path)
+    found = load_file(tmp_path / "model.safetensors")
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in found)
