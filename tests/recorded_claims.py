@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from moa_core.bench.claim import papers_ratios
-from moa_core.bench.paper import published
+from moa_core.bench.paper import papers_ratios, published
 from tests.link_claims import MOA, line, offline, presets, read
 
 ROOT = Path(__file__).parents[1]

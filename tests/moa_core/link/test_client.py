@@ -23,10 +23,10 @@ from moa_core.link import server as servers
 from moa_core.link import wire
 from moa_core.link.client_weights import client_target, target_mark
 from moa_core.link.connection import Address, Wire
-from moa_core.link.numbers import pack
 from moa_core.link.process import ServerProcess
 from moa_core.link.remote import Remote
 from moa_core.link.session import drafter_mark
+from moa_core.link.tensors import pack
 from moa_core.link.wire import (
     Alive,
     Answer,

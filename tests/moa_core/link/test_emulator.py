@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from moa_core.link import emulator
-from moa_core.link.emulator import DOWN, RESEND, UP, Delayed, Link
-from moa_core.link.network import LinkSettings, link
+from moa_core.link.emulator import DOWN, RESEND, UP, Delayed, Link, LinkSettings, link
 
 
 class Echo:

@@ -15,9 +15,9 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link.client_weights import target_mark
-from moa_core.link.numbers import Numbers, pack
 from moa_core.link.remote import Remote
 from moa_core.link.session import Limits, Session
+from moa_core.link.tensors import Numbers, pack
 from moa_core.link.wire import (
     Answer,
     First,

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from moa_core.errors import UserError
-from moa_core.link.network import DEFAULT, PRESETS, LinkSettings, link
+from moa_core.link.emulator import DEFAULT, PRESETS, LinkSettings, link
 
 
 def test_presets_each_with_its_source() -> None:

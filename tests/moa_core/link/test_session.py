@@ -9,8 +9,8 @@ from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verify import Sampling, choose, walk
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.link import session as sessions
-from moa_core.link.numbers import unpack
 from moa_core.link.session import Denied, Limits, Session, read_chain
+from moa_core.link.tensors import unpack
 from moa_core.link.wire import (
     Answer,
     First,

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from moa_core.errors import UserError
-from moa_core.link import numbers, wire
-from moa_core.link.numbers import Numbers, check_kind, pack, unpack
+from moa_core.link import tensors as numbers
+from moa_core.link import wire
+from moa_core.link.tensors import Numbers, check_kind, pack, unpack
 from moa_core.link.wire import (
     Alive,
     Answer,

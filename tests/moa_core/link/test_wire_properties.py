@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from moa_core.errors import UserError
 from moa_core.link.client_weights import keep
-from moa_core.link.numbers import pack, unpack
+from moa_core.link.tensors import pack, unpack
 from moa_core.link.wire import (
     MOST_HELLO,
     Answer,

@@ -3,6 +3,7 @@
 import logging
 import threading
 from contextlib import ExitStack, suppress
+from functools import partial
 from time import sleep
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 
 from moa_core.drafters.base import Drafter
 from moa_core.link import server
+from moa_core.link.server import Hall
 from moa_core.link.session import Limits, drafter_mark
-from moa_core.link.visitor import WaitingRoom
 from moa_core.link.wire import (
     VERSION,
     Hello,
@@ -92,25 +93,25 @@ def test_who_says_nothing_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(TARGET, drafter_for, TOKEN) as (one, port):
         for begin in (b"", b"GET / HT", UPGRADE, UPGRADE + b"\x82", UPGRADE + header(50)):
             fire(port, begin)  # ends, or this raises
-        assert until(lambda: len(one.waiting) == 0)
+        assert until(lambda: len(one.hall.waiting) == 0)
         check_good_client(port)
 
 
 def test_many_who_say_nothing_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "WaitingRoom", lambda: WaitingRoom(20))
+    monkeypatch.setattr(server, "Hall", partial(Hall, 20))
     with serving(TARGET, drafter_for, TOKEN) as (server_, port), ExitStack() as leave:
         many = [leave.enter_context(opened(port)) for _ in range(60)]
         for place, one in enumerate(many):
             with suppress(ConnectionError):
                 one.sendall(UPGRADE if place % 2 else b"GET /")
-        assert until(lambda: len(server_.waiting) == 20)
+        assert until(lambda: len(server_.hall.waiting) == 20)
         check_good_client(port)
-        assert len(server_.waiting) <= 20
+        assert len(server_.hall.waiting) <= 20
         assert b"101" in many[-1].recv(1000), "the oldest had to go, not this one"
         with suppress(ConnectionError):
             assert many[0].recv(1000) == b""
         leave.close()
-        assert until(lambda: len(server_.waiting) == 0)
+        assert until(lambda: len(server_.hall.waiting) == 0)
 
 
 def test_web_pages_of_others_cannot_come_in(served: Served) -> None:

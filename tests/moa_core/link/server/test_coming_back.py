@@ -130,7 +130,7 @@ def test_when_all_places_are_taken_the_next_one_is_told_and_a_lost_one_s_is_reus
             Remote(Address(f"ws://127.0.0.1:{port}", TOKEN), TARGET, Vanilla())
         here[3].vanish()
         here[5].vanish()
-        assert until(lambda: len(one._table._here) == 14)
+        assert until(lambda: sum(s.visitor is not None for s in one.sessions.values()) == 14)
         first = begun(port)
         assert here[3].welcome.session not in one.sessions, "lost first"
         assert here[5].welcome.session in one.sessions
@@ -152,7 +152,7 @@ def test_whoever_comes_back_to_a_full_server_waits_for_a_place() -> None:
             for event in trace.record(events):
                 if isinstance(event, Verified) and event.cycle == 1:
                     remote._wire.drop()
-                    assert until(lambda: not one._table._here)
+                    assert until(lambda: not any(s.visitor for s in one.sessions.values()))
                     other = caller(port)  # takes the only place
                     assert other.ask(Prefill(1, PROMPT, 60)).token == GREEDY[0]
                     threading.Timer(0.5, other.close).start()

@@ -67,7 +67,7 @@ def test_who_does_not_read_holds_up_nobody_and_goes(impatient: Served) -> None:
         deaf.settimeout(0.2)
         with suppress(TimeoutError):  # answers of 60 MB, and questions until none is taken
             deaf.sendall(frame(encode(Fetch(3))) * 500)
-        [stuck] = one._table._here.values()
+        stuck = next(iter(one.sessions.values())).visitor
         assert until(lambda: stuck.transport.get_write_buffer_size() > (1 << 15))
         check_good_client(port)
         assert stuck.transport.get_write_buffer_size() < 3 * client_weights.PIECE
@@ -187,7 +187,7 @@ def test_the_end_does_not_wait_for_who_is_silent_deaf_or_busy(
             for each in busy:
                 each.say(Stream(2, 7, GREEDY[0], 2**20))
             threading.Timer(0.3, gated.gate.set).start()
-            assert until(lambda: len(one.waiting) == 2)
+            assert until(lambda: len(one.hall.waiting) == 2)
         # `serving` joins its thread: that it could is what is tested.
         assert not any(thread.name == "serving" for thread in threading.enumerate())
         assert read_all(silent) == b""
