@@ -72,7 +72,7 @@ class LinkSettings:
 
     @property
     def spec(self) -> str:
-        """The settings as `link` reads them; name and source are not part of it."""
+        """The settings as `link` reads them, without name and source."""
         if self.offline:
             return "loss=1"
         values = {key: getattr(self, field) for key, (field, _, _) in _FIELDS.items()}
@@ -84,9 +84,7 @@ class LinkSettings:
             return f"{self.name}: nothing passes"
         text = f"{self.name}: round trip {self.rtt_ms:g} ms, ± {self.jitter_ms:g}"
         text += f"; {self.down_mbps:g} Mbit/s down, {self.up_mbps:g} up"
-        if self.loss:
-            text += f"; {self.loss * 100:g} % of packets lost"
-        return text
+        return text + (f"; {self.loss * 100:g} % of packets lost" if self.loss else "")
 
 
 _FIELDS = {  # key in a custom link: field, least, greatest

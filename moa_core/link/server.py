@@ -63,14 +63,14 @@ END: Any = object()
 
 
 class Gone(Exception):
-    """Whoever asked is no longer there: nothing need be done."""
+    """Whoever asked is no longer there."""
 
 
 class Visitor(ServerConnection):
     """A client's connection, which can make the server hold only so much for it.
 
     Until let in: MAX_QUEUE + 1 messages of MOST_HELLO bytes; then of MOST_UP. And MOST_UNSENT bytes
-    on their way out, for instance answers to a flood of pings.
+    on their way out, such as answers to a flood of pings.
     """
 
     def __init__(
@@ -111,11 +111,7 @@ class Visitor(ServerConnection):
 
 
 class Hall:
-    """All connections. waiting: those without a good hello so far, in order of arrival.
-
-    At most so many wait: for the next one, the one who has waited longest goes. Who means to stay
-    needs a moment, so it cannot be kept full.
-    """
+    """All connections. waiting: at most so many without a good hello so far; the oldest goes."""
 
     def __init__(self, most: int = WAITING) -> None:
         self._most = most
@@ -143,9 +139,8 @@ class Hall:
 class Server:
     """Serves one target. All of its work is done by one thread, a request at a time, in turn.
 
-    What is asked is done in the order of asking, and nobody has more than one request in the
-    queue: so each waits for at most one step of every other. Whoever has left when their turn
-    comes is passed over.
+    Requests are done in the order of asking, and nobody has more than one in the queue: so each
+    waits for at most one step of every other. Whoever has left is passed over.
 
     drafters  loads the drafter of a name for its server half; UserError if there is none
     token     what clients must say; "": anybody may come in
@@ -159,8 +154,7 @@ class Server:
         self.hall = Hall()
         self.sessions: dict[str, Session] = {}
         self._limits = limits or Limits()
-        self._target, self._token = target, token
-        self._mark = target_mark(target)
+        self._target, self._token, self._mark = target, token, target_mark(target)
         self._drafters = Drafters(drafters)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="target")
         self._files, self._packing = WeightFiles(target), asyncio.Lock()
@@ -186,10 +180,10 @@ class Server:
             self._files.close()
 
     def _http(self, connection: ServerConnection, request: Request) -> Response | None:
-        if request.path == "/health":
-            clients = f"{len(self.sessions)} sessions, {len(self.hall.waiting)} waiting"
-            return connection.respond(HTTPStatus.OK, f"ok: {self._target.name}, {clients}\n")
-        return None
+        if request.path != "/health":
+            return None
+        clients = f"{len(self.sessions)} sessions, {len(self.hall.waiting)} waiting"
+        return connection.respond(HTTPStatus.OK, f"ok: {self._target.name}, {clients}\n")
 
     async def _client(self, visitor: Visitor) -> None:
         """A client from its hello to its end, request after request."""
@@ -198,9 +192,8 @@ class Server:
             hello = await self._hello(visitor)
             async with self._beating(visitor):  # also while a long request is on its way here
                 session = await self._session(visitor, hello)
-                known, number = session.known, session.number
-                welcome = Welcome(session.name, self._target.name, self._mark, known, number)
-                await self._send(visitor, welcome)
+                facts = (self._target.name, self._mark, session.known, session.number)
+                await self._send(visitor, Welcome(session.name, *facts))
                 while True:
                     await self._answer(visitor, session, await self._request(visitor, session))
         except (ConnectionClosed, Gone):
@@ -216,8 +209,8 @@ class Server:
                 session.seen, session.visitor = monotonic(), None
                 if refused is not None or visitor.said_goodbye:
                     del self.sessions[session.name]
-        if refused is not None:
-            with suppress(ConnectionClosed, Gone):
+        with suppress(ConnectionClosed, Gone):
+            if refused is not None:
                 await self._send(visitor, refused)
 
     async def _hello(self, visitor: Visitor) -> Hello:
@@ -261,8 +254,8 @@ class Server:
         # A client may have left though that is not yet noticed: its request is in the queue.
         lost = [one for one in self.sessions.values() if not (one.visitor and one.visitor.here)]
         if not lost:
-            places = self._limits.sessions
-            raise Denied(f"All {places} places here are taken; try again later.", again=True)
+            places = f"All {self._limits.sessions} places here are taken"
+            raise Denied(f"{places}; try again later.", again=True)
         longest = min(lost, key=lambda session: session.seen)
         longest.visitor = None
         del self.sessions[longest.name]
@@ -304,8 +297,8 @@ class Server:
     async def _answer(self, visitor: Visitor, session: Session, request: Up) -> None:
         """Make and send one message after the other; between them others have their turn.
 
-        The next one is not made before the last one is on its way: a client that does not read
-        holds up nobody but itself, for a while.
+        The next one is made when the last one is on its way: a client that does not read holds up
+        nobody but itself.
         """
         messages: Iterator[Any]
         match request:
