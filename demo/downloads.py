@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 
-from moa_core.bench.outputs import no_formula
+from moa_core.bench.results import no_formula
 
 
 @cache

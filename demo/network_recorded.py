@@ -11,8 +11,9 @@ import plotly.graph_objects as go
 
 from demo.charts import INK, plain_layout, told
 from demo.methods import colour, label
-from moa_core.bench.link_files import FOLDER, Row, select
-from moa_core.bench.link_files import recorded as read_all
+from moa_core.bench.records import LINK_FOLDER as FOLDER
+from moa_core.bench.records import Row, select
+from moa_core.bench.records import recorded as read_all
 from moa_core.errors import UserError
 
 log = logging.getLogger(__name__)

@@ -25,8 +25,7 @@ from moa_core.decoding.trace import Event, LinkBack, LinkDown, Trace, Verified
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.link.connection import GONE
-from moa_core.link.emulator import Link
-from moa_core.link.network import LinkSettings
+from moa_core.link.emulator import Link, LinkSettings
 from moa_core.link.remote import Remote
 from moa_core.text import TokenText, prompt_ids, record_words
 

@@ -15,7 +15,7 @@ from demo.network_server import Far
 from demo.share import complaint, wrong_target
 from demo.status import say
 from moa_core.errors import UserError
-from moa_core.link.network import DEFAULT, PRESETS, LinkSettings, link
+from moa_core.link.emulator import DEFAULT, PRESETS, LinkSettings, link
 
 CUSTOM = "custom"
 STREAMING = "API streaming: no drafter"

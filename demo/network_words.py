@@ -8,7 +8,7 @@ from demo.network_server import Client
 from demo.trace_view import ENDINGS
 from moa_core.decoding.trace import Drafted, Event, LinkBack, LinkDown, Trace
 from moa_core.drafters.base import Drafter, Stepwise
-from moa_core.link.network import LinkSettings
+from moa_core.link.emulator import LinkSettings
 
 NOT_OURS = "they are the drafter’s, not the target’s"
 

@@ -12,8 +12,7 @@ from plotly.subplots import make_subplots
 
 from demo import methods as names
 from demo.charts import GRID, INK, label, plain_layout, told
-from moa_core.bench.recorded import Recording
-from moa_core.bench.values import PHASES, above_zero, number, numbers, phase_times
+from moa_core.bench.records import PHASES, Recording, above_zero, number, numbers, phase_times
 
 ROW, FRAME, HEAD = 27, 34, 66  # pixels: a method, between two frames, above the first
 FOOT = 46  # pixels below the last frame

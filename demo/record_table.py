@@ -8,11 +8,9 @@ from typing import Any
 import pandas as pd
 
 from demo.record_charts import Chart, View, legend, shown
-from moa_core.bench.claim import claim
-from moa_core.bench.paper import Cell, Paper, Row, published
-from moa_core.bench.recorded import Recording
+from moa_core.bench.paper import Cell, Paper, Row, claim, published
+from moa_core.bench.records import Recording, listed, mapping, number, numbers, phase_times
 from moa_core.bench.results import tree_text
-from moa_core.bench.values import listed, mapping, number, numbers, phase_times
 
 DEFINITION = (
     "Acceptance length τ: tokens gained per target forward after the prefill, the target’s own "

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from moa_core.bench.recorded import Recording, read_results, recordings
+from moa_core.bench.records import Recording, read_results, recordings
 from moa_core.errors import UserError
 
 log = logging.getLogger(__name__)

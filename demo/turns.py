@@ -10,7 +10,7 @@ from typing import Any
 
 from demo.engine import Run
 from demo.methods import VANILLA, label
-from moa_core.bench.runs import in_turn
+from moa_core.bench.run import in_turn
 from moa_core.decoding.trace import Event, Prefilled, Trace, Verified
 from moa_core.errors import UserError
 

@@ -20,7 +20,7 @@ from demo.shared import Shared
 from demo.status import SORRY, say, status_line
 from demo.tabs import TABS, compare, live, network, tli_sweep
 from demo.theme import CSS, script, theme
-from moa_core.bench.recorded import LARGEST
+from moa_core.bench.records import LARGEST
 from moa_core.errors import UserError
 from moa_core.link.connection import Address
 from moa_core.loading.hub import short_name

@@ -4,15 +4,17 @@ A page must have each of them, to the letter. What they do not cover may hold no
 those that `NO_MEASUREMENT` names. So a changed recording or a changed figure fails a test.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from moa_core.bench.claim import papers_ratios
-from moa_core.bench.paper import published
-from tests.link_claims import MOA, line, offline, presets, read
+from moa_core.bench.paper import papers_ratios, published
+from moa_core.bench.records import select
 
 ROOT = Path(__file__).parents[1]
+MOA = ("moa-n0", "moa-n1", "moa-n2", "moa-n3")
+LINKS = ("lan", "wifi", "5g", "4g", "slow-4g")
 KINDS = ("story", "dialogue", "reading", "sum", "task")
 WHOLE, ALONE = "tokens_per_second", "decode_tokens_per_second"
 
@@ -30,6 +32,14 @@ NO_MEASUREMENT = (  # patterns of numbers that are names, versions, settings or 
     r"DFlash 6\.5 and 4\.9 times",
     r"JetSpec 4\.9 to 9\.6 by set",
 )  # fmt: skip
+
+
+def read(name: str) -> Any:
+    return json.loads((ROOT / "assets" / "results" / name).read_text(encoding="utf-8"))
+
+
+def line(name: str, *cells: str) -> str:
+    return f"| {' | '.join((f'`{name}`', *cells))} |"
 
 
 SAME, BEST, PAPER, WARM, ABLATED = (
@@ -81,6 +91,44 @@ def engines() -> Iterator[str]:
     yield f"{ENGINES['ms']['this program']['1']:.1f} ms a token"
     # What they come to without any other work of a run.
     yield f"{1000 / ENGINES['ms']['this program']['1']:.0f} tokens/s at most"
+
+
+def row_of(name: str, **wanted: Any) -> Any:
+    """The one row of a recording with these values."""
+    [found] = select(read(name)["rows"], **wanted)
+    return found
+
+
+def presets() -> Iterator[str]:
+    def link_row(method: str, link: str) -> Any:
+        return row_of("link/presets.json", method=method, link=link)
+
+    for method in (*MOA, "eagle2", "independent", "stream"):
+        times = [link_row(method, link)["ms_per_token"] for link in LINKS]
+        local = link_row("vanilla" if method == "stream" else method, "local")
+        lan = link_row(method, "lan")
+        cells = [f"{time:.1f}" for time in (local["ms_per_token"], *times)]
+        cells += [f"{lan['calls_per_100']:.1f}", f"{lan['server_s_per_100']:.2f}"]
+        yield line(method, *cells, f"{lan['down_per_token']:,.0f}")
+    far = [row for row in read("link/presets.json")["rows"] if row["link"] != "local"]
+    runs, differing = (sum(row[name] for row in far) for name in ("runs", "differing"))
+    yield f"{differing} of {runs:,} runs with a server"
+    calls = [link_row(name, "lan")["calls_per_100"] for name in ("moa-n3", "moa-n1", "eagle2")]
+    yield f"{calls[0] / calls[2]:.2f} of EAGLE-2's calls (N = 1: {calls[1] / calls[2]:.2f})"
+
+
+def offline() -> Iterator[str]:
+    def found(method: str, cut: float, kind: str, figure: str) -> float:
+        return row_of("link/offline.json", method=method, cut=cut, kind=kind)[figure]
+
+    cuts = (0.0, 0.1, 0.25, 0.5, 0.75)
+    for method in ("target", *MOA, "eagle2", "glide", "independent", "stream"):
+        right = [f"{100 * found(method, cut, 'tasks', 'right'):.1f}" for cut in cuts]
+        shown = () if method == "stream" else (0.0, 0.75)
+        ends = [f"{found(method, cut, 'texts', 'log_prob'):.2f}" for cut in shown]
+        yield line(method, *right, " ... ".join(ends))
+    yield f"{found('target', 0.0, 'tasks', 'items')} held-out tasks"
+    yield f"{found('target', 0.0, 'texts', 'items')} stories and dialogues"
 
 
 def results_page() -> Iterator[str]:
@@ -172,13 +220,8 @@ def readme() -> Iterator[str]:
     yield f"{100 * papers_ratios(table)[0] - 100:.0f} % over EAGLE-2 in τ"
     small = [100 * SAME[name]["tau"] / SAME["eagle2"]["tau"] - 100 for name in ("moa-n1", "moa-n3")]
     yield "N = 1 is {:.0f} % ahead, N = 3 {:.0f} %".format(*small)
-    rows = read("link/offline.json")["rows"]
     right = [
-        next(
-            row["right"]
-            for row in rows
-            if (row["method"], row["cut"], row["kind"]) == (name, 0.0, "tasks")
-        )
+        row_of("link/offline.json", method=name, cut=0.0, kind="tasks")["right"]
         for name in ("moa-n3", "eagle2")
     ]
     yield "{:.0f} % of held-out tasks right and EAGLE-2 {:.0f} %".format(

@@ -18,8 +18,7 @@ from websockets.sync.server import ServerConnection, serve
 
 from moa_core.drafters.base import Drafter
 from moa_core.link.connection import Address
-from moa_core.link.emulator import Link
-from moa_core.link.network import LinkSettings
+from moa_core.link.emulator import Link, LinkSettings
 from moa_core.link.server import Server
 from moa_core.link.session import Limits
 from moa_core.link.wire import MOST_DOWN, VERSION, Alive, Hello, Joiner, encode

@@ -23,7 +23,7 @@ from demo.session import PRIVATE, Visit, connect
 from demo.shared import Shared
 from demo.status import status_line
 from demo.trace_view import trace_view
-from moa_core.link.network import DEFAULT, PRESETS
+from moa_core.link.emulator import DEFAULT, PRESETS
 
 ID, TITLE = "network", "Network"
 INTRO = (

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
@@ -15,11 +16,11 @@ import torch
 import transformers
 
 from moa_core.arguments import token_of
-from moa_core.bench.link_files import check_out, head, runs_folder, write
-from moa_core.bench.link_rows import LOCAL, STREAM, rows, table
 from moa_core.bench.machine import commit, machine, versions
 from moa_core.bench.methods import Method, Record, checksum, written
-from moa_core.bench.runs import Contender, Decoding, keep_settings, run_all
+from moa_core.bench.records import Row, check_out, head, write
+from moa_core.bench.results import aligned, grouped, shown
+from moa_core.bench.run import Contender, Decoding, keep_settings, run_all
 from moa_core.bench.suites import load_suite, suite_hash, suite_ids
 from moa_core.bench.tuning import SAME, one_tree
 from moa_core.decoding.decode import Settings, decode
@@ -29,37 +30,34 @@ from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link.client_weights import client_target, target_mark
 from moa_core.link.connection import Address
-from moa_core.link.emulator import Link
-from moa_core.link.network import LinkSettings, link
-from moa_core.link.numbers import check_kind
+from moa_core.link.emulator import Link, LinkSettings, link
 from moa_core.link.process import ServerProcess
 from moa_core.link.remote import Remote
+from moa_core.link.tensors import check_kind
 from moa_core.loading.checkpoints import bundled_drafters, layers_needed, load_drafter, load_target
 from moa_core.loading.loading import wanted_drafts
 from moa_core.loading.names import VANILLA
 from moa_core.model.target import Target
 from moa_core.native.blocks import draft_precision
 
+LOCAL = "local"  # no server: target and drafter in one process
 DIRECT = "direct"  # the server's process, with no emulated link between
+STREAM = "stream"  # plain API streaming: the server pushes each token as it writes it
 METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent", STREAM)
 EACH = 2  # prompts of each kind
-SHARED = (
-    "suite",
-    "max_new_tokens",
-    "temperature",
-    "seed",
-    "ignore_eos",
-    "repeat",
-    "server_threads",
-)
-KEPT = (*SHARED, "server_threads", "prompts", "limit", "tree", "numbers", "draft_precision")
 ROOT = TreeSettings(1, 1, 1)  # plain decoding drafts nothing
+SHARED = ("suite", "max_new_tokens", "temperature", "seed", "ignore_eos", "repeat")
+SHOWN = {
+    "ms_per_token": 1, "first_ms": 0, "calls_per_100": 1, "server_s_per_100": 3,
+    "up_per_token": 0, "down_per_token": 0,
+}  # fmt: skip
 
 
 class OverLink(Method):
     """A drafter whose target is at the other end of a link. address None: beside it."""
 
     trees = True
+    drafter: Drafter
 
     def __init__(
         self, name: str, target: Target, drafter: Drafter, address: Address | None = None,
@@ -67,7 +65,6 @@ class OverLink(Method):
     ) -> None:  # fmt: skip
         super().__init__(name, target, drafter)
         self._address, self._settings = address, settings
-        self._drafter = drafter
         self.precision = draft_precision(target, drafter)
 
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
@@ -77,20 +74,19 @@ class OverLink(Method):
             if self._address is not None:
                 way = stack.enter_context(Link(self._settings)) if self._settings else None
                 remote = stack.enter_context(Remote(
-                    self._address, self.target, self._drafter, self.name == STREAM, link=way
+                    self._address, self.target, self.drafter, self.name == STREAM, link=way
                 ))  # fmt: skip
-            trace, marks, began = Trace(), list[float](), perf_counter()
-            for event in trace.record(
-                decode(self.target, self._drafter, ids, settings, remote=remote)
-            ):
+            trace, times, began = Trace(), list[float](), perf_counter()
+            events = decode(self.target, self.drafter, ids, settings, remote=remote)
+            for event in trace.record(events):
                 if isinstance(event, Prefilled | Verified):
-                    marks.append(perf_counter() - began)
+                    times.append(perf_counter() - began)
         verified, before = trace.of(Verified), [*trace.of(Prefilled), *trace.of(Drafted)]
         return {
             **written(trace.output_ids, len(ids)),
-            "first": marks[0],
-            "second": marks[min(1, len(marks) - 1)],
-            "last": marks[-1],
+            "first": times[0],
+            "second": times[min(1, len(times) - 1)],
+            "last": times[-1],
             "gained": sum(trace.accepted_lengths),
             "calls": len(verified),
             "server": sum(event.seconds for event in verified),
@@ -116,26 +112,24 @@ def run(options: argparse.Namespace) -> None:
     transformers.utils.logging.set_verbosity_error()
     with ExitStack() as stack:
         address = _server(options, kind, stack)
-        cache = Path(stack.enter_context(TemporaryDirectory(prefix="moa-bench-")))
-        near = client_target(
-            address, max([0, *(layers_needed(name) for name in names if name != STREAM)]), cache,
-            drafts=wanted_drafts(options.drafts, options.dtype),
-        )  # fmt: skip
+        near = _near(options, address, names, stack)
         whole = load_target(options.target, options.dtype, options.device)
         if target_mark(whole) != target_mark(near):
             raise UserError(f"The server's target is not {whole.name}: name it with --target.")
         contenders = _contenders(names, links, address, near, whole, tree)
-        same = {
-            **{name: getattr(options, name) for name in SHARED}, "prompts": len(prompts),
-            "server_threads": options.server_threads,
+        kept = {
+            **{name: getattr(options, name) for name in SHARED},
+            "server_threads": options.server_threads, "prompts": len(prompts),
             "limit": options.limit or EACH, "tree": asdict(tree), "numbers": kind,
-            "suite_hash": suite_hash(prompts), "methods": names,
             "draft_precision": {name: one.method.precision for name, one in contenders.items()},
+        }  # fmt: skip
+        same = {
+            **kept, "suite_hash": suite_hash(prompts), "methods": names,
             "links": {label: one.spec for label, one in links.items()},
             "weights": checksum([whole.head.weight]), "machine": machine(whole.device),
             "versions": versions(),
         }  # fmt: skip
-        folder = runs_folder(path)
+        folder = path.with_suffix(".runs")
         commits = keep_settings(folder, same, commit())
         eos_ids = () if options.ignore_eos else whole.eos_ids
         decoding = Decoding(options.max_new_tokens, options.temperature, options.seed, eos_ids)
@@ -147,7 +141,7 @@ def run(options: argparse.Namespace) -> None:
         "link", options.given, commits, machine=same["machine"],
         target={"name": whole.name, "dtype": str(whole.dtype).removeprefix("torch.")},
         links={label: {"spec": one.spec, "source": one.source} for label, one in links.items()},
-        settings={name: same[name] for name in KEPT},
+        settings=kept,
     )  # fmt: skip
     found = rows(records)
     write({**facts, "rows": found}, path)
@@ -174,10 +168,7 @@ def _methods(text: str | None) -> list[str]:
 def _links(specs: Sequence[str]) -> dict[str, LinkSettings]:
     """Links by what to call them: a preset's name, or else what it is."""
     found: dict[str, LinkSettings] = {}
-    for spec in specs:
-        if spec == DIRECT:
-            continue
-        settings = link(spec)
+    for settings in (link(spec) for spec in specs if spec != DIRECT):
         if settings.offline:
             raise UserError("Nothing passes an offline link: see --offline.")
         label = settings.spec if settings.name == "custom" else settings.name
@@ -187,12 +178,21 @@ def _links(specs: Sequence[str]) -> dict[str, LinkSettings]:
     return found
 
 
-def _server(options: argparse.Namespace, kind: Any, stack: ExitStack) -> Address:
+def _server(options: argparse.Namespace, kind: str, stack: ExitStack) -> Address:
     if options.server is not None:
         return Address(options.server, token_of(options), kind)
     words = ["--threads", str(options.server_threads), "--device", options.device]
     words += ["--dtype", options.dtype, *(["--target", options.target] if options.target else [])]
     return stack.enter_context(ServerProcess(*words)).address(kind)
+
+
+def _near(
+    options: argparse.Namespace, address: Address, names: Sequence[str], stack: ExitStack
+) -> Target:
+    """The client's part of the target, fetched as any client fetches it."""
+    cache = Path(stack.enter_context(TemporaryDirectory(prefix="moa-bench-")))
+    last = max([0, *(layers_needed(name) for name in names if name != STREAM)])
+    return client_target(address, last, cache, drafts=wanted_drafts(options.drafts, options.dtype))
 
 
 def _contenders(
@@ -206,9 +206,8 @@ def _contenders(
 
     found = {}
     for name in (VANILLA, *(name for name in names if name != STREAM)):
-        shape = ROOT if name == VANILLA else tree
         method = OverLink(name, whole, drafter(name, whole))
-        found[f"{name}@{LOCAL}"] = Contender(method, shape)
+        found[f"{name}@{LOCAL}"] = Contender(method, ROOT if name == VANILLA else tree)
     places: dict[str, LinkSettings | None] = {DIRECT: None, **links}
     for name in names:
         far = drafter(name, near)
@@ -216,3 +215,71 @@ def _contenders(
             method = OverLink(name, near, far, address, settings)
             found[f"{name}@{label}"] = Contender(method, ROOT if name == STREAM else tree)
     return found
+
+
+# ---- figures ----
+
+
+def rows(records: Sequence[Record]) -> list[Row]:
+    """A row per method and link. Bytes are those of messages, without frames and packets.
+
+    ms_per_token      from the first token to the last, over the tokens after the first: median of
+                      the repeats; its _spread: lowest and highest. Of `stream` from its second
+                      token on, since here its stream is asked for only then
+    first_ms          from the prompt's sending to the first token, median
+    calls_per_100     target forwards per 100 tokens after the prefill
+    server_s_per_100  seconds of the server's work, waiting for its turn included, per 100 tokens
+    up_per_token, down_per_token, prefill_up, prefill_down   bytes; of the prefill: the mean prompt
+    runs, differing   how many, and of them with another text than plain local decoding
+    downs             how often the link counted as lost
+    """
+    cells = grouped(records, "method")
+    plain = {_which(record): record["output"] for record in cells[f"{VANILLA}@{LOCAL}"]}
+    return [
+        {"method": name.split("@")[0], "link": name.split("@")[1], **_row(mine, plain)}
+        for name, mine in cells.items()
+    ]
+
+
+def _row(records: Sequence[Record], plain: Mapping[Any, str]) -> Row:
+    def total(name: str) -> float:
+        return float(sum(record[name] for record in records))
+
+    gained, count = max(1, total("gained")), len(records)
+    speeds = [pace for of in grouped(records, "repeat").values() if (pace := _pace(of)) is not None]
+    return {
+        "ms_per_token": median(speeds) if speeds else None,
+        "ms_per_token_spread": [min(speeds), max(speeds)] if speeds else None,
+        "first_ms": 1e3 * median(record["first"] for record in records),
+        "calls_per_100": 100 * total("calls") / gained,
+        "server_s_per_100": 100 * total("server") / gained,
+        "up_per_token": total("up") / gained,
+        "down_per_token": total("down") / gained,
+        "prefill_up": total("prefill_up") / count,
+        "prefill_down": total("prefill_down") / count,
+        "runs": count,
+        "differing": sum(record["output"] != plain[_which(record)] for record in records),
+        "downs": int(total("downs")),
+    }
+
+
+def _which(record: Record) -> tuple[Any, ...]:
+    return record["repeat"], record["prompt"]
+
+
+def _pace(records: Sequence[Record]) -> float | None:
+    """Milliseconds a token, over all tokens of these runs; None where there are too few."""
+    streamed = records[0]["method"].partition("@")[0] == STREAM
+    first, skipped = ("second", 2) if streamed else ("first", 1)
+    long = [record for record in records if record["new_tokens"] > skipped]
+    tokens = sum(record["new_tokens"] - skipped for record in long)
+    return 1e3 * sum(record["last"] - record[first] for record in long) / tokens if long else None
+
+
+def table(found: Sequence[Row]) -> str:
+    """The main figures as text, a line per row."""
+    lines = [["link", "method", *SHOWN, "texts that differ"]]
+    for row in found:
+        cells = [shown(row[name], digits) for name, digits in SHOWN.items()]
+        lines.append([row["link"], row["method"], *cells, f"{row['differing']}/{row['runs']}"])
+    return aligned(lines, words=2)

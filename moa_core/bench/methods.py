@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
-from moa_core.bench.hf_generate import generate
+import torch
+from torch import Tensor
+
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
@@ -25,7 +29,7 @@ from moa_core.native.blocks import draft_precision
 
 GRAM = 8
 PEERS = ("hf-generate", "hf-assisted", "hf-lookup")
-Record = dict[str, Any]  # what one run of one prompt gave; see `record`
+Record = dict[str, Any]  # what one run of one prompt gave
 
 
 class Method(ABC):
@@ -61,14 +65,15 @@ class Method(ABC):
 class Ours(Method):
     """Any drafter in moa_core's decode loop; plain decoding, too."""
 
+    drafter: Drafter
+
     def __init__(self, name: str, target: Target, drafter: Drafter) -> None:
         super().__init__(name, target, drafter)
-        self._ours = drafter
         self.trees = not isinstance(drafter, Vanilla)
         self.precision = draft_precision(target, drafter)
 
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
-        trace = Trace(events=list(decode(self.target, self._ours, ids, settings)))
+        trace = Trace(events=list(decode(self.target, self.drafter, ids, settings)))
         drafted, verified = trace.of(Drafted), trace.of(Verified)
         return {
             **written(trace.output_ids, len(ids)),
@@ -85,8 +90,25 @@ class Ours(Method):
         }
 
 
+@dataclass
+class _Watch:
+    """Hooks around the target's forward: `generate` itself does not report what it does."""
+
+    known: list[int] = field(default_factory=list)  # tokens cached before each forward
+    first_end: float = 0.0
+
+    def before(self, _model: Any, _args: Any, kwargs: dict[str, Any]) -> None:
+        cache = kwargs.get("past_key_values")
+        self.known.append(0 if cache is None else int(cache.get_seq_length()))
+
+    def after(self, model: Any, _args: Any, _kwargs: Any, _output: Any) -> None:
+        if len(self.known) == 1:
+            _wait(model.device)
+            self.first_end = perf_counter()
+
+
 class HuggingFace(Method):
-    """transformers' generate with its own defaults: plain, assisted or with prompt lookup."""
+    """transformers' generate: plain, assisted or with prompt lookup. options: its own."""
 
     trees = False
 
@@ -97,19 +119,57 @@ class HuggingFace(Method):
         self._options = options
 
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
-        made = generate(self.target, ids, settings, self._options)
-        calls = made.target_calls
-        # As in our loop: tokens gained per target forward after the prefill.
+        watch, model = _Watch(), self.target.model
+        hooks = [
+            model.register_forward_pre_hook(watch.before, with_kwargs=True),
+            model.register_forward_hook(watch.after, with_kwargs=True),
+        ]
+        _wait(self.target.device)
+        start = perf_counter()
+        try:
+            new = self._generate(ids, settings)
+            _wait(self.target.device)
+            end = perf_counter()
+        finally:
+            for hook in hooks:
+                hook.remove()
+        # The first forward may verify drafts already. The second one finds in the cache the prompt
+        # and what the first one accepted, but for its bonus token.
+        first = watch.known[1] - len(ids) + 1 if len(watch.known) > 1 else len(new)
         return {
-            **written(made.ids, len(ids)),
-            "target_calls": calls,
+            **written(new, len(ids)),
+            "target_calls": len(watch.known),
             "seconds": {
-                "prefill": round(made.prefill, 6),
-                "decode": round(made.seconds - made.prefill, 6),
+                "prefill": round(watch.first_end - start, 6),
+                "decode": round(end - watch.first_end, 6),
             },
-            # Tokens of the first forward, which may have verified drafts already, left out.
-            "gained_after_prefill": len(made.ids) - made.first_gain,
+            "gained_after_prefill": len(new) - first,
         }
+
+    def _generate(self, ids: Sequence[int], settings: Settings) -> list[int]:
+        target, sampling = self.target, settings.sampling
+        prompt = torch.tensor([list(ids)], device=target.device)
+        drawn: dict[str, Any] = {"do_sample": not sampling.greedy}
+        if not sampling.greedy:  # generate's own default is top-k 50
+            temperature = float(sampling.temperature)
+            drawn |= {"temperature": temperature, "top_p": sampling.top_p, "top_k": sampling.top_k}
+        torch.manual_seed(sampling.seed)
+        output = target.model.generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            max_new_tokens=min(settings.max_new_tokens, target.context - len(ids)),
+            pad_token_id=0,
+            eos_token_id=list(settings.eos_ids or ()) or None,
+            **drawn,
+            **self._options,
+        )
+        new: list[int] = output[0, len(ids) :].tolist()
+        return new
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def needs_files(name: str) -> bool:
@@ -162,7 +222,7 @@ def written(ids: Sequence[int], prompt_tokens: int) -> Record:
     }
 
 
-def checksum(tensors: Any) -> float:
+def checksum(tensors: Iterable[Tensor]) -> float:
     """A number that changes when any of these tensors is trained; those on disk are left out."""
     sums = (float(one.detach().double().abs().sum()) for one in tensors if not one.is_meta)
     return float(f"{sum(sums):.9g}")
@@ -191,18 +251,13 @@ def training_of(spec: str) -> Record | None:
 def _in_all(training: Record) -> Record:
     kept = {key: value for key, value in training.items() if key not in ("metrics", "start")}
     earlier = training.get("start")
-    if not isinstance(earlier, dict):
-        return kept
-    before = _in_all(earlier)
-    return kept | {key: _sum(before, kept, key) for key in ("updates", "seconds")}
-
-
-def _sum(one: Record, other: Record, key: str) -> float | None:
-    """None where one of them does not say: half a sum would mislead."""
-    first, second = one.get(key), other.get(key)
-    if isinstance(first, int | float) and isinstance(second, int | float):
-        return round(first + second, 3)
-    return None
+    if isinstance(earlier, dict):
+        before = _in_all(earlier)
+        for key in ("updates", "seconds"):
+            both = before.get(key), kept.get(key)
+            known = [part for part in both if isinstance(part, int | float)]
+            kept[key] = round(sum(known), 3) if len(known) == 2 else None  # half a sum misleads
+    return kept
 
 
 def _microseconds(seconds: float) -> int:

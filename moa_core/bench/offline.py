@@ -1,48 +1,49 @@
-"""`bench --offline`: how good is what a drafter writes after the link was cut for ever?"""
+"""`bench --offline`: how good is what a drafter writes after the link was cut for ever?
+
+Verified text is the target's own, whatever was drafted, so a run begins at its cut: the target
+reads the prompt with so many tokens of its own answer, and is never heard of again.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
-from tqdm import tqdm
 
 from moa_core.arguments import target_of
-from moa_core.bench.link_files import check_out, head, runs_folder, write
 from moa_core.bench.machine import commit, machine, versions
-from moa_core.bench.methods import checksum
-from moa_core.bench.offline_rows import TASKS, TEXTS, rows
-from moa_core.bench.offline_runs import (
-    STOPS,
-    TARGET,
-    Item,
-    Record,
-    after_cut,
-    check_able,
-    fitting,
-    reference,
-    stopped,
-    task_items,
-    text_items,
-    unbroken,
-)
-from moa_core.bench.runs import keep_settings, read_runs
-from moa_core.bench.suites import load_suite, suite_hash
-from moa_core.drafters.base import Drafter
+from moa_core.bench.methods import Record, checksum, written
+from moa_core.bench.records import Row, check_out, head, select, write
+from moa_core.bench.results import aligned, grouped, shown, spread
+from moa_core.bench.run import Key, Runs, keep_settings
+from moa_core.bench.suites import Prompt, load_suite, readable, suite_hash
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import DraftTree
+from moa_core.decoding.verifier import Beside, Learnt, LinkLost
+from moa_core.decoding.verify import Choices, Sampling
+from moa_core.drafters.base import Drafter, Stepwise, Vanilla
 from moa_core.errors import UserError
 from moa_core.loading.checkpoints import bundled_drafters, known_drafters, load_drafter
 from moa_core.loading.names import listed
 from moa_core.model.target import Target
 from moa_core.native.blocks import draft_precision
+from moa_core.text import prompt_ids, tokenizer_of
+from moa_core.train.bundle import tasks
 
 METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent", "glide")
 EACH = 50  # tasks of each kind, and at most so many stories and dialogues
-KEY = ("method", "kind", "item", "cut")
+FIELDS = ("method", "kind", "item", "cut")  # of a run's key
+STREAM = "stream"  # plain API streaming: nothing comes after the cut
+TARGET = "target"  # its own text, had the link held
+TASKS, TEXTS = "tasks", "texts"  # all kinds of either sort together
 
 
 def run(options: argparse.Namespace) -> None:
@@ -55,36 +56,41 @@ def run(options: argparse.Namespace) -> None:
     target = target_of(options)
     if target.tokenizer is None:
         raise UserError(f"{target.name} has no tokenizer: tasks are text.")
-    drafters = [load_drafter(name, target) for name in methods(options.methods)]
-    check_able(drafters)
+    drafters = {name: load_drafter(name, target) for name in _methods(options.methods)}
+    for name, drafter in drafters.items():
+        if not isinstance(drafter, Stepwise):
+            raise UserError(f"{name} cannot write without its target: leave it out.")
     each = options.limit or EACH
     prompts = load_suite(options.suite, each)
     items = task_items(target, each, options.seed) + text_items(target, prompts)
-    items = fitting(items, target, options.max_new_tokens)
+    items = [item for item in items if len(item.ids) + options.max_new_tokens < target.context]
+    nets = {name: checksum(drafter.net.parameters()) for name, drafter in drafters.items()}
+    kept = {
+        "each": each, "cuts": cuts, "max_new_tokens": options.max_new_tokens, "seed": options.seed,
+        "methods": list(drafters),
+        "draft_precision": {name: draft_precision(target, of) for name, of in drafters.items()},
+    }  # fmt: skip
     settings = {
-        "suite": options.suite, "prompts": suite_hash(prompts), "each": each, "cuts": cuts,
-        "max_new_tokens": options.max_new_tokens, "seed": options.seed, "target": target.name,
-        "methods": [drafter.name for drafter in drafters], "weights": _weights(target, drafters),
-        "draft_precision": {one.name: draft_precision(target, one) for one in drafters},
+        **kept, "suite": options.suite, "prompts": suite_hash(prompts), "target": target.name,
+        "weights": {"target": checksum([target.head.weight]), **nets},
         "machine": machine(target.device), "versions": versions(),
     }  # fmt: skip
-    folder = runs_folder(path)
+    folder = path.with_suffix(".runs")
     commits = keep_settings(folder, settings, commit())
-    records = measure(target, drafters, items, cuts, options.max_new_tokens, folder / "runs.jsonl")
-    kept = ("each", "cuts", "max_new_tokens", "seed", "methods", "draft_precision")
+    runs = Runs(folder / "runs.jsonl", wanted(list(drafters), items, cuts), FIELDS)
+    measure = Measure(target, drafters, items, options.max_new_tokens)
+    found = rows(runs.complete(measure, "offline"))
     facts = head(
         "offline", options.given, commits, machine=settings["machine"],
-        target={"name": target.name}, settings={name: settings[name] for name in kept},
+        target={"name": target.name}, settings=kept,
     )  # fmt: skip
-    found = rows(records)
     write({**facts, "rows": found}, path)
     print(table(found, TASKS, "right", 100, "% right"))
     print(table(found, TEXTS, "log_prob", 1, "nats a token"))
     print(path)
 
 
-def methods(text: str | None) -> list[str]:
-    """The drafters to compare. UserError if one is named twice."""
+def _methods(text: str | None) -> list[str]:
     if text is None:
         known = {info.name for info in bundled_drafters()}
         return [name for name in METHODS if name in known]
@@ -107,52 +113,224 @@ def shares(text: str) -> list[float]:
     return [percent / 100 for percent in found]
 
 
-def measure(
-    target: Target,
-    drafters: Sequence[Drafter],
-    items: Sequence[Item],
-    cuts: Sequence[float],
-    most: int,
-    path: Path,
-) -> list[Record]:
-    """Whatever the file lacks is run; returns all records."""
-    done = read_runs(path, KEY)
-    names = [TARGET, STOPS, *(drafter.name for drafter in drafters)]
-    with path.open("a", encoding="utf-8") as file:
-        for item in tqdm(items, desc="offline", unit="prompt"):
-            keys = [(name, item.kind, item.number, cut) for name in names for cut in cuts]
-            if all(key in done for key in keys):
-                continue
-            for record in _of_item(target, drafters, item, cuts, most):
-                done[tuple(record[name] for name in KEY)] = record
-                file.write(json.dumps(record, separators=(",", ":")) + "\n")
-            file.flush()
-    return list(done.values())
+# ---- what is asked ----
 
 
-def _of_item(
-    target: Target, drafters: Sequence[Drafter], item: Item, cuts: Sequence[float], most: int
-) -> Iterator[Record]:
-    own = reference(target, item, most)
-    for cut in cuts:
-        yield {**unbroken(target, item, own, cut), "cut": cut}
-        yield {**stopped(target, item, own, cut), "cut": cut}
-        for drafter in drafters:
-            yield {**after_cut(target, drafter, item, own, cut, most), "cut": cut}
+@dataclass(frozen=True)
+class Item:
+    """A prompt to answer, and how to tell whether an answer to it is right; None: it is a text."""
+
+    number: int
+    kind: str
+    ids: list[int]
+    judge: Callable[[str], bool] | None = None
 
 
-def _weights(target: Target, drafters: Sequence[Drafter]) -> dict[str, float]:
-    nets = {drafter.name: drafter.net.parameters() for drafter in drafters}
-    return {"target": checksum([target.head.weight]), **{k: checksum(v) for k, v in nets.items()}}
+def task_items(target: Target, each: int, seed: int = 0) -> list[Item]:
+    """Held-out tasks, so many of each kind."""
+    rng, found = random.Random(f"offline/{seed}"), list[Item]()
+    for _ in range(each):
+        for kind in tasks.KINDS:
+            task = tasks.generate(kind, rng, held_out=True)
+            ids = prompt_ids(tokenizer_of(target), task.prompt)
+            found.append(Item(len(found), kind, ids, partial(tasks.check, task)))
+    return found
 
 
-def table(found: Sequence[dict[str, Any]], kind: str, figure: str, scale: float, unit: str) -> str:
-    """A figure as aligned text: a line per method, a column per cut."""
-    mine = [row for row in found if row["kind"] == kind]
-    cuts = list(dict.fromkeys(row["cut"] for row in mine))
-    lines = [f"{f'{kind}, {unit}':<22}" + "".join(f"{100 * cut:>7g} %" for cut in cuts)]
-    for method in dict.fromkeys(row["method"] for row in mine):
-        values = [row.get(figure) for row in mine if row["method"] == method]
-        cells = ["       - " if v is None else f"{scale * v:>8.2f} " for v in values]
-        lines.append(f"{method:<22}" + "".join(cells))
-    return "\n".join(lines)
+def text_items(target: Target, prompts: Sequence[Prompt]) -> list[Item]:
+    """Stories and dialogues of a suite, which nothing can tell right from wrong."""
+    kept = [prompt for prompt in prompts if prompt.kind in ("story", "dialogue")]
+    if not kept:
+        return []
+    known, ids = readable(kept, target)
+    return [Item(one.number, one.kind, one_ids) for one, one_ids in zip(known, ids, strict=True)]
+
+
+# ---- runs ----
+
+
+class Severed(Beside):
+    """The target in this process, at the end of a link that is lost for ever.
+
+    after  new tokens of which the target is heard, at least 1: the first comes with the prompt
+    """
+
+    def __init__(self, target: Target, drafter: Drafter, after: int = 1) -> None:
+        super().__init__(target.fork(drafter.precision), drafter.fork())
+        self._left = max(after, 1)
+
+    def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
+        self._drafter.serve(self._target, capacity)
+        return super().prefill(ids, capacity, sampling)
+
+    def verify(self, tree: DraftTree, position: int) -> Choices:
+        if self._left <= 0:
+            raise LinkLost(0.0)
+        return super().verify(tree, position)
+
+    def keep(self, path: Sequence[int]) -> Learnt:
+        first = self._prompt is not None
+        learnt = super().keep(path)
+        self._left -= 1 if first else len(learnt.ids)
+        return learnt
+
+    def back(self, seconds: float) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The target's own answer to an item, and the log-probability that it gave each token of it."""
+
+    answer: list[int]
+    log_probs: list[float]
+
+
+def wanted(names: Sequence[str], items: Sequence[Item], cuts: Sequence[float]) -> list[Key]:
+    """The keys of all runs; those of an item follow one another, since they share a reference."""
+    methods = (TARGET, STREAM, *names)
+    return [(name, one.kind, one.number, cut) for one in items for cut in cuts for name in methods]
+
+
+class Measure:
+    """Makes and judges the runs of a file. most: new tokens of an answer."""
+
+    def __init__(
+        self, target: Target, drafters: dict[str, Drafter], items: Sequence[Item], most: int
+    ) -> None:
+        self._target, self._drafters, self._most = target, drafters, most
+        self._items = {(item.kind, item.number): item for item in items}
+        self._reference = lru_cache(1)(self._answer)
+
+    def _answer(self, kind: str, number: int) -> Reference:
+        return reference(self._target, self._items[kind, number], self._most)
+
+    def __call__(self, key: Key) -> Record:
+        """One run: what the drafter writes from the cut on, judged."""
+        name, kind, number, cut = key
+        item, own = self._items[kind, number], self._reference(kind, number)
+        known = kept_tokens(own.answer, cut)
+        match name:
+            case "target":  # had the link held
+                offline = own.answer[known:]
+            case "stream":
+                offline = []
+            case _:
+                ids = [*item.ids, *own.answer[: known - 1]]
+                offline = alone(self._target, self._drafters[name], ids, self._most - known + 1)
+        return {"method": name, **judged(self._target, item, own, known, offline), "cut": cut}
+
+
+def reference(target: Target, item: Item, most: int) -> Reference:
+    """The target's own answer. most: new tokens."""
+    settings = Settings(most, eos_ids=target.eos_ids)
+    answer = Trace(events=list(decode(target, Vanilla(), item.ids, settings))).output_ids
+    return Reference(answer, log_probs(target, item.ids, answer))
+
+
+def kept_tokens(answer: Sequence[int], share: float) -> int:
+    """Tokens of an answer that were verified before a cut after this share of it; at least one."""
+    return max(1, round(share * len(answer)))
+
+
+def alone(target: Target, drafter: Drafter, ids: Sequence[int], most: int) -> list[int]:
+    """What a drafter writes after the target's first token after these ids, greedily."""
+    settings = Settings(most, drafter.tree, eos_ids=target.eos_ids)
+    severed = Severed(target, drafter)
+    trace = Trace(events=list(decode(target, drafter, ids, settings, remote=severed)))
+    return trace.offline_ids
+
+
+def judged(
+    target: Target, item: Item, own: Reference, known: int, offline: Sequence[int]
+) -> Record:
+    """What is made of an answer whose first `known` tokens are the target's own.
+
+    right    whether the whole answer is; None for a text
+    same     whether it is the target's own to the last token
+    agreed   offline tokens before the first that is not the target's own
+    log_prob their sum, by the target, given all before them; tokens: how many
+    """
+    text, rest = [*own.answer[:known], *offline], own.answer[known:]
+    differing = [at for at, (a, b) in enumerate(zip(offline, rest, strict=False)) if a != b]
+    same = text == own.answer
+    values = own.log_probs if same else log_probs(target, item.ids, text) if offline else []
+    right = None
+    if item.judge:
+        right = item.judge(str(tokenizer_of(target).decode(text, skip_special_tokens=True)))
+    return {
+        "kind": item.kind, "item": item.number, "known": known, "right": right, "same": same,
+        "agreed": min([*differing, len(offline), len(rest)]), "tokens": len(offline),
+        "log_prob": round(sum(values[known:]), 4), "grams": written(offline, 0)["grams"],
+    }  # fmt: skip
+
+
+@torch.inference_mode()
+def log_probs(target: Target, ids: Sequence[int], answer: Sequence[int]) -> list[float]:
+    """The target's log-probability of each token of an answer, given all that stands before."""
+    whole = torch.tensor([[*ids, *answer]], device=target.device)
+    logits = target.model(input_ids=whole, use_cache=False).logits[0, len(ids) - 1 : -1].float()
+    chosen = logits.log_softmax(-1).gather(-1, whole[0, len(ids) :, None])
+    found: list[float] = chosen[:, 0].tolist()
+    return found
+
+
+# ---- figures ----
+
+
+def rows(records: Sequence[Record]) -> list[Row]:
+    """A row per method, cut and kind, and over all kinds of tasks and of texts.
+
+    items      how many; tokens: mean number written offline
+    same       share whose whole answer is the target's own, to the last token
+    agreed     mean of offline tokens before the first that is not the target's own
+    right      tasks: share answered right; right_spread: 95 % of resamples of the items
+    log_prob   texts: nats per offline token, by the target; log_prob_spread
+    repeats_8gram  texts: share of offline 8-grams that stood there before
+    """
+    return [
+        {"method": method, "cut": cut, "kind": kind, **_row(mine)}
+        for method in grouped(records, "method")
+        for cut in grouped(records, "cut")
+        for kind, mine in _by_kind(select(records, method=method, cut=cut)).items()
+    ]
+
+
+def _by_kind(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Records by kind, and all tasks and all texts."""
+    groups = {
+        TASKS: [record for record in records if record["right"] is not None],
+        TEXTS: [record for record in records if record["right"] is None],
+    }
+    return {**grouped(records, "kind"), **{name: of for name, of in groups.items() if of}}
+
+
+def _row(records: Sequence[Record]) -> Row:
+    def mean(name: str) -> float:
+        return float(sum(record[name] for record in records)) / len(records)
+
+    row = {"items": len(records), **{name: mean(name) for name in ("tokens", "same", "agreed")}}
+    if records[0]["right"] is not None:
+        return {**row, **_ratio("right", [(record["right"], 1) for record in records])}
+    again, grams = np.sum([record["grams"] for record in records], axis=0)
+    return {
+        **row,
+        **_ratio("log_prob", [(record["log_prob"], record["tokens"]) for record in records]),
+        "repeats_8gram": float(again / grams) if grams else None,
+    }
+
+
+def _ratio(name: str, sums: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    """A ratio of sums over the items, and its spread; None where nothing is counted."""
+    top, bottom = map(sum, zip(*sums, strict=True))
+    return {name: top / bottom if bottom else None, f"{name}_spread": spread(sums)}
+
+
+def table(found: Sequence[Row], kind: str, figure: str, scale: float, unit: str) -> str:
+    """A figure as text: a line per method, a column per cut."""
+    mine = select(found, kind=kind)
+    lines = [[f"{kind}, {unit}", *(f"{100 * cut:g} %" for cut in grouped(mine, "cut"))]]
+    for method, of in grouped(mine, "method").items():
+        values = [row.get(figure) for row in of]
+        lines.append([method, *(shown(None if v is None else scale * v, 2) for v in values)])
+    return aligned(lines)

@@ -21,8 +21,8 @@ from transformers import AutoModelForCausalLM, PretrainedConfig
 
 from moa_core.bench.machine import commit, machine, versions
 from moa_core.bench.methods import Method, Ours, Record
-from moa_core.bench.results import speed, tau
-from moa_core.bench.runs import Contender, in_turn
+from moa_core.bench.results import aligned, shown, speed, tau
+from moa_core.bench.run import Contender, in_turn
 from moa_core.bench.tuning import one_tree, same_trees
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Verified
@@ -43,7 +43,6 @@ from moa_core.model.target import Target
 PARTS = ("draft", "verify", "other")
 MOST_OPERATORS = 10
 PROFILED = 32  # cycles at most
-Rows = list[list[str]]
 
 
 def run(
@@ -188,26 +187,15 @@ def text(report: Mapping[str, Any]) -> str:
         [
             one["method"], one["tree"], "-" if one["context"] is None else f"{one['context']:,}",
             *(f"{ms:.2f}" for ms in one["ms"].values()), f"{sum(one['ms'].values()):.2f}",
-            f"{one['tau'] or 0:.2f}", f"{one['tokens_per_second'] or 0:.0f}",
+            shown(one["tau"], 2), shown(one["tokens_per_second"], 0),
         ]
         for one in report["cycles"]
     ]  # fmt: skip
-    tables = [_aligned([heads, *rows])]
+    tables = [aligned([heads, *rows])]
     for name, found in report["operators"].items():
         lines = [[one["operator"], f"{one['ms']:.3f}", f"{one['calls']:.1f}"] for one in found]
-        tables.append(_aligned([[f"{name}: operator", "ms a cycle", "calls a cycle"], *lines]))
+        tables.append(aligned([[f"{name}: operator", "ms a cycle", "calls a cycle"], *lines]))
     return "\n\n".join(tables)
-
-
-def _aligned(rows: Rows) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if at else cell.ljust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
 
 
 def _contenders(options: argparse.Namespace, methods: Mapping[str, Method]) -> dict[str, Contender]:

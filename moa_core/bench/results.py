@@ -1,9 +1,12 @@
-"""From the runs of a benchmark to its figures. Knows no models: only numbers that were recorded."""
+"""From the runs of a benchmark to its figures, its files and its table. Knows no models."""
 
 from __future__ import annotations
 
+import csv
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
@@ -13,6 +16,7 @@ Record = dict[str, Any]
 
 PLACE = 64  # new tokens in a bin of `tau_by_place`
 RESAMPLES = 2_000
+FORMULAS = "=+-@\t\r"  # what they begin with
 
 
 def figures(
@@ -45,6 +49,7 @@ def _method(runs: Sequence[Record]) -> dict[str, Any]:
     passes = max(1, len({record["repeat"] for record in runs}))
     joules = [record["joules"] for record in runs]
     tokens = sum(record["new_tokens"] for record in runs)
+    drafted = [count for record in runs for count in record.get("cycles", {}).get("drafted", ())]
     grams = [sum(part) for part in zip(*(record["grams"] for record in runs), strict=True)]
     return {
         **_core(runs),
@@ -53,28 +58,32 @@ def _method(runs: Sequence[Record]) -> dict[str, Any]:
         "target_calls": _whole(sum(record["target_calls"] for record in runs) / passes),
         "seconds": _seconds(runs, passes),
         "tau_by_place": _by_place(runs, passes),
-        "drafts_per_cycle": _drafts(runs),
+        "drafts_per_cycle": mean(drafted) if drafted else None,
         "repeats_8gram": grams[0] / grams[1] if grams and grams[1] else None,
         "joules_per_token": None if None in joules or not tokens else sum(joules) / tokens,
-        "kinds": {
-            kind: _core([record for record in runs if record["kind"] == kind])
-            for kind in dict.fromkeys(record["kind"] for record in runs)
-        },
+        "kinds": {kind: _core(mine) for kind, mine in grouped(runs, "kind").items()},
     }
 
 
 def _core(runs: Sequence[Record]) -> dict[str, Any]:
     """The figures that are given for all prompts and for each kind."""
-    by_repeat: dict[int, list[Record]] = defaultdict(list)
-    for record in runs:
-        by_repeat[record["repeat"]].append(record)
+    by_repeat, by_prompt = grouped(runs, "repeat"), grouped(runs, "prompt")
+    gained = [np.sum([_gained(record) for record in of], axis=0) for of in by_prompt.values()]
     return {
         "tau": tau(runs),
-        "tau_spread": _tau_spread(runs),
+        "tau_spread": spread(gained),
         **_middle("tokens_per_second", map(speed, by_repeat.values())),
         **_middle("decode_tokens_per_second", map(decode_speed, by_repeat.values())),
         "acceptance_by_position": acceptance_by_position(runs),
     }
+
+
+def grouped(runs: Sequence[Record], key: str) -> dict[Any, list[Record]]:
+    """Records by what one of their fields says, in order of first appearance."""
+    found: dict[Any, list[Record]] = defaultdict(list)
+    for record in runs:
+        found[record[key]].append(record)
+    return found
 
 
 def _middle(name: str, speeds: Iterable[float | None]) -> dict[str, Any]:
@@ -83,6 +92,20 @@ def _middle(name: str, speeds: Iterable[float | None]) -> dict[str, Any]:
         name: median(found) if found else None,
         f"{name}_spread": [min(found), max(found)] if found else None,
     }
+
+
+def spread(sums: Sequence[Sequence[float]]) -> list[float] | None:
+    """The middle 95 % of a ratio over random choices of as many items, with repetition.
+
+    sums  [items, 2]: of each item what is added up, and what it is divided by
+    """
+    pairs = np.array(sums, dtype=float)
+    if not len(pairs) or not pairs[:, 1].sum():
+        return None
+    picks = np.random.default_rng(0).integers(len(pairs), size=(RESAMPLES, len(pairs)))
+    top, bottom = pairs[picks].sum(1).T
+    low, high = np.quantile(top[bottom > 0] / bottom[bottom > 0], (0.025, 0.975))
+    return [float(low), float(high)]
 
 
 def speed(runs: Sequence[Record]) -> float | None:
@@ -94,7 +117,8 @@ def speed(runs: Sequence[Record]) -> float | None:
 
 def decode_speed(runs: Sequence[Record]) -> float | None:
     """Tokens per second after the prefill, whose own first token is left out; None if no time."""
-    seconds = sum(_decode_seconds(record) for record in runs)
+    phases = [item for record in runs for item in record["seconds"].items()]
+    seconds = float(sum(spent for phase, spent in phases if phase != "prefill"))
     # A peer's first forward may give several tokens, all of them in its prefill's time.
     tokens = sum(record.get("gained_after_prefill", record["new_tokens"] - 1) for record in runs)
     return tokens / seconds if seconds > 0 and tokens > 0 else None
@@ -104,6 +128,13 @@ def tau(runs: Sequence[Record]) -> float | None:
     """Acceptance length over all cycles of these runs; None if there was none."""
     gained, cycles = (sum(part) for part in zip((0, 0), *map(_gained, runs), strict=True))
     return gained / cycles if cycles else None
+
+
+def _gained(record: Record) -> tuple[int, int]:
+    """Tokens gained after the prefill, and the target forwards that gained them."""
+    if "cycles" in record:
+        return sum(record["cycles"]["gained"]), len(record["cycles"]["gained"])
+    return record["gained_after_prefill"], record["target_calls"] - 1
 
 
 def acceptance_by_position(runs: Sequence[Record]) -> list[float] | None:
@@ -117,40 +148,6 @@ def acceptance_by_position(runs: Sequence[Record]) -> list[float] | None:
     if not len(accepted):
         return None
     return [float((accepted >= place).mean()) for place in range(1, int(accepted.max()) + 1)]
-
-
-def tree_text(tree: Mapping[str, Any] | None, drafts: float | None = None) -> str:
-    """A tree as results keep it: 5-4-12, or auto with the drafts of its mean tree."""
-    if tree and tree.get("auto"):
-        return "auto" if drafts is None else f"auto ({drafts:.1f})"
-    return "-".join(map(str, tree.values())) if tree else ""
-
-
-def _drafts(runs: Sequence[Record]) -> float | None:
-    """Drafted nodes of a mean cycle; None where cycles are unknown, or there are none."""
-    drafted = [count for record in runs for count in record.get("cycles", {}).get("drafted", ())]
-    return mean(drafted) if drafted else None
-
-
-def _gained(record: Record) -> tuple[int, int]:
-    """Tokens gained after the prefill, and the target forwards that gained them."""
-    if "cycles" in record:
-        return sum(record["cycles"]["gained"]), len(record["cycles"]["gained"])
-    return record["gained_after_prefill"], record["target_calls"] - 1
-
-
-def _tau_spread(runs: Sequence[Record]) -> list[float] | None:
-    """The middle 95 % of tau over random choices of as many prompts, with repetition."""
-    by_prompt: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for record in runs:
-        by_prompt[record["prompt"]].append(_gained(record))
-    sums = np.array([np.sum(found, axis=0) for found in by_prompt.values()], dtype=float)
-    if not len(sums) or not sums[:, 1].sum():
-        return None
-    picks = np.random.default_rng(0).integers(len(sums), size=(RESAMPLES, len(sums)))
-    gained, cycles = sums[picks].sum(1).T
-    low, high = np.quantile(gained[cycles > 0] / cycles[cycles > 0], (0.025, 0.975))
-    return [float(low), float(high)]
 
 
 def _by_place(runs: Sequence[Record], passes: int) -> list[list[float]] | None:
@@ -174,10 +171,6 @@ def _seconds(runs: Sequence[Record], passes: int) -> dict[str, float]:
     }
 
 
-def _decode_seconds(record: Record) -> float:
-    return float(sum(spent for phase, spent in record["seconds"].items() if phase != "prefill"))
-
-
 def _outputs(runs: Sequence[Record], name: str) -> dict[tuple[int, int], str]:
     return {(r["repeat"], r["prompt"]): r["output"] for r in runs if r["method"] == name}
 
@@ -185,9 +178,7 @@ def _outputs(runs: Sequence[Record], name: str) -> dict[tuple[int, int], str]:
 def _identical(ours: dict[Any, str], plain: dict[Any, str]) -> float | None:
     """Share of prompts with the same text as plain decoding's, in every repeat."""
     shared = [key for key in ours if key in plain]
-    different = {
-        prompt for repeat, prompt in shared if ours[repeat, prompt] != plain[repeat, prompt]
-    }
+    different = {key[1] for key in shared if ours[key] != plain[key]}
     prompts = {prompt for _, prompt in shared}
     return 1.0 - len(different) / len(prompts) if prompts else None
 
@@ -208,6 +199,119 @@ def rounded(value: Any, digits: int = 6) -> Any:
 
 def by_kind(runs: Sequence[Record], of: Callable[[Sequence[Record]], Any]) -> dict[str, Any]:
     """A figure of all runs (under "all") and of each kind of prompt."""
-    kinds = dict.fromkeys(record["kind"] for record in runs)
-    parts = {kind: of([record for record in runs if record["kind"] == kind]) for kind in kinds}
+    parts = {kind: of(mine) for kind, mine in grouped(runs, "kind").items()}
     return {"all": of(runs), **parts}
+
+
+# ---- files ----
+
+
+def write_all(results: dict[str, Any], folder: Path) -> None:
+    """Write results.json and acceptance.csv into a folder.
+
+    summary.json is results.json without its runs: small enough to keep and to compare.
+    """
+    results = rounded(results)
+    write_json(results, folder / "results.json")
+    write_json({**results, "runs": []}, folder / "summary.json")
+    write_acceptance(results["runs"], folder / "acceptance.csv")
+
+
+def write_json(results: dict[str, Any], path: Path) -> None:
+    """One JSON object, every run on a line of its own."""
+    figures = {key: value for key, value in results.items() if key != "runs"}
+    head = json.dumps({**figures, "runs": []}, indent=1, ensure_ascii=False)
+    lines = [json.dumps(run, separators=(",", ":")) for run in results["runs"]]
+    runs = "[\n" + ",\n".join(lines) + "\n]" if lines else "[]"
+    before, _, after = head.rpartition("[]")
+    path.write_text(before + runs + after + "\n", encoding="utf-8")
+
+
+def write_acceptance(runs: Sequence[Record], path: Path) -> None:
+    """Acceptance in the columns of vLLM's speculators, one row per method and kind of prompt.
+
+    Theirs are subset, num_drafts (cycles), num_draft_tokens, num_accepted_tokens,
+    acceptance_length (bonus included) and acceptance_at_pos_0 ff.; `method` goes before them. In a
+    tree more is drafted than can be accepted. Methods without drafts or known cycles are not there.
+    """
+    rows = []
+    for name, mine in grouped(runs, "method").items():
+        if any(any(record.get("cycles", {}).get("drafted", ())) for record in mine):
+            parts = by_kind(mine, _accepted).items()
+            rows += [{"method": name, "subset": kind, **row} for kind, row in parts]
+    columns = max((list(row) for row in rows), key=len, default=["method", "subset"])
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, restval=0.0)
+        writer.writeheader()
+        for row in rounded(rows):
+            writer.writerow({name: no_formula(value) for name, value in row.items()})
+
+
+def no_formula(value: Any) -> Any:
+    """A cell of a CSV file: text that a spreadsheet would take for a formula gets an apostrophe."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in FORMULAS and value else value
+
+
+def _accepted(runs: Sequence[Record]) -> dict[str, float]:
+    cycles = sum(len(record["cycles"]["gained"]) for record in runs)
+    accepted = sum(gained - 1 for record in runs for gained in record["cycles"]["gained"])
+    rates = acceptance_by_position(runs) or []
+    return {
+        "num_drafts": cycles,
+        "num_draft_tokens": sum(sum(record["cycles"]["drafted"]) for record in runs),
+        "num_accepted_tokens": accepted,
+        "acceptance_length": 1 + accepted / cycles if cycles else 0.0,
+        **{f"acceptance_at_pos_{place}": rate for place, rate in enumerate(rates)},
+    }
+
+
+# ---- tables ----
+
+
+def aligned(rows: Sequence[Sequence[str]], words: int = 1) -> str:
+    """Cells as columns of text. The first ones, of words, begin and all others end together."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if at < words else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def shown(value: float | None, digits: int) -> str:
+    """A number as a cell of a table."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def table(methods: dict[str, dict[str, Any]]) -> str:
+    """The main figures as text, a row per method.
+
+    Speed of whole runs, the lowest and highest repeat, times plain decoding's; speed of decoding
+    alone; tau over all prompts and by kind.
+    """
+    kinds = list(dict.fromkeys(kind for found in methods.values() for kind in found["kinds"]))
+    head = ["method", "tree", "tokens/s", "low-high", "speed-up", "decoding/s", "tau", *kinds]
+    return aligned([head, *(_row(name, found, kinds) for name, found in methods.items())])
+
+
+def _row(name: str, found: dict[str, Any], kinds: Sequence[str]) -> list[str]:
+    ends = found["tokens_per_second_spread"]
+    parts = [found, *(found["kinds"].get(kind, {}) for kind in kinds)]
+    return [
+        name,
+        tree_text(found.get("tree"), found.get("drafts_per_cycle")) or "-",
+        shown(found["tokens_per_second"], 1),
+        "-".join(shown(end, 1) for end in ends) if ends else "-",
+        shown(found["speedup"], 2),
+        shown(found["decode_tokens_per_second"], 1),
+        *(shown(part.get("tau"), 2) for part in parts),
+    ]
+
+
+def tree_text(tree: Mapping[str, Any] | None, drafts: float | None = None) -> str:
+    """A tree as results keep it: 5-4-12, or auto with the drafts of its mean tree."""
+    if tree and tree.get("auto"):
+        return "auto" if drafts is None else f"auto ({drafts:.1f})"
+    return "-".join(map(str, tree.values())) if tree else ""

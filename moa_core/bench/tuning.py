@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from moa_core.bench.methods import Method, Record, tree_dict
-from moa_core.bench.results import decode_speed
-from moa_core.bench.runs import Contender, Decoding, run_all
+from moa_core.bench.results import decode_speed, grouped
+from moa_core.bench.run import Contender, Decoding, run_all
 from moa_core.bench.suites import Prompt
 from moa_core.decoding.tree import TreeSettings, named_tree
 from moa_core.drafters.medusa import MedusaDrafter
@@ -31,7 +29,7 @@ def one_tree(text: str) -> TreeSettings:
 def same_trees(methods: Mapping[str, Method], tree: TreeSettings) -> dict[str, Contender]:
     """Every method with the same tree, as far as its form allows."""
     return {
-        name: Contender(method, _fitting(method, tree) if method.trees else None)
+        name: Contender(method, fitting(method, tree) if method.trees else None)
         for name, method in methods.items()
     }
 
@@ -61,36 +59,29 @@ def best_trees(
         mine = [entry for entry in tried if entry.rpartition("@")[0] == name]
         fastest = max(mine, key=lambda entry: speeds[entry], default=None)
         best[name] = Contender(method, tried[fastest].tree if fastest else None)
-    _keep(folder / "trees.json", best, speeds)
+    kept = {
+        "trees": {name: tree_dict(contender.tree) for name, contender in best.items()},
+        "decode_tokens_per_second": {name: round(value, 2) for name, value in speeds.items()},
+    }
+    (folder / "trees.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     return best
 
 
 def tree_speeds(runs: Sequence[Record]) -> dict[str, float]:
     """Tokens per second of decoding, of each method and tree: the median over the passes."""
-    passes: dict[str, dict[int, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for record in runs:
-        passes[record["method"]][record["repeat"]].append(record)
     return {
-        name: median(decode_speed(of_pass) or 0.0 for of_pass in found.values())
-        for name, found in passes.items()
+        name: median(decode_speed(one) or 0.0 for one in grouped(mine, "repeat").values())
+        for name, mine in grouped(runs, "method").items()
     }
 
 
 def _grid_for(method: Method, grid: Sequence[TreeSettings]) -> list[TreeSettings]:
     """The grid as far as a method's form allows, each tree once."""
-    return list(dict.fromkeys(_fitting(method, tree) for tree in grid))
+    return list(dict.fromkeys(fitting(method, tree) for tree in grid))
 
 
-def _fitting(method: Method, tree: TreeSettings) -> TreeSettings:
+def fitting(method: Method, tree: TreeSettings) -> TreeSettings:
     """Medusa has a level for each of its heads and no more; all others take any tree."""
     if not isinstance(method.drafter, MedusaDrafter):
         return tree
     return replace(tree, depth=min(tree.depth, method.drafter.net.config.heads))
-
-
-def _keep(path: Path, best: Mapping[str, Contender], speeds: Mapping[str, float]) -> None:
-    kept: dict[str, Any] = {
-        "trees": {name: tree_dict(contender.tree) for name, contender in best.items()},
-        "decode_tokens_per_second": {name: round(value, 2) for name, value in speeds.items()},
-    }
-    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moa_core.arguments import add_target, chosen_preset, target_of
-from moa_core.bench import link_arguments
+from moa_core.bench import command
 from moa_core.errors import UserError
 from moa_core.loading.names import listed
 from moa_core.loading.presets import PRESETS
 
 if TYPE_CHECKING:
     from moa_core.bench.methods import Method
-    from moa_core.bench.runs import Contender, Decoding
+    from moa_core.bench.run import Contender, Decoding
     from moa_core.bench.suites import Prompt
     from moa_core.model.target import Target
 
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--make-suite", type=Path, metavar="DATA", help="instead: write the bundled suite anew"
     )
-    link_arguments.add_arguments(parser)
+    command.add_arguments(parser)
     _add_profile(parser)
 
 
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> None:
     """Measure, write the results, print a table. options.given: the command's own words."""
     if options.make_suite:
         return _make_suite(options)
-    other = link_arguments.chosen(options)
+    other = command.chosen(options)
     if other and options.profile:
         raise UserError("--profile is a run of its own: leave out --link and the like.")
     if other:
@@ -171,7 +171,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _make_suite(options: argparse.Namespace) -> None:
-    from moa_core.bench.make_suite import make_suite
+    from moa_core.bench.suites import make_suite
 
     for path in make_suite(options.make_suite.expanduser(), seed=options.seed):
         print(path)
@@ -185,9 +185,8 @@ def _measure(
     ids: list[list[int]],
 ) -> None:
     from moa_core.bench.machine import commit, machine
-    from moa_core.bench.outputs import table, write_all
-    from moa_core.bench.results import figures
-    from moa_core.bench.runs import Decoding, keep_settings, run_all
+    from moa_core.bench.results import figures, table, write_all
+    from moa_core.bench.run import Decoding, keep_settings, run_all
 
     eos_ids = () if options.ignore_eos else target.eos_ids
     decoding = Decoding(options.max_new_tokens, options.temperature, options.seed, eos_ids)
@@ -287,9 +286,9 @@ def _facts(
     """The head of results.json."""
     from datetime import UTC, datetime
 
-    from moa_core.bench.command_line import command_line, without_folders
-    from moa_core.bench.energy import Meter
-    from moa_core.bench.runs import WARM_UP
+    from moa_core.bench.command import command_line, without_folders
+    from moa_core.bench.machine import Meter
+    from moa_core.bench.run import WARM_UP
     from moa_core.loading.peers import parameters
 
     kept = ("repeat", "limit", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree")

@@ -88,20 +88,17 @@ class WeightFiles:
     def begin(self, last: int) -> tuple[Piece, Iterator[Piece]]:
         """The first piece of the files, and the others. Not for two threads at once."""
         last = min(last, len(self._target.layers))
-        folder = self._folders.pop(last, None) or self._written(last)
+        folder = self._folders.pop(last, None)
+        if folder is None:
+            if len(self._folders) >= self.MOST:
+                self._folders.pop(next(iter(self._folders))).cleanup()
+            folder = tempfile.TemporaryDirectory(prefix="moa-weights-", ignore_cleanup_errors=True)
+            write(self._target, last, Path(folder.name))
         self._folders[last] = folder  # the newest
         rest = pieces(Path(folder.name))
         return next(rest), rest
 
-    def _written(self, last: int) -> tempfile.TemporaryDirectory[str]:
-        if len(self._folders) >= self.MOST:
-            self._folders.pop(next(iter(self._folders))).cleanup()
-        folder = tempfile.TemporaryDirectory(prefix="moa-weights-", ignore_cleanup_errors=True)
-        write(self._target, last, Path(folder.name))
-        return folder
-
     def close(self) -> None:
-        """Remove them all."""
         while self._folders:
             self._folders.popitem()[1].cleanup()
 
@@ -119,8 +116,8 @@ def target_mark(target: Target) -> str:
     return f"{fingerprint(target)}-{digest.hexdigest()[:16]}"
 
 
-def keep(pieces: Iterable[Piece], folder: Path) -> int:
-    """Write the files that pieces make into a folder, all or none; returns their bytes."""
+def keep(pieces: Iterable[Piece], folder: Path) -> None:
+    """Write the files that pieces make into a folder, all or none."""
     parent = folder.parent
     parent.mkdir(parents=True, exist_ok=True)
     written = 0
@@ -142,7 +139,6 @@ def keep(pieces: Iterable[Piece], folder: Path) -> int:
         if folder.exists():
             shutil.rmtree(folder)
         new.rename(folder)
-    return written
 
 
 def open_target(folder: Path, last: int = 0) -> Target:
@@ -152,7 +148,12 @@ def open_target(folder: Path, last: int = 0) -> Target:
     """
     try:
         target = _opened(folder)
-        _check_whole(client_weights(target, last))
+        weights = client_weights(target, last)
+        types = {tensor.dtype for tensor in weights.values()}
+        if missing := [name for name, tensor in weights.items() if tensor.is_meta]:
+            raise ValueError(f"it lacks {missing[0]}")
+        if len(types) != 1 or not types <= FLOATS:
+            raise ValueError(f"its weights are of {', '.join(sorted(map(str, types)))}")
         return target
     except UserError:
         raise
@@ -182,19 +183,9 @@ def _opened(folder: Path) -> Target:
     return target
 
 
-def _check_whole(weights: dict[str, Tensor]) -> None:
-    """ValueError unless all of a client's weights are there, in one float format."""
-    types = {tensor.dtype for tensor in weights.values()}
-    missing = [name for name, tensor in weights.items() if tensor.is_meta]
-    if missing:
-        raise ValueError(f"it lacks {missing[0]}")
-    if len(types) != 1 or not types <= FLOATS:
-        raise ValueError(f"its weights are of {', '.join(sorted(map(str, types)))}")
-
-
 def nbytes(tensors: dict[str, Tensor]) -> int:
     """Bytes of some tensors."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    return sum(tensor.nbytes for tensor in tensors.values())
 
 
 def cache_folder() -> Path:

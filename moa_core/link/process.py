@@ -7,9 +7,10 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from secrets import token_hex
-from types import TracebackType
+from typing import cast
 
 from moa_core.errors import UserError
 from moa_core.link.connection import Address
@@ -35,18 +36,14 @@ class ServerProcess:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         self._said: deque[str] = deque(maxlen=LAST_WORDS)
-        self._reader = threading.Thread(target=self._listen, daemon=True)
+        log = cast(Iterable[str], self._process.stderr)
+        self._reader = threading.Thread(target=self._said.extend, args=(log,), daemon=True)
         self._reader.start()
         try:
             self.port = self._started()
         except BaseException:
             self.stop()
             raise
-
-    def _listen(self) -> None:
-        """Take what it writes into its log, of which the end is kept."""
-        assert self._process.stderr is not None
-        self._said.extend(self._process.stderr)
 
     def _started(self) -> int:
         """Wait for its port. UserError with its last words if it does not start."""
@@ -69,12 +66,10 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """The process's number."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
         return self._process.poll() is None
 
     def address(self, kind: str = "bf16") -> Address:
@@ -97,8 +92,5 @@ class ServerProcess:
     def __enter__(self) -> ServerProcess:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_: object) -> None:
         self.stop()

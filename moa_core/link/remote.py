@@ -16,12 +16,11 @@ from moa_core.decoding.verifier import Learnt, LinkLost, Toll
 from moa_core.decoding.verify import Choices, Sampling
 from moa_core.drafters.base import Drafter, ServerHalf
 from moa_core.errors import UserError
-from moa_core.link.checks import check_half, choices
 from moa_core.link.client_weights import target_mark
 from moa_core.link.connection import GONE, Address, Wire, reach
 from moa_core.link.emulator import Link
-from moa_core.link.numbers import Numbers, check_kind, unpack
 from moa_core.link.session import drafter_mark
+from moa_core.link.tensors import Numbers, check_half, check_kind, unpack
 from moa_core.link.wire import (
     VERSION,
     Answer,
@@ -36,6 +35,7 @@ from moa_core.link.wire import (
     Up,
     Verify,
     WireError,
+    choices,
 )
 from moa_core.model.target import Target
 

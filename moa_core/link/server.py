@@ -8,23 +8,26 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from http import HTTPStatus
 from secrets import token_urlsafe
 from time import monotonic, perf_counter
 from typing import Any, TypeVar, cast
 
+from websockets.asyncio.server import Server as SocketServer
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
+from websockets.protocol import State
+from websockets.server import ServerProtocol
 
 from moa_core.drafters.base import Drafter
 from moa_core.link.client_weights import WeightFiles, target_mark
-from moa_core.link.session import Denied, Limits, Session
-from moa_core.link.sessions import Drafters, Sessions
-from moa_core.link.visitor import Gone, Visitor, WaitingRoom, visiting
+from moa_core.link.session import Denied, Drafters, Limits, Session
 from moa_core.link.wire import (
     MOST_HELLO,
+    MOST_UP,
     VERSION,
     Alive,
     Down,
@@ -33,6 +36,7 @@ from moa_core.link.wire import (
     Prefill,
     Refused,
     Stream,
+    Up,
     Verify,
     Welcome,
     WireError,
@@ -52,41 +56,110 @@ PING = 20.0  # seconds to the next ping, and then for its answer
 SEND_WITHIN = 30.0  # seconds for a client to read 64 KiB
 CLOSE_WITHIN = 2.0  # seconds for a client to answer a goodbye
 MAX_QUEUE = 4  # messages of a client that wait to be read
+WAITING = 128  # connections whose client has not said who it is
+MOST_UNSENT = 1 << 20  # bytes that a client has caused and does not read
 T = TypeVar("T")
 END: Any = object()
+
+
+class Gone(Exception):
+    """Whoever asked is no longer there."""
+
+
+class Visitor(ServerConnection):
+    """A client's connection, which can make the server hold only so much for it.
+
+    Until let in: MAX_QUEUE + 1 messages of MOST_HELLO bytes; then of MOST_UP. And MOST_UNSENT bytes
+    on their way out, such as answers to a flood of pings.
+    """
+
+    def __init__(
+        self, hall: Hall, protocol: ServerProtocol, server: SocketServer, **options: Any
+    ) -> None:
+        super().__init__(protocol, server, **options)
+        self._hall = hall
+        self.protocol.max_message_size = MOST_HELLO
+
+    @property
+    def here(self) -> bool:
+        """Whether somebody may still listen."""
+        return self.state is State.OPEN
+
+    @property
+    def said_goodbye(self) -> bool:
+        said = self.protocol.close_rcvd  # close_code is not known before all is over
+        return said is not None and said.code == CloseCode.NORMAL_CLOSURE
+
+    def let_in(self) -> None:
+        """Its hello was good."""
+        self._hall.waiting.pop(self, None)
+        self.protocol.max_message_size = MOST_UP
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._hall.enter(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._hall.leave(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.get_write_buffer_size() > MOST_UNSENT:
+            self.transport.abort()
+            return
+        super().data_received(data)
+
+
+class Hall:
+    """All connections. waiting: at most so many without a good hello so far; the oldest goes."""
+
+    def __init__(self, most: int = WAITING) -> None:
+        self._most = most
+        self.waiting: dict[Visitor, None] = {}
+        self._everyone: set[Visitor] = set()
+
+    def enter(self, visitor: Visitor) -> None:
+        self._everyone.add(visitor)
+        self.waiting[visitor] = None
+        if len(self.waiting) > self._most:
+            oldest = next(iter(self.waiting))
+            del self.waiting[oldest]
+            oldest.transport.abort()
+
+    def leave(self, visitor: Visitor) -> None:
+        self.waiting.pop(visitor, None)
+        self._everyone.discard(visitor)
+
+    def close(self) -> None:
+        """Everybody has to go."""
+        for visitor in list(self._everyone):
+            visitor.transport.abort()
 
 
 class Server:
     """Serves one target. All of its work is done by one thread, a request at a time, in turn.
 
-    What is asked is done in the order of asking, and nobody has more than one request in the
-    queue: so each waits for at most one step of every other. Whoever has left when their turn
-    comes is passed over.
+    Requests are done in the order of asking, and nobody has more than one in the queue: so each
+    waits for at most one step of every other. Whoever has left is passed over.
 
     drafters  loads the drafter of a name for its server half; UserError if there is none
     token     what clients must say; "": anybody may come in
+    sessions  by name: at most `limits.sessions`, each with at most one connection
     """
 
     def __init__(
-        self,
-        target: Target,
-        drafters: Callable[[str], Drafter],
-        token: str = "",
+        self, target: Target, drafters: Callable[[str], Drafter], token: str = "",
         limits: Limits | None = None,
-    ) -> None:
-        self.waiting = WaitingRoom()
+    ) -> None:  # fmt: skip
+        self.hall = Hall()
+        self.sessions: dict[str, Session] = {}
         self._limits = limits or Limits()
-        self._table = Sessions(self._limits)
-        self.sessions = self._table.by_name
-        self._target, self._token = target, token
-        self._mark = target_mark(target)
+        self._target, self._token, self._mark = target, token, target_mark(target)
         self._drafters = Drafters(drafters)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="target")
         self._files, self._packing = WeightFiles(target), asyncio.Lock()
 
-    async def run(
-        self, host: str, port: int, ready: Callable[[int], None] = lambda port: None
-    ) -> None:
+    async def run(self, host: str, port: int, ready: Callable[[int], None]) -> None:
         """Serve until cancelled. ready is told the port, once clients can come."""
         try:
             # Web pages say where they come from; none of them is a client of ours.
@@ -95,63 +168,56 @@ class Server:
                 compression=None, process_request=self._http, server_header=None,
                 open_timeout=HELLO_WITHIN, close_timeout=CLOSE_WITHIN, ping_interval=PING,
                 ping_timeout=PING, origins=[None], logger=quiet,
-                create_connection=cast(Any, visiting(self.waiting)),
+                create_connection=cast(Any, partial(Visitor, self.hall)),
             ) as server:  # fmt: skip
                 ready(next(iter(server.sockets)).getsockname()[1])
                 try:
-                    await self._table.stay_tidy()
+                    await self._stay_tidy()
                 finally:  # a goodbye; but who says or reads nothing is not waited for
-                    asyncio.get_running_loop().call_later(CLOSE_WITHIN, self.waiting.close)
+                    asyncio.get_running_loop().call_later(CLOSE_WITHIN, self.hall.close)
         finally:
             self._worker.shutdown(wait=False, cancel_futures=True)
             self._files.close()
 
     def _http(self, connection: ServerConnection, request: Request) -> Response | None:
-        if request.path == "/health":
-            clients = f"{len(self.sessions)} sessions, {len(self.waiting)} waiting"
-            return connection.respond(HTTPStatus.OK, f"ok: {self._target.name}, {clients}\n")
-        return None
-
-    # ---- a client, from its first word to its end ----
+        if request.path != "/health":
+            return None
+        clients = f"{len(self.sessions)} sessions, {len(self.hall.waiting)} waiting"
+        return connection.respond(HTTPStatus.OK, f"ok: {self._target.name}, {clients}\n")
 
     async def _client(self, visitor: Visitor) -> None:
-        session: Session | None = None
+        """A client from its hello to its end, request after request."""
+        session, refused = None, None
         try:
-            session = await self._enter(visitor)
-            await self._serve(visitor, session)
+            hello = await self._hello(visitor)
+            async with self._beating(visitor):  # also while a long request is on its way here
+                session = await self._session(visitor, hello)
+                facts = (self._target.name, self._mark, session.known, session.number)
+                await self._send(visitor, Welcome(session.name, *facts))
+                while True:
+                    await self._answer(visitor, session, await self._request(visitor, session))
         except (ConnectionClosed, Gone):
             pass
         except (Denied, WireError) as error:
-            again = isinstance(error, Denied) and error.again
-            await self._send_away(visitor, session, Refused(str(error), again))
+            refused = Refused(str(error), isinstance(error, Denied) and error.again)
         except Exception:
             log.exception("a client's request failed")
             refused = Refused("The server failed; its log says why.")
-            await self._send_away(visitor, session, refused)
         finally:
-            if session is not None:
-                self._left(visitor, session)
-
-    async def _send_away(self, visitor: Visitor, session: Session | None, refused: Refused) -> None:
-        """Say why. Nothing is kept for a client that may not go on."""
-        if session is not None and self._table.has(session, visitor):
-            self._table.free(session)
+            if session is not None and session.visitor is visitor:
+                # It outlives a lost connection; after a refusal or a goodbye nothing is kept.
+                session.seen, session.visitor = monotonic(), None
+                if refused is not None or visitor.said_goodbye:
+                    del self.sessions[session.name]
         with suppress(ConnectionClosed, Gone):
-            await self._send(visitor, refused)
+            if refused is not None:
+                await self._send(visitor, refused)
 
-    def _left(self, visitor: Visitor, session: Session) -> None:
-        """A session outlives its connection, unless the client said goodbye."""
-        said = visitor.protocol.close_rcvd  # close_code is not known before all is over
-        goodbye = said is not None and said.code == CloseCode.NORMAL_CLOSURE
-        if goodbye and self._table.has(session, visitor):
-            self._table.free(session)
-        self._table.leave(session, visitor)
-
-    async def _enter(self, visitor: Visitor) -> Session:
-        """Let a client in whose hello is good."""
+    async def _hello(self, visitor: Visitor) -> Hello:
+        """A client's hello, if it is good: then it is let in."""
         try:
             async with asyncio.timeout(HELLO_WITHIN):
-                hello = await self._receive(visitor)
+                hello = read_up(await visitor.recv())
         except TimeoutError:
             raise Denied("Nobody said hello.") from None
         if not isinstance(hello, Hello):
@@ -162,42 +228,46 @@ class Server:
             await asyncio.sleep(WRONG_TOKEN)
             raise Denied("The token is wrong.")
         visitor.let_in()
-        async with self._beating(visitor):
-            return await self._session(visitor, hello)
+        return hello
 
     async def _session(self, visitor: Visitor, hello: Hello) -> Session:
-        """The one that a client goes on with, or a new one."""
+        """The one that a client goes on with, or a new one; from now on it is this connection's."""
         terms = (hello.drafter, hello.fingerprint, hello.kind)
         session = self.sessions.get(hello.session)
         if session is None or session.terms != terms:
             if hello.drafter not in self._drafters:
-                await self._work(visitor, lambda: self._drafters.fetch(hello.drafter))
+                await self._work(visitor, lambda: self._drafters.load(hello.drafter))
             drafter = self._drafters.take(hello.drafter, hello.fingerprint)
-            self._table.make_room()
+            self._make_room()
             name = token_urlsafe(18)
             session = Session(name, self._target, drafter, hello.kind, self._limits, terms)
-        self._table.take(session, visitor)
-        known, number = session.known, session.number
-        try:
-            welcome = Welcome(session.name, self._target.name, self._mark, known, number)
-            await self._send(visitor, welcome)
-        except BaseException:
-            self._left(visitor, session)
-            raise
+        if session.visitor is not None:
+            session.visitor.transport.abort()  # the client lost it, and has noticed sooner
+        session.visitor = visitor
+        self.sessions[session.name] = session
         return session
 
-    # ---- what it asks, and the answers ----
+    def _make_room(self) -> None:
+        """Denied if a client is here in every session; else whoever was lost longest goes."""
+        if len(self.sessions) < self._limits.sessions:
+            return
+        # A client may have left though that is not yet noticed: its request is in the queue.
+        lost = [one for one in self.sessions.values() if not (one.visitor and one.visitor.here)]
+        if not lost:
+            places = f"All {self._limits.sessions} places here are taken"
+            raise Denied(f"{places}; try again later.", again=True)
+        longest = min(lost, key=lambda session: session.seen)
+        longest.visitor = None
+        del self.sessions[longest.name]
 
-    async def _serve(self, visitor: Visitor, session: Session) -> None:
-        async with self._beating(visitor):  # also while a long request is still on its way here
-            while True:
-                try:
-                    async with asyncio.timeout(self._limits.idle):
-                        request = await self._receive(visitor)
-                except TimeoutError:
-                    raise Denied("Nothing was asked for a long time.", again=True) from None
-                session.seen = monotonic()
-                await self._answer(visitor, session, request)
+    async def _stay_tidy(self) -> None:
+        """Free the sessions whose clients have not come back in time, again and again."""
+        while True:
+            now = monotonic()
+            for name, session in list(self.sessions.items()):
+                if session.visitor is None and now - session.seen > self._limits.keep:
+                    del self.sessions[name]
+            await asyncio.sleep(min(1.0, max(self._limits.keep / 4, 0.01)))
 
     @asynccontextmanager
     async def _beating(self, visitor: Visitor) -> AsyncIterator[None]:
@@ -215,34 +285,39 @@ class Server:
         finally:
             task.cancel()
 
-    async def _answer(self, visitor: Visitor, session: Session, request: Any) -> None:
-        match request:
-            case Prefill():
-                await self._each(visitor, session.prefill(request), request.answers)
-            case Verify():
-                began = perf_counter()
-                answer = await self._work(visitor, lambda: session.verify(request))
-                await self._send(visitor, waited(answer, perf_counter() - began))
-            case Stream():
-                await self._each(visitor, session.push(request), request.answers)
-            case Fetch():
-                await self._give(visitor, request.last)
-            case Hello():
-                raise Denied("There was a hello before.")
+    async def _request(self, visitor: Visitor, session: Session) -> Up:
+        try:
+            async with asyncio.timeout(self._limits.idle):
+                request = read_up(await visitor.recv())
+        except TimeoutError:
+            raise Denied("Nothing was asked for a long time.", again=True) from None
+        session.seen = monotonic()
+        return request
 
-    async def _each(self, visitor: Visitor, messages: Iterator[Any], most: int) -> None:
+    async def _answer(self, visitor: Visitor, session: Session, request: Up) -> None:
         """Make and send one message after the other; between them others have their turn.
 
-        The next one is not made before the last one is on its way: a client that does not read
-        holds up nobody but itself, for a while.
+        The next one is made when the last one is on its way: a client that does not read holds up
+        nobody but itself.
         """
-        began = perf_counter()
+        messages: Iterator[Any]
+        match request:
+            case Prefill():
+                messages, most = session.prefill(request), request.answers
+            case Verify():
+                messages, most = map(session.verify, [request]), 1
+            case Stream():
+                messages, most = session.push(request), request.answers
+            case Fetch():
+                return await self._give(visitor, request.last)
+            case Hello():
+                raise Denied("There was a hello before.")
         for _ in range(most):
+            began = perf_counter()
             message = await self._work(visitor, lambda: next(messages, END))
             if message is END:
                 return
             await self._send(visitor, waited(message, perf_counter() - began))
-            began = perf_counter()
 
     async def _give(self, visitor: Visitor, last: int) -> None:
         """The weights a client needs. Nothing of it is the worker's work, nor this thread's."""
@@ -261,9 +336,6 @@ class Server:
             return job()
 
         return await asyncio.get_running_loop().run_in_executor(self._worker, unless_gone)
-
-    async def _receive(self, visitor: Visitor) -> Any:
-        return read_up(await visitor.recv())
 
     async def _send(self, visitor: Visitor, message: Down) -> None:
         """Gone if the client does not take it: its missed pings do not show while this waits."""

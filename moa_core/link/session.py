@@ -1,20 +1,21 @@
-"""One client's session on the server: what it has read, and its answers. No sockets here."""
+"""One client's session on the server: what it has read, and its answers. And the drafters."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import monotonic, perf_counter
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verify import Choices, Sampling, choose, target_probs, walk
-from moa_core.drafters.base import Drafter
+from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
-from moa_core.link.numbers import Kind, pack
+from moa_core.link.tensors import Kind, pack
 from moa_core.link.wire import (
     SHARE,
     Answer,
@@ -70,6 +71,8 @@ class Session:
     terms   what the client's hello asked for; to go on it must ask for the same
     number  of the last request served
     known   tokens read, those of the last accepted path included
+    seen    when its client last asked, or was lost
+    visitor the server's connection with the client; None while that is lost
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class Session:
         self.name, self.kind, self.terms = name, kind, terms
         self.number = self.known = 0
         self.seen = monotonic()
+        self.visitor: Any = None
         self._target, self._drafter = target.fork(drafter.precision), drafter.fork()
         self._limits = limits
         self._capacity = 0
@@ -89,8 +93,8 @@ class Session:
 
     def check(self, request: Prefill | Verify | Stream) -> None:
         """Denied if a request is older than the last one, or does not fit what was read."""
-        repeated = request.number == self.number and self.number > 0
-        if request.number < self.number or (
+        repeated = request.number == self.number
+        if request.number < max(self.number, 1) or (
             repeated and not isinstance(self._answer, _ANSWERS[type(request)])
         ):
             raise Denied("This request is older than the last one answered.")
@@ -271,3 +275,35 @@ def drafter_mark(drafter: Drafter) -> str:
         digest.update(name.encode())
         digest.update(weight.detach().float().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()[:32]
+
+
+class Drafters:
+    """Drafters, each loaded when it is first asked for.
+
+    load  from a name; UserError if there is none. It says which names are good: a client's name
+          must not make this machine open a folder or download.
+    """
+
+    def __init__(self, load: Callable[[str], Drafter]) -> None:
+        self._load = load
+        self._drafters: dict[str, tuple[Drafter, str]] = {"none": (Vanilla(), "")}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._drafters
+
+    def load(self, name: str) -> None:
+        """Load it once, which may take seconds. Denied if there is none."""
+        if name in self._drafters:
+            return
+        try:
+            drafter = self._load(name)
+        except UserError as error:
+            raise Denied(f"The server has no drafter {name!r}: {error}") from None
+        self._drafters[name] = drafter, drafter_mark(drafter)
+
+    def take(self, name: str, mark: str) -> Drafter:
+        """A loaded one. Denied if the client's has other weights."""
+        drafter, ours = self._drafters[name]
+        if mark != ours:
+            raise Denied(f"The server's {name} has other weights than the client's.")
+        return drafter

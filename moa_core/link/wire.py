@@ -12,7 +12,9 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from moa_core.link.numbers import MOST_WHOLE, Kind, Numbers
+from moa_core.decoding.verify import Choices
+from moa_core.errors import UserError
+from moa_core.link.tensors import MOST_WHOLE, Kind, Numbers
 
 VERSION = 1
 MOST_UP = 1 << 20  # bytes of a frame to the server: some 200,000 token ids
@@ -270,3 +272,16 @@ def _read(decoder: msgspec.msgpack.Decoder[T], frame: bytes | str) -> T:
         return decoder.decode(frame)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise WireError(str(error)) from None
+
+
+def choices(answer: First | Answer | Pushed, nodes: int, vocabulary: int) -> Choices:
+    """What the target chose after each of so many nodes. UserError if that cannot be."""
+    if isinstance(answer, Answer):
+        found = Choices(tuple(answer.tokens), tuple(answer.probs), tuple(answer.drafts))
+    else:
+        found = Choices((answer.token,), (answer.prob,), (1.0,))
+    if not len(found.tokens) == len(found.probs) == len(found.drafts) == nodes:
+        raise UserError("The server answered something else than was asked.")
+    if max(found.tokens) >= vocabulary:
+        raise UserError("The server chose a token that its target does not have.")
+    return found

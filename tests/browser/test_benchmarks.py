@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from moa_core.bench.recorded import recordings
+from moa_core.bench.records import recordings
 from tests.browser.conftest import LOOKS, both_themes, keep_picture
 from tests.browser.driving import can_be_read, chart, charts_are_named, fits
 from tests.demo.made_up import figures, recording

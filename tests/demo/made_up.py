@@ -1,6 +1,6 @@
 """Recordings that nobody made, with numbers easy to tell apart."""
 
-from moa_core.bench.recorded import Recording
+from moa_core.bench.records import Recording
 
 
 def figures(tau, rate, spread=0.0, rates=(0.5, 0.25), kinds=("a", "b")):

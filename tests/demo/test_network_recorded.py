@@ -3,7 +3,7 @@
 import pytest
 
 from demo.network_recorded import NONE, recorded, recorded_charts, records_html
-from moa_core.bench.link_files import write
+from moa_core.bench.records import write
 
 
 def test_without_recordings_there_is_a_sentence(tmp_path):

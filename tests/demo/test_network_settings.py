@@ -7,7 +7,7 @@ import pytest
 
 from demo import network_settings as links
 from moa_core.errors import UserError
-from moa_core.link.network import PRESETS
+from moa_core.link.emulator import PRESETS
 
 NAMES = ["prompt", "method", "link", *links.FIELDS, "tokens"]
 FAR = SimpleNamespace(methods=lambda target="": ["moa-n1", "vanilla"])

@@ -3,8 +3,7 @@
 from demo.network_switch import STATES, Switch, press, switch
 from demo.network_words import Words, summary
 from moa_core.decoding.trace import LinkBack, LinkDown
-from moa_core.link.emulator import Link
-from moa_core.link.network import LinkSettings
+from moa_core.link.emulator import Link, LinkSettings
 from tests.demo.lost_links import begun, gone, healed, kept, trace
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from demo.record_charts import CHARTS, View, colour, legend, shown
-from moa_core.bench.recorded import recordings
-from moa_core.bench.values import phase_times
+from moa_core.bench.records import phase_times, recordings
 from tests.demo.made_up import figures, recording
 
 

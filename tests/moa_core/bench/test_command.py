@@ -1,4 +1,4 @@
-"""The whole command on a tiny random bundle: files, table, resuming, and mistakes in a sentence."""
+"""`bench` on a tiny random bundle: files, table, resuming, mistakes, and the command kept."""
 
 import csv
 import json
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from moa_core.__main__ import main
+from moa_core.bench.command import command_line
 from moa_core.decoding.tree import AUTO
 
 ROOT = Path(__file__).parents[3]
@@ -50,7 +51,6 @@ def test_a_whole_benchmark(
     assert moa["drafts_per_cycle"] > 0 and f"auto ({moa['drafts_per_cycle']:.1f})" in printed
     assert moa["trainable_parameters"] > 1000 and len(moa["acceptance_by_position"]) >= 1
     assert results["machine"]["device"] == "cpu" and results["versions"]["torch"]
-    assert "not counted" in results["warm_up"]
     assert results["command"] == (
         "python -m moa_core bench --suite two.jsonl --out out --max-new-tokens 16 --repeat 2 "
         "--device cpu --ignore-eos --methods vanilla,eagle2,moa-n1,hf-generate"
@@ -58,69 +58,99 @@ def test_a_whole_benchmark(
     assert results["suite"] == "two.jsonl"
     assert str(tmp_path) not in (out / "summary.json").read_text()
     with (out / "acceptance.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert {row["method"] for row in rows} == {"eagle2", "moa-n1"}
+        assert {row["method"] for row in csv.DictReader(file)} == {"eagle2", "moa-n1"}
     assert printed.splitlines()[0].startswith("method") and str(out / "summary.json") in printed
 
     # The same command again runs nothing; the figures are the same.
     before = (out / "runs.jsonl").read_bytes()
     assert main(command(suite, out, *methods)) == 0
     assert (out / "runs.jsonl").read_bytes() == before
-    again = json.loads((out / "results.json").read_text())
-    assert again["methods"] == results["methods"]
-
+    assert json.loads((out / "results.json").read_text())["methods"] == results["methods"]
+    capsys.readouterr()
     assert main(command(suite, out, *methods, "--seed", "1")) == 2
-    error = capsys.readouterr().err.strip().splitlines()[-1]
-    assert "seed was 0 and is now 1" in error and "--out" in error
+    assert "seed was 0 and is now 1" in capsys.readouterr().err
 
 
 def test_each_at_its_best_tree(bundle: Path, suite: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    more = ("--methods", "moa-n0", "--tree", "best", "--grid", "2-1-2,3-2-6,auto", "--limit", "1")
-    assert main(command(suite, out, *more, "--temperature", "0.7")) == 0
+    more = ("--methods", "moa-n0", "--tree", "best", "--grid", "2-1-2,auto", "--limit", "1")
+    assert main(command(suite, out, *more, "--temperature", "0.7", "--repeat", "1")) == 0
     results = json.loads((out / "results.json").read_text())
     kept = json.loads((out / "trees.json").read_text())
     assert results["methods"]["moa-n0"]["tree"] == kept["trees"]["moa-n0"]
-    assert set(kept["decode_tokens_per_second"]) == {
-        f"moa-n0@{tree}" for tree in ("2-1-2", "3-2-6", "auto")
-    }
-    assert len(results["runs"]) == 2 * 2
-    assert results["methods"]["moa-n0"]["identical_to_vanilla"] is None
+    assert set(kept["decode_tokens_per_second"]) == {"moa-n0@2-1-2", "moa-n0@auto"}
+    assert (
+        len(results["runs"]) == 2 and results["methods"]["moa-n0"]["identical_to_vanilla"] is None
+    )
 
 
-BAD = {
-    "no folder for the results": ["--methods", "vanilla"],
-    "a file for the results": ["--out", "{suite}"],
-    "an unknown suite": ["--out", "{out}", "--suite", "nowhere"],
-    "a suite of bad lines": ["--out", "{out}", "--suite", "{bad}"],
-    "no repeats": ["--out", "{out}", "--repeat", "0"],
-    "no prompts": ["--out", "{out}", "--limit", "0"],
-    "no threads": ["--out", "{out}", "--threads", "0"],
-    "no new tokens": ["--out", "{out}", "--max-new-tokens", "0"],
-    "a negative temperature": ["--out", "{out}", "--temperature", "-1"],
-    "an unknown method": ["--out", "{out}", "--methods", "./nowhere"],
-    "a method twice": ["--out", "{out}", "--methods", "moa-n0,moa-n0"],
-    "no independent model": ["--out", "{out}", "--methods", "hf-assisted"],
-    "no tree": ["--out", "{out}", "--tree", "5-4"],
-    "a grid for one tree": ["--out", "{out}", "--grid", "5-4-12"],
-    "no data for a suite": ["--make-suite", "/nowhere"],
-}
+OUT, FILE = ("--out", "{folder}/out"), ("--out", "{folder}/out.json")
+LAN, OFFLINE = ("--link", "lan", *FILE), ("--offline", *FILE)
+MISTAKES = [
+    (("--methods", "vanilla"), "--out FOLDER"),
+    (("--out", "{folder}/two.jsonl"), "is a file"),
+    ((*OUT, "--suite", "nowhere"), "no suite nowhere"),
+    ((*OUT, "--suite", "{folder}/bad.jsonl"), "Line 1 of the suite"),
+    ((*OUT, "--repeat", "0"), "--repeat must be"),
+    ((*OUT, "--limit", "0"), "--limit must be"),
+    ((*OUT, "--threads", "0"), "--threads must be"),
+    ((*OUT, "--max-new-tokens", "0"), "new tokens"),
+    ((*OUT, "--temperature", "-1"), "emperature"),
+    ((*OUT, "--methods", "./nowhere"), "nowhere"),
+    ((*OUT, "--methods", "moa-n0,moa-n0"), "twice"),
+    ((*OUT, "--methods", "hf-assisted"), "independent"),
+    ((*OUT, "--tree", "5-4"), "5-4"),
+    ((*OUT, "--grid", "5-4-12"), "--grid"),
+    (("--make-suite", "/nowhere"), "/nowhere"),
+    (("--link", "lan"), "--out FILE.json"),
+    (("--link", "lan", "--out", "{folder}"), "--out FILE.json"),
+    (("--link", "tin-cans", *FILE), "No link is called"),
+    (("--link", "offline", *FILE), "Nothing passes"),
+    (("--link", "lan", *LAN), "lan twice"),
+    ((*LAN, "--methods", "ngram"), "there is no ngram"),
+    ((*LAN, "--methods", "moa-n0,moa-n0"), "none twice"),
+    ((*LAN, "--numbers", "f16"), "not as 'f16'"),
+    ((*LAN, "--tree", "best"), "all share a tree"),
+    ((*LAN, "--server-threads", "0"), "--server-threads"),
+    ((*LAN, "--max-new-tokens", "0"), "new tokens"),
+    ((*LAN, "--server", "ws://127.0.0.1:9"), "no server at"),
+    ((*LAN, "--server", "there"), "no address"),
+    ((*LAN, "--offline"), "Choose one of"),
+    (("--offline",), "--out FILE.json"),
+    (("--offline", "--out", "{folder}/out.csv"), "--out FILE.json"),
+    ((*OFFLINE, "--cuts", ""), "--cuts are"),
+    ((*OFFLINE, "--cuts", "100"), "--cuts are"),
+    ((*OFFLINE, "--cuts", "half"), "--cuts are"),
+    ((*OFFLINE, "--methods", "moa-n0,moa-n0"), "none twice"),
+    ((*OFFLINE, "--methods", ","), "at least one"),
+    ((*OFFLINE, "--methods", "ngram"), "ngram cannot write"),
+    ((*OFFLINE, "--limit", "0"), "--limit must be"),
+    (("--profile", "--contexts", "a"), "whole numbers"),
+    (("--profile", "--contexts", "8,300"), "tiny has 256 positions"),
+    (("--profile", "--shape", "llama3-8b", "--target", "tiny"), "leave out --target"),
+    (("--profile", "--tree", "best"), "one tree for each method"),
+    (("--profile", "--out", "/nowhere/p.json"), "cannot be written"),
+    (("--profile", "--methods", "hf-generate", "--contexts", "8"), "our own loop"),
+    (("--profile", "--repeat", "0"), "at least 1"),
+    (("--profile", "--link", "lan"), "a run of its own"),
+    (("--contexts", "256"), "--contexts goes with --profile"),
+    (("--shape", "llama3-8b"), "--shape goes with --profile"),
+]
 
 
-@pytest.mark.parametrize("mistake", BAD)
+@pytest.mark.parametrize(("words", "told"), MISTAKES, ids=lambda one: " ".join(one)[:50])
 def test_a_mistake_is_told_in_one_sentence(
-    bundle: Path, suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], mistake: str
-) -> None:
-    bad = tmp_path / "bad.jsonl"
-    bad.write_text("nonsense\n")
-    places = {"{suite}": str(suite), "{out}": str(tmp_path / "out"), "{bad}": str(bad)}
-    given = [places.get(part, part) for part in BAD[mistake]]
-    code = main(["bench", "--suite", str(suite), *given])
+    bundle: Path, suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...], told: str,
+) -> None:  # fmt: skip
+    (tmp_path / "bad.jsonl").write_text("nonsense\n")
+    before = sorted(tmp_path.rglob("*"))
+    given = [word.format(folder=tmp_path) for word in words]
+    assert main(["bench", "--suite", str(suite), "--device", "cpu", *given]) == 2
     captured = capsys.readouterr()
-    assert code == 2 and captured.out == ""
     lines = captured.err.strip().splitlines()
-    assert len(lines) == 1 and lines[0].startswith("error: ") and len(lines[0]) > 30
-    assert not (tmp_path / "out" / "runs.jsonl").exists()
+    assert captured.out == "" and len(lines) == 1 and lines[0].startswith("error: ")
+    assert told in lines[0] and sorted(tmp_path.rglob("*")) == before
 
 
 def test_help_needs_no_torch() -> None:
@@ -135,4 +165,31 @@ def test_help_needs_no_torch() -> None:
         timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "--make-suite" in done.stdout
+    assert all(option in done.stdout for option in ("--make-suite", "--link", "--cuts", "--shape"))
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("bench --methods vanilla,moa-n1 --repeat 1", "bench --methods vanilla,moa-n1 --repeat 1"),
+        ("bench --out results/one --ignore-eos", "bench --out results/one --ignore-eos"),
+        ("bench --out {here}/results/one", "bench --out results/one"),
+        ("bench --out {here}", "bench --out ."),
+        ("bench --out=/secret/place/one --seed=3", "bench --out=one --seed=3"),
+        ("bench --out ../../secret/one", "bench --out one"),
+        ("bench --out ~/secret/one", "bench --out one"),
+        ("bench --methods moa-n1,/secret/mine,x/y", "bench --methods moa-n1,mine,x/y"),
+        ("bench --meth=/secret/mine,moa-n1", "bench --meth=mine,moa-n1"),
+        ("bench --token SECRET --link 4g", "bench --link 4g"),
+        ("bench --link 4g --tok=SECRET", "bench --link 4g"),
+        ("bench --toke SECRET", "bench"),
+        ("bench --target meta-llama/Llama-3", "bench --target meta-llama/Llama-3"),
+        ("bench --suite /secret,place/my.jsonl", "bench --suite my.jsonl"),
+        ("bench --grid 3-1-3,5-1-5 --temperature 1", "bench --grid 3-1-3,5-1-5 --temperature 1"),
+    ],
+)
+def test_folders_of_the_machine_and_tokens_are_left_out(given, kept, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = [word.format(here=tmp_path) for word in given.split()]
+    assert command_line(words) == f"python -m moa_core {kept}"
+    assert command_line(["bench", "--out", "my results"]).endswith("--out 'my results'")

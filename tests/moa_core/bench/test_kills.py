@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from moa_core.bench.runs import read_runs
+from moa_core.bench.run import read_runs
 from tests.kills import command, lines, through_kills
 
 pytestmark = pytest.mark.slow

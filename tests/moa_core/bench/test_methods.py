@@ -1,12 +1,125 @@
-"""What the results say of a method beside its figures."""
+"""Methods: all write the target's own greedy text; what is counted, and what is said of them."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from moa_core.bench.methods import training_of
+from moa_core.bench.methods import HuggingFace, Method, load_methods, training_of, written
+from moa_core.bench.results import tau
+from moa_core.bench.run import Decoding
+from moa_core.decoding.decode import Settings
+from moa_core.decoding.tree import TreeSettings
+from moa_core.drafters.independent import IndependentDrafter, as_model
+from moa_core.errors import UserError
+from moa_core.loading.formats import save_drafter
+from moa_core.model.target import Target
+from moa_core.train.fresh import fresh
+from tests.models import plain_greedy, speaking_target
+
+IDS = [[5, 9, 33, 5, 9], [7, 8, 12], [40, 41, 42, 43]]
+TREE = TreeSettings(3, 2, 6)
+
+
+@pytest.fixture(scope="module")
+def target() -> Target:
+    return speaking_target()
+
+
+def peers(target: Target) -> dict[str, Method]:
+    small = fresh("independent", target, seed=0)
+    assert isinstance(small, IndependentDrafter)
+    options = {
+        "hf-generate": {}, "hf-lookup": {"prompt_lookup_num_tokens": 10},
+        "hf-assisted": {"assistant_model": as_model(small)},
+    }  # fmt: skip
+    return {name: HuggingFace(name, target, small, more) for name, more in options.items()}
+
+
+@pytest.mark.parametrize("ignore_eos", [False, True])
+def test_all_methods_write_the_targets_own_text(
+    target: Target, bundle: Path, ignore_eos: bool
+) -> None:
+    stop = () if ignore_eos else (plain_greedy(target, IDS[0], 8)[7],)  # an end within reach
+    twin = target.fork()
+    twin.eos_ids = stop
+    methods = load_methods(["vanilla", "eagle", "ngram", "moa-n1"], target) | peers(target)
+    for ids in IDS:
+        expected = written(plain_greedy(twin, ids, 20), len(ids))
+        for name, method in methods.items():
+            record = method.run(ids, Settings(20, TREE, eos_ids=stop))
+            assert {key: record[key] for key in expected} == expected, name
+
+
+def test_a_peers_acceptance_length_is_counted_from_outside(target: Target) -> None:
+    settings = Settings(20, TREE)
+    plain = peers(target)["hf-generate"].run(IDS[0], settings)
+    assert plain["target_calls"] == 20 and tau([plain]) == 1
+    assert plain["gained_after_prefill"] == 19
+    assert plain["seconds"]["prefill"] > 0 and plain["seconds"]["decode"] > 0
+    # A perfect assistant, the target itself: its first forward verifies drafts already.
+    itself = HuggingFace("itself", target, None, {"assistant_model": speaking_target().model})
+    made = itself.run(IDS[0], settings)
+    assert made["output"] == plain["output"]
+    assert made["target_calls"] < 20 and made["gained_after_prefill"] < 19
+    assert not target.model._forward_hooks and not target.model._forward_pre_hooks
+
+
+def test_sampled_texts_are_alike_for_all_methods_and_new_each_repeat(
+    target: Target, bundle: Path
+) -> None:
+    methods, texts = load_methods(["vanilla", "eagle2", "moa-n0"], target), set()
+    for repeat in range(3):
+        settings = Decoding(20, temperature=1.0).settings(TREE, repeat, 1)
+        outputs = {method.run(IDS[0], settings)["output"] for method in methods.values()}
+        assert len(outputs) == 1
+        texts |= outputs
+    assert len(texts) == 3
+
+
+def test_a_context_that_is_too_short_ends_every_text(
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = fresh("independent", target, seed=0)
+    save_drafter(tmp_path / "independent", small, target, {}, torch.float32)
+    monkeypatch.setenv("MOA_MODELS", str(tmp_path))
+    methods = load_methods(["vanilla", "independent", "hf-assisted", "hf-lookup"], target)
+    theirs, ours = methods["hf-assisted"].about(), methods["independent"].about()
+    assert theirs == {**ours, "draft_precision": None} and ours["draft_precision"] == "float32"
+    assert methods["hf-assisted"].weights() == methods["independent"].weights() > 0
+    long = [5, 9, 33] * 80
+    settings = Decoding(100, temperature=0.8).settings(TREE, 0, 1)
+    for method in methods.values():
+        assert method.run(long, settings)["new_tokens"] == target.context - len(long)
+
+
+def test_what_a_text_repeats() -> None:
+    assert written([1] * 10, 4)["grams"] == [2, 3]
+    assert written(list(range(10)), 4)["grams"] == [0, 3] and written([1], 4)["grams"] == [0, 0]
+
+
+def test_other_weights_have_another_checksum(target: Target) -> None:
+    one, same, other = (
+        HuggingFace("x", target, fresh("eagle2", target, seed), {}).weights() for seed in (0, 0, 1)
+    )
+    assert one == same != other
+
+
+def test_a_drafter_that_is_often_right_has_a_longer_path(target: Target, bundle: Path) -> None:
+    record = load_methods(["moa-n1"], target)["moa-n1"].run(IDS[0], Settings(20, TREE))
+    cycles = record["cycles"]
+    assert tau([record]) > 1.2 and set(map(len, cycles.values())) == {len(cycles["gained"])}
+    assert record["target_calls"] == len(cycles["gained"]) + 1
+    spent = sum(sum(cycles[f"{phase}_us"]) for phase in ("draft", "verify", "other")) / 1e6
+    total = sum(record["seconds"][phase] for phase in ("draft", "verify", "other"))
+    assert spent == pytest.approx(total, rel=0.05, abs=1e-3)
+
+
+def test_methods_that_cannot_be(target: Target, bundle: Path) -> None:
+    with pytest.raises(UserError, match="empty"):
+        load_methods([], target)
 
 
 def about(folder: Path, training: dict[str, Any]) -> dict[str, Any] | None:
@@ -14,19 +127,15 @@ def about(folder: Path, training: dict[str, Any]) -> dict[str, Any] | None:
     return training_of(str(folder))
 
 
-def test_a_drafter_that_does_not_say_how_it_was_trained(bundle: Path) -> None:
-    assert training_of("moa-n0") is None and training_of("vanilla") is None
-
-
-def test_a_drafter_that_went_on_from_another_has_all_updates_and_seconds(tmp_path: Path) -> None:
+def test_a_drafter_that_went_on_from_another_has_all_updates_and_seconds(
+    bundle: Path, tmp_path: Path
+) -> None:
     first = {"updates": 300, "seconds": 60.5, "metrics": [{"tau": 2.5}], "start": None}
     second = {"updates": 20, "seconds": 4, "start": first}
     third = {"rate": 0.1, "updates": 5, "seconds": 1, "start": second}
     assert about(tmp_path, third) == {"rate": 0.1, "updates": 325, "seconds": 65.5}
     assert about(tmp_path, first) == {"updates": 300, "seconds": 60.5}
-
-
-@pytest.mark.parametrize("earlier", [{}, {"updates": "many", "metrics": {}}])
-def test_half_a_sum_is_not_told(tmp_path: Path, earlier: dict[str, Any]) -> None:
-    last = {"updates": 5, "seconds": 1, "start": earlier}
-    assert about(tmp_path, last) == {"updates": None, "seconds": None}
+    for earlier in ({}, {"updates": "many", "metrics": {}}):  # half a sum is not told
+        last = {"updates": 5, "seconds": 1, "start": earlier}
+        assert about(tmp_path, last) == {"updates": None, "seconds": None}
+    assert training_of("moa-n0") is None and training_of("vanilla") is None, "they do not say"

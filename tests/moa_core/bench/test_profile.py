@@ -114,29 +114,6 @@ def test_models_have_the_published_sizes() -> None:
     assert round(parameters(target.model) / 1e6) == 8030
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        (("--profile", "--contexts", "a"), "whole numbers"),
-        (("--profile", "--contexts", "8,300"), "tiny has 256 positions"),
-        (("--profile", "--shape", "llama3-8b", "--target", "tiny"), "leave out --target"),
-        (("--profile", "--tree", "best"), "one tree for each method"),
-        (("--profile", "--out", "/nowhere/p.json"), "cannot be written"),
-        (("--profile", "--methods", "hf-generate", "--contexts", "8"), "our own loop"),
-        (("--profile", "--repeat", "0"), "at least 1"),
-        (("--profile", "--link", "lan"), "a run of its own"),
-        (("--contexts", "256"), "--contexts goes with --profile"),
-        (("--shape", "llama3-8b"), "--shape goes with --profile"),
-    ],
-)
-def test_mistakes_are_told(
-    bundle: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...], words: str
-) -> None:
-    assert main(["bench", *more, "--device", "cpu"]) == 2
-    error = capsys.readouterr().err
-    assert words in error and len(error.strip().splitlines()) == 1
-
-
 def test_a_shape_has_only_its_own_drafters(
     small_preset: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,9 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from moa_core.bench.outputs import no_formula, table, write_acceptance, write_all
-from moa_core.bench.results import figures, rounded, tau
-from tests.moa_core.bench.made_up import ABOUT, made_up_runs, ours, peer
+from moa_core.bench.results import (
+    figures,
+    no_formula,
+    rounded,
+    spread,
+    table,
+    tau,
+    write_acceptance,
+    write_all,
+)
+from tests.moa_core.bench.made_up import ABOUT, made_up_runs, ours
 
 
 def test_figures_by_hand() -> None:
@@ -39,6 +47,9 @@ def test_the_spread_of_tau_is_over_prompts() -> None:
     moa = figures(made_up_runs(), ABOUT, greedy=True)["moa"]
     assert moa["tau_spread"] == pytest.approx([2, 2.5])  # the one prompt twice, or the other
     assert moa["kinds"]["a"]["tau_spread"] == pytest.approx([2.5, 2.5])
+    low, high = spread([(0, 1)] * 50 + [(1, 1)] * 50)
+    assert 0.38 < low < 0.43 and 0.57 < high < 0.62, "binomial, n = 100, p = 0.5: 0.4 to 0.6"
+    assert spread([]) is spread([(1, 0)]) is None and spread([(1, 1), (0, 0)]) == [1, 1]
 
 
 def test_texts_are_compared_with_plain_decoding_where_greedy() -> None:
@@ -122,11 +133,6 @@ def test_the_table_is_aligned() -> None:
     assert len({line.index(end) + len(end) for line, end in zip(
         lines[1:3], ("5.4 ", "7.7 "), strict=True
     )}) == 1  # fmt: skip
-
-
-def test_a_peer_alone_is_measured() -> None:
-    found = figures([peer(0, 1, "a")], {"hf": {}}, greedy=True)["hf"]
-    assert found["prompts"] == 1 and found["speedup"] is None
 
 
 def test_no_name_becomes_a_formula_of_a_spreadsheet(tmp_path):

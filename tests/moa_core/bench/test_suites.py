@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moa_core.bench import make_suite as making
+from moa_core.bench import suites as making
 from moa_core.bench.suites import (
     QUESTIONS,
     load_suite,

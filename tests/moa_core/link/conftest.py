@@ -1,4 +1,4 @@
-"""A server process that the tests of this folder share."""
+"""A server process that the tests of this folder share, and a server in a thread."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,6 +6,10 @@ from pathlib import Path
 import pytest
 
 from moa_core.link.process import ServerProcess
+from moa_core.link.session import Limits
+from moa_core.model.target import Target
+from tests.moa_core.link.scene import TARGET, TOKEN, Gated, Served, drafter_for
+from tests.serving import serving
 
 
 @pytest.fixture
@@ -30,3 +34,21 @@ def shared_process(saved_bundle: Path) -> Iterator[ServerProcess]:
 def process(shared_process: ServerProcess, models: Path) -> ServerProcess:
     """A server of the tiny bundle. Lost clients' sessions are kept for half a second."""
     return shared_process
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    """A server in a thread, which forgets lost clients soon."""
+    with serving(TARGET, drafter_for, TOKEN, Limits(sessions=4, keep=0.3)) as both:
+        yield both
+
+
+@pytest.fixture
+def gated() -> Iterator[type[Gated]]:
+    """The target's forwards wait where its gate is closed."""
+    TARGET.__class__ = Gated
+    Gated.gate.set()
+    Gated.forwards = 0
+    yield Gated
+    Gated.gate.set()
+    TARGET.__class__ = Target

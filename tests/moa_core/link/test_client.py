@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from time import sleep
 
-import msgspec
 import pytest
 import torch
 from websockets import ConnectionClosed
@@ -15,7 +14,6 @@ from websockets.sync.server import ServerConnection
 
 from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verifier import LinkLost
-from moa_core.decoding.verify import Sampling
 from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
@@ -23,14 +21,13 @@ from moa_core.link import server as servers
 from moa_core.link import wire
 from moa_core.link.client_weights import client_target, target_mark
 from moa_core.link.connection import Address, Wire
-from moa_core.link.numbers import pack
 from moa_core.link.process import ServerProcess
 from moa_core.link.remote import Remote
 from moa_core.link.session import drafter_mark
+from moa_core.link.tensors import pack
 from moa_core.link.wire import (
     Alive,
     Answer,
-    First,
     Hello,
     Part,
     Piece,
@@ -181,29 +178,6 @@ def test_a_dropped_connection_leaves_no_thread_behind() -> None:
             remote.close()
 
 
-@pytest.mark.parametrize(
-    ("says", "told"),
-    [
-        (b"\xc1", "The server sent what is no message of ours"),
-        (encode(Refused("Too much.")), "The server refused: Too much."),
-        (encode(Answer(1, [5, 6], [0.5, 0.5], [1.0, 1.0], {}, 0.1)), "something else than was"),
-    ],
-)
-def test_an_answer_that_is_none_ends_the_run_with_a_sentence(
-    says: bytes, told: str, leave: ExitStack
-) -> None:
-    def script(connection: ServerConnection) -> None:
-        welcome(connection)
-        connection.recv()
-        connection.send(says)
-        sleep(0.2)
-
-    remote = Remote(leave.enter_context(scripted(script)), TARGET, Vanilla())
-    with pytest.raises(UserError, match=told):
-        remote.verify(DraftTree.only_root(1), 0)
-    remote.close()
-
-
 def test_a_refusal_that_may_pass_is_a_lost_link_and_a_new_session(leave: ExitStack) -> None:
     heard: list[Hello] = []
 
@@ -253,34 +227,6 @@ def test_a_server_that_does_not_start_leaves_its_last_words(
     monkeypatch.setattr(sys, "executable", str(program))
     with pytest.raises(UserError, match=r"did not start: error: There is no such thing\."):
         ServerProcess("--preset", "x")
-
-
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [
-        (First(1, 2**30, 0.5, 0.1), "a token that its target does not have"),
-        (First(1, TARGET.config.vocab_size, 0.5, 0.1), "a token that its target does not have"),
-        ({"type": "first", "number": 1, "token": -1, "prob": 0.5, "seconds": 0.1}, "no message"),
-        ({"type": "first", "number": 1, "token": 5, "prob": 0.5, "seconds": -1e9}, "no message"),
-        ({"type": "share", "number": 1, "start": 0, "count": 0, "half": {}}, "no message"),
-        ({"type": "share", "number": 1, "start": 0, "count": -5, "half": {}}, "no message"),
-    ],
-    ids=str,
-)
-def test_a_server_that_answers_what_is_no_answer_is_left_with_a_sentence(
-    answer: object, told: str, leave: ExitStack
-) -> None:
-    def script(connection: ServerConnection) -> None:
-        welcome(connection)
-        connection.recv()
-        connection.send(msgspec.msgpack.encode(answer))
-        for _ in connection:
-            pass
-
-    remote = Remote(leave.enter_context(scripted(script)), TARGET, Vanilla())
-    with pytest.raises(UserError, match=told):
-        remote.prefill([5, 9, 2], 20, Sampling())
-    remote.close()
 
 
 def test_auto_n_over_a_link_is_refused_before_the_server_is_asked() -> None:

@@ -1,8 +1,9 @@
-"""A server that sends something else than a client's part of its target: a sentence, and nothing of
-it is kept."""
+"""A client's part of a target: packed once, kept whole or not at all, else refused."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,10 +12,14 @@ from safetensors.torch import load_file, save_file
 from websockets.sync.server import ServerConnection
 
 from moa_core.errors import UserError
-from moa_core.link.client_weights import WEIGHTS, client_target, pieces, target_mark, write
-from moa_core.link.wire import Piece, Welcome, encode
+from moa_core.link import client_weights
+from moa_core.link.client_weights import WEIGHTS, client_target, keep, pieces, target_mark, write
+from moa_core.link.wire import Fetch, Piece, Welcome, encode
+from moa_core.model.target import Target
+from tests.moa_core.link.scene import TARGET as SERVED
+from tests.moa_core.link.scene import TOKEN, caller, drafter_for
 from tests.models import speaking_target
-from tests.serving import scripted
+from tests.serving import scripted, serving
 
 TARGET = speaking_target()
 with torch.no_grad():  # of numbers that bfloat16 has, too: the mark does not tell the two apart
@@ -32,7 +37,7 @@ def without(word: str) -> Callable[[dict[str, torch.Tensor]], Any]:
     return lambda all: {name: one for name, one in all.items() if word not in name}
 
 
-PARCELS: dict[str, Callable[[dict[str, torch.Tensor]], Any]] = {
+SENT: dict[str, Callable[[dict[str, torch.Tensor]], Any]] = {
     "no embeddings": without("embed_tokens"),
     "no head": without("lm_head"),
     "no norm": without("model.norm"),
@@ -66,7 +71,7 @@ def sends(folder: Path, mark: str = "") -> Script:
     return script
 
 
-@pytest.mark.parametrize("change", PARCELS.values(), ids=PARCELS.keys())
+@pytest.mark.parametrize("change", SENT.values(), ids=SENT.keys())
 def test_a_target_that_is_not_what_was_asked_for_is_refused_and_not_kept(
     tmp_path: Path, sent: Path, change: Callable[[Any], Any]
 ) -> None:
@@ -93,17 +98,6 @@ def test_a_mark_that_would_be_another_folder_is_refused(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize("frame", [b"\xc1", "text", encode(Piece("x" * 200, b"1", 1)) + b"1"])
-def test_a_frame_that_is_none_is_refused(tmp_path: Path, frame: bytes | str) -> None:
-    def script(connection: ServerConnection) -> None:
-        connection.send(encode(Welcome("x", "its", target_mark(TARGET))))
-        for _ in connection:
-            connection.send(frame)
-
-    with scripted(script) as address, pytest.raises(UserError, match="no message of ours"):
-        client_target(address, 0, tmp_path / "cache")
-
-
 def test_a_file_that_this_machine_cannot_have_is_refused(tmp_path: Path) -> None:
     def script(connection: ServerConnection) -> None:
         connection.send(encode(Welcome("x", "its", target_mark(TARGET))))
@@ -114,3 +108,56 @@ def test_a_file_that_this_machine_cannot_have_is_refused(tmp_path: Path) -> None
     with scripted(script) as address, pytest.raises(UserError, match="cannot be kept"):
         client_target(address, 0, tmp_path / "cache")
     assert not [*(tmp_path / "cache").iterdir()]
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/b", "..", ".", "x\0y", "../new/../x"])
+def test_a_file_stays_in_its_folder(tmp_path: Any, name: str) -> None:
+    (tmp_path / "a").mkdir()
+    with pytest.raises(UserError, match="belongs elsewhere"):
+        keep([Piece(name, b"x", 1), Piece("", b"", 1)], tmp_path / "a" / "kept")
+    assert not [*tmp_path.rglob("x"), *tmp_path.rglob("kept*")]
+
+
+def test_no_more_is_kept_than_was_said(tmp_path: Any) -> None:
+    endless = (Piece("model", bytes(100), 250) for _ in range(10**9))
+    with pytest.raises(UserError, match="more than it said"):
+        keep(endless, tmp_path / "kept")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_would_fill_the_disk_is_not_kept(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=150))
+    with pytest.raises(UserError, match="more than fits here"):
+        keep([Piece("model", bytes(100), 2**60)] * 2, tmp_path / "kept")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_files_are_packed_once_for_all_and_go_with_the_server(monkeypatch) -> None:
+    written, folders = [], []
+    real = client_weights.write
+
+    def write(target: Target, last: int, folder: Any) -> None:
+        written.append(last)
+        folders.append(folder)
+        real(target, last, folder)
+
+    monkeypatch.setattr(client_weights, "write", write)
+
+    def fetch(last: int) -> int:
+        with caller(port) as one:
+            one.say(Fetch(last))
+            total, got = 0, 0
+            while (piece := one.hear()).name:
+                total, got = piece.total, got + len(piece.data)
+            assert got == total
+            return total
+
+    with serving(SERVED, drafter_for, TOKEN) as (_, port), ThreadPoolExecutor(8) as pool:
+        sizes = list(pool.map(fetch, [1] * 8))
+        assert written == [1] and len(set(sizes)) == 1
+        assert fetch(1024) == fetch(3) > fetch(0) and written == [1, 3, 0]
+        assert fetch(2) and fetch(1) == sizes[0] and written == [1, 3, 0, 2, 1]
+        assert sum(folder.exists() for folder in folders) == client_weights.WeightFiles.MOST
+    assert not any(folder.exists() for folder in folders)

@@ -16,8 +16,7 @@ from moa_core.decoding.offline import Away
 from moa_core.decoding.trace import LinkBack, LinkDown, OfflineToken, Trace
 from moa_core.decoding.verify import Sampling
 from moa_core.link.connection import Address
-from moa_core.link.emulator import Link
-from moa_core.link.network import link
+from moa_core.link.emulator import Link, link
 from moa_core.link.remote import Remote
 from moa_core.loading.checkpoints import load_drafter, load_target
 from moa_core.text import prompt_ids

@@ -15,14 +15,15 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link.client_weights import target_mark
-from moa_core.link.numbers import Numbers, pack
 from moa_core.link.remote import Remote
 from moa_core.link.session import Limits, Session
+from moa_core.link.tensors import Numbers, pack
 from moa_core.link.wire import (
     Answer,
     First,
     Prefill,
     Pushed,
+    Refused,
     Share,
     Stream,
     Verify,
@@ -158,16 +159,9 @@ CHOICES: dict[str, tuple[type, Lie, str]] = {
     "drafts too many": (Answer, lambda one: replace(one, drafts=one.drafts * 2), "than was"),
     "a token of none": (Answer, lambda one: replace(one, tokens=last(one.tokens, 64)), "not have"),
     "nan": (Answer, lambda one: replace(one, probs=last(one.probs, nan)), NONE),
-    "endless": (
-        Answer,
-        lambda one: replace(one, drafts=last(one.drafts, inf)),
-        NONE,
-    ),
-    "below 0": (
-        Answer,
-        lambda one: replace(one, probs=last(one.probs, -0.5)),
-        NONE,
-    ),
+    "endless": (Answer, lambda one: replace(one, drafts=last(one.drafts, inf)), NONE),
+    "below 0": (Answer, lambda one: replace(one, probs=last(one.probs, -0.5)), NONE),
+    "no message": (Answer, lambda one: Refused("Too much."), "The server refused: Too much."),
     "no time": (Answer, lambda one: replace(one, seconds=nan), NONE),
     "pushed elsewhere": (Pushed, lambda one: replace(one, position=99), "another place"),
     "pushed twice": (Pushed, lambda one: replace(one, position=one.position - 1), "another place"),
@@ -184,6 +178,11 @@ def test_choices_that_do_not_fit_the_question_are_refused(kind: type, lie: Lie, 
 
 FIRSTS: dict[str, tuple[type, Lie, str]] = {
     "a first choice of none": (First, lambda one: replace(one, prob=2.0), NONE),
+    "a token beyond all": (First, lambda one: replace(one, token=2**30), "does not have"),
+    "a token just beyond": (First, lambda one: replace(one, token=64), "does not have"),
+    "a token below 0": (First, lambda one: replace(one, token=-1), NONE),
+    "time below 0": (First, lambda one: replace(one, seconds=-1e9), NONE),
+    "an empty share": (Share, lambda one: replace(one, count=0), NONE),
     "a share that skips": (Share, lambda one: replace(one, start=one.start + 1), "not its turn"),
     "a share again": (Share, lambda one: replace(one, start=0), "not its turn"),
     "a share too long": (Share, lambda one: replace(one, count=one.count + 1), "not its turn"),

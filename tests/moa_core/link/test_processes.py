@@ -1,6 +1,7 @@
-"""Client and server as processes of their own, as people run them."""
+"""Client and server as processes of their own, as people run them; and where a token never is."""
 
 import json
+import logging
 import os
 import shutil
 import socket
@@ -19,9 +20,11 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
+from moa_core.link import server
 from moa_core.link.client_weights import client_target
+from moa_core.link.connection import Address, reach
 from moa_core.link.process import ROOT, ServerProcess
-from moa_core.link.wire import Fetch
+from moa_core.link.wire import VERSION, Fetch, Hello
 from moa_core.loading.checkpoints import load_drafter, load_target
 from moa_core.text import prompt_ids
 from tests.attackers import FORBIDDEN, Attacker, fire
@@ -29,6 +32,7 @@ from tests.serving import Caller, until
 
 WORDS = "The fox"
 COUNT = 90
+SECRET = "tok-5f1c9e-SECRET"
 SAMPLED = ("--temperature", "0.8", "--seed", "3")
 
 
@@ -137,17 +141,13 @@ def test_bad_options_get_one_sentence(
     assert len(captured.err.splitlines()) == 1, captured.err
 
 
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1", pytest.param("no.such.host.invalid", marks=pytest.mark.slow)]
-)
 def test_where_it_cannot_listen_it_says_so_in_one_sentence(
-    process: ServerProcess, host: str
+    bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = [sys.executable, "-m", "moa_core", "serve", "--host", host, "--token", "x"]
-    command += ["--port", str(process.port)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert ended.returncode == 2
-    assert f"error: Cannot listen on {host}:{process.port}" in ended.stderr
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert main(["serve", "--token", "x", "--port", port, "--device", "cpu"]) == 2
+    assert f"error: Cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -177,13 +177,13 @@ def test_a_server_ends_with_its_parent_and_leaves_no_files(models: Path, tmp_pat
     )
     assert parent.stdout is not None
     pid, port, token = parent.stdout.readline().split()
-    server = psutil.Process(int(pid))
-    assert "serve" in server.cmdline() and token not in " ".join(server.cmdline())
+    child = psutil.Process(int(pid))
+    assert "serve" in child.cmdline() and token not in " ".join(child.cmdline())
     client = Caller(int(port), token)
     assert client.ask(Fetch(1)).data and list(tmp_path.glob("moa-weights-*"))
     parent.kill()
     parent.communicate(timeout=10)
-    assert until(lambda: not server.is_running() or server.status() == "zombie", 15)
+    assert until(lambda: not child.is_running() or child.status() == "zombie", 15)
     assert not list(tmp_path.glob("moa-weights-*"))
 
 
@@ -213,3 +213,72 @@ def test_a_drafter_served_from_a_folder_goes_by_the_folder_s_name(
     assert load("my-own").name == load_drafter(str(folder), target).name == "my-own"
     with pytest.raises(UserError, match=r"it serves .*my-own"):
         load(str(folder))
+
+
+# ---- secrets ----
+
+
+def test_a_token_is_compared_in_constant_time() -> None:
+    """The comparison is the standard library's own; the server has no other use of its token."""
+    source = Path(server.__file__).read_text()
+    assert source.count("self._token") == 2  # where it is kept, and where it is compared
+    assert "hmac.compare_digest(hello.token.encode(), self._token.encode())" in source
+
+
+def test_a_wrong_token_and_the_right_one_are_in_no_sentence_and_no_log(
+    process: ServerProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, "moa_core"), pytest.raises(UserError) as refused:
+        reach(Address(process.address().url, SECRET), Hello(VERSION, SECRET))
+    said = f"{refused.value}{refused.getrepr()}{caplog.text}{process.last_words}"
+    assert "The token is wrong" in said
+    assert process.token not in said and SECRET not in str(refused.value)
+    assert SECRET not in caplog.text and SECRET not in process.last_words
+
+
+def test_what_holds_a_token_does_not_show_it() -> None:
+    for one in (Address("ws://here:1", SECRET), Hello(VERSION, SECRET, session=SECRET)):
+        assert SECRET not in repr(one) and SECRET not in str(one) and SECRET not in f"{[one]}"
+
+
+def test_an_address_with_a_password_in_it_is_refused_without_being_repeated() -> None:
+    with pytest.raises(UserError, match="no name and password") as refused:
+        Address(f"ws://me:{SECRET}@here:1")
+    assert SECRET not in str(refused.value)
+
+
+def test_our_own_server_s_token_is_neither_in_its_arguments_nor_told(
+    process: ServerProcess,
+) -> None:
+    arguments = psutil.Process(process.pid).cmdline()
+    assert "serve" in arguments and process.token not in " ".join(arguments)
+    told = fire(process.port, b"GET /health HTTP/1.1\r\nHost: here\r\n\r\n")
+    assert told.startswith(b"HTTP/1.1 200") and process.token.encode() not in told
+
+
+def test_a_trace_over_a_link_has_neither_token(
+    process: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setenv("HF_TOKEN", f"hf_{SECRET}")
+    monkeypatch.setenv("MOA_CACHE", str(tmp_path / "cache"))
+    trace = tmp_path / "trace.json"
+    words = ["generate", "--server", process.address().url, "--token", process.token]
+    words += ["--prompt", "The fox", "--max-new-tokens", "4", "--json", "--trace", str(trace)]
+    assert main(words) == 0
+    captured = capsys.readouterr()
+    written = trace.read_text() + captured.out + captured.err
+    assert json.loads(captured.out)["output_ids"]
+    assert process.token not in written and SECRET not in written
+    for path in (tmp_path / "cache").rglob("*.json"):
+        assert process.token not in path.read_text()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.1.5", "example.org", "127.0.0.1.x"])
+def test_no_server_elsewhere_without_a_token(
+    host: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("MOA_TOKEN", raising=False)
+    monkeypatch.setattr("moa_core.commands.serve.target_of", lambda *_: pytest.fail("it loads"))
+    assert main(["serve", "--host", host, "--port", "0"]) == 2
+    assert "set MOA_TOKEN" in capsys.readouterr().err

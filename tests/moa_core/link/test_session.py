@@ -9,10 +9,9 @@ from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verify import Sampling, choose, walk
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.link import session as sessions
-from moa_core.link.numbers import unpack
 from moa_core.link.session import Denied, Limits, Session, read_chain
+from moa_core.link.tensors import unpack
 from moa_core.link.wire import (
-    Answer,
     First,
     Prefill,
     Sampled,
@@ -207,13 +206,9 @@ def test_shares_go_on_where_the_client_has_them(counting) -> None:
         assert isinstance(first, First) and rest[0].start == have
         for name, tensor in joined(rest).items():
             assert torch.allclose(tensor, joined(whole)[name][..., have:, :], atol=1e-5)
+    for have in (40, 41, 2**53):  # who has all gets none
+        assert len(list(session.prefill(Prefill(1, LONG, 100, have=have)))) == 1
     assert counting.forwards == 1
-
-
-@pytest.mark.parametrize("have", [40, 41, 10**6, 2**53])
-def test_who_has_all_shares_gets_none(have: int) -> None:
-    session = made(useful("moa-n1", TARGET))
-    assert len(list(session.prefill(Prefill(1, LONG, 100, have=have)))) == 1
 
 
 def test_a_new_prompt_starts_anew() -> None:
@@ -244,28 +239,48 @@ def deny(session: Session, request: Prefill | Verify | Stream) -> str:
     return str(caught.value)
 
 
-def test_prompts_that_do_not_fit_are_denied() -> None:
+STAR = [-1] + [0] * 93
+UNFIT = [
+    (Prefill(1, [1] * 64, 64), "at most 64 tokens"),
+    (Prefill(1, [1] * 200_000, 2**21), "at most 64 tokens"),
+    (Prefill(1, [1] * 10, 65), "Ask for fewer"),
+    (Prefill(1, [1] * 10, 10), "no room"),
+    (Prefill(1, [1, 64], 20), "from 0 to 63"),
+    (Prefill(1, [], 20), "there must be some"),
+    (Prefill(0, [1], 20), "older"),  # no request has it
+    (Verify(1, 0, [1], [-1]), "no room"),
+]
+UNFIT_LATER = [
+    (Verify(2, 7, [1] * 94, STAR), "no room"),
+    (Verify(2, 7, [1, 64], [-1, 0]), "from 0 to 63"),
+    (Verify(2, 8, [1], [-1]), "not read"),
+    (Verify(2, 2**53, [1], [-1]), "not read"),
+    (Stream(2, 7, 2**31 - 1, 5), "from 0 to 63"),
+    (Stream(2, 8, 1, 5), "not read"),
+]
+
+
+@pytest.mark.parametrize(("request_", "why"), UNFIT)
+def test_prompts_that_do_not_fit_are_denied(request_: Prefill | Verify, why: str) -> None:
     session = made(context=64)
-    assert "at most 64 tokens" in deny(session, Prefill(1, [1] * 64, 64))
-    assert "ask for fewer" in deny(session, Prefill(1, [1] * 10, 65)).lower()
-    assert "no room" in deny(session, Prefill(1, [1] * 10, 10))
-    assert "from 0 to 63" in deny(session, Prefill(1, [1, 64], 20))
-    assert "there must be some" in deny(session, Prefill(1, [], 20))
-    assert "at most 64 tokens" in deny(session, Prefill(1, [1] * 200_000, 2**21))
+    assert why in deny(session, request_)
     assert next(session.prefill(Prefill(1, [1] * 63, 64))).number == 1
     large = made(context=10_000)
     assert "at most 256 tokens" in deny(large, Prefill(1, [1] * 256, 300)), "the target's own"
 
 
-def test_trees_that_do_not_fit_are_denied() -> None:
+@pytest.mark.parametrize(("request_", "why"), UNFIT_LATER)
+def test_what_does_not_fit_the_text_is_denied(request_: Verify | Stream, why: str) -> None:
     session = begun(context=100)
-    star = [-1] + [0] * 93
-    assert "no room" in deny(session, Verify(2, 7, [1] * 94, star))
-    assert session.verify(Verify(2, 7, [1] * 93, star[:93])).number == 2
-    assert "from 0 to 63" in deny(session, Verify(3, 7, [1, 64], [-1, 0]))
-    assert "not read" in deny(session, Verify(3, session.known + 1, [1], [-1]))
-    assert "not read" in deny(session, Verify(3, 2**53, [1], [-1]))
-    assert "no room" in deny(made(), Verify(1, 0, [1], [-1]))
+    assert why in deny(session, request_)
+    assert session.verify(Verify(2, 7, [1] * 93, STAR[:93])).number == 2
+
+
+def test_a_long_stream_ends_with_its_room() -> None:
+    session = made()
+    [*_] = session.prefill(Prefill(1, PROMPT, 20))
+    assert len(list(session.push(Stream(2, 7, GREEDY[0], 2**20)))) == 12
+    assert session.known == 19
 
 
 def test_a_wide_tree_is_denied_and_a_chain_as_long_is_not(monkeypatch) -> None:
@@ -284,15 +299,6 @@ def test_no_token_has_a_position_beyond_the_target_s_last() -> None:
     assert [one.position for one in pushed] == [251, 252, 253, 254, 255]
 
 
-def test_streams_that_do_not_fit_are_denied_and_a_long_one_ends_with_its_room() -> None:
-    session = made()
-    [*_] = session.prefill(Prefill(1, PROMPT, 20))
-    assert "from 0 to 63" in deny(session, Stream(2, 7, 2**31 - 1, 5))
-    assert "not read" in deny(session, Stream(2, 8, 1, 5))
-    assert len(list(session.push(Stream(2, 7, GREEDY[0], 2**20)))) == 12
-    assert session.known == 19
-
-
 def test_numbers_that_are_none_are_denied() -> None:
     odd = Sampled(float("nan"), 0.9)
     assert "Temperature" in deny(made(), Prefill(1, PROMPT, 20, odd))
@@ -301,13 +307,3 @@ def test_numbers_that_are_none_are_denied() -> None:
     extreme = Sampled(1e-3, 1e-300, 2**31, -(2**62))
     first, _ = made().prefill(Prefill(1, PROMPT, 20, extreme))
     assert 0 <= first.token < 64
-
-
-def test_sessions_do_not_see_each_other() -> None:
-    one, other = begun(), made()
-    [*_] = other.prefill(Prefill(1, [1, 2, 3], 50))
-    answer = one.verify(branched(2, 7, GREEDY[0]))
-    other.verify(Verify(2, 3, [9], [-1]))
-    assert one.known == 10 and other.known == 4
-    assert isinstance(answer, Answer) and answer.tokens[4] == GREEDY[3]
-    assert one.verify(branched(3, 7, GREEDY[0])).tokens == answer.tokens

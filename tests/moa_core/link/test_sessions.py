@@ -1,28 +1,25 @@
-"""Who comes back to a session, and what one may have: places, room, time."""
+"""Sessions over a socket: a client comes back to its own, and has its limits."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from time import sleep
 
-import msgspec
 import pytest
 
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.offline import Away
 from moa_core.decoding.trace import LinkBack, Trace, Verified
+from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Vanilla
 from moa_core.errors import UserError
 from moa_core.link.connection import Address
 from moa_core.link.remote import Remote
 from moa_core.link.session import Limits
-from moa_core.link.wire import (
-    Answer,
-    Prefill,
-    Refused,
-    Share,
-    Verify,
-)
-from tests.moa_core.link.server.scene import (
+from moa_core.link.wire import Answer, Prefill, Refused, Share, Verify
+from tests.attackers import fire
+from tests.moa_core.link.scene import (
     GREEDY,
+    METHODS,
     PROMPT,
     TARGET,
     TOKEN,
@@ -32,10 +29,9 @@ from tests.moa_core.link.server.scene import (
     begun,
     caller,
     drafter_for,
+    run,
 )
 from tests.serving import Caller, serving, until
-
-# ---- who comes back ----
 
 
 def test_asked_again_while_the_first_is_still_at_work_it_is_done_once(
@@ -120,24 +116,24 @@ def test_a_session_is_only_for_who_knows_its_name_and_wants_the_same(served: Ser
 
 
 def test_when_all_places_are_taken_the_next_one_is_told_and_a_lost_one_s_is_reused() -> None:
-    with serving(TARGET, drafter_for, TOKEN, Limits(sessions=16, keep=1000)) as (one, port):
-        here = [begun(port) for _ in range(16)]
-        for _ in range(3):
+    with serving(TARGET, drafter_for, TOKEN, Limits(sessions=4, keep=1000)) as (one, port):
+        here = [begun(port) for _ in range(4)]
+        for _ in range(2):
             with caller(port) as late:
                 assert isinstance(late.welcome, Refused) and late.welcome.again
-                assert "All 16 places here are taken" in late.welcome.reason
-        with pytest.raises(UserError, match="All 16 places"):
+                assert "All 4 places here are taken" in late.welcome.reason
+        with pytest.raises(UserError, match="All 4 places"):
             Remote(Address(f"ws://127.0.0.1:{port}", TOKEN), TARGET, Vanilla())
-        here[3].vanish()
-        here[5].vanish()
-        assert until(lambda: len(one._table._here) == 14)
+        here[1].vanish()
+        here[2].vanish()
+        assert until(lambda: sum(s.visitor is not None for s in one.sessions.values()) == 2)
         first = begun(port)
-        assert here[3].welcome.session not in one.sessions, "lost first"
-        assert here[5].welcome.session in one.sessions
+        assert here[1].welcome.session not in one.sessions, "lost first"
+        assert here[2].welcome.session in one.sessions
         assert first.ask(Verify(2, 7, [GREEDY[0]], [-1])).tokens == [GREEDY[1]]
-        for other in (*here[:3], here[4], *here[6:]):
+        for other in (here[0], here[3]):
             assert other.ask(Verify(2, 7, [GREEDY[0]], [-1])).tokens == [GREEDY[1]]
-        with caller(port, session=here[3].welcome.session) as back:
+        with caller(port, session=here[1].welcome.session) as back:
             assert back.welcome.known == 0, "its place was given away: it begins anew"
 
 
@@ -152,7 +148,7 @@ def test_whoever_comes_back_to_a_full_server_waits_for_a_place() -> None:
             for event in trace.record(events):
                 if isinstance(event, Verified) and event.cycle == 1:
                     remote._wire.drop()
-                    assert until(lambda: not one._table._here)
+                    assert until(lambda: not any(s.visitor for s in one.sessions.values()))
                     other = caller(port)  # takes the only place
                     assert other.ask(Prefill(1, PROMPT, 60)).token == GREEDY[0]
                     threading.Timer(0.5, other.close).start()
@@ -189,11 +185,30 @@ def test_the_context_ends_where_it_was_said_to() -> None:
             list(decode(TARGET, Vanilla(), PROMPT, settings, remote=remote))
 
 
-def test_two_hundred_thousand_tokens_are_too_many(served: Served) -> None:
-    with caller(served[1]) as one:
-        assert "at most 256" in one.ask(Prefill(1, [1] * 200_000, 2**21)).reason
-    one = begun(served[1])
-    deep = {"type": "verify", "number": 2, "position": 7, "tokens": [1] * 200_000}
-    deep["parents"] = [-1] + [0] * 199_999
-    refused = one.ask(msgspec.msgpack.encode(deep))
-    assert isinstance(refused, Refused) and "length" in refused.reason
+def test_many_clients_at_once_each_get_their_own_text() -> None:
+    """Each with a prompt, a method, a sampling and a kind of numbers of its own."""
+
+    def work(number: int) -> tuple[str, Sampling, list[int]]:
+        sampling = Sampling(0.8, seed=number) if number % 3 == 2 else Sampling()
+        prompt = [(number * 7 + place * 5) % 64 for place in range(3 + 9 * number)]
+        return METHODS[number % len(METHODS)], sampling, prompt
+
+    jobs = [work(number) for number in range(8)]
+    local = [run(method, None, prompt, sampling) for method, sampling, prompt in jobs]
+    with serving(TARGET, drafter_for, TOKEN) as (one, port), ThreadPoolExecutor(8) as pool:
+        far = list(pool.map(lambda job: run(job[0], port, job[2], job[1]), jobs))
+        assert far == local
+        assert until(lambda: not one.sessions)
+
+
+def test_health_and_other_places(served: Served) -> None:
+    def plain(path: str) -> str:
+        return fire(served[1], f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode()).decode()
+
+    head, _, body = plain("/health").partition("\r\n\r\n")
+    assert head.startswith("HTTP/1.1 200 OK") and "server:" not in head.lower()
+    assert body == f"ok: {TARGET.name}, 0 sessions, 1 waiting\n"
+    with caller(served[1]):
+        assert ", 1 sessions, 1 waiting" in plain("/health")
+    for path in ("/", "/health/", "/metrics"):
+        assert plain(path).startswith("HTTP/1.1 426")

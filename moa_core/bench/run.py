@@ -6,7 +6,7 @@ import json
 import os
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from moa_core.bench.energy import Meter
+from moa_core.bench.machine import Meter
 from moa_core.bench.methods import Method, Record
 from moa_core.bench.suites import Prompt
 from moa_core.decoding.decode import Settings
@@ -24,8 +24,8 @@ from moa_core.errors import UserError
 
 WARM_UP = 2  # prompts that every method decodes first, not counted
 Name = TypeVar("Name")
-Key = tuple[Any, ...]  # method, repeat, the prompt's line
-KEY = ("method", "repeat", "prompt")
+Key = tuple[Any, ...]
+FIELDS = ("method", "repeat", "prompt")  # of a key; the prompt by its line
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,32 @@ def in_turn(
                 yield repeat, place, name
 
 
+class Runs:
+    """The wanted runs of one file: those that are done, and those that are missing.
+
+    fields  of a record, which tell one run from another: a key holds their values
+    """
+
+    def __init__(self, path: Path, wanted: Sequence[Key], fields: Sequence[str] = FIELDS) -> None:
+        self._path, self._wanted = path, wanted
+        done = read_runs(path, fields)
+        self.done = {key: done[key] for key in wanted if key in done}
+        self.missing = [key for key in wanted if key not in done]
+
+    def complete(self, run: Callable[[Key], Record], title: str) -> list[Record]:
+        """Run what is missing, a line of the file each; returns all records as they are wanted."""
+        bar = tqdm(
+            self.missing, desc=title, unit="run", initial=len(self.done), total=len(self._wanted),
+            disable=not self.missing,
+        )  # fmt: skip
+        with self._path.open("a", encoding="utf-8") as file:
+            for key in bar:
+                self.done[key] = run(key)
+                file.write(json.dumps(self.done[key], separators=(",", ":")) + "\n")
+                file.flush()
+        return [self.done[key] for key in self._wanted]
+
+
 def run_all(
     contenders: Mapping[str, Contender],
     prompts: Sequence[Prompt],
@@ -80,31 +106,35 @@ def run_all(
 
     A run holds what `Method.run` gives, and method, repeat, prompt (its line), kind, joules.
     """
-    wanted = {
-        (name, repeat, prompts[place].number): place
-        for repeat, place, name in in_turn(list(contenders), repeats, prompts)
-    }
-    done = {key: record for key, record in read_runs(path).items() if key in wanted}
-    missing = [(key, place) for key, place in wanted.items() if key not in done]
-    if missing:
+    places = {prompt.number: place for place, prompt in enumerate(prompts)}
+    turns = in_turn(list(contenders), repeats, prompts)
+    runs = Runs(path, [(name, repeat, prompts[place].number) for repeat, place, name in turns])
+    if runs.missing:
         seconds = _warm_up(contenders, ids, decoding)
-        whole = sum(seconds[key[0]] for key, _ in missing)
-        tqdm.write(f"{title}: {len(missing)} runs; {duration(whole)}, by the warm-up", sys.stderr)
-        meter = Meter(next(iter(contenders.values())).method.target.device)
-        with path.open("a", encoding="utf-8") as file:
-            bar = tqdm(missing, desc=title, unit="run", initial=len(done), total=len(wanted))
-            for key, place in bar:
-                record = _run(contenders[key[0]], key, ids[place], decoding, meter)
-                done[key] = {**record, "kind": prompts[place].kind}
-                file.write(json.dumps(done[key], separators=(",", ":")) + "\n")
-                file.flush()
-    return [done[key] for key in wanted]
+        whole = duration(sum(seconds[name] for name, *_ in runs.missing))
+        tqdm.write(f"{title}: {len(runs.missing)} runs; {whole}, by the warm-up", sys.stderr)
+    meter = Meter(next(iter(contenders.values())).method.target.device)
+
+    def run(key: Key) -> Record:
+        name, repeat, number = key
+        settings = decoding.settings(contenders[name].tree, repeat, number)
+        meter.start()
+        record = contenders[name].method.run(ids[places[number]], settings)
+        joules = meter.joules()
+        return {
+            **dict(zip(FIELDS, key, strict=True)),
+            **record,
+            "joules": None if joules is None else round(joules, 3),
+            "kind": prompts[places[number]].kind,
+        }
+
+    return runs.complete(run, title)
 
 
-def read_runs(path: Path, key: Sequence[str] = KEY) -> dict[Key, Record]:
+def read_runs(path: Path, fields: Sequence[str] = FIELDS) -> dict[Key, Record]:
     """The finished runs of a file. A last line that was cut off is taken away: it is run again.
 
-    key  the fields that tell one run from another. UserError for any other line that is no run.
+    UserError for any other line that is no run.
     """
     if not path.exists():
         return {}
@@ -116,7 +146,7 @@ def read_runs(path: Path, key: Sequence[str] = KEY) -> dict[Key, Record]:
     for number, line in enumerate(whole.split("\n") if whole else [], 1):
         try:
             record = json.loads(line)
-            found[tuple(record[name] for name in key)] = record
+            found[tuple(record[name] for name in fields)] = record
         except (ValueError, KeyError, TypeError):
             raise UserError(f"Line {number} of {path} is no run of a benchmark.") from None
     return found
@@ -168,10 +198,9 @@ def _warm_up(
     seconds = {}
     rounds = [(place, name) for place in range(WARM_UP) for name in contenders]
     for place, name in tqdm(rounds, desc="warm-up", unit="run", leave=False):
-        contender = contenders[name]
-        settings = decoding.settings(contender.tree, 0, place)
+        settings = decoding.settings(contenders[name].tree, 0, place)
         start = perf_counter()
-        contender.method.run(ids[place % len(ids)], settings)
+        contenders[name].method.run(ids[place % len(ids)], settings)
         seconds[name] = perf_counter() - start
     return seconds
 
@@ -182,20 +211,3 @@ def duration(seconds: float) -> str:
         if seconds >= 1.5 * size:
             return f"about {seconds / size:.0f} {unit}s"
     return f"about {max(1, seconds):.0f} second{'s' if seconds >= 1.5 else ''}"
-
-
-def _run(
-    contender: Contender, key: Key, ids: Sequence[int], decoding: Decoding, meter: Meter
-) -> Record:
-    name, repeat, number = key
-    settings = decoding.settings(contender.tree, repeat, number)
-    meter.start()
-    record = contender.method.run(ids, settings)
-    joules = meter.joules()
-    return {
-        "method": name,
-        "repeat": repeat,
-        "prompt": number,
-        **record,
-        "joules": None if joules is None else round(joules, 3),
-    }

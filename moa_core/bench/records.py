@@ -1,22 +1,32 @@
-"""Recorded benchmarks, ours and other people's: read from their files and put into words."""
+"""Recorded results, ours and other people's: read from their files and put into words.
+
+A benchmark leaves a folder with summary.json. --link and --offline leave a FILE.json each: version,
+kind, command, commit, date, machine, target, settings, and `rows`, with --link also `links`.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from moa_core.assets import ASSETS
-from moa_core.bench.values import above_zero, kinds, mapping, number, numbers
+from moa_core.bench.command import command_line
+from moa_core.bench.results import rounded
 from moa_core.errors import UserError
-from moa_core.loading.strangers import plain
+from moa_core.loading.strangers import plain, read_json
 
 FOLDER = ASSETS / "results"
+LINK_FOLDER = FOLDER / "link"
 LARGEST = 64 * 2**20  # bytes of a results.json; ours with all its runs have under 5 MB
 MOST = 64  # methods, and kinds of prompt: more cannot be read in a chart
+PHASES = ("draft", "verify", "other")
 NOT_ONE = (
     "{name} is not a benchmark's results ({why}). Open summary.json or results.json from the "
     "folder that was given to --out."
@@ -25,6 +35,60 @@ USUAL = {  # what `bench` does when its command does not say
     "suite": "bundled", "limit": None, "max_new_tokens": 128, "temperature": 0.0, "seed": 0,
     "tree": "auto", "grid": None,
 }  # fmt: skip
+Row = dict[str, Any]
+
+
+# ---- values: any of them may be missing or odd; then it is left out ----
+
+
+def number(value: Any) -> float | None:
+    """A finite number, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def above_zero(value: Any) -> float | None:
+    """A number where 0 can only mean that nothing was measured."""
+    found = number(value)
+    return found if found and found > 0 else None
+
+
+def numbers(value: Any, count: int) -> list[float] | None:
+    """The first so many numbers of a list; None if one of them is missing."""
+    row = [number(item) for item in listed(value)[:count]]
+    known = [item for item in row if item is not None]
+    return known if len(known) == count else None
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """A dictionary with strings as keys, empty if it is none."""
+    return {str(key): item for key, item in value.items()} if isinstance(value, dict) else {}
+
+
+def listed(value: Any) -> list[Any]:
+    """A list, empty if it is none."""
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def phase_times(figures: dict[str, Any]) -> dict[str, float]:
+    """Milliseconds of a mean cycle by phase; empty where that was not recorded."""
+    seconds, count = mapping(figures.get("seconds")), _cycles(figures)
+    spent = {phase: number(seconds.get(phase)) for phase in PHASES}
+    if not count or None in spent.values() or not sum(filter(None, spent.values())) > 0:
+        return {}
+    return {phase: 1000 * (part or 0) / count for phase, part in spent.items()}
+
+
+def _cycles(figures: dict[str, Any]) -> float | None:
+    """Target forwards after the prefills."""
+    bins = [numbers(row, 3) for row in listed(figures.get("tau_by_place"))]
+    counted = sum(row[2] for row in bins if row)
+    calls, prompts = number(figures.get("target_calls")), number(figures.get("prompts"))
+    return counted or (above_zero(calls - prompts) if calls and prompts else None)
+
+
+# ---- benchmarks ----
 
 
 @dataclass(frozen=True)
@@ -49,7 +113,8 @@ class Recording:
     @cached_property
     def kinds(self) -> list[str]:
         """Kinds of prompt, in order of first appearance."""
-        return kinds(self.results)
+        kinds = (mapping(found.get("kinds")) for found in self.methods.values())
+        return list(dict.fromkeys(kind for of_method in kinds for kind in of_method))
 
     @property
     def machine(self) -> str:
@@ -68,22 +133,18 @@ class Recording:
 
     @property
     def precision(self) -> str:
-        """The target's number format."""
         return str(mapping(self.results.get("target")).get("dtype") or "precision not recorded")
 
     @property
     def target(self) -> str:
-        """The target's name."""
         return str(mapping(self.results.get("target")).get("name") or "target not recorded")
 
     @property
     def date(self) -> str:
-        """The day it was recorded, as the file says it: 2026-11-21."""
         return str(self.results.get("date") or "").partition("T")[0] or "date not recorded"
 
     @property
     def commit(self) -> str:
-        """The commit of the program that measured."""
         return str(self.results.get("commit") or "not recorded")
 
     @property
@@ -144,56 +205,16 @@ def read_results(path: Path, name: str = "") -> dict[str, Any]:
             "figures without the single runs."
         )
     try:
-        results = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        results = read_json(path, LARGEST)
+    except (OSError, ValueError):
         raise UserError(NOT_ONE.format(name=name, why="it is no JSON text")) from None
-    why = _trouble(results)
-    if why:
+    if why := _trouble(results):
         raise UserError(NOT_ONE.format(name=name, why=why))
     try:
         kept: dict[str, Any] = plain({**results, "runs": []})
     except ValueError as error:
         raise UserError(NOT_ONE.format(name=name, why=f"it is {error}")) from None
-    return _both_speeds(kept)
-
-
-def _both_speeds(results: dict[str, Any]) -> dict[str, Any]:
-    """Results with both speeds, whichever version of the program wrote them.
-
-    An older file has no decode_tokens_per_second: its tokens_per_second is what has that name now.
-    The whole run's is then of the mean pass, by the seconds recorded, so that it has no spread.
-    """
-    methods = {name: mapping(figures) for name, figures in results["methods"].items()}
-    if any("decode_tokens_per_second" in figures for figures in methods.values()):
-        return results
-    found = {name: _renamed(figures) for name, figures in methods.items()}
-    for figures in found.values():
-        figures["tokens_per_second"] = _whole_run(figures)
-    plain = found.get("vanilla", {}).get("tokens_per_second")
-    for figures in found.values():
-        own = figures["tokens_per_second"]
-        figures["speedup"] = own / plain if own and plain else None
-    return {**results, "methods": found}
-
-
-def _renamed(figures: dict[str, Any]) -> dict[str, Any]:
-    """The same with the old names of decoding's speed replaced, those of each kind too."""
-    old = ("tokens_per_second", "tokens_per_second_spread")
-    made = {f"decode_{key}" if key in old else key: value for key, value in figures.items()}
-    if isinstance(made.get("kinds"), dict):
-        made["kinds"] = {kind: _renamed(mapping(part)) for kind, part in made["kinds"].items()}
-    return made
-
-
-def _whole_run(figures: dict[str, Any]) -> float | None:
-    """New tokens per second of the mean pass, prefill included; None where that is not known."""
-    tokens = above_zero(figures.get("new_tokens"))
-    seconds = mapping(figures.get("seconds"))
-    spent = [number(value) for value in seconds.values()]
-    if tokens is None or "prefill" not in seconds or None in spent:
-        return None
-    total = sum(value for value in spent if value is not None)
-    return tokens / total if total > 0 else None
+    return kept
 
 
 def _trouble(results: Any) -> str:
@@ -202,28 +223,76 @@ def _trouble(results: Any) -> str:
         return "it has no methods"
     if results.get("version") != 1:
         return f"its version is {str(results.get('version'))[:20]!r}; this program reads 1"
-    found = [mapping(figures) for figures in mapping(results["methods"]).values()]
+    recording = Recording("", results)
+    found = recording.methods.values()
     if not any(above_zero(figures.get("tau")) for figures in found):
         return "no method in it has a τ"
-    if max(len(found), len(kinds(results))) > MOST:
+    if max(len(found), len(recording.kinds)) > MOST:
         return f"it has more than {MOST} methods or kinds of prompt"
+    if any("tokens_per_second" in of for of in found) and not any(
+        "decode_tokens_per_second" in of for of in found
+    ):
+        return "its speeds are of an older program, which left the prompt out of them"
     return ""
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """Ours over theirs, and whether the two spreads overlap; None where there is no spread."""
-
-    value: float
-    overlap: bool | None = None
+# ---- links ----
 
 
-def ratio(ours: dict[str, Any], theirs: dict[str, Any], key: str) -> Ratio | None:
-    """The ratio of a figure of two methods; None where either lacks it."""
-    top, bottom = above_zero(ours.get(key)), above_zero(theirs.get(key))
-    if not top or not bottom:
-        return None
-    mine, other = (numbers(side.get(f"{key}_spread"), 2) for side in (ours, theirs))
-    if not (mine and other and mine[0] < mine[1] and other[0] < other[1]):
-        return Ratio(top / bottom, None)
-    return Ratio(top / bottom, mine[0] <= other[1] and other[0] <= mine[1])
+def head(kind: str, given: Sequence[str], commits: Sequence[str], **more: Any) -> Row:
+    """How a recording begins. given: the command's own words; a token among them is left out."""
+    from moa_core.bench.machine import versions
+
+    return {
+        "version": 1,
+        "kind": kind,
+        "command": command_line(given),
+        "commit": ", then ".join(commits) or None,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        **more,
+    }
+
+
+def write(recording: Row, path: Path) -> None:
+    """One JSON object, every row of a list on a line of its own."""
+    parts = []
+    for key, value in rounded(recording, 4).items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            lines = [json.dumps(row, separators=(",", ":"), ensure_ascii=False) for row in value]
+            text = "[\n" + ",\n".join(lines) + "\n]"
+        else:
+            text = json.dumps(value, ensure_ascii=False)
+        parts.append(f"{json.dumps(key)}: {text}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+
+
+def read(path: Path) -> Row:
+    """A recording of --link or --offline. UserError if it is none."""
+    try:
+        found: Row = read_json(path)
+    except (OSError, ValueError):
+        raise UserError(f"{path.name} cannot be read as a recording: it is no JSON text.") from None
+    known = isinstance(found, dict) and found.get("kind") in ("link", "offline")
+    rows = found.get("rows") if known and found.get("version") == 1 else None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise UserError(f"{path.name} is no recording of bench --link or --offline.")
+    return found
+
+
+def recorded(folder: Path = LINK_FOLDER) -> dict[str, Row]:
+    """The recordings of a folder by name: presets.json -> "presets"."""
+    return {path.stem: read(path) for path in sorted(folder.glob("*.json"))}
+
+
+def select(rows: Sequence[Row], **wanted: Any) -> list[Row]:
+    """The rows with these values."""
+    return [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
+
+
+def check_out(path: Path | None) -> Path:
+    """UserError unless a recording can be written there."""
+    if path is None or path.suffix != ".json" or path.is_dir():
+        raise UserError("Say which file the figures go to: --out FILE.json.")
+    return path.expanduser()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import torch
@@ -66,14 +67,12 @@ def unpack(half: dict[str, Numbers], dtype: torch.dtype, device: torch.device) -
 def _unpack(numbers: Numbers) -> Tensor:
     if not numbers.data:
         return torch.empty(numbers.shape)
-    if numbers.kind == "bf16":
-        bits = torch.frombuffer(bytearray(numbers.data), dtype=torch.int16)
-        return bits.view(torch.bfloat16).reshape(numbers.shape)
-    if numbers.kind == "f32":
-        return torch.frombuffer(bytearray(numbers.data), dtype=torch.float32).reshape(numbers.shape)
-    whole = torch.frombuffer(bytearray(numbers.data), dtype=torch.int8).reshape(numbers.shape)
+    stored = {"f32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}[numbers.kind]
+    found = torch.frombuffer(bytearray(numbers.data), dtype=stored).reshape(numbers.shape)
+    if numbers.kind != "int8":
+        return found
     scales = torch.frombuffer(bytearray(numbers.scales), dtype=torch.float32)
-    return (whole * scales.reshape(*numbers.shape[:-1], 1)).reshape(numbers.shape)
+    return (found * scales.reshape(*numbers.shape[:-1], 1)).reshape(numbers.shape)
 
 
 def check_kind(kind: str) -> Kind:
@@ -82,3 +81,16 @@ def check_kind(kind: str) -> Kind:
         if kind == known:
             return known
     raise UserError(f"Numbers travel as {', '.join(SIZES)}, not as {kind!r}.")
+
+
+def check_half(
+    half: Mapping[str, Numbers], shapes: Mapping[str, tuple[int, ...]], kind: Kind
+) -> None:
+    """UserError unless a server half has the drafter's tensors of these tokens, and no others."""
+    for name, shape in shapes.items():
+        sent = half.get(name)
+        if sent is None or sent.kind != kind or tuple(sent.shape) != shape:
+            told = "nothing" if sent is None else f"{sent.shape} in {sent.kind}"
+            raise UserError(f"The server sent {told} for {name!r}; {[*shape]} in {kind} was due.")
+    if len(half) > len(shapes):
+        raise UserError("The server sent more numbers than this drafter takes.")

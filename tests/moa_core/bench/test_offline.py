@@ -8,22 +8,23 @@ import pytest
 import torch
 
 from moa_core.__main__ import main
-from moa_core.bench.link_files import read, select
-from moa_core.bench.offline import shares
-from moa_core.bench.offline_rows import TASKS, TEXTS, rows
-from moa_core.bench.offline_runs import (
+from moa_core.bench.offline import (
+    TASKS,
+    TEXTS,
     Item,
+    Measure,
     Reference,
     Severed,
-    after_cut,
     alone,
+    judged,
     kept_tokens,
     log_probs,
     reference,
-    stopped,
+    rows,
+    shares,
     task_items,
-    unbroken,
 )
+from moa_core.bench.records import read, select
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import LinkDown, Trace
 from moa_core.decoding.tree import TreeSettings
@@ -32,7 +33,6 @@ from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.train.bundle import tasks
 from moa_core.train.fresh import fresh
-from tests.moa_core.bench.mistakes import check_told
 from tests.models import plain_greedy, speaking_target, tiny_target, useful
 
 PROMPT = [5, 9, 33, 2]
@@ -100,14 +100,14 @@ def test_a_whole_answer_is_judged_and_not_what_was_written_offline() -> None:
     answer = target.tokenizer(task.answer)["input_ids"] + list(target.eos_ids)
     item = Item(0, "reverse", PROMPT, lambda reply: tasks.check(task, reply))
     own = Reference(answer, log_probs(target, PROMPT, answer))
-    whole, half = unbroken(target, item, own, 0.5), stopped(target, item, own, 0.5)
     known = round(len(answer) / 2)
+    whole, half = (judged(target, item, own, known, rest) for rest in (answer[known:], []))
     assert whole["right"] is True and whole["same"] and whole["known"] == known
     assert whole["agreed"] == whole["tokens"] == len(answer) - known
     assert whole["log_prob"] == pytest.approx(sum(own.log_probs[known:]), abs=1e-3)
     assert half["right"] is False and not half["same"] and half["tokens"] == 0
     wrong = Reference(target.tokenizer("8, 3, 5")["input_ids"], [])
-    assert unbroken(target, item, wrong, 0.0)["right"] is False
+    assert judged(target, item, wrong, 1, wrong.answer[1:])["right"] is False
 
 
 def test_a_drafter_that_agrees_with_the_target_is_told_from_one_that_does_not() -> None:
@@ -115,17 +115,20 @@ def test_a_drafter_that_agrees_with_the_target_is_told_from_one_that_does_not() 
     item = Item(3, "story", PROMPT)
     own = reference(target, item, 20)
     assert own.answer == plain_greedy(target, PROMPT, 20)
-    for method in ("moa-n3", "eagle2"):
-        record = after_cut(target, drafter_for(method, target), item, own, 0.25, 20)
+    drafters = {method: drafter_for(method, target) for method in ("moa-n3", "eagle2")}
+    run = Measure(target, drafters, [item], 20)
+    for method, drafter in drafters.items():
+        record = run((method, "story", 3, 0.25))
         assert record["known"] == 5 and record["tokens"] == 15 and record["right"] is None
-        offline = alone(target, drafter_for(method, target), [*PROMPT, *own.answer[:4]], 16)
+        offline = alone(target, drafter, [*PROMPT, *own.answer[:4]], 16)
         rest = own.answer[5:]
         agreed = next((at for at in range(15) if offline[at] != rest[at]), 15)
         assert record["agreed"] == agreed and record["same"] == (agreed == 15)
         text = [*own.answer[:5], *offline]
-        assert record["log_prob"] == pytest.approx(
-            sum(log_probs(target, PROMPT, text)[5:]), abs=1e-3
-        )
+        expected = sum(log_probs(target, PROMPT, text)[5:])
+        assert record["log_prob"] == pytest.approx(expected, abs=1e-3)
+    held, cut = (run((method, "story", 3, 0.25)) for method in ("target", "stream"))
+    assert held["same"] and held["tokens"] == 15 and not cut["same"] and cut["tokens"] == 0
 
 
 def test_tasks_are_held_out_and_their_own_answers_are_right() -> None:
@@ -180,7 +183,7 @@ def test_the_whole_command(
     suite.write_text(json.dumps({"kind": "story", "prompt": "The fox ran"}) + "\n")
     short = ("--max-new-tokens", "12", "--cuts", "0,50", "--suite", str(suite))
     assert main(command(out, *short)) == 0
-    found = read(out, "offline")
+    found = read(out)
     methods = ["target", "stream", "moa-n0", "moa-n1", "eagle2"]
     assert list(dict.fromkeys(row["method"] for row in found["rows"])) == methods
     assert {row["cut"] for row in found["rows"]} == {0, 0.5}
@@ -194,30 +197,7 @@ def test_the_whole_command(
     whole = runs.read_text()
     runs.write_text("\n".join(whole.splitlines()[:-3]) + "\n")
     assert main(command(out, *short)) == 0
-    again = read(out)
-    assert again["rows"] == found["rows"]
-
-
-BAD = {
-    "no file": ["--offline"],
-    "a folder": ["--offline", "--out", "{folder}"],
-    "not JSON": ["--offline", "--out", "{folder}/out.csv"],
-    "no cuts": ["--offline", "--out", "{out}", "--cuts", ""],
-    "a cut at the end": ["--offline", "--out", "{out}", "--cuts", "100"],
-    "a cut in words": ["--offline", "--out", "{out}", "--cuts", "half"],
-    "a method twice": ["--offline", "--out", "{out}", "--methods", "moa-n0,moa-n0"],
-    "no methods": ["--offline", "--out", "{out}", "--methods", ","],
-    "one that cannot go on": ["--offline", "--out", "{out}", "--methods", "ngram"],
-    "two things at once": ["--offline", "--link", "lan", "--out", "{out}"],
-    "no tasks": ["--offline", "--out", "{out}", "--limit", "0"],
-}
-
-
-@pytest.mark.parametrize("mistake", BAD)
-def test_a_mistake_is_told_in_one_sentence(
-    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], mistake: str
-) -> None:
-    check_told(BAD[mistake], tmp_path, capsys)
+    assert read(out)["rows"] == found["rows"] and runs.read_text() == whole
 
 
 def test_cuts_are_per_cent() -> None:

@@ -1,0 +1,156 @@
+"""Runs: every method in turn, resumable; settings that must not change; the best tree."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from moa_core.bench import run as running
+from moa_core.bench.methods import Method, load_methods
+from moa_core.bench.run import Contender, Decoding, in_turn, keep_settings, read_runs, run_all
+from moa_core.bench.suites import Prompt
+from moa_core.bench.tuning import best_trees, fitting, one_tree, same_trees, tree_speeds
+from moa_core.decoding.decode import Settings
+from moa_core.decoding.tree import AUTO, TreeSettings
+from moa_core.errors import UserError
+from moa_core.model.target import Target
+from moa_core.train.fresh import fresh
+from tests.moa_core.bench.made_up import ours
+from tests.models import speaking_target
+
+IDS = [[5, 9, 33, 5, 9], [7, 8, 12], [40, 41, 42, 43]]
+PROMPTS = [Prompt(at, "ab"[at % 2], ()) for at in range(1, 4)]
+DECODING = Decoding(20)
+TREE = TreeSettings(3, 2, 6)
+WHOLE = '{"method":"a","repeat":0,"prompt":1}\n'
+
+
+@pytest.fixture(scope="module")
+def target() -> Target:
+    return speaking_target()
+
+
+class Counting(Method):
+    """Decodes nothing; remembers what it was asked, and may be cut off. A 2-1-2 tree is fast."""
+
+    trees = True
+
+    def __init__(self, name: str, target: Target, log: list, stop_after: int = 10**6) -> None:
+        super().__init__(name, target, None)
+        self.log, self.stop_after = log, stop_after
+
+    def run(self, ids, settings: Settings) -> dict:
+        if len(self.log) >= self.stop_after:
+            raise KeyboardInterrupt
+        self.log.append((self.name, list(ids)))
+        pace = 1 if settings.tree.depth == 2 else 3
+        record = ours(self.name, 0, 0, "", [1 + len(ids) % 3, 2], pace)
+        return {key: record[key] for key in record if key not in ("method", "repeat", "prompt")}
+
+
+def contenders(target: Target, log: list, stop_after: int = 10**6) -> dict[str, Contender]:
+    return {name: Contender(Counting(name, target, log, stop_after), TREE) for name in "ab"}
+
+
+def test_every_name_is_first_equally_often() -> None:
+    order = list(in_turn("abc", 2, PROMPTS))
+    assert order[:3] == [(0, 0, "a"), (0, 0, "b"), (0, 0, "c")]
+    assert [order[at][2] for at in range(0, 18, 3)] == ["a", "b", "c", "b", "c", "a"]
+    assert len(set(order)) == len(order) == 18
+
+
+def test_runs_are_interleaved_and_the_warm_up_is_dropped(
+    target: Target, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log: list = []
+    runs = run_all(contenders(target, log), PROMPTS, IDS, 2, DECODING, tmp_path / "runs.jsonl")
+    assert log[:4] == [("a", IDS[0]), ("b", IDS[0]), ("a", IDS[1]), ("b", IDS[1])]
+    assert "".join(name for name, _ in log[4:]) == "abbaabbaabba" and len(runs) == 12
+    assert "bench: 12 runs; about 1 second, by the warm-up\n" in capsys.readouterr().err
+    assert list(read_runs(tmp_path / "runs.jsonl").values()) == runs
+    assert [run["kind"] for run in runs[:6]] == ["b", "b", "a", "a", "b", "b"]
+    for seconds, words in ((0.1, "1 second"), (80, "80 seconds"), (180, "3 min"), (9000, "2 h")):
+        assert running.duration(seconds).startswith(f"about {words}")
+
+
+def test_a_run_that_was_cut_off_repeats_nothing_finished(target: Target, tmp_path: Path) -> None:
+    path, whole, first, second = tmp_path / "runs.jsonl", [], [], []
+    rest = (PROMPTS, IDS, 2, DECODING)
+    expected = run_all(contenders(target, whole), *rest, tmp_path / "whole.jsonl")
+    with pytest.raises(KeyboardInterrupt):
+        run_all(contenders(target, first, 9), *rest, path)
+    assert len(read_runs(path)) == 5  # and four of warm-up
+    with path.open("a") as file:
+        file.write('{"method":"a","rep')  # killed while writing
+    assert run_all(contenders(target, second), *rest, path) == expected
+    assert first[4:] + second[4:] == whole[4:]
+    third: list = []
+    assert run_all(contenders(target, third), *rest, path) == expected and not third
+
+
+def test_a_kill_while_a_cut_line_is_taken_away_or_settings_are_written_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither file may ever be empty: a text that is written anew is, for a moment."""
+    path = tmp_path / "runs.jsonl"
+    keep_settings(tmp_path, {"repeat": 3}, "abc")
+
+    def killed(part: Path, *_: object, **__: object) -> None:
+        part.open("w").close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", killed)
+    path.write_bytes(WHOLE.encode() + b'{"method":"a","rep')
+    assert len(read_runs(path)) == 1 and path.read_bytes() == WHOLE.encode()
+    with pytest.raises(KeyboardInterrupt):
+        keep_settings(tmp_path, {"repeat": 3}, "def")
+    monkeypatch.undo()
+    assert keep_settings(tmp_path, {"repeat": 3}, "def") == ["abc", "def"]
+    path.write_text(WHOLE + '{"method":"a"}\n')
+    with pytest.raises(UserError, match="Line 2"):
+        read_runs(path)
+
+
+def test_other_settings_are_refused_and_named(tmp_path: Path) -> None:
+    settings = {"repeat": 3, "methods": ("a", "b")}
+    for commit, all_of_them in (("abc", ["abc"]), ("abc", ["abc"]), ("def", ["abc", "def"])):
+        assert keep_settings(tmp_path / "out", settings, commit) == all_of_them
+    with pytest.raises(UserError, match="repeat was 3 and is now 4"):
+        keep_settings(tmp_path / "out", {**settings, "repeat": 4}, "abc")
+    with pytest.raises(UserError, match=r"methods was .* and is now None"):
+        keep_settings(tmp_path / "out", {"repeat": 3}, "abc")
+    (tmp_path / "out" / "settings.json").write_text("[]")
+    with pytest.raises(UserError, match="damaged"):
+        keep_settings(tmp_path / "out", settings, "abc")
+
+
+def test_trees_are_read_and_fitted(target: Target) -> None:
+    assert one_tree("7-6-24") == TreeSettings(7, 6, 24) and one_tree("auto") == AUTO
+    for wrong in ("5-4", "a-b-c", "5-4-12-1", "0-1-1", "largest"):
+        with pytest.raises(UserError):
+            one_tree(wrong)
+    same = same_trees(load_methods(["vanilla", "ngram"], target), TREE)
+    assert same["vanilla"].tree is None and same["ngram"].tree == TREE
+    method = Counting("medusa", target, [])
+    method.drafter = fresh("medusa", target, seed=0)
+    assert fitting(method, replace(TREE, depth=20)).depth == len(method.drafter.net.heads)
+
+
+def test_the_fastest_tree_is_chosen_and_kept(target: Target, tmp_path: Path) -> None:
+    log: list = []
+    plain = Counting("vanilla", target, log)
+    plain.trees = False
+    methods = {"vanilla": plain, "moa": Counting("moa", target, log)}
+    grid = [TreeSettings(5, 4, 12), TreeSettings(2, 1, 2)]
+    best = best_trees(methods, grid, PROMPTS, IDS, DECODING, tmp_path)
+    assert best["moa"].tree == grid[1] and best["vanilla"].tree is None
+    kept = json.loads((tmp_path / "trees.json").read_text())
+    assert kept["trees"] == {"vanilla": None, "moa": {"depth": 2, "breadth": 1, "budget": 2}}
+    speeds = kept["decode_tokens_per_second"]
+    assert speeds["moa@2-1-2"] > speeds["moa@5-4-12"]
+    count = len(log)  # a second call has nothing left to run
+    assert best_trees(methods, grid, PROMPTS, IDS, DECODING, tmp_path) == best
+    assert len(log) == count
+    runs = [ours("m@1", at, 1, "a", [5, 5], pace) for at, pace in enumerate((1.0, 4.0, 2.0))]
+    assert tree_speeds(runs) == {"m@1": pytest.approx(5)}, "the median of the passes"

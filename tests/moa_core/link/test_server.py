@@ -1,0 +1,348 @@
+"""Who comes into a server, goes and comes back; who floods it; and that others are served well."""
+
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from functools import partial
+from time import sleep
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from moa_core.drafters.base import Drafter
+from moa_core.link import client_weights, server
+from moa_core.link.server import Hall
+from moa_core.link.session import Limits, drafter_mark
+from moa_core.link.wire import VERSION, Fetch, Hello, Prefill, Refused, Stream, Verify, encode
+from moa_core.model.target import Target
+from tests.attackers import (
+    FORBIDDEN,
+    UPGRADE,
+    Attacker,
+    fire,
+    frame,
+    header,
+    opened,
+    read_all,
+    reset,
+)
+from tests.moa_core.link.scene import (
+    GREEDY,
+    PROMPT,
+    TARGET,
+    TOKEN,
+    Gated,
+    Served,
+    begun,
+    caller,
+    check_good_client,
+    drafter_for,
+)
+from tests.serving import Caller, serving, until
+
+NEXT = Verify(2, 7, [GREEDY[0]], [-1])
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bare sockets answer no goodbye, and tests guess many tokens."""
+    monkeypatch.setattr(server, "CLOSE_WITHIN", 0.2)
+    monkeypatch.setattr(server, "WRONG_TOKEN", 0.01)
+
+
+# ---- who comes in ----
+
+
+@pytest.mark.parametrize(
+    ("hello", "why"),
+    [
+        ({"token": ""}, "The token is wrong."),
+        ({"token": TOKEN + " "}, "The token is wrong."),
+        ({"token": "é"}, "The token is wrong."),
+        ({"version": 99}, f"version {VERSION}, the client 99"),
+        ({"drafter": "../../x"}, "no drafter '../../x'"),
+        ({"drafter": "\x1b[31mred\n"}, r"no drafter '\x1b[31mred\n'"),
+        ({"drafter": "moa-n1", "fingerprint": "guess"}, "other weights"),
+    ],
+)
+def test_who_says_no_good_hello_is_told_why(hello: Any, why: str, served: Served) -> None:
+    with Caller(served[1], **{"token": TOKEN, **hello}) as one:
+        assert isinstance(one.welcome, Refused) and why in one.welcome.reason and one.ended()
+    assert not served[0].sessions
+    check_good_client(served[1])
+
+
+def test_a_wrong_token_costs_whoever_guesses_time(served: Served, monkeypatch) -> None:
+    waits, real = [], server.asyncio.sleep
+
+    async def sleeping(seconds: float) -> None:
+        waits.append(seconds)
+        await real(0)
+
+    monkeypatch.setattr(server.asyncio, "sleep", sleeping)
+    monkeypatch.setattr(server, "WRONG_TOKEN", 123.0)
+    assert isinstance(Caller(served[1], "guess").welcome, Refused)
+    assert 123.0 in waits
+
+
+def test_a_first_message_is_a_short_hello(served: Served) -> None:
+    assert b"must be a hello" in fire(served[1], UPGRADE, Attacker(0, TOKEN).early()[0])
+    for size in (5000, 1 << 20, 1 << 40):
+        answer = fire(served[1], UPGRADE, header(size) + bytes(100))
+        assert b"\x88" in answer and b"\x03\xf1" in answer  # close, 1009: too big
+    check_good_client(served[1])
+
+
+def test_who_says_nothing_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HELLO_WITHIN", 0.1)
+    with serving(TARGET, drafter_for, TOKEN) as (one, port):
+        for begin in (b"", b"GET / HT", UPGRADE, UPGRADE + b"\x82", UPGRADE + header(50)):
+            fire(port, begin)  # ends, or this raises
+        assert until(lambda: len(one.hall.waiting) == 0)
+        check_good_client(port)
+
+
+def test_many_who_say_nothing_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "Hall", partial(Hall, 20))
+    with serving(TARGET, drafter_for, TOKEN) as (one, port), ExitStack() as leave:
+        many = [leave.enter_context(opened(port)) for _ in range(60)]
+        for place, silent in enumerate(many):
+            with suppress(ConnectionError):
+                silent.sendall(UPGRADE if place % 2 else b"GET /")
+        assert until(lambda: len(one.hall.waiting) == 20)
+        check_good_client(port)
+        assert len(one.hall.waiting) <= 20
+        assert b"101" in many[-1].recv(1000), "the oldest had to go, not this one"
+        with suppress(ConnectionError):
+            assert many[0].recv(1000) == b""
+        leave.close()
+        assert until(lambda: len(one.hall.waiting) == 0)
+
+
+def test_what_is_no_handshake_of_ours_gets_an_error_and_no_line_in_the_log(
+    served: Served, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.INFO)
+    page = UPGRADE.replace(b"Host: here", b"Host: here\r\nOrigin: https://elsewhere.example")
+    assert fire(served[1], page).startswith(b"HTTP/1.1 403"), "web pages of others"
+    for request in FORBIDDEN:
+        answer = fire(served[1], request)
+        assert answer.startswith((b"HTTP/1.1 4", b"HTTP/1.1 5")) or not answer
+        assert b"root:" not in answer
+    attacker = Attacker(1, TOKEN)
+    for kind in (attacker.wrong_hello, attacker.early, attacker.protocol, attacker.wrong_token):
+        fire(served[1], UPGRADE, b"".join(kind()))
+    said = [record for record in caplog.records if "websockets.client" not in record.name]
+    assert not said and capfd.readouterr().err == ""
+    check_good_client(served[1])
+
+
+# ---- who leaves ----
+
+
+def test_who_leaves_before_the_welcome_leaves_nothing(served: Served) -> None:
+    for _ in range(20):  # more than there are places
+        with opened(served[1]) as one:
+            one.sendall(UPGRADE + Attacker(2, TOKEN).hello())
+            reset(one)
+    assert until(lambda: not served[0].sessions)
+    check_good_client(served[1])
+
+
+def test_who_leaves_while_a_drafter_is_loaded_leaves_nothing() -> None:
+    loading = threading.Event()
+
+    def slowly(name: str) -> Drafter:
+        assert loading.wait(20)
+        return drafter_for(name)
+
+    with serving(TARGET, slowly, TOKEN, Limits(keep=0.2)) as (one, port):
+        with opened(port) as lost:
+            mark = drafter_mark(drafter_for("moa-n1"))
+            lost.sendall(UPGRADE + Attacker(3, TOKEN).hello(drafter="moa-n1", fingerprint=mark))
+            sleep(0.1)
+            reset(lost)
+        sleep(0.1)
+        loading.set()
+        check_good_client(port)
+        assert until(lambda: not one.sessions)
+
+
+def busy(gated: type[Gated], here: Caller) -> None:
+    """One is being served, until the gate opens."""
+    gated.gate.clear()
+    gated.forwards = 0
+    here.say(NEXT)
+    assert until(lambda: gated.forwards == 1)
+
+
+def test_whoever_has_left_is_passed_over_and_the_place_is_free_at_once(
+    gated: type[Gated],
+) -> None:
+    with serving(TARGET, drafter_for, TOKEN, Limits(sessions=2)) as (one, port):
+        here, lost = begun(port), begun(port)
+        busy(gated, here)
+        lost.say(NEXT)
+        sleep(0.1)
+        lost.vanish()
+        sleep(0.1)
+        late = caller(port)
+        gated.gate.set()
+        assert here.hear().tokens == [GREEDY[1]] and len(one.sessions) == 2
+        assert here.ask(Verify(3, 8, [GREEDY[1]], [-1])).tokens == [GREEDY[2]]
+        assert gated.forwards == 2, "nothing was done for who has left"
+        assert late.ask(Prefill(1, PROMPT, 60)).token == GREEDY[0]
+
+
+@pytest.mark.parametrize("request_", [Prefill(2, PROMPT * 20, 200), Stream(2, 7, GREEDY[0], 90)])
+def test_who_vanishes_amid_an_answer_leaves_nothing_after_a_while(
+    request_: Any, served: Served
+) -> None:
+    for number in range(4):
+        one = begun(served[1])
+        assert one.ask(request_)
+        one.vanish() if number % 2 else one.close()
+    check_good_client(served[1])
+    assert until(lambda: not served[0].sessions)
+
+
+def test_a_goodbye_frees_a_session_at_once_and_a_loss_after_a_while(gated: type[Gated]) -> None:
+    with serving(TARGET, drafter_for, TOKEN, Limits(keep=1000)) as (one, port):
+        begun(port).close()
+        assert until(lambda: not one.sessions)
+        lost = begun(port)
+        lost.vanish()
+        sleep(0.2)
+        assert list(one.sessions) == [lost.welcome.session]
+        with caller(port, session=lost.welcome.session) as back:
+            assert (back.welcome.known, back.welcome.number) == (7, 1)
+            assert back.ask(NEXT).tokens == [GREEDY[1]]
+        assert until(lambda: not one.sessions)
+        here = begun(port)
+        busy(gated, here)  # a goodbye counts though a request is in the queue
+        with opened(port) as bare:
+            bare.sendall(UPGRADE + Attacker(7, TOKEN).hello())
+            assert until(lambda: len(one.sessions) == 2)
+            for part in (frame(encode(Prefill(1, PROMPT, 60))), frame(b"\x03\xe8", opcode=8)):
+                bare.sendall(part)
+                sleep(0.1)
+            gated.gate.set()
+            assert until(lambda: list(one.sessions) == [here.welcome.session])
+        assert here.hear().tokens == [GREEDY[1]] and gated.forwards == 1
+
+
+@pytest.mark.parametrize(
+    "bad", [b"\xc1", "text", Verify(2, 99, [1], [-1]), Prefill(0, [1], 9), Hello(VERSION, TOKEN)]
+)
+def test_who_is_sent_away_leaves_nothing(bad: Any, served: Served) -> None:
+    one = begun(served[1])
+    assert isinstance(one.ask(bad), Refused) and one.ended()
+    assert until(lambda: not served[0].sessions, 0.2)
+
+
+def test_a_failure_of_the_server_s_own_is_told_logged_and_survived(
+    served: Served, monkeypatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    one = begun(served[1])
+    with monkeypatch.context() as patch:
+        patch.setattr(Target, "verify", broken)
+        refused = one.ask(Verify(2, 7, [1], [-1]))
+    assert isinstance(refused, Refused) and "memory" not in refused.reason
+    assert "out of memory" in caplog.text and until(lambda: not served[0].sessions)
+    check_good_client(served[1])
+
+
+# ---- who does not read, or floods ----
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    monkeypatch.setattr(server, "SEND_WITHIN", 0.4)
+    with serving(TARGET, drafter_for, TOKEN, Limits(keep=0.2)) as both:
+        yield both
+
+
+def deaf_client(leave: ExitStack, port: int) -> socket.socket:
+    """It asks for 60 MB of answers, until nothing is taken, and reads none."""
+    deaf = leave.enter_context(opened(port))
+    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    deaf.sendall(UPGRADE + Attacker(4, TOKEN).hello())
+    deaf.settimeout(0.2)
+    with suppress(TimeoutError):
+        deaf.sendall(frame(encode(Fetch(3))) * 500)
+    return deaf
+
+
+def test_who_does_not_read_holds_up_nobody_and_goes(impatient: Served) -> None:
+    one, port = impatient
+    with ExitStack() as leave:
+        deaf_client(leave, port)
+        assert until(lambda: len(one.sessions) == 1)
+        stuck = next(iter(one.sessions.values())).visitor
+        assert until(lambda: stuck.transport.get_write_buffer_size() > (1 << 15))
+        check_good_client(port)
+        assert stuck.transport.get_write_buffer_size() < 3 * client_weights.PIECE
+        assert until(lambda: not one.sessions)
+
+
+def test_who_answers_no_pings_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "PING", 0.2)
+    with serving(TARGET, drafter_for, TOKEN, Limits(keep=0.2)) as (one, port), opened(port) as deaf:
+        deaf.sendall(UPGRADE + Attacker(4, TOKEN).hello())
+        assert until(lambda: len(one.sessions) == 1)
+        assert until(lambda: not one.sessions)
+
+
+def test_floods_of_pings_and_of_fragments_end(served: Served) -> None:
+    with opened(served[1]) as one:
+        one.sendall(UPGRADE)
+        one.settimeout(5)
+        flood = frame(bytes(125), opcode=9) * 1000
+        with pytest.raises(ConnectionError):
+            for _ in range(2000):  # 260 MB, of which the first few are taken
+                one.sendall(flood)
+    endless = frame(b"", first=0) + frame(b"", 0, first=0) * 5000
+    hello = Attacker(5, TOKEN).hello()
+    assert b"too many fragments" in fire(served[1], UPGRADE, hello, endless)
+    check_good_client(served[1])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_attackers_do_no_harm(seed: int, served: Served) -> None:
+    """A few hundred of them here; thousands, against a process, in test_flood.py."""
+    attacker = Attacker(seed, TOKEN, words=64)
+    kinds = {attacker.attack(served[1]) for _ in range(100)}
+    assert len(kinds) == 10 and attacker.sent >= 80
+    check_good_client(served[1])
+    assert until(lambda: not served[0].sessions)
+
+
+def test_the_end_does_not_wait_for_who_is_silent_deaf_or_busy(
+    monkeypatch: pytest.MonkeyPatch, gated: type[Gated]
+) -> None:
+    monkeypatch.setattr(server, "HELLO_WITHIN", 1000)
+    monkeypatch.setattr(server, "SEND_WITHIN", 1000)
+    with ExitStack() as leave:
+        with serving(TARGET, drafter_for, TOKEN) as (one, port):
+            silent, slow = (leave.enter_context(opened(port)) for _ in range(2))
+            slow.sendall(UPGRADE)
+            deaf_client(leave, port)
+            streaming = [begun(port) for _ in range(3)]
+            gated.gate.clear()
+            for each in streaming:
+                each.say(Stream(2, 7, GREEDY[0], 2**20))
+            threading.Timer(0.3, gated.gate.set).start()
+            assert until(lambda: len(one.hall.waiting) == 2)
+        # `serving` joins its thread: that it could is what is tested.
+        assert not any(thread.name == "serving" for thread in threading.enumerate())
+        assert read_all(silent) == b""
+        for each in streaming:
+            with pytest.raises(ConnectionClosed):
+                while True:
+                    each.hear()
