@@ -230,5 +230,5 @@ class Nodes:
     def tell(self) -> DraftTree:
         """The tree, copied to the host at once: float32 is exact for whole numbers up to 2**24."""
         tokens, parents, depths, sums = torch.cat([self.ids.float(), self.sums[None]]).tolist()
-        whole = (tuple(map(int, numbers)) for numbers in (tokens, parents, depths))
-        return DraftTree(*whole, tuple(sums))
+        ids, above, depth = (tuple(map(int, numbers)) for numbers in (tokens, parents, depths))
+        return DraftTree(ids, above, depth, tuple(sums))
