@@ -11,10 +11,9 @@ from transformers import PreTrainedTokenizerBase
 from demo.engine import Engine, Request, Run
 from demo.methods import RIVAL, VANILLA, ordered
 from demo.turns import Counted, Progress, check_repeats, take, tokens_of, turns
-from moa_core.decoding.exactness import Exactness, compare_with_plain, first_difference
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
-from moa_core.decoding.verify import Sampling
+from moa_core.decoding.verify import Exactness, Sampling, compare_with_plain, first_difference
 from moa_core.errors import UserError
 
 FEWEST, MOST = 2, 4

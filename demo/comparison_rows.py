@@ -14,9 +14,9 @@ from demo.downloads import csv_text, download
 from demo.figures import tree_of, tree_words
 from demo.methods import VANILLA, label
 from demo.spread import Spread
-from moa_core.decoding.exactness import first_difference
 from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import first_difference
 
 CSV_NAME = "comparison.csv"
 WORDS = {"tau": ".2f", "rate": ".1f", "latency": ".2f", "ratio": ".2f"}  # digits shown

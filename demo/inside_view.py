@@ -28,8 +28,7 @@ import gradio as gr
 
 from demo.methods import label
 from demo.theme import script
-from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
-from moa_core.decoding.trace_file import fits
+from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified, fits
 from moa_core.errors import UserError
 from moa_core.text import RecordedText
 

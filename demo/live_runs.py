@@ -20,8 +20,8 @@ from demo.spread import Spread
 from demo.status import STOPPING, say
 from demo.trace_view import ENDINGS, Feed, paced
 from demo.turns import Progress, take, tokens_of, turns
-from moa_core.decoding.exactness import Exactness, compare_with_plain
 from moa_core.decoding.trace import Trace
+from moa_core.decoding.verify import Exactness, compare_with_plain
 from moa_core.errors import UserError
 from moa_core.text import RecordedText, TokenText, record_words
 

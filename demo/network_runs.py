@@ -19,9 +19,9 @@ from demo.status import say
 from demo.trace_view import Feed, paced
 from demo.turns import gained
 from moa_core.decoding.decode import Settings, about, check_prompt, decode
-from moa_core.decoding.exactness import Exactness, compare_with_plain
 from moa_core.decoding.offline import Away
 from moa_core.decoding.trace import Event, LinkBack, LinkDown, Trace, Verified
+from moa_core.decoding.verify import Exactness, compare_with_plain
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.link.connection import GONE

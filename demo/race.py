@@ -23,8 +23,8 @@ from demo.comparison import Comparison
 from demo.comparison_rows import Row, middle, words
 from demo.methods import colour
 from demo.theme import script
-from moa_core.decoding.exactness import first_difference
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
+from moa_core.decoding.verify import first_difference
 from moa_core.text import TokenText
 
 

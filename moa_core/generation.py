@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from moa_core.decoding.decode import Settings, about, decode
+from moa_core.decoding.offline import FarTarget
 from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified
 from moa_core.decoding.tree import AUTO
-from moa_core.decoding.verifier import Verifier
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.model.target import Target
@@ -69,7 +69,7 @@ def generate(
     stop: str | Sequence[str] = (),
     raw: bool = False,
     should_stop: Callable[[], bool] = lambda: False,
-    remote: Verifier | None = None,
+    remote: FarTarget | None = None,
 ) -> Iterator[Piece]:
     """Decode a prompt and yield its text as it grows: `decode`, for readers of text.
 

@@ -27,9 +27,9 @@ from moa_core.bench.suites import Prompt, load_suite, readable, suite_hash
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import DraftTree
-from moa_core.decoding.verifier import Beside, Learnt, LinkLost
-from moa_core.decoding.verify import Choices, Sampling
-from moa_core.drafters.base import Drafter, Stepwise, Vanilla
+from moa_core.decoding.verifier import LinkLost, Traffic
+from moa_core.decoding.verify import Choices, Sampling, choose
+from moa_core.drafters.base import Drafter, ServerHalf, Stepwise, Vanilla
 from moa_core.errors import UserError
 from moa_core.loading.checkpoints import bundled_drafters, known_drafters, load_drafter
 from moa_core.loading.names import listed
@@ -149,30 +149,35 @@ def text_items(target: Target, prompts: Sequence[Prompt]) -> list[Item]:
 # ---- runs ----
 
 
-class Severed(Beside):
+class Severed:
     """The target in this process, at the end of a link that is lost for ever.
 
     after  new tokens of which the target is heard, at least 1: the first comes with the prompt
     """
 
+    traffic = Traffic()
+
     def __init__(self, target: Target, drafter: Drafter, after: int = 1) -> None:
-        super().__init__(target.fork(drafter.precision), drafter.fork())
-        self._left = max(after, 1)
+        self._target, self._drafter = target.fork(drafter.precision), drafter.fork()
+        self._left = max(after, 1) - 1
 
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
         self._drafter.serve(self._target, capacity)
-        return super().prefill(ids, capacity, sampling)
+        self._sampling = sampling
+        logits, self._newest = self._target.prefill(ids, capacity)
+        return choose(logits[None], DraftTree.only_root(0), len(ids) - 1, sampling)
 
-    def verify(self, tree: DraftTree, position: int) -> Choices:
+    def verify(self, tree: DraftTree, position: int, keep: bool = False) -> Choices:
         if self._left <= 0:
             raise LinkLost(0.0)
-        return super().verify(tree, position)
+        return choose(self._target.verify(tree), tree, position, self._sampling)
 
-    def keep(self, path: Sequence[int]) -> Learnt:
-        first = self._prompt is not None
-        learnt = super().keep(path)
-        self._left -= 1 if first else len(learnt.ids)
-        return learnt
+    def keep(self, path: Sequence[int]) -> None:
+        self._newest = self._target.keep(path)
+        self._left -= len(self._newest.ids)
+
+    def server_half(self) -> ServerHalf:
+        return self._drafter.server_half(self._newest)
 
     def back(self, seconds: float) -> bool:
         return False

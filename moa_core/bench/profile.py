@@ -39,6 +39,7 @@ from moa_core.loading.names import tli_of
 from moa_core.loading.presets import preset
 from moa_core.loading.shapes import bare_net, config_of
 from moa_core.model.target import Target
+from moa_core.static import with_graphs
 
 PARTS = ("draft", "verify", "other")
 MOST_OPERATORS = 10
@@ -213,11 +214,12 @@ def _contenders(options: argparse.Namespace, methods: Mapping[str, Method]) -> d
 
 
 def random_methods(
-    shape: str, names: Sequence[str], context: int, dtype: str, device: str
+    shape: str, names: Sequence[str], context: int, dtype: str, device: str, eager: bool = False
 ) -> tuple[Target, dict[str, Method]]:
     """A preset's target with random weights, and drafters for it by their methods' names.
 
     context  positions that the target must have at least. UserError if all of it cannot fit.
+    eager    no CUDA graphs
     """
     chosen, where = preset(shape), pick_device(device)
     config = config_of(chosen.configs[chosen.target])
@@ -225,6 +227,7 @@ def random_methods(
     needs = [planned(published, config) for published in drafted]
     check_room(shape, config, pick_dtype(dtype, where), where, Plan(), needs)
     target = random_target(shape, context, dtype, device)
+    target = target if eager else with_graphs(target)
     return target, {name: Ours(name, target, random_drafter(name, target, shape)) for name in names}
 
 

@@ -132,9 +132,8 @@ def _profile(options: argparse.Namespace) -> None:
     if options.shape:
         names, lengths = _specs(options), profile.contexts(options.contexts) or [256]
         context = lengths[-1] + options.max_new_tokens
-        given = (context, options.dtype, options.device)
+        given = (context, options.dtype, options.device, options.eager)
         target, methods = profile.random_methods(options.shape, names, *given)
-        target.graphs = not options.eager
         settle(target, options.threads)
         prompts = [profile.random_ids(lengths[0], target)]
     else:

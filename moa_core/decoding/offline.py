@@ -1,47 +1,53 @@
-"""While the target cannot be reached the drafter goes on alone, and this is how it comes back."""
+"""A target across a link: while the link is lost the drafter goes on alone, and then comes back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import Any, TypeVar, cast
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-from moa_core.decoding.clock import Stopwatch
-from moa_core.decoding.trace import Event, LinkBack, LinkDown, OfflineToken
-from moa_core.decoding.tree import DraftTree
-from moa_core.decoding.verifier import LinkLost, Verifier
+from moa_core.decoding.settings import Away, Text
+from moa_core.decoding.trace import (
+    Drafted,
+    LinkBack,
+    LinkDown,
+    OfflineToken,
+    Stopwatch,
+    Verified,
+)
+from moa_core.decoding.tree import DraftTree, TreeSettings
+from moa_core.decoding.verifier import Answer, Asked, Learned, LinkLost, Traffic, Unanswered
 from moa_core.decoding.verify import Choices, Sampling, sample, target_probs, uniform
-from moa_core.drafters.base import Drafter, Stepwise
-from moa_core.errors import UserError
+from moa_core.drafters.base import Drafter, ServerHalf, Stepwise
+from moa_core.model.target import Target
 
+__all__ = ["Away", "FarTarget", "OfflineRun"]
 T = TypeVar("T")
 LOOK = 0.05  # seconds between two looks for the link, where there is nothing else to do
 
 
-class NoAnswer(Exception):
-    """The link stayed lost."""
+class FarTarget(Protocol):
+    """The target's end of a link. A question may raise LinkLost: it is asked again once the link is
+    back.
 
-
-@dataclass(frozen=True)
-class Away:
-    """What to do about text written while the link was lost.
-
-    keep      leave it as it is, labelled, and go on after it; else it is a draft like any other,
-              which the target verifies as soon as it is back, and heals where it would differ
-    patience  seconds to wait for the link when there is no more to write alone
+    traffic      of the last question
+    verify       as in `Verifier`, of a tree whose root stands at a position; keep: all of it, a
+                 chain, stays, whatever the target thinks of it
+    server_half  what the newest tokens taught: those of the prompt, or those that were kept last
+    back         whether a lost link is there again; looks for at most so many seconds
     """
 
-    keep: bool = False
-    patience: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not self.patience >= 0:
-            raise UserError("The patience for a lost link is a number of seconds, from 0 up.")
+    @property
+    def traffic(self) -> Traffic: ...
+    def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices: ...
+    def verify(self, tree: DraftTree, position: int, keep: bool = False) -> Choices: ...
+    def keep(self, path: Sequence[int]) -> None: ...
+    def server_half(self) -> ServerHalf: ...
+    def back(self, seconds: float) -> bool: ...
 
 
 @dataclass
@@ -68,8 +74,8 @@ class Alone:
         ended = bool(self.tokens) and self.tokens[-1] in self.eos_ids
         return isinstance(self.drafter, Stepwise) and len(self.tokens) < self.room and not ended
 
-    def step(self) -> tuple[int, float]:
-        """The next token, and the drafter's probability of it."""
+    def step(self) -> OfflineToken:
+        """Write the next token. Its seconds are left to whoever has a clock."""
         if self._steps is None:
             assert isinstance(self.drafter, Stepwise)
             self._steps = self.drafter.alone(self.root)
@@ -77,12 +83,13 @@ class Alone:
         else:
             logits = self._steps.send(self.tokens[-1])
         probs = target_probs(logits[None], self.sampling)
+        place = self.position + len(self.tokens) + 1
         # The draw that the target will make at this position: so the two agree where they can.
-        draw = uniform(self.sampling.seed, self.position + len(self.tokens) + 1)
+        draw = uniform(self.sampling.seed, place)
         token = int(probs.argmax() if self.sampling.greedy else sample(probs, [draw])[0])
         self.tokens.append(token)
         self.log_probs.append(float(torch.log(probs[0, token])))
-        return token, float(probs[0, token])
+        return OfflineToken(place, token, float(probs[0, token]), 0.0)
 
     def close(self) -> None:
         """The drafter returns to what it has observed."""
@@ -90,8 +97,7 @@ class Alone:
             self._steps.close()
 
     def chain(self) -> DraftTree:
-        """What was written alone, as a draft below the root."""
-        return chain(self.root, self.tokens, self.log_probs)
+        return DraftTree.chain(self.root, self.tokens, self.log_probs)
 
     def after(self, sure: tuple[int, ...]) -> list[int]:
         """What is left of the text, given what the target now says; nothing if they differ."""
@@ -99,63 +105,112 @@ class Alone:
         return self.tokens[len(sure) :] if agreed else []
 
 
-def chain(root: int, tokens: list[int], log_probs: list[float]) -> DraftTree:
-    """A draft tree without branches. log_probs: of each token given those before it."""
-    count = len(tokens) + 1
-    sums = [0.0]
-    for value in log_probs:
-        sums.append(sums[-1] + value)
-    return DraftTree((root, *tokens), tuple(range(-1, count - 1)), tuple(range(count)), tuple(sums))
+class OfflineRun(Drafter):
+    """A drafter here and its target across a link, as the decode loop takes them: in one.
 
-
-def asked(
-    verifier: Verifier,
-    away: Away,
-    clock: Stopwatch,
-    should_stop: Callable[[], bool],
-    question: Callable[[], T],
-    alone: Alone | None = None,
-    retry: Callable[[], T] | None = None,
-) -> Generator[Event, None, T]:
-    """Put a question to the target; while its link is lost, go on alone until it is answered.
-
-    Yields what happens on the way. NoAnswer if the person stops the run, or if there is no more to
-    write alone and patience ends.
-
-    retry  how the question is put again; None: by the verifier, which remembers it
+    What was written alone is the next draft, as long as the target may agree with it.
     """
-    try:
-        return question()
-    except LinkLost as lost:
-        clock.lap("network")
-        yield LinkDown(lost.silent)
-        clock.resume()
-    # What a verifier remembers is answered with Choices; T is that wherever there is no retry.
-    again: Callable[[], T] = retry or cast(Any, partial(_again, verifier, away, alone))
-    began, waited = monotonic(), 0.0
-    while True:
-        able = alone if alone is not None and alone.able else None
-        if verifier.back(LOOK if able is None else 0):
-            try:
-                answer = again()
-            except LinkLost:
-                continue
+
+    def __init__(
+        self, drafter: Drafter, far: FarTarget, away: Away, sampling: Sampling, text: Text,
+        clock: Stopwatch, should_stop: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        self.name, self.tree, self.tli = drafter.name, drafter.tree, drafter.tli
+        self._drafter, self._far, self._away = drafter, far, away
+        self._sampling, self._text = sampling, text
+        self._clock, self._should_stop = clock, should_stop
+        self._unverified: list[int] = []
+
+    # ---- the drafter ----
+
+    def open(self, target: Target, capacity: int) -> None:
+        self._drafter.open(target, capacity)
+
+    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+        self._drafter.observe(ids, half)
+
+    def propose(self, token: int, settings: TreeSettings) -> DraftTree:
+        self.offline = bool(self._unverified)
+        if self.offline:
+            return DraftTree.chain(token, self._unverified, [0.0] * len(self._unverified))
+        return self._drafter.propose(token, settings)
+
+    def learn(self, drafted: Drafted, verified: Verified) -> None:
+        self._drafter.learn(drafted, verified)
+
+    def close(self) -> None:
+        self._drafter.close()
+
+    # ---- the verifier ----
+
+    def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Asked[Answer]:
+        self._ids = tuple(ids)
+        choices, way = yield from self._ask(lambda: self._far.prefill(ids, capacity, sampling))
+        return Answer(DraftTree.only_root(ids[-1]), choices, way)
+
+    def verify(self, drafted: Drafted) -> Asked[Answer]:
+        tree, position, text = drafted.tree, drafted.position, self._text
+        root, room = tree.tokens[0], text.room
+        alone = Alone(self._drafter, self._sampling, root, position, room, text.eos_ids)
+        self._alone = alone
+
+        def question() -> Choices:
+            if alone.tokens and self._away.keep:
+                return self._far.verify(alone.chain(), position, keep=True)
+            return self._far.verify(tree, position)
+
+        choices, way = yield from self._ask(question, alone)
+        alone.close()
+        if kept := self._away.keep and bool(alone.tokens):
+            tree = alone.chain()
+            yield Drafted(drafted.cycle, position, tree, 0.0, self.tli, offline=True)
+        self._answer = Answer(tree, choices, way, kept)
+        return self._answer
+
+    def keep(self, path: Sequence[int]) -> None:
+        self._far.keep(path)
+        tree, nodes = self._answer.tree, [0, *path]
+        self._ids = tuple(tree.tokens[node] for node in nodes)
+        bonus = self._answer.tokens[nodes[-1]]
+        self._unverified = self._alone.after((*self._ids[1:], bonus))
+
+    def learned(self) -> Asked[Learned]:
+        half, way = yield from self._ask(self._far.server_half)
+        return Learned(self._ids, half, way.received)
+
+    # ---- a link that may be lost ----
+
+    def _ask(
+        self, question: Callable[[], T], alone: Alone | None = None
+    ) -> Asked[tuple[T, Traffic]]:
+        """Put a question to the target; while its link is lost, go on alone until it is answered.
+
+        Unanswered if the person stops the run, or if there is no more to write alone and patience
+        ends.
+        """
+        clock, waited = self._clock, 0.0
+        try:
+            return question(), self._far.traffic
+        except LinkLost as lost:
             clock.lap("network")
-            yield LinkBack(monotonic() - began, len(alone.tokens) if alone else 0)
-            clock.resume()
-            return answer
-        waited += clock.lap("network")
-        if should_stop() or (able is None and waited > away.patience):
-            raise NoAnswer
-        if able is not None:
-            token, prob = able.step()
-            place = able.position + len(able.tokens)
-            yield OfflineToken(place, token, prob, clock.lap("draft"))
-            clock.resume()
-
-
-def _again(verifier: Verifier, away: Away, alone: Alone | None) -> Choices:
-    """The answer to what was asked; or, where offline text is to stay, to that."""
-    if alone is not None and alone.tokens and away.keep:
-        return verifier.insist(alone.chain(), alone.position)
-    return verifier.again()
+            yield LinkDown(lost.silent)
+        began = monotonic()
+        while True:
+            writer = alone if alone is not None and alone.able else None
+            if self._far.back(0 if writer else LOOK):
+                try:
+                    found = question()
+                except LinkLost:
+                    continue
+                clock.lap("network")
+                yield LinkBack(monotonic() - began, len(alone.tokens) if alone else 0)
+                # All of the wait was charged to the network just now.
+                return found, replace(self._far.traffic, seconds=0.0)
+            waited += clock.lap("network")
+            if self._should_stop():
+                raise Unanswered("stopped")
+            if writer:
+                written = writer.step()
+                yield replace(written, seconds=clock.lap("draft"))
+            elif waited > self._away.patience:
+                raise Unanswered("offline")

@@ -1,62 +1,93 @@
-"""What happens while decoding: events, and the trace that keeps them for whoever shows them."""
+"""What happens while decoding: events, and the trace that keeps them for whoever shows them.
+
+Anybody may write a trace file: types, and that trees are trees, are checked as it is read.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from time import perf_counter
+from typing import Any, NoReturn
 
-from moa_core.decoding.tree import DraftTree
-from moa_core.loading.strangers import plain
+import msgspec
+
+from moa_core.decoding.tree import DraftTree, Real, Whole
+from moa_core.errors import UserError
 
 VERSION = 1
 PHASES = ("prefill", "draft", "verify", "network", "other")
 SHORTEST = 1e-9  # seconds by which something can be divided
+DEEPEST = 16  # lists in lists of what a file says of a run
+NOT_ONE = "This file is not a trace of this program."
+
+
+class Stopwatch:
+    """Time by phase."""
+
+    def __init__(self) -> None:
+        self.totals = dict.fromkeys(PHASES, 0.0)
+        self._mark = perf_counter()
+
+    def lap(self, phase: str, network: float = 0.0) -> float:
+        """Charge the time since the last lap to a phase, and return it.
+
+        network  seconds of it that are charged to the network instead
+        """
+        now = perf_counter()
+        spent, self._mark = now - self._mark - network, now
+        self.totals[phase] += spent
+        self.totals["network"] += network
+        return spent
+
+    def resume(self) -> None:
+        """Forget the time since the last lap: a reader of the events took it."""
+        self._mark = perf_counter()
 
 
 @dataclass(frozen=True)
 class Prefilled:
     """The target has read the prompt and chosen the first token."""
 
-    prompt_ids: tuple[int, ...]
-    token: int
-    prob: float  # the target's probability of that token
-    seconds: float
-    network_seconds: float = 0.0  # of them, on the way to the target and back
-    sent: int = 0  # bytes
-    received: int = 0
+    prompt_ids: tuple[Whole, ...]
+    token: Whole
+    prob: Real  # the target's probability of that token
+    seconds: Real
+    network_seconds: Real = 0.0  # of them, on the way to the target and back
+    sent: Whole = 0  # bytes
+    received: Whole = 0
 
 
 @dataclass(frozen=True)
 class Drafted:
     """A cycle's first half: the drafter proposes a tree below the newest token."""
 
-    cycle: int  # from 0
-    position: int  # of the tree's root in the sequence
+    cycle: Whole  # from 0
+    position: Whole  # of the tree's root in the sequence
     tree: DraftTree
-    seconds: float
-    tli: int | None = None  # N of the MoA drafter that proposed it: one may choose anew
+    seconds: Real
+    tli: Whole | None = None  # N of the MoA drafter that proposed it: one may choose anew
     offline: bool = False  # no proposal: what was written while the link was lost
-    received: int = 0  # bytes of the prompt's server half, which come before the first draft
+    received: Whole = 0  # bytes of the prompt's server half, which come before the first draft
 
 
 @dataclass(frozen=True)
 class Verified:
     """A cycle's second half: what the target made of the tree."""
 
-    cycle: int
-    path: tuple[int, ...]  # accepted nodes of the tree, root not counted
-    bonus: int  # the target's own token after the last accepted one
-    choices: tuple[int, ...]  # the target's token after each node
-    choice_probs: tuple[float, ...]  # its probability of that token
-    draft_probs: tuple[float, ...]  # its probability of each node's token, 1 for the root
-    emitted: tuple[int, ...]  # accepted drafts and bonus, cut at eos and at the length asked for
-    seconds: float  # verification alone
-    other_seconds: float  # acceptance, cache and bookkeeping of this cycle
-    network_seconds: float = 0.0  # on the way to the target and back
-    sent: int = 0  # bytes
-    received: int = 0
+    cycle: Whole
+    path: tuple[Whole, ...]  # accepted nodes of the tree, root not counted
+    bonus: Whole  # the target's own token after the last accepted one
+    choices: tuple[Whole, ...]  # the target's token after each node
+    choice_probs: tuple[Real, ...]  # its probability of that token
+    draft_probs: tuple[Real, ...]  # its probability of each node's token, 1 for the root
+    emitted: tuple[Whole, ...]  # accepted drafts and bonus, cut at eos and at the length asked for
+    seconds: Real  # verification alone
+    other_seconds: Real  # acceptance, cache and bookkeeping of this cycle
+    network_seconds: Real = 0.0  # on the way to the target and back
+    sent: Whole = 0  # bytes
+    received: Whole = 0
     kept: bool = False  # the path stays though the target was not asked: it was written offline
 
     @property
@@ -69,25 +100,25 @@ class Verified:
 class LinkDown:
     """Nothing was heard of the target: from here the drafter goes on alone, if it can."""
 
-    seconds: float  # of silence
+    seconds: Real  # of silence
 
 
 @dataclass(frozen=True)
 class OfflineToken:
     """A token that the drafter wrote alone. What the target verifies later takes its place."""
 
-    position: int  # in the sequence
-    token: int
-    prob: float  # the drafter's probability of it
-    seconds: float
+    position: Whole  # in the sequence
+    token: Whole
+    prob: Real  # the drafter's probability of it
+    seconds: Real
 
 
 @dataclass(frozen=True)
 class LinkBack:
     """The target answers again. tokens: written alone meanwhile."""
 
-    seconds: float  # since the link was down
-    tokens: int
+    seconds: Real  # since the link was down
+    tokens: Whole
 
 
 @dataclass(frozen=True)
@@ -96,9 +127,10 @@ class Finished:
     offline (the link stayed lost)."""
 
     reason: str
-    seconds: dict[str, float] = field(default_factory=dict)  # by phase
+    seconds: dict[str, Real] = field(default_factory=dict)  # by phase
 
 
+TREE = asdict(DraftTree.only_root(0))  # its fields
 Event = Prefilled | Drafted | Verified | LinkDown | OfflineToken | LinkBack | Finished
 EVENTS: dict[str, type] = {
     kind.__name__: kind
@@ -216,6 +248,77 @@ class Trace:
     @classmethod
     def from_json(cls, text: str) -> Trace:
         """Read a trace back, whoever made it. UserError if it is not one of ours, or damaged."""
-        from moa_core.decoding.trace_file import read
+        try:
+            data = json.loads(text, parse_constant=_no_number)
+            if (version := data["version"]) != VERSION:  # another one may have other parts
+                raise UserError(
+                    f"This trace has version {version!r:.20}; this program reads {VERSION}."
+                )
+            about = msgspec.convert(plain(data["about"]), dict[str, Any])
+            events = [_event(item) for item in msgspec.convert(data["events"], list[Any])]
+        except UserError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise UserError(NOT_ONE) from error
+        drafted: Drafted | None = None
+        for event in events:
+            if isinstance(event, Drafted):
+                drafted = event
+            elif isinstance(event, Verified) and not (
+                drafted and drafted.cycle == event.cycle and fits(drafted, event)
+            ):
+                raise UserError(f"This trace is damaged: its cycle {event.cycle + 1} does not fit.")
+        return cls(about, events)
 
-        return cls(*read(text))
+
+def fits(drafted: Drafted, verified: Verified) -> bool:
+    """Whether a tree is one, and what was made of it belongs to it."""
+    tree, count = drafted.tree, len(drafted.tree)
+    columns = (
+        tree.parents, tree.depths, tree.log_probs, verified.choices, verified.choice_probs,
+        verified.draft_probs,
+    )  # fmt: skip
+    if not count or any(len(column) != count for column in columns) or tree.parents[0] != -1:
+        return False
+    path, above = verified.path, list(enumerate(tree.parents))[1:]
+    return (
+        all(0 <= parent < node for node, parent in above)
+        # No child is more probable than its parent, but for rounding.
+        and all(tree.log_probs[node] <= tree.log_probs[up] + 0.001 for node, up in above)
+        and all(0 < node < count for node in path)
+        and [tree.parents[node] for node in path] == [0, *path][:-1]
+    )
+
+
+def plain(value: Any, deepest: int = DEEPEST) -> Any:
+    """The same with text that can be sent: no lone surrogates. ValueError if it is too deep."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict | list | tuple):
+        if not deepest:
+            raise ValueError("too deep")
+        if isinstance(value, dict):
+            return {plain(key): plain(one, deepest - 1) for key, one in value.items()}
+        return [plain(one, deepest - 1) for one in value]
+    return value
+
+
+def _event(data: dict[str, Any]) -> Event:
+    """An event from its fields. Those with a default may be missing, as in older traces."""
+    kind = EVENTS[data.pop("event")]
+    known = {entry.name for entry in fields(kind)}
+    needed = {entry.name for entry in fields(kind) if entry.default is MISSING}
+    if not needed <= data.keys() <= known or data.get("tree", TREE).keys() != TREE.keys():
+        raise ValueError(f"fields of {kind.__name__} do not match")
+    try:
+        event: Event = msgspec.convert(data, kind)
+    except msgspec.ValidationError:
+        raise UserError(f"This trace is damaged: it has a {kind.__name__} that is none.") from None
+    if isinstance(event, Finished):
+        spent = {phase: event.seconds[phase] for phase in PHASES if phase in event.seconds}
+        return Finished(plain(event.reason), spent)
+    return event
+
+
+def _no_number(name: str) -> NoReturn:
+    raise UserError(f"This trace is damaged: {name} is no number.")

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from itertools import accumulate
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import torch
+from msgspec import Meta
+from numpy.typing import NDArray
 from torch import Tensor
 
 from moa_core.errors import UserError
-from moa_core.native.blocks import best
+
+if TYPE_CHECKING:
+    from moa_core.decoding.policy import Sizer
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,10 @@ def named_tree(text: str, others: str = "auto") -> TreeSettings:
     return TreeSettings(depth, breadth, budget)
 
 
+LARGEST = 2**53  # of any number in a trace
+Whole = Annotated[int, Meta(ge=0, le=LARGEST)]
+Parent = Annotated[int, Meta(ge=-1, le=LARGEST)]
+Real = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 RANK_DECAY = 2.3  # of how often the target takes the child of each rank: a power law, assumed
 
 
@@ -79,10 +88,10 @@ class DraftTree:
     log_probs  the drafter's cumulative log-probability from the root, 0 for the root
     """
 
-    tokens: tuple[int, ...]
-    parents: tuple[int, ...]
-    depths: tuple[int, ...]
-    log_probs: tuple[float, ...]
+    tokens: tuple[Whole, ...]
+    parents: tuple[Parent, ...]
+    depths: tuple[Whole, ...]
+    log_probs: tuple[Real, ...]
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -91,6 +100,13 @@ class DraftTree:
     def only_root(cls, token: int) -> DraftTree:
         """The tree of a drafter that proposes nothing: plain decoding."""
         return cls((token,), (-1,), (0,), (0.0,))
+
+    @classmethod
+    def chain(cls, root: int, tokens: Sequence[int], log_probs: Sequence[float]) -> DraftTree:
+        """A tree without branches. log_probs: of each token given those before it."""
+        count = len(tokens) + 1
+        sums = tuple(accumulate(log_probs, initial=0.0))
+        return cls((root, *tokens), tuple(range(-1, count - 1)), tuple(range(count)), sums)
 
     @cached_property
     def children(self) -> tuple[dict[int, int], ...]:
@@ -177,8 +193,6 @@ def grow(
 
 def best_children(logits: Tensor, breadth: int) -> tuple[Tensor, Tensor]:
     """Log-probabilities and ids [b, breadth] of the most probable tokens after logits [b, V]."""
-    if (found := best(logits, breadth)) is not None:
-        return found
     return torch.log_softmax(logits.float(), dim=-1).topk(breadth, dim=-1)
 
 
@@ -205,3 +219,98 @@ def _rerank(
     for parent in above[1:]:
         depths.append(depths[parent] + 1)
     return DraftTree((root, *map(int, token_ids)), tuple(above), tuple(depths), (0.0, *sums))
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A node of a tree that is sized as it grows.
+
+    parent  None for the root's children
+    score   what it is chosen by
+    row     its place among the nodes that were expanded with it
+    place   its place in the tree, once it is kept
+    """
+
+    token: int
+    parent: Node | None
+    score: float
+    log_prob: float
+    depth: int
+    row: int = 0
+    place: int = 0
+    expanded: bool = False
+
+
+def grow_auto(
+    root: int,
+    root_logits: Tensor,
+    expand: Callable[[Frontier], Tensor],
+    limit: TreeSettings,
+    sizer: Sizer,
+    static: bool = False,
+) -> DraftTree:
+    """`grow`, but a sizer looks at each level before the next one is drafted.
+
+    Every look copies a level to the host, which costs nothing on a CPU.
+
+    limit   the largest tree there is room for
+    static  score nodes by their ranks alone
+    """
+    device, least = root_logits.device, sizer.least()
+    breadth = min(limit.breadth, root_logits.shape[-1])
+    worth = rank_worth(breadth, torch.device("cpu")).tolist() if static else None
+    level = _children(root_logits[None], [None], breadth, worth, least)
+    tried, depth, start = list(level), 1, sizer.clock()
+    seen = np.zeros((1, 0), np.bool_)
+    while count := sizer.to_expand(level, depth, limit):
+        parents = level[:count]
+        frontier, seen = _frontier(parents, seen, depth, device)
+        level = _children(expand(frontier), parents, breadth, worth, least)
+        tried += level
+        now = sizer.clock()
+        sizer.known.level.add(count, now - start)
+        start, depth = now, depth + 1
+    return sizer.keep(root, tried, limit)
+
+
+def _frontier(
+    parents: Sequence[Node], seen: NDArray[np.bool_], level: int, device: torch.device
+) -> tuple[Frontier, NDArray[np.bool_]]:
+    """The nodes to expand, and what they see. seen: the same of the level above."""
+    rows = [node.parent.row if node.parent else 0 for node in parents]
+    for row, node in enumerate(parents):
+        node.row, node.expanded = row, True
+    count, known = len(rows), seen.shape[1]
+    now = np.zeros((count, known + count), np.bool_)  # torch would take three times as long
+    now[:, :known] = seen[rows]
+    np.fill_diagonal(now[:, known:], True)
+    names = torch.from_numpy(np.array([[node.token for node in parents], rows])).to(device)
+    return Frontier(names[0], names[1], torch.from_numpy(now).to(device), level), now
+
+
+def _children(
+    logits: Tensor,
+    parents: Sequence[Node | None],
+    breadth: int,
+    worth: Sequence[float] | None,
+    least: float,
+) -> list[Node]:
+    """The most probable next tokens of each parent, best first; of the root for None.
+
+    logits  [b, V]
+    worth   of each rank, where scores go by ranks
+    """
+    best_probs, best_tokens = best_children(logits, breadth)
+    found: list[Node] = []
+    for parent, log_probs, tokens in zip(
+        parents, best_probs.tolist(), best_tokens.tolist(), strict=True
+    ):
+        score, log_prob, depth = (
+            (parent.score, parent.log_prob, parent.depth + 1) if parent else (0.0, 0.0, 1)
+        )
+        for gain, more, token in zip(worth or log_probs, log_probs, tokens, strict=True):
+            if not score + gain >= (least if parent or found else -math.inf):  # also for NaN
+                break
+            found.append(Node(token, parent, score + gain, log_prob + more, depth))
+    found.sort(key=lambda node: -node.score)
+    return found

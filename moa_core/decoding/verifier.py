@@ -1,15 +1,23 @@
-"""Where the target is asked: beside the loop, or across a link that may be lost."""
+"""The target as the decode loop asks it: in this process, across a link, or as replayed graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
+from moa_core.decoding.trace import Drafted, Event
 from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verify import Choices, Sampling, choose
-from moa_core.drafters.base import Drafter, ServerHalf
-from moa_core.model.target import Observation, Target
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from moa_core.drafters.base import Drafter
+    from moa_core.model.target import Observation, Target
+
+T = TypeVar("T")
+Asked: TypeAlias = Generator[Event, None, T]  # yields what happens until the answer is there
 
 
 class LinkLost(Exception):
@@ -20,9 +28,17 @@ class LinkLost(Exception):
         self.silent = silent
 
 
+class Unanswered(Exception):
+    """There will be no answer. reason: why the run ends, as in `Finished`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 @dataclass(frozen=True)
-class Toll:
-    """What the way to the target and back took: seconds beside its work, bytes each way."""
+class Traffic:
+    """What an answer cost beside the target's work: seconds on the way, bytes each way."""
 
     seconds: float = 0.0
     sent: int = 0
@@ -30,65 +46,72 @@ class Toll:
 
 
 @dataclass(frozen=True)
-class Learnt:
-    """Newly verified tokens, and on demand the server half that goes with them."""
+class Answer:
+    """What the target says of a tree.
+
+    tree  the drafted one, or text that was written offline and stays
+    kept  all of the tree stays, whatever the target thinks of it
+    """
+
+    tree: DraftTree
+    choices: Choices
+    traffic: Traffic = Traffic()
+    kept: bool = False
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The token to go on with after each node: the target's choice, or the text that stays."""
+        chosen = self.choices.tokens
+        return (*self.tree.tokens[1:], chosen[-1]) if self.kept else chosen
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Newly verified tokens and what the drafter needs of them. received: bytes it took."""
 
     ids: tuple[int, ...]
-    half: Callable[[], ServerHalf]
+    half: dict[str, Tensor]
+    received: int = 0
 
 
 class Verifier(Protocol):
-    """What the decode loop asks of the target. Any question may raise LinkLost."""
+    """The target in one run.
 
-    @property
-    def toll(self) -> Toll:
-        """Of the last question."""
+    prefill  reads the prompt: the target's choice of the token after it
+    verify   the target's choice after each node of a tree
+    keep     accepts the root and these nodes of the tree that was answered
+    learned  what the newest tokens taught: those of the prompt, or those that were kept last
+    """
 
-    def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
-        """Read the prompt; the target's choice of the token after it."""
-
-    def verify(self, tree: DraftTree, position: int) -> Choices:
-        """The target's choice after each node of a tree, whose root stands at a position."""
-
-    def insist(self, tree: DraftTree, position: int) -> Choices:
-        """The same, for a chain whose tokens all stay, whatever the target thinks of them."""
-
-    def keep(self, path: Sequence[int]) -> Learnt:
-        """Accept the root and these nodes; after the prefill, with an empty path, the prompt."""
-
-    def back(self, seconds: float) -> bool:
-        """Whether a lost link is there again; looks for at most so long."""
-
-    def again(self) -> Choices:
-        """The answer to the last question, after the link was lost and is back."""
+    def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Asked[Answer]: ...
+    def verify(self, drafted: Drafted) -> Asked[Answer]: ...
+    def keep(self, path: Sequence[int]) -> None: ...
+    def learned(self) -> Asked[Learned]: ...
 
 
-class Beside:
-    """The target in this process."""
-
-    toll = Toll()
+class LocalVerifier:
+    """The target in this process. It answers at once, so nothing is yielded on the way."""
 
     def __init__(self, target: Target, drafter: Drafter) -> None:
         self._target = target
         self._drafter = drafter
-        self._prompt: Observation | None = None
+        self._newest: Observation
 
-    def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
-        self._sampling = sampling
-        logits, self._prompt = self._target.prefill(ids, capacity)
-        return choose(logits[None], DraftTree.only_root(0), len(ids) - 1, sampling)
+    def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Asked[Answer]:
+        yield from ()
+        self._sampling, root = sampling, DraftTree.only_root(ids[-1])
+        logits, self._newest = self._target.prefill(ids, capacity)
+        return Answer(root, choose(logits[None], root, len(ids) - 1, sampling))
 
-    def verify(self, tree: DraftTree, position: int) -> Choices:
-        return choose(self._target.verify(tree), tree, position, self._sampling)
+    def verify(self, drafted: Drafted) -> Asked[Answer]:
+        yield from ()
+        logits = self._target.verify(drafted.tree)
+        choices = choose(logits, drafted.tree, drafted.position, self._sampling)
+        return Answer(drafted.tree, choices)
 
-    insist = verify
+    def keep(self, path: Sequence[int]) -> None:
+        self._newest = self._target.keep(path)
 
-    def keep(self, path: Sequence[int]) -> Learnt:
-        observation, self._prompt = self._prompt or self._target.keep(path), None
-        return Learnt(observation.ids, lambda: self._drafter.server_half(observation))
-
-    def back(self, seconds: float) -> bool:
-        return True
-
-    def again(self) -> Choices:
-        raise NotImplementedError("a target in this process always answers")
+    def learned(self) -> Asked[Learned]:
+        yield from ()
+        return Learned(self._newest.ids, self._drafter.server_half(self._newest))

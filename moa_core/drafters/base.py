@@ -11,9 +11,9 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from moa_core.decoding.auto_tree import Sizer, grow_auto
+from moa_core.decoding.policy import Sizer
 from moa_core.decoding.trace import Drafted, Verified
-from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings, grow
+from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings, grow, grow_auto
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Observation, Target
 
@@ -33,7 +33,7 @@ class Drafter(ABC):
     tree: TreeSettings = TreeSettings()  # the default one; measured, where its config has one
     note: str = ""  # a sentence for people, where it may do less than it could for this target
     tli: int | None = None  # N of the newest proposal; None where there is no N
-    ahead: float = 0.0  # seconds of it in which the target already verified it
+    offline = False  # whether the newest proposal was written while the link was lost
     net: nn.Module  # what is trained and saved, where it has weights
     precision: str | None = "float32"  # of drafts, or int8 with compiled kernels; None: no network
     static = False  # a tree of fixed shape, as in the first EAGLE
@@ -49,6 +49,10 @@ class Drafter(ABC):
         sizer, twin = self.sizer.fork(), copy.copy(self)
         twin.sizer = sizer
         return twin
+
+    def precision_used(self, target: Target) -> str | None:
+        """The numbers that it drafts in for a target; None for a method without a network."""
+        return None if self.precision is None else target.draft_precision(self.precision)
 
     @abstractmethod
     def open(self, target: Target, capacity: int) -> None:
@@ -74,7 +78,7 @@ class Drafter(ABC):
         """Draft below `token`, the newest one, which the target has chosen but not yet read."""
 
     def place(self, *facts: Hashable) -> None:
-        """Where a run takes place: what is learnt there of costs and gains counts there alone."""
+        """Where a run takes place: what is learned there of costs and gains counts there alone."""
         self.sizer.at(facts)
 
     def grow(

@@ -1,10 +1,9 @@
-"""The client's end: a verifier across a link, which notices when nothing is heard any more."""
+"""The client's end of a link: asks the server, and notices when nothing is heard any more."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from time import monotonic, sleep
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from msgspec.structs import replace as changed
 
 from moa_core.decoding.tree import DraftTree
-from moa_core.decoding.verifier import Learnt, LinkLost, Toll
+from moa_core.decoding.verifier import LinkLost, Traffic
 from moa_core.decoding.verify import Choices, Sampling
 from moa_core.drafters.base import Drafter, ServerHalf
 from moa_core.errors import UserError
@@ -44,7 +43,7 @@ ROUND_TRIPS = 3
 
 
 class Remote:
-    """A target across a link, as the decode loop asks it. For one run at a time.
+    """A target across a link: see `decoding.offline.FarTarget`. For one run at a time.
 
     target   the client's own part of it, for types and devices
     drafter  its server half runs there; both ends must have the same weights
@@ -61,7 +60,7 @@ class Remote:
             raise UserError(f"{drafter.name} cannot draft over a link: name another drafter.")
         self._kind = check_kind(address.kind)
         self._least, self._link = silence, link
-        self.toll = Toll()
+        self.traffic = Traffic()
         self.address, self.streams = address, streams
         needs = type(drafter).server_half is not Drafter.server_half
         self._name = drafter.name if needs else "none"
@@ -101,30 +100,30 @@ class Remote:
         self._sampled = Sampled(
             float(sampling.temperature), float(sampling.top_p), sampling.top_k, sampling.seed
         )
-        self._read, self._prompt = [], list(ids)
+        again = self._comes_back()
+        self._read, self._prompt, self._kept = [], list(ids), 0
         self._halves: list[Share] = []
-        return self._ask(Prefill(self._next(), list(ids), capacity, self._sampled))
+        chosen = self._ask(Prefill(0, list(ids), capacity, self._sampled), again)
+        self._read = list(ids)
+        return chosen
 
-    def verify(self, tree: DraftTree, position: int) -> Choices:
+    def verify(self, tree: DraftTree, position: int, keep: bool = False) -> Choices:
+        again = self._comes_back()
         self._tree = tree
         if self.streams:
-            return self._streamed(tree.tokens[0], position)
-        return self._ask(Verify(self._next(), position, list(tree.tokens), list(tree.parents)))
-
-    def insist(self, tree: DraftTree, position: int) -> Choices:
-        self._tree = tree
-        self._ready()
+            return self._streamed(tree.tokens[0], position, again)
         nodes = list(tree.tokens), list(tree.parents)
-        return self._late(self._ask(Verify(self._next(), position, *nodes, keep=True)))
+        return self._ask(Verify(0, position, *nodes, keep=keep), again)
 
-    def keep(self, path: Sequence[int]) -> Learnt:
-        if not self._read:
-            self._read = list(self._prompt)
-            return Learnt(tuple(self._prompt), self._shares)
-        ids = tuple(self._tree.tokens[node] for node in (0, *path))
-        self._read += ids
-        half = self._half
-        return Learnt(ids, lambda: self._unpack(half, len(ids)))
+    def keep(self, path: Sequence[int]) -> None:
+        self._read += (self._tree.tokens[node] for node in (0, *path))
+        self._kept = 1 + len(path)
+
+    def server_half(self) -> ServerHalf:
+        if not self._kept:
+            return self._shares()
+        self.traffic = Traffic()  # its bytes came with the answer
+        return self._unpack(self._half, self._kept)
 
     def back(self, seconds: float) -> bool:
         if self._found is None:
@@ -133,27 +132,21 @@ class Remote:
             raise self._failed
         return self._found.wait(seconds) and self._failed is None
 
-    def again(self) -> Choices:
-        assert self._request is not None
-        self._ready()
-        request = self._request
-        if isinstance(request, Stream):
-            return self._late(self._streamed(request.token, request.position, anew=True))
-        return self._late(self._ask(request))
-
-    def _late(self, choices: Choices) -> Choices:
-        """An answer after a loss: the loop has charged all of the wait to the network itself."""
-        self.toll = replace(self.toll, seconds=0.0)
-        return choices
-
     # ---- questions and answers ----
 
     def _next(self) -> int:
         self._number += 1
         return self._number
 
-    def _ask(self, request: Prefill | Verify) -> Choices:
-        """Send a request and wait for its answer."""
+    def _ask(self, request: Prefill | Verify, again: bool) -> Choices:
+        """Send a request and wait for its answer.
+
+        again  the link was lost: a request that is the last one keeps its number, so that the
+               server answers it once
+        """
+        last = self._request
+        same = again and last is not None and changed(request, number=last.number) == last
+        request = changed(request, number=last.number if same and last else self._next())
         self._request = request
         began = monotonic()
         self._send(request)
@@ -243,7 +236,7 @@ class Remote:
         if way and not self.streams:
             self.round_trip = min(self.round_trip, way)
         sent, received = self._wire.sent, self._wire.received
-        self.toll = Toll(way, sent - self._counted[0], received - self._counted[1])
+        self.traffic = Traffic(way, sent - self._counted[0], received - self._counted[1])
         self._counted = (sent, received)
 
     # ---- a lost link ----
@@ -305,8 +298,11 @@ class Remote:
         assert self._wire is not None
         return self._wire.welcome.number > 0
 
-    def _ready(self) -> None:
-        """After the link is back: a server that knows nothing of us reads the text anew."""
+    def _comes_back(self) -> bool:
+        """Whether the link was lost since the last question. It is back: a server that knows
+        nothing of us reads the text anew."""
+        if self._found is None:
+            return False
         answered = self._wire.welcome.number if self._rejoined() and self._wire else 0
         if not answered and self._read:
             answered = self._next()
@@ -315,3 +311,4 @@ class Remote:
             self._await(answered, First)
         if isinstance(self._request, Verify) and self._request.number < answered:
             self._request = changed(self._request, number=self._next())
+        return True

@@ -30,6 +30,7 @@ from moa_core.loading.shapes import config_of
 from moa_core.model.target import Target
 from moa_core.native.blocks import prepare_for, suit
 from moa_core.native.switch import missing
+from moa_core.static import with_graphs
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 DEFAULT_DRAFTER = "moa-n0"  # drafts without the target's own layers
@@ -179,12 +180,11 @@ def load_target(
             f"The target {spec or place} cannot be loaded: {first_line(error)}"
         ) from error
     target = Target(model, _tokenizer(folder), name, need)
-    target.graphs = not plan.eager
     target.drafts = wanted_drafts(plan.drafts, dtype if bundled(folder) else "float32")
     if plan.drafts == "int8" and not suit(target):
         raise UserError("Drafts in int8 need a float32 target on a processor: leave out --drafts.")
     target.eos_ids = _eos_ids(target)
-    return target
+    return target if plan.eager else with_graphs(target)
 
 
 def bundled(folder: Path) -> bool:

@@ -13,17 +13,20 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from moa_core.decoding.tree import DraftTree
+from moa_core.decoding.tree import DraftTree, TreeSettings
+from moa_core.decoding.verifier import LocalVerifier, Verifier
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.families import check_config, check_logits, check_parts
 from moa_core.model.joined import Packed
 from moa_core.model.layers import DecoderLayer, Rope, as_ours
 from moa_core.model.modules import Backbone, Matrix, Passing
-from moa_core.native.blocks import serves
+from moa_core.native.blocks import serves, suit
 from moa_core.native.chains import Chain, Layer, Norm, Product, ready
+from moa_core.native.switch import kernels
 
 if TYPE_CHECKING:
+    from moa_core.drafters.base import Drafter
     from moa_core.loading.memory import Need
 
 
@@ -88,9 +91,7 @@ class Target:
         self._packed_head = Product(cast(nn.Linear, head)) if plain else None
         self._quick_head: Chain | None = None  # of a fork: it may be given other weights
         self._table: NDArray[np.float32] | None = None  # its embeddings, of a fork, too
-        self.graphs = True  # on a GPU runs are replayed as CUDA graphs, where they can be
         self.drafts = "auto"  # int8, float32, or auto: as the drafter of a run says
-        self.seats: list[Any] = []  # of such runs, the forks' too: see `static`
         self._cache: KVCache | None = None
         self._pending: Tensor | None = None  # [n, E] hidden states of the tree being verified
         self._tree: DraftTree | None = None
@@ -142,11 +143,18 @@ class Target:
             twin._quick_head = Chain("head", self._packed_head.links())
         return twin
 
-    def eager(self) -> Target:
-        """The same weights, for runs without CUDA graphs."""
-        twin = copy.copy(self)
-        twin.graphs = False
-        return twin.fork()
+    def pair(self, drafter: Drafter, shape: TreeSettings) -> tuple[Drafter, Verifier]:
+        """The drafter and the verifier of a run. A wrapper that runs a target otherwise has others.
+
+        shape  the largest trees of the run
+        """
+        return drafter, LocalVerifier(self, drafter)
+
+    def draft_precision(self, asked: str) -> str:
+        """The numbers that a drafter of this precision drafts in: int8, or the target's format."""
+        if asked == "int8" and suit(self) and kernels() is not None:
+            return "int8"
+        return str(self.dtype).removeprefix("torch.")
 
     def prefill(self, ids: Sequence[int], capacity: int) -> tuple[Tensor, Observation]:
         """Read the prompt. Returns the logits [V] after its last token, and what was learnt.

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from moa_core.decoding.offline import chain
 from moa_core.decoding.trace import (
     Drafted,
     Finished,
@@ -30,7 +29,7 @@ def verified(cycle, emitted, kept=False, network=0.06, sent=100, received=2000):
 
 
 def drafted(cycle, position, tokens, offline=False, received=0):
-    tree = chain(1, list(tokens), [-0.1] * len(tokens))
+    tree = DraftTree.chain(1, list(tokens), [-0.1] * len(tokens))
     return Drafted(cycle, position, tree, 0.005, None, offline, received)
 
 

@@ -13,8 +13,8 @@ from demo.engine import Engine
 from demo.session import Visit, guarded
 from demo.status import SORRY
 from demo.tabs import compare as tab
-from moa_core.decoding.exactness import Exactness
 from moa_core.decoding.trace import Prefilled
+from moa_core.decoding.verify import Exactness
 from tests.demo.comparisons import comparison_of, trace_of
 
 PROMPT = "once upon a time"

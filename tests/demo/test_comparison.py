@@ -6,10 +6,9 @@ import demo.engine as module
 from demo.compare_api import answers
 from demo.comparison import Comparison, Plan, compare, partings, usual
 from demo.engine import Engine, Run
-from moa_core.decoding.exactness import Exactness
 from moa_core.decoding.trace import Finished, Prefilled, Trace
 from moa_core.decoding.tree import TreeSettings
-from moa_core.decoding.verify import Sampling
+from moa_core.decoding.verify import Exactness, Sampling
 from moa_core.errors import UserError
 from moa_core.loading.checkpoints import DrafterInfo
 from tests.demo.comparisons import comparison_of, trace_of

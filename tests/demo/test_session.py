@@ -19,8 +19,8 @@ from demo.status import SORRY, say
 from demo.tabs import live
 from demo.tli import stops_html
 from demo.ui import _forget
-from moa_core.decoding.exactness import Exactness
 from moa_core.decoding.trace import Prefilled, Trace, Verified
+from moa_core.decoding.verify import Exactness
 
 NUMBER, PROMPT = 1, "once upon a time"
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from moa_core.decoding.auto_tree import Sizer, grow_auto
+from moa_core.decoding.policy import Sizer
 from moa_core.decoding.trace import Drafted, Verified
-from moa_core.decoding.tree import AUTO, DraftTree, Frontier, TreeSettings, grow
+from moa_core.decoding.tree import AUTO, DraftTree, Frontier, TreeSettings, grow, grow_auto
 
 VOCABULARY = 40
 

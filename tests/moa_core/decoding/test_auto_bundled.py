@@ -13,7 +13,7 @@ import pytest
 from torch import Tensor
 
 from moa_core.bench.suites import load_suite, suite_ids
-from moa_core.decoding import clock
+from moa_core.decoding import trace as trace_module
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings, named_tree
@@ -89,7 +89,7 @@ def test_sized_trees_are_as_fast_as_the_best_fixed_one(
         time.passes(VERIFY + NODE * len(tree))
         return verify(self, tree)
 
-    monkeypatch.setattr(clock, "perf_counter", time)
+    monkeypatch.setattr(trace_module, "perf_counter", time)
     monkeypatch.setattr(Target, "verify", verified)
     drafter = timed(load_drafter(method, target), MILLISECONDS[method], time)
     prompts = suite_ids(load_suite("bundled", PROMPTS), target)

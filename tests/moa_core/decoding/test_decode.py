@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from moa_core.decoding import clock, verifier
+from moa_core.decoding import trace as trace_module
+from moa_core.decoding import verifier
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import PHASES, Drafted, Event, Finished, Prefilled, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
@@ -91,7 +92,7 @@ def clocked(monkeypatch: pytest.MonkeyPatch, drafter: Drafter) -> Callable[[str]
     for place, parts in places.items():
         for part in parts:
             monkeypatch.setattr(place, part, timed(part, getattr(place, part)))
-    monkeypatch.setattr(clock, "perf_counter", work)
+    monkeypatch.setattr(trace_module, "perf_counter", work)
     return work
 
 
@@ -122,7 +123,7 @@ def test_every_part_is_charged_to_its_phase_and_nothing_is_lost(
 
 def test_the_clock_stands_still_while_events_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]  # a clock that moves only while somebody looks at an event
-    monkeypatch.setattr(clock, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(trace_module, "perf_counter", lambda: now[0])
     target = tiny_target()
     trace = Trace()
     for _ in trace.record(decode(target, useful("moa-n0", target), PROMPT, Settings(12))):

@@ -1,14 +1,13 @@
 """Going on alone while the target cannot be reached, and coming back: nothing lost or doubled."""
 
 import random
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import pytest
 import torch
 
-from moa_core.decoding import clock
+from moa_core.decoding import trace as trace_module
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.offline import Away
 from moa_core.decoding.trace import (
@@ -21,7 +20,7 @@ from moa_core.decoding.trace import (
     Verified,
 )
 from moa_core.decoding.tree import DraftTree, TreeSettings
-from moa_core.decoding.verifier import Beside, Learnt, LinkLost
+from moa_core.decoding.verifier import LinkLost, LocalVerifier, Traffic
 from moa_core.decoding.verify import Choices, Sampling
 from moa_core.drafters.base import Drafter, Stepwise, Vanilla
 from moa_core.errors import UserError
@@ -43,54 +42,60 @@ def drafter_for(method: str, target: Target) -> Drafter:
 class Flaky:
     """The target in this process, behind a link that is lost at given questions.
 
-    losses  by question (0 is the prefill, then what it has to tell, then each cycle): whether the
+    losses  by question (0 is the prefill, then what it taught, then each cycle): whether the
             target had read it before the link was lost, and how often one looks until it is back
     """
 
+    traffic = Traffic()
+
     def __init__(self, target: Target, drafter: Drafter, losses: dict[int, tuple[bool, int]]):
-        self._here = Beside(target, drafter)
-        self.toll = self._here.toll
+        self._here = LocalVerifier(target, drafter)
         self.losses = losses
         self.asked = 0
         self._away = 0
-        self._question: Callable[[], Any] | None = None
+        self._open: tuple[Any, ...] | None = None  # the question that was lost
         self._answer: Any = None
 
-    def _ask(self, question: Callable[[], Any]) -> Any:
+    def _ask(self, asked: Callable[..., Any], *given: Any) -> Any:
+        if (asked, given) == self._open and self._answer is not None:
+            self._open = None
+            return self._answer
         done, away = self.losses.pop(self.asked, (False, 0))
         self.asked += 1
         if not away:
-            return question()
-        self._away, self._question, self._answer = away, question, None
-        if done:
-            self._answer = question()
+            self._open = None
+            return answered(asked(*given))
+        self._away, self._open = away, (asked, given)
+        self._answer = answered(asked(*given)) if done else None
         raise LinkLost(1.0)
 
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
-        return self._ask(partial(self._here.prefill, ids, capacity, sampling))
+        return self._ask(self._here.prefill, tuple(ids), capacity, sampling).choices
 
-    def verify(self, tree: DraftTree, position: int) -> Choices:
-        return self._ask(partial(self._here.verify, tree, position))
+    def verify(self, tree: DraftTree, position: int, keep: bool = False) -> Choices:
+        drafted = Drafted(0, position, tree, 0.0)
+        return (
+            answered(self._here.verify(drafted)) if keep else self._ask(self._here.verify, drafted)
+        ).choices
 
-    def insist(self, tree: DraftTree, position: int) -> Choices:
-        return self._here.verify(tree, position)
+    def keep(self, path: Sequence[int]) -> None:
+        self._here.keep(path)
 
-    def keep(self, path: Sequence[int]) -> Learnt:
-        learnt = self._here.keep(path)
-        return Learnt(learnt.ids, partial(self._told, learnt)) if not path else learnt
-
-    def _told(self, learnt: Learnt) -> Any:
-        return self._ask(learnt.half) if self.asked == 1 else learnt.half()
+    def server_half(self) -> Any:
+        if self.asked == 1:
+            return self._ask(self._here.learned).half
+        return answered(self._here.learned()).half
 
     def back(self, seconds: float) -> bool:
         self._away -= 1
         return self._away < 0
 
-    def again(self) -> Choices:
-        if self._answer is not None:
-            return self._answer
-        assert self._question is not None
-        return self._ask(self._question)
+
+def answered(question: Generator[Any, None, Any]) -> Any:
+    """What a question to a target in this process is answered."""
+    with pytest.raises(StopIteration) as end:
+        next(question)
+    return end.value.value
 
 
 def run(
@@ -264,7 +269,7 @@ def test_patience_is_a_number_of_seconds(patience: float) -> None:
 
 def test_a_link_lost_in_the_prefill_is_part_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = [0.0]
-    monkeypatch.setattr(clock, "perf_counter", lambda: seconds[0])
+    monkeypatch.setattr(trace_module, "perf_counter", lambda: seconds[0])
 
     def back(self: Flaky, wait: float) -> bool:
         seconds[0] += 1.0

@@ -55,6 +55,7 @@ class TableTarget:
     context = 1_000
     eos_ids = ()
     device = torch.device("cpu")
+    pair = Target.pair
 
     def __init__(self, table: Tensor) -> None:
         self.table = table  # [V, V, V]

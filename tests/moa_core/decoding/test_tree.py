@@ -127,17 +127,6 @@ def test_each_frontier_sees_its_own_ancestors(shape: TreeSettings) -> None:
         above = rows
 
 
-def test_ancestors_are_the_nodes_above_and_the_node_itself() -> None:
-    tree = Bigrams(4).grow(TreeSettings(4, 3, 20))
-    seen = tree.ancestors()
-    for node in range(len(tree)):
-        expected, at = set(), node
-        while at >= 0:
-            expected.add(at)
-            at = tree.parents[at]
-        assert set(seen[node].nonzero().flatten().tolist()) == expected
-
-
 def test_children_and_draft_probabilities() -> None:
     tree = DraftTree(
         (9, 4, 5, 4),

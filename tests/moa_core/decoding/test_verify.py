@@ -1,13 +1,20 @@
 """The target's choices: by argmax or by one draw a position, looked up among the drafts."""
 
-import random
-
 import pytest
 import torch
 
 from moa_core.decoding.tree import DraftTree
-from moa_core.decoding.verify import Sampling, choose, sample, uniform, walk
+from moa_core.decoding.verify import (
+    Sampling,
+    choose,
+    compare_with_plain,
+    first_difference,
+    sample,
+    uniform,
+    walk,
+)
 from moa_core.errors import UserError
+from tests.models import tiny_target
 
 TREE = DraftTree((9, 4, 5, 4, 6), (-1, 0, 0, 1, 2), (0, 1, 1, 2, 2), (0.0,) * 5)
 LOGITS = torch.randn(5, 10, generator=torch.Generator().manual_seed(0))
@@ -91,36 +98,6 @@ def test_the_path_follows_the_targets_choices(
     assert walk(TREE, choices) == (path, bonus)
 
 
-def test_the_path_is_the_longest_one_agreed_on() -> None:
-    """Against trying every node of random trees."""
-    rng = random.Random(1)
-    longest = 0
-    for _ in range(300):
-        parents, taken = [-1], {}
-        for node in range(1, 14):
-            parent = rng.randrange(node)
-            token = rng.choice([t for t in range(20) if (parent, t) not in taken][:3])
-            taken[parent, token] = node
-            parents.append(parent)
-        tokens = [0] * 14
-        for (_, token), node in taken.items():
-            tokens[node] = token
-        tree = DraftTree(tuple(tokens), tuple(parents), (), (0.0,) * 14)
-        choices = [rng.randrange(3) for _ in range(14)]
-        agreed = [()]
-        for node in range(1, 14):
-            path, at = [], node
-            while at > 0:
-                path.insert(0, at)
-                at = parents[at]
-            if all(choices[parents[each]] == tokens[each] for each in path):
-                agreed.append(tuple(path))
-        best = max(agreed, key=len)
-        assert walk(tree, choices) == (best, choices[best[-1] if best else 0])
-        longest = max(longest, len(best))
-    assert longest > 2
-
-
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
@@ -152,3 +129,19 @@ def test_top_k_above_the_vocabulary_is_no_limit() -> None:
 def test_top_k_of_one_is_the_most_probable_token() -> None:
     one = choose(LOGITS, TREE, 3, Sampling(2.0, top_k=1, seed=1))
     assert one.tokens == tuple(LOGITS.argmax(-1).tolist()) and set(one.probs) == {1.0}
+
+
+@torch.inference_mode()
+def test_a_text_is_compared_with_plain_decoding_s() -> None:
+    assert first_difference([1, 9, 3], [1, 2, 3]) == 1
+    assert first_difference([9], [1, 2]) == 0 and first_difference([1], []) is None
+    target, prompt = tiny_target(), [5, 9, 33]
+    for ours, plain in (([1, 2], [1, 2]), ([1], [1, 2]), ([1, 2], [1])):  # one stopped earlier
+        found = compare_with_plain(target, prompt, ours, plain)
+        assert found.same and found.gap is None
+    logits = target.model(input_ids=torch.tensor([[*prompt, 7]])).logits[0, -1]
+    best, other = logits.topk(2).indices.tolist()
+    found = compare_with_plain(target, prompt, [7, other, 3], [7, best, 4])
+    assert not found.same and found.at == 1
+    assert found.gap == pytest.approx(float(logits[best] - logits[other]), abs=1e-4)
+    assert (compare_with_plain(target, prompt, [7, best], [7, other]).gap or 0) < 0

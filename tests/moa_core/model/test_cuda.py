@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.exactness import compare_with_plain
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import compare_with_plain
 from moa_core.loading.checkpoints import load_drafter, load_target, pick_dtype
 from moa_core.loading.formats import save_drafter
 from moa_core.loading.loading import Plan

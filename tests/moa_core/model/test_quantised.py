@@ -15,9 +15,9 @@ import torch
 import moa_core.loading.loading as loading
 from moa_core.bench.suites import load_suite, suite_ids
 from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.exactness import compare_with_plain
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import compare_with_plain
 from moa_core.errors import UserError
 from moa_core.link.client_weights import open_target, write
 from moa_core.link.connection import Address

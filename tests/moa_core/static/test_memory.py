@@ -20,10 +20,12 @@ from moa_core.drafters import moa
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.model.target import Target
-from moa_core.static import drafting, players
 from moa_core.static import run as static_run
-from moa_core.static.players import Plain
-from moa_core.static.verifying import Verification
+from moa_core.static.buffers import Nodes
+from moa_core.static.cycle import Verification
+from moa_core.static.levels import MoALevels
+from moa_core.static.replay import Plain
+from moa_core.static.run import GraphTarget
 from tests.moa_core.static.live_bytes import LiveBytes
 from tests.models import tiny_target, useful
 
@@ -39,13 +41,13 @@ def attention(queries: Tensor, *others: Any, **how: Any) -> Tensor:
 
 
 @pytest.fixture
-def without_numbers(monkeypatch: pytest.MonkeyPatch) -> Target:
+def without_numbers(monkeypatch: pytest.MonkeyPatch) -> GraphTarget:
     """The whole shape on `meta`; what a run would copy to the host is made up there."""
-    monkeypatch.setitem(players.PLAYERS, "meta", Plain)
     monkeypatch.setattr(static_run, "choose", lambda *given: SURE)
-    monkeypatch.setattr(Verification, "tell", lambda self: (DraftTree.only_root(0), SURE))
+    monkeypatch.setattr(Nodes, "tell", lambda self: DraftTree.only_root(0))
+    monkeypatch.setattr(Verification, "tell", lambda self: SURE)
     monkeypatch.setattr(F, "scaled_dot_product_attention", attention)
-    return random_target("llama3-8b", TEXT + 1024, "bfloat16", "meta")
+    return GraphTarget(random_target("llama3-8b", TEXT + 1024, "bfloat16", "meta"), Plain)
 
 
 def cycles(target: Target, drafter: Drafter, length: int, new: int) -> int:
@@ -75,17 +77,17 @@ def held(*modules: torch.nn.Module) -> int:
         METHODS[-1],
     ],
 )
-def test_memory_of_a_long_text_at_8b(method: str, without_numbers: Target) -> None:
+def test_memory_of_a_long_text_at_8b(method: str, without_numbers: GraphTarget) -> None:
     target = without_numbers
     drafter = random_drafter(method, target, "llama3-8b")
     assert cycles(target, drafter, 3, 2) == 2  # matrices are joined now
-    target.seats.clear()
+    target.pool.clear()
     weights = held(target.model, *([drafter.net] if hasattr(drafter, "net") else []))
     with LiveBytes() as live:
         assert cycles(target, drafter, TEXT, 3) == 3
-    (seat,) = target.seats
-    keys_values = seat.slots.whole.nbytes
-    for cycle in seat.cycles.values():
+    (place,) = target.pool
+    keys_values = place.slots.whole.nbytes
+    for cycle in place.cycles.values():
         levels = vars(cycle.levels).values() if cycle.levels else ()
         own = [part for part in levels if hasattr(part, "whole")]
         keys_values += sum(part.whole.nbytes for part in own)
@@ -116,22 +118,21 @@ def test_lsa_takes_a_long_prompt_in_parts(pool: str, monkeypatch: pytest.MonkeyP
 
 
 def test_lsa_reads_every_token_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(players.PLAYERS, "cpu", Plain)
-    target = tiny_target(vocab_size=61)
+    target = GraphTarget(tiny_target(vocab_size=61), Plain)
     drafter = useful("moa-n1", target)
     prefilled, read = [], []
-    observe, prefill = drafting.MoALevels._observe, drafting.MoALevels.prefill
+    observe, prefill = MoALevels._observe, MoALevels.prefill
 
-    def noting(self: drafting.MoALevels, new: Tensor) -> None:
+    def noting(self: MoALevels, new: Tensor) -> None:
         read.extend(new[: int(self._text.gained)].tolist())
         observe(self, new)
 
-    def at_first(self: drafting.MoALevels, observation: Any) -> None:
+    def at_first(self: MoALevels, observation: Any) -> None:
         prefilled.extend(range(len(observation.ids) - 1))
         prefill(self, observation)
 
-    monkeypatch.setattr(drafting.MoALevels, "_observe", noting)
-    monkeypatch.setattr(drafting.MoALevels, "prefill", at_first)
+    monkeypatch.setattr(MoALevels, "_observe", noting)
+    monkeypatch.setattr(MoALevels, "prefill", at_first)
     events = list(decode(target, drafter, [5, 9, 33, 7, 21], Settings(40)))
     assert isinstance(events[-1], Finished)
     assert prefilled == [0, 1, 2, 3]

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from moa_core.__main__ import main
 from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.exactness import compare_with_plain
 from moa_core.decoding.trace import Trace
+from moa_core.decoding.verify import compare_with_plain
 from moa_core.errors import UserError
 from moa_core.loading.checkpoints import load_drafter, load_target
 from moa_core.loading.loading import Plan

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.model.cache import KVCache, token_vectors
 from moa_core.model.layers import Rotation
 from moa_core.model.target import Observation, Target
-from moa_core.static.growing import Growth
-from moa_core.static.slots import Slots, below, with_drafts
-from moa_core.static.state import Text
+from moa_core.static.buffers import Growth, Slots, Text, below, with_drafts
 
 WIDEST = 64  # nodes of a level: what tree settings allow
 
@@ -87,7 +86,7 @@ class EagleLevels(Levels):
     ) -> Tensor:
         """[n, E] drafted features."""
         hidden = self._net.join(self._target.embed(tokens)[None], features[None])
-        cache: Any = self._slots.at(slots, reach)
+        cache = self._slots.at(slots, reach)
         rotation = self._rope(places[None], hidden)
         found: Tensor = self._net.layers[0](hidden, rotation, mask=mask, cache=cache)
         return found[0]
@@ -156,7 +155,7 @@ class MoALevels(Levels):
         hidden = self._target.embed(tokens)[None]
         if self._spoken is None:
             return hidden
-        cache: Any = self._spoken.at(slots, reach)
+        cache = self._spoken.at(slots, reach)
         rotation = self._drafter.sa_rope(places[None], hidden)
         found: Tensor = self._net.self_attention(hidden, rotation, mask=mask, cache=cache)
         return found
@@ -171,10 +170,17 @@ class MoALevels(Levels):
             hidden, self._turned(places), keys, values, verified
         )
         if tli := self._drafter.tli:
-            cache: Any = self._text.slots.at(slots, reach)
+            cache = self._text.slots.at(slots, reach)
             hidden = self._target.read_layers(hidden, places[None], mask, cache, tli)
         return self._target.head(hidden)[0]
 
 
 def _slots(target: Target, kv_heads: int, head_dim: int, capacity: int) -> Slots:
     return Slots(KVCache([target.device], kv_heads, head_dim, capacity, target.dtype))
+
+
+METHODS: dict[type[Drafter], Callable[..., Levels] | None] = {
+    Vanilla: None,
+    MoADrafter: MoALevels,
+    EagleDrafter: EagleLevels,
+}

@@ -1,0 +1,334 @@
+"""What one more level, node or TLI layer costs and gains, measured while decoding goes on.
+
+Most tokens per second are reached by taking whatever gains more tokens than the same seconds gain
+on average (Dinkelbach's rule for ratios): with R tokens per second so far, something that takes t
+seconds pays if it is expected to gain more than R * t tokens. `Experience` sizes trees by this
+rule, `Chooser` picks between drafters by the same ratio. Text does not depend on either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median_low
+from time import perf_counter
+from typing import Any
+
+from moa_core.decoding.trace import Drafted, Verified
+from moa_core.decoding.tree import DraftTree, Node, TreeSettings
+
+FIXED_CYCLES = 3  # cycles with the tree that was asked for, before anything is known
+FADING = 0.98  # of times and rates with every cycle: some 50 are remembered
+FORGETTING = 0.995  # of what became of a node: some 200 cycles are remembered
+SURPRISE = 2.0  # longest time that counts, as a multiple of what was expected
+BINS, PER_NAT = 18, 3.0  # scores from 0 down to -5.67, three bins for each factor e
+PRIOR_NODES = 3.0  # nodes that the first guess of a bin counts as much as
+GOES_ON = 0.7  # first guess: how often the target goes on within the tree after an accepted node
+AHEAD = 1.25  # worth of a level in its own gain: if it turns out well, those below it pay, too
+
+BLOCK = 2  # cycles that a candidate drafts in a row, since the first has text to catch up on
+RECENT = 5  # cycles of a candidate whose times count
+PRIOR_CYCLES = 5.0  # cycles of the candidates' common gain that each one's own is mixed with
+CURIOSITY = 0.15  # the more, the sooner one that has not drafted for long is tried again
+
+
+class Line:
+    """Seconds by size: fixed + each * size, through decayed times.
+
+    share  first guess of `each` as a share of the fixed part: what counts until sizes differ
+    """
+
+    def __init__(self, share: float) -> None:
+        self.fixed = self.each = 0.0
+        self._share = share
+        self._sums = [0.0] * 5  # of 1, x, y, x * x, x * y
+
+    def add(self, size: float, seconds: float) -> None:
+        """Take in one time. A first call is slow, and what comes after it takes its place."""
+        count, expected = self._sums[0], self(size)
+        if count and count < 4 and seconds * SURPRISE < expected:
+            self._sums = [0.0] * 5
+        elif count:
+            seconds = min(seconds, SURPRISE * expected)
+        new = (1.0, size, seconds, size * size, size * seconds)
+        self._sums = [FADING * old + one for old, one in zip(self._sums, new, strict=True)]
+        count, x, y, xx, xy = self._sums
+        x, y = x / count, y / count
+        guess = y * self._share / (1 + self._share * x)
+        trust = 2 * (1 + x)  # in squares of sizes
+        slope = (xy - count * x * y + trust * guess) / (xx - count * x * x + trust)
+        # Where times are all noise a slope of nothing would make trees as large as can be.
+        self.each = max(slope, guess / 4)
+        self.fixed = max(y - self.each * x, 0.0)
+
+    def __call__(self, size: float) -> float:
+        return self.fixed + self.each * size
+
+
+class Curve:
+    """How often something comes of nodes, by their score: decayed counts in bins.
+
+    certain  first guess for a score of 0; a score of s begins at certain * exp(s), which is what
+             the drafter itself says where scores are its log-probabilities
+    """
+
+    def __init__(self, certain: float) -> None:
+        self._guess = [PRIOR_NODES * certain * math.e ** (-bin / PER_NAT) for bin in range(BINS)]
+        self._hits, self._tries = [0.0] * BINS, [0.0] * BINS
+        self._table: list[float] = [guess / PRIOR_NODES for guess in self._guess]
+
+    def add(self, score: float, hit: bool) -> None:
+        """Something came of a node with this score, or did not. Counts from `renew` on."""
+        place = min(-score * PER_NAT, BINS - 1.001)
+        low = int(place)
+        for bin, part in ((low, 1 - (place - low)), (low + 1, place - low)):
+            self._tries[bin] += part
+            self._hits[bin] += part * hit
+
+    def renew(self) -> None:
+        """A cycle is over."""
+        self._hits = [FORGETTING * value for value in self._hits]
+        self._tries = [FORGETTING * value for value in self._tries]
+        known = zip(self._hits, self._guess, self._tries, strict=True)
+        self._table = [(hits + guess) / (tries + PRIOR_NODES) for hits, guess, tries in known]
+
+    def __call__(self, score: float) -> float:
+        """The share expected at a score, between bins by a straight line."""
+        place = -score * PER_NAT
+        if place >= BINS - 1.001:  # below all bins: as the drafter says
+            return self._table[-1] * math.exp(score + (BINS - 1) / PER_NAT)
+        low = int(place)
+        return self._table[low] + (place - low) * (self._table[low + 1] - self._table[low])
+
+
+class Experience:
+    """What was measured of a drafter and its target in one place, and what follows from it.
+
+    accepted  of nodes, by their score
+    extended  of expanded nodes: that a child of theirs was accepted
+    level     seconds to draft a level, by the nodes expanded in it
+    verified  seconds to verify, by nodes
+    """
+
+    def __init__(self) -> None:
+        self.accepted, self.extended = Curve(1.0), Curve(GOES_ON)
+        self.level, self.verified = Line(0.05), Line(0.03)
+        self.cycles = 0
+        self._sums = [0.0] * 5  # of 1, tokens, seconds, nodes kept, nodes expanded
+
+    @property
+    def rate(self) -> float:
+        """R, tokens per second so far; 0 before anything was measured."""
+        _, tokens, seconds, *_ = self._sums
+        return tokens / seconds if seconds else 0.0
+
+    @property
+    def ready(self) -> bool:
+        """Whether enough was measured to size a tree by."""
+        return self.cycles >= FIXED_CYCLES
+
+    def to_expand(self, scores: Sequence[float]) -> int:
+        """How many of a level's nodes, best first, should be expanded; 0: draft no further.
+
+        One level ahead is nearly far enough to look: a level is expected to gain less than the one
+        above it and costs as much. What it tells is worth something, too: hence AHEAD.
+        """
+        *_, kept, expanded = self._sums
+        children = kept / expanded if expanded else 1.0  # nodes kept for each one expanded
+        cost = self.rate * (self.level.each + children * self.verified.each)
+        gains = [AHEAD * self.extended(score) - cost for score in scores]
+        return _best_count(gains, -self.rate * self.level.fixed, 0.0)
+
+    def to_keep(self, scores: Sequence[float]) -> int:
+        """How many of these nodes, best first, should be verified; one at least."""
+        cost = self.rate * self.verified.each
+        return _best_count([self.accepted(score) - cost for score in scores], 0.0, -math.inf)
+
+    def least(self) -> float:
+        """The score below which nodes are surely not worth verifying: no need to look at them."""
+        cost = self.rate * self.verified.each
+        place = next((bin for bin in range(BINS) if self.accepted(-bin / PER_NAT) < cost), BINS)
+        return -place / PER_NAT if place < BINS else -math.inf
+
+    def learn(self, gained: int, seconds: float, nodes: int, expanded: int) -> None:
+        """A cycle is over: tokens gained, seconds in all, nodes drafted, and expanded ones."""
+        weight, _, spent, *_ = self._sums
+        if weight:
+            seconds = min(seconds, 2 * SURPRISE * spent / weight)
+        new = (1.0, gained, seconds, nodes, expanded + 1)  # the root, too
+        self._sums = [FADING * old + one for old, one in zip(self._sums, new, strict=True)]
+        self.cycles += 1
+        self.accepted.renew()
+        self.extended.renew()
+
+
+def _best_count(gains: Sequence[float], worth: float, best: float) -> int:
+    """How many of these, from the first, add up to most; none if that is not more than `best`."""
+    count = 0
+    for place, gain in enumerate(gains, 1):
+        worth += gain
+        if worth > best:
+            best, count = worth, place
+    return count
+
+
+class Sizer:
+    """Sizes the trees of one run, by what all runs of its drafter have taught.
+
+    start  the tree of the first cycles, while nothing is known
+    clock  seconds, for the times of levels; others come with the events
+    """
+
+    def __init__(
+        self,
+        start: TreeSettings,
+        memory: dict[Any, Experience] | None = None,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        self.start = start
+        self.clock = clock
+        self.memory: dict[Any, Experience] = {} if memory is None else memory
+        self.known = Experience()
+        self._nodes: list[Node] | None = None  # of the last tree, if it was sized here
+
+    def fork(self) -> Sizer:
+        """For another run, with the same memory."""
+        return Sizer(self.start, self.memory, self.clock)
+
+    def at(self, place: Any) -> None:
+        """Where a run takes place: what is learned over a link, say, counts for links alone."""
+        self.known = self.memory.setdefault(place, Experience())
+
+    def least(self) -> float:
+        """The score below which a node is not worth looking at."""
+        return self.known.least() if self.known.ready else -math.inf
+
+    def to_expand(self, level: Sequence[Node], depth: int, limit: TreeSettings) -> int:
+        """How many nodes of a level, best first, to expand."""
+        if depth >= limit.depth:
+            return 0
+        if not self.known.ready:
+            return min(self.start.breadth, len(level)) if depth < self.start.depth else 0
+        return self.known.to_expand([node.score for node in level[: limit.breadth]])
+
+    def keep(self, root: int, tried: list[Node], limit: TreeSettings) -> DraftTree:
+        """The tree of the nodes that are worth verifying."""
+        # The stable sort keeps a parent before a child that ties with it: none loses its parent.
+        best = sorted(tried, key=lambda node: -node.score)[: limit.budget]
+        ready = self.known.ready
+        count = self.known.to_keep([node.score for node in best]) if ready else self.start.budget
+        self._nodes = kept = sorted(best[:count], key=lambda node: node.depth)
+        for place, node in enumerate(kept, 1):
+            node.place = place
+        return DraftTree(
+            (root, *(node.token for node in kept)),
+            (-1, *(node.parent.place if node.parent else 0 for node in kept)),
+            (0, *(node.depth for node in kept)),
+            (0.0, *(node.log_prob for node in kept)),
+        )
+
+    def trim(self, tree: DraftTree, limit: TreeSettings) -> DraftTree:
+        """What is worth verifying of a tree that is there at no cost."""
+        nodes: list[Node] = []
+        for node in range(1, len(tree)):
+            above, log_prob = tree.parents[node], tree.log_probs[node]
+            parent = nodes[above - 1] if above else None
+            nodes.append(Node(tree.tokens[node], parent, log_prob, log_prob, tree.depths[node]))
+        return self.keep(tree.tokens[0], nodes, limit)
+
+    def learn(self, drafted: Drafted, verified: Verified) -> None:
+        """What came of the last tree."""
+        nodes, self._nodes = self._nodes, None
+        if nodes is None or drafted.offline or verified.kept:
+            return
+        known, path = self.known, verified.path
+        for node in nodes:
+            known.accepted.add(node.score, node.place in path)
+            if node.expanded:
+                known.extended.add(node.score, node.place in path[:-1])
+        known.verified.add(len(drafted.tree), verified.seconds)
+        if drafted.cycle:  # the first reads the prompt
+            expanded = sum(node.expanded for node in nodes)
+            known.learn(verified.gained, cycle_seconds(drafted, verified), len(nodes), expanded)
+
+
+def cycle_seconds(drafted: Drafted, verified: Verified) -> float:
+    """All that a cycle took, its way to the target and back included."""
+    at_work = drafted.seconds + verified.seconds + verified.other_seconds
+    return at_work + verified.network_seconds
+
+
+@dataclass
+class Candidate:
+    """What is known of one N. All sums are decayed; tries are its cycles, and one for a start."""
+
+    tokens: float = 0.0
+    cycles: float = 0.0
+    tries: float = 1.0
+    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+
+class Chooser:
+    """Picks the candidate for each cycle by a discounted upper-confidence rule (arXiv 0805.3415).
+
+    A candidate is worth E[tokens gained] / E[seconds of a cycle], raised the more, the fewer of the
+    remembered cycles were its own. Times say much after a few cycles, gains little: so a
+    candidate's gain is mixed with that of all, and its time is a median, which a hiccup of the
+    machine does not move. The two least N are tried first; what the others will take is known from
+    theirs, so that one of no promise costs nothing for a long while.
+
+    round_trip  seconds that a link adds to each cycle, where the measured times do not hold it
+    """
+
+    def __init__(self, names: Sequence[int], round_trip: float = 0.0) -> None:
+        self.round_trip = round_trip
+        self.known = {name: Candidate() for name in names}
+        self.now = names[0]
+        self._row = 0  # cycles that this one has now drafted without a break
+
+    def pick(self) -> int:
+        """The candidate for the next cycle. The first two are tried at once, in their order."""
+        if 0 < self._row < BLOCK:
+            return self.now
+        untried = [name for name in sorted(self.known)[:2] if not self.known[name].seconds]
+        best = untried[0] if untried else max(self.known, key=self._hoped)
+        self._row = 0 if best != self.now else self._row
+        self.now = best
+        return best
+
+    def learn(self, gained: int, seconds: float) -> None:
+        """What the last pick gained in tokens, bonus included, and how long its cycle took."""
+        for known in self.known.values():
+            known.tokens *= FADING
+            known.cycles *= FADING
+            known.tries *= FADING
+        known = self.known[self.now]
+        known.tokens += gained
+        known.cycles += 1
+        known.tries += 1
+        known.seconds.append(seconds)
+        self._row += 1
+
+    def rate(self, name: int) -> float:
+        """Tokens per second expected of a candidate, once two have drafted."""
+        known = self.known[name]
+        common = sum(one.tokens for one in self.known.values())
+        common /= sum(one.cycles for one in self.known.values())
+        gain = (known.tokens + PRIOR_CYCLES * common) / (known.cycles + PRIOR_CYCLES)
+        return gain / max(self._seconds(name) + self.round_trip, 1e-9)
+
+    def _seconds(self, name: int) -> float:
+        """Of a cycle. Before any was measured, by a line through the two nearest N that have been:
+        each layer more takes about as long as the last."""
+        known = self.known[name].seconds
+        if known:
+            return median_low(known)
+        measured = (other for other, one in self.known.items() if one.seconds)
+        near, far = sorted(measured, key=lambda other: abs(other - name))[:2]
+        layer = (self._seconds(far) - self._seconds(near)) / (far - near)
+        return self._seconds(near) + max(layer, 0) * (name - near)
+
+    def _hoped(self, name: int) -> float:
+        return self.rate(name) * (1 + CURIOSITY / float(self.known[name].tries ** 0.5))

@@ -1,0 +1,139 @@
+"""What shapes a run, what its text may become, and which prompts can be read."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import torch
+
+from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import Sampling
+from moa_core.drafters.base import Drafter
+from moa_core.errors import UserError
+from moa_core.model.target import Target
+
+
+@dataclass(frozen=True)
+class Away:
+    """What to do about text written while the link was lost.
+
+    keep      leave it as it is, labelled, and go on after it; else it is a draft like any other,
+              which the target verifies as soon as it is back, and heals where it would differ
+    patience  seconds to wait for the link when there is no more to write alone
+    """
+
+    keep: bool = False
+    patience: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.patience >= 0:
+            raise UserError("The patience for a lost link is a number of seconds, from 0 up.")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that shapes one run, weights aside.
+
+    eos_ids  tokens that end the text. None: those of the target; (): none, to go on after its end
+    """
+
+    max_new_tokens: int = 128
+    tree: TreeSettings = field(default_factory=TreeSettings)
+    sampling: Sampling = field(default_factory=Sampling)
+    eos_ids: tuple[int, ...] | None = None
+    away: Away = field(default_factory=Away)
+
+    def __post_init__(self) -> None:
+        count = self.max_new_tokens
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise UserError("The number of new tokens must be a whole number, at least 1.")
+
+    def ends(self, target: Target) -> tuple[int, ...]:
+        """The tokens that end a text of this target."""
+        return target.eos_ids if self.eos_ids is None else self.eos_ids
+
+
+class Text:
+    """The text of one run and where it ends. ids: prompt and new tokens; the target has read all
+    but the newest."""
+
+    def __init__(self, prompt_ids: Sequence[int], settings: Settings, target: Target) -> None:
+        self.ids = list(prompt_ids)
+        self.eos_ids = settings.ends(target)
+        self._context = target.context
+        wanted, room = settings.max_new_tokens, target.context - len(prompt_ids)
+        self._limit = "length" if wanted <= room else "context"
+        self.room = min(wanted, room)  # new tokens that there may still be
+
+    @property
+    def position(self) -> int:
+        """Of the newest token, the root of the next tree."""
+        return len(self.ids) - 1
+
+    def add(self, tokens: Sequence[int]) -> tuple[int, ...]:
+        """Add tokens up to the first end token, no more than there is room for; return them."""
+        ends = [place for place, token in enumerate(tokens) if token in self.eos_ids]
+        added = tuple(tokens[: min(self.room, ends[0] + 1 if ends else len(tokens))])
+        self.ids += added
+        self.room -= len(added)
+        return added
+
+    def ending(self, should_stop: Callable[[], bool]) -> str | None:
+        """Why to stop now, or None to go on."""
+        if self.ids[-1] in self.eos_ids:
+            return "eos"
+        if not self.room:
+            return self._limit
+        return "stopped" if should_stop() else None
+
+    def fitting(self, shape: TreeSettings) -> TreeSettings:
+        """A tree no deeper than positions reach, nor, if it is sized, than what is wanted."""
+        levels = min(shape.depth, self._context - 1 - self.position)
+        return replace(shape, depth=min(levels, max(self.room - 1, 1)) if shape.auto else levels)
+
+
+def about(target: Target, drafter: Drafter, settings: Settings) -> dict[str, Any]:
+    """How a run is set up, for the trace that is kept of it."""
+    return {
+        "target": target.name,
+        "drafter": drafter.name,
+        "settings": {
+            **asdict(settings),
+            "tree": tree_of(settings, target, drafter).as_dict(),
+            "eos_ids": settings.ends(target),
+        },
+        "machine": {
+            "device": str(target.device),
+            "dtype": str(target.dtype).removeprefix("torch."),
+            "threads": torch.get_num_threads(),
+            "processor": platform.machine(),
+            "torch": torch.__version__,
+            "draft_precision": drafter.precision_used(target),
+        },
+    }
+
+
+def check_prompt(prompt_ids: Sequence[int], target: Target) -> None:
+    """UserError if a prompt is empty, has ids the target does not know, or leaves no room."""
+    if not prompt_ids:
+        raise UserError("The prompt is empty: give the model something to go on from.")
+    size = target.embed.weight.shape[0]
+    if min(prompt_ids) < 0 or max(prompt_ids) >= size:
+        raise UserError(
+            f"The prompt has token ids outside the target's vocabulary (0 to {size - 1})."
+        )
+    if len(prompt_ids) >= target.context:
+        raise UserError(
+            f"The prompt has {len(prompt_ids):,} tokens; this target reads at most "
+            f"{target.context - 1:,} and needs room to answer. Shorten it."
+        )
+
+
+def tree_of(settings: Settings, target: Target, drafter: Drafter) -> TreeSettings:
+    """The trees of a run. On a GPU a sized tree would wait for the device at each level: there a
+    drafter's own tree takes its place."""
+    asked = settings.tree
+    return drafter.tree if asked.auto and target.device.type != "cpu" else asked
