@@ -35,7 +35,8 @@ from moa_core.bench.runs import keep_settings, read_runs
 from moa_core.bench.suites import load_suite, suite_hash
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import bundled_drafters, known_drafters, load_drafter
+from moa_core.loading.catalog import bundled_drafters, known_drafters
+from moa_core.loading.load import load_drafter
 from moa_core.loading.names import listed
 from moa_core.model.target import Target
 from moa_core.native.blocks import draft_precision

@@ -12,7 +12,7 @@ from typing import Any
 from moa_core.assets import ASSETS
 from moa_core.bench.values import above_zero, kinds, mapping, number, numbers
 from moa_core.errors import UserError
-from moa_core.loading.strangers import plain
+from moa_core.loading.untrusted import plain
 
 FOLDER = ASSETS / "results"
 LARGEST = 64 * 2**20  # bytes of a results.json; ours with all its runs have under 5 MB

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from moa_core.decoding.tree import DraftTree
-from moa_core.loading.strangers import plain
+from moa_core.loading.untrusted import plain
 
 VERSION = 1
 PHASES = ("prefill", "draft", "verify", "network", "other")

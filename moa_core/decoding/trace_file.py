@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 from moa_core.decoding.trace import EVENTS, PHASES, VERSION, Drafted, Event, Verified
 from moa_core.decoding.tree import DraftTree
 from moa_core.errors import UserError
-from moa_core.loading.strangers import plain
+from moa_core.loading.untrusted import plain
 
 NOT_ONE = "This file is not a trace of this program."
 LARGEST = 2**53  # of any number

@@ -10,7 +10,7 @@ from moa_core.__main__ import main
 from moa_core.bench.link_files import head, read, recorded, select, write
 from moa_core.bench.link_rows import rows
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from tests.moa_core.bench.mistakes import check_told
 from tests.serving import serving
 
