@@ -277,7 +277,9 @@ def _advice(
     half = torch.bfloat16 if dtype == torch.float32 else dtype
     named = "--dtype bfloat16" if half != dtype else ""
     spread = plan.device_map is not None
-    options = [(named, half, None, spread)] if named and plan.bits is None else []
+    options: list[tuple[str, torch.dtype, int | None, bool]] = []
+    if named and plan.bits is None:
+        options.append((named, half, None, spread))
     for bits in (8, 4):
         if plan.bits is None or bits < plan.bits:
             options.append((f"--load-in-{bits}bit {named}".strip(), half, bits, spread))

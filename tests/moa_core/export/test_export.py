@@ -59,7 +59,7 @@ def drafts(target: Target, drafter: Drafter) -> list[Any]:
     return [event.tree for event in Trace(events=list(run)).of(Drafted)]
 
 
-def paper_like(method: str, target: Target, **lsa: int) -> Drafter:
+def paper_like(method: str, target: Target) -> Drafter:
     """An untrained drafter with the mean of LSA's rows, as the authors' code takes it."""
     drafter = useful(method, target)
     if isinstance(drafter, MoADrafter):

@@ -170,7 +170,7 @@ NOT_FILES: list[tuple[Callable[[Path], object], str]] = [
 OF_MOA_ALONE = [
     (ours({"tli": "two"}), "whose tli is 'two'"),
     (ours({"tli": -1}), "whose tli is -1"),
-    (ours({"lsa_heads": 3}), "LSA"),
+    (ours({"lsa_heads": 3}), "layer_self_attention of 32 rows, which 3 heads do not fit"),
     (ours({"lsa_heads": "four"}), "whose lsa_heads is 'four'"),
     (ours({"lsa_pool": "max"}), "max"),
     (ours({"lsa_pool": 3}), "3"),
