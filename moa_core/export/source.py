@@ -141,7 +141,8 @@ def embeddings_of(spec: str | None) -> Tensor:
             with safe_open(path, framework="pt") as file:
                 for name in file.keys():  # noqa: SIM118
                     if name.endswith("embed_tokens.weight"):
-                        return file.get_tensor(name)
+                        found: Tensor = file.get_tensor(name)
+                        return found
         except (OSError, SafetensorError):
             continue
     raise UserError(f"The embeddings of {spec or place} cannot be found in its safetensors files.")

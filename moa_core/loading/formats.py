@@ -128,6 +128,7 @@ def small_config(target: Target, layers: int, heads: int, kv_heads: int, inner: 
     keys = ("vocab_size", "hidden_size", "rms_norm_eps", "max_position_embeddings")
     ends = ("bos_token_id", "eos_token_id", "pad_token_id")
     shared: dict[str, Any] = {key: getattr(target.config, key) for key in (*keys, *ends)}
+    shared["attn_implementation"] = "sdpa"
     return LlamaConfig(
         intermediate_size=inner,
         num_hidden_layers=layers,
@@ -136,7 +137,6 @@ def small_config(target: Target, layers: int, heads: int, kv_heads: int, inner: 
         head_dim=target.head_dim,
         rope_parameters=dict(target.config.rope_parameters),
         tie_word_embeddings=False,
-        attn_implementation="sdpa",
         **shared,
     )
 
