@@ -15,7 +15,7 @@ from demo.ui import build_demo, launch_options
 from moa_core.arguments import add_token, token_of
 from moa_core.errors import UserError
 from moa_core.link.connection import Address
-from moa_core.loading.checkpoints import pick_device
+from moa_core.loading.load import pick_device
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--host", help="address to listen on (default: this machine only)")

@@ -7,7 +7,7 @@ import argparse
 from demo.engine import Engine
 from moa_core.arguments import SPEC, add_target, chosen_preset, loading, repeated
 from moa_core.decoding.tree import TreeSettings
-from moa_core.loading.installed import of_preset, several
+from moa_core.loading.catalog import by_method, preset_drafters
 
 
 def add_models(parser: argparse.ArgumentParser) -> None:
@@ -23,9 +23,9 @@ def add_models(parser: argparse.ArgumentParser) -> None:
 def engine_of(options: argparse.Namespace) -> Engine:
     """The models that were asked for; none is loaded yet. UserError if they cannot be."""
     preset = chosen_preset(options)
-    known = of_preset(preset) if preset else {}
+    known = preset_drafters(preset) if preset else {}
     specs = [*options.drafter, *([options.baseline] if options.baseline else [])]
-    drafters = {**known, **several(specs, TreeSettings(*preset.tree) if preset else None)}
+    drafters = {**known, **by_method(specs, TreeSettings(*preset.tree) if preset else None)}
     names = sorted({info.name for info in drafters.values()})
     words = repeated(options)
     return Engine(options.target, drafters, loading(options, names), words)

@@ -26,22 +26,16 @@ from moa_core.drafters.base import Drafter
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import (
-    DEFAULT_DRAFTER,
-    DrafterInfo,
-    first_eagle,
-    load_drafter,
-    load_target,
-)
-from moa_core.loading.installed import Installed, bundle, published
-from moa_core.loading.loading import Plan, numbers, wanted_drafts
+from moa_core.loading.catalog import DEFAULT_DRAFTER, DrafterInfo, Installed, bundle, published
+from moa_core.loading.load import Plan, first_eagle, load_drafter, load_target, wanted_drafts
+from moa_core.loading.memory import parameters
 from moa_core.loading.memory import size as amount
 from moa_core.loading.names import matched, near
 from moa_core.loading.presets import untrained
 from moa_core.model.target import Target
 from moa_core.native.blocks import draft_precision, prepare_for
+from moa_core.runtime import settle
 from moa_core.text import prompt_ids
-from moa_core.threads import settle
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -324,7 +318,7 @@ class Engine:
         """What is looked up once: where a GPU is borrowed, weights are away in between."""
         need, device = target.need, target.device.type
         facts = [
-            f"Target {target.name}, {numbers(target.model) / 1e6:,.1f} M parameters",
+            f"Target {target.name}, {parameters(target.model) / 1e6:,.1f} M parameters",
             "a GPU borrowed for each run" if self.borrows else device.upper(),
             need.form if need else str(target.dtype).removeprefix("torch."),
             *([f"{amount(need.total)} of memory at most"] if need else []),

@@ -14,7 +14,7 @@ from demo.share import address_of, complaint, wrong_target
 from demo.status import say
 from demo.tli import stops_html
 from demo.trace_view import PACES
-from moa_core.loading.installed import method_name
+from moa_core.loading.names import method_name
 
 PACE_NAMES = ("Full speed", "Slow motion", "Step by step")  # of PACES
 Preset = Callable[[Engine, str], tuple[str, int, str]]

@@ -20,7 +20,7 @@ from moa_core.link.client_weights import (
 )
 from moa_core.link.connection import Address, parts_of
 from moa_core.link.process import ServerProcess
-from moa_core.loading.checkpoints import load_drafter
+from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target
 
 NO_GPU = (

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gc
 
-from moa_core.footprint import keep_small
+from moa_core.runtime import keep_small
 
 gc.disable()
 keep_small()

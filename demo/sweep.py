@@ -14,7 +14,7 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.drafters.auto import AutoDrafter
 from moa_core.errors import UserError
-from moa_core.loading.installed import method_name
+from moa_core.loading.names import method_name
 
 
 @dataclass(frozen=True)

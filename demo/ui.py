@@ -24,7 +24,7 @@ from moa_core.bench.records import LARGEST
 from moa_core.errors import UserError
 from moa_core.link.connection import Address
 from moa_core.loading.hub import short_name
-from moa_core.loading.installed import method_name
+from moa_core.loading.names import method_name
 
 log = logging.getLogger(__name__)
 

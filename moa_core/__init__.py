@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from moa_core.decoding.verify import Sampling
     from moa_core.errors import UserError
     from moa_core.generation import Piece, Token, generate
-    from moa_core.loading.checkpoints import load_drafter, load_target
+    from moa_core.loading.load import load_drafter, load_target
 
 __all__ = [
     "AUTO", "Piece", "Sampling", "Settings", "Token", "Trace", "TreeSettings", "UserError",
@@ -23,7 +23,7 @@ _MODULES = {
     "decoding.verify": ("Sampling",),
     "errors": ("UserError",),
     "generation": ("Piece", "Token", "generate"),
-    "loading.checkpoints": ("load_drafter", "load_target"),
+    "loading.load": ("load_drafter", "load_target"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

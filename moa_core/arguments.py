@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from moa_core.errors import UserError
 from moa_core.loading.presets import PRESETS, Preset, preset
-from moa_core.loading.strangers import PICKLE, PICKLES
+from moa_core.loading.untrusted import PICKLE, PICKLES
 
 if TYPE_CHECKING:
     from moa_core.loading.hub import Report
@@ -103,7 +103,7 @@ def loading(
     options: argparse.Namespace, drafters: Sequence[str] = (), report: Report | None = None
 ) -> dict[str, Any]:
     """What `load_target` takes beside the target's name. drafters: that will be beside it."""
-    from moa_core.loading.loading import Plan
+    from moa_core.loading.load import Plan
 
     return {
         "dtype": options.dtype,
@@ -121,7 +121,7 @@ def loading(
 
 def target_of(options: argparse.Namespace, drafters: Sequence[str] = ()) -> Target:
     """The target that was asked for."""
-    from moa_core.loading.checkpoints import load_target
+    from moa_core.loading.load import load_target
 
     return load_target(options.target, **loading(options, drafters))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from time import monotonic
 
-from moa_core.footprint import keep_small
+from moa_core.runtime import keep_small
 
 METHODS = (
     "moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "vanilla", "glide", "medusa", "independent",

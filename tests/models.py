@@ -23,7 +23,7 @@ from transformers import (
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
-from moa_core.loading.formats import save_drafter
+from moa_core.loading.drafter_files import save_drafter
 from moa_core.model.layers import DecoderLayer
 from moa_core.model.target import Target
 from moa_core.train.batches import Batch

@@ -11,8 +11,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from moa_core.bench.profile import random_net
+from moa_core.loading.memory import config_of
 from moa_core.loading.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS
-from moa_core.loading.shapes import config_of
 from tests.models import save_target, tiny_target, tiny_tokenizer
 
 SHRINK = 32  # every width is that much smaller, every number of heads as published

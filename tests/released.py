@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.moa import MoADrafter
-from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 
 FOLDER = Path(__file__).parent / "parity"

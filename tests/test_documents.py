@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from moa_core.__main__ import main, parser
-from moa_core.loading.checkpoints import bundled_target, models_folder
+from moa_core.loading.catalog import bundled_target, models_folder
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

@@ -32,8 +32,7 @@ from demo.trace_view import PACES, trace_view
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
-from moa_core.loading.installed import method_name
-from moa_core.loading.names import LABELS
+from moa_core.loading.names import LABELS, method_name
 
 ID, TITLE = "live", "Live"
 TREE_NOTE = (

@@ -34,8 +34,8 @@ from moa_core.link.emulator import Link, LinkSettings, link
 from moa_core.link.process import ServerProcess
 from moa_core.link.remote import Remote
 from moa_core.link.tensors import check_kind
-from moa_core.loading.checkpoints import bundled_drafters, layers_needed, load_drafter, load_target
-from moa_core.loading.loading import wanted_drafts
+from moa_core.loading.catalog import bundled_drafters, layers_needed
+from moa_core.loading.load import load_drafter, load_target, wanted_drafts
 from moa_core.loading.names import VANILLA
 from moa_core.model.target import Target
 from moa_core.native.blocks import draft_precision

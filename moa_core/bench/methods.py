@@ -20,10 +20,11 @@ from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import known_drafters, load_drafter, locate, models_folder
-from moa_core.loading.formats import read_config
+from moa_core.loading.catalog import known_drafters, locate, models_folder
+from moa_core.loading.load import load_drafter
+from moa_core.loading.memory import parameters
 from moa_core.loading.names import VANILLA, matched
-from moa_core.loading.peers import parameters
+from moa_core.loading.untrusted import read_config
 from moa_core.model.target import Target
 from moa_core.native.blocks import draft_precision
 

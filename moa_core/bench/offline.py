@@ -31,7 +31,8 @@ from moa_core.decoding.verifier import LinkLost, Traffic
 from moa_core.decoding.verify import Choices, Sampling, choose
 from moa_core.drafters.base import Drafter, ServerHalf, Stepwise, Vanilla
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import bundled_drafters, known_drafters, load_drafter
+from moa_core.loading.catalog import bundled_drafters, known_drafters
+from moa_core.loading.load import load_drafter
 from moa_core.loading.names import listed
 from moa_core.model.target import Target
 from moa_core.native.blocks import draft_precision

@@ -32,12 +32,11 @@ from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import pick_device, pick_dtype
-from moa_core.loading.loading import Plan, check_room
-from moa_core.loading.memory import planned
+from moa_core.loading.formats import bare_net
+from moa_core.loading.load import Plan, pick_device, pick_dtype
+from moa_core.loading.memory import check_room, config_of, planned
 from moa_core.loading.names import tli_of
 from moa_core.loading.presets import preset
-from moa_core.loading.shapes import bare_net, config_of
 from moa_core.model.target import Target
 from moa_core.static import with_graphs
 

@@ -20,7 +20,7 @@ from moa_core.assets import ASSETS
 from moa_core.bench.command import command_line
 from moa_core.bench.results import rounded
 from moa_core.errors import UserError
-from moa_core.loading.strangers import plain, read_json
+from moa_core.loading.untrusted import plain, read_json
 
 FOLDER = ASSETS / "results"
 LINK_FOLDER = FOLDER / "link"

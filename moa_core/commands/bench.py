@@ -93,10 +93,9 @@ def run(options: argparse.Namespace) -> None:
         options.tree = options.tree or "same"
         return other(options)
     _check(options)
-    import transformers
+    from moa_core.runtime import quiet
 
-    transformers.utils.logging.disable_progress_bar()
-    transformers.utils.logging.set_verbosity_error()
+    quiet()
     if options.profile:
         return _profile(options)
     from moa_core.bench.suites import load_suite, suite_ids
@@ -109,9 +108,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _loaded(options: argparse.Namespace) -> tuple[Target, dict[str, Method]]:
-    """The target, and the methods by name."""
     from moa_core.bench.methods import load_methods, needs_files
-    from moa_core.threads import settle
+    from moa_core.runtime import settle
 
     preset = chosen_preset(options)
     if preset and options.methods is None:
@@ -126,7 +124,7 @@ def _loaded(options: argparse.Namespace) -> tuple[Target, dict[str, Method]]:
 def _profile(options: argparse.Namespace) -> None:
     from moa_core.bench import profile
     from moa_core.bench.suites import load_suite, suite_ids
-    from moa_core.threads import settle
+    from moa_core.runtime import settle
 
     profile.check(options)
     if options.shape:
@@ -146,13 +144,13 @@ def _profile(options: argparse.Namespace) -> None:
 def _specs(options: argparse.Namespace) -> list[str]:
     given = METHODS if options.methods is None else options.methods
     from moa_core.bench.methods import PEERS
-    from moa_core.loading.checkpoints import known_drafters
+    from moa_core.loading.catalog import known_drafters
 
     return listed(given, [*PEERS, *known_drafters()])
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Before any model is loaded: can this be measured at all?"""
+    """Before any model is loaded."""
     for name in ("contexts", "shape"):
         if getattr(options, name) is not None and not options.profile:
             raise UserError(f"--{name} goes with --profile.")
@@ -288,7 +286,7 @@ def _facts(
     from moa_core.bench.command import command_line, without_folders
     from moa_core.bench.machine import Meter
     from moa_core.bench.run import WARM_UP
-    from moa_core.loading.peers import parameters
+    from moa_core.loading.memory import parameters
 
     kept = ("repeat", "limit", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree")
     return {

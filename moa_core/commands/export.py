@@ -29,16 +29,13 @@ def run(options: argparse.Namespace) -> None:
     if not options.drafter or not options.to:
         raise UserError("Name what to export with --drafter, and a folder for it with --to.")
     folder = options.to.expanduser()
-    import transformers
-
-    from moa_core.export.shape import target_shape_of
-    from moa_core.export.source import read_source
+    from moa_core.export.source import read_source, target_without_weights
     from moa_core.export.write import check_empty, export
+    from moa_core.runtime import quiet
 
     check_empty(folder, options.overwrite)  # before anything is loaded
-    transformers.utils.logging.disable_progress_bar()
-    transformers.utils.logging.set_verbosity_error()
-    target = target_shape_of(options.target)
+    quiet()
+    target = target_without_weights(options.target)
     named = options.target_name or ""
     source = read_source(options.drafter, target, options.tli, named, options.target)
     export(source, options.format, folder, overwrite=options.overwrite, licence=options.licence)

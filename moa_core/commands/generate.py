@@ -72,15 +72,13 @@ def run(options: argparse.Namespace) -> None:
     ids = _ids(options.prompt_ids) if options.prompt_ids is not None else None
     if options.trace:
         _check_writable(options.trace.expanduser().absolute())
-    import transformers
-
     from moa_core.generation import generate
-    from moa_core.loading.checkpoints import layers_needed, load_drafter
+    from moa_core.loading.catalog import layers_needed
+    from moa_core.loading.load import load_drafter
+    from moa_core.runtime import quiet, settle
     from moa_core.text import record_words
-    from moa_core.threads import settle
 
-    transformers.utils.logging.disable_progress_bar()
-    transformers.utils.logging.set_verbosity_error()
+    quiet()
     _take_preset(options)
     address = _address(options)
     if address is None:
@@ -89,7 +87,7 @@ def run(options: argparse.Namespace) -> None:
     else:
         from moa_core.link.client_weights import client_target
         from moa_core.link.remote import Remote
-        from moa_core.loading.loading import wanted_drafts
+        from moa_core.loading.load import wanted_drafts
 
         target = client_target(
             address,
@@ -140,7 +138,6 @@ def _take_preset(options: argparse.Namespace) -> None:
 
 
 def _address(options: argparse.Namespace) -> Address | None:
-    """The server that was named, if one was."""
     if options.server is None:
         return None
     if options.target:
@@ -153,7 +150,6 @@ def _address(options: argparse.Namespace) -> Address | None:
 
 
 def _check_writable(path: Path) -> None:
-    """Before the work is done: is there a place for the trace?"""
     if path.is_dir():
         raise UserError(f"{path} is a folder: name a file to write the trace to.")
     if not path.parent.is_dir():
@@ -168,7 +164,6 @@ def _ids(text: str) -> list[int]:
 
 
 def _settings(options: argparse.Namespace, drafter: Any) -> Settings:
-    """What was asked for."""
     from moa_core.decoding.decode import Settings
     from moa_core.decoding.offline import Away
     from moa_core.decoding.verify import Sampling
@@ -217,7 +212,6 @@ def _report(trace: Trace, text: str | None, reason: str | None) -> dict[str, Any
 
 
 def _figures(trace: Trace, reason: str | None) -> str:
-    """The line below the text."""
     tau = speed = ""
     if trace.tau is not None:  # not where the prefill's token was the only one
         tau = (

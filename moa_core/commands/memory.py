@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print a table."""
-    from moa_core.loading.checkpoints import DTYPES
+    from moa_core.loading.load import DTYPES
     from moa_core.loading.memory import estimate, form_name, size
 
     if options.context is not None and options.context < 1:
@@ -47,22 +47,15 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _shapes(options: argparse.Namespace) -> tuple[PretrainedConfig, list[Drafting]]:
-    """The target's config and its drafters' parts; configs alone are fetched, for a target."""
-    from pathlib import Path
-
-    from moa_core.loading.checkpoints import bundled_target, drafter_folder, locate
-    from moa_core.loading.hub import fetch_config
-    from moa_core.loading.loading import Plan
-    from moa_core.loading.memory import planned, stored
-    from moa_core.loading.presets import pinned
-    from moa_core.loading.shapes import config_of
+    """The target's config and its drafters' parts. Of a target the config alone is downloaded."""
+    from moa_core.loading.catalog import bundled_target, config_folder
+    from moa_core.loading.load import drafters_beside
+    from moa_core.loading.memory import config_of, planned
 
     if found := chosen_preset(options):
         config = config_of(found.configs[found.target])
         beside = [planned(found.configs[spec], config) for spec in found.by_method.values()]
     else:
-        place = locate(options.target or bundled_target())
-        config = config_of(place if isinstance(place, Path) else fetch_config(place))
+        config = config_of(config_folder(options.target or bundled_target()))
         beside = []
-    folders = [(drafter_folder(spec, Plan()), pinned(spec)) for spec in options.drafter]
-    return config, [*beside, *(stored(folder, known) for folder, known in folders if folder)]
+    return config, [*beside, *drafters_beside(options.drafter)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from moa_core.arguments import add_target, add_token, chosen_preset, target_of, token_of
 from moa_core.errors import UserError
-from moa_core.footprint import keep_small
+from moa_core.runtime import keep_small
 
 if TYPE_CHECKING:
     from moa_core.drafters.base import Drafter
@@ -59,14 +59,11 @@ def run(options: argparse.Namespace) -> None:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     import asyncio
 
-    import transformers
-
     from moa_core.link.server import Server
     from moa_core.native.blocks import prepare_for
-    from moa_core.threads import settle
+    from moa_core.runtime import quiet, settle
 
-    transformers.utils.logging.disable_progress_bar()
-    transformers.utils.logging.set_verbosity_error()
+    quiet()
     target = target_of(options, options.drafter)
     settle(target, options.threads)
     prepare_for(target, later=True)
@@ -93,7 +90,8 @@ def run(options: argparse.Namespace) -> None:
 
 def _drafters(names: list[str], target: Target) -> Callable[[str], Drafter]:
     """Loads the bundled drafters, and those that were named: these at once, to see them fail."""
-    from moa_core.loading.checkpoints import bundled_drafters, load_drafter
+    from moa_core.loading.catalog import bundled_drafters
+    from moa_core.loading.load import load_drafter
 
     known = {info.name for info in bundled_drafters()}
     known |= {"eagle"} if "eagle2" in known else set()

@@ -92,8 +92,7 @@ def _target(options: argparse.Namespace) -> None:
 
 
 def _drafters(options: argparse.Namespace) -> None:
-    from moa_core.loading.checkpoints import load_target
-    from moa_core.loading.loading import Plan
+    from moa_core.loading.load import Plan, load_target
     from moa_core.train.drafters import Plan as Training
     from moa_core.train.drafters import train_drafters
     from moa_core.train.losses import Weights
@@ -178,7 +177,7 @@ def _measure(options: argparse.Namespace) -> None:
 
     import torch
 
-    from moa_core.loading.checkpoints import load_drafter, load_target
+    from moa_core.loading.load import load_drafter, load_target
     from moa_core.train.measure import (
         best_tree,
         heldout_loss,

@@ -5,14 +5,13 @@ and a file that imports `generate` from here. Then, with transformers:
 
     model.generate(**inputs, custom_generate=FOLDER, trust_remote_code=True)
 
-transformers prepares everything as for its own decoding: generation config, logits processors,
-stopping criteria, the prompt's way to the streamer. Only the loop is ours.
+transformers prepares all but the loop: generation config, logits processors, stopping criteria.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,7 +40,9 @@ from moa_core.decoding.trace import Prefilled, Verified
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError, first_line
-from moa_core.loading.formats import build_drafter, read_config, read_tensors
+from moa_core.loading.drafter_files import build_drafter
+from moa_core.loading.hub import split
+from moa_core.loading.untrusted import read_config, read_tensors
 from moa_core.model.target import Target
 
 # Arguments of `generate` that say where a repository is; transformers uses them, too.
@@ -51,7 +52,7 @@ NOT_WITH_DRAFTS = {
     "past_key_values": "a cache that was filled before", "position_ids": "positions of your own",
 }  # fmt: skip
 EXTRAS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
-FILES = ("config.json", "model.safetensors", "pytorch_model.bin")
+FILES = ["config.json", "model.safetensors", "pytorch_model.bin"]
 KEPT = "_moa_kept"  # the attribute of a model under which its newest drafter waits
 
 
@@ -89,9 +90,16 @@ def generate(
     for name, what in NOT_WITH_DRAFTS.items():
         if options.get(name) is not None:
             raise UserError(f"Drafting does not work with {what}: leave out {name}.")
-    place = drafter or _asked_for(sys._getframe(1).f_locals)  # so no decorator here
+    # transformers calls this with its own `custom_generate`, and does not pass it on.
+    place = drafter or sys._getframe(1).f_locals.get("custom_generate")  # so no decorator here
+    if not isinstance(place, str):
+        raise UserError("Say where the drafter's weights are: drafter=FOLDER, or a Hub id.")
     hub = {name: options.pop(name) for name in HUB if name in options}
-    _own_stop_strings(options)
+    tokenizer, strings = options.pop("tokenizer", None), options.get("stop_strings")
+    if tokenizer is not None and strings is not None:  # transformers keeps the tokenizer from us
+        ours = StopStringCriteria(tokenizer, options.pop("stop_strings"))
+        given = options.get("stopping_criteria") or ()
+        options["stopping_criteria"] = StoppingCriteriaList([*given, ours])
     loop = partial(_loop, place=place, hub=hub, streamer=streamer, seed=seed, tree=tree)
     # The class's method: a model from a folder like ours has `generate` replaced by this one.
     plain: Callable[..., Tensor | DraftedOutput] = cast(Any, type(model)).generate
@@ -103,23 +111,6 @@ def generate(
         custom_generate=lambda model, input_ids, **prepared: loop(model, input_ids, **prepared),
         **options,
     )
-
-
-def _asked_for(caller: dict[str, Any]) -> str:
-    """The repository whose code this is. transformers has it, but does not pass it on."""
-    place = caller.get("custom_generate")
-    if not isinstance(place, str):
-        raise UserError("Say where the drafter's weights are: drafter=FOLDER, or a Hub id.")
-    return place
-
-
-def _own_stop_strings(options: dict[str, Any]) -> None:
-    """Stop strings need the tokenizer, which transformers keeps from methods like this one."""
-    tokenizer, strings = options.pop("tokenizer", None), options.get("stop_strings")
-    if tokenizer is not None and strings is not None:
-        given = options.get("stopping_criteria") or ()
-        ours = StopStringCriteria(tokenizer, options.pop("stop_strings"))
-        options["stopping_criteria"] = StoppingCriteriaList([*given, ours])
 
 
 def _loop(
@@ -150,11 +141,8 @@ def _loop(
             if not isinstance(event, Prefilled | Verified):
                 continue
             calls += 1
-            if isinstance(event, Prefilled):
-                tokens: tuple[int, ...] = (event.token,)
-            else:
-                tokens = event.emitted
-                lengths.append(event.gained)
+            tokens = (event.token,) if isinstance(event, Prefilled) else event.emitted
+            lengths += [event.gained] if isinstance(event, Verified) else []
             ids, done = _write(ids, tokens, streamer, stopping_criteria)
             if done:
                 break
@@ -172,7 +160,6 @@ def _write(
     streamer: BaseStreamer | None,
     stopping_criteria: StoppingCriteriaList,
 ) -> tuple[Tensor, bool]:
-    """Append tokens one by one, as plain decoding would have, until a criterion is met."""
     for token in tokens:
         ids = torch.cat([ids, ids.new_tensor([[token]])], 1)
         if streamer is not None:
@@ -183,7 +170,6 @@ def _write(
 
 
 def _check(input_ids: Tensor, mask: Tensor | None, config: GenerationConfig) -> None:
-    """UserError for what this loop cannot do."""
     mode = config.get_generation_mode().value
     if mode not in ("greedy_search", "sample"):
         raise UserError(f"Drafting is for greedy decoding and sampling, not for {mode}.")
@@ -247,7 +233,7 @@ def _loaded(model: PreTrainedModel, place: str, hub: dict[str, Any]) -> tuple[Ta
     key = (place, hub.get("revision"), written, model.device, model.dtype)
     kept = getattr(model, KEPT, None)
     if kept is None or kept[0] != key:
-        folder = local or fetched(place, hub)
+        folder = local or _fetched(place, hub)
         target = Target(model, name=model.name_or_path or "")
         drafter = build_drafter(read_config(folder), read_tensors(folder), target, None, place)
         kept = (key, target, drafter)
@@ -255,12 +241,12 @@ def _loaded(model: PreTrainedModel, place: str, hub: dict[str, Any]) -> tuple[Ta
     return kept[1], kept[2]
 
 
-def fetched(place: str, hub: dict[str, Any], files: Sequence[str] = FILES) -> Path:
-    """The folder with some files of a Hub id, or id@revision. UserError if it does not come."""
-    name, _, revision = place.partition("@")
-    options = {"revision": revision or None, **hub}
+def _fetched(place: str, hub: dict[str, Any]) -> Path:
+    """The folder of a Hub id, or id@revision. hub: arguments of `generate` that say how."""
+    name, revision = split(place)
+    options = {"revision": revision, **hub}
     try:
-        return Path(snapshot_download(name, allow_patterns=list(files), **options))
+        return Path(snapshot_download(name, allow_patterns=FILES, **options))
     except Exception as error:
         raise UserError(
             f"{place} is no folder, and the Hub did not give it: {first_line(error)}"

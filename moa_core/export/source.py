@@ -1,4 +1,8 @@
-"""What is exported: a drafter as its files hold it, checked against the target it is for."""
+"""What is exported: a drafter as its files hold it, checked against the target it is for.
+
+The target needs no weights, only its config and tokenizer: a drafter of an 8B target is exported
+where that target would not fit. SafeAILab's layout needs the target's embeddings, one tensor.
+"""
 
 from __future__ import annotations
 
@@ -6,38 +10,50 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
+from transformers import AutoModelForCausalLM
 
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
-from moa_core.errors import UserError
-from moa_core.export.generate import fetched
-from moa_core.loading.checkpoints import drafter_name, locate
-from moa_core.loading.formats import build_drafter, read_config, read_tensors
+from moa_core.errors import UserError, first_line
+from moa_core.loading.catalog import (
+    DERIVED,
+    bundled_target,
+    config_folder,
+    drafter_name,
+    locate,
+)
+from moa_core.loading.drafter_files import build_drafter
+from moa_core.loading.hub import fetch, fetch_weights, split
+from moa_core.loading.load import tokenizer_in
+from moa_core.loading.memory import config_of
+from moa_core.loading.names import AUTO
 from moa_core.loading.presets import pinned
+from moa_core.loading.untrusted import read_config, read_json, read_tensors
 from moa_core.model.target import Target
 
-METHODS = (*WITHOUT_WEIGHTS, "moa-auto")  # of no files, or of several drafters'
-SAME_FILES = {"eagle": "eagle2"}  # EAGLE's fixed tree uses the same head
+INDEX = "model.safetensors.index.json"
 
 
 @dataclass(frozen=True)
 class Source:
     """A drafter to export.
 
-    config     its config.json as it is
+    ours       our own keys of its config; empty for others' files
     tensors    those that it needs, in the dtype in which they are stored
     embedding  the copy of the target's embeddings that EAGLE heads may bring along
     drafter    the same, loaded beside its target
     verifier   what to call the target in an export: a Hub id or a name, never a path
-    place      where the target's files are, if `target` is its shape alone
+    place      where the target's files are
     """
 
     name: str
     folder: Path
-    config: dict[str, Any]
+    ours: dict[str, Any]
     tensors: dict[str, Tensor]
     embedding: Tensor | None
     drafter: Drafter
@@ -49,12 +65,6 @@ class Source:
     def tli(self) -> int | None:
         """N, for MoA alone."""
         return self.drafter.tli if isinstance(self.drafter, MoADrafter) else None
-
-    @property
-    def ours(self) -> dict[str, Any]:
-        """Our own keys of its config: target, training, tree, licence. Empty for others' files."""
-        found = self.config.get("drafter")
-        return found if isinstance(found, dict) else {}
 
     @property
     def dtype(self) -> str:
@@ -80,16 +90,59 @@ def read_source(
 ) -> Source:
     """Read a drafter: a bundled name, a folder or a Hub id. UserError if it does not fit."""
     spec = drafter_name(spec)
-    spec = SAME_FILES.get(spec, spec)
-    if spec in METHODS:
+    spec = DERIVED.get(spec, spec)
+    if spec in (*WITHOUT_WEIGHTS, AUTO):
         raise UserError(f"{spec} has no files of its own: name a drafter that has.")
     found = locate(spec)
-    folder = found if isinstance(found, Path) else fetched(found, {})
-    name = folder.resolve().name if isinstance(found, Path) else found.partition("@")[0]
-    config, stored = read_config(folder), read_tensors(folder, pinned(spec))
+    local, known = isinstance(found, Path), pinned(spec)
+    folder = found if isinstance(found, Path) else fetch_weights(found, pickles=known)
+    name = folder.resolve().name if local else split(spec)[0]
+    config, stored = read_config(folder), read_tensors(folder, known)
     drafter = build_drafter(config, stored, target, tli, name)
-    needed = drafter.net.state_dict()
-    tensors = {key: stored[key].contiguous() for key in needed}
-    embedding = stored.get("embed_tokens.weight")
-    named = verifier or target.name.partition("@")[0]  # without a revision
-    return Source(name, folder, config, tensors, embedding, drafter, target, named, place)
+    tensors = {key: stored[key].contiguous() for key in drafter.net.state_dict()}
+    named = verifier or split(target.name)[0]
+    ours, embedding = config.get("drafter") or {}, stored.get("embed_tokens.weight")
+    return Source(name, folder, ours, tensors, embedding, drafter, target, named, place)
+
+
+def target_without_weights(spec: str | None) -> Target:
+    """A target whose parameters take no memory: a bundled name, a folder or a Hub id.
+
+    UserError if it cannot be had, or is no target.
+    """
+    place = locate(spec or bundled_target())
+    folder = config_folder(spec or bundled_target())
+    read_config(folder)  # its sentences are clearer than transformers' own
+    try:
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config_of(folder))
+        name = place.resolve().name if isinstance(place, Path) else split(place)[0]
+        return Target(model, tokenizer_in(folder), name)
+    except UserError:
+        raise
+    except Exception as error:  # transformers raises many kinds; all mean: not usable
+        raise UserError(
+            f"The target {spec or place} cannot be read: {first_line(error)}"
+        ) from error
+
+
+def embeddings_of(spec: str | None) -> Tensor:
+    """[V, E] a target's embeddings, the one tensor that is read of its weights."""
+    place = locate(spec or bundled_target())
+    folder = place if isinstance(place, Path) else fetch(place, [INDEX, "model.safetensors"])
+    files = ["model.safetensors"]
+    if (folder / INDEX).is_file():
+        shards = read_json(folder / INDEX)["weight_map"]
+        files = [shard for name, shard in shards.items() if name.endswith("embed_tokens.weight")]
+    if not isinstance(place, Path):
+        folder = fetch(place, files)
+    for path in (folder / name for name in files):
+        try:
+            with safe_open(path, framework="pt") as file:
+                for name in file.keys():  # noqa: SIM118
+                    if name.endswith("embed_tokens.weight"):
+                        found: Tensor = file.get_tensor(name)
+                        return found
+        except (OSError, SafetensorError):
+            continue
+    raise UserError(f"The embeddings of {spec or place} cannot be found in its safetensors files.")

@@ -26,11 +26,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from moa_core.errors import UserError, first_line
 from moa_core.link.connection import GONE, Address, reach
 from moa_core.link.wire import PIECE, VERSION, Fetch, Hello, Piece, Refused, WireError
-from moa_core.loading.fitting import fingerprint
-from moa_core.loading.formats import read_config
-from moa_core.loading.loading import plain_weights
-from moa_core.loading.shapes import config_of
-from moa_core.loading.strangers import read_json
+from moa_core.loading.fit import fingerprint
+from moa_core.loading.load import plain_weights
+from moa_core.loading.memory import config_of
+from moa_core.loading.untrusted import read_config, read_json
 from moa_core.model.target import Target
 
 WEIGHTS, FACTS = "client.safetensors", "client.json"

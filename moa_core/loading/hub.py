@@ -13,18 +13,17 @@ from typing import Any
 from tqdm import tqdm
 
 from moa_core.errors import UserError, first_line
-from moa_core.loading.strangers import pickles_allowed
+from moa_core.loading.untrusted import pickles_allowed
 
-Report = Callable[[str], None]  # told in plain words how far something is
+Report = Callable[[str], None]  # gets a sentence on how far something is
 
 CONFIGS = ("*.json", "*.jinja", "tokenizer*", "*.model")
-WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
-NESTED = ("*/*",)  # other formats of the same weights lie in folders of their own
+NESTED = ("*/*",)  # folders hold other formats of the same weights
 REPORT_EVERY = 0.5  # seconds
 
 
 def silent(words: str) -> None:
-    """A report nobody reads."""
+    """A report that nobody reads."""
 
 
 def split(spec: str) -> tuple[str, str | None]:
@@ -43,21 +42,34 @@ def short_name(spec: str) -> str:
 
 
 def endpoint() -> str:
-    """The Hub's address: HF_ENDPOINT, where somebody runs a mirror."""
+    """The Hub's address: HF_ENDPOINT for a mirror."""
     return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+
+
+def fetch_config(spec: str) -> Path:
+    """The folder with everything but the weights."""
+    return fetch(spec, CONFIGS)
+
+
+def fetch_weights(spec: str, report: Report = silent, pickles: bool = False) -> Path:
+    """The folder with everything. Pickles only on request, and where there are no safetensors."""
+    folder = fetch(spec, (*CONFIGS, "*.safetensors"), report)
+    if any(folder.glob("*.safetensors")) or not pickles_allowed(pickles):
+        return folder
+    return fetch(spec, (*CONFIGS, "*.safetensors", "pytorch_model*.bin"), report)
 
 
 def fetch(spec: str, patterns: Sequence[str], report: Report = silent) -> Path:
     """The folder with a repository's files, downloaded if they are not in the cache.
 
     spec      id or id@revision
-    patterns  of the files that are wanted
+    patterns  of the wanted files
     UserError, saying what to do, if they cannot be had.
     """
     import huggingface_hub
     from huggingface_hub.errors import DryRunError
 
-    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it ends in a sentence of ours
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # our sentence says it all
     name, revision = split(spec)
     options: dict[str, Any] = {
         "revision": revision,
@@ -76,48 +88,33 @@ def fetch(spec: str, patterns: Sequence[str], report: Report = silent) -> Path:
             wanted = sum(file.file_size for file in files if file.will_download)
             _check_disk(name, wanted)
         except DryRunError:
-            pass  # out of reach: what lies in the cache may be all that is wanted
+            pass  # out of reach: the cache may have all the wanted files
         bar = _bar(short_name(spec), wanted, report)
         return Path(huggingface_hub.snapshot_download(name, tqdm_class=bar, **options))
     except UserError:
         raise
-    except Exception as error:  # the library's, its transport's and the disk's kinds are many
+    except Exception as error:  # errors of the library, the transport and the disk are many
         raise UserError(_sentence(error, name, revision)) from error
 
 
 def _answers(name: str, revision: str | None) -> bool:
-    """Whether the Hub can be reached: asked once, where the library would ask for a minute."""
+    """Whether the Hub can be reached: asked once, where the library would retry for a minute."""
     import huggingface_hub
-    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
+    from huggingface_hub import errors
 
     try:
         huggingface_hub.get_hf_file_metadata(
             huggingface_hub.hf_hub_url(name, "config.json", revision=revision, endpoint=endpoint()),
             endpoint=endpoint(),
         )
-    except (HfHubHTTPError, EntryNotFoundError, huggingface_hub.errors.HFValidationError):
-        return True  # whatever it has against this is said by the download itself
-    except Exception:  # of the transport, and of a library that must stay offline
+    except (errors.HfHubHTTPError, errors.EntryNotFoundError, errors.HFValidationError):
+        return True  # the download itself says what is wrong
+    except Exception:  # of the transport, or because the library must stay offline
         return False
     return True
 
 
-def fetch_config(spec: str) -> Path:
-    """The folder with everything but the weights."""
-    return fetch(spec, CONFIGS)
-
-
-def fetch_weights(spec: str, report: Report = silent, pickles: bool = False) -> Path:
-    """The folder with everything; pickled weights only where there are no safetensors, and on
-    request."""
-    folder = fetch(spec, (*CONFIGS, "*.safetensors"), report)
-    if any(folder.glob("*.safetensors")) or not pickles_allowed(pickles):
-        return folder
-    return fetch(spec, (*CONFIGS, *WEIGHTS), report)
-
-
 def _check_disk(name: str, wanted: int) -> None:
-    """Before gigabytes travel: is there room for them?"""
     from huggingface_hub import constants
 
     place = Path(constants.HF_HUB_CACHE)
@@ -132,12 +129,12 @@ def _check_disk(name: str, wanted: int) -> None:
 
 
 def _bar(name: str, total: int, report: Report) -> type[tqdm]:
-    """What the Hub's library takes for a progress bar, which tells `report` instead."""
+    """A progress bar for the Hub's library that calls `report` instead of drawing."""
     state = {"done": 0.0, "told": 0.0}
 
     class Words(tqdm):  # type: ignore[misc]  # tqdm has no types
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            # Of its bars one counts bytes written; the others would count them again.
+            # Only this one of its bars counts bytes written; the others would count them again.
             self.counts = str(kwargs.get("desc", "")).startswith("Reconstructing")
             kwargs.pop("name", None)
             super().__init__(*args, **{**kwargs, "disable": True})
@@ -161,61 +158,49 @@ def amounts(done: float, total: int) -> str:
 
 def _sentence(error: Exception, name: str, revision: str | None) -> str:
     """What happened to a download, and what to do about it."""
-    from huggingface_hub import errors
+    from huggingface_hub import constants, errors, get_token
 
-    at = f"{endpoint()}/{name}"
-    if isinstance(error, errors.GatedRepoError):
-        return _gated(error, name, at)
-    if isinstance(error, errors.RevisionNotFoundError):
-        return f"{name} has no revision {revision!r}: look at {at}/commits/main for those it has."
-    if isinstance(error, errors.RepositoryNotFoundError):
-        return (
-            f"There is no {name} on the Hub that this machine may see: check the id at {at}. If it "
-            "is private, set HF_TOKEN to a token of an account that may read it."
-        )
-    if isinstance(error, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled):
-        return _unreachable(error, name)
-    if isinstance(error, errors.HFValidationError):
-        return f"{name!r} is no Hub id: those look like owner/name."
+    at, tokens = f"{endpoint()}/{name}", f"{endpoint()}/settings/tokens"
+    not_whole = f"{name} is not whole in this machine's cache ({constants.HF_HUB_CACHE}), and"
     status = getattr(getattr(error, "response", None), "status_code", None)
+    match error:
+        case errors.GatedRepoError() if get_token() is None:
+            return (
+                f"{name} is gated: accept its licence at {at}, make a token that may read at "
+                f"{tokens}, and set HF_TOKEN to it."
+            )
+        case errors.GatedRepoError():
+            return (
+                f"{name} is gated, and the account of this HF_TOKEN has no access yet: accept its "
+                f"licence at {at} with that account, wait until it is granted, and start again. A "
+                "fine-grained token must also be allowed to read public gated repositories."
+            )
+        case errors.RevisionNotFoundError():
+            return f"{name} has no revision {revision!r}: see {at}/commits/main for those it has."
+        case errors.RepositoryNotFoundError():
+            return (
+                f"There is no {name} on the Hub that this machine may see: check the id at {at}. "
+                "If it is private, set HF_TOKEN to a token of an account that may read it."
+            )
+        case errors.LocalEntryNotFoundError() | errors.OfflineModeIsEnabled():
+            if constants.HF_HUB_OFFLINE:
+                todo = "HF_HUB_OFFLINE forbids downloads: unset it, or name a folder with the files"
+            else:
+                todo = (
+                    f"the Hub at {endpoint()} cannot be reached: check the connection, or name a "
+                    "folder with the files"
+                )
+            return f"{not_whole} {todo}."
+        case errors.HFValidationError():
+            return f"{name!r} is no Hub id: those look like owner/name."
     if status == 401:
         return (
-            "The Hub does not know the token in HF_TOKEN: make a new one at "
-            f"{endpoint()}/settings/tokens, or unset HF_TOKEN."
+            f"The Hub does not know the token in HF_TOKEN: make a new one at {tokens}, or unset "
+            "HF_TOKEN."
         )
     if status is not None:
         return f"The Hub did not give {name}: it answered {status}. Try again later."
     return (
         f"{name} could not be downloaded ({first_line(error)}): give the same command again, and "
         "it goes on where it stopped."
-    )
-
-
-def _gated(error: Exception, name: str, at: str) -> str:
-    """A licence stands before these files."""
-    from huggingface_hub import get_token
-
-    if get_token() is None:
-        return (
-            f"{name} is gated: accept its licence at {at}, make a token that may read at "
-            f"{endpoint()}/settings/tokens, and set HF_TOKEN to it."
-        )
-    return (
-        f"{name} is gated, and the account of this HF_TOKEN has no access yet: accept its licence "
-        f"at {at} with that account, wait until it is granted, and start again. A fine-grained "
-        "token must also be allowed to read public gated repositories."
-    )
-
-
-def _unreachable(error: Exception, name: str) -> str:
-    from huggingface_hub import constants
-
-    if constants.HF_HUB_OFFLINE:
-        return (
-            f"{name} is not whole in this machine's cache ({constants.HF_HUB_CACHE}), and "
-            "HF_HUB_OFFLINE forbids downloads: unset it, or name a folder that has the files."
-        )
-    return (
-        f"{name} is not whole in this machine's cache ({constants.HF_HUB_CACHE}), and the Hub at "
-        f"{endpoint()} cannot be reached: check the connection, or name a folder with the files."
     )

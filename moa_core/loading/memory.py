@@ -8,23 +8,28 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import safe_open
 from torch import nn
-from transformers import PretrainedConfig
+from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 
 from moa_core.drafters.moa import LSA_CHUNK
-from moa_core.loading.shapes import bare_net, bare_target, head_size, kv_heads
-from moa_core.loading.strangers import PICKLE, pickles_allowed
+from moa_core.errors import UserError, first_line
+from moa_core.loading.formats import bare_net, head_size, kv_heads
+from moa_core.loading.untrusted import PICKLE, pickles_allowed
 from moa_core.model.joined import LARGEST
+
+if TYPE_CHECKING:
+    from moa_core.loading.load import Plan
 
 GB = 1e9
 COUNTED_CONTEXT = 8192  # tokens, of a target that reads more
-NF4_BLOCK = 64  # numbers that share a scale, of four bytes
-CONTAINER = Path("/sys/fs/cgroup")  # where Linux says what a container may take
-BORROWED = ("embed_tokens.", "lm_head.")  # in EAGLE's files, and the target's own all the same
+NF4_BLOCK = 64  # numbers that share a scale of four bytes
+CONTAINER = Path("/sys/fs/cgroup")  # Linux: what a container may take
+BORROWED = ("embed_tokens.", "lm_head.")  # in EAGLE's files, copies of the target's own
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,30 @@ class Need:
         return f"{size(self.total)} ({listed})"
 
 
+@dataclass(frozen=True)
+class Drafting:
+    """A drafter's part in the need, in numbers of the target's format.
+
+    numbers   trainable ones
+    cached    for each token, in caches of its own
+    lsa       width and feed-forward width of LSA; None where there is none
+    packable  numbers of matrices that may be packed for decoding
+    """
+
+    numbers: int
+    cached: int = 0
+    lsa: tuple[int, int] | None = None
+    packable: int = 0
+
+    def working(self, config: PretrainedConfig, tokens: int) -> int:
+        """Numbers held while it observes a prompt: a copy of all K and V, and LSA over a part."""
+        if self.lsa is None:
+            return 0
+        width, inner = self.lsa
+        rows = config.num_hidden_layers * min(tokens, LSA_CHUNK)
+        return int(tokens * config.num_hidden_layers * width + rows * (8 * width + 3 * inner))
+
+
 def size(count: float) -> str:
     """Bytes for people."""
     return f"{count / GB:.1f} GB" if count >= 0.95e8 else f"{count / 1e6:.1f} MB"
@@ -72,6 +101,34 @@ def size(count: float) -> str:
 def form_name(dtype: torch.dtype, bits: int | None) -> str:
     """float32, bfloat16, 8-bit integers ..."""
     return {4: "4-bit NF4", 8: "8-bit integers"}.get(bits or 0, str(dtype).removeprefix("torch."))
+
+
+def parameters(net: nn.Module) -> int:
+    """Numbers in a model; in 4 bits two share a byte."""
+    return sum(
+        weight.numel() * (2 if type(weight).__name__ == "Params4bit" else 1)
+        for weight in net.parameters()
+    )
+
+
+def config_of(shape: Mapping[str, Any] | Path) -> PretrainedConfig:
+    """A target's config, from a folder or from the keys of a config.json."""
+    try:
+        if isinstance(shape, Path):
+            config: PretrainedConfig = AutoConfig.from_pretrained(shape, trust_remote_code=False)
+            return config
+        keys = dict(shape)
+        return AutoConfig.for_model(keys.pop("model_type"), **keys)
+    except Exception as error:  # transformers raises many kinds; all mean: not usable
+        where = shape if isinstance(shape, Path) else "This config"
+        raise UserError(f"{where} has no config that can be used: {first_line(error)}") from error
+
+
+def bare_target(config: PretrainedConfig) -> PreTrainedModel:
+    """The target's modules with parameters that take no memory."""
+    with torch.device("meta"):
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config)
+    return model
 
 
 def estimate(
@@ -90,29 +147,43 @@ def estimate(
     on_processor  small matrices are packed there
     """
     limit = context or min(config.max_position_embeddings, COUNTED_CONTEXT)
-    itemsize = dtype.itemsize
-    token = 2 * kv_heads(config) * head_size(config) * itemsize  # K and V of one layer
-    own = max((one.cached for one in drafters), default=0) * itemsize
-    weights = {name: tuple(one.shape) for name, one in bare_target(config).named_parameters()}
-    packed = sum(one.packable for one in drafters) + (0 if bits else _packable(weights))
-    again = 1 if dtype == torch.float32 and drafters else 0  # bytes: in eight bits, for kernels
+    item, model = dtype.itemsize, bare_target(config)
+    per_token = config.num_hidden_layers * 2 * kv_heads(config) * head_size(config)
+    per_token += max((one.cached for one in drafters), default=0)
+    working = max([_prefill(config, limit), *(one.working(config, limit) for one in drafters)])
+    packed = sum(one.packable for one in drafters)
+    if not bits:
+        packed += _packable({name: tuple(one.shape) for name, one in model.named_parameters()})
+    int8 = 1 if dtype == torch.float32 and drafters else 0  # bytes: another copy, for kernels
     return Need(
-        weights=target_bytes(config, dtype, bits),
-        drafters=sum(one.numbers for one in drafters) * itemsize,
-        cache=limit * (config.num_hidden_layers * token + own),
-        working=max(
-            _prefill(config, limit),
-            max((one.working(config, limit) for one in drafters), default=0),
-        )
-        * itemsize,
+        weights=_weights(model, dtype, bits),
+        drafters=sum(one.numbers for one in drafters) * item,
+        cache=limit * per_token * item,
+        working=working * item,
         context=limit,
         form=form_name(dtype, bits),
-        packed=packed * (itemsize + again) if on_processor else 0,
+        packed=packed * (item + int8) if on_processor else 0,
     )
 
 
-def _packable(shapes: Mapping[str, tuple[int, ...]]) -> int:
-    """Numbers of the matrices that are packed for decoding, at most; see `joined`."""
+def _weights(model: PreTrainedModel, dtype: torch.dtype, bits: int | None) -> int:
+    """Bytes of a model's parameters once loaded; quantised matrices with their scales."""
+    head = model.get_output_embeddings()
+    total = sum(weight.numel() for weight in model.parameters()) * dtype.itemsize
+    for module in model.modules():
+        if bits and isinstance(module, nn.Linear) and module is not head:
+            rows, columns = module.weight.shape
+            if bits == 8:
+                quantised = rows * columns + 4 * rows  # a scale for each row
+            else:
+                numbers = rows * columns
+                quantised = math.ceil(numbers / 2) + 4 * math.ceil(numbers / NF4_BLOCK)
+            total += quantised - rows * columns * dtype.itemsize
+    return total
+
+
+def _packable(shapes: Shapes) -> int:
+    """Numbers of the matrices that are packed for decoding, at most: those up to `LARGEST`."""
     sizes: dict[str, int] = defaultdict(int)
     tied = "lm_head.weight" not in shapes
     for name, shape in shapes.items():
@@ -125,58 +196,11 @@ def _packable(shapes: Mapping[str, tuple[int, ...]]) -> int:
     )
 
 
-def target_bytes(config: PretrainedConfig, dtype: torch.dtype, bits: int | None = None) -> int:
-    """Bytes of a target's parameters, as they lie in memory once loaded."""
-    model = bare_target(config)
-    head = model.get_output_embeddings()
-    packed = {
-        id(module.weight)
-        for module in model.modules()
-        if bits and isinstance(module, nn.Linear) and module is not head
-    }
-    return sum(
-        _packed(weight, bits or 0) if id(weight) in packed else weight.numel() * dtype.itemsize
-        for weight in model.parameters()
-    )
-
-
-def _packed(weight: torch.Tensor, bits: int) -> int:
-    """Bytes of a quantised matrix, its scales included."""
-    rows, columns = weight.shape
-    if bits == 8:
-        return rows * columns + 4 * rows  # a scale a row
-    return math.ceil(rows * columns / 2) + 4 * math.ceil(rows * columns / NF4_BLOCK)
-
-
 def _prefill(config: PretrainedConfig, tokens: int) -> int:
     """Numbers held at once by a decoder layer that reads a prompt, and joins its matrices first."""
     wide = max(config.intermediate_size, config.num_attention_heads * head_size(config))
     joined = 2 * config.intermediate_size * config.hidden_size
     return int(tokens * (3 * wide + 7 * config.hidden_size) + joined)
-
-
-@dataclass(frozen=True)
-class Drafting:
-    """A drafter's part in the need, in numbers of the target's format.
-
-    numbers  trainable ones
-    cached   for each token, in caches of its own
-    lsa      width and feed-forward width of LSA; None where there is none
-    packable numbers of matrices small enough to be packed for decoding, at most
-    """
-
-    numbers: int
-    cached: int = 0
-    lsa: tuple[int, int] | None = None
-    packable: int = 0
-
-    def working(self, config: PretrainedConfig, tokens: int) -> int:
-        """Numbers held while it takes in a prompt: a copy of all K and V, and LSA over a part."""
-        if self.lsa is None:
-            return 0
-        width, inner = self.lsa
-        rows = config.num_hidden_layers * min(tokens, LSA_CHUNK)
-        return int(tokens * config.num_hidden_layers * width + rows * (8 * width + 3 * inner))
 
 
 def planned(published: Mapping[str, Any], target: PretrainedConfig) -> Drafting:
@@ -186,31 +210,23 @@ def planned(published: Mapping[str, Any], target: PretrainedConfig) -> Drafting:
 
 
 def stored(folder: Path, pickles: bool = False) -> Drafting:
-    """A drafter by the shapes in its file, of which no weights are read."""
-    return _drafting(shapes_in(folder, pickles))
-
-
-def shapes_in(folder: Path, pickles: bool = False) -> dict[str, tuple[int, ...]]:
-    """The shapes of the tensors in a model's folder; empty where there is no readable file."""
+    """A drafter by the shapes in its file; nothing where that cannot be read. Reads no weights."""
     found: dict[str, tuple[int, ...]] = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        try:
+    pickle = folder / PICKLE
+    try:
+        for path in sorted(folder.glob("*.safetensors")):
             with safe_open(path, framework="pt") as file:
                 names = list(file.keys())
                 found |= {name: tuple(file.get_slice(name).get_shape()) for name in names}
-        except Exception:  # whoever loads it says what is wrong
-            return {}
-    legacy = folder / PICKLE
-    if not found and legacy.exists() and pickles_allowed(pickles):
-        try:
-            read = torch.load(legacy, map_location="meta", weights_only=True, mmap=True)
+        if not found and pickle.exists() and pickles_allowed(pickles):
+            read = torch.load(pickle, map_location="meta", weights_only=True, mmap=True)
             found = {name: tuple(tensor.shape) for name, tensor in read.items()}
-        except Exception:
-            return {}
-    return found
+    except Exception:  # whoever loads it says what is wrong
+        return Drafting(0)
+    return _drafting(found)
 
 
-def _drafting(shapes: Mapping[str, tuple[int, ...]]) -> Drafting:
+def _drafting(shapes: Shapes) -> Drafting:
     own = {name: shape for name, shape in shapes.items() if not name.startswith(BORROWED)}
     gate = own.get("layer_self_attention.mlp.gate_proj.weight")
     cached = sum(
@@ -219,19 +235,84 @@ def _drafting(shapes: Mapping[str, tuple[int, ...]]) -> Drafting:
         if name.endswith(("self_attn.k_proj.weight", "self_attn.v_proj.weight"))
         and not name.startswith("layer_self_attention")
     )
-    return Drafting(
-        sum(math.prod(shape) for shape in own.values()),
-        cached,
-        (gate[1], gate[0]) if gate else None,
-        _packable(own),
+    numbers = sum(math.prod(shape) for shape in own.values())
+    return Drafting(numbers, cached, (gate[1], gate[0]) if gate else None, _packable(own))
+
+
+def check_room(
+    name: str,
+    config: PretrainedConfig,
+    dtype: torch.dtype,
+    device: torch.device,
+    plan: Plan,
+    drafters: Sequence[Drafting] = (),
+) -> Need:
+    """What will be needed. UserError, naming the shortfall, if the device has less than that."""
+    try:
+        need = estimate(config, dtype, plan.bits, drafters, on_processor=device.type == "cpu")
+    except Exception as error:  # transformers and torch raise many kinds; all mean: no such model
+        raise UserError(
+            f"{name} has a config.json that makes no model: {first_line(error)}"
+        ) from error
+    spread = plan.device_map is not None
+    free = free_bytes(device, spread, offload=not plan.bits)  # quantised weights stay on GPUs
+    if need.total <= free or plan.device_map not in (None, "auto"):
+        return need  # a map of the person's own, disk included, is trusted
+    where = "this machine" if device.type == "cpu" else f"the device {device}"
+    has = "all devices together have" if spread else f"{where} has"
+    raise UserError(
+        f"{name} does not fit: it needs {need}, and {has} {size(free)} free, "
+        f"{size(need.total - free)} too little. {_advice(config, dtype, device, plan, drafters)}"
     )
+
+
+def _advice(
+    config: PretrainedConfig,
+    dtype: torch.dtype,
+    device: torch.device,
+    plan: Plan,
+    drafters: Sequence[Drafting],
+) -> str:
+    """Which options would make it fit, the nearest to what was asked for first."""
+    half = torch.bfloat16 if dtype == torch.float32 else dtype
+    named = "--dtype bfloat16" if half != dtype else ""
+    spread = plan.device_map is not None
+    options: list[tuple[str, torch.dtype, int | None, bool]] = []
+    if named and plan.bits is None:
+        options.append((named, half, None, spread))
+    for bits in (8, 4):
+        if plan.bits is None or bits < plan.bits:
+            options.append((f"--load-in-{bits}bit {named}".strip(), half, bits, spread))
+    if device.type == "cuda" and not spread:
+        options.append(("--device-map auto", dtype, plan.bits, True))
+    fitting = [
+        f"{option} ({size(total)})"
+        for option, form, bits, wide in options
+        if (total := estimate(config, form, bits, drafters).total)
+        <= free_bytes(device, wide, not bits)
+    ]
+    if fitting:
+        return f"Try {', or '.join(fitting)}."
+    least = size(estimate(config, half, 4, drafters).total)
+    return f"Even 4-bit NF4 takes {least}: take a smaller target or a larger machine."
+
+
+def gpu_shares(need: Need) -> dict[int | str, int]:
+    """Bytes of weights for each GPU, at most, and for main memory: the rest is for decoding.
+
+    Any GPU may be the one that drafts; K and V lie with their layers.
+    """
+    free = [torch.cuda.mem_get_info(card)[0] for card in range(torch.cuda.device_count())]
+    kept = need.drafters + need.working + need.cache // max(len(free), 1)
+    found: dict[int | str, int] = {card: max(one - kept, 0) for card, one in enumerate(free)}
+    return {**found, "cpu": _main_memory()}
 
 
 def free_bytes(device: torch.device, spread: bool = False, offload: bool = True) -> int:
     """Bytes that can still be taken on a device.
 
     spread   on all GPUs
-    offload  then in main memory, too
+    offload  and in main memory
     """
     if spread:
         cards = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()

@@ -1,4 +1,4 @@
-"""What methods are called: one name each, and what a person may write for it."""
+"""Names of methods: one for each, and what a person may write for it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,13 @@ LABELS = {  # as the page shows them
 }
 
 
+def method_name(method: str, tli: int) -> str:
+    """The name of a drafter's method: MoA's says which N."""
+    return f"moa-n{tli}" if method == "moa" else method
+
+
 def tli_of(method: str) -> int:
-    """moa-n1 -> 1; 0 for whatever has no N."""
+    """moa-n1 -> 1; 0 for a method without N."""
     digits = method.removeprefix("moa-n")
     return int(digits) if digits != method and digits.isdecimal() else 0
 
@@ -44,7 +49,7 @@ def label(name: str) -> str:
 
 
 def matched(text: str, names: Iterable[str]) -> str | None:
-    """The one of these names that a text means: in any case, or by its label; none: vanilla."""
+    """The name that a text means: in any case, or by its label; "none" is vanilla."""
     return _forms(names).get(text.strip().casefold())
 
 
@@ -55,7 +60,7 @@ def listed(text: str, names: Sequence[str]) -> list[str]:
 
 
 def no_such(text: str, names: Sequence[str], what: str) -> str:
-    """A sentence that says which names there are, and which is near."""
+    """A sentence that says which names there are, and which of them are near."""
     return (
         f"There is no {what} {text!r}: choose from {', '.join(names)}{near(text, names)}, or name "
         "a folder or a Hub id, which looks like owner/name."

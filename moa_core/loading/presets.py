@@ -1,4 +1,4 @@
-"""Published targets with the drafters that were published for them, at the revisions meant."""
+"""Published targets with the drafters that were published for them, at fixed revisions."""
 
 from __future__ import annotations
 
@@ -10,24 +10,29 @@ from typing import Any
 from moa_core.errors import UserError
 from moa_core.loading.names import NGRAM, VANILLA, family, matched, no_such, tli_of
 
+# Commits as public scripts and manifests name them. For another: --target id@revision.
+LLAMA3 = "meta-llama/Meta-Llama-3-8B-Instruct@8afb486c1db24fe5011ec46dfbe5b5dccdb575c2"
+LLAMA3_MOA = "huawei-noah/MOASpec-Llama-3-8B-Instruct@2398649caeba2141e4d600ae12802a3adabadcaf"
+LLAMA3_EAGLE = "yuhuili/EAGLE-LLaMA3-Instruct-8B@02d97adb0cacd1a50d4af8db61f4aca424ba2531"
+
 
 def untrained(tli: int, trained: Iterable[int], target: str = "") -> str:
-    """Why there is no MoA drafter for an N, and how to get one. target: none for the bundled."""
+    """Why there is no MoA drafter for an N, and how to get one. target: "" for the bundled one."""
     stops = ", ".join(str(stop) for stop in sorted(trained)) or "none"
     named = f" --target {target.partition('@')[0]}" if target else ""
     return (
-        f"No MoA drafter is trained for TLI N = {tli} (trained: {stops}): choose another stop, or "
+        f"No MoA drafter is trained for TLI N = {tli} (trained: {stops}): choose another N, or "
         f"train one with python -m moa_core train drafters{named} --methods moa-n{tli}"
     )
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A target and drafters for it, as id@revision.
+    """A published target and drafters for it, as id@revision.
 
     drafters  MoA, by N
     baseline  an EAGLE head, to compare with
-    tree      depth, breadth and budget: the authors', in our words, which suit a GPU
+    tree      depth, breadth and budget of the authors, which suit a GPU
     configs   the published config.json of each id, as far as sizes depend on it
     """
 
@@ -44,7 +49,7 @@ class Preset:
         return {**moa, "eagle2": self.baseline}
 
     def drafter(self, name: str | None, tli: int | None = None) -> str:
-        """The drafter of a method by its Hub id; a folder or a Hub id stays as it is.
+        """The Hub id of a method's drafter; a folder or a Hub id stays as it is.
 
         None: MoA for this N. UserError, saying which there are, for another name.
         """
@@ -59,63 +64,38 @@ class Preset:
         raise UserError(no_such(wanted, names, "drafter of this preset"))
 
 
-# Commits as public scripts and manifests name them, whose caches hold these repositories at them.
-# Anyone else's: --target id@revision.
-LLAMA3 = "meta-llama/Meta-Llama-3-8B-Instruct@8afb486c1db24fe5011ec46dfbe5b5dccdb575c2"
-LLAMA3_MOA = "huawei-noah/MOASpec-Llama-3-8B-Instruct@2398649caeba2141e4d600ae12802a3adabadcaf"
-LLAMA3_EAGLE = "yuhuili/EAGLE-LLaMA3-Instruct-8B@02d97adb0cacd1a50d4af8db61f4aca424ba2531"
-
 _LLAMA3 = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "vocab_size": 128256,
-    "max_position_embeddings": 8192,
-    "rope_theta": 500000.0,
-    "rms_norm_eps": 1e-5,
-    "hidden_act": "silu",
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096,
+    "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192,
+    "rope_theta": 500000.0, "rms_norm_eps": 1e-5, "hidden_act": "silu",
     "tie_word_embeddings": False,
-}
+}  # fmt: skip
 _LLAMA3_MOA = {
-    "model_type": "moa_spec",
-    "architectures": ["MOASpecModel"],
-    "hidden_size": 4096,
-    "kv_hidden_size": 2048,
-    "num_attention_heads": 32,
-    "self_attention_num_key_value_heads": 4,
-    "self_attention_intermediate_size": 6144,
-    "cross_attention_num_key_value_heads": 4,
-    "cross_attention_intermediate_size": 6144,
-    "layer_self_attention_num_key_value_heads": 8,
-    "layer_self_attention_intermediate_size": 3072,
-    "disable_LSA": False,
-    "vocab_size": 128256,
-    "rope_theta": 500000.0,
-    "rms_norm_eps": 1e-5,
-}
-_LLAMA3_EAGLE = {
-    **_LLAMA3,
-    "num_hidden_layers": 1,
-    "bias": True,
-}
-
+    "model_type": "moa_spec", "architectures": ["MOASpecModel"], "hidden_size": 4096,
+    "kv_hidden_size": 2048, "num_attention_heads": 32, "self_attention_num_key_value_heads": 4,
+    "self_attention_intermediate_size": 6144, "cross_attention_num_key_value_heads": 4,
+    "cross_attention_intermediate_size": 6144, "layer_self_attention_num_key_value_heads": 8,
+    "layer_self_attention_intermediate_size": 3072, "disable_LSA": False, "vocab_size": 128256,
+    "rope_theta": 500000.0, "rms_norm_eps": 1e-5,
+}  # fmt: skip
 PRESETS = {
     "llama3-8b": Preset(
         LLAMA3,
         {0: LLAMA3_MOA},
         LLAMA3_EAGLE,
-        (6, 8, 62),
-        configs={LLAMA3: _LLAMA3, LLAMA3_MOA: _LLAMA3_MOA, LLAMA3_EAGLE: _LLAMA3_EAGLE},
+        tree=(6, 8, 62),
+        configs={
+            LLAMA3: _LLAMA3,
+            LLAMA3_MOA: _LLAMA3_MOA,
+            LLAMA3_EAGLE: {**_LLAMA3, "num_hidden_layers": 1, "bias": True},
+        },
     ),
 }
 
 
 def pinned(spec: str) -> bool:
-    """Whether an id is one of a preset's, at the commit that we name: no stranger's."""
+    """Whether an id is one of a preset's, at the commit named here: its pickle may be opened."""
     return any(spec in (one.target, *one.by_method.values()) for one in PRESETS.values())
 
 

@@ -21,9 +21,10 @@ from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.medusa import MedusaDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import load_drafter
-from moa_core.loading.formats import read_config, save_drafter
-from moa_core.loading.peers import parameters
+from moa_core.loading.drafter_files import save_drafter
+from moa_core.loading.load import load_drafter
+from moa_core.loading.memory import parameters
+from moa_core.loading.untrusted import read_config
 from moa_core.model.target import Target
 from moa_core.train import own_text, states
 from moa_core.train.batches import Batch, Batches, Recipe

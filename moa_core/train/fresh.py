@@ -17,7 +17,8 @@ from moa_core.drafters.independent import IndependentDrafter, borrowing
 from moa_core.drafters.medusa import MedusaConfig, MedusaDrafter, MedusaNet
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.errors import UserError
-from moa_core.loading.peers import parameters, small_config
+from moa_core.loading.formats import small_config
+from moa_core.loading.memory import parameters
 from moa_core.model.target import Target
 
 Net = TypeVar("Net", bound=nn.Module)

@@ -18,7 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
-from moa_core.loading.formats import save_drafter
+from moa_core.loading.drafter_files import save_drafter
 from moa_core.model.target import Target
 from moa_core.train.tokenizer import train_tokenizer
 

@@ -8,7 +8,7 @@ import pytest
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.drafters.base import Vanilla
-from moa_core.loading.checkpoints import load_target
+from moa_core.loading.load import load_target
 from moa_core.text import chat_ids
 from tests.browser.conftest import HOSTILE, LOOKS, both_themes, keep_picture
 from tests.browser.driving import (

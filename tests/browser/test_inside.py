@@ -5,7 +5,7 @@ import pytest
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
-from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.attention import look
 from moa_core.text import prompt_ids
 from tests.browser.conftest import HOSTILE, LOOKS, TREE, both_themes, keep_picture, visitor

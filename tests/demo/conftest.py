@@ -11,8 +11,7 @@ from moa_core.decoding.trace import Drafted, Finished, Prefilled, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Vanilla
 from moa_core.drafters.known import WITHOUT_WEIGHTS
-from moa_core.loading.checkpoints import DrafterInfo
-from moa_core.loading.installed import Installed
+from moa_core.loading.catalog import DrafterInfo, Installed
 from moa_core.train.tokenizer import train_tokenizer
 
 TREE = TreeSettings(3, 2, 6)

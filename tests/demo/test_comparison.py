@@ -10,7 +10,7 @@ from moa_core.decoding.trace import Finished, Prefilled, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Exactness, Sampling
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import DrafterInfo
+from moa_core.loading.catalog import DrafterInfo
 from tests.demo.comparisons import comparison_of, trace_of
 from tests.models import plain_greedy, tiny_target
 

@@ -7,8 +7,7 @@ import pytest
 import demo.engine as module
 from demo.engine import MOST_NEW_TOKENS, Engine, Line, Request
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import DrafterInfo
-from moa_core.loading.installed import Installed
+from moa_core.loading.catalog import DrafterInfo, Installed
 from tests.demo.conftest import TREE, WITHOUT_FILES
 
 PROMPT = "once upon a time"

@@ -12,8 +12,8 @@ from demo.engine import Engine, Request
 from demo.tli import stops_html
 from demo.ui import _machine
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import DrafterInfo
-from moa_core.loading.formats import save_drafter
+from moa_core.loading.catalog import DrafterInfo
+from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA
 from tests.demo.conftest import TREE, WITHOUT_FILES
 from tests.models import save_target, speaking_target, useful

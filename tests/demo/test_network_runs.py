@@ -15,7 +15,7 @@ from moa_core.decoding.trace import LinkBack, LinkDown, OfflineToken, Verified
 from moa_core.errors import UserError
 from moa_core.link.connection import Address, parts_of
 from moa_core.link.emulator import LinkSettings, link
-from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from tests.models import save_bundle
 from tests.serving import serving
 

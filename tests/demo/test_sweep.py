@@ -15,7 +15,7 @@ from moa_core.decoding.decode import Settings
 from moa_core.decoding.trace import Drafted
 from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
-from moa_core.loading.installed import Installed
+from moa_core.loading.catalog import Installed
 from tests.demo.conftest import TREE
 from tests.models import save_bundle
 

@@ -71,19 +71,18 @@ def test_pieces_are_what_decode_says(target: Target, method: str) -> None:
 
 
 def test_a_message_a_chat_and_ids_are_the_same_prompt(target: Target) -> None:
-    by_text = pieces(target, "moa-n0", Settings(12, TREE))[-1].trace
     chat = [{"role": "user", "content": PROMPT}]
-    for prompt in (chat, by_text.events[0].prompt_ids):
+    first = pieces(target, "moa-n0", Settings(12, TREE))[-1].trace
+    for prompt in (chat, first.events[0].prompt_ids):
         *_, last = generate(target, useful("moa-n0", target), prompt, Settings(12, TREE))
-        assert last.trace.output_ids == by_text.output_ids
-    raw = pieces(target, "moa-n0", Settings(12, TREE), raw=True)[-1].trace
-    assert list(raw.events[0].prompt_ids) == target.tokenizer(PROMPT)["input_ids"]
+        assert last.trace.output_ids == first.output_ids
 
 
 def test_it_ends_where_the_model_ends(target: Target) -> None:
     """Unless it is told to go on; in `decode`, too."""
     twin = target.fork()
-    whole = pieces(twin, "moa-n1", Settings(40, TREE, eos_ids=()))[-1].trace
+    forever = Settings(40, TREE, eos_ids=())
+    whole = pieces(twin, "moa-n1", forever)[-1].trace
     end = whole.output_ids[20]
     twin.eos_ids = (end,)
     kept = whole.output_ids[: whole.output_ids.index(end) + 1]
@@ -94,8 +93,7 @@ def test_it_ends_where_the_model_ends(target: Target) -> None:
     ids = whole.events[0].prompt_ids
     run = Trace(events=list(decode(twin, useful("moa-n1", twin), ids, Settings(40))))
     assert run.output_ids == kept
-    on = pieces(twin, "moa-n1", Settings(40, TREE, eos_ids=()))[-1]
-    assert on.trace.output_ids == whole.output_ids and on.reason == "length"
+    assert pieces(twin, "moa-n1", forever)[-1].trace.output_ids == whole.output_ids
 
 
 @pytest.mark.parametrize("method", ["none", "moa-n1", "eagle2"])
@@ -114,13 +112,6 @@ def test_a_stop_string_is_cut_exactly_wherever_it_stands(method: str) -> None:
         assert stop in target.tokenizer.decode(ids, skip_special_tokens=True)
         before = target.tokenizer.decode(ids[: len(ids) - gained], skip_special_tokens=True)
         assert stop not in before
-
-
-def test_what_only_began_like_a_stop_string_is_shown_in_the_end(target: Target) -> None:
-    settings = Settings(30, TREE, eos_ids=())
-    whole = text(pieces(target, "moa-n0", settings))
-    found = pieces(target, "moa-n0", settings, stop=[whole[-3:] + "never", "nowhere"])
-    assert text(found) == whole and found[-1].reason == "length"
 
 
 @pytest.mark.parametrize(
@@ -142,6 +133,17 @@ def test_stop_strings_do_not_depend_on_how_the_text_comes(
             assert shown == (whole if expected is None else expected), (parts, stops)
 
 
+def test_without_a_tokenizer_there_are_ids_and_it_stops_when_it_is_told_to() -> None:
+    target, found = tiny_target(), []
+    settings = Settings(40, TREE)
+    drafter = useful("moa-n0", target)
+    run = generate(target, drafter, [5, 9, 33], settings, should_stop=lambda: len(found) > 2)
+    for piece in run:
+        found.append(piece)
+    assert len(found) == 4 and found[-1].reason == "stopped"
+    assert text(found) == "" and found[0].bonus.id == found[-1].trace.output_ids[0]
+
+
 def test_mistakes_are_told_before_the_first_piece(target: Target) -> None:
     drafter = Vanilla()
     silent = tiny_target()
@@ -154,20 +156,6 @@ def test_mistakes_are_told_before_the_first_piece(target: Target) -> None:
     ):
         with pytest.raises(UserError, match=words):
             next(run)
-
-
-def test_without_a_tokenizer_there_are_ids_alone() -> None:
-    target = tiny_target()
-    found = list(generate(target, useful("moa-n0", target), [5, 9, 33], Settings(12, TREE)))
-    assert text(found) == "" and found[0].bonus.id == found[-1].trace.output_ids[0]
-
-
-def test_it_stops_when_it_is_told_to(target: Target) -> None:
-    drafter, seen = useful("moa-n0", target), []
-    run = generate(target, drafter, PROMPT, Settings(40, TREE), should_stop=lambda: len(seen) > 2)
-    for piece in run:
-        seen.append(piece)
-    assert len(seen) == 4 and seen[-1].reason == "stopped"
 
 
 @pytest.mark.parametrize("away", [9, 10_000], ids=["back", "lost"])

@@ -10,8 +10,8 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.eagle import EagleDrafter
-from moa_core.loading.checkpoints import load_drafter
-from moa_core.loading.strangers import PICKLES
+from moa_core.loading.load import load_drafter
+from moa_core.loading.untrusted import PICKLES
 from tests import released
 from tests.released import CLOSE, EOS, NEAR_TIE, check_nodes, recorded
 

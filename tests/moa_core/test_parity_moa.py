@@ -11,7 +11,7 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.moa import MoADrafter
-from moa_core.loading.checkpoints import load_drafter
+from moa_core.loading.load import load_drafter
 from tests import released
 from tests.released import CLOSE, EOS, NEAR_TIE, check_nodes, check_tree, recorded
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from moa_core.loading.checkpoints import load_target
+from moa_core.loading.load import load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.train import corpus

@@ -11,7 +11,7 @@ from moa_core.__main__ import main
 from moa_core.bench.link import rows
 from moa_core.bench.records import read, select
 from moa_core.link.connection import Address
-from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from tests.serving import serving
 
 LINK = "rtt=6,down=20,up=20"

@@ -14,7 +14,7 @@ from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.errors import UserError
-from moa_core.loading.formats import save_drafter
+from moa_core.loading.drafter_files import save_drafter
 from moa_core.model.target import Target
 from moa_core.train.fresh import fresh
 from tests.models import plain_greedy, speaking_target

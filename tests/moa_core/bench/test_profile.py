@@ -14,7 +14,7 @@ from moa_core.bench.profile import operators, parts, random_drafter, times
 from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Vanilla
-from moa_core.loading.peers import parameters
+from moa_core.loading.memory import parameters
 from moa_core.loading.presets import PRESETS
 from tests.models import tiny_target, useful
 from tests.published import published_config

@@ -19,7 +19,8 @@ from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings, named_tree
 from moa_core.drafters.base import Drafter, Stepwise
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import bundled_target, load_drafter, load_target
+from moa_core.loading.catalog import bundled_target
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 
 FIXED = ("3-2-6", "3-3-8", "4-2-8", "4-3-10", "5-3-10", "5-4-12")

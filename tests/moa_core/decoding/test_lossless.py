@@ -11,7 +11,8 @@ from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import bundled_drafters, bundled_target, load_drafter, load_target
+from moa_core.loading.catalog import bundled_drafters, bundled_target
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train.bundle import tasks

@@ -20,7 +20,7 @@ from demo.methods import label
 from moa_core.__main__ import main
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace
-from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from tests.models import save_bundle
 
 ROOT = Path(__file__).parents[3]

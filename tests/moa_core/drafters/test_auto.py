@@ -18,8 +18,8 @@ from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Vanilla
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import load_drafter, load_target
-from moa_core.loading.peers import parameters
+from moa_core.loading.load import load_drafter, load_target
+from moa_core.loading.memory import parameters
 from moa_core.model.target import Target
 from tests.models import plain_greedy, tiny_target, useful
 

@@ -19,9 +19,10 @@ from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.drafters.ngram import NgramDrafter
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import load_drafter
-from moa_core.loading.formats import save_drafter
-from moa_core.loading.peers import check_tokenizer, parameters, whole_model
+from moa_core.loading.drafter_files import save_drafter, whole_model
+from moa_core.loading.fit import check_tokenizer
+from moa_core.loading.load import load_drafter
+from moa_core.loading.memory import parameters
 from moa_core.model.target import Target
 from moa_core.train.batches import Batch
 from moa_core.train.drafters import trainee

@@ -1,32 +1,39 @@
 """The custom generation method, called as transformers calls it: options, and what is refused."""
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from transformers import (
-    GenerationConfig,
-    GPT2Config,
-    GPT2LMHeadModel,
-    StoppingCriteria,
-    set_seed,
-)
+from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel, StoppingCriteria, set_seed
 from transformers.generation import BaseStreamer
 
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
+from moa_core.export.card import DISTRIBUTION
 from moa_core.export.generate import DraftedOutput, generate
-from moa_core.loading.checkpoints import load_drafter
+from moa_core.export.source import read_source
+from moa_core.export.write import export
+from moa_core.loading.drafter_files import save_drafter
+from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target
-from tests.moa_core.export.shared import saved
-from tests.models import speaking_target, tiny_target, useful
+from tests.models import save_target, speaking_target, tiny_target, useful
 
+ROOT = Path(__file__).parents[3]
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 PROMPT = torch.tensor([[5, 9, 3, 60, 7, 11]])
+
+
+def saved(folder: Path, method: str, target: Target) -> str:
+    save_drafter(folder, useful(method, target), target, {}, torch.bfloat16)
+    return str(folder)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +43,7 @@ def target() -> Target:
 
 @pytest.fixture(scope="module")
 def folder(target: Target, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return saved(tmp_path_factory.mktemp("drafter"), useful("moa-n0", target), target)
+    return saved(tmp_path_factory.mktemp("drafter"), "moa-n0", target)
 
 
 def ours(target: Target, folder: str, prompt: Tensor = PROMPT, **options: Any) -> Any:
@@ -46,6 +53,59 @@ def ours(target: Target, folder: str, prompt: Tensor = PROMPT, **options: Any) -
 
 def plain(target: Target, prompt: Tensor = PROMPT, **options: Any) -> Tensor:
     return target.model.generate(prompt, attention_mask=torch.ones_like(prompt), **options)
+
+
+FRESH = """
+import json, sys
+import torch
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=torch.float32)
+forwards, report = [], {}
+model.base_model.layers[0].register_forward_hook(lambda *_: forwards.append(1))
+prompt = torch.tensor([[5, 9, 3, 60, 7, 11]])
+for name in ("plain", *sys.argv[2:]):
+    more = {} if name == "plain" else {"custom_generate": name, "trust_remote_code": True}
+    mask = torch.ones_like(prompt)
+    found = model.generate(prompt, attention_mask=mask, max_new_tokens=40, do_sample=False, **more)
+    report[name] = {"ids": found[0].tolist(), "forwards": len(forwards)}
+    forwards.clear()
+print(json.dumps(report))
+"""
+
+
+def test_transformers_writes_the_same_with_fewer_forwards(tmp_path: Path) -> None:
+    """In a process that imports transformers alone: with exports in folders, and from the Hub."""
+    target = tiny_target()
+    save_target(tmp_path / "target", target)
+    names = []
+    for method in ("moa-n0", "moa-n2", "eagle2"):
+        source = read_source(saved(tmp_path / method, method, target), target)
+        export(source, "custom-generate", tmp_path / f"{method}-out")
+        names.append(str(tmp_path / f"{method}-out"))
+    # A downloaded repository, as the Hub's cache keeps it: found by its id, without a network.
+    cached = tmp_path / "home" / "hub" / "models--somebody--moa"
+    export(source, "custom-generate", cached / "snapshots" / COMMIT)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text(COMMIT)
+    # transformers asks for the distribution by name; here the source tree stands in for it.
+    about = tmp_path / f"{DISTRIBUTION.replace('-', '_')}-0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: 0\n")
+    environment = {
+        **os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}", "OMP_NUM_THREADS": "1",
+        "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", FRESH, str(tmp_path / "target"), *names, "somebody/moa"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    wanted = report.pop("plain")
+    assert len(wanted["ids"]) == 46 and wanted["forwards"] == 40 and len(report) == 4
+    for name, found in report.items():
+        assert found["ids"] == wanted["ids"] and found["forwards"] <= 25, name
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 40])
@@ -79,7 +139,7 @@ def test_stopping_criteria_stop_at_their_token(target: Target, folder: str, leng
 
 def test_stop_strings_work_with_their_tokenizer(tmp_path: Path) -> None:
     target = speaking_target()
-    folder = saved(tmp_path, useful("moa-n0", target), target)
+    folder = saved(tmp_path, "moa-n0", target)
     prompt = torch.tensor([target.tokenizer("The fox ran")["input_ids"]])
     text = target.tokenizer.decode(plain(target, prompt, max_new_tokens=30)[0])
     options = {"max_new_tokens": 30, "stop_strings": [text[-6:-3]], "tokenizer": target.tokenizer}

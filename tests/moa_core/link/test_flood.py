@@ -16,7 +16,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.link.process import ServerProcess
 from moa_core.link.remote import Remote
 from moa_core.link.wire import Prefill
-from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from tests.attackers import Attacker, fire
 from tests.serving import Caller, until

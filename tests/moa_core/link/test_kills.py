@@ -18,7 +18,7 @@ from moa_core.decoding.verify import Sampling
 from moa_core.link.connection import Address
 from moa_core.link.emulator import Link, link
 from moa_core.link.remote import Remote
-from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.text import prompt_ids
 from tests.moa_core.link.test_processes import COUNT, WORDS, free_port, local, started
 from tests.serving import until

@@ -25,7 +25,7 @@ from moa_core.link.client_weights import client_target
 from moa_core.link.connection import Address, reach
 from moa_core.link.process import ROOT, ServerProcess
 from moa_core.link.wire import VERSION, Fetch, Hello
-from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.text import prompt_ids
 from tests.attackers import FORBIDDEN, Attacker, fire
 from tests.serving import Caller, until

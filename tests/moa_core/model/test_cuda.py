@@ -10,9 +10,8 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import compare_with_plain
-from moa_core.loading.checkpoints import load_drafter, load_target, pick_dtype
-from moa_core.loading.formats import save_drafter
-from moa_core.loading.loading import Plan
+from moa_core.loading.drafter_files import save_drafter
+from moa_core.loading.load import Plan, load_drafter, load_target, pick_dtype
 from moa_core.loading.memory import free_bytes
 from moa_core.model.target import Target
 from tests.models import plain_greedy, save_target, tiny_target, useful

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-import moa_core.loading.loading as loading
+import moa_core.loading.load as loading
 from moa_core.bench.suites import load_suite, suite_ids
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
@@ -22,9 +22,9 @@ from moa_core.errors import UserError
 from moa_core.link.client_weights import open_target, write
 from moa_core.link.connection import Address
 from moa_core.link.remote import Remote
-from moa_core.loading.checkpoints import bundled_target, load_drafter, load_target
-from moa_core.loading.formats import save_drafter
-from moa_core.loading.loading import Plan
+from moa_core.loading.catalog import bundled_target
+from moa_core.loading.drafter_files import save_drafter
+from moa_core.loading.load import Plan, load_drafter, load_target
 from moa_core.model.target import Target
 from tests.models import plain_greedy, save_target, tiny_target, useful
 from tests.serving import serving

@@ -16,9 +16,9 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.link.client_weights import WEIGHTS, write
-from moa_core.loading.checkpoints import load_drafter, load_target
-from moa_core.loading.formats import read_config, save_drafter
-from moa_core.loading.loading import Plan
+from moa_core.loading.drafter_files import save_drafter
+from moa_core.loading.load import Plan, load_drafter, load_target
+from moa_core.loading.untrusted import read_config
 from moa_core.model.target import Target, computes_on, is_split
 from tests.models import plain_greedy, save_target, tiny_target, useful
 

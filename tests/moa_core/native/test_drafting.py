@@ -14,7 +14,7 @@ from moa_core.decoding.decode import Settings, about, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.drafters.base import Drafter
-from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.native import switch
 from moa_core.native.blocks import serves
@@ -128,7 +128,7 @@ def test_without_numba_all_goes_on() -> None:
     code = """
 import sys
 sys.modules["numba"] = None
-from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.decoding.decode import Settings, decode
 from moa_core.native.switch import kernels
 target = load_target()

@@ -9,8 +9,7 @@ import pytest
 from moa_core.decoding.decode import Settings, about, decode
 from moa_core.decoding.trace import Drafted, Trace
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import load_drafter, load_target
-from moa_core.loading.loading import Plan
+from moa_core.loading.load import Plan, load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.native import switch
 from moa_core.native.switch import replaced, switched

@@ -11,7 +11,7 @@ import torch
 from moa_core.__main__ import main
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
-from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.text import prompt_ids
 from moa_core.train import setup
 from moa_core.train.loop import Run

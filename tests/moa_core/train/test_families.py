@@ -13,7 +13,7 @@ from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import load_drafter
+from moa_core.loading.load import load_drafter
 from moa_core.text import prompt_ids
 from moa_core.train.drafters import Plan, train_drafters
 from moa_core.train.fresh import fresh

@@ -14,8 +14,7 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.verify import compare_with_plain
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import load_drafter, load_target
-from moa_core.loading.loading import Plan
+from moa_core.loading.load import Plan, load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train.batches import Batch, as_batch

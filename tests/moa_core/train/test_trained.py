@@ -20,8 +20,8 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import load_drafter, load_target
-from moa_core.loading.formats import save_drafter
+from moa_core.loading.drafter_files import save_drafter
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train.batches import Batch, same_document

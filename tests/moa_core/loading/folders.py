@@ -1,4 +1,4 @@
-"""Folders of saved drafters, for tests: made, changed, and refused."""
+"""Folders of saved drafters: made, changed, and refused."""
 
 import json
 from pathlib import Path
@@ -9,8 +9,8 @@ import torch
 
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
-from moa_core.loading.checkpoints import load_drafter
-from moa_core.loading.formats import save_drafter
+from moa_core.loading.drafter_files import save_drafter
+from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target
 from tests.models import useful
 
@@ -19,8 +19,8 @@ WEIGHTS = "model.safetensors"
 TREE = {"depth": 4, "breadth": 2, "budget": 7}
 
 
-def save(folder: Path, drafter: Drafter, target: Target, **more: Any) -> str:
-    save_drafter(folder, drafter, target, {"tree": TREE, **more}, torch.float32)
+def save(folder: Path, drafter: Drafter, target: Target) -> str:
+    save_drafter(folder, drafter, target, {"tree": TREE}, torch.float32)
     return str(folder)
 
 
@@ -28,12 +28,13 @@ def saved(folder: Path, method: str, target: Target) -> str:
     return save(folder, useful(method, target), target)
 
 
-def edit(folder: Path, **changes: Any) -> dict[str, Any]:
-    """Change keys of a config; None takes one away."""
+def edit(folder: Path, ours: Any = None, **changes: Any) -> None:
+    """Change keys of a config; None takes one away. ours: keys under "drafter"."""
     path = folder / "config.json"
     config = {**json.loads(path.read_text()), **changes}
+    if ours is not None:
+        config["drafter"] |= ours
     path.write_text(json.dumps({k: v for k, v in config.items() if v is not None}))
-    return config
 
 
 def refused(folder: str, target: Target, tli: int | None = None) -> str:

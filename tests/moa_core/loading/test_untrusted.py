@@ -1,5 +1,5 @@
-"""Checkpoints of strangers: refused in a sentence before any size in them is believed, and no code
-of theirs is run."""
+"""Files from people we do not know: refused in a sentence before any size in them is believed, and
+no code of theirs is run."""
 
 import json
 import pickle
@@ -18,17 +18,24 @@ import torch
 from hypothesis import given
 from safetensors.torch import load_file, save_file
 
+import moa_core
 from moa_core.arguments import add_pickle
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.errors import UserError
 from moa_core.link.client_weights import open_target, write
-from moa_core.loading.checkpoints import load_drafter, load_target
-from moa_core.loading.formats import build_drafter, read_config, read_tensors, save_drafter
-from moa_core.loading.memory import estimate
-from moa_core.loading.shapes import config_of
-from moa_core.loading.strangers import MOST_PARTS, PICKLES, check_sizes, read_json
+from moa_core.loading.drafter_files import build_drafter, save_drafter
+from moa_core.loading.load import load_drafter, load_target
+from moa_core.loading.memory import config_of, estimate
+from moa_core.loading.untrusted import (
+    MOST_PARTS,
+    PICKLES,
+    check_sizes,
+    read_config,
+    read_json,
+    read_tensors,
+)
 from moa_core.model.target import Target
 from tests.models import plain_greedy, save_target, speaking_target, tiny_target, useful
 from tests.mutations import mutated
@@ -77,6 +84,13 @@ BOMBS = {
     "no number": '{"num_hidden_layers": 1e999}',
     "large": '{"a": "' + "x" * (17 * MIB) + '"}',
 }
+LAYER = ("num_attention_heads", "num_key_value_heads", "intermediate_size")
+KEYS = {
+    "medusa": ("heads", "blocks"), "glide": LAYER, "independent": ("num_hidden_layers", *LAYER),
+    "moa-n1": ("num_attention_heads", "vocab_size"),
+    "eagle2": ("num_attention_heads", "vocab_size"),
+}  # fmt: skip
+SIZES = (10**4, 10**9, 2**31, 2**62, 10**30, -1)
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
@@ -88,41 +102,16 @@ def test_a_config_that_is_a_trap_for_parsers_is_refused(
     refused(tmp_path, target)
 
 
-SIZES = (10**4, 10**6, 10**9, 2**31, 2**53, 2**62, 10**30, -1)
-KEYS = {
-    "medusa": ("heads", "blocks"),
-    "glide": ("num_attention_heads", "num_key_value_heads", "intermediate_size"),
-    "independent": (
-        "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "intermediate_size",
-    ),
-    "moa-n1": ("num_attention_heads", "vocab_size"),
-    "eagle2": ("num_attention_heads", "vocab_size"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(
-    ("method", "key"), [(method, key) for method, keys in KEYS.items() for key in keys]
-)
+@pytest.mark.parametrize(("method", "key"), [(m, key) for m, keys in KEYS.items() for key in keys])
 def test_a_size_that_is_not_the_file_s_is_refused_before_it_is_made(
-    tmp_path: Path, good: dict[str, Path], target: Target, method: str, key: str, size: int
+    tmp_path: Path, good: dict[str, Path], target: Target, method: str, key: str
 ) -> None:
     shutil.copytree(good[method], tmp_path, dirs_exist_ok=True)
     config = json.loads((tmp_path / "config.json").read_text())
-    assert key in config
-    (tmp_path / "config.json").write_text(json.dumps({**config, key: size}))
-    refused(tmp_path, target)
-
-
-@pytest.mark.parametrize("method", ["glide", "independent", "moa-n1", "eagle2"])
-def test_heads_that_do_not_divide_a_width_are_refused(
-    tmp_path: Path, good: dict[str, Path], target: Target, method: str
-) -> None:
-    """Found by fuzzing: transformers has an error of its own for them."""
-    shutil.copytree(good[method], tmp_path, dirs_exist_ok=True)
-    config = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps({**config, "num_attention_heads": 3}))
-    refused(tmp_path, target)
+    # 3 heads divide no width here: transformers has an error of its own for them.
+    for size in (*SIZES, *([3] if key == "num_attention_heads" else [])):
+        (tmp_path / "config.json").write_text(json.dumps({**config, key: size}))
+        refused(tmp_path, target)
 
 
 @few(30)
@@ -218,17 +207,15 @@ def test_a_header_that_lies_is_refused(tmp_path: Path, target: Target, data: byt
     refused(tmp_path, target)
 
 
-@pytest.mark.parametrize("wide", [2**40, 2**61])
 @pytest.mark.parametrize("method", ["moa-n1", "eagle2", "glide"])
 def test_a_shape_of_no_bytes_is_not_made_of_many(
-    tmp_path: Path, good: dict[str, Path], target: Target, method: str, wide: int
+    tmp_path: Path, good: dict[str, Path], target: Target, method: str
 ) -> None:
     """safetensors takes [2^40, 0] for a tensor of no bytes; its first size is a layer's width."""
     shutil.copytree(good[method], tmp_path, dirs_exist_ok=True)
     tensors = load_file(tmp_path / "model.safetensors")
     name = next(name for name in tensors if name.endswith("mlp.gate_proj.weight"))
-    tensors[name] = torch.empty(wide, 0)
-    save_file(tensors, tmp_path / "model.safetensors")
+    save_file({**tensors, name: torch.empty(2**40, 0)}, tmp_path / "model.safetensors")
     refused(tmp_path, target)
 
 
@@ -268,17 +255,11 @@ def test_a_pickle_that_is_more_than_weights_is_refused_unopened(
     folder.mkdir()
     (folder / "config.json").write_text("{}")
     weights = folder / "pytorch_model.bin"
-    match form:
-        case "torch":
-            torch.save({"fc.weight": Bomb(went_off)}, weights)
-        case "pickle":
-            weights.write_bytes(pickle.dumps(Bomb(went_off)))
-        case "junk":
-            weights.write_bytes(b"\x80\x04junk")
-        case "empty":
-            weights.touch()
-        case "no weights":
-            torch.save({"fc.weight": [1, 2]}, weights)
+    if form in ("torch", "no weights"):
+        torch.save({"fc.weight": Bomb(went_off) if form == "torch" else [1, 2]}, weights)
+    else:
+        content = {"pickle": pickle.dumps(Bomb(went_off)), "junk": b"\x80\x04junk", "empty": b""}
+        weights.write_bytes(content[form])
     refused(folder, target)
     assert not went_off.exists()
 
@@ -319,14 +300,14 @@ def with_code(folder: Path, went_off: Path) -> None:
         (folder / "tokenizer_config.json").write_text(json.dumps(told))
 
 
-@pytest.mark.parametrize("what", ["target", "drafter", "parcel"])
+@pytest.mark.parametrize("what", ["target", "drafter", "client"])
 def test_no_code_of_a_repository_is_run_and_nobody_is_asked(
     tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("builtins.input", lambda *_: "y")  # transformers would ask, and do it
     ours, went_off = speaking_target(), tmp_path / "went off"
     folder = tmp_path / "theirs"
-    if what == "parcel":
+    if what == "client":
         folder.mkdir()
         write(ours, 1, folder)
     else:
@@ -345,12 +326,13 @@ def test_no_code_of_a_repository_is_run_and_nobody_is_asked(
 def test_no_call_of_transformers_leaves_it_open_whose_code_is_run() -> None:
     """Every `from_pretrained` in the package is told, or reads what we wrote ourselves."""
     ours = {"train/target.py", "train/batches.py", "train/stream.py"}  # tokenizers of their own
-    root = Path(load_target.__code__.co_filename).parent
+    root = Path(moa_core.__file__).parent
     for path in root.rglob("*.py"):
         if path.relative_to(root).as_posix() in ours:
             continue
         for call in re.findall(r"\.from_pretrained\([^\n]*\n?[^\n]*", path.read_text()):
-            assert "trust_remote_code=False" in call or "careful()" in call or "**options" in call
+            safe = ("trust_remote_code=False", "careful()", "**options")
+            assert any(words in call for words in safe), (path, call)
         assert "trust_remote_code=True" not in path.read_text().partition('"""\n\nfrom')[2]
 
 
@@ -365,7 +347,7 @@ def test_no_call_of_transformers_leaves_it_open_whose_code_is_run() -> None:
         ("config.json", {"num_hidden_layers": 10**9}), ("config.json", {"model_type": "bert"}),
     ],
 )  # fmt: skip
-def test_a_parcel_that_is_not_what_it_should_be_is_refused(
+def test_weights_for_a_client_that_is_not_what_it_should_be_is_refused(
     tmp_path: Path, name: str, changes: dict[str, Any] | None
 ) -> None:
     write(speaking_target(), 1, tmp_path)
@@ -373,11 +355,4 @@ def test_a_parcel_that_is_not_what_it_should_be_is_refused(
     text = "[" * 50_000 if changes is None else json.dumps(json.loads(path.read_text()) | changes)
     path.write_text(text)
     with frugal(), pytest.raises(UserError):
-        open_target(tmp_path)
-
-
-def test_a_parcel_without_weights_is_refused(tmp_path: Path) -> None:
-    write(speaking_target(), 1, tmp_path)
-    save_file({}, tmp_path / "client.safetensors")
-    with pytest.raises(UserError, match="cannot be opened"):
         open_target(tmp_path)

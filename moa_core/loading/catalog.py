@@ -1,0 +1,258 @@
+"""Which models there are, and which one a name means: the bundle, folders, presets that were
+downloaded. Reads configs and no weights."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import try_to_load_from_cache
+
+from moa_core.assets import ASSETS
+from moa_core.decoding.tree import TreeSettings
+from moa_core.drafters.known import WITHOUT_WEIGHTS
+from moa_core.errors import UserError
+from moa_core.loading.hub import fetch_config, split
+from moa_core.loading.names import AUTO, matched, method_name, no_such, tli_of
+from moa_core.loading.presets import PRESETS, Preset, untrained
+from moa_core.loading.untrusted import integer, read_config, section
+
+DEFAULT_DRAFTER = "moa-n0"  # drafts without the target's own layers
+METHODS = ("moa", "eagle2", "medusa", "glide", "independent")
+DERIVED = {"eagle": "eagle2"}  # methods that need no files of their own
+
+
+@dataclass(frozen=True)
+class DrafterInfo:
+    """What a drafter's config says about it."""
+
+    name: str
+    method: str  # moa, eagle2, medusa, glide or independent
+    tli: int
+    tree: TreeSettings
+    parameters: int | None
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A target that needs no download, and its drafters by method name (moa-n1, eagle2).
+
+    bundled  whether they came with the program
+    """
+
+    target: str
+    drafters: dict[str, DrafterInfo]
+    bundled: bool = False
+
+
+# ---- the bundle ----
+
+
+def models_folder() -> Path:
+    """The folder of the bundled models: assets/models, or what MOA_MODELS says."""
+    named = os.environ.get("MOA_MODELS")
+    return Path(named) if named else ASSETS / "models"
+
+
+def bundled_drafters() -> list[DrafterInfo]:
+    """The drafters that came with the program, by name."""
+    found = []
+    for path in sorted(models_folder().glob("*/config.json")):
+        name, config = path.parent.name, read_config(path.parent)
+        if isinstance(section(config, "drafter", name).get("method"), str):
+            found.append(_info(config, name))
+    return found
+
+
+def bundled_target() -> str:
+    """Name of the target that came with the program."""
+    for path in sorted(models_folder().glob("*/config.json")):
+        if "drafter" not in read_config(path.parent):
+            return path.parent.name
+    raise UserError(f"There is no bundled target in {models_folder()}: name one with --target.")
+
+
+def bundled_moa() -> dict[int, str]:
+    """The bundled MoA drafter for each N."""
+    return {info.tli: info.name for info in bundled_drafters() if info.method == "moa"}
+
+
+def bundled_moa_for(tli: int | None) -> str:
+    """The bundled MoA drafter for an N. UserError, naming the ones there are, if it has none."""
+    trained = bundled_moa()
+    if tli is None:
+        names = list(trained.values())
+        if not names:
+            raise UserError(f"There is no bundled drafter in {models_folder()}: name one.")
+        return DEFAULT_DRAFTER if DEFAULT_DRAFTER in names else names[0]
+    if tli not in trained:
+        raise UserError(untrained(tli, trained))
+    return trained[tli]
+
+
+def is_bundled(folder: Path) -> bool:
+    return folder.resolve().parent == models_folder().resolve()
+
+
+def bundle() -> Installed:
+    """The bundled target and drafters. UserError if there is no target."""
+    found = {method_name(info.method, info.tli): info for info in bundled_drafters()}
+    return Installed(bundled_target(), _with_derived(found), bundled=True)
+
+
+# ---- names ----
+
+
+def folder_of(spec: str) -> Path | None:
+    """A bundled model's folder, or one of this machine."""
+    places = (models_folder() / spec, Path(spec).expanduser())
+    return next((path for path in places if path.is_dir()), None)
+
+
+def locate(spec: str) -> Path | str:
+    """The folder that a name means, or a Hub id as it is. UserError if it can be neither."""
+    if folder := folder_of(spec):
+        return folder
+    if Path(spec).is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1:
+        raise UserError(f"There is no folder {spec}.")
+    if "/" not in spec:
+        raise UserError(no_such(spec, [bundled_target()], "model"))
+    name, revision = split(spec)
+    parts = [*name.split("/"), *(["?"] if revision is None and "@" in spec else [])]
+    if not all(part.strip(".?") for part in parts) or " " in spec:
+        raise UserError(f"{spec!r} is neither a bundled model, a folder, nor a Hub id.")
+    return spec
+
+
+def config_folder(spec: str) -> Path:
+    """A folder with the config of what a name means; a Hub id's is downloaded."""
+    place = locate(spec)
+    return place if isinstance(place, Path) else fetch_config(place)
+
+
+def known_drafters() -> list[str]:
+    """The drafters that go by a name: the bundled ones, and those without files."""
+    infos = bundled_drafters()
+    found = [info.name for info in infos]
+    more = [one for one, source in DERIVED.items() if source in found and one not in found]
+    auto = [AUTO] if any(info.method == "moa" for info in infos) else []
+    return [*found, *more, *auto, *WITHOUT_WEIGHTS]
+
+
+def drafter_name(spec: str) -> str:
+    """A drafter's one name, in any case or by its label; folders and Hub ids stay as they are.
+    UserError, with the names there are, for anything else."""
+    known = known_drafters()
+    if found := matched(spec, known):
+        return found
+    if folder_of(spec) or "/" in spec or spec.startswith((".", "~")):
+        return spec
+    raise UserError(no_such(spec, known, "drafter"))
+
+
+def layers_needed(spec: str | None, tli: int | None = None) -> int:
+    """How many of the target's last layers a drafter uses; needs no target."""
+    if tli is not None:
+        return tli
+    spec = bundled_moa_for(None) if spec is None else drafter_name(spec)
+    if not folder_of(spec) and "/" not in spec:  # it has no files of its own
+        return 0
+    ours = section(read_config(config_folder(spec)), "drafter", spec)
+    return int(integer(ours, "tli", 0, spec, 0))
+
+
+# ---- drafters by their configs ----
+
+
+def tree_settings(stored: Mapping[str, Any]) -> TreeSettings:
+    """Tree settings from a config, with our defaults for what it leaves out."""
+    return TreeSettings(
+        **{key: stored[key] for key in ("depth", "breadth", "budget") if key in stored}
+    )
+
+
+def _info(config: dict[str, Any], spec: str, tree: TreeSettings | None = None) -> DrafterInfo:
+    """What a config says. tree: for configs that have none."""
+    ours = section(config, "drafter", spec)
+    kind, own = ours.get("method"), section(ours, "tree", spec)
+    if kind not in METHODS:  # the page shows it, and anything may stand there
+        kind = _foreign_method(config)
+    shape = tree if tree and not own else tree_settings(own)
+    tli = integer(ours, "tli", 0, spec, 0)  # the authors' files are silent about N: theirs is 0
+    return DrafterInfo(spec, str(kind), tli, shape, ours.get("parameters"))
+
+
+def _foreign_method(config: Mapping[str, Any]) -> str:
+    architectures = config.get("architectures") or []
+    listed = isinstance(architectures, list) and "MOASpec" in architectures
+    if config.get("model_type") == "moa_spec" or listed:
+        return "moa"
+    layers = config.get("num_hidden_layers")
+    return "given" if layers is None else "eagle2" if layers == 1 else "independent"
+
+
+def by_method(specs: Sequence[str], tree: TreeSettings | None = None) -> dict[str, DrafterInfo]:
+    """Named drafters by method; the config of a Hub id is downloaded. UserError for two of one
+    method. tree: for configs that have none."""
+    found: dict[str, DrafterInfo] = {}
+    for spec in specs:
+        info = _info(read_config(config_folder(drafter_name(spec))), spec, tree)
+        method = method_name(info.method, info.tli)
+        if method in found:
+            raise UserError(
+                f"{found[method].name} and {spec} are both {method} drafters: name one of them."
+            )
+        found[method] = info
+    return _with_derived(found)
+
+
+def _with_derived(found: dict[str, DrafterInfo]) -> dict[str, DrafterInfo]:
+    more = {name: found[source] for name, source in DERIVED.items() if source in found}
+    return {**found, **more}
+
+
+def published() -> list[Installed]:
+    """The presets whose target is in the Hub's cache, with those of their drafters that are."""
+    found = []
+    for one in PRESETS.values():
+        if target := _downloaded(one.target):
+            here = {
+                method: spec
+                for method, named in one.by_method.items()
+                if (spec := _downloaded(named))
+            }
+            found.append(Installed(target, _infos(here, one)))
+    return found
+
+
+def preset_drafters(preset: Preset) -> dict[str, DrafterInfo]:
+    """A preset's drafters by method, downloaded or not."""
+    return _infos(preset.by_method, preset)
+
+
+def _infos(specs: Mapping[str, str], preset: Preset) -> dict[str, DrafterInfo]:
+    tree = TreeSettings(*preset.tree)
+    kinds = {method: method.partition("-")[0] for method in specs}
+    return _with_derived(
+        {
+            method: DrafterInfo(spec, kinds[method], tli_of(method), tree, None)
+            for method, spec in specs.items()
+        }
+    )
+
+
+def _downloaded(spec: str) -> str | None:
+    """A Hub id whose weights are in the cache: at the revision meant, or else at the newest."""
+    return next((one for one in (spec, spec.partition("@")[0]) if _cached(one)), None)
+
+
+def _cached(spec: str) -> bool:
+    repository, revision = split(spec)
+    path = try_to_load_from_cache(repository, "config.json", revision=revision)
+    if not isinstance(path, str):
+        return False
+    folder = Path(path).parent
+    return any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin"))

@@ -1,0 +1,131 @@
+"""Does a drafter belong to this target? Another shape, RoPE or tokenizer is refused. Other weights
+are allowed, and said."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from moa_core.errors import UserError
+from moa_core.loading.untrusted import section
+from moa_core.model.target import Target
+
+SAMPLE = 64  # numbers of each weight that tell one training of a model from another
+
+
+def about_target(target: Target) -> dict[str, Any]:
+    """What a drafter's config keeps of the target that it was trained for."""
+    return {
+        "name": target.name,
+        "shape": _shape(target),
+        "fingerprint": fingerprint(target),
+        "tokenizer": tokenizer_hash(target.tokenizer),
+        "weights": weights_hash(target),
+    }
+
+
+def check_fit(config: dict[str, Any], target: Target, name: str) -> None:
+    """UserError if a drafter's config names another target. The authors' configs, which have no
+    keys of ours, name its vocabulary alone."""
+    known = section(section(config, "drafter", name), "target", name)
+    trained = section(known, "shape", name)
+    if "vocab_size" in config:
+        trained = {**trained, "vocabulary": config["vocab_size"]}
+    for what, number in trained.items():
+        check_same(name, f"target's {what}", number, _shape(target).get(what))
+    if known.get("fingerprint") not in (None, fingerprint(target)):
+        raise UserError(f"{name} does not fit this target: the two differ in their RoPE settings.")
+    theirs = tokenizer_hash(target.tokenizer)
+    if theirs and known.get("tokenizer") not in (None, theirs):
+        raise UserError(f"{name} does not fit this target: it was trained with another tokenizer.")
+
+
+def check_same(name: str, what: str, found: Any, expected: int | None) -> None:
+    if found != expected:
+        raise UserError(
+            f"{name} does not fit this target: its {what} is {found}, the target's is {expected}."
+        )
+
+
+def check_tensor(
+    tensors: Mapping[str, Tensor], key: str, expected: Sequence[int], name: str
+) -> None:
+    """UserError unless a file has a tensor in this shape."""
+    if key not in tensors:
+        raise UserError(f"{name} lacks the tensor {key}: its weights are incomplete.")
+    found = tuple(tensors[key].shape)
+    if found != tuple(expected):
+        raise UserError(
+            f"{name} does not fit this target: {key} has the shape {found}, not {tuple(expected)}."
+        )
+
+
+def check_tokenizer(theirs: PreTrainedTokenizerBase | None, target: Target, name: str) -> None:
+    """UserError if an independent model writes other token ids than the target."""
+    ours = target.tokenizer
+    if theirs is None or ours is None or tokenizer_hash(theirs) == tokenizer_hash(ours):
+        return
+    if theirs.get_vocab() != ours.get_vocab():
+        raise UserError(f"{name} does not fit this target: it has another tokenizer.")
+
+
+def other_weights(config: dict[str, Any], target: Target, name: str) -> str:
+    """A sentence if a drafter was trained on other weights than the target's; "" if not known.
+
+    Text stays exact with such a pair, and the drafter of a base model may well serve a fine-tuned
+    one.
+    """
+    known = section(section(config, "drafter", name), "target", name)
+    trained, here = known.get("weights"), weights_hash(target)
+    if trained is None or here is None or trained == here:
+        return ""
+    return (
+        f"{name} was trained on a target with other weights than {target.name or 'this one'} "
+        f"({known.get('name') or 'no name'}): text stays exact, but fewer drafts may be accepted."
+    )
+
+
+def _shape(target: Target) -> dict[str, int]:
+    config = target.config
+    return {
+        "hidden size": config.hidden_size,
+        "layers": config.num_hidden_layers,
+        "heads": config.num_attention_heads,
+        "kv heads": target.kv_heads,
+        "head size": target.head_dim,
+        "vocabulary": config.vocab_size,
+    }
+
+
+def fingerprint(target: Target) -> str:
+    """A short hash of a target's shape and RoPE."""
+    facts = {**_shape(target), "rope": dict(target.config.rope_parameters)}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def tokenizer_hash(tokenizer: PreTrainedTokenizerBase | None) -> str | None:
+    """A short hash of a tokenizer's whole definition."""
+    if tokenizer is None:
+        return None
+    return hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest()[:16]
+
+
+def weights_hash(target: Target) -> str | None:
+    """A short hash of a few numbers of every weight, equal for bfloat16 and float32 of one model.
+
+    None where they cannot be compared: quantised, in float16 (which has fewer small numbers), or
+    not on this machine.
+    """
+    samples = []
+    for _, weight in sorted(target.decoder.named_parameters()):
+        if weight.is_meta or not weight.is_floating_point() or weight.dtype == torch.float16:
+            return None
+        samples.append(weight.detach().flatten()[:SAMPLE].bfloat16().cpu())
+    found = torch.cat(samples).view(torch.int16).numpy().tobytes()
+    return hashlib.sha256(found).hexdigest()[:16]

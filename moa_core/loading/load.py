@@ -1,0 +1,341 @@
+"""From a name to a model: bundled names, folders and Hub ids become targets and drafters."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+from moa_core.drafters.auto import AutoDrafter
+from moa_core.drafters.base import Drafter
+from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.known import WITHOUT_WEIGHTS
+from moa_core.drafters.moa import MoADrafter
+from moa_core.errors import UserError, first_line
+from moa_core.loading.catalog import (
+    DERIVED,
+    bundled_moa,
+    bundled_moa_for,
+    bundled_target,
+    drafter_name,
+    folder_of,
+    is_bundled,
+    locate,
+)
+from moa_core.loading.drafter_files import build_drafter, whole_model
+from moa_core.loading.fit import check_tokenizer
+from moa_core.loading.hub import Report, fetch_config, fetch_weights, short_name, silent
+from moa_core.loading.memory import Drafting, Need, check_room, config_of, gpu_shares, stored
+from moa_core.loading.names import AUTO
+from moa_core.loading.presets import pinned
+from moa_core.loading.untrusted import careful, read_config, read_tensors
+from moa_core.model.target import Target
+from moa_core.native.blocks import prepare_for, suit
+from moa_core.native.switch import missing
+from moa_core.static import with_graphs
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DRAFTS = ("auto", "int8", "float32")  # precisions that drafts may have
+TALKATIVE = (  # a line for each layer at each call, and one about a faster kernel
+    "bitsandbytes.autograd._functions",
+    "bitsandbytes.backends.cpu.ops",
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to load a target.
+
+    bits        4 or 8: its linear layers as NF4 or 8-bit integers, by bitsandbytes; None: as it is
+    device_map  "auto", or accelerate's own: layers over several GPUs, main memory and disk
+    drafters    names, folders or Hub ids that will be loaded beside it: their memory counts
+    report      gets a sentence on how far downloads are
+    eager       no CUDA graphs
+    drafts      int8: with compiled kernels; float32; auto: int8 where target and drafter are both
+                bundled and no dtype was named
+    """
+
+    bits: int | None = None
+    device_map: str | dict[str, Any] | None = None
+    drafters: tuple[str, ...] = ()
+    report: Report = silent
+    eager: bool = False
+    drafts: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.bits not in (None, 4, 8):
+            raise UserError(f"Weights can be loaded in 4 or 8 bits, not in {self.bits}.")
+        if self.drafts not in DRAFTS:
+            raise UserError(f"Drafts are {', '.join(DRAFTS)}, not {self.drafts!r}.")
+
+
+def pick_device(device: str) -> torch.device:
+    """auto: a GPU if there is one. UserError for a device this machine lacks."""
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+        torch.empty(1, device=chosen)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise UserError(f"There is no device {device!r} on this machine.") from None
+    return chosen
+
+
+def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
+    """auto: bfloat16 on a GPU; float32 elsewhere, which reproduces plain decoding to the token."""
+    if dtype == "auto":
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    if dtype not in DTYPES:
+        raise UserError(f"Unknown dtype {dtype!r}: choose from auto, {', '.join(DTYPES)}.")
+    return DTYPES[dtype]
+
+
+def wanted_drafts(asked: str, dtype: str) -> str:
+    """The precision of drafts: whoever names a dtype gets drafts in float32."""
+    return asked if asked != "auto" or dtype == "auto" else "float32"
+
+
+# ---- targets ----
+
+
+def load_target(
+    spec: str | None = None,
+    dtype: str = "auto",
+    device: str = "auto",
+    plan: Plan | None = None,
+) -> Target:
+    """Load a target: a bundled name (None: the bundled one), a folder, or a Hub id or id@revision.
+
+    UserError, before its weights are downloaded or read, if they do not fit into memory. The
+    target's `need` says what was expected.
+    """
+    plan = plan or Plan()
+    place = locate(spec or bundled_target())
+    where = pick_device(device)
+    wanted = pick_dtype(dtype, where)
+    folder = place if isinstance(place, Path) else fetch_config(place)
+    read_config(folder)  # its sentences are clearer than transformers' own
+    name = place.name if isinstance(place, Path) else short_name(place)
+    beside = drafters_beside(plan.drafters, plan.report)
+    need = check_room(name, config_of(folder), wanted, where, plan, beside)
+    if not is_bundled(folder):
+        plan.report(f"{name} will need {need}.")
+    if not isinstance(place, Path):
+        folder = fetch_weights(place, plan.report)
+        plan.report(f"Loading {name}.")
+    try:
+        model = _read_model(folder, wanted, where, plan, need)
+    except UserError:
+        raise
+    except Exception as error:  # transformers raises many kinds; all mean: not loadable
+        raise UserError(
+            f"The target {spec or place} cannot be loaded: {first_line(error)}"
+        ) from error
+    target = Target(model, tokenizer_in(folder), name, need)
+    target.eos_ids = _eos_ids(target)
+    drafts = wanted_drafts(plan.drafts, dtype if is_bundled(folder) else "float32")
+    return _accelerated_target(target, plan, drafts)
+
+
+def _read_model(
+    folder: Path, dtype: torch.dtype, device: torch.device, plan: Plan, need: Need
+) -> PreTrainedModel:
+    options: dict[str, Any] = {"dtype": dtype, **careful()}
+    if plan.bits:
+        options["quantization_config"] = _quantised(plan.bits, dtype)
+    if plan.device_map is not None:
+        options["device_map"] = plan.device_map
+        if plan.device_map == "auto" and torch.cuda.is_available():
+            options["max_memory"] = gpu_shares(need)
+    elif plan.bits or device.type != "cpu":  # straight to the device, not by way of main memory
+        options["device_map"] = {"": device}
+    return AutoModelForCausalLM.from_pretrained(folder, **options).requires_grad_(False)
+
+
+def _quantised(bits: int, dtype: torch.dtype) -> Any:
+    """Settings for bitsandbytes. UserError where it is not installed."""
+    from transformers import BitsAndBytesConfig
+
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    try:
+        import bitsandbytes  # noqa: F401
+    except Exception as error:  # also where its library does not suit the machine
+        raise UserError(
+            f"--load-in-{bits}bit needs bitsandbytes, which cannot be imported here "
+            f"({first_line(error)}): pip install bitsandbytes, or leave the option out."
+        ) from None
+    if bits == 4:
+        return BitsAndBytesConfig(
+            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype
+        )
+    # Without separate outliers what a row becomes does not depend on the rows beside it.
+    return BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)
+
+
+def tokenizer_in(folder: Path) -> Any:
+    """The tokenizer of a model's folder; None where there is none, as for bare token-id models."""
+    if not any(folder.glob("tokenizer*")):
+        return None
+    try:
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except Exception as error:
+        raise UserError(
+            f"The tokenizer of {folder} cannot be loaded: {first_line(error)}"
+        ) from error
+
+
+def _eos_ids(target: Target) -> tuple[int, ...]:
+    """Tokens that end a reply, from the generation config, else from the tokenizer."""
+    found = target.model.generation_config.eos_token_id
+    if found is None and target.tokenizer is not None:
+        found = target.tokenizer.eos_token_id
+    if found is None:
+        return ()
+    return (found,) if isinstance(found, int) else tuple(found)
+
+
+def plain_weights(model: PreTrainedModel, wanted: Callable[[str], bool]) -> dict[str, Tensor]:
+    """Tensors by name in the model's float format, wherever and however it holds them.
+
+    Quantised weights are unpacked, offloaded ones are read.
+    """
+    if not (hasattr(model, "_hf_hook") or getattr(model, "is_quantized", False)):
+        return {name: tensor for name, tensor in model.state_dict().items() if wanted(name)}
+    from accelerate.utils import align_module_device
+
+    found = {}
+    for prefix, module in model.named_modules(remove_duplicate=False):
+        names = [name for name, _ in module.named_parameters(recurse=False)]
+        if any(wanted(f"{prefix}.{name}") for name in names):
+            with align_module_device(module, torch.device("cpu")):
+                for name in names:
+                    found[f"{prefix}.{name}"] = _unpacked(module, name, model.dtype)
+    return {name: tensor for name, tensor in found.items() if wanted(name)}
+
+
+def _unpacked(module: nn.Module, name: str, dtype: torch.dtype) -> Tensor:
+    packed: Any = getattr(module, name)  # maybe of a class of bitsandbytes
+    tensor: Tensor = packed.data
+    if type(module).__name__ == "Linear4bit" and name == "weight":
+        from bitsandbytes.functional import dequantize_4bit
+
+        return dequantize_4bit(tensor, packed.quant_state).to(dtype)
+    if type(module).__name__ == "Linear8bitLt" and name == "weight":
+        scales: Tensor = packed.SCB if packed.SCB is not None else cast(Any, module).state.SCB
+        return (tensor.float() * scales[:, None] / 127).to(dtype)
+    return tensor.clone()
+
+
+# ---- drafters ----
+
+
+def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Drafter:
+    """Load a drafter for a target: a bundled name, a folder or a Hub id.
+
+    None: the bundled MoA drafter, for TLI N if that is given. Those `WITHOUT_WEIGHTS` have no
+    files; "eagle" is the bundled EAGLE-2 head with the first EAGLE's fixed tree, "moa-auto" all
+    bundled MoA drafters, one of which is chosen for each cycle.
+
+    Where it drafts in int8, it waits for the kernels to be compiled.
+    """
+    spec = bundled_moa_for(tli) if spec is None else drafter_name(spec)
+    if spec in WITHOUT_WEIGHTS:
+        if tli:
+            raise UserError("Without a drafter there is no TLI: leave out --tli or name a drafter.")
+        return WITHOUT_WEIGHTS[spec]()
+    if spec in DERIVED and not folder_of(spec):
+        return first_eagle(DERIVED[spec], target, tli)
+    if spec == AUTO:
+        return _auto(target, tli)
+    place = locate(spec)
+    folder = _drafter_files(place)
+    name = folder.name if isinstance(place, Path) else short_name(place)
+    config = read_config(folder)
+    if "drafter" not in config and _is_whole_model(folder):
+        drafter: Drafter = whole_model(folder, target, name)
+        check_tokenizer(tokenizer_in(folder), target, name)
+    else:
+        tensors = read_tensors(folder, _may_be_pickle(place))
+        drafter = build_drafter(config, tensors, target, tli, name)
+    return _accelerated_drafter(drafter, target, is_bundled(folder))
+
+
+def first_eagle(spec: str, target: Target, tli: int | None = None) -> EagleDrafter:
+    """An EAGLE head with the first EAGLE's tree of fixed shape."""
+    eagle = load_drafter(spec, target, tli)
+    if not isinstance(eagle, EagleDrafter):
+        raise UserError(f"{spec} is no EAGLE head: it cannot draft as the first EAGLE does.")
+    eagle.name, eagle.static = "eagle", True
+    return eagle
+
+
+def _auto(target: Target, tli: int | None) -> AutoDrafter:
+    if tli is not None:
+        raise UserError("moa-auto chooses N itself: leave out --tli, or name one drafter.")
+    loaded = [load_drafter(name, target) for name in bundled_moa().values()]
+    return AutoDrafter([one for one in loaded if isinstance(one, MoADrafter)])
+
+
+def drafters_beside(specs: Sequence[str], report: Report = silent) -> list[Drafting]:
+    """The memory that drafters need, by their files; they are downloaded if need be."""
+    names = [drafter_name(spec) for spec in specs]
+    places = [
+        locate(DERIVED.get(name, name))
+        for name in names
+        if name not in WITHOUT_WEIGHTS and name != AUTO
+    ]
+    return [stored(_drafter_files(place, report), _may_be_pickle(place)) for place in places]
+
+
+def _drafter_files(place: Path | str, report: Report = silent) -> Path:
+    return place if isinstance(place, Path) else fetch_weights(place, report, _may_be_pickle(place))
+
+
+def _may_be_pickle(place: Path | str) -> bool:
+    return isinstance(place, str) and pinned(place)
+
+
+def _is_whole_model(folder: Path) -> bool:
+    """Whether a folder holds a language model with embeddings of its own: no drafter's head."""
+    if (folder / "model.safetensors.index.json").exists():
+        return True
+    try:
+        with safe_open(folder / "model.safetensors", framework="pt") as file:
+            return "model.layers.0.self_attn.q_proj.weight" in file.keys()  # noqa: SIM118
+    except (OSError, SafetensorError):
+        return False  # read_tensors says what is wrong with it
+
+
+# ---- kernels and CUDA graphs ----
+
+
+def _accelerated_target(target: Target, plan: Plan, drafts: str) -> Target:
+    target.drafts = drafts
+    if plan.drafts == "int8" and not suit(target):
+        raise UserError("Drafts in int8 need a float32 target on a processor: leave out --drafts.")
+    return target if plan.eager else with_graphs(target)
+
+
+def _accelerated_drafter(drafter: Drafter, target: Target, ours: bool) -> Drafter:
+    """ours: whether it is bundled. UserError for int8 drafts without kernels."""
+    drafter.precision = target.drafts
+    if target.drafts == "auto":
+        drafter.precision = "int8" if ours else "float32"
+    if drafter.precision == "int8":
+        prepare_for(target)
+        if target.drafts == "int8" and missing():
+            raise UserError(
+                "Drafts in int8 need compiled kernels, and numba makes none on this machine: "
+                "leave out --drafts."
+            )
+    return drafter

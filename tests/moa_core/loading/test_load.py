@@ -1,0 +1,110 @@
+"""Names, folders and Hub ids become targets and drafters, or a sentence."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from moa_core.drafters.base import Vanilla
+from moa_core.drafters.moa import MoADrafter
+from moa_core.errors import UserError
+from moa_core.loading.load import (
+    Plan,
+    first_eagle,
+    load_drafter,
+    load_target,
+    pick_device,
+    pick_dtype,
+)
+from tests.moa_core.loading.folders import edit
+from tests.models import save_target, speaking_target
+
+
+def test_defaults_are_the_bundled_target_and_moa(bundle: Path) -> None:
+    target = load_target()
+    assert target.name == "tiny" and load_drafter(None, target).name == "moa-n0"
+    for tli in (0, 1):
+        drafter = load_drafter(None, target, tli)
+        assert isinstance(drafter, MoADrafter) and drafter.tli == tli
+    assert isinstance(load_drafter("none", target), Vanilla)
+    for name in ("eagle2", "eagle", "ngram", "moa-auto"):
+        assert load_drafter(name.upper(), target).name == name
+
+
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        (lambda t: load_drafter(None, t, 2), r"N = 2 \(trained: 0, 1\).* --methods moa-n2"),
+        (lambda t: load_drafter("none", t, 1), "Without a drafter there is no TLI"),
+        (lambda t: load_drafter("moa-auto", t, 1), "chooses N itself: leave out --tli"),
+        (lambda t: first_eagle("moa-n0", t), "moa-n0 is no EAGLE head"),
+        (lambda t: pick_device("banana"), "no device 'banana'"),
+        (lambda t: pick_device("cuda:99"), "no device 'cuda:99'"),
+        (lambda t: load_target(dtype="int8"), "^Unknown dtype 'int8'"),
+        (lambda t: Plan(bits=3), "in 4 or 8 bits, not in 3"),
+        (lambda t: Plan(drafts="int3"), "Drafts are auto, int8, float32, not 'int3'"),
+        (
+            lambda t: load_target(dtype="bfloat16", plan=Plan(drafts="int8")),
+            "int8 need a float32 target",
+        ),
+    ],
+)
+def test_what_cannot_be_loaded_is_refused(
+    bundle: Path, load: Callable[..., object], words: str
+) -> None:
+    with pytest.raises(UserError, match=words):
+        load(load_target())
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        ("config.json gone", "has no config.json: it is not a model folder"),
+        ("model.safetensors cut", "cannot be loaded"),
+        ("model.safetensors gone", "cannot be loaded"),
+        ("tokenizer.json empty", "The tokenizer of .* cannot be loaded"),
+    ],
+)
+def test_a_damaged_target_is_refused_in_one_line(
+    saved_bundle: Path, tmp_path: Path, damage: str, words: str
+) -> None:
+    folder = shutil.copytree(saved_bundle / "tiny", tmp_path / "mine")
+    name, how = damage.split()
+    data = (folder / name).read_bytes()
+    (folder / name).unlink()
+    if how != "gone":
+        (folder / name).write_bytes(data[:5000] if how == "cut" else b"{}")
+    with pytest.raises(UserError, match=words) as caught:
+        load_target(str(folder))
+    assert "\n" not in str(caught.value)
+
+
+def test_dtypes(bundle: Path) -> None:
+    assert pick_device("cpu") == torch.device("cpu")
+    for dtype, device, wanted in (
+        ("auto", "cpu", torch.float32), ("auto", "cuda", torch.bfloat16),
+        ("bfloat16", "cpu", torch.bfloat16),
+    ):  # fmt: skip
+        assert pick_dtype(dtype, torch.device(device)) is wanted
+    assert load_target(dtype="bfloat16").dtype is torch.bfloat16
+    assert load_target().dtype is torch.float32
+
+
+def test_a_target_comes_back_from_its_folder(tmp_path: Path) -> None:
+    target = speaking_target()
+    save_target(tmp_path / "mine", target)
+    back = load_target(str(tmp_path / "mine"))
+    assert back.name == "mine" and back.eos_ids == target.eos_ids
+    assert not any(p.requires_grad for p in back.model.parameters())
+    for name, weight in target.model.state_dict().items():
+        assert torch.equal(weight, back.model.state_dict()[name])
+
+
+def test_a_config_without_an_end_of_text_leaves_it_to_the_tokenizer(tmp_path: Path) -> None:
+    save_target(tmp_path, speaking_target())
+    edit(tmp_path, eos_token_id=None)
+    (tmp_path / "generation_config.json").unlink()
+    found = load_target(str(tmp_path), device="cpu")
+    assert found.eos_ids == (found.tokenizer.eos_token_id,)
