@@ -38,8 +38,7 @@ from moa_core.loading.loading import Plan, numbers, wanted_drafts
 from moa_core.loading.memory import size as amount
 from moa_core.loading.names import matched, near
 from moa_core.loading.presets import untrained
-from moa_core.model.target import Target
-from moa_core.native.blocks import draft_precision, prepare_for
+from moa_core.model.target import Target, draft_precision
 from moa_core.text import prompt_ids
 from moa_core.threads import settle
 
@@ -200,7 +199,6 @@ class Engine:
 
         target = load_target(name or None, **how, plan=replace(plan, report=heard))
         self._threads[name] = settle(target)
-        prepare_for(target, later=True)
         return target
 
     def wait(self, target: str, seconds: float) -> None:

@@ -37,7 +37,6 @@ def quickest(target: Target) -> int:
     numbers = sum(weight.numel() for weight in target.model.parameters())
     if most == 1 or numbers > LARGE or is_split(target.model):
         return most
-    target.prefill([0] * READ, READ + NODES + 1)
     best, number, least = most, 1, float("inf")
     try:
         while number <= most:
@@ -58,6 +57,7 @@ def _seconds(target: Target) -> float:
         (0,) * (NODES + 1), (-1, *chain), (0, *(1 + n for n in chain)), (0.0,) * (NODES + 1)
     )
     found = 0.0
+    target.prefill([0] * READ, READ + NODES + 1)  # a run keeps the threads that it began with
     for one in (DraftTree.only_root(0), tree):
         took = []
         for _ in range(TIMES):

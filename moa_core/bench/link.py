@@ -37,8 +37,7 @@ from moa_core.link.remote import Remote
 from moa_core.loading.checkpoints import bundled_drafters, layers_needed, load_drafter, load_target
 from moa_core.loading.loading import wanted_drafts
 from moa_core.loading.names import VANILLA
-from moa_core.model.target import Target
-from moa_core.native.blocks import draft_precision
+from moa_core.model.target import Target, draft_precision
 
 DIRECT = "direct"  # the server's process, with no emulated link between
 METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent", STREAM)

@@ -12,8 +12,6 @@ from typing import Any
 import torch
 import transformers
 
-from moa_core.native.switch import kernels
-
 
 def machine(device: torch.device) -> dict[str, Any]:
     """What a reader needs to judge the speeds; memory in GiB."""
@@ -32,12 +30,12 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Of what decides speed and rounding."""
-    found = {
+    return {
         "python": platform.python_version(),
         "torch": torch.__version__,
+        "onnxruntime": version("onnxruntime"),
         "transformers": transformers.__version__,
     }
-    return {**found, "numba": version("numba")} if kernels() is not None else found
 
 
 def commit() -> str | None:

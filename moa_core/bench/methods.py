@@ -20,8 +20,7 @@ from moa_core.loading.checkpoints import known_drafters, load_drafter, locate, m
 from moa_core.loading.formats import read_config
 from moa_core.loading.names import VANILLA, matched
 from moa_core.loading.peers import parameters
-from moa_core.model.target import Target
-from moa_core.native.blocks import draft_precision
+from moa_core.model.target import Target, draft_precision
 
 GRAM = 8
 PEERS = ("hf-generate", "hf-assisted", "hf-lookup")

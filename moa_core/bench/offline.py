@@ -37,8 +37,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.loading.checkpoints import bundled_drafters, known_drafters, load_drafter
 from moa_core.loading.names import listed
-from moa_core.model.target import Target
-from moa_core.native.blocks import draft_precision
+from moa_core.model.target import Target, draft_precision
 
 METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent", "glide")
 EACH = 50  # tasks of each kind, and at most so many stories and dialogues

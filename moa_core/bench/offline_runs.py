@@ -38,7 +38,7 @@ class Severed(Beside):
     """
 
     def __init__(self, target: Target, drafter: Drafter, after: int = 1) -> None:
-        super().__init__(target.fork(drafter.precision), drafter.fork())
+        super().__init__(target.fork(), drafter.fork())
         self._left = max(after, 1)
 
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:

@@ -18,8 +18,7 @@ from moa_core.decoding.verifier import Beside, Verifier
 from moa_core.decoding.verify import Sampling, walk
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
-from moa_core.model.target import Target
-from moa_core.native.blocks import draft_precision
+from moa_core.model.target import Target, draft_precision
 from moa_core.static.run import Run, suits
 
 
@@ -65,7 +64,7 @@ def decode(
     UserError, before the first event, for a prompt that is empty or does not fit the context.
     """
     clock = Stopwatch()
-    target, drafter = target.fork(drafter.precision), drafter.fork()
+    target, drafter = target.fork(), drafter.fork()
     check_prompt(prompt_ids, target)
     room = target.context - len(prompt_ids)  # new tokens that still have a position
     wanted = min(settings.max_new_tokens, room)

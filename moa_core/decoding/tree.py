@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from moa_core.errors import UserError
-from moa_core.native.blocks import best
 
 
 @dataclass(frozen=True)
@@ -177,8 +176,6 @@ def grow(
 
 def best_children(logits: Tensor, breadth: int) -> tuple[Tensor, Tensor]:
     """Log-probabilities and ids [b, breadth] of the most probable tokens after logits [b, V]."""
-    if (found := best(logits, breadth)) is not None:
-        return found
     return torch.log_softmax(logits.float(), dim=-1).topk(breadth, dim=-1)
 
 

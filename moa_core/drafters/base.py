@@ -35,7 +35,7 @@ class Drafter(ABC):
     tli: int | None = None  # N of the newest proposal; None where there is no N
     ahead: float = 0.0  # seconds of it in which the target already verified it
     net: nn.Module  # what is trained and saved, where it has weights
-    precision: str | None = "float32"  # of drafts, or int8 with compiled kernels; None: no network
+    precision: str | None = "float32"  # of drafts, or int8; None: no network
     static = False  # a tree of fixed shape, as in the first EAGLE
     beside = False  # whether it can only draft where its target is
 

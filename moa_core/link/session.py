@@ -79,7 +79,7 @@ class Session:
         self.name, self.kind, self.terms = name, kind, terms
         self.number = self.known = 0
         self.seen = monotonic()
-        self._target, self._drafter = target.fork(drafter.precision), drafter.fork()
+        self._target, self._drafter = target.fork(), drafter.fork()
         self._limits = limits
         self._capacity = 0
         self._answer: Answer | First | None = None

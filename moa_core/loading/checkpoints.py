@@ -17,6 +17,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
+from moa_core.engine import accelerate, accelerate_drafter
 from moa_core.errors import UserError, first_line
 from moa_core.loading.fitting import mapping, whole
 from moa_core.loading.formats import build_drafter, read_config, read_tensors, tree_settings
@@ -28,8 +29,6 @@ from moa_core.loading.peers import check_tokenizer, whole_model
 from moa_core.loading.presets import pinned, untrained
 from moa_core.loading.shapes import config_of
 from moa_core.model.target import Target
-from moa_core.native.blocks import prepare_for, suit
-from moa_core.native.switch import missing
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 DEFAULT_DRAFTER = "moa-n0"  # drafts without the target's own layers
@@ -181,10 +180,10 @@ def load_target(
     target = Target(model, _tokenizer(folder), name, need)
     target.graphs = not plan.eager
     target.drafts = wanted_drafts(plan.drafts, dtype if bundled(folder) else "float32")
-    if plan.drafts == "int8" and not suit(target):
+    if plan.drafts == "int8" and (target.device.type != "cpu" or target.dtype != torch.float32):
         raise UserError("Drafts in int8 need a float32 target on a processor: leave out --drafts.")
     target.eos_ids = _eos_ids(target)
-    return target
+    return accelerate(target)
 
 
 def bundled(folder: Path) -> bool:
@@ -192,18 +191,16 @@ def bundled(folder: Path) -> bool:
     return folder.resolve().parent == models_folder().resolve()
 
 
-def precision_for(target: Target, ours: bool) -> str:
-    """The precision of a drafter's drafts; ours: whether it is bundled. Waits for the kernels if
-    they are to draft. UserError where int8 was asked for, and there are none."""
-    asked = target.drafts if target.drafts != "auto" else "int8" if ours else "float32"
-    if asked == "int8":
-        prepare_for(target)
-        if target.drafts == "int8" and missing():
-            raise UserError(
-                "Drafts in int8 need compiled kernels, and numba makes none on this machine: "
-                "leave out --drafts."
-            )
-    return asked
+def _accelerated(drafter: Drafter, target: Target, ours: bool) -> Drafter:
+    """The same drafter in the precision that was asked for. UserError if int8 cannot be.
+
+    ours  whether it is bundled: then drafts are in int8, unless another precision was asked for
+    """
+    asked = target.drafts
+    quick = accelerate_drafter(drafter, target, asked == "int8" or (ours and asked == "auto"))
+    if asked == "int8" and quick.precision != "int8":
+        raise UserError(f"{drafter.name} has no form for drafts in int8: leave out --drafts.")
+    return quick
 
 
 def drafter_folder(spec: str, plan: Plan) -> Path | None:
@@ -221,8 +218,6 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
     None: the bundled MoA drafter, for TLI N if that is given. Those `WITHOUT_WEIGHTS` have no
     files; "eagle" is the bundled EAGLE-2 head with the first EAGLE's fixed tree, "moa-auto" all
     bundled MoA drafters, one of which is chosen for each cycle.
-
-    Where it drafts in int8, it waits for the kernels: see `native.switch.prepare`.
     """
     spec = spec and drafter_name(spec)
     if spec in WITHOUT_WEIGHTS:
@@ -244,8 +239,7 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
         check_tokenizer(_tokenizer(folder), target, name)
     else:
         drafter = build_drafter(config, read_tensors(folder, pickles), target, tli, name)
-    drafter.precision = precision_for(target, bundled(folder))
-    return drafter
+    return _accelerated(drafter, target, bundled(folder))
 
 
 def first_eagle(spec: str, target: Target, tli: int | None = None) -> EagleDrafter:

@@ -34,8 +34,8 @@ class Plan:
     drafters    names, folders or Hub ids that will be loaded beside it: their memory counts
     report      told how far downloads are
     eager       no CUDA graphs
-    drafts      int8: with compiled kernels; float32; auto: int8 where target and drafter are both
-                bundled and no dtype was named
+    drafts      int8: weights in eight bits; float32; auto: int8 where target and drafter are
+                both bundled and no dtype was named
     """
 
     bits: int | None = None

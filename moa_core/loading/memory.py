@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +14,9 @@ from torch import nn
 from transformers import PretrainedConfig
 
 from moa_core.drafters.moa import LSA_CHUNK
+from moa_core.engine.session import LARGEST
 from moa_core.loading.shapes import bare_net, bare_target, head_size, kv_heads
 from moa_core.loading.strangers import PICKLE, pickles_allowed
-from moa_core.model.joined import LARGEST
 
 GB = 1e9
 COUNTED_CONTEXT = 8192  # tokens, of a target that reads more
@@ -87,7 +85,7 @@ def estimate(
     bits      4 or 8: of its linear layers, by bitsandbytes
     drafters  that are loaded beside it; one of them is at work at a time
     context   tokens of the longest run; None: the target's own limit, at most COUNTED_CONTEXT
-    on_processor  small matrices are packed there
+    on_processor  there small float32 models are held once more, as graphs
     """
     limit = context or min(config.max_position_embeddings, COUNTED_CONTEXT)
     itemsize = dtype.itemsize
@@ -95,7 +93,6 @@ def estimate(
     own = max((one.cached for one in drafters), default=0) * itemsize
     weights = {name: tuple(one.shape) for name, one in bare_target(config).named_parameters()}
     packed = sum(one.packable for one in drafters) + (0 if bits else _packable(weights))
-    again = 1 if dtype == torch.float32 and drafters else 0  # bytes: in eight bits, for kernels
     return Need(
         weights=target_bytes(config, dtype, bits),
         drafters=sum(one.numbers for one in drafters) * itemsize,
@@ -107,22 +104,19 @@ def estimate(
         * itemsize,
         context=limit,
         form=form_name(dtype, bits),
-        packed=packed * (itemsize + again) if on_processor else 0,
+        packed=packed * itemsize if on_processor and dtype == torch.float32 else 0,
     )
 
 
 def _packable(shapes: Mapping[str, tuple[int, ...]]) -> int:
-    """Numbers of the matrices that are packed for decoding, at most; see `joined`."""
-    sizes: dict[str, int] = defaultdict(int)
+    """Numbers of the matrices that onnxruntime holds once more, at most; see `engine.session`."""
     tied = "lm_head.weight" not in shapes
-    for name, shape in shapes.items():
-        if len(shape) == 2 and (tied or "embed_tokens" not in name):
-            joined = re.sub("[qkv]_proj", "qkv", re.sub("(gate|up)_proj", "gate_up", name))
-            sizes[joined] += math.prod(shape)
-    # Cross-attention and LSA read Q apart from K and V: then both are packed as well.
-    return sum(
-        size * (2 if "qkv" in name else 1) for name, size in sizes.items() if size <= LARGEST
+    numbers = sum(
+        math.prod(shape)
+        for name, shape in shapes.items()
+        if len(shape) == 2 and (tied or "embed_tokens" not in name)
     )
+    return numbers if numbers <= LARGEST else 0
 
 
 def target_bytes(config: PretrainedConfig, dtype: torch.dtype, bits: int | None = None) -> int:

@@ -25,8 +25,7 @@ from moa_core.loading.fitting import (
     whole,
 )
 from moa_core.loading.strangers import careful
-from moa_core.model.modules import moved
-from moa_core.model.target import Target
+from moa_core.model.target import Target, moved
 
 
 def build_peer(
