@@ -32,8 +32,7 @@ from moa_core.loading.memory import parameters
 from moa_core.loading.memory import size as amount
 from moa_core.loading.names import matched, near
 from moa_core.loading.presets import untrained
-from moa_core.model.target import Target
-from moa_core.native.blocks import draft_precision, prepare_for
+from moa_core.model.target import Target, draft_precision
 from moa_core.runtime import settle
 from moa_core.text import prompt_ids
 
@@ -194,7 +193,6 @@ class Engine:
 
         target = load_target(name or None, **how, plan=replace(plan, report=heard))
         self._threads[name] = settle(target)
-        prepare_for(target, later=True)
         return target
 
     def wait(self, target: str, seconds: float) -> None:

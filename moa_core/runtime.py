@@ -60,7 +60,6 @@ def quickest(target: Target) -> int:
         return most
     best, number, least = most, 1, float("inf")
     with torch.inference_mode():
-        target.prefill([0] * READ, READ + NODES + 1)
         try:
             while number <= most:
                 torch.set_num_threads(number)
@@ -82,6 +81,7 @@ def _seconds(target: Target) -> float:
         (0,) * (NODES + 1), (-1, *chain), (0, *(1 + n for n in chain)), (0.0,) * (NODES + 1)
     )
     found = 0.0
+    target.prefill([0] * READ, READ + NODES + 1)  # a run keeps the threads that it began with
     for one in (DraftTree.only_root(0), tree):
         took = []
         for _ in range(TIMES):

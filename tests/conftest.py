@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
@@ -45,25 +44,14 @@ def warnings_are_errors_in_commands() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def torch_drafts(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Drafts are torch's, which can be compared to the last bit. Tests that ask for `kernels`, and
-    all processes that tests start, draft with those."""
-    from moa_core.native import switch
-
-    if "kernels" in request.fixturenames:
-        yield
-        return
-    with switch.switched(False):
-        yield
-
-
 @pytest.fixture
-def kernels() -> ModuleType:
-    """The compiled kernels: at work in this test."""
-    from moa_core.native import switch
+def plain_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What is loaded is run by torch, whose modules a test looks into."""
+    from tests import released
 
-    switch.prepare()
-    found = switch.kernels()
-    assert found is not None, "numba is among the requirements"
-    return found
+    released.target.cache_clear()
+    loading = "moa_core.loading.checkpoints"
+    monkeypatch.setattr(f"{loading}.accelerate", lambda target: target)
+    monkeypatch.setattr(f"{loading}.accelerate_drafter", lambda drafter, target, int8: drafter)
+    yield
+    released.target.cache_clear()

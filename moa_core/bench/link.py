@@ -37,8 +37,7 @@ from moa_core.link.tensors import check_kind
 from moa_core.loading.catalog import bundled_drafters, layers_needed
 from moa_core.loading.load import load_drafter, load_target, wanted_drafts
 from moa_core.loading.names import VANILLA
-from moa_core.model.target import Target
-from moa_core.native.blocks import draft_precision
+from moa_core.model.target import Target, draft_precision
 
 LOCAL = "local"  # no server: target and drafter in one process
 DIRECT = "direct"  # the server's process, with no emulated link between

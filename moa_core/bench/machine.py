@@ -13,8 +13,6 @@ from typing import Any
 import torch
 import transformers
 
-from moa_core.native.switch import kernels
-
 POWERCAP = Path("/sys/class/powercap")
 UNREAD = "neither NVML nor RAPL can be read on this machine"
 
@@ -36,12 +34,12 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Of what decides speed and rounding."""
-    found = {
+    return {
         "python": platform.python_version(),
         "torch": torch.__version__,
+        "onnxruntime": version("onnxruntime"),
         "transformers": transformers.__version__,
     }
-    return {**found, "numba": version("numba")} if kernels() is not None else found
 
 
 def commit() -> str | None:

@@ -25,8 +25,7 @@ from moa_core.loading.load import load_drafter
 from moa_core.loading.memory import parameters
 from moa_core.loading.names import VANILLA, matched
 from moa_core.loading.untrusted import read_config
-from moa_core.model.target import Target
-from moa_core.native.blocks import draft_precision
+from moa_core.model.target import Target, draft_precision
 
 GRAM = 8
 PEERS = ("hf-generate", "hf-assisted", "hf-lookup")

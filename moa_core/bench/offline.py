@@ -34,8 +34,7 @@ from moa_core.errors import UserError
 from moa_core.loading.catalog import bundled_drafters, known_drafters
 from moa_core.loading.load import load_drafter
 from moa_core.loading.names import listed
-from moa_core.model.target import Target
-from moa_core.native.blocks import draft_precision
+from moa_core.model.target import Target, draft_precision
 from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.train.bundle import tasks
 
@@ -159,7 +158,7 @@ class Severed:
     traffic = Traffic()
 
     def __init__(self, target: Target, drafter: Drafter, after: int = 1) -> None:
-        self._target, self._drafter = target.fork(drafter.precision), drafter.fork()
+        self._target, self._drafter = target.fork(), drafter.fork()
         self._left = max(after, 1) - 1
 
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:

@@ -60,13 +60,11 @@ def run(options: argparse.Namespace) -> None:
     import asyncio
 
     from moa_core.link.server import Server
-    from moa_core.native.blocks import prepare_for
     from moa_core.runtime import quiet, settle
 
     quiet()
     target = target_of(options, options.drafter)
     settle(target, options.threads)
-    prepare_for(target, later=True)
     server = Server(target, _drafters(options.drafter, target), options.token, limits)
     host = f"[{options.host}]" if ":" in options.host else options.host
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 
 import torch
@@ -38,7 +38,7 @@ def decode(
     UserError, before the first event, for a prompt that is empty or does not fit the context.
     """
     clock = Stopwatch()
-    target, drafter = target.fork(drafter.precision), drafter.fork()
+    target, drafter = target.fork(), drafter.fork()
     check_prompt(prompt_ids, target)
     text, shape = Text(prompt_ids, settings, target), tree_of(settings, target, drafter)
     sampling = settings.sampling
@@ -67,7 +67,7 @@ def decode(
 def _speculate(
     verifier: Verifier, drafter: Drafter, text: Text, shape: TreeSettings, capacity: int,
     sampling: Sampling, clock: Stopwatch, should_stop: Callable[[], bool],
-) -> Iterator[Event]:  # fmt: skip
+) -> Generator[Event]:  # fmt: skip
     try:
         # 1) Prefill: the target reads the prompt and chooses the first token.
         prompt = tuple(text.ids)

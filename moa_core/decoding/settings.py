@@ -13,7 +13,7 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
-from moa_core.model.target import Target
+from moa_core.model.target import Target, draft_precision
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def about(target: Target, drafter: Drafter, settings: Settings) -> dict[str, Any
             "threads": torch.get_num_threads(),
             "processor": platform.machine(),
             "torch": torch.__version__,
-            "draft_precision": drafter.precision_used(target),
+            "draft_precision": draft_precision(target, drafter),
         },
     }
 

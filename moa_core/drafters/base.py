@@ -35,7 +35,7 @@ class Drafter(ABC):
     tli: int | None = None  # N of the newest proposal; None where there is no N
     offline = False  # whether the newest proposal was written while the link was lost
     net: nn.Module  # what is trained and saved, where it has weights
-    precision: str | None = "float32"  # of drafts, or int8 with compiled kernels; None: no network
+    precision: str | None = "float32"  # of drafts, or int8; None: no network
     static = False  # a tree of fixed shape, as in the first EAGLE
     beside = False  # whether it can only draft where its target is
 
@@ -49,10 +49,6 @@ class Drafter(ABC):
         sizer, twin = self.sizer.fork(), copy.copy(self)
         twin.sizer = sizer
         return twin
-
-    def precision_used(self, target: Target) -> str | None:
-        """The numbers that it drafts in for a target; None for a method without a network."""
-        return None if self.precision is None else target.draft_precision(self.precision)
 
     @abstractmethod
     def open(self, target: Target, capacity: int) -> None:

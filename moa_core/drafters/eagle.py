@@ -11,11 +11,8 @@ from torch import Tensor, nn
 from moa_core.decoding.tree import Frontier
 from moa_core.drafters.base import HalfShapes, ServerHalf, Stepwise
 from moa_core.model.cache import KVCache
-from moa_core.model.joined import Linear
 from moa_core.model.layers import DecoderLayer, Rope, rows_mask
 from moa_core.model.target import Observation, Target
-from moa_core.native.blocks import serves
-from moa_core.native.chains import Chain, Layer, Product, ready
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class EagleNet(nn.Module):
     def __init__(self, config: EagleConfig, width: int) -> None:
         super().__init__()
         self.config = config
-        self.fc = Linear(2 * width, width, bias=config.fc_bias)
+        self.fc = nn.Linear(2 * width, width, bias=config.fc_bias)
         layer = DecoderLayer(
             width,
             config.heads,
@@ -74,7 +71,6 @@ class EagleDrafter(Stepwise):
         self, net: EagleNet, target: Target, name: str = "eagle2", static: bool = False
     ) -> None:
         self.net = net
-        self._packed = Product(net.fc), Layer(net.layers[0])
         self.name = name
         self.static = static
         parameters = {
@@ -90,10 +86,6 @@ class EagleDrafter(Stepwise):
         self.cache = KVCache(
             [target.device], sizes.kv_heads, sizes.head_dim, capacity, target.dtype
         )
-        self._chain: Chain | None = None
-        if serves(target):
-            fc, layer = self._packed
-            self._chain = Chain("the net", fc.links(), layer.links(self.rope, self.cache))
         self.ids: list[int] = []  # verified tokens
         self.features: list[Tensor] = []  # of verified tokens not yet read, [n, E] each
 
@@ -109,43 +101,38 @@ class EagleDrafter(Stepwise):
         self.features.append(half["features"])
 
     def root(self, token: int) -> Tensor:
-        if self.features:
-            self._read(token)
-        self._level = self._root
-        return self.target.draft_logits(self._level)[0, 0]
-
-    def _read(self, token: int) -> None:
-        """Take in unread features, each with the token after it, of which the root is the last."""
-        features = torch.cat(self.features)[None]  # [1, n, E]
-        unread = [*self.ids[self.cache.length + 1 :], token]
-        self._known = self.cache.length + len(unread)  # rows then, all of true features
-        tokens = torch.tensor(unread, device=self.target.device)
-        self._root = self._step(tokens, features, self.cache.length, None)[:, -1:]  # [1, 1, E]
-        self.features.clear()
+        if self.features:  # take them in, each with the token after it, of which the root is last
+            unread = torch.tensor([*self.ids[self.cache.length + 1 :], token])
+            features, past = torch.cat(self.features)[None], self.cache.length
+            self._root = self._step(unread.to(features.device), features, past, None)
+            self._known = self.cache.length  # rows of true features
+            self.features.clear()
+        self._level, logits = self._root
+        return logits[0]
 
     def expand(self, frontier: Frontier) -> Tensor:
         """Each node is fed with its parent's drafted feature."""
         position = self._known + frontier.level - 1
         features = self._level[:, frontier.parents]
-        self._level = self._step(frontier.tokens, features, position, frontier.seen)  # [1, b, E]
-        return self.target.draft_logits(self._level)[0]
+        self._level, logits = self._step(frontier.tokens, features, position, frontier.seen)
+        return logits
 
     def forget(self) -> None:
         self.cache.truncate(self._known)
 
-    def _step(self, tokens: Tensor, features: Tensor, start: int, seen: Tensor | None) -> Tensor:
-        """New tokens [n] of the text, or nodes at one position, with features [1, n, E].
+    def _step(
+        self, tokens: Tensor, features: Tensor, start: int, seen: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """New features [1, n, E] and logits [n, V]; of text those of the last token alone.
 
-        seen  [n, s] bool: what of the tree each node sees; None: they are text
+        tokens    [n] of the text, or nodes at one position, with features [1, n, E]
+        seen      [n, s] bool: what of the tree each node sees; None: they are text
         """
         count, past = len(tokens), self.cache.length
-        if ready(self._chain, count):
-            both = torch.cat([self.target.rows(tokens), features], -1)
-            hidden = self._chain(both, past, start, seen=seen)
-        else:
-            hidden = self.net.join(self.target.embed(tokens)[None], features)  # [1, n, E]
-            rotation = self.rope.span(start, start + (count if seen is None else 1), hidden)
-            mask = rows_mask(count, past, seen, hidden.device)
-            hidden = self.net.layers[0](hidden, rotation, mask=mask, cache=self.cache)
+        hidden = self.net.join(self.target.embed(tokens)[None], features)  # [1, n, E]
+        rotation = self.rope.span(start, start + (count if seen is None else 1), hidden)
+        mask = rows_mask(count, past, seen, hidden.device)
+        hidden = self.net.layers[0](hidden, rotation, mask=mask, cache=self.cache)
         self.cache.advance(count)
-        return hidden
+        hidden = hidden[:, -1:] if seen is None else hidden
+        return hidden, self.target.head(hidden)[0]

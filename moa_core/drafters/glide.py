@@ -14,12 +14,8 @@ from torch import Tensor, nn
 
 from moa_core.drafters.base import HalfShapes, Reader, ServerHalf
 from moa_core.model.cache import KVCache
-from moa_core.model.joined import Joined
-from moa_core.model.layers import Attention, Rope, Rotation, SwiGLU, rotate, rows_mask
-from moa_core.model.norms import RMSNorm
+from moa_core.model.layers import Attention, RMSNorm, Rope, Rotation, SwiGLU, rotate, rows_mask
 from moa_core.model.target import Observation, Target
-from moa_core.native.blocks import serves
-from moa_core.native.chains import Chain, Joint, ready
 
 
 @dataclass(frozen=True)
@@ -42,24 +38,20 @@ class Lookup(nn.Module):
         self.head_dim = head_dim
         self.q_proj = nn.Linear(width, heads * head_dim, bias=False)
         self.o_proj = nn.Linear(heads * head_dim, width, bias=False)
-        self.join()
-
-    def join(self, norm: RMSNorm | None = None) -> None:
-        """To have a norm before the queries."""
-        self._query, self._out = Joined(self.q_proj, norm=norm), Joined(self.o_proj)
 
     def forward(
         self, x: Tensor, rotation: Rotation, keys: Tensor, values: Tensor, mask: Tensor | None
     ) -> Tensor:
-        """What x [B, n, width] finds in K (already rotated) and V [B, G, m, d], added to x.
+        """What x [B, n, width] finds in K (already rotated) and V [B, G, m, d].
 
         mask  [B, 1, n, m] bool
         """
-        queries = self._query(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # [B, H, n, d]
+        queries = self.q_proj(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # [B, H, n, d]
         mixed = F.scaled_dot_product_attention(
             rotate(queries, rotation), keys, values, attn_mask=mask, enable_gqa=True
         )
-        return self._out.added(x, mixed.transpose(1, 2).flatten(2))
+        found: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
+        return found
 
 
 class GlideNet(nn.Module):
@@ -76,9 +68,6 @@ class GlideNet(nn.Module):
         self.post_attention_layernorm = RMSNorm(width, config.eps)
         self.mlp = SwiGLU(width, config.inner, False)
         self.norm = RMSNorm(width, config.eps)
-        self.self_attn.join(self.input_layernorm)
-        self.cross_attn.join(self.cross_attn_layernorm)
-        self.mlp.join(self.post_attention_layernorm)
 
     def forward(
         self,
@@ -94,13 +83,17 @@ class GlideNet(nn.Module):
 
         keys, values  of the target's last layer
         """
-        queries, own_keys, own_values = self.self_attn.all_three(hidden, rotation)
+        x = self.input_layernorm(hidden)
+        queries = self.self_attn.queries(x, rotation)
+        own_keys, own_values = self.self_attn.keys_values(x, rotation)
         if cache is not None:
             own_keys, own_values = cache.update(own_keys, own_values, 0)
-        mixed = self.self_attn.forward(queries, own_keys, own_values, mask)
-        hidden = self.self_attn.out.added(hidden, mixed)
-        hidden = self.cross_attn.forward(hidden, rotation, keys, values, cross_mask)
-        return self.norm.forward(self.mlp.forward(hidden, hidden))
+        hidden = hidden + self.self_attn(queries, own_keys, own_values, mask)
+        x = self.cross_attn_layernorm(hidden)
+        hidden = hidden + self.cross_attn(x, rotation, keys, values, cross_mask)
+        hidden = hidden + self.mlp(self.post_attention_layernorm(hidden))
+        out: Tensor = self.norm(hidden)
+        return out
 
 
 class GlideDrafter(Reader):
@@ -111,7 +104,6 @@ class GlideDrafter(Reader):
 
     def __init__(self, net: GlideNet, target: Target, name: str = "glide") -> None:
         self.net = net
-        self._packed = Joint(net)
         self.name = name
         self.rope = Rope(target.head_dim, target.config.rope_parameters, target.context)
 
@@ -122,9 +114,6 @@ class GlideDrafter(Reader):
         sizes, device, dtype = self.net.config, target.device, target.dtype
         self.text = KVCache([device], sizes.kv_heads, sizes.head_dim, capacity, dtype)
         self.seen = KVCache([device], target.kv_heads, target.head_dim, capacity, dtype)
-        self._chain: Chain | None = None
-        if serves(target):
-            self._chain = Chain("the net", self._packed.links(self.rope, self.text, self.seen))
 
     def server_half(self, observation: Observation) -> ServerHalf:
         """K and V of the last layer [1, 2, G, n, d]."""
@@ -139,14 +128,10 @@ class GlideDrafter(Reader):
 
     def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
         count, past = len(tokens), self.text.length
-        if ready(self._chain, count):
-            memory = self.seen.length
-            hidden = self._chain(self.target.rows(tokens), past, start, memory, seen)
-        else:
-            hidden = self.target.embed(tokens)[None]  # [1, n, E]
-            rotation = self.rope.span(start, start + (count if seen is None else 1), hidden)
-            mask = rows_mask(count, past, seen, hidden.device)
-            last_layer = self.seen.read(0, self.seen.length)[0].unsqueeze(1).unbind()
-            hidden = self.net(hidden, rotation, *last_layer, mask, None, self.text)
+        hidden = self.target.embed(tokens)[None]  # [1, n, E]
+        rotation = self.rope.span(start, start + (count if seen is None else 1), hidden)
+        mask = rows_mask(count, past, seen, hidden.device)
+        last_layer = self.seen.read(0, self.seen.length)[0].unsqueeze(1).unbind()
+        hidden = self.net(hidden, rotation, *last_layer, mask, None, self.text)
         self.text.advance(count)
-        return self.target.draft_logits(hidden)[0]
+        return self.target.head(hidden)[0]

@@ -11,9 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from moa_core.drafters.base import Reader, ServerHalf
 from moa_core.model.layers import rows_mask
-from moa_core.model.modules import moved
-from moa_core.model.target import Target
-from moa_core.native.chains import ready
+from moa_core.model.target import Target, moved
 
 
 class IndependentDrafter(Reader):
@@ -33,26 +31,20 @@ class IndependentDrafter(Reader):
     def open(self, target: Target, capacity: int) -> None:
         self.target = target
         self.ids = []
-        layers = len(self.small.layers)
-        self.small = self.small.fork(target.drafts)
-        self.text = self.small.tail_cache(layers, capacity)
-        self._chain = self.small.draft_chain("the net", self.text, layers)
+        self.text = self.small.tail_cache(len(self.small.layers), capacity)
 
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
         self.ids.extend(ids)
 
     def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
         count, past = len(tokens), self.text.length
-        if ready(self._chain, count):
-            hidden = self._chain(self.small.rows(tokens), past, start, seen=seen)
-        else:
-            hidden = self.small.embed(tokens)[None]  # [1, n, E]
-            places = start + torch.arange(count, device=tokens.device)
-            places = places if seen is None else torch.full_like(places, start)
-            mask = rows_mask(count, past, seen, hidden.device)
-            hidden = self.small.read_layers(hidden, places[None], mask, self.text)
+        hidden = self.small.embed(tokens)[None]  # [1, n, E]
+        places = start + torch.arange(count, device=tokens.device)
+        places = places if seen is None else torch.full_like(places, start)
+        mask = rows_mask(count, past, seen, hidden.device)
+        hidden = self.small.read_layers(hidden, places[None], mask, self.text)
         self.text.advance(count)
-        return self.small.draft_logits(hidden)[0, :, : self.target.config.vocab_size]
+        return self.small.head(hidden)[0, :, : self.target.config.vocab_size]
 
 
 def own_parts(model: PreTrainedModel) -> nn.ModuleDict:

@@ -12,10 +12,7 @@ from torch import Tensor, nn
 
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Drafter, HalfShapes, ServerHalf
-from moa_core.model.joined import Linear
 from moa_core.model.target import Observation, Target
-from moa_core.native.blocks import serves
-from moa_core.native.chains import Chain, Product
 
 
 @dataclass(frozen=True)
@@ -36,20 +33,16 @@ class MedusaNet(nn.Module):
         super().__init__()
         self.config = config
         self.heads = nn.ModuleList(
-            nn.ModuleList(Linear(width, width) for _ in range(config.blocks))
+            nn.ModuleList(nn.Linear(width, width) for _ in range(config.blocks))
             for _ in range(config.heads)
         )
 
-    def forward(self, features: Tensor, chains: Sequence[Sequence[Chain]] | None = None) -> Tensor:
-        """[.., E] features of token t -> [.., K, E]; row k speaks of token t + 2 + k.
-
-        chains  the blocks of each head, compiled: then features are [1, n, E]
-        """
+    def forward(self, features: Tensor) -> Tensor:
+        """[.., E] features of token t -> [.., K, E]; row k speaks of token t + 2 + k."""
         ahead = []
-        for place, head in enumerate(self.heads):
-            assert isinstance(head, nn.ModuleList)
+        for head in self.heads:
             hidden = features
-            for block in head if chains is None else chains[place]:
+            for block in cast(nn.ModuleList, head):
                 hidden = hidden + F.silu(block(hidden))
             ahead.append(hidden)
         return torch.stack(ahead, -2)
@@ -64,16 +57,9 @@ class MedusaDrafter(Drafter):
     def __init__(self, net: MedusaNet, target: Target, name: str = "medusa") -> None:
         self.net = net
         self.name = name
-        self._packed = [
-            [Product(cast(Linear, block)) for block in head]
-            for head in net.heads
-            if isinstance(head, nn.ModuleList)
-        ]
 
     def open(self, target: Target, capacity: int) -> None:
         self.target = target
-        packed = self._packed if serves(target) else []
-        self._chains = [[Chain("the net", one.links()) for one in head] for head in packed]
         self._feature: Tensor | None = None  # [1, E] of the last verified token
 
     def server_half(self, observation: Observation) -> ServerHalf:
@@ -89,14 +75,14 @@ class MedusaDrafter(Drafter):
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         levels = min(settings.depth, self.net.config.heads)
         assert self._feature is not None, "observe first"
-        chains = self._chains
-        if not all(chain.serves(1) for head in chains for chain in head):
-            chains = []
-        ahead = self.net(self._feature[None], chains or None)[0, 0, :levels]  # [levels, E]
-        logits = self.target.draft_logits(ahead[None])[0]  # [levels, V]
+        logits = self._ahead(self._feature)[:levels]
         return self.grow(
             token,
             logits[0],
             lambda frontier: logits[frontier.level].expand(len(frontier.tokens), -1),
             replace(settings, depth=levels),
         )
+
+    def _ahead(self, feature: Tensor) -> Tensor:
+        """[1, E] -> logits [K, V] of each place ahead."""
+        return self.target.head(self.net(feature)[0])

@@ -13,15 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from moa_core.decoding.tree import Frontier
-from moa_core.drafters.base import HalfShapes, ServerHalf, Stepwise
+from moa_core.drafters.base import HalfShapes, Reader, ServerHalf
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache, token_vectors
-from moa_core.model.joined import Linear
 from moa_core.model.layers import DecoderLayer, Rope, rows_mask
 from moa_core.model.target import Observation, Target
-from moa_core.native.blocks import serves
-from moa_core.native.chains import Chain, Layer, LayerMemory, Remember, ready
 
 LSA_CHUNK = 512  # verified tokens per LSA call: W * L numbers a token are a lot over a long prompt
 
@@ -84,7 +80,7 @@ class MoANet(nn.Module):
         self.cross_attention = _layer(config.width, config.ca, config)
         if config.lsa:
             self.layer_self_attention = _layer(config.kv_width, config.lsa, config)
-        self.Ekv2E = Linear(config.kv_width, config.width)
+        self.Ekv2E = nn.Linear(config.kv_width, config.width)
 
     def memory(self, vectors: Tensor, layer_rope: Rope | None) -> Tensor:
         """LSA: K and V of all layers [n, L, W] -> memory [n, E], each token alone (section 3.1).
@@ -120,15 +116,11 @@ def _layer(width: int, sizes: Sizes, config: MoAConfig, **biases: bool) -> Decod
     )
 
 
-class MoADrafter(Stepwise):
+class MoADrafter(Reader):
     """Drafts with a MoA net, reusing the target's last `tli` layers."""
 
     net: MoANet
     tli: int
-    _sa: Chain | None = None  # compiled, of a run, where kernels serve
-    _ca: Chain | None = None
-    _tail: Chain | None = None
-    _lsa: Remember | None = None
 
     def __init__(self, net: MoANet, target: Target, tli: int = 0, name: str = "") -> None:
         if not 0 <= tli <= len(target.layers):
@@ -146,9 +138,6 @@ class MoADrafter(Stepwise):
         self.ca_rope = Rope(sizes.ca.head_dim, plain, target.context)
         lsa = sizes.lsa
         self.layer_rope = Rope(lsa.head_dim, plain, len(target.layers)) if lsa else None
-        self._packed_sa = Layer(net.self_attention) if sizes.sa else None
-        self._packed_ca = Layer(net.cross_attention, over_memory=True)
-        self._packed_lsa = LayerMemory(net) if lsa and sizes.pool == "last" else None
 
     def open(self, target: Target, capacity: int) -> None:
         def cache(sizes: Sizes) -> KVCache:
@@ -162,25 +151,13 @@ class MoADrafter(Stepwise):
         self.text = cache(sizes.sa or sizes.ca)  # SA's, drafts included
         self.memory = cache(sizes.ca)  # CA's, verified only
         self.tail = target.tail_cache(self.tli, capacity) if self.tli else None
-        self._sa = self._ca = self._tail = None
-        if serves(target):
-            if self._packed_sa:
-                self._sa = Chain("SA", self._packed_sa.links(self.sa_rope, self.text))
-            self._ca = Chain("CA", self._packed_ca.links(self.ca_rope, self.memory))
-            if self.tail is not None:
-                self._tail = target.draft_chain("TLI layers", self.tail, self.tli)
 
     def serve(self, target: Target, capacity: int) -> None:
         self.ca_rope.reserve(capacity)
-        self._lsa = None
-        if self._packed_lsa and self.layer_rope and serves(target):
-            self._lsa = Remember("LSA", self._packed_lsa.links(self.layer_rope, self.ca_rope))
 
     def server_half(self, observation: Observation) -> ServerHalf:
         """CA's K and V [1, 2, G_ca, n, d]; for N > 0 the true K and V of the last N layers."""
-        if (memory := self._at_once(observation)) is None:
-            memory = torch.stack(self._keys_values(observation), 1)
-        half = {"memory": memory}
+        half = {"memory": self._memory(observation)}
         if self.tli:
             half["tail"] = observation.keys_values(last=self.tli)
         return half
@@ -192,24 +169,15 @@ class MoADrafter(Stepwise):
             shapes["tail"] = (self.tli, 2, target.kv_heads, count, target.head_dim)
         return shapes
 
-    def _at_once(self, observation: Observation) -> Tensor | None:
-        """CA's K and V [1, 2, G_ca, n, d] by a compiled kernel, where there is one for it."""
-        start, count, whole = observation.start, len(observation.ids), observation.cache.whole()
-        if self._lsa is None or whole is None or not self._lsa.serves(count):
-            return None
-        return self._lsa.remember(whole, start, start + count)
-
-    def _keys_values(self, observation: Observation) -> tuple[Tensor, Tensor]:
-        """CA's K and V, each [1, G_ca, n, d]."""
+    def _memory(self, observation: Observation) -> Tensor:
+        """LSA and CA's K and V of it, [1, 2, G_ca, n, d]. A copy of K and V of all layers is held
+        for a part of a long prompt only."""
         start, count = observation.start, len(observation.ids)
         parts = [observation.part(at, at + LSA_CHUNK) for at in range(0, count, LSA_CHUNK)]
-        memory = torch.cat([self._remember(part) for part in parts])  # [n, E]
+        vectors = (token_vectors(part.keys_values()) for part in parts)
+        memory = torch.cat([self.net.memory(part, self.layer_rope) for part in vectors])  # [n, E]
         rotation = self.ca_rope.span(start, start + count, memory)
-        return self.net.cross_attention.memorise(memory[None], rotation)
-
-    def _remember(self, observation: Observation) -> Tensor:
-        """LSA: [n, E]. A copy of K and V of all layers is held for a part of a long prompt only."""
-        return self.net.memory(token_vectors(observation.keys_values()), self.layer_rope)
+        return torch.stack(self.net.cross_attention.memorise(memory[None], rotation), 1)
 
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
         self.ids.extend(ids)
@@ -217,64 +185,45 @@ class MoADrafter(Stepwise):
         if self.tail is not None:
             self.tail.append(half["tail"])
 
-    def root(self, token: int) -> Tensor:
-        return self._finish(self.query(token), len(self.ids), None)[0]
-
-    def forget(self) -> None:
-        known = len(self.ids)  # where the root is: it stays in the text, as it is certain
-        self.text.truncate(known + 1)
-        if self.tail is not None:
-            self.tail.truncate(known)  # the root's true K and V are not known yet
-
     def query(self, token: int) -> Tensor:
         """[1, 1, E] SA's output at the newest token, the root: what CA asks the memory with."""
         past = min(self.text.length, len(self.ids))  # a root read before is read again
         self.text.truncate(past)
-        tokens = torch.tensor([*self.ids[past:], token], device=self.target.device)
+        tokens = torch.tensor([*self.ids[past:], token], device=self.text.device)
         return self._read(tokens, past, None)[:, -1:]
 
-    def expand(self, frontier: Frontier) -> Tensor:
-        position = len(self.ids) + frontier.level
-        hidden = self._read(frontier.tokens, position, frontier.seen)
-        return self._finish(hidden, position, frontier.seen)
+    def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
+        hidden = self._read(tokens, start, seen)
+        if seen is None:  # CA and the layers after it are asked about the newest token alone
+            hidden, start = hidden[:, -1:], start + len(tokens) - 1
+        rotation = self.ca_rope.span(start, start + 1, hidden)
+        memory = self.memory.read(0, self.memory.length)[0].unsqueeze(1).unbind()
+        hidden = self.net.cross_attention.attend(hidden, rotation, *memory)
+        if self.tail is not None:
+            hidden = self._reuse(hidden, start, seen, self.tail)
+        return self.target.head(hidden)[0]
+
+    def forget(self) -> None:
+        super().forget()
+        if self.tail is not None:
+            self.tail.truncate(len(self.ids))  # the root's true K and V are not known yet
 
     def _read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
-        """SA over new tokens [n] of the text, or over nodes at one position -> [1, n, E].
-
-        seen  [n, s] bool: what of the tree each node sees; None: they are text
-        """
+        """SA over new tokens [n] of the text, or over nodes at one position -> [1, n, E]."""
         count, past = len(tokens), self.text.length
-        if ready(self._sa, count):
-            hidden = self._sa(self.target.rows(tokens), past, start, seen=seen)
-        else:
-            hidden = self.target.embed(tokens)[None]
-            if self.net.config.sa:
-                rotation = self.sa_rope.span(start, start + (count if seen is None else 1), hidden)
-                mask = rows_mask(count, past, seen, self.target.device)
-                hidden = self.net.self_attention(hidden, rotation, mask=mask, cache=self.text)
+        hidden = self.target.embed(tokens)[None]
+        if self.net.config.sa:
+            rotation = self.sa_rope.span(start, start + (count if seen is None else 1), hidden)
+            mask = rows_mask(count, past, seen, hidden.device)
+            hidden = self.net.self_attention(hidden, rotation, mask=mask, cache=self.text)
         self.text.advance(count)
         return hidden
-
-    def _finish(self, hidden: Tensor, position: int, seen: Tensor | None) -> Tensor:
-        """CA, then the target's last N layers and norm if N > 0, then its head: [n, V]."""
-        if ready(self._ca, hidden.shape[1]):
-            hidden = self._ca(hidden, position=position, memory=self.memory.length, seen=seen)
-        else:
-            rotation = self.ca_rope.span(position, position + 1, hidden)
-            keys_values = self.memory.read(0, self.memory.length)[0].unsqueeze(1).unbind()
-            hidden = self.net.cross_attention.attend(hidden, rotation, *keys_values)
-        if self.tail is not None:
-            hidden = self._reuse(hidden, position, seen, self.tail)
-        return self.target.draft_logits(hidden)[0]
 
     def _reuse(self, hidden: Tensor, position: int, seen: Tensor | None, tail: KVCache) -> Tensor:
         """TLI: the target's last N layers and norm, [1, n, E]."""
         count, past = hidden.shape[1], tail.length
-        if ready(self._tail, count):
-            hidden = self._tail(hidden, past, position, seen=seen)
-        else:
-            places = torch.full((1, count), position, device=hidden.device)
-            mask = rows_mask(count, past, seen, hidden.device)
-            hidden = self.target.read_layers(hidden, places, mask, tail, self.tli)
+        places = torch.full((1, count), position, device=hidden.device)
+        mask = rows_mask(count, past, seen, hidden.device)
+        hidden = self.target.read_layers(hidden, places, mask, tail, self.tli)
         tail.advance(count)
         return hidden

@@ -83,7 +83,7 @@ class Session:
         self.number = self.known = 0
         self.seen = monotonic()
         self.visitor: Any = None
-        self._target, self._drafter = target.fork(drafter.precision), drafter.fork()
+        self._target, self._drafter = target.fork(), drafter.fork()
         self._limits = limits
         self._capacity = 0
         self._answer: Answer | First | None = None

@@ -24,8 +24,7 @@ from moa_core.loading.catalog import tree_settings
 from moa_core.loading.fit import about_target, check_fit, check_same, check_tensor, other_weights
 from moa_core.loading.formats import SIZES, Tensors, config_keys, independent_sizes
 from moa_core.loading.untrusted import careful, integer, section
-from moa_core.model.modules import moved
-from moa_core.model.target import Target
+from moa_core.model.target import Target, moved
 
 log = logging.getLogger(__name__)
 OF_OUR_OWN = ("medusa", "glide", "independent")  # methods whose files always have our keys

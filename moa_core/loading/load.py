@@ -18,6 +18,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
+from moa_core.engine import accelerate, accelerate_drafter
 from moa_core.errors import UserError, first_line
 from moa_core.loading.catalog import (
     DERIVED,
@@ -37,8 +38,6 @@ from moa_core.loading.names import AUTO
 from moa_core.loading.presets import pinned
 from moa_core.loading.untrusted import careful, read_config, read_tensors
 from moa_core.model.target import Target
-from moa_core.native.blocks import prepare_for, suit
-from moa_core.native.switch import missing
 from moa_core.static import with_graphs
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -58,8 +57,8 @@ class Plan:
     drafters    names, folders or Hub ids that will be loaded beside it: their memory counts
     report      gets a sentence on how far downloads are
     eager       no CUDA graphs
-    drafts      int8: with compiled kernels; float32; auto: int8 where target and drafter are both
-                bundled and no dtype was named
+    drafts      int8: weights in eight bits; float32; auto: int8 where target and drafter are
+                both bundled and no dtype was named
     """
 
     bits: int | None = None
@@ -316,26 +315,23 @@ def _is_whole_model(folder: Path) -> bool:
         return False  # read_tensors says what is wrong with it
 
 
-# ---- kernels and CUDA graphs ----
+# ---- engines ----
 
 
 def _accelerated_target(target: Target, plan: Plan, drafts: str) -> Target:
     target.drafts = drafts
-    if plan.drafts == "int8" and not suit(target):
+    if plan.drafts == "int8" and (target.device.type != "cpu" or target.dtype != torch.float32):
         raise UserError("Drafts in int8 need a float32 target on a processor: leave out --drafts.")
-    return target if plan.eager else with_graphs(target)
+    return accelerate(target if plan.eager else with_graphs(target))
 
 
 def _accelerated_drafter(drafter: Drafter, target: Target, ours: bool) -> Drafter:
-    """ours: whether it is bundled. UserError for int8 drafts without kernels."""
-    drafter.precision = target.drafts
-    if target.drafts == "auto":
-        drafter.precision = "int8" if ours else "float32"
-    if drafter.precision == "int8":
-        prepare_for(target)
-        if target.drafts == "int8" and missing():
-            raise UserError(
-                "Drafts in int8 need compiled kernels, and numba makes none on this machine: "
-                "leave out --drafts."
-            )
-    return drafter
+    """The same drafter in the precision that was asked for. UserError if int8 cannot be.
+
+    ours  whether it is bundled: then drafts are in int8, unless another precision was asked for
+    """
+    asked = target.drafts
+    quick = accelerate_drafter(drafter, target, asked == "int8" or (ours and asked == "auto"))
+    if asked == "int8" and quick.precision != "int8":
+        raise UserError(f"{drafter.name} has no form for drafts in int8: leave out --drafts.")
+    return quick

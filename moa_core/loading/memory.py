@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +14,10 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 
 from moa_core.drafters.moa import LSA_CHUNK
+from moa_core.engine.session import LARGEST
 from moa_core.errors import UserError, first_line
 from moa_core.loading.formats import bare_net, head_size, kv_heads
 from moa_core.loading.untrusted import PICKLE, pickles_allowed
-from moa_core.model.joined import LARGEST
 
 if TYPE_CHECKING:
     from moa_core.loading.load import Plan
@@ -144,7 +142,7 @@ def estimate(
     bits      4 or 8: of its linear layers, by bitsandbytes
     drafters  that are loaded beside it; one of them is at work at a time
     context   tokens of the longest run; None: the target's own limit, at most COUNTED_CONTEXT
-    on_processor  small matrices are packed there
+    on_processor  there small float32 models are held once more, as graphs
     """
     limit = context or min(config.max_position_embeddings, COUNTED_CONTEXT)
     item, model = dtype.itemsize, bare_target(config)
@@ -154,7 +152,6 @@ def estimate(
     packed = sum(one.packable for one in drafters)
     if not bits:
         packed += _packable({name: tuple(one.shape) for name, one in model.named_parameters()})
-    int8 = 1 if dtype == torch.float32 and drafters else 0  # bytes: another copy, for kernels
     return Need(
         weights=_weights(model, dtype, bits),
         drafters=sum(one.numbers for one in drafters) * item,
@@ -162,7 +159,7 @@ def estimate(
         working=working * item,
         context=limit,
         form=form_name(dtype, bits),
-        packed=packed * (item + int8) if on_processor else 0,
+        packed=packed * item if on_processor and dtype == torch.float32 else 0,
     )
 
 
@@ -183,17 +180,14 @@ def _weights(model: PreTrainedModel, dtype: torch.dtype, bits: int | None) -> in
 
 
 def _packable(shapes: Shapes) -> int:
-    """Numbers of the matrices that are packed for decoding, at most: those up to `LARGEST`."""
-    sizes: dict[str, int] = defaultdict(int)
+    """Numbers of the matrices that onnxruntime holds once more, at most; see `engine.session`."""
     tied = "lm_head.weight" not in shapes
-    for name, shape in shapes.items():
-        if len(shape) == 2 and (tied or "embed_tokens" not in name):
-            joined = re.sub("[qkv]_proj", "qkv", re.sub("(gate|up)_proj", "gate_up", name))
-            sizes[joined] += math.prod(shape)
-    # Cross-attention and LSA read Q apart from K and V: then both are packed as well.
-    return sum(
-        size * (2 if "qkv" in name else 1) for name, size in sizes.items() if size <= LARGEST
+    numbers = sum(
+        math.prod(shape)
+        for name, shape in shapes.items()
+        if len(shape) == 2 and (tied or "embed_tokens" not in name)
     )
+    return numbers if numbers <= LARGEST else 0
 
 
 def _prefill(config: PretrainedConfig, tokens: int) -> int:

@@ -44,7 +44,7 @@ def look(target: Target, drafter: Drafter, ids: Sequence[int]) -> Looks:
         raise UserError(f"The drafter {drafter.name} is not MoA: it has neither LSA nor CA.")
     check_prompt(ids[:-1], target)
     check_prompt(ids[-1:], target)
-    target, drafter = target.fork(drafter.precision), drafter.fork()
+    target, drafter = target.fork(), drafter.fork()
     drafter.open(target, len(ids))
     _, seen = target.prefill(ids[:-1], len(ids))
     drafter.observe(seen.ids, drafter.server_half(seen))

@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
-
-
-@dataclass
-class Held:
-    """One layer's part of a cache, for compiled kernels.
-
-    arrays  K [G, capacity, d], K the other way round [G, d, capacity], V [G, capacity, d]
-    done    [1] how many slots are in the turned K as they are in K; kernels count here, too
-    """
-
-    arrays: tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
-    done: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
 
 
 class KVCache:
@@ -56,7 +41,6 @@ class KVCache:
         ]
         # K and V of each layer, [1, kv_heads, capacity, head_dim]: made once, used at each call.
         self._views = [layer.unsqueeze(1).unbind() for block in self._blocks for layer in block]
-        self._held: dict[int, Held] = {}
 
     @property
     def device(self) -> torch.device:
@@ -68,7 +52,6 @@ class KVCache:
     ) -> tuple[Tensor, Tensor]:
         """Write [1, G, n, d] behind the slots in use; return K and V [1, G, length + n, d]."""
         keys, values = self._views[layer_idx - self._first]
-        self._rewritten()
         count = key_states.shape[-2]
         keys.narrow(2, self.length, count).copy_(key_states)
         values.narrow(2, self.length, count).copy_(value_states)
@@ -81,45 +64,26 @@ class KVCache:
     def truncate(self, length: int) -> None:
         """Forget every slot from `length` on."""
         self.length = length
-        self._rewritten()
 
     def keep(self, slots: Sequence[int]) -> None:
         """Of the slots just written keep these (ascending, counted from `length`), closed up."""
         if list(slots) != list(range(len(slots))):
-            self._rewritten()
             end = self.length + len(slots)
             for block in self._blocks:
                 source = torch.tensor(slots, device=block.device) + self.length
                 block[..., self.length : end, :] = block[..., source, :]
         self.length += len(slots)
 
-    def held(self, layer_idx: int) -> Held | None:
-        """A layer's part for compiled kernels; None but of a float32 cache on a processor."""
-        if not self._plain:
-            return None
-        found = self._held.get(layer_idx)
-        if found is None:
-            keys, values = (view[0].numpy() for view in self._views[layer_idx - self._first])
-            turned = np.empty((len(keys), keys.shape[2], self.capacity), np.float32)
-            found = self._held[layer_idx] = Held((keys, turned, values))
-        return found
+    def layer(self, place: int = 0) -> tuple[Tensor, Tensor]:
+        """All slots of a layer, in use or not: K and V [1, kv_heads, capacity, head_dim], as views.
 
-    def _rewritten(self) -> None:
-        """Slots from `length` on are not what they were."""
-        for held in self._held.values():
-            held.done[0] = min(held.done[0], self.length)
-
-    @property
-    def _plain(self) -> bool:
-        return self.device.type == "cpu" and self._blocks[0].dtype == torch.float32
-
-    def whole(self) -> NDArray[np.float32] | None:
-        """All of it [layers, 2, G, capacity, d] for compiled kernels; None as with `held`."""
-        return self._blocks[0].numpy() if len(self._blocks) == 1 and self._plain else None
+        place  counted from the first layer held here
+        """
+        keys, values = self._views[place]
+        return keys, values
 
     def append(self, keys_values: Tensor) -> None:
         """Write K and V computed elsewhere, [layers, 2, G, n, d], and count them as in use."""
-        self._rewritten()
         count, done = keys_values.shape[-2], 0
         for block in self._blocks:
             block.narrow(-2, self.length, count).copy_(keys_values[done : done + len(block)])

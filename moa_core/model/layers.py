@@ -14,13 +14,28 @@ from transformers import LlamaConfig, PretrainedConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from moa_core.model.cache import KVCache
-from moa_core.model.grouped import grouped_attention
-from moa_core.model.joined import Joined
-from moa_core.model.norms import RMSNorm
 
-# Layers of Llama's form, all of them without a factor or a norm that ours would lack.
+# transformers' layers of Llama's form: none has a factor or a norm that ours lacks.
 KNOWN = {"LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLayer", "Qwen3DecoderLayer"}
 Rotation = tuple[Tensor, Tensor]  # cos, and sin with its first half negated, each [B, 1, n, d]
+
+
+class RMSNorm(nn.Module):
+    """x over its root mean square, times a weight each; in float32 inside, as in the target."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        # At 1; the authors' release draws fresh norm weights around 0.
+        self.weight = nn.Parameter(torch.ones(width))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[.., width] -> the same"""
+        if x.dtype == torch.float32 or not torch.is_grad_enabled():
+            return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        wide = x.float()
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
+        return self.weight * wide.to(x.dtype)
 
 
 class Rope:
@@ -57,7 +72,7 @@ class Rope:
         return cos.narrow(2, start, stop - start), sin.narrow(2, start, stop - start)
 
     def tables(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """cos and signed sin [T, d] of all positions there are, for compiled kernels."""
+        """cos and signed sin [T, d] of all positions there are."""
         cos, sin = self._as(torch.empty(0, dtype=torch.float32, device="cpu"))[0].numpy()
         return cos, sin
 
@@ -89,6 +104,19 @@ def rotate(x: Tensor, rotation: Rotation) -> Tensor:
     return torch.addcmul(x * cos, torch.cat([high, low], -1), sin)
 
 
+def grouped_attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+    """Q [1, H, n, d] attend to K and V [1, G, m, d] under a mask [1, 1, n, m]: [1, H, n, d].
+
+    For GPUs. Each group counts as a text of its own, whose heads share K and V without a copy. With
+    `enable_gqa` and a mask torch has no fast kernel: it writes out K and V for each head, and all
+    the weights.
+    """
+    groups, each = keys.shape[1], queries.shape[1] // keys.shape[1]
+    apart = queries[0].unflatten(0, (groups, each))  # [G, H / G, n, d]
+    keys, values = (one[0][:, None].expand(-1, each, -1, -1) for one in (keys, values))
+    return F.scaled_dot_product_attention(apart, keys, values, mask).flatten(0, 1)[None]
+
+
 class Attention(nn.Module):
     """Grouped-query attention whose keys and values may come from elsewhere."""
 
@@ -112,32 +140,16 @@ class Attention(nn.Module):
         self.head_norms = head_norms is not None
         if head_norms is not None:  # Qwen3's, over each head of Q and K
             self.q_norm, self.k_norm = RMSNorm(head_dim, head_norms), RMSNorm(head_dim, head_norms)
-        self.join()
-
-    def join(self, norm: RMSNorm | None = None) -> None:
-        """After its linear layers were exchanged, and to have a norm before Q, K and V."""
-        self._query, self.out = Joined(self.q_proj, norm=norm), Joined(self.o_proj)
-        self._qkv = Joined(self.q_proj, self.k_proj, self.v_proj, norm=norm)
 
     def queries(self, x: Tensor, rotation: Rotation) -> Tensor:
         """Q (rotated) [B, H, n, d] of x [B, n, width]."""
-        queries = self._split(self._query(x))
-        return rotate(self.q_norm.forward(queries) if self.head_norms else queries, rotation)
+        queries = self._split(self.q_proj(x))
+        return rotate(self.q_norm(queries) if self.head_norms else queries, rotation)
 
     def keys_values(self, x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
         """K (rotated) and V [B, G, n, d] of x [B, n, width]."""
-        keys, values = self._split(self._qkv(x, 1)).chunk(2, 1)
-        return rotate(self.k_norm.forward(keys) if self.head_norms else keys, rotation), values
-
-    def all_three(self, x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor, Tensor]:
-        """Q, K (both rotated) and V of x [B, n, width]."""
-        split, heads = self._split(self._qkv(x)), self.heads  # [B, H + 2 G, n, d]
-        turned, values = split.split_with_sizes([heads + self.kv_heads, self.kv_heads], 1)
-        if self.head_norms:
-            queries, keys = turned.split_with_sizes([heads, self.kv_heads], 1)
-            turned = torch.cat([self.q_norm(queries), self.k_norm(keys)], 1)
-        queries, keys = rotate(turned, rotation).split_with_sizes([heads, self.kv_heads], 1)
-        return queries, keys, values
+        keys, values = self._split(self.k_proj(x)), self._split(self.v_proj(x))
+        return rotate(self.k_norm(keys) if self.head_norms else keys, rotation), values
 
     def forward(
         self,
@@ -147,14 +159,15 @@ class Attention(nn.Module):
         mask: Tensor | None = None,
         causal: bool = False,
     ) -> Tensor:
-        """Q [B, H, n, d] attend to K and V [B, G, m, d], mask [B, 1, n, m] bool: [B, n, H * d]."""
+        """Q [B, H, n, d] attend to K and V [B, G, m, d], mask [B, 1, n, m]: [B, n, width]."""
         if self.grouped and mask is not None and queries.is_cuda and len(queries) == 1:
             mixed = grouped_attention(queries, keys, values, mask)
         else:
             mixed = F.scaled_dot_product_attention(
                 queries, keys, values, attn_mask=mask, is_causal=causal, enable_gqa=self.grouped
             )
-        return mixed.transpose(1, 2).flatten(2)
+        out: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
+        return out
 
     def weights(self, x: Tensor, rotation: Rotation, keys: Tensor) -> Tensor:
         """[B, H, n, m] float32: how `forward` mixes the values without a mask; rows sum to 1."""
@@ -175,27 +188,15 @@ class SwiGLU(nn.Module):
         self.gate_proj = nn.Linear(width, inner, bias=bias)
         self.up_proj = nn.Linear(width, inner, bias=bias)
         self.down_proj = nn.Linear(inner, width, bias=bias)
-        self.join()
 
-    def join(self, norm: RMSNorm | None = None) -> None:
-        """After its linear layers were exchanged, and to have a norm before gate and up."""
-        self._gate_up = Joined(self.gate_proj, self.up_proj, norm=norm)
-        self._down = Joined(self.down_proj)
-
-    def forward(self, x: Tensor, base: Tensor) -> Tensor:
-        """What it makes of x, added to base: both [.., width]."""
-        gate, up = self._gate_up(x).chunk(2, -1)
-        gate = F.silu(gate)
-        gate = gate * up if torch.is_grad_enabled() else gate.mul_(up)
-        return self._down.added(base, gate)
+    def forward(self, x: Tensor) -> Tensor:
+        """[.., width] -> the same"""
+        out: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        return out
 
 
 class DecoderLayer(nn.Module):
-    """A Llama decoder layer that can attend to itself, through a cache or not, or to a memory.
-
-    Its parts are asked by `forward`: a module's call looks for hooks, which here takes as long as
-    some of the operations.
-    """
+    """A Llama decoder layer that can attend to itself, through a cache or not, or to a memory."""
 
     def __init__(
         self,
@@ -217,15 +218,9 @@ class DecoderLayer(nn.Module):
         norms = eps if head_norms else None
         self.self_attn = Attention(width, heads, kv_heads, size, qkv_bias, o_bias, norms)
         self.mlp = SwiGLU(width, inner, mlp_bias)
-        if input_norm:  # EAGLE's layer has none
-            self.input_layernorm = RMSNorm(width, eps)
+        # EAGLE's layer has none.
+        self.input_layernorm = RMSNorm(width, eps) if input_norm else nn.Identity()
         self.post_attention_layernorm = RMSNorm(width, eps)
-        self.join()
-
-    def join(self) -> None:
-        """Have the norms go with what reads them; again where linear layers were exchanged."""
-        self.self_attn.join(getattr(self, "input_layernorm", None))
-        self.mlp.join(self.post_attention_layernorm)
 
     def forward(
         self,
@@ -241,19 +236,19 @@ class DecoderLayer(nn.Module):
 
         place  of this layer in the cache
         """
-        queries, keys, values = self.self_attn.all_three(hidden, rotation)
+        x = self.input_layernorm(hidden)
+        queries = self.self_attn.queries(x, rotation)
+        keys, values = self.self_attn.keys_values(x, rotation)
         if cache is not None:
             keys, values = cache.update(keys, values, place)
-        mixed = self.self_attn.forward(queries, keys, values, mask, causal)
-        del queries, keys, values  # of a long prompt they are large
-        return self._finish(hidden, mixed)
+        return self._feed(hidden + self.self_attn(queries, keys, values, mask, causal))
 
     def memorise(self, memory: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
         """K and V [B, G, m, d] of a memory [B, m, width] for `attend`.
 
         The memory goes through the same input norm as the queries, as in the authors' code.
         """
-        return self.self_attn.keys_values(memory, rotation)
+        return self.self_attn.keys_values(self.input_layernorm(memory), rotation)
 
     def attend(
         self,
@@ -264,23 +259,22 @@ class DecoderLayer(nn.Module):
         mask: Tensor | None = None,
     ) -> Tensor:
         """Cross-attention from hidden [B, n, width] to a memory's K and V [B, G, m, d]."""
-        queries = self.self_attn.queries(hidden, rotation)
-        return self._finish(hidden, self.self_attn.forward(queries, keys, values, mask))
+        queries = self.self_attn.queries(self.input_layernorm(hidden), rotation)
+        return self._feed(hidden + self.self_attn(queries, keys, values, mask))
 
     def weights(self, hidden: Tensor, rotation: Rotation, keys: Tensor) -> Tensor:
         """[B, H, n, m] float32: where each row of hidden [B, n, width] looks in `attend`."""
-        return self.self_attn.weights(hidden, rotation, keys)
+        return self.self_attn.weights(self.input_layernorm(hidden), rotation, keys)
 
-    def _finish(self, hidden: Tensor, mixed: Tensor) -> Tensor:
-        hidden = self.self_attn.out.added(hidden, mixed)
-        return self.mlp.forward(hidden, hidden)
+    def _feed(self, hidden: Tensor) -> Tensor:
+        fed: Tensor = self.mlp(self.post_attention_layernorm(hidden))
+        return hidden + fed
 
 
 def as_ours(layer: nn.Module, config: PretrainedConfig) -> DecoderLayer | None:
     """A transformers layer's own parts in our decoder layer; None where it is not of its form.
 
-    Ours skips what a general layer must do at each call: copies of K and V for grouped heads, an
-    operation where another can do its work, wrappers.
+    Ours skips what a general layer does at each call: wrappers, copies of K and V for each head.
     """
     if type(layer).__name__ not in KNOWN or getattr(config, "hidden_act", "") != "silu":
         return None
@@ -303,7 +297,6 @@ def as_ours(layer: nn.Module, config: PretrainedConfig) -> DecoderLayer | None:
             head_norms=hasattr(attention, "q_norm"),
         )
     _adopt(ours, layer)
-    ours.join()
     return ours.eval()
 
 

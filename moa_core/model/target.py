@@ -5,11 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -18,16 +16,41 @@ from moa_core.decoding.verifier import LocalVerifier, Verifier
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.families import check_config, check_logits, check_parts
-from moa_core.model.joined import Packed
-from moa_core.model.layers import DecoderLayer, Rope, as_ours
-from moa_core.model.modules import Backbone, Matrix, Passing
-from moa_core.native.blocks import serves, suit
-from moa_core.native.chains import Chain, Layer, Norm, Product, ready
-from moa_core.native.switch import kernels
+from moa_core.model.layers import DecoderLayer, Rope, as_ours, tree_mask
 
 if TYPE_CHECKING:
     from moa_core.drafters.base import Drafter
     from moa_core.loading.memory import Need
+
+M = TypeVar("M", bound=PreTrainedModel)
+
+
+# What is used of modules of transformers, whose own types say less.
+class Passing(Protocol):
+    """What layers of transformers ask of a cache: to be given K and V, and to give all of them."""
+
+    def update(
+        self, keys: Tensor, values: Tensor, layer: int, /, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]: ...
+
+
+class Matrix(nn.Module):
+    """Embeddings, ids [..] -> [.., E]; a head, [.., E] -> [.., V]; a norm, [.., E] -> [.., E]."""
+
+    weight: Tensor
+    out_features: int  # V, of a head
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: Tensor) -> Tensor: ...
+
+
+class Backbone(nn.Module):
+    """A language model of transformers without its head."""
+
+    layers: nn.ModuleList
+    norm: Matrix
+    rotary_emb: nn.Module  # (hidden, position_ids=[B, n]) -> cos and sin
 
 
 @dataclass(frozen=True)
@@ -81,17 +104,12 @@ class Target:
         self.need = need  # the memory that it was expected to take, where somebody asked
         self.config = model.config
         self.decoder = cast(Backbone, model.base_model)
-        head: nn.Module = model.get_output_embeddings()
-        plain = type(head) is nn.Linear and not is_split(model)
-        self.head = cast(Matrix, Packed(cast(nn.Linear, head)) if plain else head)
+        self.head = cast(Matrix, model.get_output_embeddings())
         self.layers = self.decoder.layers
         self.embed = _embeddings(model, self.device)
-        self._own = None if is_split(model) else _in_our_form(self)
-        self._quick: dict[int, Layer] = {}  # layers packed for drafts, by place; the forks' too
-        self._packed_head = Product(cast(nn.Linear, head)) if plain else None
-        self._quick_head: Chain | None = None  # of a fork: it may be given other weights
-        self._table: NDArray[np.float32] | None = None  # its embeddings, of a fork, too
-        self.drafts = "auto"  # int8, float32, or auto: as the drafter of a run says
+        # RoPE and layers in our form, on the model's weights; None where layers have another form
+        self.own = None if is_split(model) else _in_our_form(self)
+        self.drafts = "auto"  # the precision of drafts that was asked for: auto, int8, float32
         self._cache: KVCache | None = None
         self._pending: Tensor | None = None  # [n, E] hidden states of the tree being verified
         self._tree: DraftTree | None = None
@@ -134,13 +152,10 @@ class Target:
         ]
         return min([int(self.config.max_position_embeddings), *windows])
 
-    def fork(self, drafts: str | None = None) -> Target:
-        """The same weights, for a run of its own. drafts: the precision of its drafter."""
+    def fork(self) -> Self:
+        """The same weights, for a run of its own."""
         twin = copy.copy(self)
-        twin.drafts = drafts or self.drafts
-        twin._cache = twin._pending = twin._tree = twin._table = twin._quick_head = None
-        if self._packed_head is not None and serves(twin):
-            twin._quick_head = Chain("head", self._packed_head.links())
+        twin._cache = twin._pending = twin._tree = None
         return twin
 
     def pair(self, drafter: Drafter, shape: TreeSettings) -> tuple[Drafter, Verifier]:
@@ -150,12 +165,6 @@ class Target:
         """
         return drafter, LocalVerifier(self, drafter)
 
-    def draft_precision(self, asked: str) -> str:
-        """The numbers that a drafter of this precision drafts in: int8, or the target's format."""
-        if asked == "int8" and suit(self) and kernels() is not None:
-            return "int8"
-        return str(self.dtype).removeprefix("torch.")
-
     def prefill(self, ids: Sequence[int], capacity: int) -> tuple[Tensor, Observation]:
         """Read the prompt. Returns the logits [V] after its last token, and what was learnt.
 
@@ -164,21 +173,18 @@ class Target:
         if not ids:
             raise UserError("The prompt is empty: there is nothing to go on from.")
         self._cache = self.tail_cache(len(self.layers), capacity)
-        hidden = self._forward(list(ids), list(range(len(ids))), None)  # [n, E]
+        hidden, logits = self._forward(ids, range(len(ids)), None)
         self._cache.advance(len(ids))
-        return self.head(hidden[-1:])[0], Observation(tuple(ids), 0, hidden, self._cache)
+        return logits[0], Observation(tuple(ids), 0, hidden, self._cache)
 
     def verify(self, tree: DraftTree) -> Tensor:
         """One forward over the whole tree: logits [n, V] after each node, on its own path."""
         assert self._cache is not None, "prefill first"
         past = self._cache.length
-        mask = None
-        if len(tree) > 1:
-            known = torch.ones(len(tree), past, dtype=torch.bool)
-            mask = torch.cat([known, tree.ancestors()], 1)[None, None]  # [1, 1, n, past + n]
-        self._pending = self._forward(tree.tokens, [past + depth for depth in tree.depths], mask)
+        places = [past + depth for depth in tree.depths]
+        self._pending, logits = self._forward(tree.tokens, places, tree.ancestors())
         self._tree = tree
-        return self.head(self._pending)
+        return logits
 
     def keep(self, path: Sequence[int]) -> Observation:
         """Accept the root and these nodes of the last tree; forget the rest."""
@@ -237,15 +243,15 @@ class Target:
         cache: KVCache,
         last: int | None = None,
     ) -> Tensor:
-        """`run_layers` for one text through a cache: quicker where the layers are of Llama's form.
+        """`run_layers` for one text through a cache, quicker where layers are in our form.
 
         hidden     [1, n, E] what enters the first of them; returns the same
         positions  [1, n]
         mask       [1, 1, n, past + n] bool; None: causal, no past, or one new row alone
         """
-        if self._own is None:
+        if self.own is None:
             return self.run_layers(hidden, positions, mask, cache, last)
-        rope, layers = self._own
+        rope, layers = self.own
         rope.reserve(cache.capacity)
         rotation, causal = rope(positions, hidden), mask is None and hidden.shape[1] > 1
         if mask is not None:  # once, not in each layer
@@ -256,43 +262,22 @@ class Target:
             )
         return self.decoder.norm(hidden)
 
-    def draft_chain(self, name: str, cache: KVCache, last: int) -> Chain | None:
-        """The last few layers and the final norm for drafts, compiled: they may differ a little
-        from `read_layers`. None where kernels are not for this target.
+    def _forward(
+        self, ids: Sequence[int], positions: Sequence[int], seen: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Hidden states [n, E] of tokens written behind the cache's, and logits [n, V] after them.
 
-        cache  theirs alone
+        seen  [n, n] bool: what of one another these tokens see; None: they are a prompt, which is
+              all the text there is; then logits are [1, V], after the last one
         """
-        if self._own is None or not serves(self):
-            return None
-        rope, own = self._own
-        rope.reserve(cache.capacity)
-        if not self._quick:
-            self._quick.update(dict(enumerate(map(Layer, own))))
-        places = range(len(own) - last, len(own))
-        layers = [self._quick[place].links(rope, cache, place) for place in places]
-        return Chain(name, *layers, Norm(self.decoder.norm).links())
-
-    def rows(self, tokens: Tensor) -> Tensor:
-        """Embeddings [1, n, E] of tokens [n] on a processor, in a fifth of the module's time."""
-        if self._table is None:
-            if is_split(self.model):  # they may wait on disk
-                return self.embed(tokens)[None]
-            self._table = self.embed.weight.detach().numpy()
-        return torch.from_numpy(self._table[tokens.numpy()]).unsqueeze(0)
-
-    def draft_logits(self, hidden: Tensor) -> Tensor:
-        """What the head says of drafts: [1, n, E] -> [1, n, V]."""
-        if ready(self._quick_head, hidden.shape[1]):
-            return self._quick_head(hidden)
-        return self.head(hidden)
-
-    def _forward(self, ids: Sequence[int], positions: Sequence[int], mask: Tensor | None) -> Tensor:
         assert self._cache is not None, "prefill first"
-        device = self.device
-        hidden = self.embed(torch.tensor([ids], device=device))  # [1, n, E]
-        places = torch.tensor([positions], device=device)
-        mask = None if mask is None else mask.to(device)
-        return self.read_layers(hidden, places, mask, self._cache)[0]
+        hidden = self.embed(torch.tensor([ids], device=self.device))  # [1, n, E]
+        places = torch.tensor([positions], device=self.device)
+        mask = None
+        if seen is not None and len(ids) > 1:
+            mask = tree_mask(seen.to(self.device), self._cache.length)
+        hidden = self.read_layers(hidden, places, mask, self._cache)[0]
+        return hidden, self.head(hidden[-1:] if seen is None else hidden)
 
 
 class _Brought(nn.Module):
@@ -309,6 +294,21 @@ class _Brought(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         return self.inner(ids).to(self.device)
+
+
+def draft_precision(target: Target, drafter: Any) -> str | None:
+    """The numbers that a drafter drafts in for a target: int8, or the target's format. None for a
+    method without a network."""
+    formats = {"float32": str(target.dtype).removeprefix("torch.")}
+    precision: str | None = drafter.precision
+    return formats.get(precision, precision) if precision else None
+
+
+def moved(model: M, *where: torch.device | torch.dtype) -> M:
+    """`model.to(...)`, whose decorator in transformers hides what it takes and returns."""
+    to: Any = model.to
+    to(*where)
+    return model
 
 
 def is_split(model: PreTrainedModel) -> bool:

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from moa_core.drafters.eagle import EagleDrafter, EagleNet
 from moa_core.drafters.moa import MoADrafter, MoANet
-from moa_core.model.modules import Matrix
-from moa_core.model.target import Target
+from moa_core.model.target import Matrix, Target
 from moa_core.train.batches import Batch, same_document
 from moa_core.train.masks import Masks, every_token, predictable
 from moa_core.train.teacher import Lesson, Verdicts

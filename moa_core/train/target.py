@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from moa_core.errors import UserError
-from moa_core.model.modules import moved
+from moa_core.model.target import moved
 from moa_core.train import corpus, sources, states
 from moa_core.train.batches import Batch, Batches, Recipe
 from moa_core.train.corpus import PADDING, Document

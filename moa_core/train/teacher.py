@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from moa_core.model.cache import token_vectors
-from moa_core.model.modules import Matrix
-from moa_core.model.target import Target
+from moa_core.model.target import Matrix, Target
 from moa_core.train.batches import Batch, same_document
 
 

@@ -15,7 +15,6 @@ from moa_core.loading.untrusted import PICKLES
 from tests import released
 from tests.released import CLOSE, EOS, NEAR_TIE, check_nodes, recorded
 
-pytestmark = pytest.mark.usefixtures("kernels")  # which leave checkpoints alone
 RUNS = released.numbers("eagle2_generations")
 HEAD = released.FOLDER / "eagle2_head"
 
@@ -45,6 +44,7 @@ def generate(drafter: EagleDrafter, key: str) -> Trace:
     return Trace(events=list(decode(released.target(), drafter, released.prompt(prompt), settings)))
 
 
+@pytest.mark.usefixtures("plain_torch")
 @pytest.mark.parametrize("name", ["t10_d3_k3", "t60_d7_k10", "chain_t7_d5_k1"])
 def test_every_tensor_of_the_first_cycle(
     name: str, eagle: EagleDrafter, monkeypatch: pytest.MonkeyPatch
@@ -66,6 +66,7 @@ def test_every_tensor_of_the_first_cycle(
         torch.testing.assert_close(head[call][1].reshape(rows, -1), theirs["logits"], **CLOSE)
 
 
+@pytest.mark.usefixtures("plain_torch")
 def test_second_cycle_starts_from_the_accepted_features(
     eagle: EagleDrafter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

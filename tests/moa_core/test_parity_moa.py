@@ -21,7 +21,6 @@ TREES = {
     "chain_d7b1": TreeSettings(depth=6, breadth=1, budget=6),
 }
 CHAIN = TREES["chain_d7b1"]
-pytestmark = pytest.mark.usefixtures("kernels")  # which leave checkpoints alone
 RUNS = released.numbers("moa_generations")
 
 
@@ -45,6 +44,7 @@ def check_text(trace: Trace, key: str) -> None:
     assert trace.target_calls == expected["target_calls"]
 
 
+@pytest.mark.usefixtures("plain_torch")
 @pytest.mark.parametrize("tli", [0, 1, 3])
 def test_every_tensor_of_the_prefill(tli: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = released.tensors(f"moa_n{tli}_first_cycle")
@@ -67,6 +67,7 @@ def test_every_tensor_of_the_prefill(tli: int, monkeypatch: pytest.MonkeyPatch) 
         torch.testing.assert_close(tensor, expected[f"prefill.{name}"], **CLOSE)
 
 
+@pytest.mark.usefixtures("plain_torch")
 @pytest.mark.parametrize("tli", [0, 1, 3])
 def test_every_tensor_of_the_first_chain(tli: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = released.tensors(f"moa_n{tli}_first_cycle")

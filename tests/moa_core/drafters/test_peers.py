@@ -102,7 +102,7 @@ def test_a_saved_one_drafts_as_before(tmp_path: Path, method: str) -> None:
     shape = {"depth": 3, "breadth": 2, "budget": 6}
     save_drafter(tmp_path / method, drafter, target, {"tree": shape}, torch.float32)
     back = load_drafter(str(tmp_path / method), target)
-    assert type(back) is type(drafter) and back.name == method
+    assert isinstance(back, type(drafter)) and back.name == method
     assert back.tree == TreeSettings(**shape)
     trees = [
         [event.tree for event in run(target, each, PROMPTS[0], max_new_tokens=12).of(Drafted)]

@@ -41,7 +41,7 @@ def output_from(layer: DecoderLayer, hidden: Tensor, weights: Tensor, values: Te
     values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
     attended = layer.self_attn.o_proj((weights @ values).transpose(1, 2).flatten(2))
     hidden = hidden + attended
-    return layer.mlp(hidden, hidden)
+    return hidden + layer.mlp(layer.post_attention_layernorm(hidden))
 
 
 def uneven(weights: Tensor) -> bool:

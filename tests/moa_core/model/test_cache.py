@@ -92,12 +92,3 @@ def test_token_vectors_put_heads_outermost_and_k_before_v() -> None:
         for layer in range(LAYERS):
             pieces = [values[layer, kind, head, token] for head in range(HEADS) for kind in (0, 1)]
             assert torch.equal(vectors[token, layer], torch.cat(pieces))
-
-
-def test_what_kernels_took_along_is_forgotten_with_what_is_truncated(cache: KVCache) -> None:
-    filled(cache, 6)
-    held = cache.held(5)
-    assert held is not None
-    held.done[0] = 6
-    cache.truncate(4)
-    assert held.done[0] == 4

@@ -5,7 +5,6 @@ accelerate's hooks fetch them when a layer runs, just as between GPUs.
 """
 
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -81,14 +80,6 @@ def test_a_split_target_decodes_as_a_whole_one(saved: Path, name: str) -> None:
         assert trees[0] == trees[1], method
         accepted += sum(one.accepted_lengths) - len(one.accepted_lengths)
     assert accepted > 0
-
-
-@pytest.mark.parametrize("name", ["the embeddings", "everything but the first layer"])
-def test_kernels_draft_for_a_split_target(kernels: ModuleType, saved: Path, name: str) -> None:
-    split = spread(saved, MAPS[name])
-    expected = plain_greedy(load_target(str(saved / "target"), "float32", "cpu"), PROMPT, 24)
-    for method in METHODS:
-        assert written(split, method, saved).output_ids == expected, method
 
 
 def test_what_is_on_disk_has_a_place_to_compute(saved: Path) -> None:

@@ -146,7 +146,7 @@ def test_an_empty_prompt_is_refused() -> None:
 @pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
 def test_layers_are_run_as_the_model_runs_them(family: str) -> None:
     target = tiny_target(family=family)
-    assert target._own is not None
+    assert target.own is not None
     torch.manual_seed(1)
     places = torch.arange(4, 9)[None]
     mask = torch.rand(1, 1, 5, 9) > 0.3
@@ -182,8 +182,8 @@ def test_positions_reach_as_far_as_was_reserved() -> None:
 def test_the_models_weights_are_held_once() -> None:
     target = tiny_target()
     target.fork().prefill([1, 2], 8)
-    assert target._own is not None
-    ours, theirs = target._own[1][-1], target.layers[-1]
+    assert target.own is not None
+    ours, theirs = target.own[1][-1], target.layers[-1]
     assert ours.self_attn.q_proj.weight.data_ptr() == theirs.self_attn.q_proj.weight.data_ptr()
 
 

@@ -5,8 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from moa_core.model.cache import KVCache
-from moa_core.model.grouped import grouped_attention
-from moa_core.model.layers import tree_mask
+from moa_core.model.layers import grouped_attention, tree_mask
 from moa_core.static.buffers import STEP, Slots, below, bucket, with_drafts
 
 CPU = torch.device("cpu")

@@ -1,0 +1,278 @@
+"""Drafters whose networks are graphs, in float32 or with weights in eight bits."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from moa_core.drafters.base import Drafter, Reader
+from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.glide import GlideDrafter
+from moa_core.drafters.independent import IndependentDrafter
+from moa_core.drafters.medusa import MedusaDrafter
+from moa_core.drafters.moa import LSA_CHUNK, MoADrafter
+from moa_core.engine.graph import ROWS, Graph
+from moa_core.engine.session import Caches, Run, Sessions, rows
+from moa_core.engine.target import add_head, add_layers, cached, graph_weights
+from moa_core.model.layers import Attention, DecoderLayer, Rope
+from moa_core.model.target import Observation, Target
+
+
+class Onnx(Drafter):
+    """What they share. It stands before the torch drafter among the bases of a class.
+
+    int8  whether weights are to have eight bits
+    """
+
+    target: Target
+
+    def __init__(self, drafter: Drafter, target: Target, int8: bool) -> None:
+        self.__dict__.update(drafter.__dict__)
+        self.target, self._sessions = target, Sessions()
+        self.precision = "int8" if int8 else "float32"
+
+    @property
+    def _model(self) -> Target:
+        """Whose embeddings, head and last layers it uses."""
+        return self.target
+
+    @property
+    def _last(self) -> int:
+        """How many of those layers."""
+        return self.tli or 0
+
+    def session(self) -> Any:
+        """None where torch has to run this drafter."""
+        theirs = graph_weights(self._model, self._last)
+        sizes = [part.head_dim for part in self.net.modules() if isinstance(part, Attention)]
+        if theirs is None or any(size % 8 for size in sizes):
+            return None
+        return self._sessions.get([*self.net.parameters(), *theirs], self._graph)
+
+    def open(self, target: Target, capacity: int) -> None:
+        super().open(target, capacity)  # type: ignore[safe-super]  # a mixin
+        session = self.session()
+        self._run = None if session is None else Run(session, self._caches())
+
+    @abstractmethod
+    def _graph(self) -> Graph: ...
+
+    @abstractmethod
+    def _caches(self) -> Caches: ...
+
+    def _begun(self) -> tuple[Graph, str]:
+        """A graph, and the embeddings of new tokens."""
+        graph = Graph(self.precision == "int8")
+        return graph, graph.rows(self._model.config.hidden_size)
+
+    def _reserved(self, rope: Rope) -> Rope:
+        """With a table of all positions that a text may have."""
+        rope.reserve(self._model.context)
+        return rope
+
+    def _ask(
+        self, run: Run, tokens: Tensor, start: int, past: int, seen: Tensor | None, **more: Tensor
+    ) -> list[Tensor]:
+        """Logits [1, rows, V] after tokens as `Reader.read` takes them; `more` goes in and out."""
+        count = len(tokens)
+        places = range(start, start + count) if seen is None else [start] * count
+        inputs = {"x": self._model.embed(tokens)[None], **rows(places, past, seen), **more}
+        widths = {f"new.{name}": one.shape[-1] for name, one in more.items()}
+        widths = {"logits": self._model.head.out_features, **widths}
+        wanted = 1 if seen is None else count
+        return run(inputs, **{name: (1, wanted, width) for name, width in widths.items()})
+
+
+class OnnxReader(Onnx, Reader):
+    """A drafter that reads tokens into a cache."""
+
+    def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
+        if self._run is None:
+            return super().read(tokens, start, seen)  # type: ignore[safe-super]
+        (logits,) = self._ask(self._run, tokens, start, self.text.length, seen)
+        self.text.advance(len(tokens))
+        return logits[0]
+
+
+class OnnxMoA(OnnxReader, MoADrafter):
+    """SA, CA, TLI and head are one graph. LSA, beside the target, is another and in float32: it
+    has many rows, for which eight bits are no quicker."""
+
+    def __init__(self, drafter: Drafter, target: Target, int8: bool) -> None:
+        super().__init__(drafter, target, int8)
+        self._lsa = Sessions()
+
+    def serve(self, target: Target, capacity: int) -> None:
+        super().serve(target, capacity)
+        session = self._lsa.get(list(self.net.parameters()), self._lsa_graph)
+        self._memorise = None if session is None else Run(session, {})
+
+    def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
+        logits = super().read(tokens, start, seen)
+        if self._run is not None and self.tail is not None:
+            self.tail.advance(len(logits))
+        return logits
+
+    def _caches(self) -> Caches:
+        caches = {"memory": (self.memory, 0)}
+        caches |= {"text": (self.text, 0)} if self.net.config.sa else {}
+        return caches if self.tail is None else {**caches, **cached(self.tail, "tail", self.tli)}
+
+    def _graph(self) -> Graph:
+        (graph, x), net, sizes = self._begun(), self.net, self.net.config
+        if sizes.sa:
+            x = graph.layer(x, net.self_attention, self._reserved(self.sa_rope), "text")
+        x, positions = graph.from_first(x), graph.from_first(ROWS[0])
+        memory = graph.memory("memory", sizes.ca.kv_heads, sizes.ca.head_dim)
+        x = graph.over(x, net.cross_attention, self._reserved(self.ca_rope), positions, memory)
+        if self.tli:
+            at = positions, graph.from_first(ROWS[1], 2)
+            x = add_layers(graph, x, self.target, "tail", self.tli, at)
+        add_head(graph, x, self.target)
+        return graph
+
+    def _memory(self, observation: Observation) -> Tensor:
+        if self._memorise is None:
+            return super()._memory(observation)
+        sizes, start, found = self.net.config.ca, observation.start, []
+        for at in range(0, len(observation.ids), LSA_CHUNK):
+            layers = observation.part(at, at + LSA_CHUNK).keys_values()
+            count = layers.shape[-2]
+            positions = np.arange(start + at, start + at + count)[None]
+            shape = 2, sizes.kv_heads, count, sizes.head_dim
+            found += self._memorise({"layers": layers, "positions": positions}, memory=shape)
+        return torch.cat(found, 2)[None]
+
+    def _lsa_graph(self) -> Graph:
+        """`MoANet.memory`, then CA's K and V of it."""
+        graph, net, target = Graph(), self.net, self.target
+        sizes, count = net.config, len(target.layers)
+        shape = count, 2, target.kv_heads, "n", target.head_dim
+        x = graph.input("layers", np.float32, *shape)
+        positions = graph.input("positions", np.int64, 1, "n")
+        x = graph.op("Transpose", x, perm=[3, 0, 2, 1, 4])  # as in `token_vectors`
+        x = graph.op("Reshape", x, graph.constant([-1, count, target.kv_width]))  # [n, L, W]
+        first = 0 if sizes.lsa and sizes.pool == "mean" else count - 1
+        asked = graph.op("Slice", x, *map(graph.constant, ([first], [count], [1])))
+        if sizes.lsa and self.layer_rope:
+            lsa, rope = net.layer_self_attention, self.layer_rope
+            memory = graph.memorise(x, lsa, rope, graph.constant([0]))
+            asked = graph.over(asked, lsa, rope, graph.constant([first]), memory)
+            if sizes.pool == "mean":
+                asked = graph.op("ReduceMean", asked, graph.constant([1]))
+        x = graph.linear(asked, net.Ekv2E)
+        x = graph.op("Reshape", x, graph.constant([1, -1, sizes.width]))
+        rope = self._reserved(self.ca_rope)
+        keys, values, groups = graph.memorise(x, net.cross_attention, rope, positions)
+        both = graph.op("Concat", keys, values, axis=0)
+        graph.output("memory", both, 2, groups, "n", sizes.ca.head_dim)
+        return graph
+
+
+class OnnxGlide(OnnxReader, GlideDrafter):
+    def _caches(self) -> Caches:
+        return {"text": (self.text, 0), "memory": (self.seen, 0)}
+
+    def _graph(self) -> Graph:
+        (graph, x), net, eps = self._begun(), self.net, self.net.config.eps
+        rope = self._reserved(self.rope)
+        normed = graph.norm(x, net.input_layernorm, eps)
+        x = graph.op("Add", x, graph.attend(normed, net.self_attn, rope, "text"))
+        x, positions = graph.from_first(x), graph.from_first(ROWS[0])
+        memory = graph.memory("memory", self.target.kv_heads, self.target.head_dim)
+        normed = graph.norm(x, net.cross_attn_layernorm, eps)
+        x = graph.op("Add", x, graph.look(normed, net.cross_attn, rope, positions, memory))
+        x = graph.feed(x, net.mlp, net.post_attention_layernorm)
+        add_head(graph, graph.norm(x, net.norm, eps), self.target)
+        return graph
+
+
+class OnnxIndependent(OnnxReader, IndependentDrafter):
+    @property
+    def _model(self) -> Target:
+        return self.small
+
+    @property
+    def _last(self) -> int:
+        return len(self.small.layers)
+
+    def _caches(self) -> Caches:
+        return cached(self.text, "text", self._last)
+
+    def _graph(self) -> Graph:
+        graph, x = self._begun()
+        x = add_layers(graph, x, self.small, "text", self._last)
+        add_head(graph, graph.from_first(x), self.small)
+        return graph
+
+    def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
+        return super().read(tokens, start, seen)[:, : self.target.config.vocab_size]
+
+
+class OnnxEagle(Onnx, EagleDrafter):
+    def _caches(self) -> Caches:
+        return {"text": (self.cache, 0)}
+
+    def _graph(self) -> Graph:
+        (graph, x), width = self._begun(), self.target.config.hidden_size
+        features = graph.input("features", np.float32, 1, "n", width)
+        x = graph.linear(graph.op("Concat", x, features, axis=-1), self.net.fc)
+        x = graph.layer(
+            x, cast(DecoderLayer, self.net.layers[0]), self._reserved(self.rope), "text"
+        )
+        x = graph.from_first(x)
+        graph.output("new.features", x, 1, "rows", width)
+        add_head(graph, x, self.target)
+        return graph
+
+    def _step(
+        self, tokens: Tensor, features: Tensor, start: int, seen: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        if self._run is None:
+            return super()._step(tokens, features, start, seen)
+        past = self.cache.length
+        logits, hidden = self._ask(self._run, tokens, start, past, seen, features=features)
+        self.cache.advance(len(tokens))
+        return hidden, logits[0]
+
+
+class OnnxMedusa(Onnx, MedusaDrafter):
+    def _caches(self) -> Caches:
+        return {}
+
+    def _graph(self) -> Graph:
+        graph, ahead = Graph(self.precision == "int8"), []
+        feature = graph.input("feature", np.float32, 1, 1, self.target.config.hidden_size)
+        for head in self.net.heads:
+            x = feature
+            for block in cast(nn.ModuleList, head):
+                x = graph.op("Add", x, graph.silu(graph.linear(x, cast(nn.Linear, block))))
+            ahead.append(x)
+        add_head(graph, graph.op("Concat", *ahead, axis=1), self.target)
+        return graph
+
+    def _ahead(self, feature: Tensor) -> Tensor:
+        if self._run is None:
+            return super()._ahead(feature)
+        shape = 1, len(self.net.heads), self.target.head.out_features
+        return self._run({"feature": feature[None]}, logits=shape)[0][0]
+
+
+KINDS = (OnnxMoA, OnnxEagle, OnnxGlide, OnnxIndependent, OnnxMedusa)
+QUICK: dict[type[Drafter], type[Onnx]] = {kind.__bases__[-1]: kind for kind in KINDS}
+
+
+def accelerate_drafter(drafter: Drafter, target: Target, int8: bool) -> Drafter:
+    """A drafter that shares this one's weights and runs as a graph; itself where it cannot.
+
+    int8  with weights in eight bits; the `precision` of what is returned says whether they are
+    """
+    kind = QUICK.get(type(drafter))
+    if kind is None:
+        return drafter
+    quick = kind(drafter, target, int8)
+    return drafter if quick.session() is None else quick

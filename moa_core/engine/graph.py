@@ -1,0 +1,240 @@
+"""ONNX graphs of decoder layers, made from the weights of our modules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from torch import Tensor, nn
+
+from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, Rope, SwiGLU
+
+MICROSOFT = "com.microsoft"  # onnxruntime's own operators
+BLOCK = 128  # weights that share a scale, in eight bits
+TYPES = {np.float32: TensorProto.FLOAT, np.int64: TensorProto.INT64, np.int32: TensorProto.INT32}
+END = np.iinfo(np.int64).max
+Rows = tuple[str, str]  # positions [1, n] and the mask [1, 1, n, past + n] that is added to scores
+ROWS = "positions", "bias"
+Memory = tuple[str, str, int]  # K and V [B, G, m, d], and G
+
+
+class Graph:
+    """A graph under construction. Methods add nodes and return the name of what they compute.
+
+    int8  matrices in eight bits, with a float32 scale for each `BLOCK` weights of an output
+    """
+
+    def __init__(self, int8: bool = False) -> None:
+        self._int8 = int8
+        self._nodes: list[onnx.NodeProto] = []
+        self._weights: list[onnx.TensorProto] = []
+        self._inputs: list[onnx.ValueInfoProto] = []
+        self._outputs: list[onnx.ValueInfoProto] = []
+        self._ropes: dict[int, tuple[str, str]] = {}
+
+    def input(self, name: str, kind: Any, *shape: int | str) -> str:
+        self._inputs.append(_info(name, kind, shape))
+        return name
+
+    def output(self, name: str, value: str, *shape: int | str) -> None:
+        self._nodes.append(helper.make_node("Identity", [value], [name]))
+        self._outputs.append(_info(name, np.float32, shape))
+
+    def model(self) -> bytes:
+        graph = helper.make_graph(self._nodes, "moa", self._inputs, self._outputs, self._weights)
+        versions = [helper.make_opsetid("", 20), helper.make_opsetid(MICROSOFT, 1)]
+        model = helper.make_model(graph, opset_imports=versions, ir_version=10)
+        found: bytes = model.SerializeToString()
+        return found
+
+    def op(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        """A node with one output."""
+        return self.ops(1, kind, *inputs, domain=domain, **attributes)[0]
+
+    def ops(
+        self, outputs: int, kind: str, *inputs: str, domain: str = "", **attributes: Any
+    ) -> list[str]:
+        names = [f"{kind}.{len(self._nodes)}.{place}" for place in range(outputs)]
+        self._nodes.append(helper.make_node(kind, inputs, names, domain=domain, **attributes))
+        return names
+
+    def constant(self, values: NDArray[Any] | Sequence[int]) -> str:
+        """Weights; a sequence of integers is a shape or an index."""
+        array = np.asarray(values, None if isinstance(values, np.ndarray) else np.int64)
+        name = f"weights.{len(self._weights)}"
+        self._weights.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return name
+
+    def linear(self, x: str, *linears: nn.Linear) -> str:
+        """[.., in] -> [.., out]: the outputs of all of them side by side."""
+        matrix = np.concatenate([_numpy(linear.weight) for linear in linears])  # [out, in]
+        biases = [_numpy(linear.bias) for linear in linears if linear.bias is not None]
+        bias = self.constant(np.concatenate(biases)) if biases else ""
+        if self._int8:
+            whole, scales = eight_bits(matrix)
+            return self.op(
+                "MatMulNBits", x, self.constant(whole), self.constant(scales), "", "", bias,
+                domain=MICROSOFT, N=len(matrix), K=matrix.shape[1], bits=8, block_size=BLOCK,
+                accuracy_level=4,  # inputs are rounded to eight bits, too
+            )  # fmt: skip
+        product = self.op("MatMul", x, self.constant(matrix.T))
+        return self.op("Add", product, bias) if bias else product
+
+    def norm(self, x: str, norm: Any, eps: float) -> str:
+        weight = self.constant(_numpy(norm.weight))
+        return self.op("SimplifiedLayerNormalization", x, weight, axis=-1, epsilon=eps)
+
+    def rows(self, width: int) -> str:
+        """The embeddings [1, n, width] of new tokens, and what `session.rows` says of them."""
+        self.input("positions", np.int64, 1, "n")
+        self.input("bias", np.float32, 1, 1, "n", "slots")
+        self.input("last", np.int32, 1)
+        self.input("total", np.int32)
+        self.input("first", np.int64, 1)
+        return self.input("x", np.float32, 1, "n", width)
+
+    def from_first(self, x: str, axis: int = 1) -> str:
+        """The rows of x from the input `first` on."""
+        return self.op("Slice", x, "first", self.constant([END]), self.constant([axis]))
+
+    def rotate(self, x: str, rope: Rope, positions: str, heads: int) -> str:
+        """x [B, n, heads * d], turned by positions [B, n], or from positions [1] on."""
+        return self.op(
+            "RotaryEmbedding", x, positions, *self._tables(rope), domain=MICROSOFT, num_heads=heads
+        )
+
+    def layer(self, x: str, layer: DecoderLayer, rope: Rope, cache: str, rows: Rows = ROWS) -> str:
+        """A decoder layer over itself, through a cache: [1, n, E] -> the same."""
+        attention, normed = layer.self_attn, self.normed(x, layer)
+        x = self.op("Add", x, self.attend(normed, attention, rope, cache, rows))
+        return self.feed(x, layer.mlp, layer.post_attention_layernorm)
+
+    def normed(self, x: str, layer: DecoderLayer) -> str:
+        """What its attention reads: EAGLE's layer has no norm before it."""
+        norm = layer.input_layernorm
+        return self.norm(x, norm, norm.eps) if isinstance(norm, RMSNorm) else x
+
+    def attend(
+        self, x: str, attention: Attention, rope: Rope, cache: str, rows: Rows = ROWS
+    ) -> str:
+        """Attention through a cache, which the operator extends in place; see `Run`."""
+        size, heads, groups = attention.head_dim, attention.heads, attention.kv_heads
+        three = self.linear(x, attention.q_proj, attention.k_proj, attention.v_proj)
+        parts, turns = [three, "", ""], size % 16 == 0  # heads that the operator turns itself
+        if attention.head_norms or not turns:
+            ends = self.constant([heads * size, groups * size, groups * size])
+            parts = self.ops(3, "Split", three, ends, axis=-1)
+        if attention.head_norms:
+            for place, norm in enumerate((attention.q_norm, attention.k_norm)):
+                parts[place] = self._head_norm(parts[place], norm, size)
+        if not turns:
+            for place, count in enumerate((heads, groups)):
+                parts[place] = self.rotate(parts[place], rope, rows[0], count)
+        kept = [f"{cache}.keys", f"{cache}.values"]
+        shape = 1, groups, f"{cache} slots", size
+        inputs = [self.input(name, np.float32, *shape) for name in kept]
+        tables = self._tables(rope) if turns else ("", "")
+        found = self.ops(
+            3, "GroupQueryAttention", *parts, *inputs, "last", "total", *tables, *rows,
+            domain=MICROSOFT, num_heads=heads, kv_num_heads=groups, do_rotary=int(turns),
+        )  # fmt: skip
+        for place, name in enumerate(kept, 1):
+            self._nodes[-1].output[place] = f"new.{name}"
+            self._outputs.append(_info(f"new.{name}", np.float32, shape))
+        return self.linear(found[0], attention.o_proj)
+
+    def over(self, x: str, layer: DecoderLayer, rope: Rope, positions: str, memory: Memory) -> str:
+        """A decoder layer over a memory: x [B, n, E] -> the same."""
+        mixed = self.look(self.normed(x, layer), layer.self_attn, rope, positions, memory)
+        return self.feed(self.op("Add", x, mixed), layer.mlp, layer.post_attention_layernorm)
+
+    def look(self, x: str, attention: Any, rope: Rope, positions: str, memory: Memory) -> str:
+        """What attention without a mask finds for x [B, n, E] in a memory."""
+        size = attention.head_dim
+        heads, (keys, values, groups) = attention.q_proj.out_features // size, memory
+        queries = self.rotate(self.linear(x, attention.q_proj), rope, positions, heads)
+        mixed = self._mix(queries, keys, values, (groups, heads // groups, size))
+        return self.linear(mixed, attention.o_proj)
+
+    def memorise(self, x: str, layer: DecoderLayer, rope: Rope, positions: str) -> Memory:
+        """Of x [B, m, E], with K turned."""
+        attention, groups = layer.self_attn, layer.self_attn.kv_heads
+        both = self.linear(self.normed(x, layer), attention.k_proj, attention.v_proj)
+        keys, values = self.ops(2, "Split", both, axis=-1, num_outputs=2)
+        keys = self.rotate(keys, rope, positions, groups)
+        shape = self.constant([0, 0, groups, attention.head_dim])
+        keys, values = (
+            self.op("Transpose", self.op("Reshape", part, shape), perm=[0, 2, 1, 3])
+            for part in (keys, values)
+        )
+        return keys, values, groups
+
+    def memory(self, name: str, groups: int, size: int) -> Memory:
+        """K and V [1, G, m, d] of a cache that is only read; input `name.length` [1] is m."""
+        length = self.input(f"{name}.length", np.int64, 1)
+        start, axis = self.constant([0]), self.constant([2])
+        keys, values = (
+            self.op(
+                "Slice",
+                self.input(f"{name}.{part}", np.float32, 1, groups, f"{name} slots", size),
+                start, length, axis,
+            )
+            for part in ("keys", "values")
+        )  # fmt: skip
+        return keys, values, groups
+
+    def _mix(self, queries: str, keys: str, values: str, sizes: tuple[int, int, int]) -> str:
+        """Q [B, n, H * d] attend to K and V [B, G, m, d]: [B, n, H * d]. sizes: G, H / G and d."""
+        groups, each, size = sizes
+        split = self.op("Reshape", queries, self.constant([0, -1, *sizes]))
+        split = self.op("Transpose", split, perm=[0, 2, 3, 1, 4])  # [B, G, each, n, d]
+        rows = self.op("Reshape", split, self.constant([0, groups, -1, size]))
+        scores = self.op("FusedMatMul", rows, keys, domain=MICROSOFT, transB=1, alpha=size**-0.5)
+        mixed = self.op("MatMul", self.op("Softmax", scores, axis=-1), values)
+        mixed = self.op("Reshape", mixed, self.constant([0, groups, each, -1, size]))
+        mixed = self.op("Transpose", mixed, perm=[0, 3, 1, 2, 4])
+        return self.op("Reshape", mixed, self.constant([0, -1, groups * each * size]))
+
+    def feed(self, x: str, mlp: SwiGLU, norm: Any) -> str:
+        """The feed-forward block, its norm and the sum: [.., E] -> the same."""
+        both = self.linear(self.norm(x, norm, norm.eps), mlp.gate_proj, mlp.up_proj)
+        gate, up = self.ops(2, "Split", both, axis=-1, num_outputs=2)
+        return self.op("Add", x, self.linear(self.op("Mul", self.silu(gate), up), mlp.down_proj))
+
+    def silu(self, x: str) -> str:
+        return self.op("QuickGelu", x, domain=MICROSOFT, alpha=1.0)
+
+    def _head_norm(self, x: str, norm: Any, size: int) -> str:
+        """Qwen3's, over each head."""
+        heads = self.op("Reshape", x, self.constant([0, 0, -1, size]))
+        return self.op("Reshape", self.norm(heads, norm, norm.eps), self.constant([0, 0, -1]))
+
+    def _tables(self, rope: Rope) -> tuple[str, str]:
+        """cos and sin [T, d / 2] of every position there is."""
+        if id(rope) not in self._ropes:
+            cos, sin = rope.tables()
+            half = cos.shape[1] // 2  # the other half of sin has its own sign
+            self._ropes[id(rope)] = self.constant(cos[:, :half]), self.constant(sin[:, half:])
+        return self._ropes[id(rope)]
+
+
+def eight_bits(matrix: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """[out, in] -> [out, blocks, BLOCK] around 128, and scales [out, blocks]."""
+    rows, columns = matrix.shape
+    padded = np.pad(matrix, ((0, 0), (0, -columns % BLOCK))).reshape(rows, -1, BLOCK)
+    scales = np.maximum(np.abs(padded).max(-1) / 127, 1e-30).astype(np.float32)
+    whole = np.rint(padded / scales[..., None]) + 128
+    return whole.astype(np.uint8), scales
+
+
+def _info(name: str, kind: Any, shape: Sequence[int | str]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TYPES[kind], shape)
+
+
+def _numpy(weight: Tensor) -> NDArray[np.float32]:
+    found: NDArray[np.float32] = weight.detach().numpy()
+    return found

@@ -1,0 +1,111 @@
+"""Sessions of onnxruntime: shared by all runs, and bound to the caches of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from moa_core.engine.graph import Graph
+from moa_core.model.cache import KVCache
+
+LARGEST = 1 << 26  # numbers of a model; in a larger one products take nearly all the time
+Caches = Mapping[str, tuple[KVCache, int]]  # names in a graph; a cache and the place of its layer
+
+
+class Sessions:
+    """One graph's session, made anew for another number of threads and for changed weights.
+
+    Copies of it are empty: a copied model has weights of its own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._key: Any = None
+        self._session: Any = None
+
+    def __reduce__(self) -> tuple[type[Sessions], tuple[()]]:
+        return Sessions, ()
+
+    def get(self, weights: Sequence[Tensor], build: Callable[[], Graph]) -> Any:
+        """For torch's number of threads. None unless all weights are float32 on a processor, and
+        few enough."""
+        plain = all(one.device.type == "cpu" and one.dtype == torch.float32 for one in weights)
+        if not plain or sum(one.numel() for one in weights) > LARGEST:
+            return None
+        versions = [(one.data_ptr(), one.is_inference() or one._version) for one in weights]
+        with self._lock:
+            if (key := (torch.get_num_threads(), versions)) != self._key:
+                self._session, self._key = _session(build(), key[0]), key
+            return self._session
+
+
+class Run:
+    """A session with the caches of one decoding run. Caches that the graph extends are input and
+    output in one, so that nothing is copied."""
+
+    def __init__(self, session: Any, caches: Caches) -> None:
+        self._session, self._binding = session, session.io_binding()
+        names = {one.name for one in (*session.get_inputs(), *session.get_outputs())}
+        self._caches = dict(caches)  # onnxruntime is given addresses alone
+        self._lengths = {f"{name}.length": cache for name, (cache, _) in caches.items()}
+        self._lengths = {name: self._lengths[name] for name in names & self._lengths.keys()}
+        for name, (cache, place) in caches.items():
+            for part, tensor in zip(("keys", "values"), cache.layer(place), strict=True):
+                where = "cpu", 0, np.float32, tuple(tensor.shape), tensor.data_ptr()
+                self._binding.bind_input(f"{name}.{part}", *where)
+                if f"new.{name}.{part}" in names:
+                    self._binding.bind_output(f"new.{name}.{part}", *where)
+
+    def __call__(
+        self, inputs: Mapping[str, Tensor | NDArray[Any]], **shapes: tuple[int, ...]
+    ) -> list[Tensor]:
+        """The outputs of these names and shapes."""
+        lengths = {name: np.array([cache.length]) for name, cache in self._lengths.items()}
+        arrays = {  # kept until the graph has run
+            name: np.ascontiguousarray(one.numpy() if isinstance(one, Tensor) else one)
+            for name, one in {**inputs, **lengths}.items()
+        }
+        for name, array in arrays.items():
+            self._binding.bind_cpu_input(name, array)
+        found = [torch.empty(shape, dtype=torch.float32) for shape in shapes.values()]
+        for (name, shape), tensor in zip(shapes.items(), found, strict=True):
+            self._binding.bind_output(name, "cpu", 0, np.float32, shape, tensor.data_ptr())
+        self._session.run_with_iobinding(self._binding)
+        return found
+
+
+def rows(
+    positions: Sequence[int], past: int, seen: Tensor | None
+) -> dict[str, Tensor | NDArray[Any]]:
+    """The inputs of `Graph.rows` for n new tokens, at these positions, after `past` slots.
+
+    seen  [n, s] bool: what of the last s slots each token sees; None: they follow one another in
+          the text, and only the last one's outputs are wanted
+    """
+    count = len(positions)
+    bias = np.zeros((1, 1, count, past + count), np.float32)
+    if seen is not None:
+        bias[0, 0, :, past + count - seen.shape[1] :][~seen.numpy()] = -np.inf
+    return {
+        "positions": np.array([positions], np.int64),
+        "bias": bias,
+        "last": np.array([past + count - 1], np.int32),
+        "total": np.array(past + count, np.int32),
+        "first": np.array([count - 1 if seen is None else 0]),
+    }
+
+
+def _session(graph: Graph, threads: int) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    # Threads that wait for work in a loop take the processor from torch, and from other runs.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(graph.model(), options, providers=["CPUExecutionProvider"])

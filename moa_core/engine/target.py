@@ -1,0 +1,104 @@
+"""The target's own forward as a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from moa_core.engine.graph import ROWS, Graph
+from moa_core.engine.session import Caches, Run, Sessions, rows
+from moa_core.model.cache import KVCache
+from moa_core.model.layers import DecoderLayer, Rope
+from moa_core.model.target import Target, is_split
+
+CHUNK = 256  # tokens of a prompt that are read at once: each has a score for all before it
+
+
+class OnnxTarget(Target):
+    """A target that reads and verifies by a graph in float32; all else of it is torch's."""
+
+    def __init__(self, target: Target) -> None:
+        self.__dict__.update(target.__dict__)
+        self._sessions = Sessions()
+        self._run: Run | None = None
+        self._bound: KVCache | None = None  # the cache that the run is of
+
+    def fork(self) -> OnnxTarget:
+        twin = super().fork()
+        twin._run = twin._bound = None
+        return twin
+
+    def session(self) -> Any:
+        """None where torch has to run this target."""
+        weights = graph_weights(self, len(self.layers))
+        return None if weights is None else self._sessions.get(weights, self._graph)
+
+    def _graph(self) -> Graph:
+        graph, width = Graph(), self.config.hidden_size
+        hidden = add_layers(graph, graph.rows(width), self, "text", len(self.layers))
+        graph.output("hidden", hidden, 1, "n", width)
+        add_head(graph, graph.from_first(hidden), self)
+        return graph
+
+    def _forward(
+        self, ids: Sequence[int], positions: Sequence[int], seen: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        cache = self._cache
+        if cache is not self._bound and cache is not None:
+            session, self._bound = self.session(), cache
+            caches = cached(cache, "text", len(self.layers))
+            self._run = None if session is None else Run(session, caches)
+        if self._run is None or cache is None:
+            return super()._forward(ids, positions, seen)
+        hidden, logits, step = [], torch.empty(0), CHUNK if seen is None else len(ids)
+        for start in range(0, len(ids), step):
+            x = self.embed(torch.tensor([ids[start : start + step]]))
+            at = rows(positions[start : start + step], cache.length + start, seen)
+            shape = 1, 1 if seen is None else len(ids), self.head.out_features
+            found, logits = self._run({"x": x, **at}, hidden=tuple(x.shape), logits=shape)
+            hidden.append(found[0])
+        return torch.cat(hidden), logits[0]
+
+
+def accelerate(target: Target) -> Target:
+    """A target that shares this one's weights and runs as a graph; itself where it cannot."""
+    quick = OnnxTarget(target)
+    return target if quick.session() is None else quick
+
+
+def graph_weights(target: Target, last: int) -> list[Tensor] | None:
+    """The weights of a target's head and last layers; None where those can be in no graph."""
+    head: Any = target.model.get_output_embeddings()
+    if is_split(target.model) or type(head) is not nn.Linear:
+        return None
+    parts: list[nn.Module] = [head]
+    if last:
+        if target.own is None or target.head_dim % 8:  # onnxruntime's attention takes no other
+            return None
+        parts += [target.decoder.norm, *target.own[1][-last:]]
+    return [weight for part in parts for weight in part.parameters()]
+
+
+def add_layers(
+    graph: Graph, x: str, target: Target, cache: str, last: int, at: tuple[str, str] = ROWS
+) -> str:
+    """A target's last layers, each with its part of a cache, and the norm after them."""
+    rope, layers = cast(tuple[Rope, list[DecoderLayer]], target.own)
+    rope.reserve(target.context)
+    for place, layer in enumerate(layers[-last:]):
+        x = graph.layer(x, layer, rope, f"{cache}.{place}", at)
+    return graph.norm(x, target.decoder.norm, target.config.rms_norm_eps)
+
+
+def add_head(graph: Graph, x: str, target: Target) -> None:
+    """The output `logits` [1, rows, V] of x [1, rows, E]."""
+    head = cast(nn.Linear, target.model.get_output_embeddings())
+    graph.output("logits", graph.linear(x, head), 1, "rows", head.out_features)
+
+
+def cached(cache: KVCache, name: str, layers: int) -> Caches:
+    """The cache of `add_layers`."""
+    return {f"{name}.{place}": (cache, place) for place in range(layers)}

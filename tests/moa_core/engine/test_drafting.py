@@ -1,0 +1,164 @@
+"""Decoding with graphs: the target's own text, accepted as often as with torch's drafts."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from moa_core.decoding.decode import Settings, about, decode
+from moa_core.decoding.trace import Drafted, Trace
+from moa_core.decoding.tree import AUTO, TreeSettings
+from moa_core.drafters.base import Drafter
+from moa_core.engine import accelerate, accelerate_drafter
+from moa_core.engine.target import OnnxTarget
+from moa_core.errors import UserError
+from moa_core.loading.load import Plan, load_drafter, load_target
+from moa_core.model.target import Target
+from moa_core.text import prompt_ids
+from tests.models import plain_greedy, tiny_target, useful
+
+METHODS = ("moa-n0", "moa-n1", "moa-n2", "eagle2", "glide", "independent", "medusa")
+PROMPT = [5, 9, 33, 7, 21, 40, 11]
+MARGIN = 0.05  # share of the accepted length that eight bits may cost
+
+
+def traced(target: Target, drafter: Drafter, tree: TreeSettings, ids: list[int]) -> Trace:
+    return Trace(events=list(decode(target, drafter, ids, Settings(40, tree, eos_ids=()))))
+
+
+@pytest.mark.parametrize("int8", [False, True])
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "mistral"])
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_text_and_acceptance_as_torch(method: str, family: str, int8: bool) -> None:
+    """In eight bits drafts that nearly tie may change places."""
+    slow_target = tiny_target(family=family)
+    slow = useful(method, slow_target)
+    target, quick = accelerate(slow_target), accelerate_drafter(slow, slow_target, int8)
+    assert type(target) is OnnxTarget and type(quick) is not type(slow)
+    expected = plain_greedy(slow_target, PROMPT, 40)
+    ours, theirs = Trace(), Trace()
+    for tree in (TreeSettings(), TreeSettings(6, 1, 6), TreeSettings(3, 5, 14)):
+        for trace, on, drafter in ((ours, target, quick), (theirs, slow_target, slow)):
+            found = traced(on, drafter, tree, PROMPT)
+            assert found.output_ids == expected
+            trace.events += found.events
+    margin = 2 * MARGIN if int8 else 0.02  # a tiny vocabulary has many near ties
+    assert ours.tau == pytest.approx(theirs.tau, rel=margin)
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Target:
+    return load_target()
+
+
+@pytest.mark.parametrize("method", ["moa-n0", "moa-n1", "eagle2", "independent"])
+def test_eight_bits_cost_the_bundles_drafters_little_acceptance(
+    bundled: Target, method: str
+) -> None:
+    prompts = [
+        prompt_ids(bundled.tokenizer, text)
+        for text in (
+            "Tell me a story about a dog and a red ball.",
+            "What is 17 + 25?",
+            "Who are you?",
+        )
+    ]
+    taus = []
+    for precision in ("int8", "float32"):
+        bundled.drafts = precision
+        drafter, trace = load_drafter(method, bundled), Trace()
+        assert drafter.precision == precision
+        for ids in prompts:
+            trace.events += traced(bundled, drafter, drafter.tree, ids).events
+        taus.append(trace.tau)
+    bundled.drafts = "auto"
+    assert taus[0] == pytest.approx(taus[1], rel=MARGIN)
+
+
+@pytest.mark.parametrize("tree", [AUTO, TreeSettings(12, 3, 30)], ids=str)
+@pytest.mark.parametrize("method", ["moa-n0", "moa-n2", "eagle2", "moa-auto", "glide"])
+def test_the_bundles_text_is_the_targets(bundled: Target, method: str, tree: TreeSettings) -> None:
+    assert type(bundled) is OnnxTarget
+    drafter = load_drafter(method, bundled)
+    ids = prompt_ids(bundled.tokenizer, "Tell me a story about a dog and a red ball.")
+    plain = Target(bundled.model, bundled.tokenizer)
+    expected = traced(plain, load_drafter("none", plain), tree, ids).output_ids
+    assert traced(bundled, drafter, tree, ids).output_ids == expected
+    assert about(bundled, drafter, Settings())["machine"]["draft_precision"] == "int8"
+
+
+def test_runs_at_once_share_sessions_and_nothing_else(bundled: Target) -> None:
+    drafter, rng = load_drafter("moa-n1", bundled), torch.Generator().manual_seed(0)
+    prompts = [torch.randint(5, 4000, (n,), generator=rng).tolist() for n in (5, 30, 60, 90)]
+
+    def text(ids: list[int]) -> list[int]:
+        return traced(bundled, drafter, TreeSettings(), ids).output_ids
+
+    alone = [text(ids) for ids in prompts]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(text, prompts)) == alone
+
+
+@pytest.fixture
+def folders(tmp_path: Path, bundle: Path) -> Path:
+    """Copies of the bundle's models, as anyone's checkpoints."""
+    shutil.copytree(bundle, tmp_path / "mine")
+    return tmp_path / "mine"
+
+
+INT8, FLOAT32 = {"plan": Plan(drafts="int8")}, {"plan": Plan(drafts="float32")}
+
+
+@pytest.mark.parametrize(
+    ("target", "drafter", "options", "wanted"),
+    [
+        (None, "moa-n1", {}, "int8"),
+        (None, "moa-n1", {"dtype": "float32"}, "float32"),
+        (None, "moa-n1", {"dtype": "float32", **INT8}, "int8"),
+        (None, "moa-n1", FLOAT32, "float32"),
+        (None, "moa-n1", {"dtype": "bfloat16"}, "bfloat16"),
+        (None, "MINE/moa-n1", {}, "float32"),
+        (None, "MINE/moa-n1", INT8, "int8"),
+        ("MINE/tiny", "moa-n1", {}, "float32"),
+        (None, "vanilla", {}, None),
+        (None, "ngram", {}, None),
+    ],
+)
+def test_drafts_have_the_precision_that_was_asked_for(
+    folders: Path, target: str, drafter: str, options: dict[str, Any], wanted: str
+) -> None:
+    mine = target and target.replace("MINE", str(folders))
+    loaded = load_target(mine, **options)
+    found = load_drafter(drafter.replace("MINE", str(folders)), loaded)
+    assert about(loaded, found, Settings())["machine"]["draft_precision"] == wanted
+
+
+@pytest.mark.parametrize("method", ["moa-n0", "moa-n1", "eagle2"])
+def test_a_checkpoint_from_a_folder_drafts_as_torch_does(folders: Path, method: str) -> None:
+    target = load_target()
+    quick = load_drafter(str(folders / method), target)
+    slow = type(quick).__bases__[-1].__new__(type(quick).__bases__[-1])
+    slow.__dict__.update(quick.__dict__)
+    trees = [
+        [event.tree for event in traced(target, drafter, drafter.tree, PROMPT).of(Drafted)]
+        for drafter in (quick, slow)
+    ]
+    for one, other in zip(*trees, strict=True):
+        assert (one.tokens, one.parents) == (other.tokens, other.parents)
+        assert one.log_probs == pytest.approx(other.log_probs, abs=1e-4)
+
+
+def test_int8_that_cannot_be_is_refused(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="float32 target on a processor"):
+        load_target(dtype="bfloat16", plan=Plan(drafts="int8"))
+    with pytest.raises(UserError, match="auto, int8, float32, not 'int4'"):
+        Plan(drafts="int4")
+    target = load_target(plan=Plan(drafts="int8"))
+    monkeypatch.setattr("moa_core.engine.session.LARGEST", 1000)
+    with pytest.raises(UserError, match="moa-n1 has no form for drafts in int8"):
+        load_drafter("moa-n1", target)

@@ -1,0 +1,231 @@
+"""Graphs say what the torch modules that they were made from say, whoever drafted before."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from moa_core.decoding.tree import DraftTree, Frontier
+from moa_core.drafters.base import Drafter, Stepwise
+from moa_core.drafters.medusa import MedusaDrafter
+from moa_core.engine import accelerate, accelerate_drafter, drafters
+from moa_core.engine import target as targets
+from moa_core.engine.graph import BLOCK, eight_bits
+from moa_core.engine.target import OnnxTarget
+from moa_core.model.target import Target
+from moa_core.train.fresh import fresh
+from tests.models import tiny_target
+
+PROMPT = [(i * i + 3) % 60 for i in range(21)]
+TREE = DraftTree(  # two siblings, a long branch beside a short one, the same token twice
+    (11, 3, 40, 8, 3, 17, 2, 50),
+    (-1, 0, 0, 1, 1, 3, 2, 5),
+    (0, 1, 1, 2, 2, 3, 2, 4),
+    (0.0,) * 8,
+)
+CLOSE = {"atol": 2e-5, "rtol": 1e-4}
+SHAPES: dict[str, dict[str, Any]] = {
+    "llama, heads of 8": {},
+    "llama, heads of 16": {"head_dim": 16},
+    "llama, all biases": {"attention_bias": True, "mlp_bias": True, "head_dim": 16},
+    "llama, 6 heads on 3": {
+        "hidden_size": 96, "num_attention_heads": 6, "num_key_value_heads": 3,
+    },
+    "llama, 5 heads on 1": {
+        "hidden_size": 40, "num_attention_heads": 5, "num_key_value_heads": 1,
+    },
+    "llama, scaled rope": {
+        "head_dim": 16,
+        "rope_parameters": {
+            "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0,
+            "original_max_position_embeddings": 64,
+        },
+    },
+    "llama, tied": {"tie_word_embeddings": True, "rms_norm_eps": 0.1},
+    "qwen2": {"family": "qwen2", "head_dim": 16},
+    "qwen3": {"family": "qwen3", "head_dim": 24},
+    "mistral": {"family": "mistral", "sliding_window": None},
+}  # fmt: skip
+METHODS = (
+    "moa-n0", "moa-n1", "moa-n2", "moa-n3", "moa-mean-lsa", "moa-no-lsa", "moa-no-sa",
+    "eagle2", "glide", "independent",
+)  # fmt: skip
+
+
+@torch.no_grad()
+def loud(method: str, target: Target, rounded: bool = False) -> Drafter:
+    """A drafter whose every part says much. rounded: with weights that eight bits hold exactly."""
+    drafter = fresh(method, target, seed=0)
+    torch.manual_seed(1)
+    for weight in drafter.net.parameters():
+        weight.normal_(1.0 if weight.ndim == 1 else 0.0, 0.1 if rounded else 0.2)
+    for part in (drafter.net, target.model) if rounded else ():
+        for linear in (one for one in part.modules() if isinstance(one, nn.Linear)):
+            for block in linear.weight.split(BLOCK, 1):
+                scale = block.abs().amax(1, keepdim=True) / 127
+                block.copy_((block / scale).round() * scale)
+    return drafter
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@torch.inference_mode()
+def test_the_target_reads_and_verifies_as_torch_does(
+    shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "CHUNK", 8)  # a prompt of three parts
+    slow = tiny_target(**SHAPES[shape])
+    quick = accelerate(slow)
+    assert type(quick) is OnnxTarget
+    said = []
+    for run in (slow.fork(), quick.fork()):
+        logits, seen = run.prefill(PROMPT, 64)
+        parts = [logits, seen.hidden, seen.keys_values()]
+        for path in ((2, 6), (1, 3, 5, 7), ()):  # the last two behind a cache that was closed up
+            parts.append(run.verify(TREE))
+            seen = run.keep(path)
+            parts += [seen.hidden, seen.keys_values()]
+        run.rewind(len(PROMPT) + 2)
+        said.append([*parts, run.verify(DraftTree.only_root(5))])
+    for one, other in zip(*said, strict=True):
+        torch.testing.assert_close(one, other, **CLOSE)
+
+
+@torch.inference_mode()
+def test_logits_of_a_node_do_not_hang_on_its_siblings() -> None:
+    run = accelerate(tiny_target()).fork()
+    run.prefill(PROMPT, 64)
+    together = run.verify(TREE)
+    for node, path in ((1, [1]), (4, [1, 4]), (7, [1, 3, 5, 7])):
+        chain = tuple(TREE.tokens[at] for at in (0, *path))
+        length = len(chain)
+        alone = DraftTree(
+            chain, tuple(range(-1, length - 1)), tuple(range(length)), (0.0,) * length
+        )
+        torch.testing.assert_close(run.verify(alone)[-1], together[node], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("int8", [False, True])
+@pytest.mark.parametrize("shape", ["llama, heads of 8", "llama, all biases", "qwen2", "qwen3"])
+@pytest.mark.parametrize("method", METHODS)
+@torch.inference_mode()
+def test_every_level_says_what_torch_says(
+    method: str, shape: str, int8: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafters, "LSA_CHUNK", 8)
+    with torch.inference_mode(False):
+        target = tiny_target(**SHAPES[shape])
+        slow = loud(method, target, rounded=int8)
+    quick = accelerate_drafter(slow, target, int8)
+    assert quick.precision == ("int8" if int8 else "float32") and type(quick) is not type(slow)
+    assert quick.tli == slow.tli and quick.name == slow.name and quick.net is slow.net
+    for one, other in zip(levels_of(target, quick), levels_of(target, slow), strict=True):
+        if int8:  # inputs are rounded, too
+            assert (one - other).norm() < 0.1 * other.norm()
+        else:
+            torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3)
+
+
+def levels_of(target: Target, drafter: Drafter) -> list[Tensor]:
+    """What a drafter says of the root and of two levels, in two cycles."""
+    target, drafter, said = target.fork(), drafter.fork(), []
+    assert isinstance(drafter, Stepwise)
+    _, seen = target.prefill(PROMPT, 80)
+    drafter.open(target, 80)
+    for token in (5, 8):
+        drafter.observe(seen.ids, drafter.server_half(seen))
+        drafter.root(token)
+        drafter.forget()
+        said.append(drafter.root(token)[None])  # asked for anew
+        nodes = torch.eye(3, dtype=torch.bool)
+        for level, parents in enumerate([[0, 0, 0], [0, 0, 2]], 1):
+            tokens, above = torch.tensor([3, 9, 14 + level]), torch.tensor(parents)
+            nodes = nodes if level == 1 else torch.cat([nodes[above], torch.eye(3).bool()], 1)
+            said.append(drafter.expand(Frontier(tokens, above, nodes, level)))
+        drafter.forget()
+        target.verify(DraftTree((token, 7), (-1, 0), (0, 1), (0.0, 0.0)))
+        seen = target.keep((1,))
+    return said
+
+
+@pytest.mark.parametrize("int8", [False, True])
+@torch.inference_mode()
+def test_medusas_heads_say_what_torch_says(int8: bool) -> None:
+    with torch.inference_mode(False):
+        target = tiny_target()
+        slow = loud("medusa", target, rounded=int8)
+    quick = accelerate_drafter(slow, target, int8)
+    assert isinstance(slow, MedusaDrafter) and isinstance(quick, MedusaDrafter)
+    for one in (slow, quick):
+        one.open(target, 8)
+    feature = torch.randn(1, 32)
+    apart = (quick._ahead(feature) - slow._ahead(feature)).norm() / slow._ahead(feature).norm()
+    assert apart < (0.03 if int8 else 1e-5)
+
+
+@torch.inference_mode()
+def test_what_was_trained_or_moved_is_noticed() -> None:
+    with torch.inference_mode(False):
+        slow = tiny_target()
+        quick = accelerate(slow)
+        other = copy.deepcopy(quick)
+    before, _ = quick.fork().prefill(PROMPT, 32)
+    slow.layers[1].mlp.down_proj.weight.mul_(2)
+    after, _ = quick.fork().prefill(PROMPT, 32)
+    assert (after - before).abs().max() > 1e-3
+    torch.testing.assert_close(after, slow.fork().prefill(PROMPT, 32)[0], **CLOSE)
+    torch.testing.assert_close(other.fork().prefill(PROMPT, 32)[0], before, **CLOSE)
+    other.model.to(torch.bfloat16)  # then torch runs it
+    assert other.fork().prefill(PROMPT, 32)[0].dtype == torch.bfloat16
+
+
+def test_what_has_no_graph_stays_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = tiny_target()
+    drafter = fresh("moa-n1", plain, 0)
+    for sizes in ({"hidden_act": "gelu"}, {"head_dim": 12}):
+        other = tiny_target(**sizes)
+        assert accelerate(other) is other
+        one = fresh("moa-n1", other, 0)
+        assert accelerate_drafter(one, other, True) is one and one.precision == "float32"
+    for change in (torch.bfloat16, torch.device("meta")):
+        other = copy.deepcopy(plain)
+        other.model.to(change)
+        assert accelerate(other) is other
+    monkeypatch.setattr("moa_core.engine.session.LARGEST", 1000)
+    assert accelerate(plain) is plain and accelerate_drafter(drafter, plain, True) is drafter
+
+
+def test_a_thread_number_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = accelerate(tiny_target())
+    assert isinstance(target, OnnxTarget)
+    one = target.session()
+    assert target.fork().session() is one
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    three = target.session()
+    assert three is not one and three.get_session_options().intra_op_num_threads == 3
+
+
+def test_eight_bits_hold_the_largest_number_of_each_block() -> None:
+    matrix = torch.randn(5, BLOCK + 40)
+    matrix[2] = 0
+    whole, scales = eight_bits(matrix.numpy())
+    back = ((torch.from_numpy(whole).float() - 128) * torch.from_numpy(scales)[..., None]).flatten(
+        1
+    )
+    assert back[:, BLOCK + 40 :].abs().max() == 0 and back.shape == (5, 2 * BLOCK)
+    assert (back[:, : BLOCK + 40] - matrix).abs().max() <= matrix.abs().max() / 127 / 2 + 1e-6
+    assert int(whole.min()) >= 1 and whole[2].max() == 128
+
+
+def test_forks_share_weights_and_keep_their_own_text() -> None:
+    target = accelerate(tiny_target())
+    with torch.inference_mode():
+        one, other = target.fork(), target.fork()
+        expected, _ = one.prefill(PROMPT, 32)
+        other.prefill(PROMPT[::-1], 32)
+        one.rewind(len(PROMPT) - 1)
+        again = one.verify(DraftTree.only_root(PROMPT[-1]))[0]
+        torch.testing.assert_close(again, expected, **CLOSE)
