@@ -13,7 +13,6 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.loading.checkpoints import load_drafter, load_target
 from moa_core.text import prompt_ids
-from moa_core.train import setup
 from moa_core.train.loop import Run
 from tests.models import (
     chatml_tokenizer,
@@ -79,7 +78,7 @@ def test_a_data_set_trains_a_foreign_targets_drafters(
 def test_mistakes_are_a_sentence(
     command: list[str], more: list[str], words: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(setup, "is_tensorboard_available", lambda: False)
+    monkeypatch.setattr("accelerate.utils.is_tensorboard_available", lambda: False)
     assert main([*command, "--updates", "1", *more]) == 2
     assert words in capsys.readouterr().err
 

@@ -16,8 +16,8 @@ from moa_core.errors import UserError
 from moa_core.loading.checkpoints import load_drafter
 from moa_core.text import prompt_ids
 from moa_core.train.drafters import Plan, train_drafters
-from moa_core.train.fresh import fresh
-from moa_core.train.schedule import Schedule
+from moa_core.train.init import fresh
+from moa_core.train.loop import Schedule
 from tests.models import plain_greedy, speaking_target
 
 METHODS = ("moa-n0", "moa-n1", "moa-n2")

@@ -9,8 +9,8 @@ import pandas
 import pytest
 
 from moa_core.errors import UserError
-from moa_core.train import hub_data, sources
-from moa_core.train.hub_data import Rows, fetch
+from moa_core.train import corpus
+from moa_core.train.corpus import Rows, fetch
 from tests.models import ultrachat
 
 CHAT = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
@@ -34,7 +34,7 @@ def test_the_training_split_is_fetched_once_and_reads_as_chats(hub: dict, tmp_pa
     folder = fetch("someone/chats", tmp_path / "data")
     assert fetch("someone/chats", folder) == folder
     assert hub["asked"] == [("someone/chats", "train_sft")]
-    [record] = [record for records in sources.load(folder).values() for record in records]
+    [record] = [record for records in corpus.load(folder).values() for record in records]
     assert record.kind == "chat"
     assert [message["content"] for message in record.value] == ["Hi", "Hello."]
 
@@ -50,13 +50,13 @@ def test_questions_and_answers_are_chats_fetched_or_streamed(hub: dict, tmp_path
     pair = {"context": "Tom has a cat.", "question": "What has Tom?", "answer": "A cat.", "id": 3}
     hub["splits"] = {"train": [pair, {**pair, "context": None}, {"question": "", "answer": ""}]}
     folder = fetch("someone/questions", tmp_path / "fetched")
-    [with_context, without] = sources.load(folder)["data"]
+    [with_context, without] = corpus.load(folder)["data"]
     assert [turn["content"] for turn in with_context.value] == [
         "Tom has a cat.\n\nWhat has Tom?", "A cat.",
     ]  # fmt: skip
     assert [turn["content"] for turn in without.value] == ["What has Tom?", "A cat."]
-    streamed = [hub_data._document(row) for row in hub["splits"]["train"]]
-    assert streamed[0].messages == with_context.value and streamed[2] is None
+    streamed = [corpus._record(corpus._fields(row) or {}, "") for row in hub["splits"]["train"]]
+    assert streamed[0].value == with_context.value and streamed[2] is None
 
 
 def test_rows_of_neither_kind_are_refused_and_leave_nothing(hub: dict, tmp_path: Path) -> None:
@@ -89,9 +89,9 @@ def test_a_streamed_data_set_is_asked_for_as_such_and_goes_on_where_it_stood(
 
     monkeypatch.setattr(datasets, "load_dataset", load)
     rows = Rows("someone/chats")
-    taken = list(islice(rows.go_on(None), 4))
+    taken = list(islice(rows.read_from(None), 4))
     again = Rows("someone/chats")
-    rest = list(again.go_on(json.loads(json.dumps(rows.stands()))))
+    rest = list(again.read_from(json.loads(json.dumps(rows.state()))))
     said = [row.document.messages[0]["content"] for row in [*taken, *rest]]
     assert said == [str(n) for n in range(9)]
     assert set(asked) == {("someone/chats", "train_sft", True)}
@@ -106,7 +106,7 @@ def test_a_folder_like_a_data_set_is_read_as_one(tmp_path: Path, form: str) -> N
                 path.with_suffix(".jsonl"), orient="records", lines=True
             )
             path.unlink()
-    found = [row.document for row in Rows(str(folder)).go_on(None)]
+    found = [row.document for row in Rows(str(folder)).read_from(None)]
     assert len(found) == 6 and all(document.kind == "chat" for document in found)
     assert found[2].messages[1] == {"role": "assistant", "content": "It is 6, said the dog."}
 
@@ -120,5 +120,5 @@ def test_rows_that_are_no_chats_and_empty_turns_are_passed_over(tmp_path: Path) 
     ]
     text = "\n".join(map(json.dumps, rows))
     (tmp_path / "data" / "train-00000-of-00001.jsonl").write_text(text)
-    [row] = Rows(str(tmp_path)).go_on(None)
+    [row] = Rows(str(tmp_path)).read_from(None)
     assert [turn["content"] for turn in row.document.messages] == ["Hi", "Hello."]

@@ -17,11 +17,10 @@ from moa_core.errors import UserError
 from moa_core.train import loop
 from moa_core.train.batches import Batches, Recipe
 from moa_core.train.drafters import Plan, train_drafters, trainee
-from moa_core.train.fresh import fresh
-from moa_core.train.loop import Run
+from moa_core.train.init import fresh
+from moa_core.train.loop import Run, Schedule, optimisers
 from moa_core.train.losses import Weights
 from moa_core.train.masks import on_policy
-from moa_core.train.schedule import Schedule, optimisers
 from moa_core.train.teacher import teach
 from tests.models import speaking_target
 

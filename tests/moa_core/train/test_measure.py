@@ -33,9 +33,9 @@ def test_a_target_that_knows_nothing_loses_the_log_of_its_vocabulary(
 
 def test_loss_is_of_replies_alone(target: Target, data: Path) -> None:
     """Of a target that is sure of one token: all that counts is how seldom that is right."""
-    documents = measure.corpus.epoch(measure.sources.load(data), 0, 0, "heldout", 600)
+    documents = measure.corpus.epoch(measure.corpus.load(data), 0, 0, "heldout", 600)
     chat = next(document for document in documents if document.kind == "dialogue")
-    [(ids, mask)] = measure.corpus.encode_many([chat], target.tokenizer)
+    [(ids, mask)] = measure.encode_many([chat], target.tokenizer)
     with torch.inference_mode():
         rows = target.model(torch.tensor([ids])).logits[0].log_softmax(-1)
     reply = [-float(rows[at - 1, ids[at]]) for at in range(1, len(ids)) if mask[at]]
@@ -75,7 +75,7 @@ def test_nothing_is_held_out_of_a_few_documents_which_is_said(
 ) -> None:
     for number in range(49):
         (tmp_path / f"{number}.txt").write_text(f"The fox ran home on day {number}.")
-    loaded = measure.sources.load(tmp_path)
+    loaded = measure.corpus.load(tmp_path)
     assert not list(measure.corpus.epoch(loaded, 0, 0, "heldout"))
     assert len(list(measure.corpus.epoch(loaded, 0, 0, "train"))) == 49
     assert main(["train", "measure", "--data", str(tmp_path)]) == 2

@@ -9,8 +9,8 @@ from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import own_text
-from moa_core.train.corpus import Encoded
 from moa_core.train.own_text import Writing, answers, load, mixed, save, write
+from moa_core.train.tokenizer import Encoded
 from tests.models import plain_greedy, speaking_target
 
 TEXTS = [Encoded([n] * (n + 1), [False] * n + [True]) for n in range(1, 9)]

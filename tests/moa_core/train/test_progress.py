@@ -12,11 +12,11 @@ from safetensors.torch import load_file
 
 from moa_core.drafters.base import Drafter
 from moa_core.text import prompt_ids
-from moa_core.train import progress as module
+from moa_core.train import measure as module
 from moa_core.train.drafters import Plan, train_drafters
-from moa_core.train.fresh import fresh
-from moa_core.train.progress import Progress
-from moa_core.train.schedule import Schedule
+from moa_core.train.init import fresh
+from moa_core.train.loop import Schedule
+from moa_core.train.measure import Progress
 from tests.models import speaking_target
 
 METHODS = ("moa-n0", "eagle2", "medusa")

@@ -1,7 +1,6 @@
 """What a checkpoint of models spread over processes holds; what cannot be spread is refused.
 
-FSDP is real here, with one process. DeepSpeed's engine is a stand-in: what counts is which of its
-folders are there, and which one is read. Several real processes: test_processes.py, in minutes.
+FSDP is real here, with one process. Several real processes: test_processes.py, in minutes.
 """
 
 from collections.abc import Iterator
@@ -25,12 +24,9 @@ FSDP, DEEPSPEED, ALONE = DistributedType.FSDP, DistributedType.DEEPSPEED, Distri
 
 def spread(kind: DistributedType, **more: Any) -> Any:
     """As much of an accelerator as is asked here."""
-    settings: dict[str, Any] = {}
-    plugin = SimpleNamespace(deepspeed_config=settings)
     defaults = {
         "distributed_type": kind, "num_processes": 2, "gradient_accumulation_steps": 2,
         "is_fsdp2": True, "is_main_process": True, "device": torch.device("cpu"),
-        "state": SimpleNamespace(deepspeed_plugin=plugin),
     }  # fmt: skip
     return SimpleNamespace(**{**defaults, **more})
 
@@ -39,27 +35,21 @@ def spread(kind: DistributedType, **more: Any) -> Any:
 
 
 def test_rows_are_shared_out_evenly_or_not_at_all() -> None:
-    assert states.check(spread(ALONE), {}, 12) == 3
+    assert states.check(spread(ALONE), 12) == 3
     for rows in (6, 2, 0):
         with pytest.raises(UserError, match=f"^{rows} rows cannot .* 2 processes times 2 acc"):
-            states.check(spread(ALONE), {}, rows)
+            states.check(spread(ALONE), rows)
 
 
 def test_the_first_fsdp_is_refused() -> None:
-    assert states.check(spread(FSDP), {}, 8) == 2
+    assert states.check(spread(FSDP), 8) == 2
     with pytest.raises(UserError, match="set fsdp_version: 2"):
-        states.check(spread(FSDP, is_fsdp2=False), {}, 8)
+        states.check(spread(FSDP, is_fsdp2=False), 8)
 
 
-def test_deepspeed_trains_one_model_and_is_told_its_share_of_the_rows() -> None:
-    accelerator, one = spread(DEEPSPEED), nn.Linear(2, 2)
-    assert states.check(accelerator, {"moa-n0": one}, 8) == 2
-    assert accelerator.state.deepspeed_plugin.deepspeed_config == {
-        "train_micro_batch_size_per_gpu": 2,
-        "gradient_accumulation_steps": 2,
-    }
-    with pytest.raises(UserError, match="one model at a time"):
-        states.check(accelerator, {"moa-n0": one, "eagle2": one}, 8)
+def test_deepspeed_is_refused() -> None:
+    with pytest.raises(UserError, match="DeepSpeed is not supported"):
+        states.check(spread(DEEPSPEED), 8)
 
 
 # ---- FSDP ----
@@ -132,52 +122,5 @@ def test_a_run_goes_on_as_it_was_spread_or_not_at_all(tmp_path: Path, alone: Non
     states.save(spread(FSDP), tmp_path, {"update": 2}, models, models, optimisers)
     state = states.load(tmp_path)
     assert state is not None
-    for kind in (ALONE, DEEPSPEED):
-        with pytest.raises(UserError, match="was begun under FSDP: go on the same way"):
-            states.restore(spread(kind), tmp_path, state, models, models, optimisers)
-
-
-# ---- DeepSpeed ----
-
-
-class Engine(nn.Linear):
-    """Writes folders as DeepSpeed's does."""
-
-    def __init__(self) -> None:
-        super().__init__(1, 1)
-        self.read: list[Path] = []
-
-    def save_checkpoint(self, folder: str, tag: str) -> None:
-        (Path(folder) / tag).mkdir(parents=True)
-
-    def load_checkpoint(self, folder: str, tag: str) -> None:
-        assert (Path(folder) / tag).is_dir()
-        self.read.append(Path(folder, tag))
-
-
-def there(folder: Path) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.glob("deepspeed-*/*"))
-
-
-def test_of_deepspeed_s_folders_the_one_that_the_file_names_is_valid(tmp_path: Path) -> None:
-    accelerator, engine = spread(DEEPSPEED), Engine()
-    models: dict[str, Any] = {"moa-n1": engine}
-
-    def save(update: int, main: bool = True) -> None:
-        accelerator.is_main_process = main
-        states.save(accelerator, tmp_path, {"update": update}, models, models, {"moa-n1": []})
-
-    save(4)
-    save(8)
-    assert there(tmp_path) == ["deepspeed-moa-n1/8"]  # the old one goes with the old file
-    save(12, main=False)  # as if the run was killed before the file was swapped
-    assert there(tmp_path) == ["deepspeed-moa-n1/12", "deepspeed-moa-n1/8"]
-    state = states.load(tmp_path)
-    assert state is not None and state["update"] == 8
-    states.restore(accelerator, tmp_path, state, models, models, {})
-    assert engine.read == [tmp_path / "deepspeed-moa-n1" / "8"]
-
-
-def test_deepspeed_clips_itself_and_says_no_norm() -> None:
-    mute = spread(DEEPSPEED, clip_grad_norm_=lambda parameters, norm: None)
-    assert states.clip(mute, nn.Linear(1, 1), 1.0) == 0
+    with pytest.raises(UserError, match="was begun under FSDP: go on the same way"):
+        states.restore(spread(ALONE), tmp_path, state, models, models, optimisers)

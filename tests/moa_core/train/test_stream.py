@@ -8,10 +8,9 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from moa_core.errors import UserError
-from moa_core.train.batches import Batch
-from moa_core.train.corpus import Document, encode, encode_many
-from moa_core.train.hub_data import Rows
-from moa_core.train.stream import Stream
+from moa_core.train.batches import Batch, Stream
+from moa_core.train.corpus import Document, Rows
+from moa_core.train.tokenizer import encode, encode_many
 from tests.models import chatml_tokenizer, ultrachat
 
 CHAT = (
@@ -70,7 +69,7 @@ def _kept(folder: Path, place: tuple) -> Path:
 def test_every_chat_but_the_held_out_ones_is_learnt_in_an_epoch(
     dataset: Path, tokenizer: Path
 ) -> None:
-    rows = list(Rows(str(dataset)).go_on(None))
+    rows = list(Rows(str(dataset)).read_from(None))
     kept = [row.document for row in rows if not row.held_out]
     assert len(rows) == 60 and 50 < len(kept) < 60
     source = Stream(Rows(str(dataset)), tokenizer, 0, rows=1, row_length=96)

@@ -26,9 +26,9 @@ from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train.batches import Batch, same_document
 from moa_core.train.drafters import Plan, _Lessons, train_drafters
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
+from moa_core.train.loop import Schedule
 from moa_core.train.losses import Weights
-from moa_core.train.schedule import Schedule
 from moa_core.train.target import TargetSizes, train_target
 from tests.models import plain_greedy, save_bundle, speaking_target, tiny_target, useful
 
