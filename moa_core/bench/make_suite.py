@@ -11,7 +11,7 @@ from typing import Any
 
 from moa_core.assets import ASSETS
 from moa_core.errors import UserError
-from moa_core.train import sources
+from moa_core.train import corpus
 from moa_core.train.bundle.prompts import Chat, chat
 from moa_core.train.bundle.tasks import KINDS as TASKS
 from moa_core.train.bundle.tasks import generate
@@ -28,7 +28,7 @@ def make_suite(data: Path, folder: Path = ASSETS / "suites", seed: int = 0) -> l
     Kinds: story, dialogue (cut before a random reply), reading (a question about a passage), sum
     (half grade-school problems, half generated), task (reverse, sort, letters, number, python).
     """
-    written = list(epoch(sources.load(data), seed, 0, "heldout"))
+    written = list(epoch(corpus.load(data), seed, 0, "heldout"))
     found = {kind: list(_of_kind(written, kind, seed)) for kind in KINDS}
     for kind, rows in found.items():
         if len(rows) < PER_KIND + FOR_TUNING:

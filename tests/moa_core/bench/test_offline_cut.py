@@ -31,7 +31,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.train.bundle import tasks
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from tests.moa_core.bench.mistakes import check_told
 from tests.models import plain_greedy, speaking_target, tiny_target, useful
 

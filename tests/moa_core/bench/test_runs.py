@@ -27,7 +27,7 @@ from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.errors import UserError
 from moa_core.loading.formats import save_drafter
 from moa_core.model.target import Target
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from tests.moa_core.bench.made_up import ours
 from tests.models import plain_greedy, speaking_target
 

@@ -18,7 +18,7 @@ from moa_core.export.source import Source, read_source
 from moa_core.export.write import export
 from moa_core.loading.checkpoints import load_drafter
 from moa_core.model.target import Target
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from tests import released
 from tests.moa_core.export.shared import TREE, drafts, saved
 from tests.models import tiny_target, useful

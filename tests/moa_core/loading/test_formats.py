@@ -18,7 +18,7 @@ from moa_core.loading.checkpoints import load_drafter, load_target
 from moa_core.loading.formats import read_config, save_drafter
 from moa_core.loading.shapes import bare_net
 from moa_core.model.target import Target
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from tests.moa_core.folders import METHODS, TREE, WEIGHTS, edit, refused, save, saved
 from tests.models import save_target, speaking_target, tiny_target, useful
 
