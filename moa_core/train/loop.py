@@ -114,7 +114,7 @@ class Run:
         self.bare = models
         self.models: dict[str, nn.Module] = {}
         self.optimisers: dict[str, list[torch.optim.Optimizer]] = {}
-        self._rows = states.check(accelerator, batches.rows)  # in a part
+        self._rows = states.check(accelerator, models, batches.rows)  # in a part
         for name, model in models.items():
             prepared = accelerator.prepare(model, *optimisers(schedule, name, model))
             self.models[name], *self.optimisers[name] = prepared

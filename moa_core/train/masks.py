@@ -38,9 +38,9 @@ class Masks:
 
 def predictable(batch: Batch) -> Tensor:
     """[B, T] bool: tokens of a reply that are followed by another one of it."""
-    reply = batch.response & (batch.positions > 0)
+    reply = batch.response & (batch.positions > 0)  # so the next one is of the same document
     loss = torch.zeros_like(reply)
-    loss[:, :-1] = reply[:, :-1] & reply[:, 1:] & (batch.segment[:, :-1] == batch.segment[:, 1:])
+    loss[:, :-1] = reply[:, :-1] & reply[:, 1:]
     return loss
 
 

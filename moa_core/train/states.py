@@ -1,12 +1,14 @@
-"""Checkpoints of models and optimisers: one file, however accelerate spread them over processes.
+"""Checkpoints of models and optimisers, however accelerate spread them over processes.
 
-With one process, or a whole copy in each (DDP), the main process writes it. With FSDP it is
-gathered from all processes.
+One process, or a whole copy in each (DDP): one file, written by the main process. FSDP: the same
+file, gathered from all processes. DeepSpeed: its own folders beside the file, one per update; the
+file names the valid one.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,15 +24,28 @@ from moa_core.errors import UserError
 Models = Mapping[str, nn.Module]
 Optimisers = Mapping[str, list[torch.optim.Optimizer]]
 FILE = "checkpoint.pt"
-ALONE, FSDP = "without sharding", "under FSDP"
+ALONE = "without sharding"
 
 
 def sharded(accelerator: Accelerator) -> bool:
     """Whether no process has everything, so that all of them must take part in saving."""
+    return _fsdp(accelerator) or _deepspeed(accelerator)
+
+
+def _fsdp(accelerator: Accelerator) -> bool:
     return accelerator.distributed_type is DistributedType.FSDP
 
 
-def check(accelerator: Accelerator, rows: int) -> int:
+def _deepspeed(accelerator: Accelerator) -> bool:
+    return accelerator.distributed_type is DistributedType.DEEPSPEED
+
+
+def _kind(accelerator: Accelerator) -> str:
+    spread = sharded(accelerator)
+    return f"under {accelerator.distributed_type.value}" if spread else ALONE
+
+
+def check(accelerator: Accelerator, models: Models, rows: int) -> int:
     """Rows of one part of a process's batch. UserError for what cannot be spread as asked.
 
     rows  of an update, over all processes
@@ -44,10 +59,18 @@ def check(accelerator: Accelerator, rows: int) -> int:
             f"process{'es' if world > 1 else ''} times {steps} accumulated "
             f"part{'s' if steps > 1 else ''} divide{'s' if world * steps == 1 else ''}."
         )
-    if sharded(accelerator) and not accelerator.is_fsdp2:
+    if _fsdp(accelerator) and not accelerator.is_fsdp2:
         raise UserError("Of FSDP only version 2 is supported: set fsdp_version: 2 in its config.")
-    if accelerator.distributed_type is DistributedType.DEEPSPEED:
-        raise UserError("DeepSpeed is not supported: launch with configs/fsdp.yaml instead.")
+    if _deepspeed(accelerator):
+        if len(models) > 1:
+            raise UserError(
+                "DeepSpeed trains one model at a time: give one method to --methods, and start "
+                "the others as runs of their own."
+            )
+        # There is no data loader for accelerate to read these from.
+        settings = accelerator.state.deepspeed_plugin.deepspeed_config
+        settings["train_micro_batch_size_per_gpu"] = part
+        settings["gradient_accumulation_steps"] = steps
     return part
 
 
@@ -60,12 +83,13 @@ def weights(accelerator: Accelerator, model: nn.Module, bare: nn.Module) -> dict
 
 
 def clip(accelerator: Accelerator, model: nn.Module, norm: float) -> Tensor:
-    """Scale gradients down to a norm; return what it was.
+    """Scale gradients down to a norm. Returns what it was; 0 from DeepSpeed, which clips itself.
 
     accelerate compares lists of parameters under FSDP, which raises with more than one model.
     """
-    if not sharded(accelerator):
-        return torch.as_tensor(accelerator.clip_grad_norm_(model.parameters(), norm))
+    if not _fsdp(accelerator):
+        found = accelerator.clip_grad_norm_(model.parameters(), norm)
+        return torch.as_tensor(0.0 if found is None else found, device=accelerator.device)
     sharded_norm: Any = nn.utils.clip_grad_norm_(model.parameters(), norm)  # a DTensor
     return torch.as_tensor(sharded_norm.full_tensor())
 
@@ -79,19 +103,26 @@ def save(
     optimisers: Optimisers,
 ) -> None:
     """Write a checkpoint beside the old one, then swap: a kill leaves one of the two."""
-    state |= {"kind": FSDP if sharded(accelerator) else ALONE, "models": {}, "optimisers": {}}
+    state |= {"kind": _kind(accelerator), "models": {}, "optimisers": {}}
     options = whole.StateDictOptions(full_state_dict=True, cpu_offload=True)
     for name, of in optimisers.items():
-        if sharded(accelerator):
+        if _deepspeed(accelerator):
+            engine: Any = models[name]
+            engine.save_checkpoint(str(folder / f"deepspeed-{name}"), tag=str(state["update"]))
+        elif _fsdp(accelerator):
             found = whole.get_state_dict(models[name], _inner(of), options=options)
             state["models"][name], state["optimisers"][name] = found
         else:
             state["models"][name] = bare[name].state_dict()
             state["optimisers"][name] = [each.state_dict() for each in of]
-    if accelerator.is_main_process:
-        path = folder / FILE
-        torch.save(state, path.with_suffix(".part"))
-        os.replace(path.with_suffix(".part"), path)
+    if not accelerator.is_main_process:
+        return
+    path = folder / FILE
+    torch.save(state, path.with_suffix(".part"))
+    os.replace(path.with_suffix(".part"), path)
+    for old in folder.glob("deepspeed-*/[0-9]*"):
+        if old.name != str(state["update"]):
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def load(folder: Path) -> dict[str, Any] | None:
@@ -110,14 +141,18 @@ def restore(
 ) -> None:
     """Load a checkpoint into models and optimisers. UserError if it was spread otherwise."""
     kind = state.get("kind", ALONE)
-    if kind != (FSDP if sharded(accelerator) else ALONE):
+    if kind != _kind(accelerator):
         raise UserError(
             f"{folder} holds a run that was begun {kind}: go on the same way, or start "
             "anew in another folder."
         )
     for name, of in optimisers.items():
+        if _deepspeed(accelerator):
+            engine: Any = models[name]
+            engine.load_checkpoint(str(folder / f"deepspeed-{name}"), tag=str(state["update"]))
+            continue
         stored, steps = state["models"][name], state["optimisers"][name]
-        if sharded(accelerator):
+        if _fsdp(accelerator):
             whole.set_state_dict(
                 models[name],
                 _inner(of),

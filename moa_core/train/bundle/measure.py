@@ -19,7 +19,7 @@ from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.train.bundle import books, manners, tasks, world
 from moa_core.train.bundle.__main__ import documents_of
 from moa_core.train.corpus import Document
-from moa_core.train.measure import reply_loss
+from moa_core.train.measure import reply_loss, task_accuracy
 from moa_core.train.own_text import answers
 from moa_core.train.tokenizer import encode_many
 
@@ -70,13 +70,7 @@ def _replies(target: Target, prompts: list[str], longest: int) -> list[tuple[str
 
 def tasks_right(target: Target, options: argparse.Namespace) -> dict[str, float]:
     """Share of held-out tasks answered right, by kind and over all."""
-    rng = random.Random(0)
-    scores = {}
-    for kind in tasks.KINDS:
-        posed = [tasks.generate(kind, rng, held_out=True) for _ in range(options.each)]
-        texts = _texts(target, [task.prompt for task in posed], 120)
-        scores[kind] = _share(tasks.check(t, text) for t, text in zip(posed, texts, strict=True))
-    return {**scores, "all": round(sum(scores.values()) / len(scores), 4)}
+    return {kind: round(share, 4) for kind, share in task_accuracy(target, options.each).items()}
 
 
 def words_used(target: Target, options: argparse.Namespace) -> dict[str, Any]:
@@ -208,7 +202,8 @@ def finished(text: str) -> bool:
 
 def visitors(target: Target, options: argparse.Namespace) -> dict[str, Any]:
     """Replies to what lies outside the model's world, to be read by a person; suspect claims."""
-    rows = [json.loads(line) for line in VISITORS.read_text(encoding="utf-8").splitlines()]
+    lines = VISITORS.read_text(encoding="utf-8").splitlines()[: options.each]
+    rows = [json.loads(line) for line in lines]
     said = _texts(target, [row["prompt"] for row in rows], 120)
     claims = [manners.claims(text, row["prompt"]) for text, row in zip(said, rows, strict=True)]
     return {

@@ -10,9 +10,13 @@ from importlib.resources import files
 from typing import Any
 
 _RAW: dict[str, Any] = tomllib.loads((files(__package__) / "words.toml").read_text("utf-8"))
-_SPANISH, _FRENCH = (
-    {k: v.split() for k, v in _RAW[name].items()} for name in ("spanish", "french")
-)
+
+
+def _numerals(language: str) -> dict[str, list[str]]:
+    return {name: text.split() for name, text in _RAW[language].items()}
+
+
+_SPANISH, _FRENCH = _numerals("spanish"), _numerals("french")
 
 LETTERS = string.ascii_lowercase
 WORDS: tuple[str, ...] = tuple(_RAW["words"].split())

@@ -1,6 +1,7 @@
 """What a checkpoint of models spread over processes holds; what cannot be spread is refused.
 
-FSDP is real here, with one process. Several real processes: test_processes.py, in minutes.
+FSDP is real here, with one process. DeepSpeed's engine is a stand-in: what counts is which of its
+folders are there, and which one is read. Several real processes: test_processes.py, in minutes.
 """
 
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from accelerate.commands.config.config_args import load_config_from_file
 from accelerate.utils import DistributedType
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -24,9 +26,12 @@ FSDP, DEEPSPEED, ALONE = DistributedType.FSDP, DistributedType.DEEPSPEED, Distri
 
 def spread(kind: DistributedType, **more: Any) -> Any:
     """As much of an accelerator as is asked here."""
+    settings: dict[str, Any] = {}
+    plugin = SimpleNamespace(deepspeed_config=settings)
     defaults = {
         "distributed_type": kind, "num_processes": 2, "gradient_accumulation_steps": 2,
         "is_fsdp2": True, "is_main_process": True, "device": torch.device("cpu"),
+        "state": SimpleNamespace(deepspeed_plugin=plugin),
     }  # fmt: skip
     return SimpleNamespace(**{**defaults, **more})
 
@@ -35,21 +40,44 @@ def spread(kind: DistributedType, **more: Any) -> Any:
 
 
 def test_rows_are_shared_out_evenly_or_not_at_all() -> None:
-    assert states.check(spread(ALONE), 12) == 3
+    assert states.check(spread(ALONE), {}, 12) == 3
     for rows in (6, 2, 0):
         with pytest.raises(UserError, match=f"^{rows} rows cannot .* 2 processes times 2 acc"):
-            states.check(spread(ALONE), rows)
+            states.check(spread(ALONE), {}, rows)
 
 
 def test_the_first_fsdp_is_refused() -> None:
-    assert states.check(spread(FSDP), 8) == 2
+    assert states.check(spread(FSDP), {}, 8) == 2
     with pytest.raises(UserError, match="set fsdp_version: 2"):
-        states.check(spread(FSDP, is_fsdp2=False), 8)
+        states.check(spread(FSDP, is_fsdp2=False), {}, 8)
 
 
-def test_deepspeed_is_refused() -> None:
-    with pytest.raises(UserError, match="DeepSpeed is not supported"):
-        states.check(spread(DEEPSPEED), 8)
+@pytest.mark.parametrize(
+    ("name", "kind", "settings"),
+    [
+        ("ddp", "MULTI_GPU", {}),
+        ("fsdp", "FSDP", {"fsdp_version": 2, "fsdp_auto_wrap_policy": "NO_WRAP"}),
+        ("deepspeed-zero2", "DEEPSPEED", {"zero_stage": 2, "gradient_clipping": 1.0}),
+    ],
+)
+def test_accelerate_reads_the_configs_and_they_suit_this_training(
+    name: str, kind: str, settings: dict[str, Any]
+) -> None:
+    config = load_config_from_file(str(Path(__file__).parents[3] / "configs" / f"{name}.yaml"))
+    assert config.distributed_type == kind and config.mixed_precision == "bf16"
+    given = {**config.fsdp_config, **config.deepspeed_config}
+    assert settings.items() <= given.items()
+
+
+def test_deepspeed_trains_one_model_and_is_told_its_share_of_the_rows() -> None:
+    accelerator, one = spread(DEEPSPEED), nn.Linear(2, 2)
+    assert states.check(accelerator, {"moa-n0": one}, 8) == 2
+    assert accelerator.state.deepspeed_plugin.deepspeed_config == {
+        "train_micro_batch_size_per_gpu": 2,
+        "gradient_accumulation_steps": 2,
+    }
+    with pytest.raises(UserError, match="one model at a time"):
+        states.check(accelerator, {"moa-n0": one, "eagle2": one}, 8)
 
 
 # ---- FSDP ----
@@ -122,5 +150,52 @@ def test_a_run_goes_on_as_it_was_spread_or_not_at_all(tmp_path: Path, alone: Non
     states.save(spread(FSDP), tmp_path, {"update": 2}, models, models, optimisers)
     state = states.load(tmp_path)
     assert state is not None
-    with pytest.raises(UserError, match="was begun under FSDP: go on the same way"):
-        states.restore(spread(ALONE), tmp_path, state, models, models, optimisers)
+    for kind in (ALONE, DEEPSPEED):
+        with pytest.raises(UserError, match="was begun under FSDP: go on the same way"):
+            states.restore(spread(kind), tmp_path, state, models, models, optimisers)
+
+
+# ---- DeepSpeed ----
+
+
+class Engine(nn.Linear):
+    """Writes folders as DeepSpeed's does."""
+
+    def __init__(self) -> None:
+        super().__init__(1, 1)
+        self.read: list[Path] = []
+
+    def save_checkpoint(self, folder: str, tag: str) -> None:
+        (Path(folder) / tag).mkdir(parents=True)
+
+    def load_checkpoint(self, folder: str, tag: str) -> None:
+        assert (Path(folder) / tag).is_dir()
+        self.read.append(Path(folder, tag))
+
+
+def there(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.glob("deepspeed-*/*"))
+
+
+def test_of_deepspeed_s_folders_the_one_that_the_file_names_is_valid(tmp_path: Path) -> None:
+    accelerator, engine = spread(DEEPSPEED), Engine()
+    models: dict[str, Any] = {"moa-n1": engine}
+
+    def save(update: int, main: bool = True) -> None:
+        accelerator.is_main_process = main
+        states.save(accelerator, tmp_path, {"update": update}, models, models, {"moa-n1": []})
+
+    save(4)
+    save(8)
+    assert there(tmp_path) == ["deepspeed-moa-n1/8"]  # the old one goes with the old file
+    save(12, main=False)  # as if the run was killed before the file was swapped
+    assert there(tmp_path) == ["deepspeed-moa-n1/12", "deepspeed-moa-n1/8"]
+    state = states.load(tmp_path)
+    assert state is not None and state["update"] == 8
+    states.restore(accelerator, tmp_path, state, models, models, {"moa-n1": []})
+    assert engine.read == [tmp_path / "deepspeed-moa-n1" / "8"]
+
+
+def test_deepspeed_clips_itself_and_says_no_norm() -> None:
+    mute = spread(DEEPSPEED, clip_grad_norm_=lambda parameters, norm: None)
+    assert states.clip(mute, nn.Linear(1, 1), 1.0) == 0

@@ -36,25 +36,16 @@ Pattern = tuple[str | Slot | Choice, ...]
 Fill = Callable[[Slot, list[str]], str]
 
 
-class Guard(NamedTuple):
-    """The tags that a world must have and must lack."""
+class Wording(NamedTuple):
+    """A text with a guard: the tags that the world must have and must lack for it."""
 
+    text: str
+    pattern: Pattern
     needs: frozenset[str]
     bars: frozenset[str]
 
     def fits(self, tags: Collection[str]) -> bool:
         return self.needs.issubset(tags) and self.bars.isdisjoint(tags)
-
-
-class Wording(NamedTuple):
-    """A pattern with its guard, and its length in characters as it is written."""
-
-    pattern: Pattern
-    guard: Guard
-    length: int
-
-    def fits(self, tags: Collection[str]) -> bool:
-        return self.guard.fits(tags)
 
 
 class Ask(NamedTuple):
@@ -83,8 +74,7 @@ class Section:
                 raise ValueError(f"No answer: {line}")
             self.asks.append(Ask(kind, parse(question), parse(answer)))
         else:
-            guard, line = guarded(line)
-            self.wordings.append(Wording(parse(line), guard, len(line)))
+            self.wordings.append(guarded(line))
 
 
 def data() -> Traversable:
@@ -112,12 +102,12 @@ def section(name: str) -> Section:
     return found.get(name) or found.get(name.rpartition(".")[2]) or Section()
 
 
-def guarded(line: str) -> tuple[Guard, str]:
-    """A line's guard, and the rest of it."""
-    tags, line = line[1:].split(" ", 1) if line.startswith("@") else ("", line)
+def guarded(line: str) -> Wording:
+    """A line with a guard before it, or none."""
+    tags, text = line[1:].split(" ", 1) if line.startswith("@") else ("", line)
     each = tags.split(",") if tags else []
     bars = frozenset(tag[1:] for tag in each if tag[0] == "!")
-    return Guard(frozenset(tag for tag in each if tag[0] != "!"), bars), line
+    return Wording(text, parse(text), frozenset(tag for tag in each if tag[0] != "!"), bars)
 
 
 def expand(pattern: Pattern, rng: random.Random, fill: Fill, out: list[str]) -> None:

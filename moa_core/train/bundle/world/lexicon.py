@@ -106,4 +106,4 @@ class Given:
 
     def left(self) -> list[str]:
         """All words that have no role."""
-        return [each.word for each in (*self.nouns, *self.adjectives)] + self._rest
+        return [n.word for n in self.nouns] + [a.word for a in self.adjectives] + self._rest

@@ -62,7 +62,7 @@ class Teller:
         wording = self.rng.choice(fits)
         if self.brief or self.world.detail == 1:
             some = [wording, self.rng.choice(fits), self.rng.choice(fits)]
-            shortest_first = sorted(some, key=lambda each: each.length)
+            shortest_first = sorted(some, key=lambda each: len(each.text))
             wording = shortest_first[0 if self.brief else -1]
         self._used.add(wording)
         return wording

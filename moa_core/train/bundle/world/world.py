@@ -151,7 +151,8 @@ class World:
             self.cast[name] = self.casting.special(kind, self.hero)
         for names, text in self.plot.roles.items():
             options = [guarded(option) for option in text.split("; ")]
-            values = self.rng.choice([o for tags, o in options if tags.fits(self.tags)]).split(": ")
+            chosen = self.rng.choice([option for option in options if option.fits(self.tags)])
+            values = chosen.text.split(": ")
             for group, value in zip(names.split(", "), values, strict=True):
                 each = group.split("/")
                 drawn = self.rng.sample(value.split("/"), len(each)) if len(each) > 1 else [value]
