@@ -49,7 +49,10 @@ class Batch(NamedTuple):
         return self._each(lambda tensor: tensor[places])
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        return Batch(*(tensor if tensor is None else change(tensor) for tensor in self))
+        ids, response, segment, positions = map(change, self[:4])
+        return Batch(
+            ids, response, segment, positions, None if self.rows is None else change(self.rows)
+        )
 
     def numbers(self) -> list[int]:
         """`rows`; without them this batch is the whole one."""
@@ -286,7 +289,7 @@ class Stream:
             epoch, block, start, state = self.place
             columns, after = self._asked(epoch, block, state).result()
             following = (epoch, block + 1) if after else (epoch + 1, 0)
-            self._asked(*following, after)
+            self._asked(following[0], following[1], after)
             if start + self.rows <= len(columns[0]):
                 self.place = (epoch, block, start + self.rows, state)
                 yield as_batch(*(column[start : start + self.rows] for column in columns))

@@ -106,6 +106,7 @@ def make_model(
 ) -> LlamaForCausalLM:
     """A fresh Llama, embeddings and head tied."""
     torch.manual_seed(seed)
+    sdpa: dict[str, Any] = {"attn_implementation": "sdpa"}
     config = LlamaConfig(
         vocab_size=sizes.vocabulary,
         hidden_size=sizes.width,
@@ -119,7 +120,7 @@ def make_model(
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
-        attn_implementation="sdpa",
+        **sdpa,
     )
     return LlamaForCausalLM(config)
 
