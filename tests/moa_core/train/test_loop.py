@@ -74,7 +74,9 @@ class Training:
 
 def drafters(data: Path, out: Path, updates: int, methods: Any = METHODS, **more: Any) -> None:
     """`train_drafters`, in this process."""
-    settings = {"accelerator": Accelerator(cpu=True), "workers": 1, "log_every": 1, **more}
+    # Not made beside another: all accelerators of a process share how often they accumulate.
+    accelerator = more.pop("accelerator", None) or Accelerator(cpu=True)
+    settings = {"accelerator": accelerator, "workers": 1, "log_every": 1, **more}
     train_drafters(
         speaking_target(), data, data.parent / "tokenizer", out,
         Schedule(updates, {"": 3e-3}, warmup=2), Plan(methods, rows=4, row_length=48, tasks=6),
@@ -142,9 +144,13 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(data: Path, tmp_path
             assert ours[name] == pytest.approx(theirs[name], abs=2e-5)
         for key, weight in one[name].items():
             torch.testing.assert_close(weight, other[name][key], atol=5e-6, rtol=0)
+
+
+@pytest.mark.usefixtures("threads")
+def test_rows_that_cannot_be_shared_out_are_refused(data: Path, tmp_path: Path) -> None:
+    three = Accelerator(cpu=True, gradient_accumulation_steps=3)
     with pytest.raises(UserError, match=r"4 rows .*: give .* 1 process times 3 accumulated parts"):
-        accelerator.gradient_accumulation_steps = 3
-        drafters(data, tmp_path / "three", 5, accelerator=accelerator)
+        drafters(data, tmp_path, 5, accelerator=three)
 
 
 class Kept(GeneralTracker):
