@@ -27,7 +27,7 @@ from moa_core.loading.drafter_files import save_drafter
 from moa_core.model.layers import DecoderLayer
 from moa_core.model.target import Target
 from moa_core.train.batches import Batch
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from moa_core.train.losses import MoATrainee
 from moa_core.train.masks import Masks
 from moa_core.train.teacher import Lesson

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moa_core.errors import UserError
-from moa_core.train import arguments, closing
+from moa_core.train import arguments
 
 if TYPE_CHECKING:
     from moa_core.decoding.tree import TreeSettings
@@ -42,17 +42,14 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _target(options: argparse.Namespace) -> None:
-    from moa_core.train.schedule import Schedule
-    from moa_core.train.setup import accelerator_of, data_of
+    from moa_core.train.arguments import accelerator_of, data_of
+    from moa_core.train.loop import Schedule
     from moa_core.train.target import TargetSizes, train_target
 
-    heads = options.width // 32
-    sizes = TargetSizes(
+    sizes = TargetSizes.of_width(
+        options.width,
+        options.heads,
         layers=options.layers,
-        width=options.width,
-        heads=heads,
-        kv_heads=max(1, heads // 2),
-        inner=options.width * 2,
         vocabulary=options.vocabulary,
         context=options.context,
     )
@@ -88,16 +85,16 @@ def _target(options: argparse.Namespace) -> None:
     )
     accelerator.end_training()
     if accelerator.is_main_process:
-        print(closing.of_target(options, example))
+        print(arguments.next_after_target(options, example))
 
 
 def _drafters(options: argparse.Namespace) -> None:
     from moa_core.loading.load import Plan, load_target
+    from moa_core.train.arguments import accelerator_of, data_of, device_map, target_dtype
     from moa_core.train.drafters import Plan as Training
     from moa_core.train.drafters import train_drafters
+    from moa_core.train.loop import Schedule
     from moa_core.train.losses import Weights
-    from moa_core.train.schedule import Schedule
-    from moa_core.train.setup import accelerator_of, data_of, device_map, target_dtype
 
     accelerator = accelerator_of(options)
     dtype = target_dtype(options, accelerator)
@@ -146,7 +143,7 @@ def _drafters(options: argparse.Namespace) -> None:
     )
     accelerator.end_training()
     if accelerator.is_main_process:
-        print(closing.of_drafters(options, training.methods, example))
+        print(arguments.next_after_drafters(options, training.methods, example))
 
 
 def _watched(

@@ -1,33 +1,36 @@
-"""Training text as chat documents, epoch by epoch, and as rows of tokens of a fixed length."""
+"""Training text as documents: the files of a folder, or a data set from the Hub."""
 
+from __future__ import annotations
+
+import gzip
+import json
+import os
 import random
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Literal, NamedTuple, cast
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
-import numpy as np
-import torch
-from tokenizers import Tokenizer
-from torch import Tensor
-from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
-
-from moa_core.errors import UserError
-from moa_core.text import clean, template_parts
+from moa_core.errors import UserError, first_line
 from moa_core.train.bundle import prompts
-from moa_core.train.bundle.prompts import Chat
-from moa_core.train.bundle.tasks import KINDS, generate
-from moa_core.train.sources import Record
-from moa_core.train.tokenizer import BOS, END, ROLE_TOKENS
+from moa_core.train.bundle.prompts import Chat, chat
+from moa_core.train.bundle.tasks import KINDS, bucket, generate
 
-PADDING = -1  # the segment of padding
-_HALVED = "childrens_classics"  # long: every epoch takes the other half of it
-_BATCH = 4_096
-_WAITING = 512  # documents to choose among when a row is filled
-_MAX_PADDING = 0.02  # of a row, before a document is cut to fill it
+HELD_OUT_PERCENT = 2
+FEWEST = 50  # documents of a folder from which any are held out
+END_OF_DOCUMENT = "<|endoftext|>"
+ROLES = ("system", "user", "assistant")
+_SUFFIXES = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz")
+# Files of the bundle's recipe that hold something else than plain text.
+_TEXT_KINDS = {
+    **dict.fromkeys(("tinystories", "fables", "picture_books", "fairytales"), "story"),
+    "sgd_dialogues": "dialogue",
+}
+_HALVED = "childrens_classics"  # long: each epoch takes the other half of it
 
 Split = Literal["train", "heldout"]
-_Cut = list[tuple[list[int], int | None]]  # a template's own tokens, and the message after them
 
 
 @dataclass(frozen=True)
@@ -39,28 +42,64 @@ class Document:
     text: str | None = None
     generated: bool = False
 
-
-class Encoded(NamedTuple):
-    """A document's token ids, and which of them the assistant writes."""
-
-    ids: list[int]
-    mask: list[bool]
-
-
-class Row(NamedTuple):
-    """A packed row: ids, the mask of what to learn, and the document each token is from."""
-
-    ids: Tensor
-    mask: Tensor
-    segment: Tensor
+    @property
+    def contents(self) -> list[str]:
+        if self.messages is None:
+            return [self.text or ""]
+        return [message["content"] for message in self.messages]
 
 
-class _Part(NamedTuple):
-    """A document, or what is left of it, waiting for a place."""
+@dataclass(frozen=True)
+class Record:
+    """A document before it is phrased as a chat: how to read it, its value, and its key.
 
-    segment: int
-    ids: np.ndarray  # a view is left of a long document, not a copy
-    mask: np.ndarray
+    key  the text whose hash decides the split
+    few  its folder has too few documents to hold any out
+    """
+
+    kind: str
+    key: str
+    value: Any
+    few: bool = False
+
+    @property
+    def split(self) -> Split:
+        """`heldout` for a small, fixed share of the documents, else `train`."""
+        held_out = not self.few and bucket(self.key) < HELD_OUT_PERCENT
+        return "heldout" if held_out else "train"
+
+    def document(self, rng: random.Random) -> Document:
+        if self.kind == "plain":
+            return Document("plain", text=self.value)
+        kind = "story" if self.kind == "continued" else self.kind
+        return Document(kind, prompts.phrased(self.kind, self.value, rng))
+
+
+# Folders
+
+
+def has_text(folder: Path) -> bool:
+    """Whether there is anything for `load` in a folder."""
+    return any(path.name.endswith(_SUFFIXES) for path in folder.iterdir())
+
+
+def load(folder: Path) -> dict[str, list[Record]]:
+    """The records of every text file in the folder, by the file's name.
+
+    Text files hold documents divided by lines `<|endoftext|>`; the rows of a `.jsonl` file hold
+    `messages`, `text`, `question` and `answer`, or these two with `context`. Of fewer than `FEWEST`
+    documents none is held out. UserError for a folder or a file that cannot be read.
+    """
+    if not folder.is_dir():
+        raise UserError(f"There is no data folder {folder}.")
+    files = [path for path in sorted(folder.iterdir()) if path.name.endswith(_SUFFIXES)]
+    sources = {path.name.split(".")[0]: list(_records(path)) for path in files}
+    if not any(sources.values()):
+        raise UserError(f"The data folder {folder} holds no text in {', '.join(_SUFFIXES)} files.")
+    sources = _with_shared_keys(sources)
+    if len({record.key for records in sources.values() for record in records}) >= FEWEST:
+        return sources
+    return {name: [replace(r, few=True) for r in records] for name, records in sources.items()}
 
 
 def epoch(
@@ -82,209 +121,182 @@ def epoch(
     rng.shuffle(plan)
     for item in plan:
         if isinstance(item, Record):
-            document = _document(item, rng)
-            if all(_contents(document)):  # a few dialogues have a turn with nothing in it
+            document = item.document(rng)
+            if all(document.contents):  # a few dialogues have an empty turn
                 yield document
         else:
             task = generate(item, rng, held_out=split == "heldout")
-            yield Document(task.kind, prompts.chat(task.prompt, task.answer), generated=True)
+            yield Document(task.kind, chat(task.prompt, task.answer), generated=True)
 
 
-def _document(record: Record, rng: random.Random) -> Document:
-    value = record.value
-    match record.kind:
-        case "story":
-            return Document("story", prompts.story(value, rng))
-        case "continued":
-            return Document("story", prompts.continued(value, rng))
-        case "dialogue":
-            return Document("dialogue", prompts.dialogue(value))
-        case "reading":
-            return Document("reading", prompts.reading(value, rng))
-        case "sum":
-            return Document("sum", prompts.worked_sum(value))
-        case "chat":
-            return Document("chat", value)
-    return Document("plain", text=value)
-
-
-def encode(document: Document, tokenizer: PreTrainedTokenizerBase) -> Encoded:
-    """One document's ids and mask; see `encode_many`."""
-    return next(encode_many([document], tokenizer))
-
-
-def encode_many(
-    documents: Iterable[Document], tokenizer: PreTrainedTokenizerBase
-) -> Iterator[Encoded]:
-    """The ids and masks of documents, as `apply_chat_template` gives them but in fast batches.
-
-    The mask is True on what the assistant writes, its end-of-turn token included, and on all of a
-    plain text. Only the template's own tokens are special: contents are encoded apart from them,
-    with special tokens off, so that a `<|end|>` written out in a text stays text, whereas
-    `apply_chat_template` would read it as the end of the turn. Tokenizers that are not ours go
-    through their own template, which may refuse a chat.
-    """
-    return (encoded for _, encoded in encoded_pairs(documents, tokenizer))
-
-
-def encoded_pairs(
-    documents: Iterable[Document], tokenizer: PreTrainedTokenizerBase
-) -> Iterator[tuple[Document, Encoded]]:
-    """What `encode_many` gives, each with its document."""
-    remaining = iter(documents)
-    if tokenizer.convert_tokens_to_ids(BOS) in (None, tokenizer.unk_token_id):
-        while batch := list(islice(remaining, _BATCH)):
-            yield from _templated(batch, tokenizer)
-        return
-    # A copy, because the setting would change the caller's tokenizer.
-    ours = cast(PreTrainedTokenizerFast, tokenizer)
-    backend = Tokenizer.from_str(ours.backend_tokenizer.to_str())
-    backend.encode_special_tokens = True
-    names = (BOS, END, *ROLE_TOKENS.values())
-    special = {token: cast(int, ours.convert_tokens_to_ids(token)) for token in names}
-    while batch := list(islice(remaining, _BATCH)):
-        contents = [content for document in batch for content in _contents(document)]
-        encodings = backend.encode_batch_fast(contents, add_special_tokens=False)
-        pieces = (encoding.ids for encoding in encodings)
-        for document in batch:
-            yield document, _joined(document, pieces, special)
-
-
-def _templated(
-    documents: list[Document], tokenizer: PreTrainedTokenizerBase
-) -> Iterator[tuple[Document, Encoded]]:
-    """Documents through a foreign chat template, which is cut where contents go.
-
-    As in `text.chat_ids`, contents are encoded apart: a drafter is trained on the very tokens it
-    will meet, and a `<|im_end|>` written out in a text stays text. Chats that the template refuses
-    are left out; UserError if it refuses a whole batch of them.
-    """
-    cut: dict[tuple[str, ...], _Cut | str] = {}
-    refused = None
-    for document in documents:
-        if document.messages is None or not tokenizer.chat_template:
-            text = document.text or "\n".join(_contents(document))
-            ids = [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]
-            yield document, Encoded(ids, [True] * len(ids))
-            continue
-        roles = tuple(message["role"] for message in document.messages)
-        if roles not in cut:
-            cut[roles] = _cut(tokenizer, roles)
-        if isinstance(parts := cut[roles], str):
-            refused = parts
-        else:
-            yield document, _filled(document, parts, tokenizer)
-    if refused and len(documents) > 1 and all(isinstance(parts, str) for parts in cut.values()):
-        raise UserError(refused)
-
-
-def _cut(tokenizer: PreTrainedTokenizerBase, roles: tuple[str, ...]) -> _Cut | str:
-    """A template's own tokens, and after each part the message that follows; or why it refuses."""
+def _records(path: Path) -> Iterator[Record]:
     try:
-        parts = template_parts(tokenizer, roles, prompt=False)
-    except UserError as error:
-        return str(error)
-    return [(tokenizer(text, add_special_tokens=False)["input_ids"], at) for text, at in parts]
+        data = path.read_bytes()
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise UserError(f"The data file {path} cannot be read: {error}.") from error
+    name = path.name.split(".")[0]
+    if ".jsonl" in path.name:
+        lines = enumerate(text.split("\n"), 1)
+        yield from (_line(line, f"Line {at} of {path}") for at, line in lines if line.strip())
+        return
+    kind = _TEXT_KINDS.get(name, "plain")
+    for document in filter(None, map(str.strip, text.split(END_OF_DOCUMENT))):
+        pieces = prompts.split_story(document) if kind == "story" else [document]
+        yield Record(kind, document, pieces[0])
+        yield from (Record("continued", document, piece) for piece in pieces[1:])
 
 
-def _filled(document: Document, parts: _Cut, tokenizer: PreTrainedTokenizerBase) -> Encoded:
-    assert document.messages is not None
-    texts = [clean(content) for content in _contents(document)]
-    said = tokenizer(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]
-    ids: list[int] = []
-    mask: list[bool] = []
-    special, replied = set(tokenizer.all_special_ids), False
-    for between, place in parts:
-        # The assistant writes the token that ends its turn, and nothing behind it.
-        ends = [n for n, token in enumerate(between[:2], 1) if token in special and replied][:1]
-        ids += between
-        mask += [n < (ends[0] if ends else 0) for n in range(len(between))]
-        if place is not None:
-            replied = document.messages[place]["role"] == "assistant"
-            ids += said[place]
-            mask += [replied] * len(said[place])
-    return Encoded(ids, mask)
+def _line(line: str, where: str) -> Record:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{where} is not JSON: {error}.") from error
+    if (record := _record(row, line)) is None:
+        raise UserError(f"{where} has no messages, no text and no question with an answer.")
+    return record
 
 
-def _contents(document: Document) -> list[str]:
-    if document.messages is None:
-        return [document.text or ""]
-    return [message["content"] for message in document.messages]
+def _record(row: Any, line: str) -> Record | None:
+    """A row as a record; None if there is nothing to learn in it. line: the key of a chat."""
+    match row:
+        case {"messages": [_, *_] as messages} if all(map(_is_message, messages)):
+            turns = tuple({"role": m["role"], "content": m["content"]} for m in messages)
+            return Record("chat", line, turns)
+        case {"story": str(story), "context": str(), "question": str(), "answer": str()}:
+            return Record("reading", story, row)  # FairytaleQA
+        case {"question": str(question), "answer": str(answer)} if "####" in answer:
+            return Record("sum", question, row)  # GSM8K
+        case {"question": str(question), "answer": str()}:
+            return Record("chat", question, prompts.question_chat(row))
+        case {"text": str(text)} if text.strip():
+            return Record("plain", text, text.strip())
+    return None
 
 
-def _joined(document: Document, pieces: Iterator[list[int]], special: dict[str, int]) -> Encoded:
-    """The next pieces between the tokens of the template."""
-    ids = [special[BOS]]
-    if document.messages is None:
-        ids += [*next(pieces), special[END]]
-        return Encoded(ids, [True] * len(ids))
-    mask = [False]
-    for message in document.messages:
-        turn = [*next(pieces), special[END]]
-        ids += [special[ROLE_TOKENS[message["role"]]], *turn]
-        mask += [False, *[message["role"] == "assistant"] * len(turn)]
-    return Encoded(ids, mask)
+def _is_message(message: Any) -> bool:
+    match message:
+        case {"role": role, "content": str()}:
+            return role in ROLES
+    return False
 
 
-def pack(
-    encoded: Iterable[tuple[list[int], list[bool]]], length: int, pad_id: int
-) -> Iterator[Row]:
-    """Rows of `length` tokens: whole documents where they fit, longer ones cut across rows.
+def _with_shared_keys(sources: dict[str, list[Record]]) -> dict[str, list[Record]]:
+    """Give a fairy tale the key of the questions about it: both are held out, or neither."""
+    if "fairytales" not in sources:
+        return sources
+    questions = {r.key: r for r in sources.get("fairytale_qa", []) if r.kind == "reading"}
+    openings = {_squeezed(r.value["context"])[:200]: key for key, r in questions.items()}
+    keys: dict[str, str] = {}
+    for document in {record.key for record in sources["fairytales"]}:
+        squeezed = _squeezed(document)
+        keys[document] = next((k for text, k in openings.items() if text in squeezed), document)
+    return sources | {"fairytales": [replace(r, key=keys[r.key]) for r in sources["fairytales"]]}
 
-    `segment` numbers the documents in the order given, so that both parts of a cut one share a
-    number; padding has `pad_id`, mask False and segment `PADDING`. A document's first token is
-    marked as given: the trainer has to leave out targets that another segment would predict.
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"\s+", "", text)
+
+
+# The Hub
+
+
+class Row(NamedTuple):
+    """A data set's row as a training document, and whether it is kept from training."""
+
+    document: Document
+    held_out: bool
+
+
+class Rows:
+    """A data set's training rows, streamed. UserError if the data set is not available.
+
+    A folder laid out like a data set's repository is read the same way.
     """
-    if length < 1:
-        raise ValueError("A row needs a length of at least 1.")
-    arriving = (
-        _Part(number, np.array(ids, np.int64), np.array(mask, bool))
-        for number, (ids, mask) in enumerate(encoded)
-    )
-    waiting: list[_Part] = []
-    while True:
-        waiting.extend(islice(arriving, _WAITING - len(waiting)))
-        if not waiting:
-            return
-        yield _row(_take_row(waiting, length), length, pad_id)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._set = _training_split(name, streaming=True)
+
+    def read_from(self, state: dict[str, Any] | None) -> Iterator[Row]:
+        """The rows after an earlier `state`, or from the start. One reader at a time."""
+        if state is None:
+            self._set = _training_split(self.name, streaming=True)
+        else:
+            self._set.load_state_dict(state)
+        for row in self._set:
+            fields = _fields(row)
+            key = json.dumps(fields, ensure_ascii=False)
+            if fields and (record := _record(fields, key)) is not None:
+                document = record.document(random.Random(0))
+                if all(document.contents):
+                    yield Row(document, bucket(key) < HELD_OUT_PERCENT)
+
+    def state(self) -> dict[str, Any]:
+        """Where the reader stands: after the last row that was taken."""
+        state: dict[str, Any] = self._set.state_dict()
+        return state
+
+    def heldout(self, count: int, among: int = 5_000) -> list[Document]:
+        """The first few documents that are kept from training."""
+        rows = islice(Rows(self.name).read_from(None), among)
+        return list(islice((row.document for row in rows if row.held_out), count))
+
+    def documents(self) -> int | None:
+        """How many rows there are, if the data set says so."""
+        known = (self._set.info.splits or {}).get(str(self._set.split))
+        return known.num_examples or None if known else None
 
 
-def _take_row(waiting: list[_Part], length: int) -> list[_Part]:
-    """Take from `waiting` what fills a row; the rest of a document that is cut stays first."""
-    row, room = [], length
-    while waiting and room:
-        index = _choice(waiting, room, length)
-        if index is None:
-            break
-        segment, ids, mask = waiting.pop(index)
-        row.append(_Part(segment, ids[:room], mask[:room]))
-        if len(ids) > room:
-            waiting.insert(0, _Part(segment, ids[room:], mask[room:]))
-        room -= len(row[-1].ids)
-    return row
+def fetch(name: str, folder: Path) -> Path:
+    """Write a Hub data set's training split into `folder`, once; return the folder.
+
+    Rows need `messages`, a chat; `text`; or `question` and `answer`. UserError if the data set
+    is not available or has none of them.
+    """
+    path = folder / "data.jsonl"
+    if path.exists():
+        return folder
+    rows = filter(None, map(_fields, _training_split(name)))
+    folder.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    with part.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    if not part.stat().st_size:
+        part.unlink()
+        raise UserError(
+            f"The data set {name} has rows with neither `messages` nor `text`, "
+            "nor `question` and `answer`."
+        )
+    os.replace(part, path)
+    return folder
 
 
-def _choice(waiting: list[_Part], room: int, length: int) -> int | None:
-    """Which document goes next: the oldest, else the longest that fits, else one to cut."""
-    oldest = len(waiting[0].ids)
-    worth_filling = room > length * _MAX_PADDING
-    if oldest <= room or (oldest > length and worth_filling):
-        return 0
-    fitting = [index for index, part in enumerate(waiting) if len(part.ids) <= room]
-    if fitting:
-        return max(fitting, key=lambda index: len(waiting[index].ids))
-    return 0 if worth_filling else None
+def _training_split(name: str, streaming: bool = False) -> Any:
+    import datasets
+
+    more = {"streaming": True} if streaming else {}
+    try:
+        splits = datasets.get_dataset_split_names(name)
+        # UltraChat-200k calls its split for fine-tuning train_sft.
+        wanted = next((s for s in ("train_sft", "train") if s in splits), splits[0])
+        return datasets.load_dataset(name, split=wanted, **more)
+    except Exception as error:  # the library raises many kinds, all with the same meaning
+        raise UserError(
+            f"{name} is neither a folder nor a data set that the Hub gave us: {first_line(error)}"
+        ) from error
 
 
-def _row(parts: list[_Part], length: int, pad_id: int) -> Row:
-    ids = torch.full((length,), pad_id, dtype=torch.long)
-    mask = torch.zeros(length, dtype=torch.bool)
-    segment = torch.full((length,), PADDING, dtype=torch.long)
-    start = 0
-    for part in parts:
-        end = start + len(part.ids)
-        ids[start:end] = torch.from_numpy(part.ids)
-        mask[start:end] = torch.from_numpy(part.mask)
-        segment[start:end] = part.segment
-        start = end
-    return Row(ids, mask, segment)
+def _fields(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The part of a data set's row that can be learnt."""
+    if row.get("messages"):
+        turns = [{"role": m["role"], "content": m["content"]} for m in row["messages"]]
+        return {"messages": turns}
+    if row.get("text"):
+        return {"text": row["text"]}
+    match row:
+        case {"question": str(question), "answer": str(answer)} if question and answer:
+            context = row.get("context")
+            more = {"context": context} if isinstance(context, str) else {}
+            return {**more, "question": question, "answer": answer}
+    return None

@@ -27,17 +27,14 @@ from moa_core.loading.memory import parameters
 from moa_core.loading.untrusted import read_config
 from moa_core.model.target import Target
 from moa_core.train import own_text, states
-from moa_core.train.batches import Batch, Batches, Recipe
-from moa_core.train.corpus import Document
-from moa_core.train.fresh import fresh
-from moa_core.train.hub_data import Rows
-from moa_core.train.loop import Run
+from moa_core.train.batches import Batch, Batches, Recipe, Source, Stream
+from moa_core.train.corpus import Document, Rows
+from moa_core.train.init import fresh
+from moa_core.train.loop import Run, Schedule
 from moa_core.train.losses import EagleTrainee, MoATrainee, Stats, Trainee, Weights
+from moa_core.train.losses_baselines import GlideTrainee, IndependentTrainee, MedusaTrainee
 from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
-from moa_core.train.peer_losses import GlideTrainee, IndependentTrainee, MedusaTrainee
-from moa_core.train.progress import Progress
-from moa_core.train.schedule import Schedule
-from moa_core.train.stream import Stream
+from moa_core.train.measure import Progress
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
 
 
@@ -91,38 +88,32 @@ def train_drafters(
     Returns a document that they were trained on, None if there was nothing left to train.
 
     data     a folder of text, read whole; or the name of a data set, which is streamed
-    watched  prompts by kind on which to measure acceptance now and then; of each drafter the
-             weights are then kept with which it was highest
+    watched  prompts by kind on which acceptance is measured during training; each drafter then
+             keeps the weights with the highest
     """
     accelerator = accelerator or Accelerator()
     drafters = {method: _begun(method, target, plan) for method in plan.methods}
-    earlier = {method: _earlier(method, plan) for method in plan.methods}
     if plan.row_length > target.context:
         raise UserError(
             f"Rows of {plan.row_length} tokens are longer than {target.name} can read: give a "
             f"--row-length of at most {target.context}."
         )
     out.mkdir(parents=True, exist_ok=True)
-    sizes = {name: parameters(drafter.net) for name, drafter in drafters.items()}
+    # Before accelerate wraps the nets: a share of a sharded one has fewer numbers.
+    about = {name: _about(name, drafter, plan) for name, drafter in drafters.items()}
     trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
     if compiled:
         for each in trainees.values():
             each.compile_features()
     batches = _source(target, data, tokenizer, out, plan, workers, accelerator)
     if states.sharded(accelerator):
-        watched = None  # acceptance is measured by the main process alone, which has but a share
+        watched = None  # the main process, which measures, has only a share of the weights
     progress = Progress(target, drafters, watched, watch_times) if watched else None
+    models: dict[str, nn.Module] = dict(trainees)
     run = Run(
-        out / "run",
-        dict(trainees),
-        batches,
-        schedule,
-        accelerator,
-        asdict(plan),
-        watch=progress,
-        log_every=log_every,
-        save_every=save_every,
-    )
+        out / "run", models, batches, schedule, accelerator, asdict(plan), save_every, progress,
+        log_every,
+    )  # fmt: skip
     lessons = _Lessons(target, drafters.values(), plan, run)
     run.train(lessons, _step, stop_at, count=lambda batch: predictable(batch).sum())
     whole = run.weights()
@@ -133,17 +124,18 @@ def train_drafters(
         whole = {name: trainee.state_dict() for name, trainee in trainees.items()}
     for name, drafter in drafters.items():
         done = {"updates": run.update, "of": run.updates, "seconds": round(run.spent[name])}
-        training = {**run.recipe, "rate": schedule.rate(name), **done, "start": earlier[name]}
+        start = about[name].pop("start")
+        training = {**run.recipe, "rate": schedule.rate(name), **done, "start": start}
         if progress:
             training["metrics"] = progress.metrics[name]
-        about = {"parameters": sizes[name], "training": training, "commit": _commit()}
         tensors = {key.removeprefix("net."): value for key, value in whole[name].items()}
-        save_drafter(out / name, drafter, target, about, torch.bfloat16, tensors)
+        more = {**about[name], "training": training, "commit": _commit()}
+        save_drafter(out / name, drafter, target, more, torch.bfloat16, tensors)
     return batches.example
 
 
 def _begun(method: str, target: Target, plan: Plan) -> Drafter:
-    """A drafter to train: an untrained one, or one of those to go on from."""
+    """An untrained drafter, or one of those to go on from."""
     if plan.start is None:
         return fresh(method, target, plan.seed)
     if not (plan.start / method).is_dir():
@@ -151,12 +143,13 @@ def _begun(method: str, target: Target, plan: Plan) -> Drafter:
     return load_drafter(str(plan.start / method), target)
 
 
-def _earlier(method: str, plan: Plan) -> dict[str, Any] | None:
-    """How the drafter to go on from was trained, which its folder may not say for long."""
-    if plan.start is None:
-        return None
-    ours = read_config(plan.start / method).get("drafter", {})
-    return {**ours.get("training", {}), "commit": ours.get("commit")}
+def _about(name: str, drafter: Drafter, plan: Plan) -> dict[str, Any]:
+    """A drafter's size, and how the one that it goes on from was trained."""
+    earlier = None
+    if plan.start is not None:
+        ours = read_config(plan.start / name).get("drafter", {})
+        earlier = {**ours.get("training", {}), "commit": ours.get("commit")}
+    return {"parameters": parameters(drafter.net), "start": earlier}
 
 
 def _source(
@@ -167,8 +160,8 @@ def _source(
     plan: Plan,
     workers: int,
     accelerator: Accelerator,
-) -> Batches | Stream:
-    """Where batches come from; first of all the target's own text, if the plan wants any."""
+) -> Source:
+    """Where batches come from. The target's own text, if the plan wants any, is written first."""
     if isinstance(data, str):
         return Stream(Rows(data), tokenizer, plan.seed, plan.rows, plan.row_length)
     own = out / "own_text.npz" if plan.own_tokens else None
@@ -193,13 +186,12 @@ def _step(
 
 
 def trainee(drafter: Drafter, target: Target, weights: Weights) -> Trainee:
-    """The training forward that belongs to a drafter, whose net it makes float32 and trainable."""
+    """A drafter's training forward. Makes its net float32 and trainable."""
     drafter.net.to(target.device, torch.float32).train().requires_grad_(True)
     let_gradients_through(target)
     match drafter:
         case MoADrafter():
-            blocks = drafter.name != "moa-no-ca"
-            return MoATrainee(drafter, target, weights, blocks)
+            return MoATrainee(drafter, target, weights, blocks=drafter.name != "moa-no-ca")
         case EagleDrafter():
             return EagleTrainee(drafter, target, weights)
         case GlideDrafter():
@@ -222,8 +214,8 @@ class _Lessons:
         plan = self._plan
         progress = update / (self._run.updates or 100_000)
         staircase = 0.0 if plan.start else plan.staircase * max(0.0, 1 - 2 * progress)
-        # Drawn from seed and update alone, for all rows of it: a resumed run draws what an
-        # uninterrupted one would, and several processes what one would.
+        # Drawn from seed and update alone, for all rows: a resumed run, or several processes, draw
+        # what one uninterrupted process would.
         generator = torch.Generator().manual_seed((plan.seed * 1_000_003 + update) * 1_009)
         draws = [
             on_policy(batch, generator, plan.block, staircase, plan.rows) for _ in range(plan.draws)
@@ -232,7 +224,7 @@ class _Lessons:
 
 
 def _commit() -> str | None:
-    """The project's git commit, where there is one to ask."""
+    """The project's git commit, where there is one."""
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() or None

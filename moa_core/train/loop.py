@@ -8,12 +8,13 @@ counts in the whole batch, so that neither changes the result but for rounding.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -24,23 +25,63 @@ from tqdm import tqdm
 from moa_core.errors import UserError
 from moa_core.train import states
 from moa_core.train.batches import Batch, Source
-from moa_core.train.schedule import Schedule, optimisers
+from moa_core.train.measure import Progress
 
 Step = Callable[[nn.Module, Batch, Any, int], tuple[Tensor, dict[str, Tensor]]]
 Count = Callable[[Batch], Tensor]
 PROBE = 40  # updates of a process before --minutes is turned into a number of updates
 
 
-class Watch(Protocol):
-    """Looks at the models now and then as they are trained; its findings go into the log."""
+@dataclass(frozen=True)
+class Schedule:
+    """How long a run is, how fast it learns when, and with which optimiser.
 
-    def due(self, update: int, updates: int | None) -> bool: ...
+    updates  optimiser steps; None: as many as fit into `minutes`, which then must be given
+    rates    peak learning rate by model name, "" for all others
+    muon     Muon for the weight matrices, embeddings left out; else AdamW for all
+    """
 
-    def measure(self, update: int, seconds: Mapping[str, float]) -> dict[str, float]: ...
+    updates: int | None
+    rates: Mapping[str, float]
+    minutes: float | None = None
+    warmup: int = 200
+    floor: float = 0.05
+    decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.95)
+    muon: bool = False
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def __post_init__(self) -> None:
+        if self.updates is None and self.minutes is None:
+            raise UserError("Say how long to train: give either updates or minutes.")
 
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    def rate(self, name: str) -> float:
+        """A model's peak learning rate."""
+        return self.rates.get(name, self.rates.get("", 1e-3))
+
+    def factor(self, update: int, updates: int) -> float:
+        """Share of the peak rate: a linear rise, then a cosine down to the floor."""
+        warmup = min(self.warmup, max(1, updates // 10))
+        if update < warmup:
+            return (update + 1) / warmup
+        progress = (update - warmup) / max(1, updates - warmup)
+        return self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+
+
+def optimisers(schedule: Schedule, name: str, model: nn.Module) -> list[torch.optim.Optimizer]:
+    """AdamW, or Muon and AdamW, for a model's trainable weights."""
+    rate = schedule.rate(name)
+    weights = [(key, p) for key, p in model.named_parameters() if p.requires_grad]
+    matrices = [p for key, p in weights if p.ndim > 1 and "embed" not in key]
+    tables = [p for key, p in weights if p.ndim > 1 and "embed" in key]
+    rest = {"params": [p for _, p in weights if p.ndim < 2], "weight_decay": 0.0}
+    if not schedule.muon:
+        groups = [{"params": matrices + tables, "weight_decay": schedule.decay}, rest]
+        return [torch.optim.AdamW(groups, lr=rate, betas=schedule.betas)]
+    muon = torch.optim.Muon(
+        matrices, lr=rate, weight_decay=schedule.decay, adjust_lr_fn="match_rms_adamw"
+    )
+    others = [{"params": tables, "weight_decay": schedule.decay}, rest]
+    return [muon, torch.optim.AdamW(others, lr=rate, betas=schedule.betas)]
 
 
 class Run:
@@ -55,7 +96,7 @@ class Run:
         accelerator: Accelerator,
         recipe: Mapping[str, Any],
         save_every: float = 60.0,
-        watch: Watch | None = None,
+        watch: Progress | None = None,
         log_every: int = 25,
     ) -> None:
         """recipe: what shapes the result, beside the schedule; a resume with another is refused.
@@ -89,8 +130,8 @@ class Run:
         """Train to the end of the schedule, or to an update before it.
 
         prepare  what all models share of a batch (a target's lesson, say), computed once
-        step     (model, batch, prepared, update) -> mean loss over what counts in it, and its parts
-        count    how much that is, of a batch on the CPU
+        step     (model, batch, prepared, update) -> mean loss over what counts, and its parts
+        count    how much counts in a batch on the CPU
         """
         shown = self.accelerator.is_main_process
         bar = tqdm(total=self.updates, initial=self.update, disable=not shown, smoothing=0.05)
@@ -156,9 +197,10 @@ class Run:
     ) -> dict[str, Tensor]:
         """Gradients of one part of a batch, and after the last one the optimiser's step."""
         model, optimisers, accelerator = self.models[name], self.optimisers[name], self.accelerator
+        factor = self.schedule.factor(self.update, self.updates or 100_000)
         for optimiser in optimisers:
             for group in optimiser.param_groups:
-                group["lr"] = self.rate(name)
+                group["lr"] = self.schedule.rate(name) * factor
         with accelerator.autocast():
             loss, parts = step(model, batch, shared, self.update)
         # Gradients are averaged over processes and parts; what is wanted is a weighted sum.
@@ -172,10 +214,6 @@ class Run:
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
         return found
-
-    def rate(self, name: str) -> float:
-        """A model's learning rate in this update."""
-        return self.schedule.rate(name) * self.schedule.factor(self.update, self.updates or 100_000)
 
     def _look(self) -> float:
         """Let the watch measure if it is time; the seconds that this took."""
@@ -213,9 +251,9 @@ class Run:
         if left <= 0:  # slow updates, or many kills
             planned = self.update
         elif done == PROBE // 2:
-            mark = self._synchronised()
+            mark = _clock(time.monotonic)
         elif done == PROBE:
-            pace = (self._synchronised() - mark) / (PROBE - PROBE // 2)
+            pace = (_clock(time.monotonic) - mark) / (PROBE - PROBE // 2)
             planned = self.update + int(left / pace)
         if planned := int(self._agreed(planned)):
             self.updates = bar.total = planned
@@ -227,11 +265,6 @@ class Run:
             return value
         mine = torch.tensor([value], dtype=torch.float64, device=self.accelerator.device)
         return float(broadcast(mine).item())
-
-    def _synchronised(self) -> float:
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        return time.monotonic()
 
     def _log(self, parts: dict[str, dict[str, Tensor]], bar: tqdm) -> None:
         """Losses over the whole batch, into the log and to accelerate's trackers."""
@@ -257,7 +290,6 @@ class Run:
         }
 
     def save(self) -> None:
-        """Write the checkpoint beside the old one, then swap: a kill leaves one of the two."""
         if not self.accelerator.is_main_process and not states.sharded(self.accelerator):
             return
         state = {
@@ -282,9 +314,8 @@ class Run:
                 f"{self.folder} holds a run with other settings ({', '.join(changed) or 'fewer'}): "
                 "give the same ones to go on, or another folder to start anew."
             )
-        states.restore(
-            self.accelerator, self.folder, state, self.bare, self.models, self.optimisers
-        )
+        every = (self.bare, self.models, self.optimisers)
+        states.restore(self.accelerator, self.folder, state, *every)
         self.update = self._kept = state["update"]
         self.updates = state["updates"]
         self.seconds, self.batches.place = state["seconds"], tuple(state["place"])
@@ -293,8 +324,8 @@ class Run:
             self.watch.load_state_dict(state["watch"])
 
 
-def _clock() -> float:
-    """Seconds, with all work done that was begun."""
+def _clock(now: Callable[[], float] = perf_counter) -> float:
+    """Seconds, once the device has done all its work."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-    return perf_counter()
+    return now()

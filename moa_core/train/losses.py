@@ -30,15 +30,21 @@ class Weights:
 
 
 class Trainee(nn.Module, ABC):
-    """A drafter being trained; its forward gives the loss, so that any parallel wrapper fits."""
+    """A drafter being trained. Its forward gives the loss, so that any parallel wrapper fits."""
 
     net: nn.Module
-    features: Callable[..., Any]  # what the head reads: most of the work but for MoA's LSA
+    features: Callable[..., Any]  # what the head reads; with MoA's LSA, most of the work
+
+    def __init__(self, drafter: Any, target: Target, weights: Weights | None = None) -> None:
+        super().__init__()
+        self.net = drafter.net
+        self._drafter, self._weights = drafter, weights or Weights()
+        self._target = (target,)  # in a tuple: its weights are no parameters of this module
 
     def compile_features(self) -> None:
         """Compile the costly parts: on a CPU norms, masks and activations cost more than products.
 
-        Half as much time for MoA's layers, a quarter for LSA's, which have a dozen rows a token.
+        MoA's layers then take half as much time, LSA, with a dozen rows a token, a quarter.
         """
         self.features = torch.compile(self.features)
 
@@ -62,10 +68,8 @@ class MoATrainee(Trainee):
         self, drafter: MoADrafter, target: Target, weights: Weights, blocks: bool = True
     ) -> None:
         """blocks: False for the ablation without on-policy boundaries."""
-        super().__init__()
-        self.net = drafter.net
-        self._drafter, self._weights, self._blocks = drafter, weights, blocks
-        self._target = (target,)  # in a tuple: its weights are no parameters of this module
+        super().__init__(drafter, target, weights)
+        self._blocks = blocks
         self._memory = drafter.net.memory
 
     def compile_features(self) -> None:
@@ -126,7 +130,7 @@ class MoATrainee(Trainee):
 
 
 class _TrueFirst:
-    """Stands in for a cache: the target's own K and V, then those of the drafted hidden states."""
+    """A stand-in for the cache: the target's own K and V, then those of the drafted states."""
 
     def __init__(self, lesson: Lesson) -> None:
         self._record = lesson.tail
@@ -146,10 +150,8 @@ class EagleTrainee(Trainee):
     def __init__(
         self, drafter: EagleDrafter, target: Target, weights: Weights, noise: float = 0.2
     ) -> None:
-        super().__init__()
-        self.net = drafter.net
-        self._drafter, self._weights, self._noise = drafter, weights, noise
-        self._target = (target,)
+        super().__init__(drafter, target, weights)
+        self._noise = noise
 
     def forward(
         self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int

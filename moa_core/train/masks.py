@@ -23,10 +23,10 @@ class Masks:
 
     sa        [B or 1, 1, T, T] self-attention
     ca        [B, 1, T, T] cross-attention to the memory
-    tail      [B or 1, 1, T, 2T] TLI: the target's own K and V, then the drafted ones;
-              [.., T, T] as released, the drafted ones alone
+    tail      [B or 1, 1, T, 2T] TLI: the target's own K and V, then the drafted ones
     loss      [B, T] bool
-    replaced  as released only, [B, T] bool: where TLI is fed the target's own hidden state
+    replaced  [B, T] bool: where TLI reads the target's own hidden state, as in the authors'
+              release, whose `tail` is [.., T, T], drafted K and V alone; None in our training
     """
 
     sa: Tensor
@@ -38,9 +38,9 @@ class Masks:
 
 def predictable(batch: Batch) -> Tensor:
     """[B, T] bool: tokens of a reply that are followed by another one of it."""
-    reply = batch.response & (batch.positions > 0)
+    reply = batch.response & (batch.positions > 0)  # so the next one is of the same document
     loss = torch.zeros_like(reply)
-    loss[:, :-1] = reply[:, :-1] & reply[:, 1:] & (batch.segment[:, :-1] == batch.segment[:, 1:])
+    loss[:, :-1] = reply[:, :-1] & reply[:, 1:]
     return loss
 
 
@@ -79,52 +79,18 @@ def on_policy(
 
 
 def every_token(batch: Batch) -> Masks:
-    """Without on-policy blocks: every token is a root, and sees the memory of all before it.
+    """For the ablation without on-policy blocks: every token is a root and sees all memory before.
 
-    For the ablation: a drafter trained so has never met its second draft's situation.
+    A drafter trained so has never met its second draft's situation.
     """
     generator = torch.Generator().manual_seed(0)  # every draw is of 1
     return on_policy(batch._replace(rows=None), generator, block=(1, 1))
 
 
-def as_released(
-    batch: Batch,
-    variable_future_length: bool = True,
-    staircase_mask: bool = True,
-    epoch: int = 0,
-    max_epochs: int = 40,
-) -> Masks:
-    """The masks of the authors' release, for comparison with its numbers; not for training.
-
-    It differs from `on_policy` where the release departs from what a drafter meets: boundary
-    positions see their own memory, TLI sees drafted K and V of verified tokens, and its inputs at
-    boundaries are replaced by the target's. Draws as the release draws, from torch's global state.
-    """
-    rows, count = batch.ids.shape
-    device = batch.ids.device
-    places = torch.arange(count, device=device)
-    noisy = batch.response.clone()
-    if variable_future_length:
-        every = torch.randint(6, 15, (rows,), device=device)
-        noisy &= places % every[:, None] != 0
-    start = torch.where(noisy, 0, places).cummax(1).values[:, :, None]  # [B, T, 1]
-    row, column = places[:, None], places[None, :]
-    causal = (column <= row)[None]  # [1, T, T]
-    sa = causal
-    if staircase_mask:
-        wide = epoch / (max_epochs / 2) if epoch < max_epochs / 2 else 1.0
-        narrow = ~(torch.rand(rows, device=device) < wide)
-        if narrow.any():
-            block = ((column > start) & causal) | (column == row)
-            sa = torch.where(narrow[:, None, None], block, causal)
-    ca = (column <= start) & causal
-    return Masks(sa[:, None], ca[:, None], causal[:, None], batch.response, ~noisy)
-
-
 def _boundaries(
     rows: int, count: int, block: tuple[int, int], generator: torch.Generator
 ) -> Tensor:
-    """[rows, count] bool: True every so many tokens, at a distance drawn anew each time."""
+    """[rows, count] bool: True where a block starts; each block draws its own length."""
     low, high = block
     steps = torch.randint(low, high + 1, (rows, count // low + 2), generator=generator)
     steps[:, 0] = torch.randint(0, high, (rows,), generator=generator)  # where the first one falls

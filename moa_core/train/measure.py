@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
@@ -18,10 +20,12 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids, tokenizer_of
-from moa_core.train import corpus, sources
+from moa_core.train import corpus
 from moa_core.train.bundle import tasks
-from moa_core.train.hub_data import Rows
 from moa_core.train.own_text import PLAIN_START, answers
+from moa_core.train.tokenizer import Encoded, encode_many
+
+TREE = TreeSettings(5, 4, 12)  # one for all methods: the methods are compared, not their trees
 
 
 def task_accuracy(target: Target, per_kind: int = 100, seed: int = 0) -> dict[str, float]:
@@ -39,20 +43,25 @@ def task_accuracy(target: Target, per_kind: int = 100, seed: int = 0) -> dict[st
 
 
 @torch.inference_mode()
+def reply_loss(target: Target, encoded: Encoded) -> tuple[float, int]:
+    """Nats of what a document has to teach, and how many tokens that is."""
+    ids = torch.tensor([encoded.ids[: target.context]], device=target.device)
+    reply = torch.tensor(encoded.mask[1 : target.context], device=target.device)
+    logits = target.model(input_ids=ids).logits[0, :-1].float()
+    losses = F.cross_entropy(logits, ids[0, 1:], reduction="none")
+    return float(losses[reply].sum()), int(reply.sum())
+
+
 def heldout_loss(target: Target, data: Path, most: int = 100, tasks: int = 0) -> dict[str, float]:
-    """Nats per reply token on held-out documents and tasks, by kind; at most so many of each."""
+    """Nats per reply token on held-out documents and tasks, by kind; at most `most` of each."""
     by_kind: dict[str, list[corpus.Document]] = defaultdict(list)
-    for document in corpus.epoch(sources.load(data), 0, 0, "heldout", tasks):
+    for document in corpus.epoch(corpus.load(data), 0, 0, "heldout", tasks):
         by_kind[document.kind].append(document)
     losses = {}
     for kind, documents in sorted(by_kind.items()):
-        total, count = 0.0, 0
-        for encoded in corpus.encode_many(islice(documents, most), tokenizer_of(target)):
-            ids = torch.tensor([encoded.ids[: target.context]], device=target.device)
-            reply = torch.tensor(encoded.mask[1 : target.context], device=target.device)
-            logits = target.model(input_ids=ids).logits[0, :-1].float()
-            total += float(F.cross_entropy(logits, ids[0, 1:], reduction="none")[reply].sum())
-            count += int(reply.sum())
+        encoded = encode_many(islice(documents, most), tokenizer_of(target))
+        found = [reply_loss(target, each) for each in encoded]
+        total, count = sum(nats for nats, _ in found), sum(tokens for _, tokens in found)
         losses[kind] = round(total / max(1, count), 4)
     return losses
 
@@ -70,21 +79,21 @@ def samples(
 def heldout_prompts(
     target: Target, data: Path | str, each: int, tasks: int = 0
 ) -> dict[str, list[list[int]]]:
-    """Prompts that nothing was trained on, by kind: chats up to their last reply, texts' openings.
+    """Held-out prompts by kind: chats up to their last reply, openings of texts.
 
     data   a folder of text, or the name of a data set
-    tasks  more than none for prompts of generated tasks, too
+    tasks  more than 0 for prompts of generated tasks, too
     """
     if isinstance(data, str):
-        documents = iter(Rows(data).heldout(4 * each))
+        documents = iter(corpus.Rows(data).heldout(4 * each))
     else:
-        documents = corpus.epoch(sources.load(data), 0, 0, "heldout", 12 * each if tasks else 0)
+        documents = corpus.epoch(corpus.load(data), 0, 0, "heldout", 12 * each if tasks else 0)
     found: dict[str, list[list[int]]] = defaultdict(list)
     for document in documents:
         if len(found.get(document.kind, ())) == each:
             continue
         # None of it where a template refuses such a chat.
-        for ids, mask in corpus.encode_many([document], tokenizer_of(target)):
+        for ids, mask in encode_many([document], tokenizer_of(target)):
             starts = [n for n in range(1, len(mask)) if mask[n] and not mask[n - 1]]
             if mask[0]:
                 starts = [min(PLAIN_START, len(ids) // 2)]
@@ -130,3 +139,57 @@ def best_tree(
     """Every tree measured, the one of most tokens per second first."""
     results = [acceptance(target, drafter, prompts, tree) for tree in trees]
     return sorted(results, key=lambda result: -result["tokens_per_second"])
+
+
+class Progress:
+    """Measures each drafter's acceptance a few times in a run, and remembers its best weights.
+
+    Losses of different methods cannot be compared, and a loss says little about acceptance: so
+    weights are chosen by acceptance itself.
+
+    prompts  token ids by kind, never trained on nor reported on
+    times    measurements in a run, evenly spaced
+    tokens   written for each prompt, greedy
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        drafters: Mapping[str, Drafter],
+        prompts: dict[str, list[list[int]]],
+        times: int = 8,
+        tokens: int = 64,
+    ) -> None:
+        self._target, self._drafters, self._prompts = target, drafters, prompts
+        self._times, self._tokens = times, tokens
+        self.metrics: dict[str, list[dict[str, Any]]] = {name: [] for name in drafters}
+        self._best: dict[str, dict[str, Tensor]] = {}
+
+    def due(self, update: int, updates: int | None) -> bool:
+        """Whether to measure after this update."""
+        if not updates:
+            return False
+        return update * self._times // updates > (update - 1) * self._times // updates
+
+    def measure(self, update: int, seconds: Mapping[str, float]) -> dict[str, float]:
+        """Every drafter's τ now; `seconds` is how long each was trained."""
+        for name, drafter in self._drafters.items():
+            found = acceptance(self._target, drafter, self._prompts, TREE, self._tokens)
+            before = max((one["tau"] for one in self.metrics[name]), default=0.0)
+            entry = {"updates": update, "seconds": round(seconds[name], 3), "tau": found["tau"]}
+            self.metrics[name].append(entry)
+            if found["tau"] >= before:
+                state = drafter.net.state_dict()
+                self._best[name] = {key: value.detach().clone() for key, value in state.items()}
+        return {name: of[-1]["tau"] for name, of in self.metrics.items()}
+
+    def restore_best(self) -> None:
+        """Load each drafter's best weights."""
+        for name, state in self._best.items():
+            self._drafters[name].net.load_state_dict(state)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"metrics": self.metrics, "best": self._best}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.metrics, self._best = state["metrics"], state["best"]

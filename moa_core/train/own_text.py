@@ -17,8 +17,8 @@ from tqdm import tqdm
 from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.text import tokenizer_of
-from moa_core.train import corpus, sources
-from moa_core.train.corpus import Encoded
+from moa_core.train import corpus
+from moa_core.train.tokenizer import Encoded, encode_many
 from moa_core.train.workers import Workers
 
 PLAIN_START = 48  # tokens of a plain text that serve as a prompt, from anywhere in it
@@ -48,8 +48,8 @@ def write(target: Target, path: Path, tokens: int, writing: Writing, processes: 
     """Let the target answer training prompts until it has written `tokens` tokens; save them.
 
     Half greedy, half at temperature 1. An existing file is left as it is, and so are the parts of
-    one whose writing was cut off. Several processes of one thread each beat one of several threads
-    on a CPU; elsewhere one is enough.
+    one that was interrupted. On a CPU several processes of one thread each beat one of several
+    threads; elsewhere one is enough.
     """
     if path.exists():
         return
@@ -58,34 +58,28 @@ def write(target: Target, path: Path, tokens: int, writing: Writing, processes: 
     jobs = [(n, size) for n, size in enumerate(sizes) if not parts[n].exists()]
     done = tokens - sum(size for _, size in jobs)
     with tqdm(total=tokens, initial=done, unit="tok", desc="own text") as bar:
-        if processes > 1:
-            _in_processes(target, parts, jobs, writing, processes, bar)
-        else:
-            for number, size in jobs:
-                save(parts[number], _part(target, number, size, writing))
-                bar.update(size)
+        for number, size, texts in _written(target, jobs, writing, processes):
+            save(parts[number], texts)
+            bar.update(size)
     save(path, [text for part in parts for text in load(part)])
     for part in parts:
         part.unlink()
 
 
-def _in_processes(
-    target: Target,
-    parts: list[Path],
-    jobs: list[tuple[int, int]],
-    writing: Writing,
-    processes: int,
-    bar: tqdm,
-) -> None:
+def _written(
+    target: Target, jobs: list[tuple[int, int]], writing: Writing, processes: int
+) -> Iterator[tuple[int, int, list[Encoded]]]:
+    """Each job's number, size and text, as they are done."""
+    if processes == 1:
+        yield from ((number, size, _part(target, number, size, writing)) for number, size in jobs)
+        return
     writer = copy.deepcopy(target)
     if torch.ops.mkldnn._is_mkldnn_bf16_supported():
         writer.model.to(torch.bfloat16)  # twice as fast, and the same text but for near ties
     with Workers(processes, _begin, writer, writing) as pool:
-        waiting = {pool.submit(_continue, *job): job for job in jobs}
+        waiting = {pool.submit(_in_process, *job): job for job in jobs}
         for done in as_completed(waiting):
-            number, size = waiting[done]
-            save(parts[number], done.result())
-            bar.update(size)
+            yield *waiting[done], done.result()
 
 
 _given: tuple[Target, Writing]  # to this process, once
@@ -97,7 +91,7 @@ def _begin(target: Target, writing: Writing) -> None:
     _given = target, writing
 
 
-def _continue(number: int, tokens: int) -> list[Encoded]:
+def _in_process(number: int, tokens: int) -> list[Encoded]:
     target, writing = _given
     return _part(target, number, tokens, writing)
 
@@ -130,16 +124,15 @@ def answers(
     for row, prompt in enumerate(prompts):
         ids[row, width - len(prompt) :] = torch.tensor(prompt)
     seen = torch.arange(width) >= width - torch.tensor([len(p) for p in prompts])[:, None]
+    sampling = {"temperature": 1.0, "top_k": 0, "top_p": 1.0} if sample else {}
     output = target.model.generate(
         ids.to(target.device),
         attention_mask=seen.long().to(target.device),
         max_new_tokens=min(longest, target.context - width),
         do_sample=sample,
-        temperature=1.0 if sample else None,
-        top_k=0 if sample else None,
-        top_p=1.0 if sample else None,
         eos_token_id=end,
         pad_token_id=pad,
+        **{"temperature": None, "top_k": None, "top_p": None, **sampling},
     )[:, width:].tolist()
     return [reply[: reply.index(end) + 1] if end in reply else reply for reply in output]
 
@@ -147,14 +140,13 @@ def answers(
 def _prompt_batches(
     target: Target, part: int, writing: Writing
 ) -> Iterator[tuple[list[list[int]], int]]:
-    """Prompts from training documents, endlessly, in batches; with each, how much room to give.
+    """Endless batches of prompts from training documents, each with the room for a reply.
 
     Batched by the length of the reply in the data, which foretells that of the target's: a batch
     takes as long as its longest reply.
     """
-    loaded, shares = sources.load(writing.data), dict(writing.shares)
-    longest = min(writing.longest, target.context // 2)
-    rows = writing.rows
+    loaded, shares = corpus.load(writing.data), dict(writing.shares)
+    longest, rows = min(writing.longest, target.context // 2), writing.rows
     rng = random.Random(f"{writing.seed} {part}")
     waiting: list[tuple[int, list[int]]] = []
     while True:
@@ -166,7 +158,7 @@ def _prompt_batches(
             if rng.random() < shares.get(document.kind, 1.0)
         )
         found = False
-        for encoded in corpus.encode_many(documents, tokenizer_of(target)):
+        for encoded in encode_many(documents, tokenizer_of(target)):
             prompt, reply = _prompt(encoded, rng)
             if prompt and len(prompt) + longest <= target.context:
                 waiting.append((reply, prompt))
@@ -176,8 +168,7 @@ def _prompt_batches(
                 groups = [waiting[start : start + rows] for start in range(0, len(waiting), rows)]
                 rng.shuffle(groups)
                 for group in groups:
-                    room = min(longest, 2 * group[-1][0] + 16)
-                    yield [prompt for _, prompt in group], room
+                    yield [prompt for _, prompt in group], min(longest, 2 * group[-1][0] + 16)
                 waiting = []
         if not found:
             raise UserError(
@@ -201,23 +192,20 @@ def _prompt(encoded: Encoded, rng: random.Random) -> tuple[list[int], int]:
 
 
 def mixed(own: list[Encoded], data: Iterator[Encoded], seed: int) -> Iterator[Encoded]:
-    """All of the target's own text, and among it as many tokens of data as there are of that."""
+    """All of the target's own text, mixed with as many tokens of data."""
     order = own[:]
     random.Random(seed).shuffle(order)
     balance = 0
     for encoded in order:
         yield encoded
         balance += sum(encoded.mask)
-        while balance > 0:
-            other = next(data, None)
-            if other is None:
-                break
+        while balance > 0 and (other := next(data, None)) is not None:
             balance -= sum(other.mask)
             yield other
 
 
 def save(path: Path, texts: list[Encoded]) -> None:
-    """One compressed file of token ids, reply marks and lengths."""
+    """One compressed file of token ids, reply masks and lengths."""
     part = path.with_suffix(".part.npz")
     np.savez_compressed(
         part,

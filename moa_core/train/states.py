@@ -1,8 +1,8 @@
-"""What a checkpoint holds of models and optimisers, whichever way accelerate spread them.
+"""Checkpoints of models and optimisers, however accelerate spread them over processes.
 
-One process, or several with a whole copy each (DDP): one file, written by the main process. FSDP:
-the same file, put together from all processes and taken apart again. DeepSpeed: its own folders
-beside the file, one per update, of which the file names the valid one.
+One process, or a whole copy in each (DDP): one file, written by the main process. FSDP: the same
+file, gathered from all processes. DeepSpeed: its own folders beside the file, one per update; the
+file names the valid one.
 """
 
 from __future__ import annotations
@@ -24,22 +24,29 @@ from moa_core.errors import UserError
 Models = Mapping[str, nn.Module]
 Optimisers = Mapping[str, list[torch.optim.Optimizer]]
 FILE = "checkpoint.pt"
-WHOLE = "without sharding"
+ALONE = "without sharding"
 
 
 def sharded(accelerator: Accelerator) -> bool:
-    """Whether no process has everything, so that all take part in saving."""
-    return accelerator.distributed_type in (DistributedType.FSDP, DistributedType.DEEPSPEED)
+    """Whether no process has everything, so that all of them must take part in saving."""
+    return _fsdp(accelerator) or _deepspeed(accelerator)
+
+
+def _fsdp(accelerator: Accelerator) -> bool:
+    return accelerator.distributed_type is DistributedType.FSDP
+
+
+def _deepspeed(accelerator: Accelerator) -> bool:
+    return accelerator.distributed_type is DistributedType.DEEPSPEED
 
 
 def _kind(accelerator: Accelerator) -> str:
-    """How a checkpoint's models lie in it."""
     spread = sharded(accelerator)
-    return f"under {accelerator.distributed_type.value}" if spread else WHOLE
+    return f"under {accelerator.distributed_type.value}" if spread else ALONE
 
 
 def check(accelerator: Accelerator, models: Models, rows: int) -> int:
-    """Rows that a process goes over at a time. UserError for what cannot be spread as asked.
+    """Rows of one part of a process's batch. UserError for what cannot be spread as asked.
 
     rows  of an update, over all processes
     """
@@ -52,9 +59,9 @@ def check(accelerator: Accelerator, models: Models, rows: int) -> int:
             f"process{'es' if world > 1 else ''} times {steps} accumulated "
             f"part{'s' if steps > 1 else ''} divide{'s' if world * steps == 1 else ''}."
         )
-    if accelerator.distributed_type is DistributedType.FSDP and not accelerator.is_fsdp2:
+    if _fsdp(accelerator) and not accelerator.is_fsdp2:
         raise UserError("Of FSDP only version 2 is supported: set fsdp_version: 2 in its config.")
-    if accelerator.distributed_type is DistributedType.DEEPSPEED:
+    if _deepspeed(accelerator):
         if len(models) > 1:
             raise UserError(
                 "DeepSpeed trains one model at a time: give one method to --methods, and start "
@@ -68,8 +75,7 @@ def check(accelerator: Accelerator, models: Models, rows: int) -> int:
 
 
 def weights(accelerator: Accelerator, model: nn.Module, bare: nn.Module) -> dict[str, Tensor]:
-    """A model's weights, whole, under their own names; elsewhere than in the main process maybe
-    nothing."""
+    """A model's whole weights under their own names, in the main process."""
     if not sharded(accelerator):
         return bare.state_dict()
     found: dict[str, Tensor] = accelerator.get_state_dict(model)
@@ -77,15 +83,15 @@ def weights(accelerator: Accelerator, model: nn.Module, bare: nn.Module) -> dict
 
 
 def clip(accelerator: Accelerator, model: nn.Module, norm: float) -> Tensor:
-    """Scale gradients down to a norm; what it was, 0 where DeepSpeed, which clips itself, is mute.
+    """Scale gradients down to a norm. Returns what it was; 0 from DeepSpeed, which clips itself.
 
     accelerate compares lists of parameters under FSDP, which raises with more than one model.
     """
-    if accelerator.distributed_type is DistributedType.FSDP:
-        sharded_norm: Any = nn.utils.clip_grad_norm_(model.parameters(), norm)  # a DTensor
-        return torch.as_tensor(sharded_norm.full_tensor())
-    found = accelerator.clip_grad_norm_(model.parameters(), norm)
-    return torch.as_tensor(0.0 if found is None else found, device=accelerator.device)
+    if not _fsdp(accelerator):
+        found = accelerator.clip_grad_norm_(model.parameters(), norm)
+        return torch.as_tensor(0.0 if found is None else found, device=accelerator.device)
+    sharded_norm: Any = nn.utils.clip_grad_norm_(model.parameters(), norm)  # a DTensor
+    return torch.as_tensor(sharded_norm.full_tensor())
 
 
 def save(
@@ -97,19 +103,18 @@ def save(
     optimisers: Optimisers,
 ) -> None:
     """Write a checkpoint beside the old one, then swap: a kill leaves one of the two."""
-    state["kind"] = _kind(accelerator)
-    if accelerator.distributed_type is DistributedType.DEEPSPEED:
-        for name, model in models.items():
-            engine: Any = model  # DeepSpeed's
-            engine.save_checkpoint(str(_deepspeed(folder, name)), tag=str(state["update"]))
-    else:
-        spread = sharded(accelerator)
-        found = {
-            name: _whole(models[name], optimisers[name]) if spread else _plain(model, of)
-            for (name, model), of in zip(bare.items(), optimisers.values(), strict=True)
-        }
-        state["models"] = {name: one for name, (one, _) in found.items()}
-        state["optimisers"] = {name: other for name, (_, other) in found.items()}
+    state |= {"kind": _kind(accelerator), "models": {}, "optimisers": {}}
+    options = whole.StateDictOptions(full_state_dict=True, cpu_offload=True)
+    for name, of in optimisers.items():
+        if _deepspeed(accelerator):
+            engine: Any = models[name]
+            engine.save_checkpoint(str(folder / f"deepspeed-{name}"), tag=str(state["update"]))
+        elif _fsdp(accelerator):
+            found = whole.get_state_dict(models[name], _inner(of), options=options)
+            state["models"][name], state["optimisers"][name] = found
+        else:
+            state["models"][name] = bare[name].state_dict()
+            state["optimisers"][name] = [each.state_dict() for each in of]
     if not accelerator.is_main_process:
         return
     path = folder / FILE
@@ -134,49 +139,33 @@ def restore(
     models: Models,
     optimisers: Optimisers,
 ) -> None:
-    """Give models and optimisers what a checkpoint holds. UserError if it was spread otherwise."""
-    kind = state.get("kind", WHOLE)
+    """Load a checkpoint into models and optimisers. UserError if it was spread otherwise."""
+    kind = state.get("kind", ALONE)
     if kind != _kind(accelerator):
         raise UserError(
             f"{folder} holds a run that was begun {kind}: go on the same way, or start "
             "anew in another folder."
         )
-    if accelerator.distributed_type is DistributedType.DEEPSPEED:
-        for name, model in models.items():
-            engine: Any = model  # DeepSpeed's
-            engine.load_checkpoint(str(_deepspeed(folder, name)), tag=str(state["update"]))
-        return
-    spread = sharded(accelerator)
-    for name, model in bare.items():
+    for name, of in optimisers.items():
+        if _deepspeed(accelerator):
+            engine: Any = models[name]
+            engine.load_checkpoint(str(folder / f"deepspeed-{name}"), tag=str(state["update"]))
+            continue
         stored, steps = state["models"][name], state["optimisers"][name]
-        if spread:
+        if _fsdp(accelerator):
             whole.set_state_dict(
                 models[name],
-                [_inner(each) for each in optimisers[name]],
+                _inner(of),
                 model_state_dict=stored,
                 optim_state_dict=steps,
                 options=whole.StateDictOptions(full_state_dict=True),
             )
-            continue
-        model.load_state_dict(stored)
-        for each, step in zip(optimisers[name], steps, strict=True):
-            each.load_state_dict(step)
+        else:
+            bare[name].load_state_dict(stored)
+            for each, step in zip(of, steps, strict=True):
+                each.load_state_dict(step)
 
 
-def _plain(model: nn.Module, of: list[torch.optim.Optimizer]) -> tuple[Any, Any]:
-    return model.state_dict(), [each.state_dict() for each in of]
-
-
-def _whole(model: nn.Module, of: list[torch.optim.Optimizer]) -> tuple[Any, Any]:
-    options = whole.StateDictOptions(full_state_dict=True, cpu_offload=True)
-    return whole.get_state_dict(model, [_inner(each) for each in of], options=options)
-
-
-def _inner(optimiser: Any) -> torch.optim.Optimizer:
-    """torch's own optimiser, without accelerate's wrapper."""
-    inner: torch.optim.Optimizer = getattr(optimiser, "optimizer", optimiser)
-    return inner
-
-
-def _deepspeed(folder: Path, name: str) -> Path:
-    return folder / f"deepspeed-{name}"
+def _inner(optimisers: list[torch.optim.Optimizer]) -> list[torch.optim.Optimizer]:
+    """torch's own optimisers, without accelerate's wrapper."""
+    return [getattr(each, "optimizer", each) for each in optimisers]

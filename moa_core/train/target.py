@@ -16,15 +16,15 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTraine
 
 from moa_core.errors import UserError
 from moa_core.model.target import moved
-from moa_core.train import corpus, sources, states
+from moa_core.train import corpus, states
 from moa_core.train.batches import Batch, Batches, Recipe
-from moa_core.train.corpus import PADDING, Document
-from moa_core.train.loop import Run
-from moa_core.train.schedule import Schedule
-from moa_core.train.tokenizer import train_tokenizer
+from moa_core.train.corpus import Document
+from moa_core.train.loop import Run, Schedule
+from moa_core.train.tokenizer import PADDING, train_tokenizer
 
 TOKENIZER_TASKS = 20_000  # generated tasks that a tokenizer learns from, at most
-PROMPT_WEIGHT = 0.2  # of tokens that somebody else writes: they teach language, but not the job
+PROMPT_WEIGHT = 0.2  # of what users write: it teaches language, not how to answer
+HEAD = 64  # width of an attention head
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,26 @@ class TargetSizes:
 
     layers: int = 12
     width: int = 256
-    heads: int = 8
-    kv_heads: int = 4
+    heads: int = 4
+    kv_heads: int = 2
     inner: int = 512
     vocabulary: int = 4096
     context: int = 1024
+
+    @classmethod
+    def of_width(cls, width: int, heads: int | None = None, **more: int) -> TargetSizes:
+        """Sizes that follow the width. UserError if the heads cannot share it out evenly.
+
+        heads  by default as many of size 64 as fit; half as many for K and V
+        """
+        heads = heads or max(1, width // HEAD)
+        kv_heads = max(1, heads // 2)
+        if width % (2 * heads) or heads % kv_heads:
+            raise UserError(
+                f"{heads} heads do not suit a width of {width}: give an even number of --heads, or "
+                "1, with --width a multiple of twice as many."
+            )
+        return cls(width=width, heads=heads, kv_heads=kv_heads, inner=2 * width, **more)
 
 
 class NextToken(nn.Module):
@@ -74,22 +89,14 @@ def _inside(batch: Batch) -> Tensor:
 def make_tokenizer(
     data: Path, folder: Path, seed: int, size: int, tasks: int = 0
 ) -> PreTrainedTokenizerFast:
-    """Train the tokenizer on one epoch of the training split; written once, then read back."""
+    """Train the tokenizer on one epoch of the training split. It is written once, then read."""
     if not (folder / "tokenizer.json").exists():
-        documents = corpus.epoch(sources.load(data), seed, 0, "train", min(tasks, TOKENIZER_TASKS))
-        texts = (
-            text
-            for document in documents
-            for text in (
-                [document.text or ""]
-                if document.messages is None
-                else [message["content"] for message in document.messages]
-            )
-        )
+        documents = corpus.epoch(corpus.load(data), seed, 0, "train", min(tasks, TOKENIZER_TASKS))
+        texts = (text for document in documents for text in document.contents)
         part = folder / "tokenizer.part"
         train_tokenizer(texts, size).save_pretrained(part)
         for file in sorted(part.iterdir(), key=lambda file: file.name == "tokenizer.json"):
-            os.replace(file, folder / file.name)  # that one last: with it all is there
+            os.replace(file, folder / file.name)  # tokenizer.json last: with it, all is there
         part.rmdir()
     return cast(PreTrainedTokenizerFast, AutoTokenizer.from_pretrained(folder))
 
@@ -172,16 +179,11 @@ def train_target(
         "start": start and start.name,
         "seed": seed,
     }
+    models: dict[str, nn.Module] = {"target": trainee}
     run = Run(
-        out / "run",
-        {"target": trainee},
-        batches,
-        schedule,
-        accelerator,
-        settings,
+        out / "run", models, batches, schedule, accelerator, settings, save_every,
         log_every=log_every,
-        save_every=save_every,
-    )
+    )  # fmt: skip
     if compile_model:
         run.models["target"] = cast(nn.Module, torch.compile(run.models["target"]))
     run.train(

@@ -31,9 +31,9 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """A target's next-token distributions [B, T, V], as what they are made of.
+    """A target's next-token distributions [B, T, V], as hidden states and the head.
 
-    Never held as a whole: a row of 2,048 tokens has a gigabyte of them with Llama 3's vocabulary.
+    The whole is never held: a row of 2,048 tokens takes a gigabyte with Llama 3's vocabulary.
 
     hidden  [B, T, E] its last hidden state, after the final norm
     head    makes logits of it
@@ -43,7 +43,7 @@ class Verdicts:
     head: Matrix
 
     def after(self, count: int) -> Verdicts:
-        """Those of all positions but the first few."""
+        """Those of all positions but the first `count`."""
         return Verdicts(self.hidden[:, count:], self.head)
 
 
@@ -68,10 +68,10 @@ class Lesson:
 
 
 def let_gradients_through(target: Target) -> None:
-    """Before a target's first use: TLI is trained through its last layers.
+    """Call before a target's first use: TLI is trained through its last layers.
 
-    On some CPUs bitsandbytes repacks a 4-bit layer at its first use into a form whose gradient is
-    silently wrong, but not one that counts as in training.
+    On some CPUs bitsandbytes repacks a 4-bit layer at its first use into a form with a wrong
+    gradient, but not if the layer is in training mode.
     """
     for module in target.model.modules():
         if type(module).__name__ == "Linear4bit":

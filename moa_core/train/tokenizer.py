@@ -1,13 +1,27 @@
-"""The tokenizer of the small models: byte-level BPE with single digits and a chat template."""
+"""The tokenizer of the small models; documents as token ids and as packed rows."""
 
-from collections.abc import Iterator
+from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from moa_core.errors import UserError
+from moa_core.text import clean, template_parts
+from moa_core.train.corpus import ROLES, Document
 
 BOS, END, PAD = "<|bos|>", "<|end|>", "<|pad|>"
-ROLES: tuple[str, ...] = ("system", "user", "assistant")
 ROLE_TOKENS: dict[str, str] = {role: f"<|{role}|>" for role in ROLES}
+PADDING = -1  # the segment of padding
+_BATCH = 4_096  # documents encoded at a time
+_WAITING = 512  # documents to choose among when a row is filled
+_MAX_PADDING = 0.02  # of a row, before a document is cut to fill it
+Columns = tuple[np.ndarray, ...]  # ids, response mask and segment of rows, each [rows, length]
+_Template = list[tuple[list[int], int | None]]
 
 # As in Llama 3, but every digit is a token of its own.
 _PIECES = (
@@ -28,11 +42,10 @@ CHAT_TEMPLATE = (
 
 
 def train_tokenizer(texts: Iterator[str], vocab_size: int = 4096) -> PreTrainedTokenizerFast:
-    """Learn a tokenizer from `texts`; save it with `save_pretrained`.
+    """Learn a byte-level BPE with single digits from `texts`; save it with `save_pretrained`.
 
-    Any text goes through it and back unchanged. Special tokens written out in a text are read as
-    special by a plain call and by `apply_chat_template`, which renders one string first; give
-    `split_special_tokens=True`, or use `corpus.encode_many`, for text that must stay text.
+    Any text comes back from its ids unchanged. A plain call reads special tokens written out in a
+    text as special; `split_special_tokens=True` and `encode_many` keep them as text.
     """
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.Sequence(
@@ -58,3 +71,187 @@ def train_tokenizer(texts: Iterator[str], vocab_size: int = 4096) -> PreTrainedT
         chat_template=CHAT_TEMPLATE,
         clean_up_tokenization_spaces=False,
     )
+
+
+class Encoded(NamedTuple):
+    """A document's token ids, and which of them the assistant writes."""
+
+    ids: list[int]
+    mask: list[bool]
+
+
+def encode(document: Document, tokenizer: PreTrainedTokenizerBase) -> Encoded:
+    """One document's ids and mask; see `encode_many`."""
+    return next(encode_many([document], tokenizer))
+
+
+def encode_many(
+    documents: Iterable[Document], tokenizer: PreTrainedTokenizerBase
+) -> Iterator[Encoded]:
+    """The ids and masks of documents, as `apply_chat_template` gives them but in fast batches.
+
+    The mask is True on what the assistant writes, its end-of-turn token included, and on all of a
+    plain text. Contents are encoded apart from the template, as in `text.chat_ids`: a drafter is
+    trained on the tokens it will meet, and `<|end|>` written out in a text stays text. Chats that
+    the template refuses are left out; UserError if it refuses a whole batch of them.
+    """
+    return (encoded for _, encoded in encoded_pairs(documents, tokenizer))
+
+
+def encoded_pairs(
+    documents: Iterable[Document], tokenizer: PreTrainedTokenizerBase
+) -> Iterator[tuple[Document, Encoded]]:
+    """What `encode_many` gives, each with its document."""
+    templates: dict[tuple[str, ...], _Template | str] = {}
+    remaining = iter(documents)
+    while batch := list(islice(remaining, _BATCH)):
+        texts = [clean(content) for document in batch for content in document.contents]
+        contents = iter(
+            tokenizer(
+                texts, add_special_tokens=False, split_special_tokens=True,
+                return_attention_mask=False,
+            )["input_ids"]
+        )  # fmt: skip
+        refused = ""
+        for document in batch:
+            pieces = list(islice(contents, len(document.contents)))
+            if document.messages is None or not tokenizer.chat_template:
+                yield document, _plain(pieces, tokenizer)
+                continue
+            roles = tuple(message["role"] for message in document.messages)
+            if roles not in templates:
+                templates[roles] = _template(tokenizer, roles)
+            if isinstance(template := templates[roles], str):
+                refused = template
+            else:
+                yield document, _filled(roles, pieces, template, tokenizer)
+        if refused and len(batch) > 1 and all(isinstance(t, str) for t in templates.values()):
+            raise UserError(refused)
+
+
+def _plain(pieces: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> Encoded:
+    start = [tokenizer.bos_token_id] if tokenizer.bos_token == BOS else tokenizer("")["input_ids"]
+    line_break = tokenizer("\n", add_special_tokens=False)["input_ids"]
+    ids = [*start, *pieces[0]]
+    for piece in pieces[1:]:
+        ids += [*line_break, *piece]
+    ids.append(tokenizer.eos_token_id)
+    return Encoded(ids, [True] * len(ids))
+
+
+def _template(tokenizer: PreTrainedTokenizerBase, roles: tuple[str, ...]) -> _Template | str:
+    """A chat template's own tokens, each part with the message after it; or why it refuses."""
+    try:
+        parts = template_parts(tokenizer, roles, prompt=False)
+    except UserError as error:
+        return str(error)
+    return [(tokenizer(text, add_special_tokens=False)["input_ids"], at) for text, at in parts]
+
+
+def _filled(
+    roles: tuple[str, ...],
+    pieces: list[list[int]],
+    template: _Template,
+    tokenizer: PreTrainedTokenizerBase,
+) -> Encoded:
+    ids: list[int] = []
+    mask: list[bool] = []
+    special, replied = set(tokenizer.all_special_ids), False
+    for between, place in template:
+        # The assistant writes the token that ends its turn, at most one token behind the reply
+        # (a line break, say), and nothing after it.
+        ends = [n for n, token in enumerate(between[:2], 1) if token in special and replied]
+        ids += between
+        mask += [n < (ends[0] if ends else 0) for n in range(len(between))]
+        if place is not None:
+            replied = roles[place] == "assistant"
+            ids += pieces[place]
+            mask += [replied] * len(pieces[place])
+    return Encoded(ids, mask)
+
+
+# Packing
+
+
+class Row(NamedTuple):
+    """A packed row: ids, the mask of what to learn, and the document each token is from."""
+
+    ids: np.ndarray
+    mask: np.ndarray
+    segment: np.ndarray
+
+
+class _Part(NamedTuple):
+    """A document, or what is left of it, waiting for a place."""
+
+    segment: int
+    ids: np.ndarray
+    mask: np.ndarray
+
+
+def packed(
+    encoded: Iterator[Encoded], tokenizer: PreTrainedTokenizerBase, length: int, seed: Sequence[int]
+) -> Columns:
+    """Documents as shuffled rows of `length` tokens."""
+    pad = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+    rows = list(pack(encoded, length, pad))
+    order = np.random.default_rng(list(seed)).permutation(len(rows))
+    kinds = (np.int32, bool, np.int64)
+    columns = zip(*rows, strict=True) if rows else ((),) * 3
+    return tuple(
+        np.array(column, kind).reshape(-1, length)[order]
+        for column, kind in zip(columns, kinds, strict=True)
+    )
+
+
+def pack(
+    encoded: Iterable[tuple[list[int], list[bool]]], length: int, pad_id: int
+) -> Iterator[Row]:
+    """Rows of `length` tokens: whole documents where they fit, longer ones cut across rows.
+
+    `segment` numbers the documents in the order given: both parts of a cut one share a number.
+    Padding has `pad_id`, mask False and segment `PADDING`. A document's first token is marked as
+    given: the trainer leaves out targets that another segment would predict.
+    """
+    if length < 1:
+        raise ValueError("A row needs a length of at least 1.")
+    arriving = (
+        _Part(number, np.array(ids, np.int64), np.array(mask, bool))
+        for number, (ids, mask) in enumerate(encoded)
+    )
+    waiting: list[_Part] = []
+    while True:
+        waiting.extend(islice(arriving, _WAITING - len(waiting)))
+        if not waiting:
+            return
+        yield _take_row(waiting, length, pad_id)
+
+
+def _take_row(waiting: list[_Part], length: int, pad_id: int) -> Row:
+    """Take from `waiting` what fills a row; the rest of a document that is cut stays first."""
+    row = Row(np.full(length, pad_id), np.zeros(length, bool), np.full(length, PADDING))
+    start = 0
+    while waiting and (room := length - start):
+        index = _choice(waiting, room, length)
+        if index is None:
+            break
+        segment, ids, mask = waiting.pop(index)
+        end = min(length, start + len(ids))
+        row.ids[start:end], row.mask[start:end] = ids[:room], mask[:room]
+        row.segment[start:end] = segment
+        if len(ids) > room:
+            waiting.insert(0, _Part(segment, ids[room:], mask[room:]))
+        start = end
+    return row
+
+
+def _choice(waiting: list[_Part], room: int, length: int) -> int | None:
+    """Which document goes next: the oldest, else the longest that fits, else one to cut."""
+    oldest = len(waiting[0].ids)
+    worth_filling = room > length * _MAX_PADDING
+    if oldest <= room or (oldest > length and worth_filling):
+        return 0
+    fitting = [index for index, part in enumerate(waiting) if len(part.ids) <= room]
+    if fitting:
+        return max(fitting, key=lambda index: len(waiting[index].ids))
+    return 0 if worth_filling else None

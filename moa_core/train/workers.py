@@ -14,13 +14,12 @@ from typing import Any
 class Workers(ProcessPoolExecutor):
     """A pool of fresh processes that Ctrl-C ends without a traceback.
 
-    Processes are fresh because tokenizers and torch do not survive a fork with threads.
+    Processes are spawned because tokenizers and torch do not survive a fork with threads.
     """
 
     def __init__(self, count: int, begin: Callable[..., None] | None = None, *given: Any) -> None:
         """begin: called with `given` in each process, once."""
-        spawn = multiprocessing.get_context("spawn")
-        super().__init__(count, spawn, _begin, (begin, given))
+        super().__init__(count, multiprocessing.get_context("spawn"), _begin, (begin, given))
 
     def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
         with _no_interrupts():  # in a process that imports it would end in a traceback
@@ -39,8 +38,8 @@ def _begin(begin: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
 
 @contextmanager
 def _no_interrupts() -> Iterator[None]:
-    """Keep Ctrl-C waiting, in this thread and in processes that it starts."""
-    resource_tracker.ensure_running()  # which would let Ctrl-C through when it starts
+    """Delay Ctrl-C in this thread and in processes that it starts."""
+    resource_tracker.ensure_running()  # it would let Ctrl-C through when it starts
     _block(signal.SIG_BLOCK)
     try:
         yield

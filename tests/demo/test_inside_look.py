@@ -20,7 +20,7 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
 from moa_core.model.attention import look
 from moa_core.text import prompt_ids
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from tests.models import speaking_target, useful
 
 PROMPT = "<b>Tell</b> me of the fox that ran home, and of the cat on its ${6*7} mats."

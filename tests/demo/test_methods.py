@@ -2,7 +2,7 @@
 
 from demo.methods import COLOURS, colour, family, label, ordered, tli_of
 from moa_core.loading.names import LABELS
-from moa_core.train.fresh import ABLATIONS as TRAINED
+from moa_core.train.init import ABLATIONS as TRAINED
 
 
 def test_a_name_says_family_and_n():

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from moa_core.train import sources
 from moa_core.train.bundle import prompts
 from moa_core.train.bundle.prompts import chat
 from moa_core.train.bundle.tasks import bucket
-from moa_core.train.corpus import Document
+from moa_core.train.corpus import END_OF_DOCUMENT, Document
 
 HELD_OUT_PERCENT = 2
 LONGEST = 1_700  # characters, about 420 tokens: a row of 512 holds a whole document
@@ -55,7 +54,7 @@ def _documents(folder: Path, name: str, held_out: bool) -> list[str]:
     if not path.exists():
         return []
     whole = gzip.decompress(path.read_bytes()).decode()
-    documents = filter(None, map(str.strip, whole.split(sources.END_OF_DOCUMENT)))
+    documents = filter(None, map(str.strip, whole.split(END_OF_DOCUMENT)))
     return [document for document in documents if _is_held_out(document) == held_out]
 
 

@@ -11,8 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 from moa_core.train.bundle import tasks
-from moa_core.train.bundle.manners_data import Sort, is_held_out, wordings
-from moa_core.train.bundle.manners_typing import styled
+from moa_core.train.bundle.manners_data import Sort, is_held_out, styled, wordings
 from moa_core.train.bundle.prompts import Chat, chat
 from moa_core.train.bundle.words import WORDS
 

@@ -1,5 +1,6 @@
-"""The wordings of manners, from their two data files, split into training and held out."""
+"""The wordings of manners, split into training and held out, and how people type them."""
 
+import random
 import re
 import tomllib
 from collections.abc import Mapping
@@ -9,6 +10,8 @@ from importlib import resources
 from typing import Any
 
 from moa_core.train.bundle import tasks
+
+_NO_SLIP = re.compile(r"(\[[^]]*\])|([A-Za-z]{4,})")
 
 
 @dataclass(frozen=True)
@@ -84,3 +87,34 @@ def _sort(table: dict[str, Any], rules: Mapping[str, tuple[str, ...]]) -> Sort:
         first=table.get("first", False),
         middle=table.get("middle", 0.8),
     )
+
+
+def styled(said: str, rng: random.Random, kept: str) -> str:
+    """A message in one of many styles; no slip falls into a [topic] or a word of `kept`."""
+    share = rng.random()
+    if share < 0.42:
+        return said
+    if share < 0.68 or share > 0.96:
+        said = said.lower()
+    if share < 0.60 or 0.68 < share < 0.76:
+        return said.rstrip(".?!") or said
+    if 0.76 < share < 0.79:
+        return said.upper()
+    if 0.79 < share < 0.87 or share > 0.96:
+        return _with_slip(said, rng, kept)
+    if share > 0.87:
+        return said + rng.choice(("!", "!!", "??", "?", "...", " ", "  ", " :)", " please", " pls"))
+    return said
+
+
+def _with_slip(said: str, rng: random.Random, kept: str) -> str:
+    """A letter lost, doubled or swapped in one word."""
+    found = _NO_SLIP.finditer(said)
+    words = [match for match in found if match[2] and match[2].lower() not in kept.lower()]
+    if not words:
+        return said
+    at = rng.choice(words).start() + rng.randint(1, 2)
+    middle = rng.choice(("", said[at] * 2, None))
+    if middle is None:
+        return said[:at] + said[at + 1] + said[at] + said[at + 2 :]
+    return said[:at] + middle + said[at + 1 :]

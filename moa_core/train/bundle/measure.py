@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import torch
-import torch.nn.functional as F
-
+from moa_core.assets import ASSETS
+from moa_core.errors import UserError
 from moa_core.loading.load import load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids, tokenizer_of
-from moa_core.train import corpus
 from moa_core.train.bundle import books, manners, tasks, world
 from moa_core.train.bundle.__main__ import documents_of
 from moa_core.train.corpus import Document
+from moa_core.train.measure import reply_loss, task_accuracy
 from moa_core.train.own_text import answers
+from moa_core.train.tokenizer import encode_many
 
-VISITORS = Path(__file__).parents[3] / "assets" / "suites" / "visitors.jsonl"
+VISITORS = ASSETS / "suites" / "visitors.jsonl"
 ROWS = 25  # prompts answered at a time
 GRAM = 8  # words
 
@@ -32,19 +33,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", help="bundled name, folder or Hub id")
     parser.add_argument("--texts", type=Path, help="folder of open texts, for their held-out part")
-    parser.add_argument("--each", type=int, default=100, help="prompts of each kind")
+    parser.add_argument("--each", "--limit", type=int, default=100, help="prompts of each kind")
     parser.add_argument("--only", default="", help="parts, comma separated: " + ", ".join(PARTS))
     parser.add_argument("--out", type=Path, help="write the report here instead of printing it")
     options = parser.parse_args()
-    target = load_target(options.target, "float32", "auto")
     chosen = options.only.split(",") if options.only else list(PARTS)
+    if unknown := sorted({*chosen} - {*PARTS}):
+        raise UserError(f"Unknown parts: {', '.join(unknown)}. There are {', '.join(PARTS)}.")
+    if options.texts is None and (without := sorted({*chosen} & {*FROM_TEXTS})):
+        raise UserError(f"{', '.join(without)} need --texts FOLDER, the folder of open texts.")
+    target = load_target(options.target, "float32", "auto")
     report = {part: PARTS[part](target, options) for part in chosen}
     text = json.dumps(report, indent=1, ensure_ascii=False)
     print(text) if options.out is None else options.out.write_text(text + "\n", encoding="utf-8")
 
 
-def replies(target: Target, prompts: list[str], longest: int) -> list[str]:
-    """Greedy replies, without the token that ends them."""
+def _texts(target: Target, prompts: list[str], longest: int) -> list[str]:
     return [text for text, _ in _replies(target, prompts, longest)]
 
 
@@ -66,13 +70,7 @@ def _replies(target: Target, prompts: list[str], longest: int) -> list[tuple[str
 
 def tasks_right(target: Target, options: argparse.Namespace) -> dict[str, float]:
     """Share of held-out tasks answered right, by kind and over all."""
-    rng = random.Random(0)
-    scores = {}
-    for kind in tasks.KINDS:
-        posed = [tasks.generate(kind, rng, held_out=True) for _ in range(options.each)]
-        texts = replies(target, [task.prompt for task in posed], 120)
-        scores[kind] = _share(tasks.check(t, text) for t, text in zip(posed, texts, strict=True))
-    return {**scores, "all": round(sum(scores.values()) / len(scores), 4)}
+    return {kind: round(share, 4) for kind, share in task_accuracy(target, options.each).items()}
 
 
 def words_used(target: Target, options: argparse.Namespace) -> dict[str, Any]:
@@ -80,7 +78,7 @@ def words_used(target: Target, options: argparse.Namespace) -> dict[str, Any]:
     rng = random.Random("words to use")
     wanted = [_three(rng) for _ in range(options.each)]
     listed = [f"{a}, {b} and {c}" for a, b, c in wanted]
-    texts = replies(target, [f"Write a story with the words: {each}." for each in listed], 400)
+    texts = _texts(target, [f"Write a story with the words: {each}." for each in listed], 400)
     used = [all(_has(text, w) for w in each) for each, text in zip(wanted, texts, strict=True)]
     missed = [
         {"words": each, "story": text}
@@ -116,7 +114,7 @@ def _held_out(kind: str, rng: random.Random) -> Any:
 
 
 def _answered(target: Target, asked: list[tuple[str, str]]) -> dict[str, Any]:
-    texts = replies(target, [prompt for prompt, _ in asked], 60)
+    texts = _texts(target, [prompt for prompt, _ in asked], 60)
     right = [_agrees(text, answer) for text, (_, answer) in zip(texts, asked, strict=True)]
     wrong = [
         {"prompt": prompt[-200:], "wanted": answer, "reply": text}
@@ -126,28 +124,8 @@ def _answered(target: Target, asked: list[tuple[str, str]]) -> dict[str, Any]:
     return {"right": _share(right), "of": len(asked), "wrong": wrong[:10]}
 
 
-_LITTLE = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "it",
-        "he",
-        "she",
-        "they",
-        "was",
-        "were",
-        "is",
-        "are",
-        "had",
-        "has",
-        "his",
-        "her",
-        "their",
-        "to",
-        "of",
-    ]
-)
+_LITTLE_TEXT = "a an the it he she they was were is are had has his her their to of"
+_LITTLE = frozenset(_LITTLE_TEXT.split())
 
 
 def _agrees(reply: str, answer: str) -> bool:
@@ -175,9 +153,9 @@ def sentences(target: Target, options: argparse.Namespace) -> dict[str, Any]:
     """Short sentences into Spanish and French, held out: share equal to the pair's own."""
     text = books.load(options.texts, True)["sentence"]
     rng = random.Random(0)
-    pieces = rng.sample(text.pieces, options.each)
+    pieces = rng.sample(text.pieces, min(options.each, len(text.pieces)))
     pairs = [text.as_document(piece, rng).messages or () for piece in pieces]
-    said = replies(target, [pair[0]["content"] for pair in pairs], 40)
+    said = _texts(target, [pair[0]["content"] for pair in pairs], 40)
     right = [reply.strip() == pair[1]["content"] for reply, pair in zip(said, pairs, strict=True)]
     shown = [(p[0]["content"], p[1]["content"], r) for p, r in zip(pairs[:10], said, strict=False)]
     return {"equal": _share(right), "shown": shown}
@@ -224,8 +202,9 @@ def finished(text: str) -> bool:
 
 def visitors(target: Target, options: argparse.Namespace) -> dict[str, Any]:
     """Replies to what lies outside the model's world, to be read by a person; suspect claims."""
-    rows = [json.loads(line) for line in VISITORS.read_text(encoding="utf-8").splitlines()]
-    said = replies(target, [row["prompt"] for row in rows], 120)
+    lines = VISITORS.read_text(encoding="utf-8").splitlines()[: options.each]
+    rows = [json.loads(line) for line in lines]
+    said = _texts(target, [row["prompt"] for row in rows], 120)
     claims = [manners.claims(text, row["prompt"]) for text, row in zip(said, rows, strict=True)]
     return {
         "claims": sum(map(bool, claims)),
@@ -236,28 +215,19 @@ def visitors(target: Target, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-@torch.inference_mode()
 def bits(target: Target, options: argparse.Namespace) -> dict[str, float]:
     """Bits per character of what is to be learnt, on held-out documents, by kind."""
-    found = {}
-    for kind, documents in documents_of(options.texts, options.each).items():
-        found[kind] = round(_bits(target, documents), 4)
-    return found
+    documents = documents_of(options.texts, options.each)
+    return {kind: round(_bits(target, of_kind), 4) for kind, of_kind in documents.items()}
 
 
 def _bits(target: Target, documents: list[Document]) -> float:
     nats, characters = 0.0, 0
-    encoded = corpus.encode_many(documents, tokenizer_of(target))
-    for document, (ids, mask) in zip(documents, encoded, strict=True):
-        row = torch.tensor([ids[: target.context]], device=target.device)
-        learnt = torch.tensor(mask[1 : target.context], device=target.device)
-        logits = target.model(input_ids=row).logits[0, :-1].float()
-        nats += float(F.cross_entropy(logits, row[0, 1:], reduction="none")[learnt].sum())
-        text = document.text or "".join(
-            m["content"] for m in document.messages or () if m["role"] == "assistant"
-        )
-        characters += len(text)
-    return nats / 0.6931 / max(1, characters)
+    encoded = encode_many(documents, tokenizer_of(target))
+    for document, each in zip(documents, encoded, strict=True):
+        nats += reply_loss(target, each)[0]
+        characters += sum(map(len, document.contents[document.messages is not None :: 2]))
+    return nats / math.log(2) / max(1, characters)
 
 
 def _share(found: Iterable[bool]) -> float:
@@ -276,5 +246,10 @@ PARTS: dict[str, Callable[[Target, argparse.Namespace], Any]] = {
     "bits": bits,
 }
 
+FROM_TEXTS = ("fairy tales", "sentences", "bits")
+
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as error:
+        raise SystemExit(f"error: {error}") from None

@@ -6,20 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from moa_core.train.bundle.words import COMMON
+
 MAX_STORY = 3_500  # characters, about 900 tokens
 MAX_PASSAGE = 2_500
 _OPENING = range(20, 400)  # characters
 _SENTENCE = re.compile(r".+?(?:[.!?]+[\"'”’)]*(?=\s)\s+|\n+|$)", re.DOTALL)
 _CALCULATION = re.compile(r"<<.*?>>")
-_COMMON_TEXT = """
-    about after again also always another away back because been before came come could didn down
-    each even ever every first from gave good have having here into just know knew like little long
-    looked made make many more most much must never next none once only other over said same shall
-    should some something soon still such take than that their them then there these they thing
-    things this those thou thought through time told took under until upon very want wanted went
-    were what when where which while will with would your
-"""
-_COMMON = frozenset(_COMMON_TEXT.split())
 
 
 class Message(TypedDict):
@@ -36,6 +29,23 @@ def chat(*turns: str) -> Chat:
     """A chat from its turns, the user's first."""
     roles = ("user", "assistant")
     return tuple(Message(role=roles[i % 2], content=turn) for i, turn in enumerate(turns))
+
+
+def phrased(kind: str, value: Any, rng: random.Random) -> Chat:
+    """A record of the bundle's texts, or a chat of somebody's, as a chat."""
+    match kind:
+        case "story":
+            return story(value, rng)
+        case "continued":
+            return continued(value, rng)
+        case "dialogue":
+            return dialogue(value)
+        case "reading":
+            return reading(value, rng)
+        case "sum":
+            return worked_sum(value)
+    found: Chat = value
+    return found
 
 
 def split_story(text: str, limit: int = MAX_STORY) -> list[str]:
@@ -134,7 +144,7 @@ def _opening_end(text: str, rng: random.Random) -> int:
 
 def _from_words(text: str, rng: random.Random) -> Chat:
     # Small letters only, so that names are not asked for.
-    found = set(re.findall(r"(?<=[a-z,] )[a-z]{4,10}(?=[ .,!?])", text)) - _COMMON
+    found = set(re.findall(r"(?<=[a-z,] )[a-z]{4,10}(?=[ .,!?])", text)) - COMMON
     words = rng.sample(sorted(found), min(len(found), rng.randint(2, 4)))
     if len(words) < 2:
         return chat(

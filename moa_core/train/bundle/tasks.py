@@ -1,5 +1,7 @@
 """Endless self-checking tasks: seeded, and split by construction into training and held out."""
 
+from __future__ import annotations
+
 import hashlib
 import random
 import re
@@ -7,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from moa_core.train.bundle import one_liners, word_sums
-from moa_core.train.bundle.numerals import french, spanish
-from moa_core.train.bundle.words import LETTERS, WORDS, invented_word
+from moa_core.train.bundle import one_liners, sums
+from moa_core.train.bundle.words import LETTERS, WORDS, french, invented_word, spanish
 
 HELD_OUT_PERCENT = 10
 _LANGUAGES: dict[str, Callable[[int], str]] = {"Spanish": spanish, "French": french}
@@ -36,7 +37,7 @@ def generate(kind: str, rng: random.Random, held_out: bool) -> Task:
 def check(task: Task, reply: str) -> bool:
     """Whether a reply comes to the reference's final result; a bad reply is False, not an error."""
     if task.kind == "python":
-        return one_liners.passes(task.prompt, task.answer, reply)
+        return one_liners.passes(task.answer, reply)
     result = _RESULTS[task.kind]
     return bool(result(reply) == result(task.answer))
 
@@ -125,12 +126,8 @@ def _count_in(reply: str) -> str | None:
     return found[-1] if found else None
 
 
-def _numeral_in(reply: str) -> list[str]:
-    return _items_in(reply.casefold())
-
-
 _MAKERS: dict[str, Callable[[random.Random], tuple[str, str]]] = {
-    "sum": word_sums.make,
+    "sum": sums.make,
     "reverse": _reverse,
     "sort": _sort,
     "letters": _letters,
@@ -138,10 +135,10 @@ _MAKERS: dict[str, Callable[[random.Random], tuple[str, str]]] = {
     "python": one_liners.make,
 }
 _RESULTS: dict[str, Callable[[str], Any]] = {
-    "sum": word_sums.result,
+    "sum": sums.result,
     "reverse": _items_in,
     "sort": _items_in,
     "letters": _count_in,
-    "number": _numeral_in,
+    "number": lambda reply: _items_in(reply.casefold()),
 }
 KINDS: tuple[str, ...] = tuple(_MAKERS)

@@ -1,63 +1,78 @@
-"""Everyday words, names and made-up words for the tasks."""
+"""Words for the tasks, and numbers from 0 to 9999 in Spanish and French."""
+
+from __future__ import annotations
 
 import random
+import string
+import tomllib
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
 
-_WORDS_TEXT = """
-    apple apron arrow autumn badge bagel bakery balloon banana barn basket bath beach bean bear
-    beard bed bee bell belt bench berry bicycle bird biscuit blanket blossom blue boat bone book
-    boot bottle bowl box branch bread breeze brick bridge broom brother brown brush bucket bus
-    butter button cabin cactus cake camel camera candle candy canoe captain car card carpet carrot
-    castle cat cave chair chalk cheese cherry chest chicken child circle circus city clock cloud
-    clover coat coconut coffee coin comb cookie copper coral corn cotton cousin cow crab crayon
-    cricket crow crown cup curtain daisy dancer desert desk diamond dinner dog doll dolphin donkey
-    door dragon drawer dress drum duck eagle ear earth egg elbow elephant engine evening eye face
-    fairy family farm farmer feather fence field finger fire fish flag flower flute foot forest
-    fork fountain fox friend frog fruit garden gate ghost giant ginger giraffe glass glove goat
-    gold goose grape grass green guitar hammer hand hat hawk hedgehog helmet hill honey horn horse
-    hospital house ice igloo insect island jacket jam jar jelly jewel juice jungle kettle key
-    king kitchen kite kitten knife ladder lake lamb lamp lantern leaf lemon letter library lion
-    lizard lobster lunch machine magic mango map marble market meadow medal melon milk mirror
-    monkey moon morning moss mountain mouse mud muffin mushroom music nail napkin necklace needle
-    nest night noodle nose notebook nut oak oar ocean octopus office onion orange orchard otter
-    oven owl oyster paint palace pan pancake panda paper parrot party path peach peanut pear
-    pearl pebble pencil penguin pepper piano pickle picture pie pig pigeon pillow pineapple pink
-    pirate planet plant plate pocket pond pony potato present prince pumpkin puppet puppy purple
-    purse puzzle queen quilt rabbit raccoon radio rain rainbow raven ribbon rice ring river road
-    robin robot rocket roof room rooster rope rose ruler sail salad salt sand sandwich saucer
-    scarf school scissors sea seal seed shadow shark sheep shell ship shoe shop shoulder silver
-    sister skirt sky sled snail snake snow soap sock sofa soup spider spinach spoon spring square
-    squirrel stamp star station stone storm story straw strawberry street sugar suitcase summer
-    sun swan sweater table tail tailor tea teacher teapot tent thunder ticket tiger toast toe
-    tomato tooth towel tower toy tractor train treasure tree triangle trumpet tulip tunnel turkey
-    turtle umbrella uncle valley vase village violin wagon wall walnut watch water waterfall wave
-    whale wheat wheel whistle white wind window wing winter wizard wolf wood wool worm yard yellow
-    zebra zipper
-"""
-_HE_TEXT = "Tom Ben Sam Max Leo Tim Jack Omar Noah Luis Adam Finn Hugo Ravi Paul Dan"
-_SHE_TEXT = "Lily Mia Anna Sara Lucy Emma Zoe Nora Amy Rosa Eva Kate Ella Maya Sue Jane"
-_THINGS_TEXT = """
-    apples balls books buttons cards carrots coins cookies crayons cups eggs flowers grapes
-    lemons marbles nuts oranges pears pebbles pencils plums shells stamps stars stickers stones
-    toys tickets beads ribbons
-"""
-_HOLDERS_TEXT = "bags baskets boxes bowls drawers jars packs rows trays"
+_RAW: dict[str, Any] = tomllib.loads((files(__package__) / "words.toml").read_text("utf-8"))
 
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
-WORDS: tuple[str, ...] = tuple(_WORDS_TEXT.split())
-THINGS: tuple[str, ...] = tuple(_THINGS_TEXT.split())
-HOLDERS: tuple[str, ...] = tuple(_HOLDERS_TEXT.split())
+
+def _numerals(language: str) -> dict[str, list[str]]:
+    return {name: text.split() for name, text in _RAW[language].items()}
+
+
+_SPANISH, _FRENCH = _numerals("spanish"), _numerals("french")
+
+LETTERS = string.ascii_lowercase
+WORDS: tuple[str, ...] = tuple(_RAW["words"].split())
+COMMON: frozenset[str] = frozenset(_RAW["common"].split())
+THINGS: tuple[str, ...] = tuple(_RAW["things"].split())
+HOLDERS: tuple[str, ...] = tuple(_RAW["holders"].split())
 PEOPLE: tuple[tuple[str, str], ...] = tuple(
-    (name, pronoun)
-    for pronoun, names in (("he", _HE_TEXT), ("she", _SHE_TEXT))
-    for name in names.split()
+    (name, pronoun) for pronoun in ("he", "she") for name in _RAW[pronoun].split()
 )
 
 
 def invented_word(rng: random.Random) -> str:
-    """A made-up word of 3 to 9 letters that can be spelled but was never learnt by heart."""
+    """A made-up word of 3 to 9 letters: it can be spelled, but was never learnt by heart."""
     length = rng.randint(3, 9)
     word = "".join(
         rng.choice("bcdfghjklmnprstvwz") + rng.choice("aeiou") + rng.choice(("", "", *"lnrst"))
         for _ in range(length)
     )
     return word[:length]
+
+
+def spanish(number: int) -> str:
+    """The Spanish words for `number` (0 to 9999)."""
+    if number == 100:
+        return "cien"
+    if number < 30:
+        return _SPANISH["small"][number]
+    if number < 100:
+        tens, ones = _SPANISH["tens"][number // 10 - 3], number % 10
+        return f"{tens} y {_SPANISH['small'][ones]}" if ones else tens
+    if number < 1000:
+        return _joined(_SPANISH["hundreds"][number // 100 - 1], number % 100, spanish)
+    thousands = number // 1000
+    head = "mil" if thousands == 1 else f"{spanish(thousands)} mil"
+    return _joined(head, number % 1000, spanish)
+
+
+def french(number: int) -> str:
+    """The French words for `number` (0 to 9999)."""
+    if number < 20:
+        return _FRENCH["small"][number]
+    if number < 100:
+        tens = _FRENCH["tens"][number // 10 - 2]
+        # The seventies and nineties go on counting from sixty and from eighty.
+        ones = number % 20 if number >= 60 else number % 10
+        if not ones:
+            return "quatre-vingts" if number == 80 else tens
+        joint = " et " if ones in (1, 11) and number < 80 else "-"
+        return f"{tens}{joint}{_FRENCH['small'][ones]}"
+    unit, name = (100, "cent") if number < 1000 else (1000, "mille")
+    count, rest = divmod(number, unit)
+    head = name if count == 1 else f"{french(count)} {name}"
+    if unit == 100 and count > 1 and not rest:
+        head += "s"
+    return _joined(head, rest, french)
+
+
+def _joined(head: str, rest: int, words: Callable[[int], str]) -> str:
+    return f"{head} {words(rest)}" if rest else head

@@ -32,7 +32,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.train.bundle import tasks
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from tests.models import plain_greedy, speaking_target, tiny_target, useful
 
 PROMPT = [5, 9, 33, 2]

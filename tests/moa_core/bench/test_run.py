@@ -15,7 +15,7 @@ from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.errors import UserError
 from moa_core.model.target import Target
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from tests.moa_core.bench.made_up import ours
 from tests.models import speaking_target
 

@@ -17,7 +17,8 @@ from moa_core.bench.suites import (
 )
 from moa_core.errors import UserError
 from moa_core.text import chat_ids, prompt_ids
-from moa_core.train.corpus import Document, encode
+from moa_core.train.corpus import Document
+from moa_core.train.tokenizer import encode
 from tests.models import speaking_target, tiny_target, tiny_tokenizer
 
 
@@ -168,12 +169,12 @@ def test_a_suite_is_made_of_held_out_text_alone(
     rows = [json.loads(line) for path in first for line in path.read_text().splitlines()]
     assert Counter(row["kind"] for row in rows) == dict.fromkeys(making.KINDS, 8)
     assert len({json.dumps(row) for row in rows}) == 40
-    from moa_core.train import sources
+    from moa_core.train import corpus
     from moa_core.train.bundle.tasks import bucket
 
     held = " ".join(
         str(record.value)
-        for records in sources.load(data).values()
+        for records in corpus.load(data).values()
         for record in records
         if record.split == "heldout"
     )

@@ -16,7 +16,7 @@ from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train.bundle import tasks
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from tests.models import plain_greedy, tiny_target, useful
 
 METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")

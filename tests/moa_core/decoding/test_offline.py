@@ -25,7 +25,7 @@ from moa_core.decoding.verify import Choices, Sampling
 from moa_core.drafters.base import Drafter, Stepwise, Vanilla
 from moa_core.errors import UserError
 from moa_core.model.target import Target
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from tests.models import tiny_target, useful
 
 PROMPT = [5, 9, 33, 2]

@@ -20,7 +20,7 @@ from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.ngram import NgramDrafter
 from moa_core.model.target import Target
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from tests.moa_core.simulated import World
 from tests.models import plain_greedy, tiny_target, useful
 

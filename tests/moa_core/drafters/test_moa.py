@@ -7,7 +7,7 @@ from moa_core.drafters import moa
 from moa_core.drafters.moa import MoAConfig, Sizes
 from moa_core.errors import UserError
 from moa_core.loading.memory import parameters
-from moa_core.train.fresh import fresh, moa_config
+from moa_core.train.init import fresh, moa_config
 from tests.models import tiny_target, useful
 
 PROMPT = [(i * i + 3) % 60 for i in range(21)]

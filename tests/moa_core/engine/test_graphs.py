@@ -17,7 +17,7 @@ from moa_core.engine import target as targets
 from moa_core.engine.graph import BLOCK, eight_bits
 from moa_core.engine.target import OnnxTarget
 from moa_core.model.target import Target
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from tests.models import tiny_target
 
 PROMPT = [(i * i + 3) % 60 for i in range(21)]

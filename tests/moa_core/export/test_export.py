@@ -25,7 +25,7 @@ from moa_core.export.write import export
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from tests import released
 from tests.hub import Hub
 from tests.models import tiny_target, useful

@@ -20,7 +20,7 @@ from moa_core.link.wire import (
     Share,
 )
 from moa_core.model.target import Target
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from tests.models import plain_greedy, tiny_target, useful
 from tests.serving import Caller
 

@@ -32,7 +32,7 @@ from moa_core.link.wire import (
     frames,
     read_up,
 )
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from tests.models import plain_greedy, tiny_target, useful
 from tests.serving import scripted
 

@@ -28,7 +28,7 @@ from moa_core.link.remote import Remote
 from moa_core.link.server import Server
 from moa_core.link.wire import First
 from moa_core.model.target import Target
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from tests.models import tiny_target, useful
 from tests.serving import CutLink, serving
 

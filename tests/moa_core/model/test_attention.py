@@ -16,7 +16,7 @@ from moa_core.model.attention import ca_weights, look, lsa_weights
 from moa_core.model.cache import token_vectors
 from moa_core.model.layers import DecoderLayer
 from moa_core.model.target import Target
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from tests.models import tiny_target, useful
 
 PROMPT = [(i * i + 3) % 60 for i in range(21)]

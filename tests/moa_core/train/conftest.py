@@ -9,7 +9,7 @@ import pytest
 from accelerate.state import AcceleratorState
 
 from moa_core.train import batches
-from moa_core.train.sources import END_OF_DOCUMENT
+from moa_core.train.corpus import END_OF_DOCUMENT
 from tests.models import tiny_tokenizer
 
 NAMES = ("fox", "cat", "dog", "hen", "cow")

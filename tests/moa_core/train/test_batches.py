@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from moa_core.errors import UserError
-from moa_core.train import corpus, own_text, sources
+from moa_core.train import corpus, own_text
 from moa_core.train.batches import Batch, Batches, Contents, Epoch, Recipe, epoch_rows
-from moa_core.train.corpus import PADDING, Encoded
+from moa_core.train.tokenizer import PADDING, Encoded, encode_many
 from tests.models import tiny_tokenizer
 
 ROWS = 3
@@ -105,8 +105,8 @@ def test_shares_thin_out_their_kind_and_no_other(data: Path) -> None:
 def test_an_epoch_is_all_of_the_folder_s_text_and_nothing_else(data: Path) -> None:
     made = Recipe(data, data.parent / "tokenizer", 1, row_length=48)
     rows, contents = epoch_rows(made, 0)
-    documents = list(corpus.epoch(sources.load(data), 1, 0))
-    expected = [encoded.ids for encoded in corpus.encode_many(documents, tiny_tokenizer())]
+    documents = list(corpus.epoch(corpus.load(data), 1, 0))
+    expected = [encoded.ids for encoded in encode_many(documents, tiny_tokenizer())]
     ids, _, segment = rows
     learnt = Counter(ids[segment != PADDING].tolist())
     assert learnt == Counter(token for one in expected for token in one)

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from moa_core.train import corpus, sources
+from moa_core.train import corpus
 from moa_core.train.bundle import prompts
-from moa_core.train.corpus import Document, encode, encode_many, epoch, pack
-from moa_core.train.sources import END_OF_DOCUMENT, Record, load
-from moa_core.train.tokenizer import END, train_tokenizer
+from moa_core.train.corpus import END_OF_DOCUMENT, Document, Record, epoch, load
+from moa_core.train.tokenizer import END, PADDING, encode, encode_many, pack, train_tokenizer
 
 STORY = (
     'The Red Kite\n\nOnce there was a girl called Mia. She had a red kite. "Fly, kite!" she said. '
@@ -179,24 +178,24 @@ def test_packing_keeps_every_token_in_order(length: int) -> None:
     rows = list(pack(encoded, length, pad_id=-7))
     for row in rows:
         assert len(row.ids) == len(row.mask) == len(row.segment) == length
-        padding = row.segment == corpus.PADDING
+        padding = row.segment == PADDING
         assert (row.ids[padding] == -7).all() and not row.mask[padding].any()
         for token, on, number in zip(*(part.tolist() for part in row), strict=True):
-            if number != corpus.PADDING:
+            if number != PADDING:
                 kept[number][0].append(token)
                 kept[number][1].append(on)
     assert [kept[n] for n in range(len(sizes))] == encoded
-    assert sum((row.segment == corpus.PADDING).sum() for row in rows[:-1]) < 0.03 * sum(sizes)
+    assert sum((row.segment == PADDING).sum() for row in rows[:-1]) < 0.03 * sum(sizes)
 
 
 def test_documents_that_fit_are_seldom_cut() -> None:
     rng = random.Random(0)
     encoded = [([1] * size, [True] * size) for size in (rng.randint(5, 200) for _ in range(2_000))]
-    rows = [set(row.segment.tolist()) - {corpus.PADDING} for row in pack(encoded, 512, 0)]
+    rows = [set(row.segment.tolist()) - {PADDING} for row in pack(encoded, 512, 0)]
     assert sum(map(len, rows)) < 1.02 * len(encoded)
 
 
 def test_record_splits_are_stable() -> None:
     split = [Record("plain", str(n), "").split for n in range(2_000)]
     share = split.count("heldout") / len(split)
-    assert 0.01 < share < 0.03 and sources.HELD_OUT_PERCENT == 2
+    assert 0.01 < share < 0.03 and corpus.HELD_OUT_PERCENT == 2

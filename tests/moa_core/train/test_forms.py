@@ -17,12 +17,12 @@ from moa_core.errors import UserError
 from moa_core.loading.load import Plan, load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
+from moa_core.train.arguments import device_map
 from moa_core.train.batches import Batch, as_batch
 from moa_core.train.drafters import trainee
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from moa_core.train.losses import Weights
 from moa_core.train.masks import on_policy
-from moa_core.train.setup import device_map
 from moa_core.train.teacher import teach
 from tests.models import plain_greedy, save_target, speaking_target, ultrachat
 

@@ -1,4 +1,4 @@
-"""A Hub data set becomes a folder of chats; the Hub itself is stood in for."""
+"""A Hub data set becomes a folder of chats or a stream of them; the Hub itself is stood in for."""
 
 import json
 from itertools import islice
@@ -9,11 +9,12 @@ import pandas
 import pytest
 
 from moa_core.errors import UserError
-from moa_core.train import hub_data, sources
-from moa_core.train.hub_data import Rows, fetch
+from moa_core.train import corpus
+from moa_core.train.corpus import Rows, fetch
 from tests.models import ultrachat
 
 CHAT = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
+PAIR = {"question": "What has Tom?", "answer": "A cat."}
 
 
 @pytest.fixture
@@ -21,46 +22,49 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> dict:
     """Rows by split, and how often they were asked for."""
     held = {"splits": {"train_sft": [{"messages": CHAT}], "test_sft": []}, "asked": []}
 
-    def load(name: str, split: str) -> list:
-        held["asked"].append((name, split))
-        return held["splits"][split]
+    def load(name: str, split: str, streaming: bool = False) -> object:
+        held["asked"].append((name, split, streaming))
+        rows = held["splits"][split]
+        return datasets.Dataset.from_list(rows).to_iterable_dataset() if streaming else rows
 
     monkeypatch.setattr(datasets, "get_dataset_split_names", lambda name: list(held["splits"]))
     monkeypatch.setattr(datasets, "load_dataset", load)
     return held
 
 
-def test_the_training_split_is_fetched_once_and_reads_as_chats(hub: dict, tmp_path: Path) -> None:
-    folder = fetch("someone/chats", tmp_path / "data")
-    assert fetch("someone/chats", folder) == folder
-    assert hub["asked"] == [("someone/chats", "train_sft")]
-    [record] = [record for records in sources.load(folder).values() for record in records]
-    assert record.kind == "chat"
-    assert [message["content"] for message in record.value] == ["Hi", "Hello."]
+@pytest.mark.parametrize(
+    ("row", "turns"),
+    [
+        ({"messages": CHAT}, ["Hi", "Hello."]),
+        ({"text": "Once."}, ["Once."]),
+        ({**PAIR, "context": "Tom purrs.", "id": 3}, ["Tom purrs.\n\nWhat has Tom?", "A cat."]),
+        ({**PAIR, "context": None}, ["What has Tom?", "A cat."]),
+        ({"question": "What is 6 x 12?", "answer": "<<6*12=72>>72\n#### 72"},
+         ["What is 6 x 12?", "72\nThe answer is 72."]),
+    ],
+)  # fmt: skip
+def test_a_row_reads_the_same_fetched_once_or_streamed(
+    row: dict, turns: list[str], hub: dict, tmp_path: Path
+) -> None:
+    hub["splits"]["train_sft"] = [row]
+    folder = fetch("someone/rows", tmp_path / "data")
+    assert fetch("someone/rows", folder) == folder
+    assert hub["asked"] == [("someone/rows", "train_sft", False)]
+    loaded = corpus.load(folder)
+    assert [document.contents for document in corpus.epoch(loaded, 0, 0)] == [turns]
+    [streamed] = Rows("someone/rows").read_from(None)
+    assert streamed.document.contents == turns
 
 
-def test_plain_text_rows_serve_too(hub: dict, tmp_path: Path) -> None:
-    hub["splits"] = {"train": [{"text": "Once."}, {"other": 1}]}
-    folder = fetch("someone/texts", tmp_path)
-    rows = (folder / "data.jsonl").read_text().splitlines()
-    assert [json.loads(row) for row in rows] == [{"text": "Once."}]
-
-
-def test_questions_and_answers_are_chats_fetched_or_streamed(hub: dict, tmp_path: Path) -> None:
-    pair = {"context": "Tom has a cat.", "question": "What has Tom?", "answer": "A cat.", "id": 3}
-    hub["splits"] = {"train": [pair, {**pair, "context": None}, {"question": "", "answer": ""}]}
-    folder = fetch("someone/questions", tmp_path / "fetched")
-    [with_context, without] = sources.load(folder)["data"]
-    assert [turn["content"] for turn in with_context.value] == [
-        "Tom has a cat.\n\nWhat has Tom?", "A cat.",
-    ]  # fmt: skip
-    assert [turn["content"] for turn in without.value] == ["What has Tom?", "A cat."]
-    streamed = [hub_data._document(row) for row in hub["splits"]["train"]]
-    assert streamed[0].messages == with_context.value and streamed[2] is None
-
-
-def test_rows_of_neither_kind_are_refused_and_leave_nothing(hub: dict, tmp_path: Path) -> None:
-    hub["splits"] = {"train": [{"image": 1}]}
+def test_rows_without_anything_to_learn_are_passed_over_or_refused(
+    hub: dict, tmp_path: Path
+) -> None:
+    empty = [{"messages": [{**CHAT[0], "content": ""}, CHAT[1]]}, {"messages": []}]
+    nothing = [{"image": 1}, {"question": "", "answer": ""}]
+    hub["splits"] = {"train": [*empty, {"messages": CHAT}]}
+    [row] = Rows("someone/chats").read_from(None)
+    assert row.document.contents == ["Hi", "Hello."]
+    hub["splits"] = {"train": nothing}
     with pytest.raises(UserError, match="neither `messages` nor `text`"):
         fetch("someone/images", tmp_path)
     assert not list(tmp_path.iterdir())
@@ -77,24 +81,15 @@ def test_a_data_set_that_cannot_be_had_is_one_sentence(
         fetch("someone/gone", tmp_path)
 
 
-def test_a_streamed_data_set_is_asked_for_as_such_and_goes_on_where_it_stood(
-    hub: dict, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
-
-    def load(name: str, split: str, streaming: bool) -> datasets.IterableDataset:
-        asked.append((name, split, streaming))
-        rows = [{"messages": [{**turn, "content": f"{n}"} for turn in CHAT]} for n in range(9)]
-        return datasets.Dataset.from_list(rows).to_iterable_dataset()
-
-    monkeypatch.setattr(datasets, "load_dataset", load)
+def test_a_streamed_data_set_goes_on_where_it_stood(hub: dict) -> None:
+    each = [{"messages": [{**turn, "content": f"{n}"} for turn in CHAT]} for n in range(9)]
+    hub["splits"] = {"train": each}
     rows = Rows("someone/chats")
-    taken = list(islice(rows.go_on(None), 4))
-    again = Rows("someone/chats")
-    rest = list(again.go_on(json.loads(json.dumps(rows.stands()))))
+    taken = list(islice(rows.read_from(None), 4))
+    rest = list(Rows("someone/chats").read_from(json.loads(json.dumps(rows.state()))))
     said = [row.document.messages[0]["content"] for row in [*taken, *rest]]
     assert said == [str(n) for n in range(9)]
-    assert set(asked) == {("someone/chats", "train_sft", True)}
+    assert set(hub["asked"]) == {("someone/chats", "train", True)}
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
@@ -102,23 +97,9 @@ def test_a_folder_like_a_data_set_is_read_as_one(tmp_path: Path, form: str) -> N
     folder = ultrachat(tmp_path, 6)
     if form == "jsonl":
         for path in sorted((folder / "data").glob("*.parquet")):
-            pandas.read_parquet(path).to_json(
-                path.with_suffix(".jsonl"), orient="records", lines=True
-            )
+            rows = pandas.read_parquet(path)
+            rows.to_json(path.with_suffix(".jsonl"), orient="records", lines=True)
             path.unlink()
-    found = [row.document for row in Rows(str(folder)).go_on(None)]
+    found = [row.document for row in Rows(str(folder)).read_from(None)]
     assert len(found) == 6 and all(document.kind == "chat" for document in found)
     assert found[2].messages[1] == {"role": "assistant", "content": "It is 6, said the dog."}
-
-
-def test_rows_that_are_no_chats_and_empty_turns_are_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    rows = [
-        {"messages": [{"role": "user", "content": ""}, {"role": "assistant", "content": "Hm?"}]},
-        {"messages": CHAT},
-        {"messages": []},
-    ]
-    text = "\n".join(map(json.dumps, rows))
-    (tmp_path / "data" / "train-00000-of-00001.jsonl").write_text(text)
-    [row] = Rows(str(tmp_path)).go_on(None)
-    assert [turn["content"] for turn in row.document.messages] == ["Hi", "Hello."]

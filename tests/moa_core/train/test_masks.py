@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from moa_core.train.batches import Batch, positions, same_document
-from moa_core.train.corpus import PADDING
 from moa_core.train.masks import Masks, on_policy, predictable
+from moa_core.train.tokenizer import PADDING
 
 LENGTH = 90
 SEEDS = range(12)

@@ -9,19 +9,18 @@ from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import own_text
-from moa_core.train.corpus import Encoded
 from moa_core.train.own_text import Writing, answers, load, mixed, save, write
+from moa_core.train.tokenizer import Encoded
 from tests.models import plain_greedy, speaking_target
 
 TEXTS = [Encoded([n] * (n + 1), [False] * n + [True]) for n in range(1, 9)]
 
 
-def test_what_is_saved_comes_back(tmp_path: Path) -> None:
-    save(tmp_path / "own.npz", TEXTS)
-    assert load(tmp_path / "own.npz") == TEXTS
+@pytest.mark.parametrize("texts", [TEXTS, TEXTS[:1]])
+def test_what_is_saved_comes_back(tmp_path: Path, texts: list[Encoded]) -> None:
+    save(tmp_path / "own.npz", texts)
+    assert load(tmp_path / "own.npz") == texts
     assert [path.name for path in tmp_path.iterdir()] == ["own.npz"]
-    save(tmp_path / "one.npz", TEXTS[:1])
-    assert load(tmp_path / "one.npz") == TEXTS[:1]
 
 
 def test_mixing_keeps_all_own_text_and_as_many_tokens_of_data() -> None:

@@ -8,7 +8,7 @@ import torch
 from moa_core.train.batches import Batch
 from moa_core.train.drafters import trainee
 from moa_core.train.losses import MoATrainee, Weights
-from moa_core.train.masks import Masks, as_released, on_policy
+from moa_core.train.masks import Masks, on_policy
 from moa_core.train.teacher import Lesson, teach
 from tests import released
 from tests.models import training_features
@@ -34,6 +34,40 @@ def released_batch() -> Batch:
     ids = stored["input_ids"]
     positions = stored["attention_mask"].long().cumsum(-1) - 1
     return Batch(ids, stored["response_mask"].bool(), torch.zeros_like(ids), positions)
+
+
+def as_released(
+    batch: Batch,
+    variable_future_length: bool = True,
+    staircase_mask: bool = True,
+    epoch: int = 0,
+    max_epochs: int = 40,
+) -> Masks:
+    """The masks of the authors' release.
+
+    It differs from `on_policy` where the release departs from what a drafter meets: boundary
+    positions see their own memory, TLI sees drafted K and V of verified tokens, and its inputs at
+    boundaries are replaced by the target's. Draws as the release draws, from torch's global state.
+    """
+    rows, count = batch.ids.shape
+    device = batch.ids.device
+    places = torch.arange(count, device=device)
+    noisy = batch.response.clone()
+    if variable_future_length:
+        every = torch.randint(6, 15, (rows,), device=device)
+        noisy &= places % every[:, None] != 0
+    start = torch.where(noisy, 0, places).cummax(1).values[:, :, None]  # [B, T, 1]
+    row, column = places[:, None], places[None, :]
+    causal = (column <= row)[None]  # [1, T, T]
+    sa = causal
+    if staircase_mask:
+        wide = epoch / (max_epochs / 2) if epoch < max_epochs / 2 else 1.0
+        narrow = ~(torch.rand(rows, device=device) < wide)
+        if narrow.any():
+            block = ((column > start) & causal) | (column == row)
+            sa = torch.where(narrow[:, None, None], block, causal)
+    ca = (column <= start) & causal
+    return Masks(sa[:, None], ca[:, None], causal[:, None], batch.response, ~noisy)
 
 
 def released_masks(batch: Batch, variant: str) -> Masks:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from accelerate.commands.config.config_args import load_config_from_file
 from accelerate.utils import DistributedType
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -49,6 +50,23 @@ def test_the_first_fsdp_is_refused() -> None:
     assert states.check(spread(FSDP), {}, 8) == 2
     with pytest.raises(UserError, match="set fsdp_version: 2"):
         states.check(spread(FSDP, is_fsdp2=False), {}, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "settings"),
+    [
+        ("ddp", "MULTI_GPU", {}),
+        ("fsdp", "FSDP", {"fsdp_version": 2, "fsdp_auto_wrap_policy": "NO_WRAP"}),
+        ("deepspeed-zero2", "DEEPSPEED", {"zero_stage": 2, "gradient_clipping": 1.0}),
+    ],
+)
+def test_accelerate_reads_the_configs_and_they_suit_this_training(
+    name: str, kind: str, settings: dict[str, Any]
+) -> None:
+    config = load_config_from_file(str(Path(__file__).parents[3] / "configs" / f"{name}.yaml"))
+    assert config.distributed_type == kind and config.mixed_precision == "bf16"
+    given = {**config.fsdp_config, **config.deepspeed_config}
+    assert settings.items() <= given.items()
 
 
 def test_deepspeed_trains_one_model_and_is_told_its_share_of_the_rows() -> None:
@@ -174,7 +192,7 @@ def test_of_deepspeed_s_folders_the_one_that_the_file_names_is_valid(tmp_path: P
     assert there(tmp_path) == ["deepspeed-moa-n1/12", "deepspeed-moa-n1/8"]
     state = states.load(tmp_path)
     assert state is not None and state["update"] == 8
-    states.restore(accelerator, tmp_path, state, models, models, {})
+    states.restore(accelerator, tmp_path, state, models, models, {"moa-n1": []})
     assert engine.read == [tmp_path / "deepspeed-moa-n1" / "8"]
 
 

@@ -8,10 +8,9 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from moa_core.errors import UserError
-from moa_core.train.batches import Batch
-from moa_core.train.corpus import Document, encode, encode_many
-from moa_core.train.hub_data import Rows
-from moa_core.train.stream import Stream
+from moa_core.train.batches import Batch, Stream
+from moa_core.train.corpus import Document, Rows
+from moa_core.train.tokenizer import encode, encode_many
 from tests.models import chatml_tokenizer, ultrachat
 
 CHAT = (
@@ -48,6 +47,8 @@ def test_a_resumed_stream_goes_on_as_if_it_had_not_stopped(dataset: Path, tokeni
     for batch in islice(straight, 30):
         batches.append(batch)
         places.append(straight.place)
+    assert straight.about().startswith(f"Training on {dataset}, streamed as it is needed: ")
+    assert straight.example and straight.example.messages
     straight.close()
     blocks = {place[:2] for place in places}
     assert {(0, 0), (0, 1), (0, 3), (1, 0)} <= blocks, "blocks and an epoch were crossed"
@@ -70,7 +71,7 @@ def _kept(folder: Path, place: tuple) -> Path:
 def test_every_chat_but_the_held_out_ones_is_learnt_in_an_epoch(
     dataset: Path, tokenizer: Path
 ) -> None:
-    rows = list(Rows(str(dataset)).go_on(None))
+    rows = list(Rows(str(dataset)).read_from(None))
     kept = [row.document for row in rows if not row.held_out]
     assert len(rows) == 60 and 50 < len(kept) < 60
     source = Stream(Rows(str(dataset)), tokenizer, 0, rows=1, row_length=96)
@@ -129,14 +130,6 @@ def test_too_little_text_for_a_batch_is_said_and_not_waited_for(
     few = Stream(Rows(str(ultrachat(tmp_path, 4))), tokenizer, 0, rows=20, row_length=96)
     with pytest.raises(UserError, match=r"too little text .*: 436 tokens, .* 20 rows of 96 tokens"):
         next(iter(few))
-
-
-def test_a_stream_says_what_it_is(dataset: Path, tokenizer: Path) -> None:
-    source = stream(dataset, tokenizer)
-    assert source.about().startswith(f"Training on {dataset}, streamed as it is needed: ")
-    next(iter(source))
-    assert source.example and source.example.messages
-    source.close()
 
 
 def test_plain_text_is_learnt_whole_by_a_foreign_tokenizer_too() -> None:

@@ -40,16 +40,12 @@ def test_digits_are_never_merged(tokenizer: PreTrainedTokenizerFast) -> None:
     assert tokenizer.tokenize("1234") == ["1", "2", "3", "4"]
 
 
-def test_template_with_and_without_the_systems_turn(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_the_template_knows_the_roles(tokenizer: PreTrainedTokenizerFast) -> None:
     asked = tokenizer.apply_chat_template(CHAT[1:2], tokenize=False, add_generation_prompt=True)
     assert asked == "<|bos|><|user|>Count to 12.<|end|><|assistant|>"
     whole = tokenizer.apply_chat_template(CHAT, tokenize=False)
-    assert (
-        whole == asked.replace("<|user|>", "<|system|>Be kind.<|end|><|user|>") + "1 2 3\n<|end|>"
-    )
-
-
-def test_template_refuses_an_unknown_role(tokenizer: PreTrainedTokenizerFast) -> None:
+    system = asked.replace("<|user|>", "<|system|>Be kind.<|end|><|user|>")
+    assert whole == system + "1 2 3\n<|end|>"
     with pytest.raises(Exception, match="Unknown role: tool"):
         tokenizer.apply_chat_template([{"role": "tool", "content": ""}], tokenize=False)
 

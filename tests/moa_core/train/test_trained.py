@@ -1,12 +1,7 @@
-"""What training leaves: a target and drafters that load, decode, and are accepted more."""
+"""What training leaves: a target, and drafters of every family, that load and decode."""
 
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +14,7 @@ from safetensors.torch import load_file
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
+from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_drafter, load_target
@@ -26,44 +22,122 @@ from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train.batches import Batch, same_document
 from moa_core.train.drafters import Plan, _Lessons, train_drafters
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
+from moa_core.train.loop import Schedule
 from moa_core.train.losses import Weights
-from moa_core.train.schedule import Schedule
 from moa_core.train.target import TargetSizes, train_target
-from tests.models import plain_greedy, save_bundle, speaking_target, tiny_target, useful
+from tests.models import plain_greedy, speaking_target, tiny_target, useful
 
 METHODS = ("moa-n0", "moa-n1", "eagle2")
+TREE = TreeSettings(3, 3, 9)
+QWEN = {"family": "qwen2", "hidden_size": 56, "num_attention_heads": 14}
+FAMILIES: dict[str, dict[str, Any]] = {
+    "llama 3.2, scaled rope, tied": {
+        "tie_word_embeddings": True,
+        "scale": 2.0,
+        "rope_parameters": {
+            "rope_type": "llama3", "rope_theta": 500_000.0, "factor": 32.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 64,
+        },
+    },
+    "qwen2.5, biases, 14 heads on 2": QWEN,
+    "qwen3, norms on Q and K, a head size of its own": {"family": "qwen3", "head_dim": 12},
+    "mistral": {"family": "mistral", "sliding_window": None},
+    "mistral, a window of 100": {"family": "mistral", "sliding_window": 100},
+}  # fmt: skip
+
+
+def train(
+    target: Target, data: Path, out: Path, updates: int, plan: Plan, rate: float = 5e-3
+) -> None:
+    train_drafters(
+        target, data, data.parent / "tokenizer", out, Schedule(updates, {"": rate}, warmup=2), plan,
+        workers=1, log_every=1, accelerator=Accelerator(cpu=True),
+    )  # fmt: skip
+
+
+def drafted(target: Target, drafter: Any, text: str, count: int, tree: TreeSettings) -> Trace:
+    settings = Settings(count, tree, eos_ids=target.eos_ids)
+    prompt = prompt_ids(target.tokenizer, text)
+    trace = Trace(events=list(decode(target, drafter, prompt, settings)))
+    assert trace.output_ids == plain_greedy(target, prompt, count)
+    return trace
 
 
 @pytest.mark.usefixtures("threads")
 def test_a_trained_target_is_a_folder_that_decodes(data: Path, tmp_path: Path) -> None:
     sizes = TargetSizes(layers=2, width=32, heads=4, kv_heads=2, inner=48, vocabulary=280)
-    schedule = Schedule(60, {"": 1e-2}, warmup=4)
     train_target(
-        data, tmp_path / "out", schedule, sizes=sizes, rows=4, tasks=6, row_length=48,
-        workers=1, accelerator=Accelerator(cpu=True),
+        data, tmp_path, Schedule(60, {"": 1e-2}, warmup=4), sizes=sizes, rows=4, tasks=6,
+        row_length=48, workers=1, accelerator=Accelerator(cpu=True),
     )  # fmt: skip
-    lines = (tmp_path / "out" / "run" / "log.jsonl").read_text().splitlines()
+    lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
     losses = [json.loads(line)["target"]["loss"] for line in lines]
     assert losses[-1] < losses[0] < 0.6 * math.log(280)
-    about = json.loads((tmp_path / "out" / "training.json").read_text())
+    about = json.loads((tmp_path / "training.json").read_text())
     assert about["schedule"]["updates"] == about["updates"] == 60 and about["rows"] == 4
-    target = load_target(str(tmp_path / "out"))
+    target = load_target(str(tmp_path))
     assert target.eos_ids == (target.tokenizer.eos_token_id,)
-    prompt = prompt_ids(target.tokenizer, "What is 3 + 4?")
-    settings = Settings(12, eos_ids=target.eos_ids)
-    trace = Trace(events=list(decode(target, useful("moa-n1", target), prompt, settings)))
-    assert trace.output_ids == plain_greedy(target, prompt, 12)
+    drafted(target, useful("moa-n1", target), "What is 3 + 4?", 12, TREE)
 
 
-def tau(target: Target, drafter: Any) -> float:
-    """Mean acceptance length of a chain on a few of the data's questions."""
-    lengths = []
-    for number in range(6):
-        prompt = prompt_ids(target.tokenizer, f"What is {number} + 4?")
-        run = decode(target, drafter, prompt, Settings(24, TreeSettings(4, 1, 4)))
-        lengths += Trace(events=list(run)).accepted_lengths
-    return sum(lengths) / len(lengths)
+@pytest.mark.parametrize(
+    ("width", "heads", "found"),
+    [(256, None, (4, 2)), (512, None, (8, 4)), (64, None, (1, 1)), (32, None, (1, 1)),
+     (256, 8, (8, 4))],
+)  # fmt: skip
+def test_heads_follow_the_width(width: int, heads: int | None, found: tuple[int, int]) -> None:
+    sizes = TargetSizes.of_width(width, heads, layers=3)
+    assert (sizes.heads, sizes.kv_heads) == found
+    assert (sizes.width, sizes.inner, sizes.layers) == (width, 2 * width, 3)
+
+
+@pytest.mark.parametrize(("width", "heads"), [(224, None), (256, 3), (256, 256), (256, 5)])
+def test_heads_that_do_not_divide_the_width_get_a_sentence(width: int, heads: int | None) -> None:
+    with pytest.raises(UserError, match=f"heads do not suit a width of {width}: .* --heads"):
+        TargetSizes.of_width(width, heads)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("name", FAMILIES)
+def test_trained_drafters_of_every_family_write_the_targets_own_text(
+    name: str, data: Path, tmp_path: Path
+) -> None:
+    target, methods = speaking_target(**FAMILIES[name]), ("moa-n0", "moa-n1", "moa-n2")
+    train(target, data, tmp_path, 10, Plan(methods, rows=4, row_length=64, tasks=6))
+    log = [json.loads(line) for line in (tmp_path / "run/log.jsonl").read_text().splitlines()]
+    for number, method in enumerate(methods):
+        losses = [line[method]["loss"] for line in log]
+        assert len(losses) == 10 and sum(losses[-3:]) < 0.95 * sum(losses[:3])
+        drafter = load_drafter(str(tmp_path / method), target)
+        assert isinstance(drafter, MoADrafter) and drafter.tli == number
+        moved = drafter.net.state_dict()
+        for key, weight in fresh(method, target, 0).net.state_dict().items():
+            assert not torch.equal(moved[key], weight.bfloat16().float()), key
+        for question in ("What is 3 + 4?", "The fox ran home on day 2. " * 3):
+            drafted(target, drafter, question, 24, TREE)
+
+
+def test_lsa_gets_a_number_of_heads_that_divides_its_width() -> None:
+    target = speaking_target(**QWEN)
+    lsa = fresh("moa-n0", target, 0).net.config.lsa
+    assert target.config.num_attention_heads == 14 and target.kv_width == 16
+    assert (lsa.heads, lsa.head_dim) == (8, 2)
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (Plan(METHODS, rows=4, row_length=128), r"Rows of 128 .* --row-length of at most 100"),
+        (Plan(METHODS, rows=2, start=Path("none")), "There is no moa-n0 in none to go on from"),
+    ],
+)
+def test_plans_that_cannot_be_get_a_sentence(
+    plan: Plan, words: str, data: Path, tmp_path: Path
+) -> None:
+    target = speaking_target(**FAMILIES["mistral, a window of 100"])
+    with pytest.raises(UserError, match=words):
+        train(target, data, tmp_path / "out", 1, plan)
 
 
 @pytest.mark.usefixtures("threads")
@@ -76,10 +150,7 @@ def test_drafters_go_on_from_others_with_other_losses(data: Path, tmp_path: Path
     for rate in (0.0, 1e-3):
         out = tmp_path / f"out {rate}"
         plan = Plan(METHODS, rows=2, row_length=48, tasks=6, weights=Weights(1, 0), start=begun)
-        train_drafters(
-            target, data, data.parent / "tokenizer", out, Schedule(2, {"": rate}, warmup=1), plan,
-            workers=1, accelerator=Accelerator(cpu=True),
-        )  # fmt: skip
+        train(target, data, out, 2, plan, rate)
         for name in METHODS:
             before, after = (load_file(each / name / "model.safetensors") for each in (begun, out))
             same = [torch.equal(before[key].bfloat16(), after[key]) for key in before]
@@ -98,68 +169,22 @@ def test_sa_is_narrowed_to_its_block_at_the_start_of_new_drafters_alone(start: P
     assert torch.equal(masks.sa, same_document(batch.segment)) is (start is not None)
 
 
-def test_drafters_to_go_on_from_that_are_not_there_get_a_sentence(
-    data: Path, tmp_path: Path
-) -> None:
-    plan = Plan(("moa-n0",), rows=2, row_length=48, start=tmp_path / "none")
-    with pytest.raises(UserError, match=r"There is no moa-n0 in .*none to go on from"):
-        train_drafters(
-            speaking_target(), data, data.parent / "tokenizer", tmp_path / "out",
-            Schedule(2, {"": 1e-3}), plan, accelerator=Accelerator(cpu=True),
-        )  # fmt: skip
-
-
 @pytest.mark.usefixtures("threads")
 def test_training_on_the_targets_text_leaves_loadable_drafters_that_are_accepted_more(
     data: Path, tmp_path: Path
 ) -> None:
-    target, out = speaking_target(), tmp_path / "out"
+    target = speaking_target()
+
+    def tau(drafter: Any) -> float:
+        asked = [f"What is {number} + 4?" for number in range(6)]
+        traces = [drafted(target, drafter, text, 24, TreeSettings(4, 1, 4)) for text in asked]
+        lengths = [length for trace in traces for length in trace.accepted_lengths]
+        return sum(lengths) / len(lengths)
+
     plan = Plan(METHODS, rows=4, row_length=64, tasks=6, own_tokens=4000, draws=2, block=(3, 6))
-    train_drafters(
-        target, data, data.parent / "tokenizer", out, Schedule(80, {"": 5e-3}, warmup=5), plan,
-        workers=1, accelerator=Accelerator(cpu=True),
-    )  # fmt: skip
+    train(target, data, tmp_path, 80, plan)
     for name in METHODS:
-        config = json.loads((out / name / "config.json").read_text())["drafter"]
+        config = json.loads((tmp_path / name / "config.json").read_text())["drafter"]
         assert config["training"]["updates"] == 80 and config["parameters"] > 0
-        trained = load_drafter(str(out / name), target)
-        assert tau(target, trained) > tau(target, fresh(name, target, 0)) + 0.1, name
-
-
-@pytest.mark.slow
-def test_a_process_that_is_killed_and_started_again_leaves_the_same_drafters(
-    data: Path, tmp_path: Path
-) -> None:
-    """The real thing: SIGKILL, spawned workers, the command line."""
-    save_bundle(tmp_path / "bundle")
-    environment = {
-        **os.environ, "MOA_MODELS": str(tmp_path / "bundle"), "OMP_NUM_THREADS": "1",
-    }  # fmt: skip
-
-    def started(out: str) -> subprocess.Popen[bytes]:
-        command = [
-            sys.executable, "-m", "moa_core", "train", "drafters", "--data", str(data),
-            "--out", str(tmp_path / out), "--updates", "3000", "--rows", "2", "--row-length",
-            "48", "--tasks", "6", "--methods", "moa-n1,eagle2", "--workers", "1", "--device",
-            "cpu", "--precision", "no", "--save-every", "5",
-        ]  # fmt: skip
-        where = Path(__file__).parents[3]
-        return subprocess.Popen(command, env=environment, cwd=where, stderr=subprocess.DEVNULL)
-
-    straight = started("straight")
-    killed = started("killed")
-    checkpoint = tmp_path / "killed" / "run" / "checkpoint.pt"
-    deadline = time.monotonic() + 300
-    while not checkpoint.exists() and killed.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert checkpoint.exists() and killed.poll() is None, "it ended before it could be killed"
-    killed.send_signal(signal.SIGKILL)
-    killed.wait(timeout=30)
-    saved = torch.load(checkpoint, weights_only=True)["update"]
-    assert 0 < saved < 3000
-    assert started("killed").wait(timeout=900) == straight.wait(timeout=900) == 0
-    for name in ("moa-n1", "eagle2"):
-        one, other = (
-            load_file(tmp_path / out / name / "model.safetensors") for out in ("straight", "killed")
-        )
-        assert all(torch.equal(one[key], other[key]) for key in one)
+        trained = load_drafter(str(tmp_path / name), target)
+        assert tau(trained) > tau(fresh(name, target, 0)) + 0.1, name

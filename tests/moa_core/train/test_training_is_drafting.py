@@ -14,7 +14,7 @@ from moa_core.drafters.eagle import EagleDrafter
 from moa_core.train import losses
 from moa_core.train.batches import Batch
 from moa_core.train.drafters import trainee
-from moa_core.train.fresh import fresh
+from moa_core.train.init import fresh
 from moa_core.train.losses import EagleTrainee, Weights
 from moa_core.train.masks import Masks, on_policy, predictable
 from moa_core.train.teacher import teach

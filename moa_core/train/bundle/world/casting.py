@@ -1,34 +1,36 @@
 """Beings, things and places made for a story, from given words or drawn."""
 
+from __future__ import annotations
+
 import random
 from functools import cache
 
 from moa_core.train.bundle.world.entities import Being, Place, Thing
 from moa_core.train.bundle.world.lexicon import Adjective, Noun, lexicon, places
 
-_RELATIVES = {
-    "he": {"brother": "{his} brother {name}", "cousin": "{his} cousin {name}"},
-    "she": {"sister": "{his} sister {name}", "cousin": "{his} cousin {name}"},
-}
+_RELATIVES = {"he": ("brother", "cousin"), "she": ("sister", "cousin")}
 _FAMILY = {
     "she": ("Grandma", "Mom", "Mama", "Grandma", "Aunt {name}", "Granny"),
     "he": ("Grandpa", "Dad", "Papa", "Grandpa", "Uncle {name}"),
 }
+_OLD = (("she", "Grandma"), ("she", "Granny"), ("he", "Grandpa"), ("she", "Great-aunt {name}"),
+        ("he", "Great-uncle {name}"))  # fmt: skip
 _THING_GROUPS = {
     "toy": ("colour", "thing"),
     "clothes": ("colour", "colour", "thing"),
-    "treasure": ("thing",),
     "vehicle": ("colour", "thing"),
 }
+_SPOTS = {
+    "in": ("under a chair", "behind the door", "on a high shelf", "in a box", "by the window"),
+    "out": ("under a bush", "behind a wall", "in the grass", "beside the path", "under a stone"),
+}  # fmt: skip
 
 
 class Casting:
     """Makes the entities of one story; no name and no kind of animal comes twice."""
 
     def __init__(self, rng: random.Random, fable: bool, first_person: bool) -> None:
-        self.rng = rng
-        self.fable = fable
-        self.first_person = first_person
+        self.rng, self.fable, self.first_person = rng, fable, first_person
         self._names: set[str] = set()
         self._kinds: set[str] = set()
 
@@ -45,75 +47,60 @@ class Casting:
 
     def friend(self, hero: Being, noun: Noun | None, trait: Adjective | None) -> Being:
         """Somebody of the hero's own kind and age, mostly of the other pronoun."""
+        pron, trait = self._other_pron(hero), trait or self._trait()
         if self.fable:
-            kind = noun.word if noun else self._new_kind("heroes")
-            return self._animal(kind, trait or self._trait(), self._other_pron(hero))
-        pron = self._other_pron(hero)
+            return self._animal(noun.word if noun else self._new_kind("heroes"), trait, pron)
         if noun:
-            return self._person(noun.word, trait or self._trait(), "child", pron)
-        name = self._unused(pron)
-        being = self._named(name, pron, "boy" if pron == "he" else "girl", trait or self._trait())
+            return self._person(noun.word, trait, "child", pron)
+        being = self._named(self._unused(pron), pron, "boy" if pron == "he" else "girl", trait)
         relation = self.rng.choice((*_RELATIVES[pron], "friend", "friend", "neighbor", ""))
-        if relation in ("friend", "neighbor"):
+        if relation:
             best = "best " if relation == "friend" and self.rng.random() < 0.4 else ""
-            being.first = f"{{his}} {best}{relation} {name}"
-        elif relation:
-            being.first = _RELATIVES[pron][relation].format(his="{his}", name=name)
+            being.first = f"{{his}} {best}{relation} {being.name}"
         return being
 
     def elder(self, hero: Being, noun: Noun | None) -> Being:
         """Somebody older, who knows more: of the family, a neighbour, a wise animal."""
         pron = self.rng.choice(("he", "she"))
         if self.fable:
-            return self._old(noun.word if noun else self._new_kind("elders"), pron)
-        if noun or self.rng.random() < 0.35:
+            kind = noun.word if noun else self._new_kind("elders")
+            human = kind in lexicon().cast["workers"]
+            being = self._unnamed(kind, self._pron_of(kind, pron), "old", human)
+            being.age = "old"
+            return being
+        if noun or hero.age != "child" or self.rng.random() < 0.35:
             kind = noun.word if noun else self._drawn("workers")
             return self._worker(kind, self._pron_of(kind, pron))
-        if hero.age != "child":
-            return self._worker(self._drawn("workers"), pron)
-        name = self.rng.choice(_FAMILY[pron])
-        if "{name}" in name:
-            name = name.format(name=self._unused(pron))
-        being = self._named(name, pron, "man" if pron == "he" else "woman", self._trait())
-        being.age = "old" if name.startswith("Gr") else "grown"
-        return being
+        return self._relative(pron, self.rng.choice(_FAMILY[pron]))
 
-    def granny(self) -> Being:
-        """An old relative."""
-        pron, name = self.rng.choice((("she", "Grandma"), ("she", "Granny"), ("he", "Grandpa"),
-                                      ("she", "Great-aunt"), ("he", "Great-uncle")))  # fmt: skip
-        if name.startswith("Great"):
-            name = f"{name} {self._unused(pron)}"
-        being = self._named(name, pron, "woman" if pron == "she" else "man", self._trait())
-        being.age = "old"
-        return being
+    def special(self, kind: str, hero: Being) -> Being:
+        """A being that a plot asks for: granny, an animal bigger than most, or a stranger."""
+        if kind == "granny":
+            return self._relative(*self.rng.choice(_OLD))
+        if kind == "big":
+            pron = self.rng.choice(("he", "she"))
+            return self._unnamed(self._new_kind("big"), pron, "big", human=False)
+        return self.stranger(hero, None, None)
 
     def stranger(self, hero: Being, noun: Noun | None, trait: Adjective | None) -> Being:
         """Somebody the hero does not know yet."""
-        pron = self._other_pron(hero)
+        pron, adjective = self._other_pron(hero), (trait or self._trait()).word
         if self.fable:
             kind = noun.word if noun else self._new_kind("heroes")
-            adjective = (trait or self._trait()).word
             return self._unnamed(kind, pron, adjective, human=False)
         kind = noun.word if noun else ("boy" if pron == "he" else "girl")
-        return self._unnamed(kind, self._pron_of(kind, pron), (trait or self._trait()).word)
-
-    def big(self) -> Being:
-        """An animal bigger than most."""
-        pron = self.rng.choice(("he", "she"))
-        return self._unnamed(self._new_kind("big"), pron, "big", human=False)
+        return self._unnamed(kind, self._pron_of(kind, pron), adjective)
 
     def animal(self, noun: Noun | None, pet: bool) -> Being:
         """An animal that does not talk."""
         kind = noun.word if noun else self._new_kind("pets")
-        being = self._unnamed(kind, "it", "", human=False)
         if pet:
-            name = self._unused("pet")
-            pron = self.rng.choice(("he", "she"))
+            name, pron = self._unused("pet"), self.rng.choice(("he", "she"))
             first = f"{{his}} {kind} {name}"
             return Being(kind, pron, name, first, name, "", "", False, body(kind), (f"the {kind}",))
-        adjective = self.rng.choice(("small", "little", "tiny", "thin", "young", "lost"))
-        being.first = f"a {adjective} {kind}" if kind not in ("puppy", "kitten") else f"a {kind}"
+        being = self._unnamed(kind, "it", "", human=False)
+        adjective = self.rng.choice(("small ", "little ", "tiny ", "thin ", "young ", "lost "))
+        being.first = f"a {'' if kind in ('puppy', 'kitten') else adjective}{kind}"
         return being
 
     def thing(
@@ -121,26 +108,27 @@ class Casting:
     ) -> Thing:
         """A thing of one of the kinds."""
         words = lexicon()
-        if noun is None:
-            noun = self.rng.choice(words.by_kind[self.rng.choice(kinds)])
-        if adjective:
-            return Thing(noun, adjective.word.replace("_", " "))
-        if self.rng.random() < 0.15:
-            return Thing(noun)
-        if noun.kind in ("food", "dish"):
-            return Thing(noun, self._drawn("fresh"))
+        noun = noun or self.rng.choice(words.by_kind[self.rng.choice(kinds)])
         group = self.rng.choice(_THING_GROUPS.get(noun.kind, ("thing",)))
-        if group == "thing":
-            return Thing(noun, self._drawn("dress" if noun.kind == "clothes" else "looks"))
-        found = self.rng.choice(words.by_group[group]).word
+        if adjective:
+            found = adjective.word
+        elif self.rng.random() < 0.15:
+            found = ""
+        elif noun.kind in ("food", "dish"):
+            found = self._drawn("fresh")
+        elif group == "thing":
+            found = self._drawn("dress" if noun.kind == "clothes" else "looks")
+        else:
+            found = self.rng.choice(words.by_group[group]).word
         return Thing(noun, found.replace("_", " "))
 
     def place(self, noun: Noun | None, tags: tuple[str, ...]) -> Place:
         """A place that has all the tags, or the given one."""
         if noun is None:
-            noun = lexicon().nouns[self.rng.choice(_places_with(tags))]
+            fitting = [word for word in places() if word != "more" and is_like(word, tags)]
+            noun = lexicon().nouns[self.rng.choice(fitting)]
         inside, found, spots = _known(noun.word)
-        drawn = list(spots or _spots("in" if "in" in found else "out"))
+        drawn = list(spots or _SPOTS["in" if "in" in found else "out"])
         self.rng.shuffle(drawn)
         return Place(noun, inside, found, drawn)
 
@@ -153,13 +141,8 @@ class Casting:
         return other if self.rng.random() < 0.85 else self.rng.choice(("he", "she"))
 
     def _pron_of(self, kind: str, otherwise: str) -> str:
-        return (
-            "he"
-            if kind in lexicon().cast["male"]
-            else "she"
-            if kind in lexicon().cast["female"]
-            else otherwise
-        )
+        cast = lexicon().cast
+        return "he" if kind in cast["male"] else "she" if kind in cast["female"] else otherwise
 
     def _drawn(self, part: str) -> str:
         return self.rng.choice(lexicon().cast[part])
@@ -170,11 +153,16 @@ class Casting:
         return kind
 
     def _unused(self, key: str) -> str:
-        while True:
-            name = self.rng.choice(lexicon().names[key])
-            if name not in self._names:
-                self._names.add(name)
-                return name
+        name = self.rng.choice([name for name in lexicon().names[key] if name not in self._names])
+        self._names.add(name)
+        return name
+
+    def _relative(self, pron: str, name: str) -> Being:
+        if "{name}" in name:
+            name = name.format(name=self._unused(pron))
+        being = self._named(name, pron, "man" if pron == "he" else "woman", self._trait())
+        being.age = "old" if name.startswith("Gr") else "grown"
+        return being
 
     def _person(
         self, kind: str | None, trait: Adjective, ages: str, pron: str | None = None
@@ -191,13 +179,11 @@ class Casting:
         return being
 
     def _named(self, name: str, pron: str, kind: str, trait: Adjective) -> Being:
-        others = (
-            (f"the {kind}",) if kind not in self._kinds and kind not in ("man", "woman") else ()
-        )
+        plain = kind in self._kinds or kind in ("man", "woman")
         self._kinds.add(kind)
-        return Being(
-            kind, pron, name, name, name, trait.word, trait.family, True, body("person"), others
-        )
+        others = () if plain else (f"the {kind}",)
+        own = body("person")
+        return Being(kind, pron, name, name, name, trait.word, trait.family, True, own, others)
 
     def _animal(self, kind: str, trait: Adjective, pron: str | None = None) -> Being:
         pron = pron or self.rng.choice(("he", "she"))
@@ -205,25 +191,13 @@ class Casting:
         name = self._unused(f"animal_{pron}")
         if name.lower() == kind or self.rng.random() < 0.25:
             return self._unnamed(kind, pron, trait.word, human=False)
-        first = self.rng.choice(
-            (f"{name} the {kind}", f"a {kind} named {name}", f"{name} the {kind}")
-        )
-        return Being(
-            kind, pron, name, first, name, trait.word, trait.family, False, body(kind),
-            (f"the {kind}",),
-        )  # fmt: skip
-
-    def _old(self, kind: str, pron: str) -> Being:
-        being = self._unnamed(
-            kind, self._pron_of(kind, pron), "old", human=kind in lexicon().cast["workers"]
-        )
-        being.age = "old"
-        return being
+        first = self.rng.choice((f"{name} the {kind}", f"a {kind} named {name}"))
+        others, own = (f"the {kind}",), body(kind)
+        return Being(kind, pron, name, first, name, trait.word, trait.family, False, own, others)
 
     def _worker(self, kind: str, pron: str) -> Being:
-        title = "Mr." if pron == "he" else "Mrs."
         if kind == "neighbor" or self.rng.random() < 0.6:
-            name = f"{title} {self._unused('surname')}"
+            name = f"{'Mr.' if pron == 'he' else 'Mrs.'} {self._unused('surname')}"
             being = self._named(name, pron, kind, self._trait())
             being.first = f"{{his}} neighbor {name}" if kind == "neighbor" else f"{name} the {kind}"
             being.others = ()
@@ -255,6 +229,7 @@ def is_like(word: str, tags: tuple[str, ...]) -> bool:
 
 @cache
 def _known(word: str) -> tuple[str, frozenset[str], tuple[str, ...]]:
+    """A place's preposition, tags and spots."""
     known = places().get(word)
     if known and word != "more":
         return known["at"], frozenset(known["tags"].split()), tuple(known["spots"])
@@ -263,17 +238,3 @@ def _known(word: str) -> tuple[str, frozenset[str], tuple[str, ...]]:
             if word in words.replace("_", " ").split() or word.replace(" ", "_") in words.split():
                 return inside, frozenset(tags.split()), ()
     return "in the", frozenset({"out"}), ()
-
-
-@cache
-def _places_with(tags: tuple[str, ...]) -> list[str]:
-    return [
-        word for word, known in places().items()
-        if word != "more" and set(tags).issubset(known["tags"].split())
-    ]  # fmt: skip
-
-
-def _spots(tag: str) -> tuple[str, ...]:
-    if tag == "in":
-        return ("under a chair", "behind the door", "on a high shelf", "in a box", "by the window")
-    return ("under a bush", "behind a wall", "in the grass", "beside the path", "under a big stone")

@@ -1,15 +1,22 @@
 """Chats about the small world: stories asked for, continued, read and talked about."""
 
+from __future__ import annotations
+
 import random
 import re
 from collections.abc import Callable
 
 from moa_core.train.bundle.prompts import Chat, chat
-from moa_core.train.bundle.world.draw import words_for
-from moa_core.train.bundle.world.grammar import Pattern, Slot, expand, sections
+from moa_core.train.bundle.world.grammar import expand, sections
+from moa_core.train.bundle.world.lexicon import lexicon
 from moa_core.train.bundle.world.story import Story, tell
 
-_MAX_PASSAGE = 220  # words
+_LONGEST = 440  # words of a story that is asked about
+_THINGS = ("toy tool light container clothes food treasure book music vehicle furniture plant body "
+           "abstract food dish toy")  # fmt: skip
+_SETTINGS = "place place place weather time nature sky event"
+_CHARACTERS = "animal animal animal person person family"
+_GROUPS = "trait trait trait mood mood colour thing place weather"
 
 
 def chats(kind: str, rng: random.Random) -> Chat:
@@ -17,18 +24,36 @@ def chats(kind: str, rng: random.Random) -> Chat:
     return _MAKERS[kind](rng)
 
 
+def words_for(rng: random.Random) -> tuple[str, ...]:
+    """Two to four words: a thing, a setting, a character, an adjective, now and then a verb."""
+    known = lexicon()
+    nouns = [known.by_kind[rng.choice(k.split())] for k in (_THINGS, _SETTINGS, _CHARACTERS)]
+    drawn = [rng.choice(of).word for of in nouns]
+    drawn.append(rng.choice(known.by_group[rng.choice(_GROUPS.split())]).word)
+    if rng.random() < 0.35:
+        drawn.append(rng.choice(sorted(known.verbs)))
+    if rng.random() < 0.2:
+        drawn.append(rng.choice(known.by_kind[rng.choice(_THINGS.split())]).word)
+    rng.shuffle(drawn)
+    found = tuple(dict.fromkeys(drawn[: rng.choice((2, 3, 3, 3, 4))]))
+    return found if len(found) > 1 else words_for(rng)
+
+
 def _story(rng: random.Random) -> Chat:
     story = tell(rng)
     titled = rng.random() < 0.15
     section = "ask.title" if titled else "ask.story" if story.hero else "ask.first"
-    request = _say(rng, section, story)
     text = f"{story.title}\n\n{story.text}" if not titled and rng.random() < 0.12 else story.text
-    return chat(request, text)
+    return chat(_say(rng, section, story), text)
 
 
 def _words(rng: random.Random) -> Chat:
     story = tell(rng, words_for(rng))
-    return chat(_say(rng, "ask.words", story, listed=_listed(story.words, rng)), story.text)
+    words = story.words
+    listed = [", ".join(words), " ".join((*words[:-1], "and", words[-1]))]
+    if len(words) > 2:
+        listed += [f"{', '.join(words[:-1])} and {words[-1]}"] * 2
+    return chat(_say(rng, "ask.words", story, listed=rng.choice(listed)), story.text)
 
 
 def _continued(rng: random.Random) -> Chat:
@@ -44,74 +69,49 @@ def _continued(rng: random.Random) -> Chat:
 
 def _reading(rng: random.Random) -> Chat:
     story = _asked_about(rng)
-    question = rng.choice(story.questions)
-    request = _say(rng, "ask.reading", story, question=question.question, passage=story.text)
-    return chat(request, question.answer)
+    asked = rng.choice(story.questions)
+    request = _say(rng, "ask.reading", story, question=asked.question, passage=story.text)
+    return chat(request, asked.answer)
 
 
 def _talk(rng: random.Random) -> Chat:
     story = _asked_about(rng)
     given = rng.random() < 0.5
     asked = rng.sample(story.questions, min(len(story.questions), rng.choice((1, 2, 2, 3))))
-    turns: list[str] = []
     if given:
-        request = _say(
-            rng, "ask.reading", story, question=asked[0].question, passage=story.text
-        )  # fmt: skip
-        turns += [request, asked[0].answer]
-        asked = asked[1:]
+        first = asked.pop(0)
+        request = _say(rng, "ask.reading", story, question=first.question, passage=story.text)
+        turns = [request, first.answer]
     else:
-        turns += [_say(rng, "ask.story", story), story.text]
+        turns = [_say(rng, "ask.story" if story.hero else "ask.first", story), story.text]
     for number, question in enumerate(asked):
         about = question.follow if number or given or rng.random() < 0.5 else question.question
         turns += [_casual(rng, about), question.answer]
         if question.then and rng.random() < 0.3:
             turns += [_say(rng, "ask.then", story), question.then]
     if len(turns) < 4 or (len(turns) < 6 and rng.random() < 0.15):
-        turns += [_say(rng, "ask.short", story), _short(story)]
+        short = " ".join(story.clauses[:2] + story.clauses[-1:]) or story.text
+        turns += [_say(rng, "ask.short", story), short]
     return chat(*turns)
 
 
 def _asked_about(rng: random.Random) -> Story:
     while True:
         story = tell(rng, brief=rng.random() < 0.5)
-        if (
-            story.hero != "I"
-            and len(story.questions) > 2
-            and len(story.text.split()) <= _MAX_PASSAGE * 2
-        ):
+        if len(story.questions) > 2 and len(story.text.split()) <= _LONGEST:
             return story
 
 
-def _short(story: Story) -> str:
-    return " ".join(story.clauses[:2] + story.clauses[-1:]) or story.text
-
-
-def _listed(words: tuple[str, ...], rng: random.Random) -> str:
-    joined = rng.choice((", ".join(words), " ".join((*words[:-1], "and", words[-1]))))
-    return joined if len(words) < 3 or rng.random() < 0.5 else (
-        f"{', '.join(words[:-1])} and {words[-1]}"
-    )  # fmt: skip
-
-
 def _say(rng: random.Random, section: str, story: Story, **texts: str) -> str:
-    known = {
-        "theme": story.theme,
-        "hero": story.hero,
-        "place": story.place,
-        "title": story.title,
-        **texts,
-    }
-    known["listed"] = texts.get("listed", "")
-
-    def fill(slot: Slot, out: list[str]) -> str:
-        return known[slot.role]
-
+    """A request in one of its wordings."""
+    known = {"theme": story.theme, "hero": story.hero, "place": story.place, "title": story.title}
+    known |= texts
     out: list[str] = []
-    pattern: Pattern = rng.choice(sections()[section].wordings).pattern
-    expand(pattern, rng, fill, out)
+    pattern = rng.choice(sections()[section].wordings).pattern
+    expand(pattern, rng, lambda slot, _: known[slot.role], out)
     text = "".join(out).replace("\\n", "\n").strip()
-    text = re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", text) if not texts.get("passage") else text
+    if "passage" not in texts:
+        text = re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", text)
     return text if "passage" in texts or "opening" in texts else _casual(rng, text)
 
 

@@ -1,5 +1,7 @@
 """Who and what is in the world, and the forms in which each is named."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 from moa_core.train.bundle.world.lexicon import Noun
@@ -30,10 +32,6 @@ class Being:
     others: tuple[str, ...] = ()  # more names to call one who is known
     age: str = "child"
 
-    def nouns(self) -> set[str]:
-        """Words that name it in a text."""
-        return {self.noun, *self.later.split()}
-
 
 @dataclass(eq=False)
 class Group:
@@ -43,7 +41,6 @@ class Group:
 
     @property
     def pron(self) -> str:
-        """Of both together."""
         return "we" if any(being.pron == "I" for being in self.members) else "they"
 
 
@@ -57,7 +54,6 @@ class Thing:
 
     @property
     def pron(self) -> str:
-        """It, or they for what is many."""
         return "they" if self.noun.number == "many" else "it"
 
     @property

@@ -1,8 +1,10 @@
-"""Wordings: plain text with choices `[this|that]`, slots `{role.form}` and guards `@tag`.
+"""Wordings: plain text with choices `[this|that]`, slots `{role.form}` and guards `@tag,!tag`.
 
 A file of wordings has sections headed `# name`. A line is one wording; `= ` begins a plain clause
 that sums the event up, and `? kind: question -> answer` asks about it.
 """
+
+from __future__ import annotations
 
 import random
 import re
@@ -27,7 +29,7 @@ class Slot(NamedTuple):
 class Choice(NamedTuple):
     """Patterns of which one is taken."""
 
-    options: tuple["Pattern", ...]
+    options: tuple[Pattern, ...]
 
 
 Pattern = tuple[str | Slot | Choice, ...]
@@ -35,15 +37,14 @@ Fill = Callable[[Slot, list[str]], str]
 
 
 class Wording(NamedTuple):
-    """A pattern and the tags that the world must have or lack for it."""
+    """A text with a guard: the tags that the world must have and must lack for it."""
 
+    text: str
     pattern: Pattern
     needs: frozenset[str]
     bars: frozenset[str]
-    length: int  # characters as it is written
 
     def fits(self, tags: Collection[str]) -> bool:
-        """Whether the guards let it be told of a world with these tags."""
         return self.needs.issubset(tags) and self.bars.isdisjoint(tags)
 
 
@@ -63,6 +64,18 @@ class Section:
     clauses: list[Pattern] = field(default_factory=list)
     asks: list[Ask] = field(default_factory=list)
 
+    def add(self, line: str) -> None:
+        if line.startswith("= "):
+            self.clauses.append(parse(line[2:]))
+        elif line.startswith("? "):
+            kind, _, rest = line[2:].partition(": ")
+            question, arrow, answer = rest.partition(" -> ")
+            if not arrow:
+                raise ValueError(f"No answer: {line}")
+            self.asks.append(Ask(kind, parse(question), parse(answer)))
+        else:
+            self.wordings.append(guarded(line))
+
 
 def data() -> Traversable:
     """The package's folder."""
@@ -79,8 +92,22 @@ def sections() -> dict[str, Section]:
             if line.startswith("# "):
                 section = found.setdefault(line[2:], Section())
             else:
-                _add(section, line)
+                section.add(line)
     return found
+
+
+def section(name: str) -> Section:
+    """The wordings of an event: its plot's own, or those that all plots share."""
+    found = sections()
+    return found.get(name) or found.get(name.rpartition(".")[2]) or Section()
+
+
+def guarded(line: str) -> Wording:
+    """A line with a guard before it, or none."""
+    tags, text = line[1:].split(" ", 1) if line.startswith("@") else ("", line)
+    each = tags.split(",") if tags else []
+    bars = frozenset(tag[1:] for tag in each if tag[0] == "!")
+    return Wording(text, parse(text), frozenset(tag for tag in each if tag[0] != "!"), bars)
 
 
 def expand(pattern: Pattern, rng: random.Random, fill: Fill, out: list[str]) -> None:
@@ -113,23 +140,6 @@ def parse(text: str) -> Pattern:
     return options[0]
 
 
-def _add(section: Section, line: str) -> None:
-    if line.startswith("= "):
-        section.clauses.append(parse(line[2:]))
-    elif line.startswith("? "):
-        kind, _, rest = line[2:].partition(": ")
-        question, arrow, answer = rest.partition(" -> ")
-        if not arrow:
-            raise ValueError(f"No answer: {line}")
-        section.asks.append(Ask(kind, parse(question), parse(answer)))
-    else:
-        guard, line = line[1:].split(" ", 1) if line.startswith("@") else ("", line)
-        tags = frozenset(filter(None, guard.split(",")))
-        bars = frozenset(tag[1:] for tag in tags if tag[0] == "!")
-        needs = frozenset(tag for tag in tags if tag[0] != "!")
-        section.wordings.append(Wording(parse(line), needs, bars, len(line)))
-
-
 def _options(tokens: list[str], at: int) -> tuple[list[Pattern], int]:
     """The patterns between bars from token `at` on, and where they end."""
     options: list[Pattern] = []
@@ -142,12 +152,10 @@ def _options(tokens: list[str], at: int) -> tuple[list[Pattern], int]:
         elif token == "|":
             options.append(tuple(nodes))
             nodes = []
+        elif token[0] == "{":
+            role, _, form = token[1:-1].partition(".")
+            nodes.append(Slot(role[:1].lower() + role[1:], form, role[:1].isupper()))
         else:
-            nodes.append(_slot(token) if token[0] == "{" else token)
+            nodes.append(token)
         at += 1
     return [*options, tuple(nodes)], at
-
-
-def _slot(token: str) -> Slot:
-    role, _, form = token[1:-1].partition(".")
-    return Slot(role[:1].lower() + role[1:], form, role[:1].isupper())

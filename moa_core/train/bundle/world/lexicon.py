@@ -1,6 +1,10 @@
 """The words of the world: nouns by class, adjectives by group, verbs with what they are done to."""
 
+from __future__ import annotations
+
 import tomllib
+from collections import defaultdict
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -50,23 +54,22 @@ def lexicon() -> Lexicon:
     for heading, text in raw["nouns"].items():
         kind, *tags = heading.split()
         for marked in text.split():
-            noun = _noun(marked, kind, frozenset(tags))
-            nouns.setdefault(noun.word, noun)
+            number = {"~": "mass", "*": "many"}.get(marked[-1], "one")
+            word = marked.rstrip("~*").replace("_", " ")
+            nouns.setdefault(word, Noun(word, kind, frozenset(tags), number))
     adjectives: dict[str, Adjective] = {}
     for heading, text in raw["adjectives"].items():
         group, _, family = heading.partition(" ")
         for word in text.split():
             adjectives.setdefault(word, Adjective(word, group, family or word))
     verbs = {verb: tuple(uses.split("; ")) for verb, uses in raw["verbs"].items()}
-    names, cast = (
-        {key: text.split() for key, text in raw[table].items()} for table in ("names", "cast")
-    )
-    by_kind: dict[str, list[Noun]] = {}
+    names, cast = ({key: text.split() for key, text in raw[t].items()} for t in ("names", "cast"))
+    by_kind: dict[str, list[Noun]] = defaultdict(list)
     for noun in nouns.values():
-        by_kind.setdefault(noun.kind, []).append(noun)
-    by_group: dict[str, list[Adjective]] = {}
+        by_kind[noun.kind].append(noun)
+    by_group: dict[str, list[Adjective]] = defaultdict(list)
     for adjective in adjectives.values():
-        by_group.setdefault(adjective.group, []).append(adjective)
+        by_group[adjective.group].append(adjective)
     return Lexicon(nouns, adjectives, verbs, names, cast, raw["species"], by_kind, by_group)
 
 
@@ -77,6 +80,30 @@ def places() -> dict[str, dict[str, Any]]:
     return found
 
 
-def _noun(marked: str, kind: str, tags: frozenset[str]) -> Noun:
-    number = {"~": "mass", "*": "many"}.get(marked[-1], "one")
-    return Noun(marked.rstrip("~*").replace("_", " "), kind, tags, number)
+class Given:
+    """The words that a story has to use: by what can be cast; the rest is woven in."""
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        known = lexicon()
+        self.nouns = [known.nouns[word] for word in words if word in known.nouns]
+        others = [word for word in words if word not in known.nouns]
+        self.adjectives = [known.adjectives[w] for w in others if w in known.adjectives]
+        self._rest = [word for word in others if word not in known.adjectives]
+
+    def noun(self, fits: Callable[[Noun], bool]) -> Noun | None:
+        """The first noun that fits, taken out."""
+        found = next(filter(fits, self.nouns), None)
+        if found:
+            self.nouns.remove(found)
+        return found
+
+    def adjective(self, *groups: str) -> Adjective | None:
+        """The first adjective of the groups, taken out."""
+        found = next((each for each in self.adjectives if each.group in groups), None)
+        if found:
+            self.adjectives.remove(found)
+        return found
+
+    def left(self) -> list[str]:
+        """All words that have no role."""
+        return [n.word for n in self.nouns] + [a.word for a in self.adjectives] + self._rest

@@ -1,16 +1,14 @@
 """Questions about a story, with answers that the log knows and the text tells."""
 
-import random
 import re
 from collections import defaultdict
 from dataclasses import dataclass
 
-from moa_core.train.bundle.world.entities import Being, Entity, Place, Thing
-from moa_core.train.bundle.world.facts import Event
-from moa_core.train.bundle.world.grammar import Pattern, Slot, sections, slots
+from moa_core.train.bundle.world.entities import Being, Place, Thing
+from moa_core.train.bundle.world.grammar import Pattern, Slot, section, sections, slots
 from moa_core.train.bundle.world.lexicon import lexicon
-from moa_core.train.bundle.world.teller import Teller, articles, polish, section
-from moa_core.train.bundle.world.world import World
+from moa_core.train.bundle.world.teller import Teller, articles, polish
+from moa_core.train.bundle.world.world import Event, World
 
 _WORD = re.compile(r"\w+")
 
@@ -38,9 +36,10 @@ def questions(world: World, told: list[Event], text: str) -> tuple[Question, ...
         for ask in source.asks:
             if not _is_told(world, event, ask.answer, text):
                 continue
-            plain = _plain(world, rng)
+            plain = Teller(world, rng, plain=True)
             question = _sentence(plain.render(ask.question, event))
-            plain.refs.prime(*_beings(world, event))
+            beings = (world.hero, *event.roles.values())
+            plain.refs.prime(*(each for each in beings if isinstance(each, (Being, Thing))))
             plain.refs.plain = False
             follow = _sentence(plain.render(ask.question, event))
             plain.refs.plain = True
@@ -58,7 +57,7 @@ def questions(world: World, told: list[Event], text: str) -> tuple[Question, ...
 
 def follow_ups(world: World, told: list[Event]) -> tuple[str, ...]:
     """What happened, in order, one plain sentence each."""
-    plain = _plain(world, world.rng)
+    plain = Teller(world, world.rng, plain=True)
     return tuple(
         _sentence(plain.render(world.rng.choice(clauses), event) + ".")
         for event in told
@@ -84,18 +83,16 @@ def _about(world: World) -> list[Event]:
 def _order(world: World, told: list[Event]) -> tuple[Question, ...]:
     """What happened first, and what next."""
     rng = world.rng
-    clauses = [
-        (event, section(event.name).clauses) for event in told if section(event.name).clauses
+    plain = Teller(world, rng, plain=True)
+    texts = [
+        articles(plain.render(rng.choice(clauses), event))
+        for event in told
+        if (clauses := section(event.name).clauses)
     ]
-    if len(clauses) < 3:
-        return ()
-    plain = _plain(world, rng)
-    texts = [articles(plain.render(rng.choice(patterns), event)) for event, patterns in clauses]
-    if len(set(texts)) < len(texts):
+    if len(texts) < 3 or len(set(texts)) < len(texts):
         return ()
     at = rng.randrange(len(texts) - 1)
-    first, then = texts[at], texts[at + 1]
-    last = texts[-1]
+    first, then, last = texts[at], texts[at + 1], texts[-1]
     after = rng.choice(("What happened after {}?", "What happened next, after {}?"))
     order = rng.choice(("What happened first: {} or {}?", "Which came first: {}, or {}?"))
     pair = [first, last]
@@ -104,17 +101,6 @@ def _order(world: World, told: list[Event]) -> tuple[Question, ...]:
         Question("next", after.format(first), _sentence(f"{then}."), after.format(first)),
         Question("first", order.format(*pair), _sentence(f"first, {first}."), order.format(*pair)),
     )
-
-
-def _plain(world: World, rng: random.Random) -> Teller:
-    teller = Teller(world, rng)
-    teller.refs.plain = True
-    return teller
-
-
-def _beings(world: World, event: Event) -> list[Entity]:
-    found = [world.hero, *event.roles.values()]
-    return [each for each in found if isinstance(each, (Being, Thing))]
 
 
 def _is_told(world: World, event: Event, answer: Pattern, text: str) -> bool:

@@ -1,10 +1,11 @@
 """How a telling refers to things: names when they are new or could be confused, else pronouns."""
 
+from __future__ import annotations
+
 import random
 import re
 
 from moa_core.train.bundle.world.entities import PRONOUNS, Being, Entity, Group, Place, Thing
-from moa_core.train.bundle.world.lexicon import lexicon
 
 _AFTER_SPEECH = re.compile(r'["] \w+ $')
 _CASES = {"": 0, "o": 1, "s": 2}
@@ -40,7 +41,8 @@ class References:
     def text(self, entity: Entity, form: str, before: str) -> str:
         """The entity in the form, after the text `before`."""
         if isinstance(entity, str):
-            return entity
+            bare = entity.removeprefix("a ").removeprefix("an ")
+            return {"n": bare, "the": f"the {bare}"}.get(form, entity)
         if isinstance(entity, Place):
             return self._place(entity, form)
         if isinstance(entity, Thing):
@@ -79,11 +81,11 @@ class References:
         return {other for other in recent if _pron(other) == entity.pron} == {entity}
 
     def _owned(self, entity: Being | Group) -> str:
-        if isinstance(entity, Being):
-            name = self._later(entity) if entity in self.known else entity.later
-            self._mention(entity)
-            return f"{name if not self.plain else self._later(entity)}'s"
-        return f"{self._name(entity)}'s"
+        if isinstance(entity, Group):
+            return f"{self._name(entity)}'s"
+        name = self._later(entity) if self.plain or entity in self.known else entity.later
+        self._mention(entity)
+        return f"{name}'s"
 
     def _name(self, entity: Being | Group) -> str:
         if isinstance(entity, Group):
@@ -108,18 +110,15 @@ class References:
     def _being(self, being: Being, form: str) -> str:
         if form in being.body:
             return being.body[form]
+        known = {"call": being.name or being.noun.capitalize(), "kind": being.noun}
+        known["adj"] = being.adjective
+        if form in known:
+            return known[form]
         if form == "n":
             return self._name(being)
-        if form == "name":
-            self._mention(being)
-            return self._later(being) if self.plain else being.name or being.later
-        if form == "call":
-            return being.name or being.noun.capitalize()
-        if form == "kind":
-            return being.noun
-        if form == "adj":
-            return being.adjective
         self._mention(being)
+        if form == "name":
+            return self._later(being) if self.plain else being.name or being.later
         if form in ("a", "the"):
             return f"{form} {being.adjective} {being.noun}".replace("  ", " ")
         raise ValueError(f"A being has no form {form!r}.")
@@ -143,15 +142,11 @@ class References:
 
     def _place(self, place: Place, form: str) -> str:
         self._mention(place)
-        if form == "at":
-            return place.at
+        word = place.noun.word
         if form == "was":
             return "were" if place.noun.number == "many" else "was"
-        if form == "to":
-            return f"to the {place.noun.word}"
-        if form == "a":
-            return f"a {place.noun.word}"
-        return place.noun.word if form == "n" else f"the {place.noun.word}"
+        forms = {"at": place.at, "to": f"to the {word}", "a": f"a {word}", "n": word}
+        return forms.get(form, f"the {word}")
 
     def _mention(self, entity: Entity) -> None:
         self.known.add(entity)
@@ -171,8 +166,3 @@ def _like(entity: Entity, being: Being) -> bool:
 def _agree(verb: str, pron: str) -> str:
     many = pron in ("they", "we")
     return {"was": "were", "is": "are", "has": "have"}[verb] if many else verb
-
-
-def vowel_exceptions() -> frozenset[str]:
-    """Words whose article does not follow their first letter."""
-    return frozenset(lexicon().names["article"])

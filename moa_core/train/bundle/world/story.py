@@ -1,17 +1,17 @@
 """Stories: a world is made and run, told, and asked about."""
 
+from __future__ import annotations
+
 import random
 import re
 from dataclasses import dataclass
 
 from moa_core.train.bundle.world.casting import is_like
-from moa_core.train.bundle.world.facts import Event, Plot
-from moa_core.train.bundle.world.grammar import Wording, slots
+from moa_core.train.bundle.world.grammar import Wording, section, slots
 from moa_core.train.bundle.world.lexicon import lexicon
-from moa_core.train.bundle.world.plots import PLOTS
 from moa_core.train.bundle.world.questions import Question, follow_ups, questions
-from moa_core.train.bundle.world.teller import Teller, articles, section
-from moa_core.train.bundle.world.world import World
+from moa_core.train.bundle.world.teller import Teller, articles
+from moa_core.train.bundle.world.world import Event, Plot, World, plots
 
 _TRIES = 12
 _SENTENCE_END = re.compile(r'[.!?]"?(?=\s)')
@@ -40,7 +40,6 @@ def tell(rng: random.Random, words: tuple[str, ...] = (), brief: bool = False) -
     brief = brief or rng.random() < 0.18
     for _attempt in range(_TRIES):
         world = World(rng, _plot_for(words, rng), words)
-        world.plot.run(world)
         must = world.given.left()
         for retold in range(5):
             teller = Teller(world, rng, brief)
@@ -79,7 +78,7 @@ def _story(world: World, teller: Teller, text: str, words: tuple[str, ...]) -> S
         hero="" if hero.pron == "I" else called,
         place=world.place.noun.word,
         plot=world.plot.name,
-        theme=_theme(world, teller),
+        theme=_plainly(world, teller, section(f"{world.plot.name}.theme").wordings),
         clauses=follow_ups(world, teller.told),
     )
 
@@ -89,22 +88,18 @@ def _title(world: World, teller: Teller) -> str:
         [each for each in section(name).wordings if not _says_i(world, each)]
         for name in (f"{world.plot.name}.title", "titles")
     )
-    fits = own or shared
-    plain = Teller(world, teller.rng)
-    plain.refs.plain = True
-    text = plain.render(teller.rng.choice(fits).pattern, Event("title", {}, True, frozenset()))
-    parts = text.split()
+    words = _plainly(world, teller, own or shared).split()
     return " ".join(
         word if i and word in _SMALL_WORDS else word[:1].upper() + word[1:]
-        for i, word in enumerate(parts)
+        for i, word in enumerate(words)
     )
 
 
-def _theme(world: World, teller: Teller) -> str:
-    plain = Teller(world, teller.rng)
-    plain.refs.plain = True
-    wording = teller.rng.choice(section(f"{world.plot.name}.theme").wordings)
-    return articles(plain.render(wording.pattern, Event("theme", {}, True, frozenset())))
+def _plainly(world: World, teller: Teller, wordings: list[Wording]) -> str:
+    """One of the wordings, with everything named in full."""
+    pattern = teller.rng.choice(wordings).pattern
+    plain = Teller(world, teller.rng, plain=True)
+    return articles(plain.render(pattern, Event("", {}, True, frozenset())))
 
 
 def _says_i(world: World, wording: Wording) -> bool:
@@ -112,25 +107,20 @@ def _says_i(world: World, wording: Wording) -> bool:
 
 
 def _plot_for(words: tuple[str, ...], rng: random.Random) -> Plot:
-    plots = list(PLOTS.values())
+    found = list(plots().values())
     if not words:
-        return rng.choice(plots)
-    return max(rng.sample(plots, min(6, len(plots))), key=lambda plot: _fit(plot, words))
-
-
-def _fit(plot: Plot, words: tuple[str, ...]) -> int:
-    """How many of the words have a role in the plot."""
-    return sum(_has_role(plot, word) for word in words)
+        return rng.choice(found)
+    return max(rng.sample(found, 6), key=lambda plot: sum(_has_role(plot, w) for w in words))
 
 
 def _has_role(plot: Plot, word: str) -> bool:
-    noun = lexicon().nouns.get(word)
+    noun, modes = lexicon().nouns.get(word), plot.asks["modes"]
     if noun is None:
         return word in lexicon().adjectives
     if noun.kind == "place":
-        return is_like(word, plot.place)
+        return is_like(word, plot.asks["place"])
     if noun.kind == "person":
-        return "human" in plot.modes
+        return "human" in modes
     if noun.kind == "animal":
-        return "fable" in plot.modes and "water" not in noun.tags
-    return noun.kind in plot.things
+        return "fable" in modes and "water" not in noun.tags
+    return noun.kind in plot.asks["things"]

@@ -1,15 +1,16 @@
 """Turns the log of a world into text."""
 
+from __future__ import annotations
+
 import random
 import re
 from collections.abc import Iterator
 
-from moa_core.train.bundle.world.entities import Being, Entity
-from moa_core.train.bundle.world.facts import Event
-from moa_core.train.bundle.world.grammar import Pattern, Section, Slot, Wording, expand, sections
-from moa_core.train.bundle.world.references import References, vowel_exceptions
-from moa_core.train.bundle.world.weave import frames
-from moa_core.train.bundle.world.world import World
+from moa_core.train.bundle.world.entities import Being, Entity, Thing
+from moa_core.train.bundle.world.grammar import Pattern, Slot, Wording, expand, section, sections
+from moa_core.train.bundle.world.lexicon import lexicon
+from moa_core.train.bundle.world.references import References
+from moa_core.train.bundle.world.world import Event, World
 
 _HERO_FORMS = frozenset(("he", "him", "his", "himself"))
 _BOTH_FORMS = frozenset(("they", "them", "their", "themselves"))
@@ -17,18 +18,19 @@ _ARTICLE = re.compile(r"\b([Aa]) (?=([aeiouAEIOU]\w*))")
 _SENTENCE_START = re.compile(r'((?:^|[.!?]\s+|\."\s+|\n)"?)([a-z])')
 _TAG = re.compile(r'([!?,]" )(said|asked|cried|called|answered|whispered|shouted|thought) I\b')
 _I_AND = re.compile(r"\bI and ((?:my (?:best )?[a-z]+ )?[A-Z]\w+)")
-_NO_SECTION = Section()
+_TIMES_OF_DAY = ("morning", "afternoon", "evening", "night", "day")
 
 
 class Teller:
     """Tells one world's story once; other tellings of it differ in their wording."""
 
-    def __init__(self, world: World, rng: random.Random, brief: bool = False) -> None:
-        self.world = world
-        self.rng = rng
-        self.brief = brief
-        self.refs = References(rng, world.hero)
-        self.tags: frozenset[str] = frozenset(world.tags)
+    def __init__(
+        self, world: World, rng: random.Random, brief: bool = False, plain: bool = False
+    ) -> None:
+        """plain: names everything in full, as a question does."""
+        self.world, self.rng, self.brief = world, rng, brief
+        self.refs = References(rng, world.hero, plain)
+        self.tags = frozenset(world.tags)
         self.told: list[Event] = []
         self._roles: dict[str, Entity] = {}
         self._used: set[Wording] = set()
@@ -60,7 +62,7 @@ class Teller:
         wording = self.rng.choice(fits)
         if self.brief or self.world.detail == 1:
             some = [wording, self.rng.choice(fits), self.rng.choice(fits)]
-            shortest_first = sorted(some, key=lambda each: each.length)
+            shortest_first = sorted(some, key=lambda each: len(each.text))
             wording = shortest_first[0 if self.brief else -1]
         self._used.add(wording)
         return wording
@@ -76,7 +78,7 @@ class Teller:
         world = self.world
         start = frozenset(world.log[0].tags if world.log else world.tags)
         yield from self._opening(start)
-        woven = [Event(name, roles, True, start) for name, roles in frames(must, self.rng)]
+        woven = [Event(*frame(word, self.rng), True, start) for word in must]
         yield from woven[:1]
         if self.rng.random() < 0.5 and not self.brief:
             yield None
@@ -155,21 +157,30 @@ class Teller:
     def _when(self) -> str:
         world = self.world
         time = next((each for each in _TIMES_OF_DAY if each in self.tags), "day")
-        kind = self.rng.random()
-        if kind < 0.4:
-            return f"one {world.weather} {time}"
-        if kind < 0.6:
-            return f"one {time} in {world.season}"
-        return f"one {world.season} {time}" if kind < 0.8 else f"one {time}"
+        forms = (
+            f"{world.weather} {time}",
+            f"{time} in {world.season}",
+            f"{world.season} {time}",
+            time,
+        )
+        return f"one {self.rng.choices(forms, (2, 1, 1, 1))[0]}"
 
 
-_TIMES_OF_DAY = ("morning", "afternoon", "evening", "night", "day")
-
-
-def section(name: str) -> Section:
-    """The wordings of an event: its plot's own, or those that all plots share."""
-    found = sections()
-    return found.get(name) or found.get(name.rpartition(".")[2], _NO_SECTION)
+def frame(word: str, rng: random.Random) -> tuple[str, dict[str, Entity]]:
+    """An event that uses a word without a role in the story: its name and its roles."""
+    known = lexicon()
+    if word in known.nouns:
+        noun = known.nouns[word]
+        own = f"weave.{word}"
+        kind = "food" if noun.kind == "dish" else noun.kind
+        return own if own in sections() else f"weave.{kind}", {"w": word, "x": Thing(noun)}
+    if word in known.adjectives:
+        group = known.adjectives[word].group
+        more = "_adjective" if group in ("weather", "food", "place") else ""
+        return f"weave.{group}{more}", {"w": word}
+    if word in known.verbs:
+        return "weave.verb", {"w": word, "use": rng.choice(known.verbs[word])}
+    return "weave.unknown", {"w": word}
 
 
 def polish(text: str) -> str:
@@ -190,5 +201,5 @@ def articles(text: str) -> str:
 
 def _article(match: re.Match[str]) -> str:
     word = match[2].lower()
-    plain = word in vowel_exceptions() or word.startswith(("uni", "use", "eu"))
+    plain = word in lexicon().names["article"] or word.startswith(("uni", "use", "eu"))
     return f"{match[1]} " if plain else f"{match[1]}n "

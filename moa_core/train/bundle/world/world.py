@@ -1,10 +1,16 @@
-"""The state of a small world, what can be done in it, and the log of what was done."""
+"""Plots, the world that one happens in, and the log of what happens."""
+
+from __future__ import annotations
 
 import random
+import tomllib
+from functools import cache
+from typing import Any, NamedTuple
 
 from moa_core.train.bundle.world.casting import Casting, is_like
 from moa_core.train.bundle.world.entities import Being, Entity, Group, Place, Thing
-from moa_core.train.bundle.world.facts import Event, Given, Plot
+from moa_core.train.bundle.world.grammar import data, guarded, section
+from moa_core.train.bundle.world.lexicon import Given
 
 _WEATHER = {
     "spring": ("sunny", "rainy", "windy", "foggy"),
@@ -15,64 +21,60 @@ _WEATHER = {
 _TIMES = ("morning", "morning", "morning", "afternoon", "afternoon", "evening", "day", "day")
 
 
+class Plot(NamedTuple):
+    """What happens in a story, and what it asks of its world; see plots.toml."""
+
+    name: str
+    beats: list[str | list[str]]
+    roles: dict[str, str]
+    cast: dict[str, str]
+    asks: dict[str, tuple[str, ...]]  # modes, things, place, ages, weather, time, animals
+
+
+class Event(NamedTuple):
+    """Something that happened: its section of wordings, and who and what took part.
+
+    core  it has to be told; one without a name begins a scene
+    """
+
+    name: str
+    roles: dict[str, Entity]
+    core: bool
+    tags: frozenset[str]
+
+
+@cache
+def plots() -> dict[str, Plot]:
+    """All plots by name."""
+    usual = {"modes": "human fable I", "ages": "child", "animals": "land bird"}
+    asked = ("modes", "things", "place", "ages", "weather", "time", "animals")
+    raw: dict[str, dict[str, Any]] = tomllib.loads((data() / "plots.toml").read_text("utf-8"))
+    return {
+        name: Plot(
+            name, found["beats"], found.get("roles", {}), found.get("cast", {}),
+            {key: tuple(found.get(key, usual.get(key, "")).split()) for key in asked},
+        )
+        for name, found in raw.items()
+    }  # fmt: skip
+
+
 class World:
-    """Cast, time and weather of one story; actions change it and write the log."""
+    """Cast, time, weather and log of one story: a plot, carried out."""
 
     def __init__(self, rng: random.Random, plot: Plot, words: tuple[str, ...] = ()) -> None:
-        self.rng = rng
-        self.plot = plot
-        self.given = Given.of(words)
+        self.rng, self.plot, self.given = rng, plot, Given(words)
         self.log: list[Event] = []
         self.tags: set[str] = set()
         self.detail = rng.choice((0.15, 0.4, 0.6, 0.8, 1.0))
         self.cast: dict[str, Entity] = {}
-        self._held: dict[Thing, Being | None] = {}
-        self._hidden: dict[Thing, str] = {}
         self._set_time()
         self._set_mode()
         self.casting = Casting(rng, "fable" in self.tags, "I" in self.tags)
-        self._cast_main()
-
-    # Who, what and where.
-
-    @property
-    def hero(self) -> Being:
-        """The one the story is about."""
-        return self._being("hero")
-
-    @property
-    def friend(self) -> Being:
-        """The hero's friend, sister, neighbour."""
-        return self._being("friend")
-
-    @property
-    def other(self) -> Being:
-        """A stranger, a rival, a customer."""
-        return self._being("other")
-
-    @property
-    def elder(self) -> Being:
-        """Somebody who knows more."""
-        return self._being("elder")
-
-    @property
-    def animal(self) -> Being:
-        """An animal that does not talk."""
-        return self._being("animal")
-
-    @property
-    def thing(self) -> Thing:
-        """What the story is about."""
-        found = self.role("thing")
-        assert isinstance(found, Thing)
-        return found
-
-    @property
-    def place(self) -> Place:
-        """Where it happens."""
-        found = self.role("place")
-        assert isinstance(found, Place)
-        return found
+        self.hero, self.place = self._cast_main()
+        self._set_roles()
+        for beat in plot.beats:
+            for one in (beat if isinstance(beat, str) else rng.choice(beat)).split():
+                self._happen(one)
 
     def role(self, name: str) -> Entity:
         """The entity of a role, made when it is first asked for."""
@@ -80,127 +82,47 @@ class World:
             self.cast[name] = self._make(name)
         return self.cast[name]
 
-    def set(self, **roles: Entity) -> None:
-        """Give roles to entities."""
-        self.cast.update(roles)
+    # What happens; plots.toml says how a beat is written.
 
-    def a_thing(self, *kinds: str) -> Thing:
-        """Another thing, of one of the kinds."""
-        noun = self.given.noun(lambda noun: noun.kind in kinds)
-        return self.casting.thing(noun, None, kinds)
+    def _happen(self, beat: str) -> None:
+        if beat == "|":
+            self.log.append(Event("", {}, True, frozenset()))
+        elif beat == "*":
+            if self.hero.family and self.rng.random() < 0.3 + 0.4 * self.detail:
+                self._log(f"trait.{self.hero.family}.act", core=False)
+        elif beat[0] == "+":
+            self._log(f"feel.{self.rng.choice(beat[1:].split('/'))}", core=False, who=self.hero)
+        elif beat[0] == "@":
+            family = _TIMES if beat[1:] in (*_TIMES, "night") else sum(_WEATHER.values(), ())
+            self.tags = self.tags.difference(family, {"night"}) | {beat[1:]}
+        else:
+            self._tell_of(beat)
 
-    def spot(self) -> str:
-        """A spot of the place that was not used before."""
-        return self.place.spots.pop() if self.place.spots else "behind the last corner"
+    def _tell_of(self, beat: str) -> None:
+        beat, _, letter = beat.partition("@")
+        maybe = beat.endswith("?")
+        names = [f"{self.plot.name}.{name}" for name in beat.rstrip("?").split("/")]
+        fitting = [n for n in names if any(w.fits(self.tags) for w in section(n).wordings)]
+        roles = {"spot": self.role(f"spot {letter}")} if letter else {}
+        if not maybe or self.rng.random() < 0.6 * self.detail * 1.3:
+            self._log(self.rng.choice(fitting or names), core=not maybe, **roles)
 
-    # What can be done.
-
-    def do(self, name: str, core: bool = True, **roles: Entity) -> None:
-        """Log an event that changes nothing but what the wordings say."""
-        section = name if "." in name else f"{self.plot.name}.{name}"
-        self.log.append(Event(section, roles, core, frozenset(self.tags)))
-
-    def maybe(self, name: str, chance: float = 0.6, **roles: Entity) -> bool:
-        """Log an event that the story can do without, more often where it is told at length."""
-        if self.rng.random() < chance * self.detail * 1.3:
-            self.do(name, core=False, **roles)
-            return True
-        return False
-
-    def beats(self, script: str) -> None:
-        """Log many events: `name?` may be left out, `one/other` is a choice, `|` a new scene.
-
-        `+mood` is what the hero feels, `*` what the hero does who has such a trait.
-        """
-        for beat in script.split():
-            if beat == "|":
-                self.scene()
-            elif beat == "*":
-                self.trait()
-            elif beat[0] == "+":
-                self.feel(self.hero, self.choose(*beat[1:].split("/")))
-            elif beat.endswith("?"):
-                self.maybe(self.choose(*beat[:-1].split("/")))
-            else:
-                self.do(self.choose(*beat.split("/")))
-
-    def hide(self, thing: Thing, spot: str) -> None:
-        """The thing lies at the spot now."""
-        self._held[thing] = None
-        self._hidden[thing] = spot
-
-    def search(self, being: Being, thing: Thing, spot: str) -> bool:
-        """Look at a spot; whether the thing was there."""
-        found = self._hidden.get(thing) == spot
-        if found:
-            self.take(being, thing)
-        return found
-
-    def take(self, being: Being, thing: Thing) -> None:
-        """The being holds the thing, which nobody else may be holding."""
-        holder = self._held.get(thing)
-        if holder not in (None, being):
-            raise ValueError(f"{thing.noun.word} is held by {holder.later}.")
-        self._held[thing] = being
-        self._hidden.pop(thing, None)
-
-    def give(self, giver: Being, taker: Being, thing: Thing) -> None:
-        """The thing changes hands."""
-        if self._held.get(thing) is not giver:
-            raise ValueError(f"{giver.later} has no {thing.noun.word} to give.")
-        self._held[thing] = taker
-
-    def holder(self, thing: Thing) -> Being | None:
-        """Who holds the thing."""
-        return self._held.get(thing)
-
-    def shift(self, time: str = "", weather: str = "") -> None:
-        """Time goes on, or the weather changes."""
-        for new, family in ((time, _TIMES), (weather, sum(_WEATHER.values(), ()))):
-            if new:
-                self.tags.difference_update(family, {"night"})
-                self.tags.add(new)
-
-    def trait(self) -> None:
-        """The hero does what is like the hero."""
-        if self.hero.family and self.chance(0.3 + 0.4 * self.detail):
-            self.do(f"trait.{self.hero.family}.act", core=False)
-
-    def feel(self, being: Being, mood: str) -> None:
-        """Somebody feels something."""
-        self.do(f"feel.{mood}", core=False, who=being)
-
-    def scene(self) -> None:
-        """A new paragraph begins."""
-        self.log.append(Event("", {}, True, frozenset()))
-
-    def chance(self, share: float) -> bool:
-        """Whether it comes to pass."""
-        return self.rng.random() < share
-
-    def choose(self, *options: str) -> str:
-        """One of the options."""
-        return self.rng.choice(options)
+    def _log(self, name: str, core: bool, **roles: Entity) -> None:
+        self.log.append(Event(name, roles, core, frozenset(self.tags)))
 
     # Set-up.
 
-    def _being(self, name: str) -> Being:
-        found = self.role(name)
-        assert isinstance(found, Being)
-        return found
-
     def _set_time(self) -> None:
-        self.season = self.rng.choice(tuple(_WEATHER))
-        wanted = [each for each in _WEATHER[self.season] if each in self.plot.weather]
-        while self.plot.weather and not wanted:
-            self.season = self.rng.choice(tuple(_WEATHER))
-            wanted = [each for each in _WEATHER[self.season] if each in self.plot.weather]
-        self.weather = self.rng.choice(wanted or _WEATHER[self.season])
-        self.time = self.rng.choice(self.plot.time or _TIMES)
-        self.tags |= {self.season, self.weather, self.time}
+        weather = self.plot.asks["weather"]
+        seasons = [s for s, known in _WEATHER.items() if not weather or {*known} & {*weather}]
+        self.season = self.rng.choice(seasons)
+        found = [each for each in _WEATHER[self.season] if not weather or each in weather]
+        self.weather = self.rng.choice(found)
+        time = self.rng.choice(self.plot.asks["time"] or _TIMES)
+        self.tags |= {self.season, self.weather, time}
 
     def _set_mode(self) -> None:
-        modes, kinds = self.plot.modes, {noun.kind for noun in self.given.nouns}
+        modes, kinds = self.plot.asks["modes"], {noun.kind for noun in self.given.nouns}
         likely = 0.4 if "person" not in kinds else 0.0
         if "animal" in kinds:
             likely = 0.5 if "person" in kinds else 1.0
@@ -209,48 +131,57 @@ class World:
         if not fable and "I" in modes and self.rng.random() < 0.15:
             self.tags.add("I")
 
-    def _cast_main(self) -> None:
-        fable = "fable" in self.tags
-        kind = "animal" if fable else "person"
+    def _cast_main(self) -> tuple[Being, Place]:
+        fable, asks = "fable" in self.tags, self.plot.asks
         trait = self.given.adjective("trait")
-        noun = self.given.noun(lambda noun: noun.kind == kind and not noun.tags & {"water"})
-        hero = self.casting.hero(noun, trait, self.plot.ages)
-        self.cast["hero"] = hero
-        tags = (*self.plot.place, *(("wild",) if fable and "in" not in self.plot.place else ()))
-        where = self.given.noun(lambda noun: noun.kind == "place" and is_like(noun.word, tags))
+        noun = self.given.noun(lambda n: n.kind == self._kind() and not n.tags & {"water"})
+        hero = self.casting.hero(noun, trait, asks["ages"][0])
+        tags = (*asks["place"], *(("wild",) if fable and "in" not in asks["place"] else ()))
+        where = self.given.noun(lambda n: n.kind == "place" and is_like(n.word, tags))
         place = self.casting.place(where, tags)
-        self.cast["place"] = place
-        self.tags |= {
-            hero.family,
-            hero.age,
-            "named" if hero.name else "unnamed",
-            *(f"at_{tag}" for tag in place.tags),
-        }
-        if self.plot.things:
-            self.cast["thing"] = self._make("thing")
+        self.cast |= {"hero": hero, "place": place}
+        self.tags |= {hero.family, hero.age, "named" if hero.name else "unnamed"}
+        self.tags |= {f"at_{tag}" for tag in place.tags}
+        return hero, place
 
-    def _make(self, name: str) -> Entity:
-        given, casting, kind = self.given, self.casting, self._kind()
-        if name == "both":
-            return Group((self.hero, self.friend))
-        if name.startswith("place"):
-            noun = given.noun(lambda noun: noun.kind == "place")
-            return casting.place(noun, ("out",))
-        if name.startswith("thing"):
-            kinds = self.plot.things or ("toy", "treasure", "clothes")
-            noun = given.noun(lambda noun: noun.kind in kinds)
-            groups = ("food",) if noun and noun.kind in ("food", "dish") else ("colour", "thing")
-            return casting.thing(noun, given.adjective(*groups), kinds)
-        if name == "elder":
-            return casting.elder(self.hero, given.noun(lambda noun: noun.kind == kind))
-        if name in ("animal", "pet"):
-            ours = self.plot.animals
-            noun = given.noun(lambda noun: noun.kind == "animal" and bool(noun.tags & ours))
-            return casting.animal(noun, name == "pet")
-        noun = given.noun(lambda noun: noun.kind == kind and "water" not in noun.tags)
-        if name == "friend":
-            return casting.friend(self.hero, noun, given.adjective("trait"))
-        return casting.stranger(self.hero, noun, given.adjective("trait"))
+    def _set_roles(self) -> None:
+        if self.plot.asks["things"] and isinstance(thing := self.role("thing"), Thing):
+            self.tags.add(f"thing_{thing.noun.kind}")
+        for name, kind in self.plot.cast.items():
+            self.cast[name] = self.casting.special(kind, self.hero)
+        for names, text in self.plot.roles.items():
+            options = [guarded(option) for option in text.split("; ")]
+            chosen = self.rng.choice([option for option in options if option.fits(self.tags)])
+            values = chosen.text.split(": ")
+            for group, value in zip(names.split(", "), values, strict=True):
+                each = group.split("/")
+                drawn = self.rng.sample(value.split("/"), len(each)) if len(each) > 1 else [value]
+                self.cast.update(zip(each, drawn, strict=True))
 
     def _kind(self) -> str:
         return "animal" if "fable" in self.tags else "person"
+
+    def _make(self, name: str) -> Entity:
+        given, casting, kind = self.given, self.casting, self._kind()
+        match name.split()[0]:
+            case "spot":
+                return self.place.spots.pop() if self.place.spots else "behind the last corner"
+            case "both":
+                friend = self.role("friend")
+                assert isinstance(friend, Being)
+                return Group((self.hero, friend))
+            case "thing":
+                kinds = self.plot.asks["things"] or ("toy", "treasure", "clothes")
+                noun = given.noun(lambda n: n.kind in kinds)
+                food = noun is not None and noun.kind in ("food", "dish")
+                groups = ("food",) if food else ("colour", "thing")
+                return casting.thing(noun, given.adjective(*groups), kinds)
+            case "elder":
+                return casting.elder(self.hero, given.noun(lambda n: n.kind == kind))
+            case "animal" | "pet":
+                ours = {*self.plot.asks["animals"]}
+                noun = given.noun(lambda n: n.kind == "animal" and bool(n.tags & ours))
+                return casting.animal(noun, name == "pet")
+        noun = given.noun(lambda n: n.kind == kind and "water" not in n.tags)
+        make = casting.friend if name == "friend" else casting.stranger
+        return make(self.hero, noun, given.adjective("trait"))

@@ -5,9 +5,8 @@ import re
 
 import pytest
 
-from moa_core.train.bundle.numerals import french, spanish
-from moa_core.train.bundle.safe_python import Refused, SafeFunction
 from moa_core.train.bundle.tasks import KINDS, Task, check, generate
+from moa_core.train.bundle.words import french, spanish
 
 BAD_REPLIES = (
     "",
@@ -19,6 +18,10 @@ BAD_REPLIES = (
     "-" * 400,
     "\ud800",
 )
+
+
+def python(body: str) -> Task:
+    return Task("python", "", f"def f(x): return {body}")
 
 
 def some(kind: str, count: int = 150, held_out: bool = False) -> list[Task]:
@@ -38,16 +41,16 @@ def test_references_pass_and_other_answers_fail(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_held_out_prompts_are_never_for_training(kind: str) -> None:
-    training = {task.prompt for task in some(kind, 3_000)}
-    assert training.isdisjoint(task.prompt for task in some(kind, 1_000, held_out=True))
+    training = {task.prompt for task in some(kind, 1_000)}
+    assert training.isdisjoint(task.prompt for task in some(kind, 300, held_out=True))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_same_seed_same_tasks_and_one_answer_a_prompt(kind: str) -> None:
-    tasks = some(kind, 2_000)
-    assert tasks == some(kind, 2_000)
+    tasks = some(kind, 500)
+    assert tasks == some(kind, 500)
     assert len({task.prompt for task in tasks}) == len({(t.prompt, t.answer) for t in tasks})
-    assert len({task.prompt for task in tasks}) > 1_600
+    assert len({task.prompt for task in tasks}) > 400
 
 
 @pytest.mark.parametrize(
@@ -61,13 +64,45 @@ def test_same_seed_same_tasks_and_one_answer_a_prompt(kind: str) -> None:
         (Task("letters", "", "a1-b. The letter a is there 1 time."), "a is there 1 time", True),
         (Task("letters", "", "a1-b. The letter a is there 1 time."), "is there 2 times", False),
         (Task("number", "", "vingt et un"), "Vingt-et-un.", True),
-        (Task("python", "a number x", "def f(x): return x + x"), "def f(y): return 2 * y", True),
-        (Task("python", "a number x", "def f(x): return x > 5"), "def f(x): return x >= 5", False),
-        (Task("python", "a number x", "def f(x): return x > 5"), "def f(x): return 5", False),
+        (python("x[1:] + 'a'"), 'def f( y ):\n    return y[1:]+"a"', True),
+        (python("x > 5"), "```python\ndef f(x): return x > 5\n```", True),
+        (python("x > 5"), "def f(x): return x >= 5", False),
+        (python("x > 5"), "def f(y): return x > 5", False),
+        (python("x > 5"), "def g(x): return x > 5", False),
+        (python("x > 5"), "def f(x): return x > 5\nprint(1)", False),
+        (python("x > 5"), "def f(x, y): return x > 5", False),
+        (python("x > 5"), "def f(x): return " + "(" * 300, False),
     ],
 )
 def test_only_the_final_result_counts(task: Task, reply: str, passes: bool) -> None:
     assert check(task, reply) is passes
+
+
+def test_one_liners_do_what_their_words_say() -> None:
+    """The words are read again, on their own, for some of the steps; brackets fall where needed."""
+    read = {
+        r"squares it$": lambda x: x**2,
+        r"adds (\d+)$": lambda x, n: x + n,
+        r"multiplies by (\d+)$": lambda x, n: x * n,
+        r"takes away (\d+)$": lambda x, n: x - n,
+        r"takes the remainder of dividing by (\d+)$": lambda x, n: x % n,
+    }
+    seen = set()
+    for task in some("python", 3_000):
+        if not (found := re.search(r"a number x and (.*)\.$", task.prompt)):
+            continue
+        steps = found[1].split(", then ")
+        known = [(p, re.match(p, step)) for step in steps for p in read if re.match(p, step)]
+        if len(known) < len(steps):
+            continue
+        values = [-7, 3, 40]
+        for pattern, match in known:
+            values = [read[pattern](value, *map(int, match.groups())) for value in values]
+        body = task.answer.partition("return ")[2]
+        assert re.fullmatch(r"[x\d +*%()-]+", body)  # ours, and safe to evaluate
+        assert [eval(body, {"x": x}) for x in (-7, 3, 40)] == values, task
+        seen.add(tuple(pattern for pattern, _ in known))
+    assert len(seen) > 15
 
 
 def test_sums_are_worked_correctly() -> None:
@@ -108,51 +143,3 @@ def test_numerals(number: int, in_spanish: str, in_french: str) -> None:
 def test_numerals_are_all_different() -> None:
     assert len({spanish(n) for n in range(10_000)}) == len({french(n) for n in range(10_000)})
     assert len({french(n) for n in range(10_000)}) == 10_000
-
-
-@pytest.mark.parametrize(
-    ("body", "argument", "value"),
-    [
-        ("x * 3 + 1", 4, 13),
-        ("sorted((i ** 2 for i in x if i % 2), reverse=True)", [1, 2, 3], [9, 1]),
-        ("x[::-1].upper() + '!'", "ab", "BA!"),
-        ("'yes' if 0 < x <= 3 and not x == 2 else 'no'", 3, "yes"),
-        ("[a + b for a in x for b in x]", ["p", "q"], ["pp", "pq", "qp", "qq"]),
-        ("''.join(reversed(x))", "abc", "cba"),
-        ("x or [0]", [], [0]),
-    ],
-)
-def test_interpreter_runs_what_python_would(body: str, argument: object, value: object) -> None:
-    assert SafeFunction(f"def f(x): return {body}")(argument) == value
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "__import__('os')", "open('a')", "eval('1')", "x.__class__", "''.__class__.__mro__",
-        "'{0.__class__}'.format(x)", "'%999999999d' % x", "getattr(x, 'real')", "9**9**9",
-        "2 ** -1", "2 ** 99", "10 ** 10 ** 2", "range(10 ** 9)", "list(range(99999))",
-        "'a' * 10 ** 9", "10 ** 9 * [0]", "('a' * 1999) * 1999", "[[[0] * 99] * 99] * 99",
-        "[i for i in range(1999) for j in range(1999)]", "(lambda: x)()", "(y := x)", "f(x)",
-        "sorted([1], key=print)", "int('9' * 99)", "f'{x:999999999}'", "len(i for i in [x])",
-        "1 / 0", "[][0]", "y", "x.real", "b'a'", "{x: x}", "yield x", "await x", "[*range(9)]",
-        "sum(i for i, j in [(1, 2)])", "sorted([1], key=x)", "sum([1], start=2)",
-    ],
-)  # fmt: skip
-def test_interpreter_refuses(body: str) -> None:
-    with pytest.raises(Refused):
-        SafeFunction(f"def f(x): return {body}")(3)
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "x + 1", "import os", "def g(x): return x", "def f(): return 1", "def f(x, y): return 1",
-        "def f(x=print()): return 1", "def f(*x): return x", "@print\ndef f(x): return x",
-        "def f(x):\n import os\n return x", "def f(x): return x\nprint(1)", "def f(x): return",
-        "def f(x): return " + "(" * 300, "def f(x): return " + "-" * 10_000 + "1",
-    ],
-)  # fmt: skip
-def test_only_a_one_line_function_is_read(source: str) -> None:
-    with pytest.raises(Refused):
-        SafeFunction(source)

@@ -1,13 +1,11 @@
-"""Training forwards of the methods MoA is compared with."""
+"""Training forwards of GLIDE, Medusa and an independent drafter."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from moa_core.drafters.glide import GlideDrafter
-from moa_core.drafters.independent import IndependentDrafter
-from moa_core.drafters.medusa import MedusaDrafter, MedusaNet
+from moa_core.drafters.medusa import MedusaNet
 from moa_core.model.target import Target
 from moa_core.train.batches import Batch, same_document
 from moa_core.train.losses import Stats, Trainee, soft_entropy
@@ -19,12 +17,6 @@ MEDUSA_DECAY = 0.8  # weight of each head against the one before it (Medusa, sec
 
 class GlideTrainee(Trainee):
     """GLIDE's: cross-entropy alone, over blocks like MoA's, with the target's own K and V."""
-
-    def __init__(self, drafter: GlideDrafter, target: Target) -> None:
-        super().__init__()
-        self.net = drafter.net
-        self._drafter = drafter
-        self._target = (target,)
 
     def forward(
         self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
@@ -46,25 +38,18 @@ class GlideTrainee(Trainee):
 
 
 class IndependentTrainee(Trainee):
-    """Distillation of a small language model: it sees nothing of the target but its verdicts."""
-
-    def __init__(self, drafter: IndependentDrafter, target: Target) -> None:
-        super().__init__()
-        self.net = drafter.net
-        self._small = (drafter.small,)
-        self._target = (target,)
+    """Distillation of a small language model: of the target it sees the distributions alone."""
 
     def forward(
         self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
     ) -> tuple[Tensor, Stats]:
-        hidden = self.features(batch)
-        loss = predictable(batch)
-        entropy = soft_entropy(self._small[0].head, hidden, lesson.verdicts, loss)
+        head = self._drafter.small.head
+        entropy = soft_entropy(head, self.features(batch), lesson.verdicts, predictable(batch))
         return entropy, {"cross_entropy": entropy.detach()}
 
     def features(self, batch: Batch) -> Tensor:
         """What the head reads [B, T, E]."""
-        small = self._small[0]
+        small: Target = self._drafter.small
         visible = same_document(batch.segment)
         return small.run_layers(small.embed(batch.ids), batch.positions, visible, None)
 
@@ -72,16 +57,11 @@ class IndependentTrainee(Trainee):
 class MedusaTrainee(Trainee):
     """Each head against the target's distribution at its own place ahead.
 
-    A head further ahead has fewer places to learn from, and its loss is a mean over those alone:
-    parts of a batch are weighed by the first one's, so that sharing out rows changes it a little.
+    A head further ahead learns from fewer places, and its loss is a mean over those. Parts of a
+    batch are weighed by the first head's places, so sharing out rows changes the loss a little.
     """
 
     net: MedusaNet
-
-    def __init__(self, drafter: MedusaDrafter, target: Target) -> None:
-        super().__init__()
-        self.net = drafter.net
-        self._target = (target,)
 
     def forward(
         self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int

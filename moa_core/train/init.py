@@ -1,10 +1,10 @@
-"""Untrained drafters of every method, with as many trainable numbers as each other."""
+"""Untrained drafters of every method, all with as many trainable numbers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -32,23 +32,22 @@ METHODS = ("moa-n0", "moa-n1", "...", "eagle2", "medusa", "glide", "independent"
 def fresh(method: str, target: Target, seed: int) -> Drafter:
     """An untrained drafter with as many trainable numbers as a MoA drafter, within a few percent.
 
-    What is free to make it so: the width of a feed-forward block, Medusa's number of blocks.
+    Widths of feed-forward blocks, and Medusa's number of blocks, are chosen to make it so.
     """
     torch.manual_seed(seed)
-    found = re.fullmatch(r"moa-n(\d+)", method)
-    whole = moa_config(target)
-    if found:
-        return MoADrafter(_initialised(MoANet(whole)), target, int(found[1]), method)
-    budget = parameters(MoANet(whole))
+    config = moa_config(target)
+    if found := re.fullmatch(r"moa-n(\d+)", method):
+        return MoADrafter(_initialised(MoANet(config)), target, int(found[1]), method)
+    budget = parameters(MoANet(config))
     match method:
         case "moa-no-ca":  # its masks differ, not its shape
-            return MoADrafter(_initialised(MoANet(whole)), target, 0, method)
+            return MoADrafter(_initialised(MoANet(config)), target, 0, method)
         case "moa-mean-lsa":
-            whole = replace(whole, pool="mean")
-            return MoADrafter(_initialised(MoANet(whole)), target, 0, method)
+            mean = replace(config, pool="mean")
+            return MoADrafter(_initialised(MoANet(mean)), target, 0, method)
         case "moa-no-lsa" | "moa-no-sa":
-            without = {"moa-no-lsa": "lsa", "moa-no-sa": "sa"}[method]
-            return MoADrafter(_ablated(whole, without, budget), target, 0, method)
+            net = _ablated(config, method.removeprefix("moa-no-"), budget)
+            return MoADrafter(net, target, 0, method)
         case "eagle2":
             return EagleDrafter(_eagle(target, budget), target, method)
         case "glide":
@@ -63,20 +62,15 @@ def fresh(method: str, target: Target, seed: int) -> Drafter:
 def moa_config(target: Target) -> MoAConfig:
     """Sizes of a fresh MoA drafter.
 
-    SA and CA have the target's kv heads: an eighth as many as heads, the paper's for Llama-3-8B
-    (section 4), is a single one in a small target, and all that CA reads must pass through it. LSA
+    SA and CA have the target's kv heads. The paper's share for Llama-3-8B (section 4), an eighth of
+    the heads, is a single one in a small target, and all that CA reads must pass through it. LSA
     has a quarter. Feed-forward blocks are 1.75 times as wide as their layer, LSA's half as wide
-    (all are 1.5 times in the paper): LSA runs for every layer of every token, so that most of a
-    training step's time would go into its block.
+    (1.5 times in the paper): LSA runs for every layer of every token, and a wider block would take
+    most of a training step's time.
     """
     config = target.config
-    heads, size, width, kv_width = (
-        config.num_attention_heads,
-        target.head_dim,
-        config.hidden_size,
-        target.kv_width,
-    )
-    one = Sizes(heads, target.kv_heads, size, width * 7 // 4)
+    heads, width, kv_width = config.num_attention_heads, config.hidden_size, target.kv_width
+    one = Sizes(heads, target.kv_heads, target.head_dim, width * 7 // 4)
     # Where the target's head count does not divide W into even sizes, the next smaller that does.
     lsa_heads = next(h for h in range(heads, 0, -1) if kv_width % h == 0 and kv_width // h % 2 == 0)
     groups = next(g for g in range(max(1, lsa_heads // 4), 0, -1) if lsa_heads % g == 0)
@@ -88,14 +82,14 @@ def moa_config(target: Target) -> MoAConfig:
 
 
 def _widened(make: Callable[[int], Net], budget: int) -> Net:
-    """The net whose feed-forward width brings it nearest to a number of trainable numbers."""
+    """The net whose feed-forward width brings it nearest to `budget` trainable numbers."""
     base = parameters(make(1))
     step = parameters(make(2)) - base
     return _initialised(make(max(1, 1 + round((budget - base) / step))))
 
 
 def _ablated(whole: MoAConfig, without: str, budget: int) -> MoANet:
-    """MoA without one of its parts, the others' feed-forward blocks widened in its place."""
+    """MoA without one of its parts; wider feed-forward blocks make up for it."""
 
     def make(inner: int) -> MoANet:
         wider = replace(whole.ca, inner=inner)
@@ -108,16 +102,15 @@ def _ablated(whole: MoAConfig, without: str, budget: int) -> MoANet:
 
 
 def _eagle(target: Target, budget: int) -> EagleNet:
-    config = target.config
-    sizes = EagleConfig(
-        config.num_attention_heads, target.kv_heads, target.head_dim, 1, config.rms_norm_eps
-    )
-    width = config.hidden_size
-    net = _widened(
-        lambda inner: EagleNet(EagleConfig(**{**asdict(sizes), "inner": inner}), width), budget
-    )
-    # Features are many times as large as embeddings, which no norm brings level in this form: a
-    # head that starts with equal weights hardly sees its token, and is accepted less for long.
+    config, width = target.config, target.config.hidden_size
+
+    def make(inner: int) -> EagleNet:
+        sizes = (config.num_attention_heads, target.kv_heads, target.head_dim, inner)
+        return EagleNet(EagleConfig(*sizes, config.rms_norm_eps), width)
+
+    net = _widened(make, budget)
+    # Features are many times as large as embeddings, and EAGLE has no norm before `fc`: with equal
+    # weights at the start the head hardly sees its token, and is accepted less for a long time.
     features, embeddings = _rms(target.decoder.norm.weight), _rms(target.embed.weight)
     with torch.no_grad():
         net.fc.weight[:, :width] *= features / embeddings
@@ -149,18 +142,15 @@ def _medusa(target: Target, budget: int) -> MedusaNet:
 
 
 def _independent(target: Target, budget: int, layers: int = 2) -> IndependentDrafter:
-    heads, kv_heads = target.config.num_attention_heads, target.kv_heads
+    def drafter(inner: int) -> IndependentDrafter:
+        heads = target.config.num_attention_heads
+        config = small_config(target, layers, heads, target.kv_heads, inner)
+        return IndependentDrafter(borrowing(config, target), target)
 
-    def make(inner: int) -> nn.Module:
-        small = borrowing(small_config(target, layers, heads, kv_heads, inner), target)
-        return IndependentDrafter(small, target).net
-
-    widened: Any = _widened(make, budget)
-    inner = widened["layers"][0].mlp.gate_proj.out_features
-    small = borrowing(small_config(target, layers, heads, kv_heads, inner), target)
-    drafter = IndependentDrafter(small, target)
-    _initialised(drafter.net)
-    return drafter
+    widened: Any = _widened(lambda inner: drafter(inner).net, budget)
+    found = drafter(widened["layers"][0].mlp.gate_proj.out_features)
+    _initialised(found.net)
+    return found
 
 
 def _initialised(net: Net) -> Net:
