@@ -164,10 +164,9 @@ def make_suite(data: Path, folder: Path = ASSETS / "suites", seed: int = 0) -> l
     Kinds: story, dialogue (cut before a random reply), reading (a question about a passage), sum
     (half grade-school problems, half generated), task (reverse, sort, letters, number, python).
     """
-    from moa_core.train import sources
-    from moa_core.train.corpus import epoch
+    from moa_core.train.corpus import epoch, load
 
-    documents = list(epoch(sources.load(data), seed, 0, "heldout"))
+    documents = list(epoch(load(data), seed, 0, "heldout"))
     found = {kind: list(_of_kind(documents, kind, seed)) for kind in KINDS}
     for kind, rows in found.items():
         if len(rows) < PER_KIND + FOR_TUNING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
 import torch
@@ -11,7 +11,7 @@ from moa_core.decoding.offline import FarTarget, OfflineRun
 from moa_core.decoding.settings import Settings, Text, about, check_prompt, tree_of
 from moa_core.decoding.trace import Drafted, Event, Finished, Prefilled, Stopwatch, Verified
 from moa_core.decoding.tree import TreeSettings
-from moa_core.decoding.verifier import Unanswered, Verifier
+from moa_core.decoding.verifier import Asked, Unanswered, Verifier
 from moa_core.decoding.verify import Sampling, walk
 from moa_core.drafters.base import Drafter
 from moa_core.model.target import Target
@@ -67,7 +67,7 @@ def decode(
 def _speculate(
     verifier: Verifier, drafter: Drafter, text: Text, shape: TreeSettings, capacity: int,
     sampling: Sampling, clock: Stopwatch, should_stop: Callable[[], bool],
-) -> Generator[Event]:  # fmt: skip
+) -> Asked[None]:  # fmt: skip
     try:
         # 1) Prefill: the target reads the prompt and chooses the first token.
         prompt = tuple(text.ids)
