@@ -1,16 +1,26 @@
 """A drafter in the browser: its trees, its text, and what becomes of both when the link is cut."""
 
-import json
+import os
+import socket
+import subprocess
+import sys
 from functools import cache
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from demo.device.endpoint import Device
 from demo.device.weights import pack
+from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import TreeSettings
-from moa_core.drafters.base import Drafter
-from moa_core.text import TokenText
-from tests.device.twins import Page, alone, replay, serving
+from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.generation import StopStrings, generate
+from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.text import TokenText, prompt_ids
+from tests.browser.conftest import ROOT, wait_for
+from tests.device.twins import Page, alone, read, replay, serving
 from tests.models import plain_greedy, tiny_target, tiny_tokenizer, useful
 
 pytestmark = pytest.mark.browser
@@ -18,7 +28,8 @@ pytestmark = pytest.mark.browser
 NEAR = 1e-4  # log-probabilities closer than this may change places
 PROMPT = [5, 9, 33, 2, 17, 40, 11, 29, 60, 3, 8, 8, 21, 50, 1, 0, 44, 19]  # of two shares
 TARGET = tiny_target()
-TREES = [TreeSettings(4, 2, 8), TreeSettings(6, 5, 20)]
+NARROW, WIDE = TreeSettings(4, 2, 8), TreeSettings(6, 5, 20)
+METHODS = ["moa-n0", "moa-n1", "moa-n3", "eagle2"]
 
 DRAFT = """async ([name, cycles, tree]) => {
   const [{ drafter, open }, { grow }, { decode, unpack }] = await Promise.all(
@@ -128,24 +139,25 @@ def check_trees(page, target, drafter, prompt, tree, count):
     return len(cycles), ties
 
 
-@pytest.mark.parametrize("name", ["moa-n0", "moa-n1", "moa-n3", "eagle2"])
-def test_trees_are_those_of_python(name, served, blank):
-    page = blank(served)
-    for tree in TREES:
-        count, ties = check_trees(page, TARGET, drafter_for(name), PROMPT, tree, 60)
-        assert ties <= count / 20
+@pytest.mark.parametrize("tree", [WIDE, pytest.param(NARROW, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", METHODS)
+def test_trees_are_those_of_python(name, tree, served, blank):
+    count, ties = check_trees(blank(served), TARGET, drafter_for(name), PROMPT, tree, 40)
+    assert ties <= count / 20
 
 
-@pytest.mark.parametrize("family", ["qwen2", "qwen3"])
+@pytest.mark.parametrize("family", [pytest.param("qwen2", marks=pytest.mark.slow), "qwen3"])
 def test_biases_and_head_norms_of_the_targets_layers(family, blank):
     target = tiny_target(family=family)
     drafter = useful("moa-n2", target)
     with serving(Device(target, lambda name: drafter)) as served:
-        count, ties = check_trees(blank(served), target, drafter, PROMPT, TREES[0], 60)
+        count, ties = check_trees(blank(served), target, drafter, PROMPT, WIDE, 40)
     assert ties <= count / 20
 
 
-@pytest.mark.parametrize("name", ["moa-n0", "moa-n3", "eagle2"])
+@pytest.mark.parametrize(
+    "name", ["moa-n3", *(pytest.param(one, marks=pytest.mark.slow) for one in ("moa-n0", "eagle2"))]
+)
 def test_text_is_the_targets_own(name, served, blank):
     events = run(blank(served), name, kind="bf16")
     assert events[-1]["ids"] == plain_greedy(TARGET, PROMPT, 120)
@@ -155,25 +167,38 @@ def test_text_is_the_targets_own(name, served, blank):
     assert all(one["bytes"]["received"] > 0 for one in verified)
 
 
-CUTS = [
-    [{"after": "verified", "times": 2, "act": "cut", "lasts": 60}],
-    [{"after": "drafted", "times": 4, "act": "drop"}],
-    [
-        {"after": "prefilled", "times": 1, "act": "cut", "lasts": 0},
-        {"after": "offline token", "times": 1, "act": "drop"},
-        {"after": "link back", "times": 1, "act": "cut", "lasts": 200},
-        {"after": "verified", "times": 9, "act": "drop"},
-        {"after": "offline token", "times": 5, "act": "cut", "lasts": 30},
-    ],
+WORST = [
+    {"after": "prefilled", "times": 1, "act": "cut", "lasts": 0},
+    {"after": "offline token", "times": 1, "act": "drop"},
+    {"after": "link back", "times": 1, "act": "cut", "lasts": 200},
+    {"after": "verified", "times": 9, "act": "drop"},
+    {"after": "offline token", "times": 5, "act": "cut", "lasts": 30},
 ]
 
 
-@pytest.mark.parametrize("name", ["moa-n1", "eagle2"])
-@pytest.mark.parametrize("plan", CUTS)
-def test_a_cut_loses_and_doubles_no_token(plan, name, served, blank):
-    events = run(blank(served), name, plan)
+def test_a_cut_loses_and_doubles_no_token(served, blank):
+    events = run(blank(served), "moa-n1", WORST)
     assert events[-1]["ids"] == plain_greedy(TARGET, PROMPT, 120)
     assert kinds(events, "link down") and kinds(events, "link back")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", METHODS)
+def test_no_cut_loses_or_doubles_a_token(name, served, blank):
+    """Of many random schedules, for each drafter."""
+    page, own = blank(served), plain_greedy(TARGET, PROMPT, 120)
+    for seed in range(25):
+        draw = Random(seed)
+        plan = []
+        for _ in range(draw.randint(1, 5)):
+            after = draw.choice(["prefilled", "drafted", "verified", "link back", "offline token"])
+            cut = {
+                "after": after,
+                "times": draw.randint(1, 12),
+                "act": draw.choice(["cut", "drop"]),
+            }
+            plan.append({**cut, "lasts": draw.choice([0, 20, 300, 1500])})
+        assert run(page, name, plan)[-1]["ids"] == own, plan
 
 
 def test_a_new_server_reads_the_text_anew(blank):
@@ -204,7 +229,9 @@ def test_offline_by_the_browser(served, blank, context):
     assert page.evaluate("over").pop()["ids"] == plain_greedy(TARGET, PROMPT, 200)
 
 
-@pytest.mark.parametrize("name", ["moa-n0", "moa-n3", "eagle2"])
+@pytest.mark.parametrize(
+    "name", ["moa-n3", *(pytest.param(one, marks=pytest.mark.slow) for one in ("moa-n0", "eagle2"))]
+)
 def test_cut_for_good_it_writes_to_the_end_alone(name, served, blank):
     plan = [{"after": "verified", "times": 3, "act": "cut"}]
     last = run(blank(served), name, plan, 100, patience=0)[-1]
@@ -216,7 +243,7 @@ def test_cut_for_good_it_writes_to_the_end_alone(name, served, blank):
     assert last["alone"] == alone(TARGET, drafter, file, text, room)
 
 
-@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("keep", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_text_written_alone_is_healed_or_stays(keep, served, blank):
     plan = [{"after": "verified", "times": 3, "act": "cut"}]
     plan += [{"after": "offline token", "times": 20, "act": "mend"}]
@@ -241,7 +268,9 @@ def test_its_file_is_fetched_once_and_an_older_one_goes(served, blank):
       await store.put("/device/weights/moa-n0/old", new Response("old"));
     }""")
     asked = []
-    page.context.on("request", lambda one: asked.append(one.url) if "/weights/" in one.url else None)
+    page.context.on(
+        "request", lambda one: asked.append(one.url) if "/weights/" in one.url else None
+    )
     first, second = run(page, "moa-n0", count=3), run(page, "moa-n0", count=3)
     size = kinds(first, "facts")[0]["bytes"]
     assert kinds(first, "progress")[-1]["bytes"] == size == len(pack(TARGET, drafter_for("moa-n0")))
@@ -250,14 +279,14 @@ def test_its_file_is_fetched_once_and_an_older_one_goes(served, blank):
     assert len(page.evaluate(kept)) == 1 and "old" not in page.evaluate(kept)[0]
 
 
-def test_text_and_stop_strings(served, blank):
-    """Of any split into tokens, as the Python reader tells it."""
+def test_text_of_tokens(served, blank):
+    """After each of them, as the Python reader tells it: whole characters, no special tokens."""
     tokenizer = tiny_tokenizer()
     text = "The fox ran home: čaj, 東京, 🦊🏽! The answer is 7."
     ids = [*tokenizer.encode(text), tokenizer.eos_token_id, *tokenizer.encode(" And then")]
     target = tiny_target(vocab_size=len(tokenizer))
     target.tokenizer = tokenizer
-    header = json.loads(pack(target, useful("moa-n0", target))[4:].partition(b"}}}")[0] + b"}}}")
+    header, _ = read(pack(target, useful("moa-n0", target)))
     reader, pieces = TokenText(tokenizer), []
     wanted = ["".join(pieces := [*pieces, *reader.push([token])]) for token in ids]
     found = blank(served).evaluate(
@@ -269,3 +298,82 @@ def test_text_and_stop_strings(served, blank):
     )
     assert found == wanted
     assert wanted[-1] == tokenizer.decode(ids, skip_special_tokens=True)
+
+
+def test_stop_strings(served, blank):
+    """As the Python reader finds them, letter by letter, and at the end of the text."""
+    cases = [
+        (["end"], "the ending"),
+        (["end"], "the en"),
+        (["abab", "b"], "aab"),
+        (["xab", "ab"], "xxab."),
+        (["aab"], "aaab"),
+        ([], "all of it"),
+    ]
+    wanted = []
+    for stops, text in cases:
+        reader, shown = StopStrings(stops), ""
+        for letter in text:
+            shown += reader.push(letter)
+            wanted.append([shown, reader.found])
+        wanted.append([shown + reader.rest(), reader.found])
+    found = blank(served).evaluate(
+        """async (cases) => {
+          const { cutAt } = await import("/device/js/text.js");
+          return cases.flatMap(([stops, whole]) => {
+            const seen = [...whole].map((_, at) => cutAt(stops, whole.slice(0, at + 1), false));
+            return [...seen, cutAt(stops, whole, true)].map(({ text, found }) => [text, found]);
+          });
+        }""",
+        cases,
+    )
+    assert found == wanted
+
+
+@pytest.fixture(scope="module")
+def bundled():
+    target = load_target()
+    drafters = cache(lambda name: load_drafter(name, target))
+    with serving(Device(target, drafters)) as page:
+        yield page, target, drafters
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", METHODS)
+def test_the_bundle(name, bundled, blank):
+    served, target, drafters = bundled
+    page, cycles, ties = blank(served), 0, 0
+    for words in ("Tell me a story about a dog and a boat.", "Sort these numbers: 8, 3, 5, 1."):
+        prompt = prompt_ids(target.tokenizer, words)
+        for tree in (drafters(name).tree, TreeSettings(5, 4, 12)):
+            count, tied = check_trees(page, target, drafters(name), prompt, tree, 48)
+            cycles, ties = cycles + count, ties + tied
+        last = run(page, name, prompt=prompt, kind="bf16")[-1]
+        *_, piece = generate(target, Vanilla(), prompt, Settings(120), stop="never said")
+        assert last["ids"] == piece.trace.output_ids
+        assert last["text"] == target.tokenizer.decode(last["ids"], skip_special_tokens=True)
+    assert cycles > 20 and ties <= cycles / 20
+
+
+@pytest.mark.slow
+def test_a_server_killed_and_started_again(blank):
+    """A process, in the middle of a run."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "tests.device.twins", str(port)]
+    url, log = f"http://127.0.0.1:{port}", Path(os.devnull)
+    with subprocess.Popen(command, cwd=ROOT) as first:
+        wait_for(url, first, log)
+        page = blank(SimpleNamespace(url=url))
+        settings = {"prompt": PROMPT, "count": 150, "patience": 120_000}
+        page.evaluate(f"args => {{ window.over = ({RUN})(args); }}", ["moa-n1", settings, []])
+        page.wait_for_function("heard.filter(({ type }) => type === 'verified').length > 2")
+        first.kill()
+    with subprocess.Popen(command, cwd=ROOT) as second:
+        wait_for(url, second, log)
+        page.set_default_timeout(120_000)
+        events = page.evaluate("over")
+        second.terminate()
+    assert events[-1]["ids"] == plain_greedy(TARGET, PROMPT, 150)
+    assert kinds(events, "offline token") and kinds(events, "link back")

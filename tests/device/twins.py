@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
@@ -29,6 +30,7 @@ from moa_core.drafters.eagle import EagleDrafter, EagleNet
 from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.link.numbers import pack as pack_half
 from moa_core.model.target import Target
+from tests.models import tiny_target, useful
 
 BLANK = "<!doctype html><title>A drafter in the browser</title><link rel=icon href=data:,>"
 
@@ -123,9 +125,7 @@ def replay(
 
 
 @torch.inference_mode()
-def alone(
-    target: Target, drafter: Drafter, file: bytes, text: list[int], count: int
-) -> list[int]:
+def alone(target: Target, drafter: Drafter, file: bytes, text: list[int], count: int) -> list[int]:
     """What a drafter with a file's weights writes by itself after the last token of a text."""
     twin, own = twins(target, drafter, file)
     target, capacity = target.fork(), len(text) + count + 8
@@ -140,19 +140,24 @@ def alone(
     return written
 
 
+def app(device: Device) -> Starlette:
+    """A blank page, what its drafters need, and /drop, which cuts everybody off."""
+
+    async def drop(request: Request) -> Response:
+        for visitor in list(device.server._table._here.values()):
+            visitor.abort()
+        return Response()
+
+    routes = [Route("/", lambda request: HTMLResponse(BLANK)), Route("/drop", drop)]
+    return Starlette(routes=[*routes, device.mount()])
+
+
 class Page:
-    """A blank page of an app that serves drafters: its address, and how to be rude to visitors."""
+    """That app in a thread, until it is closed."""
 
     def __init__(self, device: Device, port: int = 0) -> None:
-        async def drop(request: Request) -> Response:
-            for visitor in list(device.server._table._here.values()):
-                visitor.abort()
-            return Response()
-
-        routes = [Route("/", lambda request: HTMLResponse(BLANK)), Route("/drop", drop)]
-        app = Starlette(routes=[*routes, device.mount()])
         config = uvicorn.Config(
-            app, "127.0.0.1", port, log_level="critical", lifespan="off",
+            app(device), "127.0.0.1", port, log_level="critical", lifespan="off",
             timeout_graceful_shutdown=1,
         )  # fmt: skip
         self.device, self._server = device, uvicorn.Server(config)
@@ -178,3 +183,9 @@ def serving(device: Device) -> Iterator[Page]:
         yield page
     finally:
         page.close()
+
+
+if __name__ == "__main__":  # as a process that can be killed: PORT
+    torch.set_num_threads(1)
+    ours = tiny_target()
+    uvicorn.run(app(Device(ours, lambda name: useful(name, ours))), port=int(sys.argv[1]))
