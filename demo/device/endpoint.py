@@ -46,6 +46,7 @@ class Weights:
 class Device:
     """Serves one target to drafters in browsers.
 
+    target    loads it, when the first visitor wants it, or waits for it
     drafters  loads the drafter of a name; UserError if there is none: see `link.server.Server`
     limits    of sessions; None: the server's own
     each      connections from one address at once
@@ -54,18 +55,19 @@ class Device:
 
     def __init__(
         self,
-        target: Target,
+        target: Callable[[], Target],
         drafters: Callable[[str], Drafter],
         limits: Limits | None = None,
         each: int = EACH,
         welcome: Callable[[HTTPConnection], bool] = lambda connection: True,
     ) -> None:
-        self.server = Server(target, drafters, limits=limits)
-        self._target, self._load = target, drafters
-        self._each, self._welcome = each, welcome
+        self._find, self._load = target, drafters
+        self._limits, self._each, self._welcome = limits or Limits(), each, welcome
         self._here: Counter[str] = Counter()
         self._weights: dict[str, Weights] = {}
-        self._packing = asyncio.Lock()
+        self._loading = asyncio.Lock()
+        self._target: Target | None = None
+        self._server: Server | None = None
         self._tidying: asyncio.Task[None] | None = None
 
     def mount(self, path: str = "/device") -> Mount:
@@ -84,12 +86,14 @@ class Device:
     async def _facts(self, request: Request) -> Response:
         """How large a drafter's file is, and its name for good."""
         name = request.path_params["name"]
-        weights = await self._packed(request, name)
+        self._let_in(request)
+        weights = await self._packed(name)
         facts = {"name": name, "hash": weights.hash, "bytes": len(weights.data)}
         return JSONResponse(facts, headers={"Cache-Control": "no-cache"})
 
     async def _file(self, request: Request) -> Response:
-        weights = await self._packed(request, request.path_params["name"])
+        self._let_in(request)
+        weights = await self._packed(request.path_params["name"])
         if request.path_params["hash"] != weights.hash:
             raise HTTPException(404, "These weights are of another time.")
         headers = {"ETag": f'"{weights.hash}"', **FOREVER}
@@ -97,17 +101,27 @@ class Device:
             return Response(status_code=304, headers=headers)
         return Response(weights.data, headers=headers, media_type="application/octet-stream")
 
-    async def _packed(self, request: HTTPConnection, name: str) -> Weights:
+    async def _packed(self, name: str) -> Weights:
         """A drafter's file, made once."""
-        self._let_in(request)
-        async with self._packing:
+        target = await self._loaded()
+        async with self._loading:
             if name not in self._weights:
                 try:
-                    data = await run_in_threadpool(lambda: pack(self._target, self._load(name)))
+                    data = await run_in_threadpool(lambda: pack(target, self._load(name)))
                 except UserError as error:
                     raise HTTPException(404, str(error)) from None
                 self._weights[name] = Weights(data, sha256(data).hexdigest()[:32])
         return self._weights[name]
+
+    async def _loaded(self) -> Target:
+        """The target, loaded once."""
+        async with self._loading:
+            if self._target is None:
+                try:
+                    self._target = await run_in_threadpool(self._find)
+                except UserError as error:
+                    raise HTTPException(503, str(error)) from None
+        return self._target
 
     def _let_in(self, request: HTTPConnection) -> None:
         if not self._welcome(request):
@@ -116,9 +130,10 @@ class Device:
     async def _ids(self, request: Request) -> Response:
         """Token ids of a prompt: {"text": ...} -> {"ids": [...]}."""
         self._let_in(request)
+        target = await self._loaded()
         try:
             text = (await _json(request))["text"]
-            ids = await run_in_threadpool(prompt_ids, tokenizer_of(self._target), str(text))
+            ids = await run_in_threadpool(prompt_ids, tokenizer_of(target), str(text))
         except (UserError, ValueError, KeyError, TypeError) as error:
             words = str(error) if isinstance(error, UserError) else "Send JSON with a text."
             return JSONResponse({"error": words}, 400)
@@ -133,24 +148,30 @@ class Device:
         if not own_page(socket) or not self._welcome(socket) or full:
             await socket.close()  # before it is accepted: 403
             return
-        if self._tidying is None:
-            self._tidying = asyncio.create_task(self.server._table.stay_tidy())
         self._here[address] += 1
         try:
+            server = self._serving(await self._loaded())
             await socket.accept()
             async with asyncio.TaskGroup() as tasks:
                 visitor = Visitor(socket)
                 reading = tasks.create_task(visitor.read())
-                await self.server._client(visitor)  # type: ignore[arg-type]
+                await server._client(visitor)  # type: ignore[arg-type]
                 reading.cancel()
                 await visitor.leave()
         finally:
             self._here[address] -= 1
+            self._here += Counter()  # forgets those that are at 0
+
+    def _serving(self, target: Target) -> Server:
+        if self._server is None:
+            self._server = Server(target, self._load, limits=self._limits)
+            self._tidying = asyncio.create_task(self._server._table.stay_tidy())
+        return self._server
 
     @property
     def _most(self) -> int:
         """Connections in all: twice the sessions, since a lost one may not be noticed yet."""
-        return 2 * self.server._limits.sessions
+        return 2 * self._limits.sessions
 
 
 def own_page(socket: HTTPConnection) -> bool:

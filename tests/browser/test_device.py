@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -13,8 +14,10 @@ import pytest
 
 from demo.device.endpoint import Device
 from demo.device.weights import pack
-from moa_core.decoding.decode import Settings
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.generation import StopStrings, generate
 from moa_core.loading.checkpoints import load_drafter, load_target
@@ -31,6 +34,14 @@ TARGET = tiny_target()
 NARROW, WIDE = TreeSettings(4, 2, 8), TreeSettings(6, 5, 20)
 METHODS = ["moa-n0", "moa-n1", "moa-n3", "eagle2"]
 
+WORST = [
+    {"after": "prefilled", "times": 1, "act": "cut", "lasts": 0},
+    {"after": "offline token", "times": 1, "act": "drop"},
+    {"after": "link back", "times": 1, "act": "cut", "lasts": 200},
+    {"after": "verified", "times": 9, "act": "drop"},
+    {"after": "offline token", "times": 5, "act": "cut", "lasts": 30},
+]
+
 DRAFT = """async ([name, cycles, tree]) => {
   const [{ drafter, open }, { grow }, { decode, unpack }] = await Promise.all(
     ["weights", "tree", "wire"].map((file) => import(`/device/js/${file}.js`)));
@@ -39,7 +50,7 @@ DRAFT = """async ([name, cycles, tree]) => {
   const one = drafter(open(file), 400);
   return cycles.map(({ ids, half, token }) => {
     const bytes = Uint8Array.from(atob(half), (char) => char.charCodeAt(0));
-    one.observe(ids, unpack(decode(bytes), one.shapes(ids.length), "f32"));
+    one.observe(ids, unpack([decode(bytes)]));
     const found = grow(token, one.root(token), (level) => one.expand(level), tree);
     one.forget();
     return found;
@@ -77,7 +88,7 @@ def drafter_for(name: str) -> Drafter:
 
 @pytest.fixture(scope="module")
 def served():
-    with serving(Device(TARGET, drafter_for)) as page:
+    with serving(Device(lambda: TARGET, drafter_for)) as page:
         yield page
 
 
@@ -150,9 +161,18 @@ def test_trees_are_those_of_python(name, tree, served, blank):
 def test_biases_and_head_norms_of_the_targets_layers(family, blank):
     target = tiny_target(family=family)
     drafter = useful("moa-n2", target)
-    with serving(Device(target, lambda name: drafter)) as served:
+    with serving(Device(lambda: target, lambda name: drafter)) as served:
         count, ties = check_trees(blank(served), target, drafter, PROMPT, WIDE, 40)
     assert ties <= count / 20
+
+
+@pytest.mark.slow
+def test_sampled_text_is_the_targets_own(served, blank):
+    sampling = Sampling(0.8, 0.9, 20, 7)
+    events = run(blank(served), "moa-n1", WORST[:3], sampling=asdict(sampling))
+    local = Trace()
+    local.events = list(decode(TARGET, Vanilla(), PROMPT, Settings(120, sampling=sampling)))
+    assert events[-1]["ids"] == local.output_ids != plain_greedy(TARGET, PROMPT, 120)
 
 
 @pytest.mark.parametrize(
@@ -165,15 +185,6 @@ def test_text_is_the_targets_own(name, served, blank):
     verified = kinds(events, "verified")
     assert len(verified) < 80, "drafts are accepted"
     assert all(one["bytes"]["received"] > 0 for one in verified)
-
-
-WORST = [
-    {"after": "prefilled", "times": 1, "act": "cut", "lasts": 0},
-    {"after": "offline token", "times": 1, "act": "drop"},
-    {"after": "link back", "times": 1, "act": "cut", "lasts": 200},
-    {"after": "verified", "times": 9, "act": "drop"},
-    {"after": "offline token", "times": 5, "act": "cut", "lasts": 30},
-]
 
 
 def test_a_cut_loses_and_doubles_no_token(served, blank):
@@ -203,13 +214,13 @@ def test_no_cut_loses_or_doubles_a_token(name, served, blank):
 
 def test_a_new_server_reads_the_text_anew(blank):
     """Ours ends within a run, and another one takes its port."""
-    first = Page(Device(TARGET, drafter_for))
+    first = Page(Device(lambda: TARGET, drafter_for))
     page = blank(first)
     settings = {"prompt": PROMPT, "count": 150, "patience": 20_000}
     page.evaluate(f"args => {{ window.over = ({RUN})(args); }}", ["moa-n1", settings, []])
     page.wait_for_function("heard.filter(({ type }) => type === 'verified').length > 2")
     first.close()
-    second = Page(Device(TARGET, drafter_for), first.port)
+    second = Page(Device(lambda: TARGET, drafter_for), first.port)
     try:
         events = page.evaluate("over")
     finally:
@@ -334,7 +345,7 @@ def test_stop_strings(served, blank):
 def bundled():
     target = load_target()
     drafters = cache(lambda name: load_drafter(name, target))
-    with serving(Device(target, drafters)) as page:
+    with serving(Device(lambda: target, drafters)) as page:
         yield page, target, drafters
 
 

@@ -44,7 +44,7 @@ LIMITS = Limits(sessions=3, context=200, keep=60.0)
 
 @pytest.fixture
 def page() -> Iterator[Page]:
-    with serving(Device(TARGET, lambda name: DRAFTER, LIMITS, each=4)) as page:
+    with serving(Device(lambda: TARGET, lambda name: DRAFTER, LIMITS, each=4)) as page:
         yield page
 
 
@@ -96,7 +96,9 @@ def test_only_its_own_page_comes_in(origin: str | None, page: Page) -> None:
 
 
 def test_a_visitor_who_is_not_welcome() -> None:
-    with serving(Device(TARGET, lambda name: DRAFTER, welcome=lambda visitor: False)) as page:
+    with serving(
+        Device(lambda: TARGET, lambda name: DRAFTER, welcome=lambda visitor: False)
+    ) as page:
         with pytest.raises(InvalidStatus, match="403"), visit(page):
             pass
         assert get(f"{page.url}/device/facts/moa-n0")[0] == 401
@@ -163,7 +165,7 @@ def test_a_session_outlives_its_connection_but_no_goodbye(page: Page) -> None:
         tree = DraftTree.only_root(token)
         second.send(encode(Verify(2, 3, list(tree.tokens), list(tree.parents))))
         assert hear(second).number == 2  # type: ignore[attr-defined]
-    assert until(lambda: not page.device.server.sessions)
+    assert until(lambda: not page.device._server.sessions)
 
 
 def test_weights_are_named_by_their_hash(page: Page) -> None:
@@ -178,7 +180,7 @@ def test_weights_are_named_by_their_hash(page: Page) -> None:
 
 
 def test_drafters_that_it_has_not() -> None:
-    with serving(Device(TARGET, lambda name: Vanilla())) as page:
+    with serving(Device(lambda: TARGET, lambda name: Vanilla())) as page:
         status, _, body = get(f"{page.url}/device/facts/vanilla")
     assert status == 404 and b"cannot draft in a browser" in body
 
@@ -197,8 +199,8 @@ def test_a_prompt_that_is_none(body: bytes, page: Page) -> None:
 
 def test_lost_sessions_go_in_time() -> None:
     limits = Limits(sessions=3, context=200, keep=0.05)
-    with serving(Device(TARGET, lambda name: DRAFTER, limits)) as page:
+    with serving(Device(lambda: TARGET, lambda name: DRAFTER, limits)) as page:
         with visit(page) as socket:
             hear(socket)
             socket.close(4000)
-        assert until(lambda: not page.device.server.sessions)
+        assert until(lambda: not page.device._server.sessions)

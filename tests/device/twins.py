@@ -144,7 +144,7 @@ def app(device: Device) -> Starlette:
     """A blank page, what its drafters need, and /drop, which cuts everybody off."""
 
     async def drop(request: Request) -> Response:
-        for visitor in list(device.server._table._here.values()):
+        for visitor in list(device._server._table._here.values()):
             visitor.abort()
         return Response()
 
@@ -188,4 +188,4 @@ def serving(device: Device) -> Iterator[Page]:
 if __name__ == "__main__":  # as a process that can be killed: PORT
     torch.set_num_threads(1)
     ours = tiny_target()
-    uvicorn.run(app(Device(ours, lambda name: useful(name, ours))), port=int(sys.argv[1]))
+    uvicorn.run(app(Device(lambda: ours, lambda name: useful(name, ours))), port=int(sys.argv[1]))

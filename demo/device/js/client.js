@@ -22,7 +22,7 @@ export async function* decode(model, remote, prompt, settings, stopped = () => f
   const wanted = Math.min(most, context - prompt.length);
   const { depth, breadth, budget } = shape;
   const capacity = prompt.length + wanted + depth + 2 + Math.max(budget, breadth * depth);
-  const drafter = fresh(model, capacity), shapes = (count) => drafter.shapes(count);
+  const drafter = fresh(model, capacity);
   const ask = (question, alone, retry) => asked(remote, away, stopped, question, alone, retry);
   let reason;
   try {
@@ -38,7 +38,7 @@ export async function* decode(model, remote, prompt, settings, stopped = () => f
       //    token, of which the target has learnt nothing yet.
       began = performance.now();
       if (!learnt) {
-        const half = () => remote.promptHalf(shapes);
+        const half = () => remote.promptHalf();
         learnt = { ids: prompt, half: yield* ask(half, null, half) };
       }
       drafter.observe(learnt.ids, learnt.half);
@@ -63,7 +63,7 @@ export async function* decode(model, remote, prompt, settings, stopped = () => f
       let path;
       if (kept) [path, token] = [alone.tokens.map((_, at) => at + 1), choices.tokens.at(-1)];
       else ({ path, bonus: token } = walk(tree, choices.tokens));
-      learnt = remote.keep(path, shapes);
+      learnt = remote.keep(path);
       emitted = cut([...learnt.ids.slice(1), token], wanted - count, ends);
       unverified = alone.after(emitted);
       count += emitted.length;

@@ -70,7 +70,10 @@ export class Wire {
   frame(silence) {
     return new Promise((done) => {
       const timer = setTimeout(() => done(false), silence);
-      this.wake = () => done(!clearTimeout(timer));
+      this.wake = () => {
+        clearTimeout(timer);
+        done(true);
+      };
     });
   }
 

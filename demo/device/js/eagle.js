@@ -17,10 +17,6 @@ export class Eagle {
     this.features = []; // of verified tokens not yet read
   }
 
-  shapes(count) {
-    return { features: [count, this.width] };
-  }
-
   observe(ids, { features }) {
     this.ids.push(...ids);
     this.features.push(features);

@@ -21,14 +21,6 @@ export class MoA {
     this.tailCaches = this.tail.map((one) => one.cache(capacity));
   }
 
-  /** The tensors that come with so many verified tokens, and their shapes. */
-  shapes(count) {
-    const shape = (sizes, layers) => [layers, 2, sizes.kv_heads, count, sizes.head_dim];
-    const shapes = { memory: shape(this.ca.sizes, 1) };
-    if (this.tli) shapes.tail = shape(this.tail[0].sizes, this.tli);
-    return shapes;
-  }
-
   /** Newly verified tokens, with the memory of them and, for N > 0, the last N layers' true K, V. */
   observe(ids, { memory, tail }) {
     this.ids.push(...ids);

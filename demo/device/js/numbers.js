@@ -27,3 +27,6 @@ export function joined(parts) {
   }
   return whole;
 }
+
+/** How many numbers a shape has. */
+export const product = (shape) => shape.reduce((one, other) => one * other, 1);

@@ -1,7 +1,7 @@
 // The drafter's file: fetched once and kept by the browser, opened to float32.
 import { Eagle } from "./eagle.js";
 import { MoA } from "./moa.js";
-import { scaled, widen } from "./numbers.js";
+import { product, scaled, widen } from "./numbers.js";
 
 const STORE = "moa-drafters";
 
@@ -56,12 +56,11 @@ export function open(file) {
   return { header, tensors };
 }
 
-const numbers = ({ shape }) => shape.reduce((one, other) => one * other, 1);
 const READ = {
-  f32: (file, start, place) => new Float32Array(file, start + place.data, numbers(place)),
-  bf16: (file, start, place) => widen(new Uint16Array(file, start + place.data, numbers(place))),
+  f32: (file, start, place) => new Float32Array(file, start + place.data, product(place.shape)),
+  bf16: (file, start, place) => widen(new Uint16Array(file, start + place.data, product(place.shape))),
   int8: (file, start, place) => {
-    const whole = new Int8Array(file, start + place.data, numbers(place));
+    const whole = new Int8Array(file, start + place.data, product(place.shape));
     return scaled(whole, new Float32Array(file, start + place.scales, place.shape[0]));
   },
 };

@@ -1,8 +1,8 @@
 // The drafter's own thread. The page says:
 //   {do: "open", base, name}   look a drafter up           -> "facts" {bytes}
 //   {do: "fetch"}              fetch and open it           -> "progress" {bytes}, "ready" {header}
-//   {do: "run", prompt, count, tree, keep, patience, stops}   decode token ids -> events, each with
-//                              the text so far, sure and provisional
+//   {do: "run", prompt, count, tree, keep, patience, stops, sampling, kind}   decode token ids ->
+//                              events, each with the text so far, sure and provisional
 //   {do: "stop"}, {do: "cut"}, {do: "mend"}   end the run; cut the link, and let it be mended
 // and hears {type: "failed", words} of what went wrong.
 import { decode } from "./client.js";
@@ -28,17 +28,15 @@ const jobs = {
     postMessage({ type: "ready", name, tree, context, tli });
   },
 
-  async run({ prompt, count, tree = model.header.tree, keep = false, patience = 0, stops = [], kind }) {
+  async run({ prompt, count, stops = [], kind, ...asked }) {
+    if (remote && !remote.closed) throw new Error("A run is under way.");
     stopped = false;
     remote = new Remote(`${base.replace(/^http/, "ws")}/link`, model.header, kind);
     remote.bar(cut);
     try {
       await remote.connect();
-    } catch (error) {
-      throw error instanceof LinkLost ? new Error("The server cannot be reached.") : error;
-    }
-    try {
-      const settings = { count, tree, away: { keep, patience } };
+      const { tree = model.header.tree, keep = false, patience = 0, sampling } = asked;
+      const settings = { count, tree, sampling, away: { keep, patience } };
       const seen = new Told(stops);
       for await (const event of decode(model, remote, prompt, settings, () => stopped || seen.over)) {
         postMessage({ ...event, ...seen.after(event), bytes: remote.bytes });
@@ -87,6 +85,7 @@ self.onmessage = async ({ data }) => {
   try {
     await jobs[data.do](data);
   } catch (error) {
-    postMessage({ type: "failed", words: error.message });
+    const away = error instanceof LinkLost && "The server cannot be reached.";
+    postMessage({ type: "failed", words: away || error.message });
   }
 };
