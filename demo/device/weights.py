@@ -66,10 +66,8 @@ def _parts(
     target: Target, drafter: Drafter
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Rope], dict[str, Tensor]]:
     """Sizes of the decoder layers by name, their positions, and the drafter's tensors."""
-    if isinstance(drafter, MoADrafter):
-        net, found = drafter.net, {"ca": drafter.net.cross_attention}
-        if net.config.sa:
-            found["sa"] = net.self_attention
+    if isinstance(drafter, MoADrafter) and drafter.net.config.sa:
+        found = {"sa": drafter.net.self_attention, "ca": drafter.net.cross_attention}
         for place, layer in enumerate(target.layers[len(target.layers) - drafter.tli :]):
             ours = as_ours(layer, target.config)
             if ours is None:

@@ -27,7 +27,7 @@ export class Eagle {
     if (this.features.length) {
       const rows = textRows(this.cache.length, unread.length);
       const features = joined(this.features);
-      this.feature = this.step(unread, features, rows).slice(-this.width);
+      this.feature = this.step(unread, features, rows);
       this.known = this.cache.length;
       this.features = [];
     }

@@ -119,11 +119,12 @@ export class Cache {
   }
 }
 
-/** New rows, the position of each, and the slots that each attends to. */
+/** New rows of text, the position of each, and the slots that each attends to. */
 export const textRows = (start, count) => ({
   count,
   position: (row) => start + row,
   slots: (row) => upTo(start + row + 1),
+  last: count > 1 && textRows(start + count - 1, 1), // drafting goes on from it alone
 });
 /** Nodes of a draft tree, all at one position: each sees the text and its own path. */
 export const nodeRows = (paths, text, position) => ({
@@ -153,12 +154,14 @@ export class DecoderLayer {
     return new Cache(this.sizes.kv_heads * this.sizes.head_dim, capacity);
   }
 
-  /** Self-attention: the rows join the cache, then each attends to what it sees there. */
+  /** Self-attention: the rows join the cache, then each node, or of text the last row, attends to
+   * what it sees there. */
   forward(hidden, rope, rows, cache) {
-    const x = this.normed(hidden), keys = this.k.apply(x);
+    const x = this.normed(hidden), keys = this.k.apply(x), width = x.length / rows.count;
     const turned = this.keyNorm ? norm(keys, this.keyNorm, this.sizes.eps) : keys;
     cache.append(rope.turn(turned, rows), this.v.apply(x));
-    return this.finish(hidden, x, rope, rows, cache);
+    if (!rows.last) return this.finish(hidden, x, rope, rows, cache);
+    return this.finish(hidden.slice(-width), x.slice(-width), rope, rows.last, cache);
   }
 
   /** Cross-attention: every row attends to all of the memory. */

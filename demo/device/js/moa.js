@@ -7,16 +7,16 @@ import { DecoderLayer, Linear, Rope, nodeRows, norm, textRows } from "./layers.j
 export class MoA {
   constructor({ header, tensors }, capacity) {
     const { layers, ropes, tli } = header;
-    const layer = (name) => layers[name] && new DecoderLayer(tensors, name, layers[name]);
+    const layer = (name) => new DecoderLayer(tensors, name, layers[name]);
     const rope = (name) => new Rope(ropes[name], capacity);
     Object.assign(this, { header, embeddings: tensors.embed, tli, finalNorm: tensors.norm.data });
     this.head = head(tensors);
-    this.sa = layer("sa"); // a drafter may do without
+    this.sa = layer("sa");
     this.ca = layer("ca");
     this.tail = Array.from({ length: tli }, (_, place) => layer(`tail.${place}`));
     Object.assign(this, { saRope: rope("sa"), caRope: rope("ca"), tailRope: rope("tail") });
     this.ids = []; // verified tokens
-    this.text = (this.sa ?? this.ca).cache(capacity); // SA's, drafts included
+    this.text = this.sa.cache(capacity); // SA's, drafts included
     this.memory = this.ca.cache(capacity); // CA's, verified tokens only
     this.tailCaches = this.tail.map((one) => one.cache(capacity));
   }
@@ -38,7 +38,7 @@ export class MoA {
     this.text.truncate(known); // a root read before is read again
     const unread = [...this.ids.slice(this.text.length), token];
     const hidden = this.read(unread, textRows(this.text.length, unread.length));
-    return this.finish(hidden.slice(-this.embeddings.shape[1]), textRows(known, 1));
+    return this.finish(hidden, textRows(known, 1));
   }
 
   /** Logits after the nodes of a level. */
@@ -54,10 +54,7 @@ export class MoA {
   }
 
   read(tokens, rows) {
-    const hidden = embed(this.embeddings, tokens);
-    if (this.sa) return this.sa.forward(hidden, this.saRope, rows, this.text);
-    this.text.length += tokens.length;
-    return hidden;
+    return this.sa.forward(embed(this.embeddings, tokens), this.saRope, rows, this.text);
   }
 
   finish(hidden, rows) {
