@@ -23,7 +23,7 @@ from moa_core.generation import StopStrings, generate
 from moa_core.loading.checkpoints import load_drafter, load_target
 from moa_core.text import TokenText, prompt_ids
 from tests.browser.conftest import ROOT, wait_for
-from tests.device.twins import Page, alone, read, replay, serving
+from tests.device.twins import Page, alone, loud, read, replay, serving
 from tests.models import plain_greedy, tiny_target, tiny_tokenizer, useful
 
 pytestmark = pytest.mark.browser
@@ -60,6 +60,7 @@ DRAFT = """async ([name, cycles, tree]) => {
 RUN = """([name, run, plan]) => new Promise((done) => {
   const worker = new Worker("/device/js/worker.js", { type: "module" }), events = [];
   window.heard = events;
+  setTimeout(() => done([...events, { type: "failed", words: "it does not end" }]), 90_000);
   const count = (type) => events.filter((event) => event.type === type).length;
   worker.onerror = (error) => done([...events, { type: "failed", words: error.message }]);
   worker.onmessage = ({ data }) => {
@@ -83,7 +84,7 @@ RUN = """([name, run, plan]) => new Promise((done) => {
 
 @cache
 def drafter_for(name: str) -> Drafter:
-    return useful(name, TARGET)
+    return loud(name, TARGET)
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +161,7 @@ def test_trees_are_those_of_python(name, tree, served, blank):
 @pytest.mark.parametrize("family", [pytest.param("qwen2", marks=pytest.mark.slow), "qwen3"])
 def test_biases_and_head_norms_of_the_targets_layers(family, blank):
     target = tiny_target(family=family)
-    drafter = useful("moa-n2", target)
+    drafter = loud("moa-n2", target)
     with serving(Device(lambda: target, lambda name: drafter)) as served:
         count, ties = check_trees(blank(served), target, drafter, PROMPT, WIDE, 40)
     assert ties <= count / 20

@@ -35,6 +35,24 @@ from tests.models import tiny_target, useful
 BLANK = "<!doctype html><title>A drafter in the browser</title><link rel=icon href=data:,>"
 
 
+@torch.no_grad()
+def loud(method: str, target: Target) -> Drafter:
+    """An untrained drafter that is right now and then, though all its parts have much to say."""
+    drafter = useful(method, target)
+    torch.manual_seed(1)
+    for name, weight in drafter.net.named_parameters():
+        if name.startswith("fc."):  # it hands on the embedding
+            continue
+        if weight.ndim > 1:
+            last = name.endswith(("o_proj.weight", "down_proj.weight"))
+            weight.normal_(std=0.03 if last else 0.25)
+        elif "norm" in name:
+            weight.copy_(1 + 0.1 * torch.randn_like(weight))
+        else:
+            weight.normal_(std=0.1)
+    return drafter
+
+
 def read(file: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Header and tensors of a drafter's file, in float32."""
     size = int.from_bytes(file[:4], "little")
@@ -188,4 +206,4 @@ def serving(device: Device) -> Iterator[Page]:
 if __name__ == "__main__":  # as a process that can be killed: PORT
     torch.set_num_threads(1)
     ours = tiny_target()
-    uvicorn.run(app(Device(lambda: ours, lambda name: useful(name, ours))), port=int(sys.argv[1]))
+    uvicorn.run(app(Device(lambda: ours, lambda name: loud(name, ours))), port=int(sys.argv[1]))
