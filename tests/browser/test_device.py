@@ -20,6 +20,7 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.generation import StopStrings, generate
+from moa_core.link.sessions import Sessions
 from moa_core.loading.checkpoints import load_drafter, load_target
 from moa_core.text import TokenText, prompt_ids
 from tests.browser.conftest import ROOT, wait_for
@@ -180,16 +181,22 @@ def test_sampled_text_is_the_targets_own(served, blank):
     "name", ["moa-n3", *(pytest.param(one, marks=pytest.mark.slow) for one in ("moa-n0", "eagle2"))]
 )
 def test_text_is_the_targets_own(name, served, blank):
-    events = run(blank(served), name, kind="bf16")
+    events, drafter = run(blank(served), name), drafter_for(name)
     assert events[-1]["ids"] == plain_greedy(TARGET, PROMPT, 120)
+    cycles = replay(TARGET, drafter, pack(TARGET, drafter), PROMPT, drafter.tree, 40)
+    trees = [event["tree"] for event in kinds(events, "drafted")]
+    assert [compare(*both) for both in zip(trees, cycles, strict=False)].count(False) <= 1
     assert events[-1]["reason"] == "length"
     verified = kinds(events, "verified")
     assert len(verified) < 80, "drafts are accepted"
     assert all(one["bytes"]["received"] > 0 for one in verified)
 
 
-def test_a_cut_loses_and_doubles_no_token(served, blank):
+def test_a_cut_loses_and_doubles_no_token(served, blank, monkeypatch):
+    sessions, make_room = [], Sessions.make_room
+    monkeypatch.setattr(Sessions, "make_room", lambda self: sessions.append(make_room(self)))
     events = run(blank(served), "moa-n1", WORST)
+    assert len(sessions) == 1, "the server goes on with the session that was lost"
     assert events[-1]["ids"] == plain_greedy(TARGET, PROMPT, 120)
     assert kinds(events, "link down") and kinds(events, "link back")
 
