@@ -1,0 +1,190 @@
+"""The server's end for drafters in browsers, on the page's own port: link, weights, scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.websockets import WebSocket
+
+from demo.device.visitor import Visitor
+from demo.device.weights import pack
+from moa_core.drafters.base import Drafter
+from moa_core.errors import UserError
+from moa_core.link.server import Server
+from moa_core.link.session import Limits
+from moa_core.model.target import Target
+from moa_core.text import LONGEST_PROMPT, prompt_ids, tokenizer_of
+
+SCRIPTS = Path(__file__).parent / "js"
+EACH = 8  # connections from one address
+FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
+MOST_BODY = 4 * LONGEST_PROMPT + 1024  # bytes of a question for token ids
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A drafter's file, and the hash that names it for good."""
+
+    data: bytes
+    hash: str
+
+
+class Device:
+    """Serves one target to drafters in browsers.
+
+    target    loads it, when the first visitor wants it, or waits for it
+    drafters  loads the drafter of a name; UserError if there is none: see `link.server.Server`
+    limits    of sessions; None: the server's own
+    each      connections from one address at once
+    welcome   whether a visitor may use it; the page's own password is asked here, too
+    """
+
+    def __init__(
+        self,
+        target: Callable[[], Target],
+        drafters: Callable[[str], Drafter],
+        limits: Limits | None = None,
+        each: int = EACH,
+        welcome: Callable[[HTTPConnection], bool] = lambda connection: True,
+    ) -> None:
+        self._find, self._load = target, drafters
+        self._limits, self._each, self._welcome = limits or Limits(), each, welcome
+        self._here: Counter[str] = Counter()
+        self._weights: dict[str, Weights] = {}
+        self._loading = asyncio.Lock()
+        self._target: Target | None = None
+        self._server: Server | None = None
+        self._tidying: asyncio.Task[None] | None = None
+
+    def mount(self, path: str = "/device") -> Mount:
+        """All of it, to be put among an app's routes."""
+        routes = [
+            WebSocketRoute("/link", self._link),
+            Route("/facts/{name}", self._facts),
+            Route("/weights/{name}/{hash}", self._file),
+            Route("/ids", self._ids, methods=["POST"]),
+            Mount("/js", StaticFiles(directory=SCRIPTS)),
+        ]
+        return Mount(path, routes=routes)
+
+    # ---- weights ----
+
+    async def _facts(self, request: Request) -> Response:
+        """How large a drafter's file is, and its name for good."""
+        name = request.path_params["name"]
+        self._let_in(request)
+        weights = await self._packed(name)
+        facts = {"name": name, "hash": weights.hash, "bytes": len(weights.data)}
+        return JSONResponse(facts, headers={"Cache-Control": "no-cache"})
+
+    async def _file(self, request: Request) -> Response:
+        self._let_in(request)
+        weights = await self._packed(request.path_params["name"])
+        if request.path_params["hash"] != weights.hash:
+            raise HTTPException(404, "These weights are of another time.")
+        headers = {"ETag": f'"{weights.hash}"', **FOREVER}
+        if headers["ETag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(weights.data, headers=headers, media_type="application/octet-stream")
+
+    async def _packed(self, name: str) -> Weights:
+        """A drafter's file, made once."""
+        target = await self._loaded()
+        async with self._loading:
+            if name not in self._weights:
+                try:
+                    data = await run_in_threadpool(lambda: pack(target, self._load(name)))
+                except UserError as error:
+                    raise HTTPException(404, str(error)) from None
+                self._weights[name] = Weights(data, sha256(data).hexdigest()[:32])
+        return self._weights[name]
+
+    async def _loaded(self) -> Target:
+        """The target, loaded once."""
+        async with self._loading:
+            if self._target is None:
+                try:
+                    self._target = await run_in_threadpool(self._find)
+                except UserError as error:
+                    raise HTTPException(503, str(error)) from None
+        return self._target
+
+    def _let_in(self, request: HTTPConnection) -> None:
+        if not self._welcome(request):
+            raise HTTPException(401)
+
+    async def _ids(self, request: Request) -> Response:
+        """Token ids of a prompt: {"text": ...} -> {"ids": [...]}."""
+        self._let_in(request)
+        target = await self._loaded()
+        try:
+            text = (await _json(request))["text"]
+            ids = await run_in_threadpool(prompt_ids, tokenizer_of(target), str(text))
+        except (UserError, ValueError, KeyError, TypeError) as error:
+            words = str(error) if isinstance(error, UserError) else "Send JSON with a text."
+            return JSONResponse({"error": words}, 400)
+        return JSONResponse({"ids": ids})
+
+    # ---- the link ----
+
+    async def _link(self, socket: WebSocket) -> None:
+        """A drafter's connection, from its page and from no other."""
+        address = socket.client.host if socket.client else ""
+        full = self._here[address] >= self._each or self._here.total() >= self._most
+        if not own_page(socket) or not self._welcome(socket) or full:
+            await socket.close()  # before it is accepted: 403
+            return
+        self._here[address] += 1
+        try:
+            server = self._serving(await self._loaded())
+            await socket.accept()
+            async with asyncio.TaskGroup() as tasks:
+                visitor = Visitor(socket)
+                reading = tasks.create_task(visitor.read())
+                await server._client(visitor)  # type: ignore[arg-type]
+                reading.cancel()
+                await visitor.leave()
+        finally:
+            self._here[address] -= 1
+            self._here += Counter()  # forgets those that are at 0
+
+    def _serving(self, target: Target) -> Server:
+        if self._server is None:
+            self._server = Server(target, self._load, limits=self._limits)
+            self._tidying = asyncio.create_task(self._server._table.stay_tidy())
+        return self._server
+
+    @property
+    def _most(self) -> int:
+        """Connections in all: twice the sessions, since a lost one may not be noticed yet."""
+        return 2 * self._limits.sessions
+
+
+def own_page(socket: HTTPConnection) -> bool:
+    """Whether the page that asks is of this very server: a browser tells it truly."""
+    origin = urlsplit(socket.headers.get("origin", ""))
+    return bool(origin.netloc) and origin.netloc == socket.headers.get("host")
+
+
+async def _json(request: Request) -> Any:
+    """What a request's body says. ValueError for one that is too long or no JSON."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BODY:
+            raise ValueError("too long")
+    return json.loads(body)

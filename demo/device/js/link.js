@@ -1,0 +1,185 @@
+// A target across a link: asks it, and notices when nothing is heard of it any more.
+import { LinkLost, Wire } from "./connection.js";
+import { hello, prefill, unpack, verify } from "./wire.js";
+
+const SILENCE = 1000; // ms without a sign of life; or ROUND_TRIPS round trips, if that is more
+const ROUND_TRIPS = 3;
+
+/** The target, as the decode loop asks it; for one run. */
+export class Remote {
+  /** header: of the drafter's file. kind: how numbers travel. */
+  constructor(url, header, kind = "bf16", token = "") {
+    const { name, marks } = header;
+    Object.assign(this, { url, mark: marks.target });
+    this.terms = { token, drafter: name, fingerprint: marks.drafter, kind };
+    Object.assign(this, { number: 0, read: [], found: true, closed: false, barred: false });
+    Object.assign(this, { sent: 0, received: 0 });
+  }
+
+  async connect(session = "") {
+    if (this.barred) throw new LinkLost();
+    const wire = await Wire.open(this.url, hello(this.terms, session));
+    if (this.barred) wire.drop(); // cut meanwhile: the first question will find it gone
+    if (wire.welcome.fingerprint !== this.mark) {
+      wire.close();
+      throw new Error("The server has another target than this page: load the page again.");
+    }
+    Object.assign(this, this.bytes, { wire });
+  }
+
+  close() {
+    this.closed = true;
+    this.wire?.close();
+  }
+
+  /** Sent and received, of all its connections. */
+  get bytes() {
+    const { sent, received } = this.wire ?? {};
+    return { sent: this.sent + (sent ?? 0), received: this.received + (received ?? 0) };
+  }
+
+  /** A person cuts the link, or lets it be mended. */
+  bar(cut) {
+    this.barred = cut;
+    if (cut) this.wire?.drop();
+  }
+
+  // ---- what the loop asks ----
+
+  prefill(ids, capacity, sampling) {
+    Object.assign(this, { prompt: ids, shares: [], capacity, sampling });
+    return this.ask(prefill(++this.number, ids, capacity, sampling, 0));
+  }
+
+  verify(tree, position) {
+    this.tree = tree;
+    return this.ask(verify(++this.number, position, tree));
+  }
+
+  /** The same for a chain whose tokens all stay, whatever the target thinks of them. */
+  async insist(tree, position) {
+    this.tree = tree;
+    await this.ready();
+    return this.ask(verify(++this.number, position, tree, true));
+  }
+
+  /** Accept the root and these nodes: their ids, and the server half that came with them. */
+  keep(path) {
+    const ids = [0, ...path].map((node) => this.tree.tokens[node]);
+    this.read.push(...ids);
+    return { ids, half: unpack([this.half]) };
+  }
+
+  /** The prompt's server half, put together from its shares; asks for the rest after a loss. */
+  async promptHalf() {
+    this.read = [...this.prompt];
+    let have = this.shares.reduce((sum, share) => sum + share.count, 0);
+    if (this.resumed) {
+      const number = this.rejoined() ? this.request.number : ++this.number;
+      this.request = prefill(number, this.prompt, this.capacity, this.sampling, have);
+      this.send(this.request);
+    }
+    while (have < this.prompt.length) {
+      const share = await this.receive("share", this.request.number);
+      this.shares.push(share);
+      have += share.count;
+    }
+    return unpack(this.shares.map(({ half }) => half));
+  }
+
+  /** Whether a lost link is there again; looks for at most so many ms. */
+  async back(milliseconds) {
+    const look = new Promise((done) => setTimeout(done, milliseconds));
+    await (milliseconds ? Promise.race([this.looking, look]) : look);
+    if (this.failed) throw this.failed;
+    return this.found;
+  }
+
+  /** The answer to the last question, after the link was lost and is back. */
+  async again() {
+    await this.ready();
+    return this.ask(this.request);
+  }
+
+  // ---- questions and answers ----
+
+  async ask(request) {
+    this.request = request;
+    this.send(request);
+    const kind = request.type === "prefill" ? "first" : "answer";
+    const answer = await this.receive(kind, request.number);
+    this.half = answer.half;
+    return { tokens: answer.tokens ?? [answer.token], seconds: answer.seconds };
+  }
+
+  send(message) {
+    try {
+      this.wire.send(message);
+    } catch (error) {
+      this.lose(error);
+    }
+  }
+
+  async receive(kind, number) {
+    const silence = Math.max(SILENCE, ROUND_TRIPS * this.wire.roundTrip);
+    for (;;) {
+      let message;
+      try {
+        message = await this.wire.receive(silence);
+      } catch (error) {
+        this.lose(error);
+      }
+      if (message.type === kind && message.number === number) return message;
+    }
+  }
+
+  // ---- a lost link ----
+
+  /** From here on the link is lost, and looked for in the background. */
+  lose(error) {
+    if (!(error instanceof LinkLost) && !error.again) throw error;
+    const session = error.again ? "" : this.wire.welcome.session;
+    this.wire.drop();
+    this.found = false;
+    this.resumed = true;
+    this.looking = this.look(session);
+    throw new LinkLost();
+  }
+
+  async look(session) {
+    for (let pause = 100; !this.closed; pause = Math.min(2 * pause, 1000)) {
+      try {
+        await this.connect(session);
+        this.found = true;
+        if (this.closed) this.wire.close();
+        return;
+      } catch (error) {
+        if (!(error instanceof LinkLost) && !error.again) {
+          this.failed = error;
+          return;
+        }
+      }
+      await new Promise((done) => setTimeout(done, pause));
+    }
+  }
+
+  /** After the link is back: whether the server still has our session. */
+  rejoined() {
+    this.resumed = false;
+    return this.wire.welcome.number > 0;
+  }
+
+  /** After the link is back: a server that knows nothing of us reads the text anew. */
+  async ready() {
+    let answered = this.resumed && this.rejoined() ? this.wire.welcome.number : 0;
+    if (!answered && this.read.length) {
+      answered = ++this.number;
+      const count = this.read.length;
+      this.send(prefill(answered, this.read, this.capacity, this.sampling, count));
+      await this.receive("first", answered);
+    }
+    if (this.request.type === "verify" && this.request.number < answered) {
+      this.request = { ...this.request, number: ++this.number };
+    }
+  }
+}

@@ -1,0 +1,70 @@
+// The drafter's file: fetched once and kept by the browser, opened to float32.
+import { Eagle } from "./eagle.js";
+import { MoA } from "./moa.js";
+import { product, scaled, widen } from "./numbers.js";
+
+const STORE = "moa-drafters";
+
+/** {name, bytes, hash} of a drafter's file, before it is fetched. */
+export async function facts(base, name) {
+  const found = await answer(`${base}/facts/${name}`);
+  return found.json();
+}
+
+/** The file, from the browser's own store where it is there. progress: bytes so far. */
+export async function fetchFile(base, { name, hash }, progress) {
+  const url = `${base}/weights/${name}/${hash}`;
+  const store = await globalThis.caches?.open(STORE); // none on a page without https
+  const kept = await store?.match(url);
+  if (kept) return kept.arrayBuffer();
+  const found = await answer(url), parts = [];
+  let bytes = 0;
+  for await (const part of chunks(found.body)) {
+    parts.push(part);
+    progress((bytes += part.length));
+  }
+  const file = new Blob(parts);
+  for (const older of (await store?.keys()) ?? []) {
+    if (older.url.startsWith(new URL(`${base}/weights/${name}/`, self.location))) {
+      await store.delete(older);
+    }
+  }
+  await store?.put(url, new Response(file)).catch(() => {}); // it may be full
+  return file.arrayBuffer();
+}
+
+async function answer(url) {
+  const found = await fetch(url);
+  if (!found.ok) throw new Error(`The server has no such drafter (${found.status}).`);
+  return found;
+}
+
+async function* chunks(body) {
+  const reader = body.getReader();
+  for (let part; !(part = await reader.read()).done; ) yield part.value;
+}
+
+/** Header and tensors {data: Float32Array, shape} of a file. */
+export function open(file) {
+  const size = new DataView(file).getUint32(0, true), start = 4 + size;
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(file, 4, size)));
+  if (header.format !== 1) throw new Error("This page is older than its server: load it again.");
+  const tensors = {};
+  for (const [name, place] of Object.entries(header.tensors)) {
+    tensors[name] = { shape: place.shape, data: READ[place.kind](file, start, place) };
+  }
+  return { header, tensors };
+}
+
+const READ = {
+  f32: (file, start, place) => new Float32Array(file, start + place.data, product(place.shape)),
+  bf16: (file, start, place) => widen(new Uint16Array(file, start + place.data, product(place.shape))),
+  int8: (file, start, place) => {
+    const whole = new Int8Array(file, start + place.data, product(place.shape));
+    return scaled(whole, new Float32Array(file, start + place.scales, place.shape[0]));
+  },
+};
+
+/** A drafter at the beginning of a run. capacity: tokens of text, and one tree. */
+export const drafter = (model, capacity) =>
+  model.header.method === "moa" ? new MoA(model, capacity) : new Eagle(model, capacity);

@@ -1,0 +1,74 @@
+"""A browser's connection, in the form in which the link's server drives connections."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from types import SimpleNamespace
+
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from moa_core.link.server import MAX_QUEUE
+from moa_core.link.visitor import Gone
+from moa_core.link.wire import MOST_HELLO, MOST_UP
+
+
+class Visitor:
+    """A Starlette connection as `link.server` drives one of websockets'."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+        self._most = MOST_HELLO
+        self._frames: asyncio.Queue[bytes | str | None] = asyncio.Queue(MAX_QUEUE + 1)
+        self.here = True
+        self.transport = self  # `abort` is asked of it
+        self.protocol = SimpleNamespace(close_rcvd=None)
+
+    def let_in(self) -> None:
+        """It has said who it is: its messages may be longer."""
+        self._most = MOST_UP
+
+    def abort(self) -> None:
+        """It goes at once, without a goodbye."""
+        self.here = False
+        if self._frames.full():
+            self._frames.get_nowait()
+        self._frames.put_nowait(None)
+
+    async def read(self) -> None:
+        """Take in what comes, at once: the page's server would keep any amount of it waiting."""
+        try:
+            while self.here:
+                message = await self._socket.receive()
+                if message["type"] == "websocket.disconnect":
+                    self.protocol.close_rcvd = SimpleNamespace(code=message.get("code"))
+                    break
+                frame = message.get("bytes") or message.get("text") or ""
+                if len(frame) > self._most or self._frames.qsize() > MAX_QUEUE - 1:
+                    break
+                self._frames.put_nowait(frame)
+        finally:
+            self.abort()
+
+    async def recv(self) -> bytes | str:
+        """The next message. Gone if none will come."""
+        frame = await self._frames.get() if self.here or not self._frames.empty() else None
+        if frame is None:
+            raise Gone
+        return frame
+
+    async def send(self, frame: bytes) -> None:
+        """Gone if nobody is there."""
+        if not self.here:
+            raise Gone
+        try:
+            await self._socket.send_bytes(frame)
+        except (WebSocketDisconnect, RuntimeError) as error:
+            raise Gone from error
+
+    async def leave(self) -> None:
+        """The connection ends, if it has not."""
+        self.here = False
+        if self._socket.client_state is WebSocketState.CONNECTED:
+            with suppress(RuntimeError):  # it has, this very moment
+                await self._socket.close()

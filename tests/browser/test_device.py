@@ -1,0 +1,398 @@
+"""A drafter in the browser: its trees, its text, and what becomes of both when the link is cut."""
+
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+
+from demo.device.endpoint import Device
+from demo.device.weights import pack
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import Sampling
+from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.generation import StopStrings, generate
+from moa_core.link.sessions import Sessions
+from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.text import TokenText, prompt_ids
+from tests.browser.conftest import ROOT, wait_for
+from tests.device.twins import Page, alone, loud, read, replay, serving
+from tests.models import plain_greedy, tiny_target, tiny_tokenizer, useful
+
+pytestmark = pytest.mark.browser
+
+NEAR = 1e-4  # log-probabilities closer than this may change places
+PROMPT = [5, 9, 33, 2, 17, 40, 11, 29, 60, 3, 8, 8, 21, 50, 1, 0, 44, 19]  # of two shares
+TARGET = tiny_target()
+NARROW, WIDE = TreeSettings(4, 2, 8), TreeSettings(6, 5, 20)
+METHODS = ["moa-n0", "moa-n1", "moa-n3", "eagle2"]
+
+WORST = [
+    {"after": "prefilled", "times": 1, "act": "cut", "lasts": 0},
+    {"after": "offline token", "times": 1, "act": "drop"},
+    {"after": "link back", "times": 1, "act": "cut", "lasts": 200},
+    {"after": "verified", "times": 9, "act": "drop"},
+    {"after": "offline token", "times": 5, "act": "cut", "lasts": 30},
+]
+
+DRAFT = """async ([name, cycles, tree]) => {
+  const [{ drafter, open }, { grow }, { decode, unpack }] = await Promise.all(
+    ["weights", "tree", "wire"].map((file) => import(`/device/js/${file}.js`)));
+  const { hash } = await (await fetch(`/device/facts/${name}`)).json();
+  const file = await (await fetch(`/device/weights/${name}/${hash}`)).arrayBuffer();
+  const one = drafter(open(file), 400);
+  return cycles.map(({ ids, half, token }) => {
+    const bytes = Uint8Array.from(atob(half), (char) => char.charCodeAt(0));
+    one.observe(ids, unpack([decode(bytes)]));
+    const found = grow(token, one.root(token), (level) => one.expand(level), tree);
+    one.forget();
+    return found;
+  });
+}"""
+
+RUN = """([name, run, plan]) => new Promise((done) => {
+  const worker = new Worker("/device/js/worker.js", { type: "module" }), events = [];
+  window.heard = events;
+  setTimeout(() => done([...events, { type: "failed", words: "it does not end" }]), 90_000);
+  const count = (type) => events.filter((event) => event.type === type).length;
+  worker.onerror = (error) => done([...events, { type: "failed", words: error.message }]);
+  worker.onmessage = ({ data }) => {
+    events.push(data);
+    if (data.type === "facts") worker.postMessage({ do: "fetch" });
+    if (data.type === "ready") worker.postMessage({ do: "run", kind: "f32", ...run });
+    if (plan.length && count(plan[0].after) >= plan[0].times) {
+      const { act, lasts } = plan.shift();
+      if (act === "drop") fetch("/drop");
+      else worker.postMessage({ do: act });
+      if (lasts !== undefined) setTimeout(() => worker.postMessage({ do: "mend" }), lasts);
+    }
+    if (data.type === "failed" || data.type === "finished") {
+      worker.terminate();
+      done(events);
+    }
+  };
+  worker.postMessage({ do: "open", base: "/device", name });
+})"""
+
+
+@cache
+def drafter_for(name: str) -> Drafter:
+    return loud(name, TARGET)
+
+
+@pytest.fixture(scope="module")
+def served():
+    with serving(Device(lambda: TARGET, drafter_for)) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def context(browser):
+    found = browser.new_context()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def blank(context):
+    """Opens a blank page of an app; whatever goes wrong in it fails the test."""
+    pages, trouble = [], []
+
+    def opened(served: Page):
+        page = context.new_page()
+        page.set_default_timeout(30_000)
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.goto(served.url)
+        pages.append(page)
+        return page
+
+    yield opened
+    for page in pages:
+        page.close()
+    assert not trouble
+
+
+def run(page, name="moa-n1", plan=(), count=120, **settings):
+    """The events of a run in which the link is treated as planned."""
+    settings = {"prompt": PROMPT, "count": count, "patience": 20_000, **settings}
+    events = page.evaluate(RUN, [name, settings, list(plan)])
+    assert events[-1]["type"] == "finished", events[-1]
+    return events
+
+
+def kinds(events, kind):
+    return [event for event in events if event["type"] == kind]
+
+
+def compare(found, wanted):
+    """Whether two trees are one; if not, their nodes must be as probable as each other."""
+    same = found["tokens"] == list(wanted["tokens"]) and found["parents"] == list(wanted["parents"])
+    pairs = zip(found["logProbs"], wanted["logProbs"], strict=True)
+    if not same:
+        pairs = zip(sorted(found["logProbs"]), sorted(wanted["logProbs"]), strict=True)
+    assert all(abs(one - other) < NEAR for one, other in pairs), (found, wanted)
+    return same
+
+
+def check_trees(page, target, drafter, prompt, tree, count):
+    """Trees of a run, the browser's and Python's: how many, and how many near ties."""
+    cycles = replay(target, drafter, pack(target, drafter), prompt, tree, count)
+    shape = {"depth": tree.depth, "breadth": tree.breadth, "budget": tree.budget}
+    found = page.evaluate(DRAFT, [drafter.name, cycles, shape])
+    ties = [compare(*both) for both in zip(found, cycles, strict=True)].count(False)
+    assert len({len(one["ids"]) for one in cycles}) > 2, "drafts must be taken and refused"
+    return len(cycles), ties
+
+
+@pytest.mark.parametrize("tree", [WIDE, pytest.param(NARROW, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", METHODS)
+def test_trees_are_those_of_python(name, tree, served, blank):
+    count, ties = check_trees(blank(served), TARGET, drafter_for(name), PROMPT, tree, 40)
+    assert ties <= count / 20
+
+
+@pytest.mark.parametrize("family", [pytest.param("qwen2", marks=pytest.mark.slow), "qwen3"])
+def test_biases_and_head_norms_of_the_targets_layers(family, blank):
+    target = tiny_target(family=family)
+    drafter = loud("moa-n2", target)
+    with serving(Device(lambda: target, lambda name: drafter)) as served:
+        count, ties = check_trees(blank(served), target, drafter, PROMPT, WIDE, 40)
+    assert ties <= count / 20
+
+
+@pytest.mark.slow
+def test_sampled_text_is_the_targets_own(served, blank):
+    sampling = Sampling(0.8, 0.9, 20, 7)
+    events = run(blank(served), "moa-n1", WORST[:3], sampling=asdict(sampling))
+    local = Trace()
+    local.events = list(decode(TARGET, Vanilla(), PROMPT, Settings(120, sampling=sampling)))
+    assert events[-1]["ids"] == local.output_ids != plain_greedy(TARGET, PROMPT, 120)
+
+
+@pytest.mark.parametrize(
+    "name", ["moa-n3", *(pytest.param(one, marks=pytest.mark.slow) for one in ("moa-n0", "eagle2"))]
+)
+def test_text_is_the_targets_own(name, served, blank):
+    events, drafter = run(blank(served), name), drafter_for(name)
+    assert events[-1]["ids"] == plain_greedy(TARGET, PROMPT, 120)
+    cycles = replay(TARGET, drafter, pack(TARGET, drafter), PROMPT, drafter.tree, 40)
+    trees = [event["tree"] for event in kinds(events, "drafted")]
+    assert [compare(*both) for both in zip(trees, cycles, strict=False)].count(False) <= 1
+    assert events[-1]["reason"] == "length"
+    verified = kinds(events, "verified")
+    assert len(verified) < 80, "drafts are accepted"
+    assert all(one["bytes"]["received"] > 0 for one in verified)
+
+
+def test_a_cut_loses_and_doubles_no_token(served, blank, monkeypatch):
+    sessions, make_room = [], Sessions.make_room
+    monkeypatch.setattr(Sessions, "make_room", lambda self: sessions.append(make_room(self)))
+    events = run(blank(served), "moa-n1", WORST)
+    assert len(sessions) == 1, "the server goes on with the session that was lost"
+    assert events[-1]["ids"] == plain_greedy(TARGET, PROMPT, 120)
+    assert kinds(events, "link down") and kinds(events, "link back")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", METHODS)
+def test_no_cut_loses_or_doubles_a_token(name, served, blank):
+    """Of many random schedules, for each drafter."""
+    page, own = blank(served), plain_greedy(TARGET, PROMPT, 120)
+    for seed in range(25):
+        draw = Random(seed)
+        plan = []
+        for _ in range(draw.randint(1, 5)):
+            after = draw.choice(["prefilled", "drafted", "verified", "link back", "offline token"])
+            cut = {
+                "after": after,
+                "times": draw.randint(1, 12),
+                "act": draw.choice(["cut", "drop"]),
+            }
+            plan.append({**cut, "lasts": draw.choice([0, 20, 300, 1500])})
+        assert run(page, name, plan)[-1]["ids"] == own, plan
+
+
+def test_a_new_server_reads_the_text_anew(blank):
+    """Ours ends within a run, and another one takes its port."""
+    first = Page(Device(lambda: TARGET, drafter_for))
+    page = blank(first)
+    settings = {"prompt": PROMPT, "count": 150, "patience": 20_000}
+    page.evaluate(f"args => {{ window.over = ({RUN})(args); }}", ["moa-n1", settings, []])
+    page.wait_for_function("heard.filter(({ type }) => type === 'verified').length > 2")
+    first.close()
+    second = Page(Device(lambda: TARGET, drafter_for), first.port)
+    try:
+        events = page.evaluate("over")
+    finally:
+        second.close()
+    assert events[-1]["ids"] == plain_greedy(TARGET, PROMPT, 150)
+    assert kinds(events, "link back")
+
+
+def test_offline_by_the_browser(served, blank, context):
+    page = blank(served)
+    settings = {"prompt": PROMPT, "count": 200, "patience": 20_000}
+    page.evaluate(f"args => {{ window.over = ({RUN})(args); }}", ["moa-n1", settings, []])
+    page.wait_for_function("heard.filter(({ type }) => type === 'verified').length > 2")
+    context.set_offline(True)
+    page.wait_for_function("heard.some(({ type }) => type === 'offline token')")
+    context.set_offline(False)
+    assert page.evaluate("over").pop()["ids"] == plain_greedy(TARGET, PROMPT, 200)
+
+
+@pytest.mark.parametrize(
+    "name", ["moa-n3", *(pytest.param(one, marks=pytest.mark.slow) for one in ("moa-n0", "eagle2"))]
+)
+def test_cut_for_good_it_writes_to_the_end_alone(name, served, blank):
+    plan = [{"after": "verified", "times": 3, "act": "cut"}]
+    last = run(blank(served), name, plan, 100, patience=0)[-1]
+    assert last["reason"] == "offline"
+    assert last["ids"] == plain_greedy(TARGET, PROMPT, len(last["ids"]))
+    text, room = PROMPT + last["ids"], 100 - len(last["ids"])
+    drafter = drafter_for(name)
+    file = pack(TARGET, drafter)
+    assert last["alone"] == alone(TARGET, drafter, file, text, room)
+
+
+@pytest.mark.parametrize("keep", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_text_written_alone_is_healed_or_stays(keep, served, blank):
+    plan = [{"after": "verified", "times": 3, "act": "cut"}]
+    plan += [{"after": "offline token", "times": 20, "act": "mend"}]
+    events = run(blank(served), "eagle2", plan, keep=keep)
+    ids, own = events[-1]["ids"], plain_greedy(TARGET, PROMPT, 120)
+    written = [event["token"] for event in kinds(events, "offline token")]
+    assert len(ids) == 120 and (ids == own) is not keep
+    if not keep:
+        return
+    (kept,) = (event for event in kinds(events, "verified") if event["kept"])
+    assert kept["emitted"][:-1] == written
+    before = sum((event["emitted"] for event in kinds(events, "verified")[:3]), [ids[0]])
+    after = [*before, *written]
+    assert ids == [*after, *plain_greedy(TARGET, PROMPT + after, 120 - len(after))]
+
+
+def test_its_file_is_fetched_once_and_an_older_one_goes(served, blank):
+    page = blank(served)
+    page.evaluate("""async () => {
+      const store = await caches.open("moa-drafters");
+      for (const key of await store.keys()) await store.delete(key);
+      await store.put("/device/weights/moa-n0/old", new Response("old"));
+    }""")
+    asked = []
+    page.context.on(
+        "request", lambda one: asked.append(one.url) if "/weights/" in one.url else None
+    )
+    first, second = run(page, "moa-n0", count=3), run(page, "moa-n0", count=3)
+    size = kinds(first, "facts")[0]["bytes"]
+    assert kinds(first, "progress")[-1]["bytes"] == size == len(pack(TARGET, drafter_for("moa-n0")))
+    assert not kinds(second, "progress")
+    kept = "caches.open('moa-drafters').then((s) => s.keys()).then((k) => k.map(({ url }) => url))"
+    assert len(page.evaluate(kept)) == 1 and "old" not in page.evaluate(kept)[0]
+
+
+def test_text_of_tokens(served, blank):
+    """After each of them, as the Python reader tells it: whole characters, no special tokens."""
+    tokenizer = tiny_tokenizer()
+    text = "The fox ran home: čaj, 東京, 🦊🏽! The answer is 7."
+    ids = [*tokenizer.encode(text), tokenizer.eos_token_id, *tokenizer.encode(" And then")]
+    target = tiny_target(vocab_size=len(tokenizer))
+    target.tokenizer = tokenizer
+    header, _ = read(pack(target, useful("moa-n0", target)))
+    reader, pieces = TokenText(tokenizer), []
+    wanted = ["".join(pieces := [*pieces, *reader.push([token])]) for token in ids]
+    found = blank(served).evaluate(
+        """async ([header, ids]) => {
+          const { Words } = await import("/device/js/text.js"), words = new Words(header);
+          return ids.map((_, at) => words.text(ids.slice(0, at + 1)));
+        }""",
+        [{"words": header["words"], "special": header["special"]}, ids],
+    )
+    assert found == wanted
+    assert wanted[-1] == tokenizer.decode(ids, skip_special_tokens=True)
+
+
+def test_stop_strings(served, blank):
+    """As the Python reader finds them, letter by letter, and at the end of the text."""
+    cases = [
+        (["end"], "the ending"),
+        (["end"], "the en"),
+        (["abab", "b"], "aab"),
+        (["xab", "ab"], "xxab."),
+        (["aab"], "aaab"),
+        ([], "all of it"),
+    ]
+    wanted = []
+    for stops, text in cases:
+        reader, shown = StopStrings(stops), ""
+        for letter in text:
+            shown += reader.push(letter)
+            wanted.append([shown, reader.found])
+        wanted.append([shown + reader.rest(), reader.found])
+    found = blank(served).evaluate(
+        """async (cases) => {
+          const { cutAt } = await import("/device/js/text.js");
+          return cases.flatMap(([stops, whole]) => {
+            const seen = [...whole].map((_, at) => cutAt(stops, whole.slice(0, at + 1), false));
+            return [...seen, cutAt(stops, whole, true)].map(({ text, found }) => [text, found]);
+          });
+        }""",
+        cases,
+    )
+    assert found == wanted
+
+
+@pytest.fixture(scope="module")
+def bundled():
+    target = load_target()
+    drafters = cache(lambda name: load_drafter(name, target))
+    with serving(Device(lambda: target, drafters)) as page:
+        yield page, target, drafters
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", METHODS)
+def test_the_bundle(name, bundled, blank):
+    served, target, drafters = bundled
+    page, cycles, ties = blank(served), 0, 0
+    for words in ("Tell me a story about a dog and a boat.", "Sort these numbers: 8, 3, 5, 1."):
+        prompt = prompt_ids(target.tokenizer, words)
+        for tree in (drafters(name).tree, TreeSettings(5, 4, 12)):
+            count, tied = check_trees(page, target, drafters(name), prompt, tree, 48)
+            cycles, ties = cycles + count, ties + tied
+        last = run(page, name, prompt=prompt, kind="bf16")[-1]
+        *_, piece = generate(target, Vanilla(), prompt, Settings(120), stop="never said")
+        assert last["ids"] == piece.trace.output_ids
+        assert last["text"] == target.tokenizer.decode(last["ids"], skip_special_tokens=True)
+    assert cycles > 20 and ties <= cycles / 20
+
+
+@pytest.mark.slow
+def test_a_server_killed_and_started_again(blank):
+    """A process, in the middle of a run."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "tests.device.twins", str(port)]
+    url, log = f"http://127.0.0.1:{port}", Path(os.devnull)
+    with subprocess.Popen(command, cwd=ROOT) as first:
+        wait_for(url, first, log)
+        page = blank(SimpleNamespace(url=url))
+        settings = {"prompt": PROMPT, "count": 150, "patience": 120_000}
+        page.evaluate(f"args => {{ window.over = ({RUN})(args); }}", ["moa-n1", settings, []])
+        page.wait_for_function("heard.filter(({ type }) => type === 'verified').length > 2")
+        first.kill()
+    with subprocess.Popen(command, cwd=ROOT) as second:
+        wait_for(url, second, log)
+        page.set_default_timeout(120_000)
+        events = page.evaluate("over")
+        second.terminate()
+    assert events[-1]["ids"] == plain_greedy(TARGET, PROMPT, 150)
+    assert kinds(events, "offline token") and kinds(events, "link back")

@@ -1,0 +1,206 @@
+"""The endpoint of drafters in browsers: who may come in, how much they may send, what is cached."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from demo.device.endpoint import MOST_BODY, Device
+from demo.device.weights import pack
+from moa_core.decoding.tree import DraftTree
+from moa_core.drafters.base import Vanilla
+from moa_core.link.session import Limits, drafter_mark
+from moa_core.link.wire import (
+    MOST_HELLO,
+    MOST_UP,
+    VERSION,
+    Alive,
+    Hello,
+    Joiner,
+    Prefill,
+    Refused,
+    Share,
+    Verify,
+    Welcome,
+    encode,
+)
+from moa_core.text import prompt_ids
+from tests.device.twins import Page, serving
+from tests.models import tiny_target, tiny_tokenizer, useful
+from tests.serving import until
+
+TOKENIZER = tiny_tokenizer()
+TARGET = tiny_target(vocab_size=len(TOKENIZER))
+TARGET.tokenizer = TOKENIZER
+DRAFTER = useful("moa-n0", TARGET)
+HELLO = Hello(VERSION, drafter="moa-n0", fingerprint=drafter_mark(DRAFTER), kind="f32")
+LIMITS = Limits(sessions=3, context=200, keep=60.0)
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    with serving(Device(lambda: TARGET, lambda name: DRAFTER, LIMITS, each=4)) as page:
+        yield page
+
+
+@contextmanager
+def visit(
+    page: Page, hello: Hello | None = HELLO, origin: str | None = ""
+) -> Iterator[ClientConnection]:
+    """A connection as a page of this server makes it, or one of elsewhere."""
+    where = page.url if origin == "" else origin
+    with connect(
+        f"ws://127.0.0.1:{page.port}/device/link", origin=where, compression=None, proxy=None,
+        ping_interval=None, close_timeout=1,
+    ) as found:  # fmt: skip
+        if hello is not None:
+            found.send(encode(hello))
+        yield found
+
+
+def hear(socket: ClientConnection) -> object:
+    joiner = Joiner()
+    while True:
+        message = joiner.take(socket.recv(20))
+        if message not in (None, Alive()):
+            return message
+
+
+def get(url: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(urllib.request.Request(url, headers=headers), timeout=20) as found:
+            return found.status, dict(found.headers), found.read()
+    except urllib.error.HTTPError as error:
+        return error.code, dict(error.headers), error.read()
+
+
+def post(page: Page, body: bytes) -> tuple[int, bytes]:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"{page.url}/device/ids", body, timeout=20) as found:
+            return found.status, found.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+@pytest.mark.parametrize("origin", [None, "http://elsewhere.example", "http://127.0.0.1:1", "null"])
+def test_only_its_own_page_comes_in(origin: str | None, page: Page) -> None:
+    with pytest.raises(InvalidStatus, match="403"), visit(page, origin=origin):
+        pass
+
+
+def test_a_visitor_who_is_not_welcome() -> None:
+    with serving(
+        Device(lambda: TARGET, lambda name: DRAFTER, welcome=lambda visitor: False)
+    ) as page:
+        with pytest.raises(InvalidStatus, match="403"), visit(page):
+            pass
+        assert get(f"{page.url}/device/facts/moa-n0")[0] == 401
+        assert post(page, b'{"text": "Hi"}')[0] == 401
+
+
+def test_connections_from_one_address_are_few_and_places_are_given_back(page: Page) -> None:
+    with ExitStack() as held:
+        for _ in range(4):
+            held.enter_context(visit(page, hello=None))
+        with pytest.raises(InvalidStatus, match="403"), visit(page):
+            pass
+    assert until(lambda: page.device._here.total() == 0)
+    with visit(page) as again:
+        assert isinstance(hear(again), Welcome)
+
+
+def test_sessions_are_few(page: Page) -> None:
+    with ExitStack() as held:
+        for _ in range(3):
+            assert isinstance(hear(held.enter_context(visit(page))), Welcome)
+        with visit(page) as fourth:
+            refused = hear(fourth)
+            assert isinstance(refused, Refused) and refused.again
+
+
+@pytest.mark.parametrize(
+    "frame", [b"\x00" * (MOST_HELLO + 1), b"\xc1", "text", encode(Hello(VERSION + 1))]
+)
+def test_a_bad_first_message_ends_it(frame: bytes | str, page: Page) -> None:
+    with visit(page, hello=None) as socket:
+        socket.send(frame)
+        with pytest.raises(ConnectionClosed):
+            while True:
+                assert isinstance(hear(socket), Refused)
+    assert until(lambda: page.device._here.total() == 0)
+
+
+def test_long_messages_and_floods_are_not_held(page: Page) -> None:
+    for frames in ([b"\x00" * (MOST_UP + 1)], [encode(Prefill(1, [1] * 150, 180))] * 200):
+        with visit(page) as socket:
+            assert isinstance(hear(socket), Welcome)
+            with pytest.raises(ConnectionClosed):
+                for frame in frames:
+                    socket.send(frame)
+                while True:
+                    hear(socket)
+        assert until(lambda: page.device._here.total() == 0)
+
+
+def test_a_session_outlives_its_connection_but_no_goodbye(page: Page) -> None:
+    with visit(page) as first:
+        welcome = hear(first)
+        assert isinstance(welcome, Welcome)
+        first.send(encode(Prefill(1, [5, 6, 7], 50)))
+        token = hear(first).token  # type: ignore[attr-defined]
+        assert isinstance(hear(first), Share)
+        first.close(4000)
+    hello = Hello(**{name: getattr(HELLO, name) for name in HELLO.__struct_fields__[:-1]},
+                  session=welcome.session)  # fmt: skip
+    with visit(page, hello) as second:
+        back = hear(second)
+        assert isinstance(back, Welcome) and (back.known, back.number) == (3, 1)
+        tree = DraftTree.only_root(token)
+        second.send(encode(Verify(2, 3, list(tree.tokens), list(tree.parents))))
+        assert hear(second).number == 2  # type: ignore[attr-defined]
+    assert until(lambda: not page.device._server.sessions)
+
+
+def test_weights_are_named_by_their_hash(page: Page) -> None:
+    status, headers, body = get(f"{page.url}/device/facts/moa-n0")
+    facts, file = json.loads(body), pack(TARGET, DRAFTER)
+    assert status == 200 and facts["bytes"] == len(file)
+    url = f"{page.url}/device/weights/moa-n0/{facts['hash']}"
+    status, headers, body = get(url)
+    assert (status, body) == (200, file) and "immutable" in headers["cache-control"]
+    assert get(url, **{"If-None-Match": headers["etag"]})[0] == 304
+    assert get(f"{page.url}/device/weights/moa-n0/{'0' * 32}")[0] == 404
+
+
+def test_drafters_that_it_has_not() -> None:
+    with serving(Device(lambda: TARGET, lambda name: Vanilla())) as page:
+        status, _, body = get(f"{page.url}/device/facts/vanilla")
+    assert status == 404 and b"cannot draft in a browser" in body
+
+
+def test_token_ids_of_a_prompt(page: Page) -> None:
+    status, body = post(page, json.dumps({"text": "The fox ran."}).encode())
+    assert status == 200
+    assert json.loads(body)["ids"] == prompt_ids(TOKENIZER, "The fox ran.")
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"text": " "}', b"1" * (MOST_BODY + 1), b"\xff"])
+def test_a_prompt_that_is_none(body: bytes, page: Page) -> None:
+    status, answer = post(page, body)
+    assert status == 400 and json.loads(answer)["error"]
+
+
+def test_lost_sessions_go_in_time() -> None:
+    limits = Limits(sessions=3, context=200, keep=0.05)
+    with serving(Device(lambda: TARGET, lambda name: DRAFTER, limits)) as page:
+        with visit(page) as socket:
+            hear(socket)
+            socket.close(4000)
+        assert until(lambda: not page.device._server.sessions)

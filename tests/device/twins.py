@@ -1,0 +1,209 @@
+"""For tests: what the browser drafts with, in Python, and what it should draft."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+from time import sleep
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+from torch import Tensor
+
+from demo.device.endpoint import Device
+from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import Sampling, choose, walk
+from moa_core.drafters.base import Drafter
+from moa_core.drafters.eagle import EagleDrafter, EagleNet
+from moa_core.drafters.moa import MoADrafter, MoANet
+from moa_core.link.numbers import pack as pack_half
+from moa_core.model.target import Target
+from tests.models import tiny_target, useful
+
+BLANK = "<!doctype html><title>A drafter in the browser</title><link rel=icon href=data:,>"
+
+
+@torch.no_grad()
+def loud(method: str, target: Target) -> Drafter:
+    """An untrained drafter that is right now and then, though all its parts have much to say."""
+    drafter = useful(method, target)
+    torch.manual_seed(1)
+    for name, weight in drafter.net.named_parameters():
+        if name.startswith("fc."):  # it hands on the embedding
+            continue
+        if weight.ndim > 1:
+            last = name.endswith(("o_proj.weight", "down_proj.weight"))
+            weight.normal_(std=0.03 if last else 0.25)
+        elif "norm" in name:
+            weight.copy_(1 + 0.1 * torch.randn_like(weight))
+        else:
+            weight.normal_(std=0.1)
+    return drafter
+
+
+def read(file: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Header and tensors of a drafter's file, in float32."""
+    size = int.from_bytes(file[:4], "little")
+    header, body = json.loads(file[4 : 4 + size]), file[4 + size :]
+    return header, {name: _tensor(body, place) for name, place in header["tensors"].items()}
+
+
+def _tensor(body: bytes, place: dict[str, Any]) -> Tensor:
+    shape, count = place["shape"], int(np.prod(place["shape"]))
+    if place["kind"] == "f32":
+        return torch.tensor(np.frombuffer(body, np.float32, count, place["data"])).view(shape)
+    if place["kind"] == "bf16":
+        halves = np.frombuffer(body, np.int16, count, place["data"]).copy()
+        return torch.from_numpy(halves).view(torch.bfloat16).float().view(shape)
+    whole = np.frombuffer(body, np.int8, count, place["data"]).astype(np.float32).reshape(shape)
+    scales = np.frombuffer(body, np.float32, shape[0], place["scales"])
+    return torch.from_numpy(whole * scales[:, None])
+
+
+def twins(target: Target, drafter: Drafter, file: bytes) -> tuple[Target, Drafter]:
+    """Target and drafter with the weights of a file, where it has them."""
+    header, tensors = read(file)
+    model = copy.deepcopy(target.model)
+    layers = model.base_model.layers
+    own = {"embed": "embed_tokens.weight", "norm": "norm.weight"}
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            if name.startswith("tail."):
+                _, place, rest = name.split(".", 2)
+                first = len(layers) - header["tli"]
+                layers[first + int(place)].get_parameter(rest).copy_(tensor)
+            elif name in own:
+                model.base_model.get_parameter(own[name]).copy_(tensor)
+            elif name == "head":
+                model.get_output_embeddings().weight.copy_(tensor)
+    twin = Target(model, target.tokenizer, target.name)
+    net: MoANet | EagleNet
+    if isinstance(drafter, MoADrafter):
+        net, prefixes = MoANet(drafter.net.config), {"sa": "self", "ca": "cross"}
+        named = {key: f"{word}_attention" for key, word in prefixes.items()}
+    else:
+        net = EagleNet(drafter.net.config, target.config.hidden_size)
+        named = {"eagle": "layers.0", "fc": "fc"}
+    state = dict(drafter.net.state_dict())
+    for name, tensor in tensors.items():
+        first, _, rest = name.partition(".")
+        if first in named:
+            state[f"{named[first]}.{rest}"] = tensor
+    net.load_state_dict(state)
+    net.eval().requires_grad_(False)
+    if isinstance(net, MoANet):
+        return twin, MoADrafter(net, twin, drafter.tli, drafter.name)
+    return twin, EagleDrafter(net, twin, drafter.name)
+
+
+@torch.inference_mode()
+def replay(
+    target: Target, drafter: Drafter, file: bytes, prompt: list[int], tree: TreeSettings, count: int
+) -> list[dict[str, Any]]:
+    """A greedy run whose trees are drafted with a file's weights: of each cycle the ids learnt, the
+    server half (MessagePack in base64), the root and the tree."""
+    twin, own = twins(target, drafter, file)
+    target, capacity = target.fork(), len(prompt) + count + 128
+    drafter.serve(target, capacity)
+    own.open(twin, capacity)
+    logits, learnt = target.prefill(prompt, capacity)
+    token, written, cycles = int(logits.argmax()), 1, []
+    while written < count:
+        half = drafter.server_half(learnt)
+        own.observe(learnt.ids, half)
+        drafted = own.propose(token, tree)
+        packed = base64.b64encode(msgspec.msgpack.encode(pack_half(half, "f32"))).decode()
+        cycles.append(
+            {
+                "ids": learnt.ids,
+                "half": packed,
+                "token": token,
+                "tokens": drafted.tokens,
+                "parents": drafted.parents,
+                "logProbs": drafted.log_probs,
+            }
+        )
+        choices = choose(target.verify(drafted), drafted, 0, Sampling())
+        path, token = walk(drafted, choices.tokens)
+        learnt = target.keep(path)
+        written += len(path) + 1
+    return cycles
+
+
+@torch.inference_mode()
+def alone(target: Target, drafter: Drafter, file: bytes, text: list[int], count: int) -> list[int]:
+    """What a drafter with a file's weights writes by itself after the last token of a text."""
+    twin, own = twins(target, drafter, file)
+    target, capacity = target.fork(), len(text) + count + 8
+    drafter.serve(target, capacity)
+    own.open(twin, capacity)
+    _, learnt = target.prefill(text[:-1], capacity)
+    own.observe(learnt.ids, drafter.server_half(learnt))
+    steps = own.alone(text[-1])  # type: ignore[attr-defined]
+    written = [int(next(steps).argmax())]
+    while len(written) < count:
+        written.append(int(steps.send(written[-1]).argmax()))
+    return written
+
+
+def app(device: Device) -> Starlette:
+    """A blank page, what its drafters need, and /drop, which cuts everybody off."""
+
+    async def drop(request: Request) -> Response:
+        for visitor in list(device._server._table._here.values()):
+            visitor.abort()
+        return Response()
+
+    routes = [Route("/", lambda request: HTMLResponse(BLANK)), Route("/drop", drop)]
+    return Starlette(routes=[*routes, device.mount()])
+
+
+class Page:
+    """That app in a thread, until it is closed."""
+
+    def __init__(self, device: Device, port: int = 0) -> None:
+        config = uvicorn.Config(
+            app(device), "127.0.0.1", port, log_level="critical", lifespan="off",
+            timeout_graceful_shutdown=1,
+        )  # fmt: skip
+        self.device, self._server = device, uvicorn.Server(config)
+        self._thread = Thread(target=self._server.run, name="page")
+        self._thread.start()
+        while not self._server.started:
+            assert self._thread.is_alive()
+            sleep(0.01)
+        self.port: int = self._server.servers[0].sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def close(self) -> None:
+        """The app ends, and forgets all sessions."""
+        self._server.should_exit = True
+        self._thread.join(20)
+
+
+@contextmanager
+def serving(device: Device) -> Iterator[Page]:
+    """A page while it is needed."""
+    page = Page(device)
+    try:
+        yield page
+    finally:
+        page.close()
+
+
+if __name__ == "__main__":  # as a process that can be killed: PORT
+    torch.set_num_threads(1)
+    ours = tiny_target()
+    uvicorn.run(app(Device(lambda: ours, lambda name: loud(name, ours))), port=int(sys.argv[1]))
