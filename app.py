@@ -5,12 +5,12 @@ import os
 import shlex
 import sys
 
-from demo import start  # first: what follows is large
+from demo.common import start  # first: what follows is large
 
 # isort: split
 from demo import space, zero
+from demo.access import door
 from demo.arguments import add_models, engine_of
-from demo.door import door
 from demo.ui import build_demo, launch_options
 from moa_core.arguments import add_token, token_of
 from moa_core.errors import UserError

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import torch
 
-from demo.hand import Aside, Hand, Here
-from demo.line import Line
-from demo.methods import AUTO, VANILLA, family, label, ordered, tli_of
+from demo.common.line import Line
+from demo.common.methods import AUTO, VANILLA, family, label, ordered, tli_of
+from demo.worker import Aside, Hand, Here
 from moa_core.decoding.decode import Settings, about, check_prompt, decode
 from moa_core.decoding.trace import Event, Trace
 from moa_core.decoding.tree import TreeSettings

@@ -11,9 +11,9 @@ from typing import Any
 import gradio as gr
 from gradio.events import Dependency
 
+from demo.common.status import SORRY, STOPPING, say
+from demo.common.theme import script
 from demo.engine import Engine
-from demo.status import SORRY, STOPPING, say
-from demo.theme import script
 from demo.zero import Cost, lend
 from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
@@ -166,7 +166,7 @@ def _connect_stop(engine: Engine, visit: gr.State, stop: gr.Button, status: gr.H
 
 def show_results(ended: Dependency, where: str) -> None:
     """Bring results into sight when their run has ended. where: the elem_id they have."""
-    js = f"() => {{ {script('show_results.js')}('{where}'); }}"
+    js = f"() => {{ {script('common/static/show_results.js')}('{where}'); }}"
     ended.then(None, None, None, js=js, **PRIVATE)
 
 

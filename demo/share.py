@@ -8,11 +8,11 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.links import LONGEST, query_of
+from demo.common.status import say
+from demo.common.theme import script
 from demo.engine import Engine
-from demo.links import LONGEST, query_of
 from demo.session import PRIVATE
-from demo.status import say
-from demo.theme import script
 
 
 @dataclass(frozen=True)
@@ -88,5 +88,9 @@ def load_address(
     button  elem_id of what is pressed next, where a link of the lesson led here
     """
     demo.load(read, None, list(outputs), queue=False, **PRIVATE).then(
-        None, None, None, js=f"() => {{ {script('press_once.js')}('{button}'); }}", **PRIVATE
+        None,
+        None,
+        None,
+        js=f"() => {{ {script('common/static/press_once.js')}('{button}'); }}",
+        **PRIVATE,
     )

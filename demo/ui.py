@@ -10,16 +10,22 @@ from typing import Any
 
 import gradio as gr
 
-from demo.api import add_decode
-from demo.compare_api import add_compare
+from demo.common.prompt import carry
+from demo.common.shared import Shared
+from demo.common.status import SORRY, say, status_line
+from demo.common.theme import CSS, script, theme
+from demo.compare import tab as compare
+from demo.compare.api import add_compare
 from demo.engine import Engine
-from demo.network_server import Far
-from demo.prompt_box import carry
+from demo.inside import tab as inside
+from demo.lesson import tab as lesson
+from demo.live import tab as live
+from demo.live.api import add_decode
+from demo.network import tab as network
+from demo.network.server import Far
+from demo.results import tab as results
 from demo.session import LINGER, PRIVATE, Visits
-from demo.shared import Shared
-from demo.status import SORRY, say, status_line
-from demo.tabs import TABS, compare, live, network, tli_sweep
-from demo.theme import CSS, script, theme
+from demo.tli import tab as tli
 from moa_core.bench.recorded import LARGEST
 from moa_core.errors import UserError
 from moa_core.link.connection import Address
@@ -27,6 +33,10 @@ from moa_core.loading.hub import short_name
 from moa_core.loading.installed import method_name
 
 log = logging.getLogger(__name__)
+
+# Each tab has ID, TITLE, build(shared), which lays components out and returns them, and
+# wire(demo, tab, shared), which connects them once those of all tabs are there.
+TABS = (live, compare, inside, tli, network, results, lesson)
 
 TITLE = "Mixture of Attentions, live"
 ABOUT = (
@@ -39,9 +49,13 @@ GO_BACK = f"""() => ({{
   __type__: "update",
   selected: new URLSearchParams(window.location.search).get("tab") ?? "{TABS[0].ID}",
 }})"""
+SCRIPTS = (
+    *(f"common/static/{name}.js" for name in ("charts", "address", "sliders")),
+    "lesson/links.js",
+)
 LOOK_EVERY = 1.0  # seconds, at how far a download is
 MOST_SESSIONS = 256  # that are held; gradio's 10,000, of 0.56 MB at least, are too many
-ONE_PROMPT = (live, compare, tli_sweep, network)  # the lesson has one of its own
+ONE_PROMPT = (live, compare, tli, network)  # the lesson has one of its own
 
 
 def build_demo(engine: Engine, server: Address | None = None, note: str = "") -> gr.Blocks:
@@ -53,7 +67,12 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
     with gr.Blocks(title=TITLE, analytics_enabled=False) as demo:
         header = gr.HTML(
             f"<header><h1>{TITLE}</h1><p>{ABOUT}</p></header>",
-            js_on_load=script("charts.js", "address.js", "lesson_links.js", "sliders.js"),
+            js_on_load=script(
+                "common/static/charts.js",
+                "common/static/address.js",
+                "lesson/links.js",
+                "common/static/sliders.js",
+            ),
             apply_default_css=False,
             elem_id="header",
             tabs=[module.ID for module in TABS],

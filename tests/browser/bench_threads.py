@@ -1,7 +1,7 @@
 """How fast the page decodes, whatever thread asks: `python -m tests.browser.bench_threads`.
 
 gradio gives each press of a button whatever thread is free. Prints tokens/s of the bundle's runs
-asked for by a first and by a second thread: decoded by `demo.hand`, and in those threads.
+asked for by a first and by a second thread: decoded by `demo.worker`, and in those threads.
 On two cores: `taskset -c 0,1` before it.
 """
 
@@ -13,9 +13,9 @@ from multiprocessing import get_context
 from statistics import median
 from typing import Any
 
+from demo.common.examples import EXAMPLES
 from demo.engine import Engine, Request
-from demo.examples import EXAMPLES
-from demo.hand import Hand
+from demo.worker import Hand
 
 PROMPT = next(iter(EXAMPLES.values()))
 METHODS = ("vanilla", "eagle2", "moa-n0")

@@ -2,9 +2,9 @@
 
 from dataclasses import asdict
 
-from demo.comparison import Comparison, Plan
-from demo.comparison_rows import Row
-from demo.spread import Spread
+from demo.common.spread import Spread
+from demo.compare.rows import Row
+from demo.compare.run import Comparison, Plan
 from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from demo.attention_charts import layers_read, short, text_read
+from demo.inside.charts import layers_read, short, text_read
 
 NEAR = [[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]]
 MEAN = [0.3, 0.2, 0.5]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from demo.charts import accepted_lengths, cumulative_latency, phases
+from demo.common.charts import accepted_lengths, cumulative_latency, phases
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
 

@@ -6,13 +6,13 @@ from functools import partial
 import pytest
 
 import demo.engine as module
-from demo.comparison import Comparison, Plan
-from demo.comparison_results import Results, notes
-from demo.comparison_rows import rows
+from demo.common.status import SORRY
+from demo.compare import tab
+from demo.compare.results import Results, notes
+from demo.compare.rows import rows
+from demo.compare.run import Comparison, Plan
 from demo.engine import Engine
 from demo.session import Visit, guarded
-from demo.status import SORRY
-from demo.tabs import compare as tab
 from moa_core.decoding.exactness import Exactness
 from moa_core.decoding.trace import Prefilled
 from tests.demo.comparisons import comparison_of, trace_of

@@ -3,8 +3,8 @@
 import pytest
 
 import demo.engine as module
-from demo.compare_api import answers
-from demo.comparison import Comparison, Plan, compare, partings, usual
+from demo.compare.api import answers
+from demo.compare.run import Comparison, Plan, compare, partings, usual
 from demo.engine import Engine, Run
 from moa_core.decoding.exactness import Exactness
 from moa_core.decoding.trace import Finished, Prefilled, Trace
@@ -96,7 +96,7 @@ def test_a_finished_or_stopped_comparison_knows_where_its_texts_part(loads, monk
 
     monkeypatch.setattr(module, "decode", decode)
     monkeypatch.setattr(
-        "demo.comparison.compare_with_plain", lambda *given: asked.append(given) or Exactness(0, 2)
+        "demo.compare.run.compare_with_plain", lambda *given: asked.append(given) or Exactness(0, 2)
     )
     comparison = Comparison(Plan(PROMPT, METHODS, 2, 5))
     list(compare(Engine(), comparison, lambda: stopped and comparison.finished == 3))

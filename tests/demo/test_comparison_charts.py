@@ -2,9 +2,9 @@
 
 import pytest
 
-from demo.comparison_charts import bars, clock, cumulative, phases
-from demo.comparison_rows import middle, rows
-from demo.methods import colour
+from demo.common.methods import colour
+from demo.compare.charts import bars, clock, cumulative, phases
+from demo.compare.rows import middle, rows
 from tests.demo.comparisons import comparison_of, row_of, trace_of, usual_comparison
 
 NAMES = ["MoA N=1", "EAGLE-2", "Vanilla"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from demo.comparison_rows import middle, record, rows, table, write_csv
+from demo.compare.rows import middle, record, rows, table, write_csv
 from moa_core.decoding.exactness import Exactness
 from moa_core.decoding.tree import AUTO
 from tests.demo.comparisons import TREE, comparison_of, row_of, trace_of, usual_comparison

@@ -8,10 +8,10 @@ import urllib.request
 import gradio as gr
 import pytest
 
-from demo.comparison import Plan
-from demo.door import MOST_PASSWORD, Password, door
+from demo.access import MOST_PASSWORD, Password, door
+from demo.common.links import query_of, settings_of
+from demo.compare.run import Plan
 from demo.engine import MOST_NEW_TOKENS, Engine, Request, check_length
-from demo.links import query_of, settings_of
 from demo.ui import build_demo, launch_options
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from demo.figures import Figures, many, stats, tree_of, tree_words, was_cut
-from demo.live_runs import summary
+from demo.common.figures import Figures, many, stats, tree_of, tree_words, was_cut
+from demo.live.run import summary
 from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified
 from moa_core.decoding.tree import AUTO, DraftTree, TreeSettings
 

@@ -6,16 +6,16 @@ from functools import cache
 import pytest
 from hypothesis import given
 
-from demo.charts import accepted_lengths, cumulative_latency, phases
-from demo.downloads import csv_text
-from demo.figures import stats, tree_of
-from demo.inside_view import packed
-from demo.live_runs import drafted_by, open_trace, summary
-from demo.record_charts import CHARTS, View
-from demo.record_table import claims, source, table
-from demo.records import kinds_of, methods_of, opened
+from demo.common.charts import accepted_lengths, cumulative_latency, phases
+from demo.common.downloads import csv_text
+from demo.common.figures import stats, tree_of
+from demo.common.tokens.view import Feed
+from demo.inside.view import packed
+from demo.live.run import drafted_by, open_trace, summary
+from demo.results.charts import CHARTS, View
+from demo.results.records import kinds_of, methods_of, opened
+from demo.results.table import claims, source, table
 from demo.session import Visit
-from demo.trace_view import Feed
 from moa_core.decoding.decode import Settings, about, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from demo.hand import AHEAD, Hand
+from demo.worker import AHEAD, Hand
 from moa_core.errors import UserError
 
 

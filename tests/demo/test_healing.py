@@ -2,8 +2,8 @@
 
 import pytest
 
-from demo.figures import stats
-from demo.healing import Healing
+from demo.common.figures import stats
+from demo.common.offline import Healing
 from moa_core.decoding.trace import Finished, LinkDown, OfflineToken
 from tests.demo.lost_links import begun, gone, healed, kept, plain, trace, verified, written
 

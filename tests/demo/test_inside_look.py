@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from demo.inside_look import (
+from demo.inside.attention import (
     EARLIER,
     MEAN,
     NEAR,

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from demo.inside_view import SHOWN, cycles_of, method_of, packed
+from demo.inside.view import SHOWN, cycles_of, method_of, packed
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
 from moa_core.errors import UserError

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from demo.engine import Engine
-from demo.lesson_run import CHAIN, TRIALS, Cycle, drafter_of, first_cycle, in_order, request, show
+from demo.lesson.run import CHAIN, TRIALS, Cycle, drafter_of, first_cycle, in_order, request, show
 from moa_core.decoding.trace import Drafted, Verified
 from moa_core.decoding.tree import DraftTree
 from moa_core.errors import UserError

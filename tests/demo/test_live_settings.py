@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from demo.engine import Engine
-from demo.live_settings import choose, from_address, link, preset, sized, speed, teaching
-from demo.tabs import TABS, live
+from demo.live import tab as live
+from demo.live.settings import choose, from_address, link, preset, sized, speed, teaching
+from demo.ui import TABS
 
 NAMES = [
     "prompt", "method", "tli", "auto_tree", "depth", "breadth", "budget", "tokens", "pace",

@@ -1,6 +1,6 @@
 """Names of methods, for people and for charts."""
 
-from demo.methods import COLOURS, colour, family, label, ordered, tli_of
+from demo.common.methods import COLOURS, colour, family, label, ordered, tli_of
 from moa_core.loading.names import LABELS
 from moa_core.train.fresh import ABLATIONS as TRAINED
 

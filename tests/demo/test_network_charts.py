@@ -2,7 +2,7 @@
 
 import pytest
 
-from demo.network_charts import course, latency, timeline, traffic
+from demo.network.charts import course, latency, timeline, traffic
 from moa_core.decoding.trace import Verified
 from tests.demo.lost_links import gone, healed, kept, plain, trace
 

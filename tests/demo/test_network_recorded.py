@@ -2,7 +2,7 @@
 
 import pytest
 
-from demo.network_recorded import NONE, recorded, recorded_charts, records_html
+from demo.network.recorded import NONE, recorded, recorded_charts, records_html
 from moa_core.bench.link_files import write
 
 

@@ -5,11 +5,11 @@ import threading
 import pytest
 
 from demo.engine import Engine, Request
-from demo.inside_view import packed
-from demo.live_runs import open_trace
-from demo.network_runs import Asked, compare, run
-from demo.network_server import Far
-from demo.network_switch import press
+from demo.inside.view import packed
+from demo.live.run import open_trace
+from demo.network.run import Asked, compare, run
+from demo.network.server import Far
+from demo.network.switch import press
 from demo.session import Visit, Visits, guarded
 from moa_core.decoding.trace import LinkBack, LinkDown, OfflineToken, Verified
 from moa_core.errors import UserError

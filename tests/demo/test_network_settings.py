@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from demo import network_settings as links
+from demo.network import settings as links
 from moa_core.errors import UserError
 from moa_core.link.network import PRESETS
 

@@ -1,7 +1,7 @@
 """What is said while the link is lost, when it is back, and at the end."""
 
-from demo.network_switch import STATES, Switch, press, switch
-from demo.network_words import Words, summary
+from demo.network.switch import STATES, Switch, press, switch
+from demo.network.words import Words, summary
 from moa_core.decoding.trace import LinkBack, LinkDown
 from moa_core.link.emulator import Link
 from moa_core.link.network import LinkSettings

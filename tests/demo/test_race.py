@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from demo.comparison_charts import clock
-from demo.comparison_rows import middle, rows
-from demo.methods import colour
-from demo.race import race
+from demo.common.methods import colour
+from demo.compare.charts import clock
+from demo.compare.race import race
+from demo.compare.rows import middle, rows
 from tests.demo.comparisons import comparison_of, trace_of, usual_comparison
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from demo.record_charts import CHARTS, View, colour, legend, shown
+from demo.results.charts import CHARTS, View, colour, legend, shown
 from moa_core.bench.recorded import recordings
 from moa_core.bench.values import phase_times
 from tests.demo.made_up import figures, recording

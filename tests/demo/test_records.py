@@ -5,11 +5,10 @@ import json
 import pandas as pd
 import pytest
 
-from demo import record_table
-from demo.downloads import csv_text
-from demo.record_charts import CHARTS, View
-from demo.record_table import claims, paper_section, source, table
-from demo.records import (
+from demo.common.downloads import csv_text
+from demo.results import table as record_table
+from demo.results.charts import CHARTS, View
+from demo.results.records import (
     MOST_OPENED,
     Chosen,
     beside,
@@ -20,6 +19,7 @@ from demo.records import (
     nothing,
     opened,
 )
+from demo.results.table import claims, paper_section, source, table
 from moa_core.errors import UserError
 from tests.demo.made_up import figures, recording
 

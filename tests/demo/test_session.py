@@ -12,12 +12,12 @@ import pytest
 
 import demo.engine as module
 from demo import session
+from demo.common.status import SORRY, say
 from demo.engine import Engine
-from demo.live_runs import aside, plainly
+from demo.live import tab as live
+from demo.live.run import aside, plainly
 from demo.session import LINGER, Visit, Visits, guarded
-from demo.status import SORRY, say
-from demo.tabs import live
-from demo.tli import stops_html
+from demo.tli.stops import stops_html
 from demo.ui import _forget
 from moa_core.decoding.exactness import Exactness
 from moa_core.decoding.trace import Prefilled, Trace, Verified

@@ -5,9 +5,10 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+from demo.compare import tab as compare
 from demo.engine import Engine
 from demo.share import named
-from demo.tabs import compare, tli_sweep
+from demo.tli import tab as tli_sweep
 from moa_core.errors import UserError
 
 COMPARED = {

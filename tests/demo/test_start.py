@@ -3,7 +3,7 @@
 import gc
 import importlib
 
-from demo import start
+from demo.common import start
 
 
 def test_garbage_is_collected_again_once_all_is_built() -> None:

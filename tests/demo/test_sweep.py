@@ -5,11 +5,11 @@ from itertools import groupby
 import pytest
 
 import demo.engine as module
+from demo.common.methods import AUTO
+from demo.common.turns import WARM_UP
 from demo.engine import Engine
-from demo.methods import AUTO
-from demo.sweep import Plan, Sweep, sweep
-from demo.sweep_rows import rows_of, sameness
-from demo.turns import WARM_UP
+from demo.tli.rows import rows_of, sameness
+from demo.tli.run import Plan, Sweep, sweep
 from moa_core.bench.tuning import SAME
 from moa_core.decoding.decode import Settings
 from moa_core.decoding.trace import Drafted

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from demo.methods import colour
-from demo.sweep_charts import panel, paper_panel, strip
-from demo.sweep_table import table_html
+from demo.common.methods import colour
+from demo.tli.charts import panel, paper_panel, strip
+from demo.tli.table import table_html
 from moa_core.bench.paper import published
 from moa_core.decoding.tree import TreeSettings
 from tests.demo.test_sweep_rows import N0, N1, N3, PLAIN, row

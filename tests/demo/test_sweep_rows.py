@@ -2,8 +2,8 @@
 
 import pytest
 
-from demo.spread import Spread
-from demo.sweep_rows import Row, rows_of, sameness, sentences, settled
+from demo.common.spread import Spread
+from demo.tli.rows import Row, rows_of, sameness, sentences, settled
 from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from demo.theme import CSS, STATIC, script
+from demo.common.theme import CSS, DEMO, script
 
 
 def bare(path):
@@ -23,9 +23,9 @@ def test_selectors_survive_gradios_prefixer(path):
 
 
 def test_what_the_tabs_share_comes_first():
-    assert CSS[0] == STATIC / "page.css" and set(CSS) == set(STATIC.glob("*.css"))
+    assert CSS[0].name == "page.css" and set(CSS) == set(DEMO.rglob("*.css"))
 
 
 def test_scripts_of_one_component_are_joined_in_their_order():
-    joined = script("dom.js", "race.js")
+    joined = script("common/static/dom.js", "compare/race.js")
     assert joined.index("function add(") < joined.index("let lanes")

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from demo.tli_drawing import drawing_html, explanation
+from demo.tli.drawing import drawing_html, explanation
 
 
 def boxes(tli, layers):

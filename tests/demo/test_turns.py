@@ -2,8 +2,8 @@
 
 import pytest
 
+from demo.common.turns import Counted, check_repeats, take, turns
 from demo.engine import Run
-from demo.turns import Counted, check_repeats, take, turns
 from moa_core.decoding.trace import Finished, Prefilled, Trace
 from moa_core.errors import UserError
 

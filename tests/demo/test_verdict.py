@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from demo.comparison_rows import table
-from demo.verdict import verdict
+from demo.compare.rows import table
+from demo.compare.verdict import verdict
 from moa_core.decoding.tree import AUTO, TreeSettings
 from tests.demo.comparisons import row_of
 

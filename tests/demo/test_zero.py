@@ -11,13 +11,17 @@ import pytest
 
 import demo.engine as module
 from demo import space, zero
-from demo.api import _tokens, _work
-from demo.comparison import Plan
+from demo.common.status import SORRY
+from demo.compare import tab as compare
+from demo.compare.run import Plan
 from demo.engine import Engine, Request
-from demo.live_runs import aside, tokens_compared
+from demo.inside import tab as inside
+from demo.lesson import tab as how
+from demo.live import tab as live
+from demo.live.api import _tokens, _work
+from demo.live.run import aside, tokens_compared
 from demo.session import Visit, guarded
-from demo.status import SORRY
-from demo.tabs import compare, how, inside, live, tli_sweep
+from demo.tli import tab as tli_sweep
 from moa_core.decoding.trace import Finished, Prefilled
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.errors import UserError

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from demo.common.methods import label
 from demo.engine import Engine
-from demo.methods import label
 from moa_core.__main__ import main
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace
