@@ -11,7 +11,6 @@ from typing import Any
 import gradio as gr
 
 from demo.common.prompt import carry
-from demo.common.shared import Shared
 from demo.common.status import SORRY, say, status_line
 from demo.common.theme import CSS, script, theme
 from demo.compare import tab as compare
@@ -24,9 +23,8 @@ from demo.live.api import add_decode
 from demo.network import tab as network
 from demo.network.server import Far
 from demo.results import tab as results
-from demo.session import LINGER, PRIVATE, Visits
+from demo.session import LINGER, PRIVATE, Shared, Visits
 from demo.tli import tab as tli
-from moa_core.bench.recorded import LARGEST
 from moa_core.errors import UserError
 from moa_core.link.connection import Address
 from moa_core.loading.hub import short_name
@@ -40,8 +38,8 @@ TABS = (live, compare, inside, tli, network, results, lesson)
 
 TITLE = "Mixture of Attentions, live"
 ABOUT = (
-    "A small drafter guesses ahead, a large target checks every guess in one forward, and the text "
-    "is exactly what the target would have written alone."
+    "A small drafter guesses ahead; a large model checks all the guesses at once. The text comes "
+    "out exactly as if it had written alone."
 )
 OPENED = "() => {{ window.dispatchEvent(new CustomEvent('tab-opened', {{ detail: '{}' }})); }}"
 READ = "() => { window.dispatchEvent(new CustomEvent('address-read')); }"
@@ -67,12 +65,7 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
     with gr.Blocks(title=TITLE, analytics_enabled=False) as demo:
         header = gr.HTML(
             f"<header><h1>{TITLE}</h1><p>{ABOUT}</p></header>",
-            js_on_load=script(
-                "common/static/charts.js",
-                "common/static/address.js",
-                "lesson/links.js",
-                "common/static/sliders.js",
-            ),
+            js_on_load=script(*SCRIPTS),
             apply_default_css=False,
             elem_id="header",
             tabs=[module.ID for module in TABS],
@@ -117,7 +110,7 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
         add_compare(engine)
 
         def gone(request: gr.Request) -> None:
-            engine.line.leave(request.session_hash or "")
+            engine.worker.leave(request.session_hash or "")
             visits.leave(request.session_hash or "")
             _forget(demo, visits)
 
@@ -131,7 +124,7 @@ def launch_options() -> dict[str, Any]:
         "theme": theme(),
         "css_paths": CSS,
         "ssr_mode": False,  # a Space would switch it on: our scripts gain nothing by Node
-        "max_file_size": LARGEST,
+        "max_file_size": 64 * 2**20,  # bytes
         "run_history": False,
         "state_session_capacity": MOST_SESSIONS,
         "footer_links": ["api", "settings"],

@@ -6,10 +6,11 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pandas as pd
 
-from moa_core.bench.outputs import no_formula
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for a formula begins so
 
 
 @cache
@@ -28,6 +29,10 @@ def download(name: str, text: str) -> Path:
 
 def csv_text(rows: pd.DataFrame) -> str:
     """The table as CSV. A cell that a spreadsheet would take for a formula gets an apostrophe."""
-    cells = [[no_formula(value) for value in row] for row in rows.itertuples(index=False)]
+    cells = [[_no_formula(value) for value in row] for row in rows.itertuples(index=False)]
     safe = pd.DataFrame(cells, columns=rows.columns, dtype=object)
     return safe.to_csv(index=False, lineterminator="\n")
+
+
+def _no_formula(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value

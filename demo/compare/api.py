@@ -3,9 +3,8 @@
 Annotations stay unquoted here: gradio reads the outputs from them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -14,7 +13,6 @@ from demo.compare.rows import record, rows
 from demo.compare.run import Comparison, Plan, compare
 from demo.compare.verdict import verdict
 from demo.engine import Engine
-from demo.zero import lend
 from moa_core.decoding.tree import AUTO
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
@@ -22,7 +20,6 @@ from moa_core.errors import UserError
 
 def add_compare(engine: Engine) -> None:
     """Publish `compare`, which waits for its turn like the page's own runs."""
-    work = lend(partial(_work, engine), engine, lambda visit, plan: plan.tokens)
 
     def compare_methods(
         prompt: str,
@@ -38,7 +35,7 @@ def add_compare(engine: Engine) -> None:
         prompt          what the target is to answer
         methods         2 to 4 of moa-n0, moa-n1, ..., eagle2, ..., ngram, vanilla
         repeats         counted runs of each method, 1 to 5
-        max_new_tokens  at most so many, up to 512
+        max_new_tokens  up to 512
         temperature     0 is greedy
         seed            of the draws, at a temperature above 0
 
@@ -47,7 +44,7 @@ def add_compare(engine: Engine) -> None:
         is {"rows": [{method, tau, tokens_per_second, decode_tokens_per_second, ms_per_token,
         target_calls, acceptance_rate, same_text_as_plain, differs_from_token, logit_gap_there,
         speedup_over_vanilla, ...}],
-        "verdict": a sentence}, with these four figures also as _low and _high over the repeats.
+        "verdict": sentences}, with these four figures also as _low and _high over the repeats.
         tokens_per_second counts the whole run, decode_... and ms_per_token leave the prefill out.
         """
         try:
@@ -55,30 +52,17 @@ def add_compare(engine: Engine) -> None:
                 prompt, tuple(map(engine.named, methods)), repeats, max_new_tokens,
                 Sampling(temperature, seed=seed), AUTO,
             )  # fmt: skip
-            yield from work(None, _never, plan)
+            yield from answers(engine, plan)
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from error
 
     gr.api(compare_methods, api_name="compare", concurrency_id="model", concurrency_limit=1)
 
 
-def _work(
-    engine: Engine, visit: None, should_stop: Callable[[], bool], plan: Plan
-) -> Iterator[dict[str, Any]]:
-    del visit
-    yield from answers(engine, plan, should_stop)
-
-
-def _never() -> bool:
-    return False
-
-
-def answers(
-    engine: Engine, plan: Plan, should_stop: Callable[[], bool] = _never
-) -> Iterator[dict[str, Any]]:
+def answers(engine: Engine, plan: Plan) -> Iterator[dict[str, Any]]:
     """Progress while a plan runs, then its rows and the verdict on them."""
-    comparison = Comparison(plan)
-    for progress in compare(engine, comparison, should_stop):
+    comparison = Comparison(plan=plan)
+    for progress in compare(engine, comparison):
         yield asdict(progress)
     found = rows(comparison)
     yield {"rows": [record(row) for row in found], "verdict": verdict(found)}

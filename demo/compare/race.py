@@ -21,7 +21,7 @@ import gradio as gr
 
 from demo.common.methods import colour
 from demo.common.theme import script
-from demo.compare.rows import Row, middle, words
+from demo.compare.rows import Row, digits, middle
 from demo.compare.run import Comparison
 from moa_core.decoding.exactness import first_difference
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
@@ -51,8 +51,8 @@ def _lane(comparison: Comparison, row: Row) -> dict[str, Any]:
     return {
         "label": row.label,
         "colour": colour(row.method),
-        "tau": words(row.tau and row.tau.middle, "tau"),
-        "rate": words(row.rate and row.rate.middle, "rate"),
+        "tau": digits(row.tau and row.tau.middle, "tau"),
+        "rate": digits(row.rate and row.rate.middle, "rate"),
         "differs": None if place is None else place + 1,
         **_timed(trace, TokenText(comparison.tokenizer)),
     }

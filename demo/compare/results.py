@@ -9,11 +9,10 @@ from typing import Any
 import gradio as gr
 
 from demo.common.figures import CUT
+from demo.common.measure import WARM_UP
 from demo.common.methods import VANILLA
-from demo.common.progress import progress
-from demo.common.status import say, status_line
-from demo.common.turns import WARM_UP
-from demo.compare.charts import bars, cumulative, phases
+from demo.common.status import progress, say, status_line, words
+from demo.compare.charts import CHARTS, cumulative, figures, phases
 from demo.compare.race import race, race_view
 from demo.compare.rows import Row, table
 from demo.compare.run import Comparison
@@ -21,10 +20,7 @@ from demo.compare.verdict import verdict
 
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
 TAU_NOTE = f"τ: tokens gained per target forward after the prefill, bonus included; {CUT}"
-AUTO_NOTE = (
-    "Trees were sized automatically, each method’s by its own costs and gains, so that τ says how "
-    "large they were, too: compare methods by it with one tree for all"
-)
+AUTO_NOTE = "Tree sizes differed, so compare τ only with one tree for all"
 TABLE_NOTE = (
     "Every figure but the ranges is of a method’s middle run: the one whose tokens/s are the "
     "median of its repeats (of two, the slower). Tokens/s count the whole run, prefill included; "
@@ -56,31 +52,25 @@ class Results:
 
 def build_results(status: gr.HTML, bar: gr.HTML) -> Results:
     """Everything below the controls; nothing of it is there before the first comparison."""
-
-    def plot(name: str) -> gr.Plot:
-        return gr.Plot(
-            show_label=False, container=False, elem_id=f"compare-{name}", min_width=290,
-            elem_classes="compare-chart",
-        )  # fmt: skip
-
-    with gr.Column(visible=False, elem_id="compare-results") as box:
-        said = status_line(elem_id="compare-verdict")
-        notes = status_line(elem_id="compare-notes")
-        track = race_view(elem_id="compare-race")
-        with gr.Row():
-            tau, rate, latency = plot("tau"), plot("rate"), plot("latency")
-        with gr.Row():
-            times, parts = plot("cumulative"), plot("phases")
-        shown = gr.Dataframe(
+    made: dict[str, Any] = {"status": status, "bar": bar, "shown": gr.State(False)}
+    with gr.Column(visible=False, elem_id="compare-results") as made["box"]:
+        made["verdict"] = status_line(elem_id="compare-verdict")
+        made["notes"] = status_line(elem_id="compare-notes")
+        made["race"] = race_view(elem_id="compare-race")
+        for row in (CHARTS, ("cumulative", "phases")):
+            with gr.Row():
+                for name in row:
+                    made[name] = gr.Plot(
+                        show_label=False, container=False, elem_id=f"compare-{name}",
+                        min_width=290, elem_classes="compare-chart",
+                    )  # fmt: skip
+        made["table"] = gr.Dataframe(
             interactive=False, wrap=True, label="Table", show_label=False, buttons=[],
             elem_id="compare-table",
         )  # fmt: skip
-        gr.HTML(f"<p>{TABLE_NOTE}</p>", apply_default_css=False, elem_id="compare-table-note")
-        file = gr.DownloadButton("Download as CSV", size="sm", elem_id="compare-csv")
-    return Results(
-        status, bar, box, gr.State(False), said, notes, track, tau, rate, latency, times, parts,
-        shown, file,
-    )  # fmt: skip
+        words(f"<p>{TABLE_NOTE}</p>", elem_id="compare-table-note")
+        made["download"] = gr.DownloadButton("Download as CSV", size="sm", elem_id="compare-csv")
+    return Results(**made)
 
 
 def values(**changed: Any) -> tuple[Any, ...]:
@@ -90,32 +80,25 @@ def values(**changed: Any) -> tuple[Any, ...]:
 
 def filled(comparison: Comparison, found: list[Row], file: Path) -> tuple[Any, ...]:
     """A comparison that has runs to show, on the page."""
+    shown = table(found, comparison.plan.sampling.greedy)
+    done, wanted = comparison.finished, comparison.wanted
+    ended = f"All {wanted} runs are done."
+    if done < wanted:
+        ended = f"Stopped: {done} of {wanted} runs were finished, and are shown."
     return values(
-        status=say(ended(comparison), "done"),
+        status=say(ended, "done"),
         bar=progress(),
         box=gr.update(visible=True),
         shown=True,
         verdict=say(verdict(found)),
         notes=say(notes(comparison, found)),
         race=race(comparison, found),
-        **{kind: bars(found, kind) for kind in ("tau", "rate", "latency")},
+        **{kind: figures(found, kind) for kind in CHARTS},
         cumulative=cumulative(comparison),
         phases=phases(found),
-        table=_table(comparison, found),
+        table=gr.update(value=shown, column_widths=[WIDTHS.get(name, 100) for name in shown]),
         download=str(file),
     )
-
-
-def _table(comparison: Comparison, found: list[Row]) -> dict[str, Any]:
-    shown = table(found, comparison.plan.sampling.greedy)
-    return gr.update(value=shown, column_widths=[WIDTHS.get(name, 100) for name in shown])
-
-
-def ended(comparison: Comparison) -> str:
-    done, wanted = comparison.finished, comparison.wanted
-    if done < wanted:
-        return f"Stopped: {done} of {wanted} runs were finished, and are shown."
-    return f"All {wanted} runs are done."
 
 
 def notes(comparison: Comparison, found: list[Row]) -> str:
@@ -127,7 +110,8 @@ def notes(comparison: Comparison, found: list[Row]) -> str:
     parts = [TAU_NOTE, uncounted]
     if plan.tree and plan.tree.auto:
         parts.insert(1, AUTO_NOTE)
-    if plan.repeats > 1 and _steady(comparison):
+    texts = [{tuple(run.output_ids) for run in runs} for runs in comparison.traces.values()]
+    if plan.repeats > 1 and all(len(written) <= 1 for written in texts):
         parts.append("Every repeat writes the same text, so the spread is the machine’s")
     others = [row for row in found if row.same is False]
     parts += [_parting(row) for row in others]
@@ -146,9 +130,3 @@ def _parting(row: Row) -> str:
     return (
         f"{said}: there plain decoding’s token leads by {row.gap:.2g} in logit, and near 0 is a tie"
     )
-
-
-def _steady(comparison: Comparison) -> bool:
-    """Whether each method wrote one text in all its repeats."""
-    texts = ({tuple(run.output_ids) for run in runs} for runs in comparison.traces.values())
-    return all(len(written) <= 1 for written in texts)

@@ -19,7 +19,7 @@ from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
 
 CSV_NAME = "comparison.csv"
-WORDS = {"tau": ".2f", "rate": ".1f", "latency": ".2f", "ratio": ".2f"}  # digits shown
+DIGITS = {"tau": ".2f", "rate": ".1f", "latency": ".2f", "ratio": ".2f"}  # digits shown
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,6 @@ class Row:
 
     @property
     def label(self) -> str:
-        """What the method is called on the page."""
         return label(self.method)
 
     @property
@@ -71,7 +70,6 @@ class Row:
 
     @property
     def cycles(self) -> int:
-        """Target forwards after the prefill."""
         return self.calls - 1
 
     @property
@@ -131,9 +129,9 @@ def against(rows: Sequence[Row], method: str) -> Row | None:
     return next((row for row in rows if row.method == method and row.rate), None)
 
 
-def words(value: float | None, kind: str) -> str:
+def digits(value: float | None, kind: str) -> str:
     """A figure as the table, the charts and the verdict write it."""
-    return "–" if value is None else format(value, WORDS[kind])
+    return "–" if value is None else format(value, DIGITS[kind])
 
 
 def table(rows: Sequence[Row], greedy: bool = True) -> pd.DataFrame:
@@ -147,14 +145,14 @@ def _shown(row: Row, greedy: bool) -> dict[str, str]:
     how = "greedy" if greedy else "sampling"
     return {
         "Method": row.label,
-        "τ": words(row.tau and row.tau.middle, "tau"),
+        "τ": digits(row.tau and row.tau.middle, "tau"),
         "Tokens/s (min–max)": _ranged(row.rate, "rate"),
-        "Decoding alone": words(row.decoding and row.decoding.middle, "rate"),
-        "ms per token": words(row.latency and row.latency.middle, "latency"),
+        "Decoding alone": digits(row.decoding and row.decoding.middle, "rate"),
+        "ms per token": digits(row.latency and row.latency.middle, "latency"),
         "Target calls": str(row.calls),
         "Acceptance rate": "–" if row.acceptance is None else f"{100 * row.acceptance:.1f} %",
         f"Same text as plain {how}?": _sameness(row),
-        "Speed-up over vanilla": f"{words(row.speedup, 'ratio')} ×" if row.speedup else "–",
+        "Speed-up over vanilla": f"{digits(row.speedup, 'ratio')} ×" if row.speedup else "–",
         "Tree": _tree(row),
         "Runs": str(row.runs),
     }
@@ -170,7 +168,7 @@ def _tree(row: Row) -> str:
 def _ranged(spread: Spread | None, kind: str) -> str:
     if spread is None:
         return "–"
-    return f"{words(spread.middle, kind)} ({words(spread.low, kind)}–{words(spread.high, kind)})"
+    return f"{digits(spread.middle, kind)} ({digits(spread.low, kind)}–{digits(spread.high, kind)})"
 
 
 def _sameness(row: Row) -> str:

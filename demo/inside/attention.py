@@ -9,6 +9,7 @@ import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -16,6 +17,7 @@ from demo.common.methods import family, label
 from demo.engine import Engine
 from demo.inside.charts import layers_read, text_read
 from demo.inside.view import cycles_of, method_of
+from demo.zero import borrow
 from moa_core.decoding.trace import Prefilled, Trace
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.moa import MoADrafter
@@ -76,16 +78,23 @@ def look_inside(engine: Engine, trace: Trace, cycle: int) -> Look:
     reason, cycles = refusal(engine, trace), cycles_of(trace)
     if reason or not 0 <= cycle < len(cycles):
         raise UserError(reason or "There is no such cycle in this run.")
-    name = _installed(engine, trace)
-    target, drafter = engine.target(name), engine.drafter(method_of(trace), name)
+    name, method = _installed(engine, trace), method_of(trace)
     ids = [token for event in trace.of(Prefilled) for token in event.prompt_ids]
     ids = [*ids, *trace.output_ids][: cycles[cycle][0].position + 1]
+    [looks] = borrow(engine, 1, looked, method, name, ids, should_stop=lambda: False)
+    return _look(engine.target(name), engine.drafter(method, name), ids, looks, cycle)
+
+
+def looked(
+    engine: Engine, method: str, target: str, ids: list[int], should_stop: Any
+) -> Iterator[Looks]:
+    """The forward of the drafter whose attention is shown, in turn with all runs."""
+    del should_stop
 
     def found() -> Iterator[Looks]:
-        yield look(target, drafter, ids)
+        yield look(engine.target(target), engine.drafter(method, target), ids)
 
-    [looks] = engine.in_turn(found())
-    return _look(target, drafter, ids, looks, cycle)
+    yield from engine.in_turn(found())
 
 
 def _installed(engine: Engine, trace: Trace) -> str | None:
@@ -113,11 +122,6 @@ def _look(target: Target, drafter: Drafter, ids: Sequence[int], looks: Looks, cy
         cycle, root, len(texts), tokens, layers, text, drafter.net.config.pool, drafter.tli,
         len(target.layers),
     )  # fmt: skip
-
-
-def heads_of(looked: Look) -> list[str]:
-    """Choices of LSA's head, their mean first."""
-    return list(looked.layers)
 
 
 def layers_chart(looked: Look, head: str = MEAN) -> go.Figure | None:
@@ -158,24 +162,21 @@ def _lsa(looked: Look) -> str:
     _, mean = looked.layers[MEAN]
     most = sorted(range(looked.depth), key=lambda layer: -mean[layer])[:MOST]
     named = ", ".join(f"{layer + 1} ({mean[layer]:.0%})" for layer in most)
-    kept = (
-        f"keeps the mean of its {looked.depth} rows, one a layer, so that their mean is shown"
-        if looked.pool == "mean"
-        else "keeps its last layer’s row alone, so that this row is shown"
-    )
-    return f"LSA {kept}. On average it reads most of layers {named}; evenly it would be " + (
-        f"{1 / looked.depth:.0%} each."
+    kept = "the mean of its rows, one per layer" if looked.pool == "mean" else "its last row"
+    return (
+        f"LSA attends most to layers {named}; an even spread would be {1 / looked.depth:.0%}. The "
+        f"memory is {kept}."
     )
 
 
 def _tli(looked: Look) -> str:
     if not looked.tli:
-        return "TLI N = 0: no target layer is re-used; CA’s output goes to the target’s head."
+        return "TLI N = 0: no target layer is reused; CA’s output goes to the target’s head."
     first = looked.depth - looked.tli + 1
     named = f"layer {first}" if looked.tli == 1 else f"layers {first} to {looked.depth}"
     return (
         f"TLI N = {looked.tli}: of the target’s {looked.depth} layers {named} "
-        f"{'is' if looked.tli == 1 else 'are'} re-used, on CA’s output, before the target’s head."
+        f"{'is' if looked.tli == 1 else 'are'} reused, on CA’s output, before the target’s head."
     )
 
 

@@ -9,14 +9,12 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.examples import EXAMPLES
-from demo.common.shared import Shared
+from demo.common.prompt import EXAMPLES
 from demo.common.status import say, status_line
 from demo.engine import Engine, Request
 from demo.inside.attention import (
     MEAN,
     Look,
-    heads_of,
     layers_chart,
     look_inside,
     refusal,
@@ -24,20 +22,17 @@ from demo.inside.attention import (
     words,
 )
 from demo.inside.view import inside_view, packed
-from demo.session import PRIVATE, Visit, connect
+from demo.session import PRIVATE, Shared, Visit, connect
 from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
 from moa_core.text import record_words
 
 ID, TITLE = "inside", "Inside a cycle"
 EXAMPLE, EXAMPLE_TOKENS = "Story from its opening", 48
-EMPTY = (
-    "This tab takes a run apart, cycle by cycle, and there is none yet: run a short example here, "
-    "or a prompt of your own in the tab Live, and come back."
-)
+EMPTY = "Nothing to show yet. Run an example to see its draft trees, or a prompt in the tab Live."
 ASK = (
-    "Which layers of the target does the drafter read, and which tokens? Its attention at the "
-    "cycle shown above is computed on demand, since that needs the models."
+    "Which layers of the target does the drafter read, and which tokens? Press the button to "
+    "compute its attention at the cycle shown above."
 )
 
 
@@ -106,16 +101,19 @@ def wire(demo: gr.Blocks, tab: Inside, shared: Shared) -> None:
     """Connect the tab's components."""
     engine = shared.engine
     shows = [tab.status, tab.view, tab.shown, tab.empty, tab.ask, tab.about, tab.look, tab.found]
+    found = [tab.status, tab.looked, tab.found, tab.note, tab.head, tab.layers, tab.text]
+
+    def run(visit: Visit, stop: Callable[[], bool], target: str) -> Iterator[tuple[Any, ...]]:
+        yield run_example(engine, visit, stop, target)
+
+    def look(
+        visit: Visit, stop: Callable[[], bool], trace: Trace, cycle: int
+    ) -> Iterator[tuple[Any, ...]]:
+        yield shown_attention(look_inside(engine, trace, int(cycle)))
+
     tab.view.shown(partial(_open, engine), [shared.visit, tab.shown], shows, queue=False, **PRIVATE)
-    connect(
-        engine, shared.visit, tab.example, tab.stop, partial(_example, engine), [shared.target],
-        shows, cost=lambda visit, target: EXAMPLE_TOKENS,
-    )  # fmt: skip
-    connect(
-        engine, shared.visit, tab.look, tab.stop, partial(_look, engine), [tab.shown, tab.view],
-        [tab.status, tab.looked, tab.found, tab.note, tab.head, tab.layers, tab.text],
-        cost=lambda visit, trace, cycle: 1,  # one forward over what is written
-    )  # fmt: skip
+    connect(shared, tab.example, tab.stop, run, [shared.target], shows)
+    connect(shared, tab.look, tab.stop, look, [tab.shown, tab.view], found)
     tab.head.input(layers_chart, [tab.looked, tab.head], tab.layers, queue=False, **PRIVATE)
 
 
@@ -149,9 +147,9 @@ def _shown(engine: Engine, trace: Trace) -> tuple[Any, ...]:
     )
 
 
-def _example(
+def run_example(
     engine: Engine, visit: Visit, should_stop: Callable[[], bool], target: str
-) -> Iterator[tuple[Any, ...]]:
+) -> tuple[Any, ...]:
     """A short run with the default method, for a visitor who has none."""
     request = Request(EXAMPLES[EXAMPLE], engine.default(target), EXAMPLE_TOKENS, target=target)
     run = engine.prepare(request, should_stop)
@@ -159,16 +157,13 @@ def _example(
         pass
     record_words(run.trace, run.target.tokenizer)
     visit.trace = run.trace
-    yield _shown(engine, run.trace)
+    return _shown(engine, run.trace)
 
 
-def _look(
-    engine: Engine, visit: Visit, should_stop: Callable[[], bool], trace: Trace, cycle: int
-) -> Iterator[tuple[Any, ...]]:
+def shown_attention(looked: Look) -> tuple[Any, ...]:
     """Attention at a cycle: status, looked, found, note, head, and both charts."""
-    looked: Look = look_inside(engine, trace, int(cycle))
-    heads = heads_of(looked)
-    yield (
+    heads = list(looked.layers)
+    return (
         say(f"Attention at cycle {looked.cycle + 1} is shown below.", "done"),
         looked,
         gr.update(visible=True),

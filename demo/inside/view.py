@@ -61,18 +61,18 @@ def packed(trace: Trace) -> str:
 
 
 def _packed(trace: Trace, text: RecordedText) -> dict[str, Any]:
-    shelf = _Shelf(text)
+    texts = _Texts(text)
     prompt_length = sum(len(event.prompt_ids) for event in trace.of(Prefilled))
     cycles = [
-        _cycle(shelf, drafted, verified, drafted.position - prompt_length + 1)
+        _cycle(texts, drafted, verified, drafted.position - prompt_length + 1)
         for drafted, verified in cycles_of(trace)
     ]
     return {
         "run": token_hex(4),
         "method": label(method_of(trace)),
         "prompt": str(trace.about["words"].get("prompt", ""))[-SHOWN:],
-        "texts": shelf.texts,
-        "special": shelf.special,
+        "texts": texts.texts,
+        "special": texts.special,
         "output": text.push(trace.output_ids),
         "cycles": cycles,
     }
@@ -91,14 +91,13 @@ def cycles_of(trace: Trace) -> list[tuple[Drafted, Verified]]:
     return trace.cycles
 
 
-class _Shelf:
+class _Texts:
     """Texts of tokens, each kept once."""
 
     def __init__(self, text: RecordedText) -> None:
         self.texts: list[str] = []
         self.special: list[int] = []
-        self._text = text
-        self._places: dict[int, int] = {}
+        self._text, self._places = text, dict[int, int]()
 
     def place(self, token: int) -> int:
         """Where the text of a token lies."""
@@ -110,21 +109,21 @@ class _Shelf:
         return self._places[token]
 
 
-def _cycle(shelf: _Shelf, drafted: Drafted, verified: Verified, before: int) -> dict[str, Any]:
+def _cycle(texts: _Texts, drafted: Drafted, verified: Verified, before: int) -> dict[str, Any]:
     tree = drafted.tree
     seconds = (drafted.seconds, verified.seconds, verified.other_seconds)
     return {
         "at": drafted.position,
         "before": before,
-        "tokens": [shelf.place(token) for token in tree.tokens],
+        "tokens": [texts.place(token) for token in tree.tokens],
         "parents": tree.parents,
         "draft": [_whole(tree.draft_prob(node)) for node in range(len(tree))],
         "reach": [_whole(math.exp(value)) for value in tree.log_probs],
         "target": [_whole(value) for value in verified.draft_probs],
-        "choices": [shelf.place(token) for token in verified.choices],
+        "choices": [texts.place(token) for token in verified.choices],
         "sure": [_whole(value) for value in verified.choice_probs],
         "path": verified.path,
-        "bonus": shelf.place(verified.bonus),
+        "bonus": texts.place(verified.bonus),
         "emitted": len(verified.emitted),
         "ms": [round(1000 * value, 2) for value in seconds],
     }

@@ -202,7 +202,7 @@ def _verified_rows(cycle: Cycle) -> Iterator[Row]:
 def _alone_said(cycle: Cycle) -> str:
     count, nodes = len(cycle.verified.path), len(cycle.tree) - 1
     words = "".join(cycle.text.alone(token) for token in cycle.tree.tokens[1:])
-    agreed = {0: "not one of them is", 1: "only the first one is", nodes: "all of them are"}
+    agreed = {0: "none of them is", 1: "the first one is", nodes: "all of them are"}
     return (
         f"after {cycle.piece(cycle.tree.tokens[0])} it wrote {nodes} tokens, "
         f"<q>{escape(words)}</q>; {agreed.get(count, f'the first {count} are')} what the target "
@@ -238,7 +238,7 @@ TRIALS = {
     ),
     "verify": Trial(
         "Draft and verify it", "The same tree after one target forward", TREE,
-        ("the target goes on with", "result"), _verified_said, _verified_rows,
+        ("the target’s next token", "result"), _verified_said, _verified_rows,
     ),
     "alone": Trial(
         "Draft twelve tokens alone", "Twelve tokens of the drafter, and the target’s word on each",

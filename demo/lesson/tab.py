@@ -10,19 +10,17 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.shared import Shared
-from demo.common.status import say, status_line
+from demo.common.status import say, status_line, words
 from demo.engine import Engine
 from demo.lesson.pictures import PICTURES
-from demo.lesson.run import CHAIN, TRIALS, first_cycle, request, show
+from demo.lesson.run import TRIALS, Trial, first_cycle, request, show
 from demo.lesson.text import ARXIV, GLOSSARY, PROMPT, REFERENCES, STEPS, TODAY, WRONG, Step
-from demo.session import Visit, connect
+from demo.session import Shared, Visit, connect
 
 ID, TITLE = "how", "How it works"
 ABOUT = (
-    "Seven short steps. Each has a drawing, an example that really runs here, in the step or in "
-    "the tab that its buttons open, and a question to check yourself; the answer opens when you "
-    "press it."
+    "Seven short steps. Each has a drawing, an example that really runs, here or in the tab that "
+    "its buttons open, and a question to test yourself (click for the answer)."
 )
 
 
@@ -47,25 +45,21 @@ class How:
 def build(shared: Shared) -> How:
     """Lay the walk out; nothing is connected yet."""
     del shared
-    _html(_overview(), elem_id="how-overview")
+    words(_overview(), elem_id="how-overview")
     runs, prompt = {}, None
     for number, step in enumerate(STEPS, 1):
         with gr.Column(elem_classes="how-step", elem_id=f"how-{step.id}"):
-            _html(_lesson(number, step))
+            words(_lesson(number, step))
             if step.trial:
                 prompt = prompt or gr.Textbox(
                     PROMPT, label="Prompt for the examples on this page", lines=1, max_lines=4,
                     elem_id="how-prompt",
                 )  # fmt: skip
                 runs[step.trial] = _bench(step.trial)
-            _html(_question(step))
+            words(_question(step))
     assert prompt is not None, "one step at least has a run of its own"
-    _html(_after(), elem_id="how-after")
+    words(_after(), elem_id="how-after")
     return How(prompt, runs)
-
-
-def _html(text: str, **kwargs: Any) -> gr.HTML:
-    return gr.HTML(text, apply_default_css=False, **kwargs)
 
 
 def _bench(name: str) -> Bench:
@@ -76,7 +70,7 @@ def _bench(name: str) -> Bench:
         stop = gr.Button("Stop", interactive=False, size="md", scale=0, min_width=90,
                          elem_id=f"how-{name}-stop")  # fmt: skip
     status = status_line(elem_id=f"how-{name}-status", elem_classes="how-status")
-    return Bench(run, stop, status, _html("", elem_id=f"how-{name}-result"))
+    return Bench(run, stop, status, words("", elem_id=f"how-{name}-result"))
 
 
 def wire(demo: gr.Blocks, how: How, shared: Shared) -> None:
@@ -84,26 +78,19 @@ def wire(demo: gr.Blocks, how: How, shared: Shared) -> None:
     del demo
     for name, bench in how.runs.items():
         connect(
-            shared.engine, shared.visit, bench.run, bench.stop, partial(_run, shared.engine, name),
-            [how.prompt, shared.target], [bench.status, bench.result], cost=_tokens,
+            shared, bench.run, bench.stop, partial(_run, shared.engine, TRIALS[name]),
+            [how.prompt, shared.target], [bench.status, bench.result],
         )  # fmt: skip
 
 
 def _run(
-    engine: Engine, name: str, visit: Visit, should_stop: Callable[[], bool], prompt: str,
+    engine: Engine, trial: Trial, visit: Visit, should_stop: Callable[[], bool], prompt: str,
     target: str,
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
     """One cycle: (status, table)."""
     del visit
-    trial = TRIALS[name]
     run = engine.prepare(request(engine, trial, prompt, target), should_stop)
     yield say("One cycle, run just now.", "done"), show(trial, first_cycle(run))
-
-
-def _tokens(visit: Visit, prompt: str, target: str) -> int:
-    """Of one cycle."""
-    del visit, prompt, target
-    return CHAIN.depth
 
 
 def _overview() -> str:
@@ -117,7 +104,7 @@ def _overview() -> str:
 def _lesson(number: int, step: Step) -> str:
     """A step's words, its drawing, and the way into its example."""
     parts = step.text[: step.turn], step.text[step.turn :]
-    words = "".join(f"<p>{escape(' '.join(part))}</p>" for part in parts)
+    said = "".join(f"<p>{escape(' '.join(part))}</p>" for part in parts)
     links = "".join(
         f'<a class="how-link" href="{escape(link.address)}" data-press="{link.press}">'
         f"{escape(link.words)}</a>"
@@ -125,7 +112,7 @@ def _lesson(number: int, step: Step) -> str:
     )
     return (
         f'<h2><span class="how-number">{number}</span> {escape(step.title)}</h2>'
-        f'<div class="how-body"><div>{words}</div><figure>{PICTURES[step.id]()}</figure></div>'
+        f'<div class="how-body"><div>{said}</div><figure>{PICTURES[step.id]()}</figure></div>'
         f'<p class="how-lead"><b>Try it.</b> {escape(step.lead)}</p>'
         + (f'<p class="how-links">{links}</p>' if links else "")
     )

@@ -83,8 +83,8 @@ STEPS = (
             "At every node the target says which token it would put next.",
             "From the root, we go down as long as a drafted child is that token: these nodes are "
             "accepted.",
-            "Where no child is, the target’s own token is taken: the bonus. All other nodes are "
-            "rejected.",
+            "Where no guess matches, the target’s own token is used: the bonus. All other nodes "
+            "are rejected.",
             "The acceptance length τ is the number of tokens gained per target forward after the "
             "prefill, bonus included.",
         ),
@@ -250,8 +250,8 @@ WRONG = (
     ),
     (
         "“Their τ is larger than yours.”",
-        "Perhaps it is counted otherwise: sources differ by exactly one, the bonus token. Here it "
-        "is included.",
+        "It may be counted differently: some sources leave out the bonus token. Here it is "
+        "included.",
     ),
 )
 

@@ -3,8 +3,7 @@
 Annotations stay unquoted here: gradio reads the outputs from them.
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
@@ -12,7 +11,6 @@ import gradio as gr
 from demo.common.figures import Figures
 from demo.common.tokens.view import paced, rounded
 from demo.engine import Engine, Request
-from demo.zero import lend
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
@@ -23,7 +21,6 @@ INTERVAL = 0.2  # seconds between two answers of a stream
 def add_decode(engine: Engine) -> None:
     """Publish `decode`, which waits for its turn like the page's own runs."""
     default = engine.default()
-    work = lend(partial(_work, engine), engine, _tokens)
 
     def decode(
         prompt: str,
@@ -57,7 +54,7 @@ def add_decode(engine: Engine) -> None:
             tree = shape(engine.tree(method), depth, breadth, budget) if fixed else AUTO
             sampling = Sampling(temperature, top_p, seed=seed)
             request = Request(prompt, method, max_new_tokens, tree, sampling)
-            yield from work(None, _never, request)
+            yield from answers(engine, request)
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from error
 
@@ -71,27 +68,9 @@ def shape(default: TreeSettings, depth: int, breadth: int, budget: int) -> TreeS
     )
 
 
-def _work(
-    engine: Engine, visit: None, should_stop: Callable[[], bool], request: Request
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    del visit
-    yield from answers(engine, request, should_stop)
-
-
-def _tokens(visit: None, request: Request) -> int:
-    del visit
-    return request.max_new_tokens
-
-
-def _never() -> bool:
-    return False
-
-
-def answers(
-    engine: Engine, request: Request, should_stop: Callable[[], bool] = _never
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def answers(engine: Engine, request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
     """A request's text and figures so far, at most every `INTERVAL` seconds and at its end."""
-    run, counted = engine.prepare(request, should_stop), Figures()
+    run, counted = engine.prepare(request), Figures()
     for batch in paced(run.events, INTERVAL):
         for event in batch:
             counted.add(event)

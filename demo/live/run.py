@@ -10,23 +10,22 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.charts import accepted_lengths, cumulative_latency, phases
 from demo.common.downloads import download
 from demo.common.figures import CUT, many, stats, tree_of, tree_words, was_cut
+from demo.common.measure import Measured, compare_texts, measure
 from demo.common.methods import VANILLA, label
 from demo.common.spread import Spread
 from demo.common.status import STOPPING, say
 from demo.common.tokens.view import ENDINGS, Feed, paced
-from demo.common.turns import Progress, take, tokens_of, turns
-from demo.engine import Engine, Request, Run
+from demo.engine import Engine, Request
+from demo.live.charts import CHARTS
 from demo.session import Visit
-from moa_core.decoding.exactness import Exactness, compare_with_plain
+from moa_core.decoding.exactness import Exactness
 from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
 from moa_core.text import RecordedText, TokenText, record_words
 
 REPEATS = 3  # of plain decoding and of the method it is compared with
-CHARTS = (accepted_lengths, cumulative_latency, phases)
 LARGEST = 20_000_000  # bytes of a trace to open
 Stop = Callable[[], bool]
 
@@ -62,42 +61,22 @@ def compare(visit: Visit, engine: Engine, stop: Stop) -> Iterator[Any]:
     """Decode the shown prompt plainly and as before, in turns: yields (status, view)."""
     shown, ours = _comparable(visit)
     requests = {ours.method: ours, VANILLA: replace(ours, method=VANILLA, tree=None)}
-    traces: dict[str, list[Trace]] = {name: [] for name in requests}
-
-    def prepare(method: str, length: int) -> Run:
-        return engine.prepare(replace(requests[method], max_new_tokens=length), stop)
-
-    def keep(step: Progress, trace: Trace) -> None:
-        traces[step.method].append(trace)
-
+    measured, feed = Measured(), shown.feed
     said = say("Decoding the same prompt plainly and as before, in turns.", "wait")
-    steps = turns(list(requests), REPEATS)
     try:
-        for step in take(steps, ours.max_new_tokens, prepare, keep, stop):
-            yield said, shown.feed.measuring(step.words)
+        for step in measure(engine, requests, REPEATS, measured, stop):
+            yield said, feed.measuring(step.words)
     except Exception:
-        yield gr.skip(), shown.feed.measuring("")
+        yield gr.skip(), feed.measuring("")
         raise
-    base, again = traces[VANILLA], traces[ours.method]
-    if not base or not again:
+    if not all(measured.traces.values()):
         said = say("Stopped before there was anything to compare.", "done")
-        yield said, shown.feed.measuring("")
+        yield said, feed.measuring("")
         return
-    run = engine.prepare(ours)  # for its target; it is not made
-    wrote, plain = shown.trace.output_ids, base[0].output_ids
-    verdict = compare_with_plain(run.target, run.prompt_ids, wrote, plain)
-    measured = plainly(base, again, shown.trace, verdict)
-    said = say(f"{measured['exact_words']} {measured['speed_words']}", "done")
-    yield said, shown.feed.plain(measured)
-
-
-def tokens_compared(visit: Visit) -> int:
-    """How many tokens `compare` decodes at most."""
-    shown = visit.shown
-    if shown is None or shown.request is None:
-        return 0
-    steps = turns([shown.request.method, VANILLA], REPEATS)
-    return tokens_of(steps, shown.request.max_new_tokens)
+    base = measured.traces[VANILLA]
+    verdict = compare_texts(engine, ours, shown.trace.output_ids, base[0].output_ids)
+    plain = plainly(base, measured.traces[ours.method], shown.trace, verdict)
+    yield say(f"{plain['exact_words']} {plain['speed_words']}", "done"), feed.plain(plain)
 
 
 def _comparable(visit: Visit) -> tuple[Shown, Request]:
@@ -124,10 +103,19 @@ def plainly(
     slow, fast = _speeds(base), _speeds(ours)
     ratio, slower, speed = None, False, "Too short a text to time."
     if slow and fast:
-        ratio, slower = _times(fast, slow), fast.high < slow.low
-        speed = _speed_words(slow, fast, len(ours), shown)
-    exact = f"All {len(shown.output_ids)} tokens are plain decoding’s."
-    if not verdict.same:
+        times, slower = fast.over(slow), fast.high < slow.low
+        unsure = fast.overlaps(slow) and times.known
+        ratio = f"{times.middle:.2f} ×"
+        if unsure:
+            ratio = f"{times.low:.2f}–{times.high:.2f} ×"
+        words = "Too close to call." if unsure else "Slower than plain decoding." if slower else ""
+        speed = (
+            f"{method_of(shown)} {_ranged(fast)} tokens/s, plain decoding {_ranged(slow)} (prefill "
+            f"included; median of {many(len(ours), 'run')} each). {words}".strip()
+        )
+    count = len(shown.output_ids)
+    exact = f"Identical to plain decoding ({count} of {many(count, 'token')})."
+    if verdict.at is not None:
         exact = (
             f"The texts part at token {verdict.at + 1}: there plain decoding’s token leads by "
             f"{verdict.gap:.2g} in logit; near 0 is a tie that rounding decides."
@@ -141,28 +129,6 @@ def plainly(
 def _speeds(traces: Sequence[Trace]) -> Spread | None:
     rates = [rate for trace in traces if (rate := trace.tokens_per_second)]
     return Spread.of(rates) if rates else None
-
-
-def _times(fast: Spread, slow: Spread) -> str:
-    ratio = fast.over(slow)
-    unsure = fast.overlaps(slow) and ratio.known
-    return f"{ratio.low:.2f}–{ratio.high:.2f} ×" if unsure else f"{ratio.middle:.2f} ×"
-
-
-def _speed_words(slow: Spread, fast: Spread, runs: int, shown: Trace) -> str:
-    """Both speeds with their ranges, what these allow to say, and how the shown run compares."""
-    words = f"Prefill included, plain {_ranged(slow)} tokens/s, {method_of(shown)} {_ranged(fast)}"
-    if runs > 1:
-        words += f": the middle of {runs} runs each, in turn, just now on this machine."
-    else:
-        words += ": from one run each, just now on this machine."
-    if fast.high < slow.low:
-        words += " Here speculation is slower than plain decoding."
-    elif fast.overlaps(slow):
-        words += " The ranges overlap, so which is faster is not clear."
-    if rate := shown.tokens_per_second:
-        words += f" The run shown is none of these: it had {rate:.0f}."
-    return words
 
 
 def _ranged(speed: Spread) -> str:
@@ -185,32 +151,27 @@ def open_trace(visit: Visit, path: str | None, pace: str) -> tuple[Any, Any]:
     value = feed.add(trace.events)
     visit.begin()  # a run that goes on ends: the view now shows something else
     visit.shown, visit.trace = Shown(feed, trace, None), trace
-    about = f"Opened: {method_of(trace)} for {trace.about.get('target', 'a target')}, recorded "
-    about += "elsewhere or earlier. "
+    target = trace.about.get("target", "a target")
+    about = f"Opened: {method_of(trace)} for {target}, recorded elsewhere or earlier. "
     return say(about + summary(trace), "done"), value
 
 
 def aside(visit: Visit) -> tuple[Any, ...]:
     """What goes with the trace that the view shows: (charts, raw prompt, file to save)."""
-    skip = gr.skip()
     if visit.shown is None or "words" not in visit.shown.trace.about:
-        return (skip,) * (len(CHARTS) + 2)
+        return (gr.skip(),) * (len(CHARTS) + 2)
     trace = visit.shown.trace
-    file = saved(trace) if visit.shown.request else skip
-    return *charts_of(trace), str(trace.about["words"].get("prompt", "")), file
+    charts = [gr.skip()] * len(CHARTS)
+    if trace.accepted_lengths:
+        charts = [gr.update(value=draw(trace), visible=True) for draw in CHARTS.values()]
+    file = saved(trace) if visit.shown.request else gr.skip()
+    return *charts, str(trace.about["words"].get("prompt", "")), file
 
 
 def saved(trace: Trace) -> Any:
     """The trace as a file to download."""
     path = download(f"trace-{trace.about.get('method', 'run')}.json", trace.to_json())
     return gr.update(value=str(path), interactive=True)
-
-
-def charts_of(trace: Trace) -> list[Any]:
-    """The finished run's charts, if it had any cycle."""
-    if not trace.accepted_lengths:
-        return [gr.skip()] * len(CHARTS)
-    return [gr.update(value=chart(trace), visible=True) for chart in CHARTS]
 
 
 def method_of(trace: Trace) -> str:
@@ -222,7 +183,7 @@ def drafted_by(trace: Trace) -> str:
     """Method and tree: τ depends on both."""
     tree = tree_of(trace)
     if tree and tree.auto:
-        shape = ", trees sized automatically: not to be compared with another run’s τ"
+        shape = ", trees sized automatically: compare τ only between runs of one fixed tree"
     else:
         shape = f", tree {tree_words(tree)} (depth-breadth-budget)" if tree else ""
     return method_of(trace) + shape
@@ -241,4 +202,4 @@ def summary(trace: Trace) -> str:
             f"{figures['rate']:.1f} tokens per second, prefill included, and "
             f"{figures['decode_rate']:.1f} while decoding"
         )
-    return f"{', '.join(parts)}. Ended: {ENDINGS.get(trace.reason, trace.reason)}."
+    return f"{', '.join(parts)}. Ended: {ENDINGS.get(trace.reason or '', trace.reason)}."

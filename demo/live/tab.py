@@ -11,39 +11,38 @@ import gradio as gr
 
 from demo.common.methods import family, tli_of
 from demo.common.prompt import enter_presses, prompt_box
-from demo.common.shared import Shared
-from demo.common.status import say, status_line
+from demo.common.status import say, status_line, words
 from demo.common.tokens.view import PACES, trace_view
-from demo.engine import MOST_NEW_TOKENS, Engine, Request
-from demo.live import run as live_runs
+from demo.engine import MOST_NEW_TOKENS, Engine
+from demo.live import run as runs
+from demo.live.charts import CHARTS
 from demo.live.settings import (
+    NAMES,
     PACE_NAMES,
+    TREE,
+    Settings,
     choose,
     from_address,
     link,
     preset,
-    sized,
     speed,
     teaching,
 )
-from demo.session import PRIVATE, Visit, connect
+from demo.session import PRIVATE, Shared, Visit, connect
 from demo.share import Share, load_address, share_box, wire_share
 from demo.tli.stops import STOPS, stops_html
-from moa_core.decoding.tree import AUTO, TreeSettings
-from moa_core.decoding.verify import Sampling
+from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
-from moa_core.loading.installed import method_name
 from moa_core.loading.names import LABELS
 
 ID, TITLE = "live", "Live"
 TREE_NOTE = (
-    "Sized automatically, each cycle’s tree grows while one more level or node is expected to gain "
-    "more tokens than its measured time is worth (on a GPU the drafter’s own measured tree is "
-    "taken). Else it has the shape set here; choosing a drafter sets the one measured for it. τ "
-    "depends on the tree: compare it between runs of one fixed tree only."
+    "Automatic: the tree keeps growing as long as that is expected to pay off (on a GPU the "
+    "drafter’s own measured tree is taken). Otherwise it has the shape set here; choosing a "
+    "drafter sets the one measured for it. τ depends on the tree: compare it only between runs of "
+    "one fixed tree."
 )
-TREE = ("depth", "breadth", "budget")
-SETTINGS = {  # lowest, highest, step, label
+SLIDERS = {  # lowest, highest, step, label
     "depth": (1, 12, 1, "Depth: drafted levels"),
     "breadth": (1, 16, 1, "Breadth: nodes per level"),
     "budget": (1, 64, 1, "Budget: drafted nodes kept"),
@@ -55,7 +54,7 @@ SETTINGS = {  # lowest, highest, step, label
 
 @dataclass(frozen=True)
 class Live:
-    """The components that events connect. settings: those that a link carries, by name."""
+    """The components that events connect. settings: by the names of `Settings`."""
 
     settings: dict[str, Any]
     run: gr.Button
@@ -74,7 +73,6 @@ class Live:
 
     @property
     def prompt(self) -> gr.Textbox:
-        """The page's prompt."""
         return self.settings["prompt"]
 
 
@@ -82,9 +80,10 @@ def build(shared: Shared) -> Live:
     """Lay the tab out; nothing is connected yet."""
     engine, made = shared.engine, {}
     method = engine.default()
+    settings: dict[str, Any] = {"target": shared.target}
     with gr.Row(equal_height=False, elem_classes="controls"):
         with gr.Column(scale=3, min_width=320):
-            settings = {"prompt": prompt_box("", "runs it", lines=5, max_lines=12)}
+            settings["prompt"] = prompt_box("", "runs it", lines=5, max_lines=12)
             with gr.Row(elem_classes="buttons"):
                 made["run"] = gr.Button("Run", variant="primary", elem_id="run")
                 made["stop"] = gr.Button("Stop", interactive=False, elem_id="stop")
@@ -97,34 +96,32 @@ def build(shared: Shared) -> Live:
                 )
                 made["speed"] = gr.Button("Preset: full speed", size="sm", elem_id="speed")
     # The output comes next: what is set less often stands below it.
-    view = trace_view(elem_id="view")
+    made["view"] = trace_view(elem_id="view")
     made["compare"] = gr.Button("Compare with plain decoding", elem_id="compare-plain")
     settings |= drafter | _settings(engine.tree(method))
     with gr.Column(elem_id="charts"):
-        charts = [
+        made["charts"] = [
             gr.Plot(visible=False, show_label=False, container=False, elem_id=f"chart-{name}")
-            for name in ("lengths", "latency", "phases")
+            for name in CHARTS
         ]
-    return Live(settings, view=view, charts=charts, **made, **_files())
+    return Live({name: settings[name] for name in NAMES}, **made, **_files())
 
 
 def _drafter(engine: Engine, method: str) -> tuple[dict[str, Any], gr.HTML]:
     """The choice of method, and of N for MoA."""
-    kinds = list(dict.fromkeys(family(name) for name in engine.methods()))
+    kinds = dict.fromkeys(family(name) for name in engine.methods())
     kind = family(method)
     choice = gr.Radio(
-        [(LABELS.get(name, name), name) for name in kinds],
-        value=kind,
-        label="Method",
+        [(LABELS.get(name, name), name) for name in kinds], value=kind, label="Method",
         elem_id="method",
-    )
+    )  # fmt: skip
     with gr.Group(elem_classes="tli"):
         slider = gr.Slider(
             STOPS[0], STOPS[-1], tli_of(method), step=1, precision=0,
             label="TLI (Target Layer Inference): target layers reused, N", elem_id="tli",
             buttons=[], interactive=kind == "moa",
         )  # fmt: skip
-        stops = gr.HTML(stops_html(engine, method), elem_id="tli-stops", apply_default_css=False)
+        stops = words(stops_html(engine, method), elem_id="tli-stops")
     return {"method": choice, "tli": slider}, stops
 
 
@@ -133,7 +130,7 @@ def _settings(tree: TreeSettings) -> dict[str, Any]:
     start = {"depth": tree.depth, "breadth": tree.breadth, "budget": tree.budget}
     start |= {"tokens": 128, "temperature": 0, "top_p": 1}
     with gr.Accordion("Draft tree, sampling, length and pace", open=False, elem_id="settings"):
-        gr.HTML(f"<p>{TREE_NOTE}</p>", apply_default_css=False)
+        words(f"<p>{TREE_NOTE}</p>")
         made: dict[str, Any] = {
             "auto_tree": gr.Checkbox(
                 True, label="Size trees automatically, for speed", elem_id="auto-tree"
@@ -145,12 +142,12 @@ def _settings(tree: TreeSettings) -> dict[str, Any]:
                     low, high, start[name], step=step, label=label, elem_id=name, buttons=[],
                     min_width=220, interactive=name not in TREE,
                 )
-                for name, (low, high, step, label) in SETTINGS.items()
+                for name, (low, high, step, label) in SLIDERS.items()
             }  # fmt: skip
             made["seed"] = gr.Number(0, label="Seed", elem_id="seed", min_width=220)
         made["pace"] = gr.Radio(
             list(zip(PACE_NAMES, PACES, strict=True)), value=PACES[0], elem_id="pace",
-            label="Pace of the page: decoding itself always runs at full speed",
+            label="Playback speed",
         )  # fmt: skip
     return made
 
@@ -180,93 +177,62 @@ def _files() -> dict[str, Any]:
 def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     """Connect the tab's components."""
     engine, settings = shared.engine, live.settings
-    chosen = [shared.target, settings["method"], settings["tli"]]
     tree = [settings[name] for name in TREE]
-    settings["auto_tree"].change(sized, settings["auto_tree"], tree, queue=False, **PRIVATE)
+    aside = [*live.charts, live.raw, live.save]
+    shows = [live.status, live.view]
+
+    def run(visit: Visit, stop: Callable[[], bool], *values: Any) -> Iterator[tuple[Any, ...]]:
+        given = Settings(*values)
+        yield from runs.run(visit, engine, given.request, given.pace, stop)
+
+    def compare(visit: Visit, stop: Callable[[], bool]) -> Iterator[tuple[Any, ...]]:
+        yield from runs.compare(visit, engine, stop)
+
+    ran = connect(
+        shared, live.run, live.stop, run, list(settings.values()), shows, hides=live.charts
+    )
+    ran.then(runs.aside, shared.visit, aside, queue=False, **PRIVATE)
+    connect(shared, live.compare, live.stop, compare, [], shows)
+    enter_presses(settings["prompt"], "run")
+    _wire_settings(demo, live, shared, tree)
+    live.opened.upload(
+        open_file, [shared.visit, live.opened, settings["pace"]], shows, **PRIVATE
+    ).then(
+        lambda visit: (*runs.aside(visit), None), shared.visit, [*aside, live.opened],
+        queue=False, **PRIVATE,
+    )  # fmt: skip  # the file is let go: another can be opened where it lay
+    wire_share(live.share, live.status, partial(link, ID), list(settings.values()))
+
+
+def _wire_settings(demo: gr.Blocks, live: Live, shared: Shared, tree: list[gr.Slider]) -> None:
+    """Choices, presets, and the page's address."""
+    engine, settings = shared.engine, live.settings
+
+    def from_link(request: gr.Request) -> tuple[Any, ...]:  # gradio sees no annotations in partials
+        return from_address(engine, shared.tabs, request)
+
     gr.on(
         [settings["method"].input, settings["tli"].input, shared.target.input],
-        partial(choose, engine),
-        chosen,
-        [settings["tli"], live.stops, *tree],
-        queue=False,
-        trigger_mode="always_last",
-        **PRIVATE,
-    )
-    aside = [*live.charts, live.raw, live.save]
-    connect(
-        engine, shared.visit, live.run, live.stop, partial(_run, engine, list(settings)),
-        [shared.target, *settings.values()], [live.status, live.view],
-        hides=live.charts, cost=partial(_tokens, list(settings).index("tokens")),
-    ).then(
-        live_runs.aside, shared.visit, aside, queue=False, **PRIVATE,
+        partial(choose, engine), [shared.target, settings["method"], settings["tli"]],
+        [settings["tli"], live.stops, *tree], queue=False, trigger_mode="always_last", **PRIVATE,
     )  # fmt: skip
-    connect(
-        engine, shared.visit, live.compare, live.stop, partial(_compare, engine), [],
-        [live.status, live.view], cost=live_runs.tokens_compared,
+    settings["auto_tree"].change(
+        lambda auto: (gr.update(interactive=not auto),) * len(tree), settings["auto_tree"], tree,
+        queue=False, **PRIVATE,
     )  # fmt: skip
-    enter_presses(settings["prompt"], "run")
-    _wire_files(live, shared, aside)
     known = [settings["method"], settings["tli"], live.stops, *tree, settings["auto_tree"]]
     for button, which in ((live.teaching, teaching), (live.speed, speed)):
         button.click(
             partial(preset, engine, which), shared.target,
             [live.status, *known, settings["tokens"], settings["pace"]], queue=False, **PRIVATE,
         )  # fmt: skip
-
-    def from_link(request: gr.Request) -> tuple[Any, ...]:  # gradio sees no annotations in partials
-        return from_address(engine, shared.tabs, list(settings), request)
-
-    load_address(demo, from_link, [live.status, live.stops, *settings.values()], "run")
+    own = [settings[name] for name in NAMES[1:]]
+    load_address(demo, from_link, [live.status, live.stops, *own], "run")
 
 
-def _wire_files(live: Live, shared: Shared, aside: list[Any]) -> None:
-    """Opening a trace, and the link."""
-    live.opened.upload(
-        _open, [shared.visit, live.opened, live.settings["pace"]], [live.status, live.view],
-        **PRIVATE,
-    ).then(
-        lambda visit: (*live_runs.aside(visit), None), shared.visit, [*aside, live.opened],
-        queue=False, **PRIVATE,
-    )  # fmt: skip  # the file is let go: another can be opened where it lay
-    make = partial(link, ID, list(live.settings))
-    wire_share(live.share, live.status, make, [shared.target, *live.settings.values()])
-
-
-def _run(
-    engine: Engine, names: list[str], visit: Visit, should_stop: Callable[[], bool], target: str,
-    *values: Any,
-) -> Iterator[tuple[Any, ...]]:  # fmt: skip
-    given = dict(zip(names, values, strict=True))
-    request = _request(given, target)
-    yield from live_runs.run(visit, engine, request, given["pace"], should_stop)
-
-
-def _tokens(place: int, visit: Visit, target: str, *values: Any) -> int:
-    """How many tokens a run decodes at most. place: of that setting among the values."""
-    del visit, target
-    return int(values[place])
-
-
-def _request(given: dict[str, Any], target: str) -> Request:
-    return Request(
-        given["prompt"],
-        method_name(given["method"], int(given["tli"])),
-        given["tokens"],  # as it was typed: what is no whole number is told of
-        AUTO if given["auto_tree"] else TreeSettings(*(given[name] for name in TREE)),
-        Sampling(given["temperature"], given["top_p"], seed=given["seed"]),
-        target,
-    )
-
-
-def _compare(
-    engine: Engine, visit: Visit, should_stop: Callable[[], bool]
-) -> Iterator[tuple[Any, ...]]:
-    yield from live_runs.compare(visit, engine, should_stop)
-
-
-def _open(visit: Visit, path: str | None, pace: str) -> tuple[Any, Any]:
+def open_file(visit: Visit, path: str | None, pace: str) -> tuple[Any, Any]:
     """Show a saved trace; whatever is wrong with it becomes a sentence."""
     try:
-        return live_runs.open_trace(visit, path, pace)
+        return runs.open_trace(visit, path, pace)
     except UserError as error:
         return say(str(error), "error"), gr.skip()

@@ -1,4 +1,4 @@
-"""Figures of a run over a link: pure functions from its trace."""
+"""Charts of a run over a link, from its trace."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ from dataclasses import dataclass, field
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from demo.common.charts import ACCEPTED, BONUS, INK, PATTERNS, PHASES, plain_layout, told
+from demo.common.charts import (
+    ACCEPTED,
+    BONUS,
+    INK,
+    bars,
+    chart,
+    line,
+    look,
+    phase_times,
+    phases,
+    time_of,
+    told,
+)
 from moa_core.decoding.trace import (
     Drafted,
     LinkBack,
@@ -18,21 +30,31 @@ from moa_core.decoding.trace import (
     Verified,
 )
 
-OFFLINE = "#8b5cf6"
-SHADE = "rgba(139, 92, 246, 0.16)"
-UP, DOWN = BONUS, ACCEPTED
-NAMES = {"draft": "draft, here", "verify": "server", "network": "network", "other": "other, here"}
+OFFLINE, SHADE = "#8b5cf6", "rgba(139, 92, 246, 0.16)"
+NAMES = {"draft": "draft, here", "verify": "server", "other": "other, here"}
 
 
 @dataclass
 class Loss:
-    """A stretch without a link. began, ended: seconds since the run began; cycle: the one that was
-    on its way, from 1; 0: the prompt."""
+    """A stretch without a link, in seconds since the run began.
+
+    cycle  the one that was on its way, from 1; 0: the prompt
+    ended  None: never
+    tokens written alone
+    """
 
     began: float
     cycle: int
     ended: float | None = None
-    tokens: int = 0  # written alone
+    tokens: int = 0
+
+    @property
+    def words(self) -> str:
+        """For a chart."""
+        alone = f", {self.tokens} written alone" if self.tokens else ""
+        if self.ended is None:
+            return f"link lost to the end{alone}"
+        return f"link lost {self.ended - self.began:.1f} s{alone}"
 
 
 @dataclass
@@ -53,7 +75,7 @@ def course(trace: Trace) -> Course:
     found = Course()
     now = heard = 0.0  # heard: when something last came from the server
     count = cycle = 0
-    look = 1 / rate if (rate := trace.about.get("link", {}).get("alone_rate", 0)) else 0.0
+    pause = 1 / rate if (rate := trace.about.get("link", {}).get("alone_rate", 0)) else 0.0
     for event in trace.events:
         match event:
             case Prefilled():
@@ -69,14 +91,14 @@ def course(trace: Trace) -> Course:
                 now = max(now, heard + event.seconds)
                 found.losses.append(Loss(now, cycle))
             case OfflineToken():
-                now += event.seconds + look
+                now += event.seconds + pause
                 found.losses[-1].tokens += 1
                 found.alone.append((now, count + found.losses[-1].tokens))
             case LinkBack():
                 now = heard = max(now, found.losses[-1].began + event.seconds)
                 found.losses[-1].ended = now
             case Verified():
-                now = heard = now + event.seconds + event.network_seconds + event.other_seconds
+                now = heard = now + time_of(event)
                 count += len(event.emitted)
                 found.verified.append((now, count))
     found.end = now
@@ -91,72 +113,41 @@ def _share_seconds(trace: Trace, first: Drafted) -> float:
 
 def timeline(trace: Trace) -> go.Figure:
     """Milliseconds of each cycle: draft, server, network; shaded where the link was lost."""
-    spent = {
-        "draft": [1000 * drafted.seconds for drafted, _ in trace.cycles],
-        "verify": [1000 * verified.seconds for _, verified in trace.cycles],
-        "network": [1000 * verified.network_seconds for _, verified in trace.cycles],
-        "other": [1000 * verified.other_seconds for _, verified in trace.cycles],
-    }
-    cycles = list(range(1, len(trace.cycles) + 1))
-    bars = [
-        go.Bar(
-            name=NAMES[phase], x=cycles, y=values,
-            marker={"color": PHASES[phase], "pattern_shape": PATTERNS[phase], "line_width": 0},
-            hovertemplate=f"cycle %{{x}}: {NAMES[phase]} %{{y:.2f}} ms<extra></extra>",
-        )
-        for phase, values in spent.items()
-    ]  # fmt: skip
-    figure = go.Figure(bars, plain_layout("Where each cycle’s time goes", "cycle", "milliseconds"))
-    figure.update_layout(barmode="stack", bargap=0.25)
-    right = max(len(cycles), 8) + 0.6
     losses = course(trace).losses
-    bands = [(one.cycle - 0.5, one.cycle + 0.5, _lost(one)) for one in losses]
-    _shaded(figure, bands, right)
-    whole = [sum(each) for each in zip(*spent.values(), strict=True)]
-    figure.update_xaxes(range=[0.4, right], showgrid=False)
-    figure.update_yaxes(range=_top(whole, bool(bands)))
-    means = [
-        f"{NAMES[phase]} {sum(values) / max(len(cycles), 1):.1f} ms"
-        for phase, values in spent.items()
-    ]
-    words = [f"{len(cycles)} cycles, on average {means[0]}", *means[1:]]
-    return told(figure, [*words, *(f"cycle {one.cycle}: {_lost(one)}" for one in losses)])
+    figure = phases(trace, NAMES, [f"cycle {one.cycle}: {one.words}" for one in losses])
+    bands = [(one.cycle - 0.5, one.cycle + 0.5, one.words) for one in losses]
+    whole = [sum(each) for each in zip(*phase_times(trace).values(), strict=True)]
+    return _shaded(figure, bands, figure.layout.xaxis.range[1], whole)
 
 
 def latency(trace: Trace) -> go.Figure:
     """Tokens that are there over seconds: verified ones, and those written while the link was
     lost, with the gap shaded."""
     run = course(trace)
-    seconds, tokens = zip(*run.verified, strict=True) if run.verified else ((), ())
+    seconds = [second for second, _ in run.verified]
+    tokens = [count for _, count in run.verified]
     lines = [
-        go.Scatter(
-            x=[*seconds, run.end], y=[*tokens, *tokens[-1:]], name="verified", mode="lines",
-            line={"color": ACCEPTED, "shape": "hv", "width": 2.5},
-            hovertemplate="%{y} verified tokens after %{x:.2f} s<extra></extra>",
-        )
+        line([*seconds, run.end], [*tokens, *tokens[-1:]], "verified", ACCEPTED,
+             "%{y} verified tokens after %{x:.2f} s", line={"shape": "hv"})
     ]  # fmt: skip
     if run.alone:
         lines.append(
-            go.Scatter(
-                x=[second for second, _ in run.alone], y=[count for _, count in run.alone],
-                name="written offline", mode="markers",
-                marker={"color": OFFLINE, "symbol": "circle-open", "size": 6},
-                hovertemplate="%{y} tokens, the newest not verified, after %{x:.2f} s"
-                "<extra></extra>",
-            )
+            line([second for second, _ in run.alone], [count for _, count in run.alone],
+                 "written offline", OFFLINE,
+                 "%{y} tokens, the newest not verified, after %{x:.2f} s", mode="markers",
+                 marker={"symbol": "circle-open", "size": 6})
         )  # fmt: skip
-    figure = go.Figure(lines, plain_layout("When each token was there", "seconds", "tokens"))
-    bands = [(one.began, run.end if one.ended is None else one.ended, _lost(one))
-             for one in run.losses]  # fmt: skip
+    words = ["no token"]
+    if tokens:
+        first = f"the first token after {seconds[0]:.2f} s"
+        words = [first, f"{tokens[-1]} after {seconds[-1]:.2f} s"]
+        words += [f"{one.words} from {one.began:.2f} s" for one in run.losses]
+    title = "When each token was there"
+    figure = chart(lines, title, "seconds", "tokens", words, showlegend=True)
+    bands = [(one.began, one.ended or run.end, one.words) for one in run.losses]
     right = 1.02 * run.end or 1
-    _shaded(figure, bands, right)
-    figure.update_layout(showlegend=True)
     figure.update_xaxes(range=[0, right])
-    figure.update_yaxes(range=_top([*tokens, *(count for _, count in run.alone)], bool(bands)))
-    if not run.verified:
-        return told(figure, ["no token"])
-    words = [f"the first token after {seconds[0]:.2f} s", f"{tokens[-1]} after {seconds[-1]:.2f} s"]
-    return told(figure, [*words, *(f"{_lost(one)} from {one.began:.2f} s" for one in run.losses)])
+    return _shaded(figure, bands, right, [*tokens, *(count for _, count in run.alone)])
 
 
 def traffic(trace: Trace) -> go.Figure:
@@ -165,36 +156,28 @@ def traffic(trace: Trace) -> go.Figure:
     down, up = [one.received for one in verified], [one.sent for one in verified]
     cycles = list(range(1, len(verified) + 1))
     figure = make_subplots(2, 1, shared_xaxes=True, vertical_spacing=0.12)
-    for place, (name, values, tint, pattern) in enumerate(
-        (("from the server", down, DOWN, ""), ("to the server", up, UP, "/")), 1
-    ):
-        bars = go.Bar(
-            name=name, x=cycles, y=values,
-            marker={"color": tint, "pattern_shape": pattern, "line_width": 0},
-            hovertemplate=f"cycle %{{x}}: %{{y}} bytes {name}<extra></extra>",
-        )  # fmt: skip
-        figure.add_trace(bars, place, 1)
-    look = plain_layout("Bytes of each cycle", "", "bytes")
-    figure.update_layout(look, height=360, bargap=0.25, showlegend=True)
-    figure.update_yaxes(look.yaxis, rangemode="tozero")
-    figure.update_xaxes(look.xaxis, showgrid=False, range=[0.4, max(len(cycles), 8) + 0.6])
+    ways = (("from the server", down, ACCEPTED, ""), ("to the server", up, BONUS, "/"))
+    for place, (name, values, tint, pattern) in enumerate(ways, 1):
+        hover = f"cycle %{{x}}: %{{y}} bytes {name}"
+        figure.add_trace(bars(cycles, values, tint, name, pattern, hover), place, 1)
+    plain = look("Bytes of each cycle", "", "bytes")
+    figure.update_layout(plain, height=360, showlegend=True).update_yaxes(plain.yaxis)
+    figure.update_xaxes(plain.xaxis, showgrid=False, range=[0.4, max(len(cycles), 8) + 0.6])
     figure.update_xaxes(title={"text": "cycle", "font": {"size": 13}}, row=2)
-    share = sum(event.received for event in trace.of(Drafted))
-    share += sum(event.received for event in trace.of(Prefilled))
+    share = sum(event.received for event in (*trace.of(Drafted), *trace.of(Prefilled)))
     before = sum(event.sent for event in trace.of(Prefilled))
+    means = [sum(values) / max(len(values), 1) for values in (down, up)]
     return told(figure, [
         f"before the first cycle {share} bytes from the server and {before} to it",
-        f"then from the server {_mean(down):.0f} a cycle", f"to it {_mean(up):.0f}",
+        f"then from the server {means[0]:.0f} a cycle", f"to it {means[1]:.0f}",
     ])  # fmt: skip
 
 
-def _mean(values: list[int]) -> float:
-    return sum(values) / len(values) if values else 0.0
-
-
-def _shaded(figure: go.Figure, bands: list[tuple[float, float, str]], right: float) -> None:
-    """Shade stretches (begin, end, words) of a chart whose axis ends at `right`, and leave room
-    above for their words."""
+def _shaded(
+    figure: go.Figure, bands: list[tuple[float, float, str]], right: float, values: list[float]
+) -> go.Figure:
+    """Shade stretches (begin, end, words) of a chart of these values whose x axis ends at `right`,
+    with room above for the words."""
     for begin, end, words in bands:
         left = begin + end < right  # its words go where there is more room
         figure.add_vrect(
@@ -204,19 +187,7 @@ def _shaded(figure: go.Figure, bands: list[tuple[float, float, str]], right: flo
             text=words, x=end if left else begin, xanchor="left" if left else "right", y=1,
             yref="paper", yanchor="top", showarrow=False, font={"size": 12, "color": INK},
         )  # fmt: skip
-
-
-def _top(values: list[float], bands: bool) -> list[float]:
-    """The range of an axis up to these values, with room for words."""
-    return [0, max([1, *values]) * (1.3 if bands else 1.06)]
-
-
-def _lost(loss: Loss) -> str:
-    """A loss in words."""
-    alone = f", {loss.tokens} written alone" if loss.tokens else ""
-    if loss.ended is None:
-        return f"link lost to the end{alone}"
-    return f"link lost {loss.ended - loss.began:.1f} s{alone}"
+    return figure.update_yaxes(range=[0, max([1, *values]) * (1.3 if bands else 1.06)])
 
 
 CHARTS = {"timeline": timeline, "latency": latency, "traffic": traffic}

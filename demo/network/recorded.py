@@ -9,7 +9,7 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
-from demo.common.charts import INK, plain_layout, told
+from demo.common.charts import INK, chart, line
 from demo.common.methods import colour, label
 from moa_core.bench.link_files import FOLDER, Row, select
 from moa_core.bench.link_files import recorded as read_all
@@ -23,8 +23,14 @@ NONE = (
 )
 READ = "<p>API streaming has no drafter: the server sends each token as it writes it.</p>"
 SHAPES = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star", "triangle-down")
-NAMES = {"stream": "API streaming", "target": "the target itself"}
-DASHED = ("stream", "target")  # what drafts are compared with
+NAMES = {"stream": "API streaming", "target": "the target itself"}  # dashed: what is compared with
+CUT = "% of the answer verified before the cut"
+OFFLINE = {  # rows of this kind: key, factor, title, unit
+    "tasks": ("right", 100, "Right answers when the link is cut for ever",
+              "% of held-out tasks right"),
+    "texts": ("log_prob", 1, "How plausible the target finds offline text",
+              "log-probability per token"),
+}  # fmt: skip
 
 
 def recorded(folder: Path = FOLDER) -> dict[str, Row]:
@@ -53,74 +59,44 @@ def records_html(found: dict[str, Row]) -> str:
 
 def recorded_charts(found: dict[str, Row]) -> list[go.Figure]:
     """Accuracy after a cut, and time per token over links, of the recordings that there are."""
-    made = {"offline": (right_alone, trusted_alone), "link": (by_link,)}
-    return [
-        chart(one)
-        for kind, charts in made.items()
+    made = [
+        _lines(select(one["rows"], kind=kind), "cut", key, (100, factor), title, CUT, unit, unit)
         for one in found.values()
-        if one["kind"] == kind
-        for chart in charts
+        if one["kind"] == "offline"
+        for kind, (key, factor, title, unit) in OFFLINE.items()
     ]
+    for one in found.values():
+        if one["kind"] == "link":
+            rows = [row for row in one["rows"] if row["link"] in one["links"]]
+            title, axis = "Time per token over a link", "ms per token"
+            drawn = _lines(rows, "link", "ms_per_token", (1, 1), title, "link", axis, "ms")
+            made.append(drawn.update_yaxes(rangemode="tozero"))
+    return made
 
 
-def right_alone(recording: Row) -> go.Figure:
-    """Share of tasks right, by when the link was cut for ever."""
-    return _by_cut(
-        select(recording["rows"], kind="tasks"), "right", 100,
-        "Right answers when the link is cut for ever", "% of held-out tasks right",
-    )  # fmt: skip
-
-
-def trusted_alone(recording: Row) -> go.Figure:
-    """What the target itself thinks of the stories and dialogues that were ended offline."""
-    return _by_cut(
-        select(recording["rows"], kind="texts"), "log_prob", 1,
-        "How the target finds what was written alone", "nats a token; 0 is certain",
-    )  # fmt: skip
-
-
-def by_link(recording: Row) -> go.Figure:
-    """Milliseconds a token over each link, in the order in which they were measured."""
-    links = list(recording["links"])
-    figure = go.Figure(layout=plain_layout("Time per token over a link", "link", "ms a token"))
-    rows = [row for row in recording["rows"] if row["link"] in links]
-    for at, (method, mine) in enumerate(_grouped(rows).items()):
-        x, y = [row["link"] for row in mine], [row["ms_per_token"] for row in mine]
-        figure.add_trace(_line(at, method, x, y))
-    figure.update_yaxes(rangemode="tozero")
-    return _worded(figure, "ms")
-
-
-def _by_cut(rows: Sequence[Row], key: str, scale: float, title: str, unit: str) -> go.Figure:
-    figure = go.Figure(layout=plain_layout(title, "% of the answer verified before the cut", unit))
-    for at, (method, mine) in enumerate(_grouped(rows).items()):
-        found = [row for row in mine if row.get(key) is not None]
-        if found:
-            cuts = [100 * row["cut"] for row in found]
-            figure.add_trace(_line(at, method, cuts, [scale * row[key] for row in found]))
-    return _worded(figure, unit)
-
-
-def _grouped(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
+def _lines(
+    rows: Sequence[Row], along: str, key: str, factors: tuple[int, int], title: str, x: str, y: str,
+    unit: str,
+) -> go.Figure:  # fmt: skip
+    """A line for each method over what `along` names; factors: of x and y."""
+    by_method: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row["method"], []).append(row)
-    return found
-
-
-def _line(at: int, method: str, x: Sequence[float | str], y: Sequence[float]) -> go.Scatter:
-    shade = INK if method in DASHED else colour(method)
-    name = NAMES.get(method) or label(method)
-    return go.Scatter(
-        x=list(x), y=list(y), name=name, mode="lines+markers",
-        line={"color": shade, "dash": "dash" if method in DASHED else "solid"},
-        marker={"symbol": SHAPES[at % len(SHAPES)], "size": 8, "color": shade},
-        hovertemplate=f"{name}: %{{y:.3g}} at %{{x}}<extra></extra>",
+        if row.get(key) is not None:
+            by_method.setdefault(row["method"], []).append(row)
+    lines = []
+    for at, (method, mine) in enumerate(by_method.items()):
+        name, dash = NAMES.get(method) or label(method), "dash" if method in NAMES else "solid"
+        lines.append(
+            line([row[along] * factors[0] for row in mine], [row[key] * factors[1] for row in mine],
+                 name, INK if method in NAMES else colour(method),
+                 f"{name}: %{{y:.3g}} at %{{x}}", mode="lines+markers",
+                 line={"dash": dash, "width": 2},
+                 marker={"symbol": SHAPES[at % len(SHAPES)], "size": 8})
+        )  # fmt: skip
+    ends = [f"{one.name} from {one.y[0]:.3g} to {one.y[-1]:.3g}" for one in lines]
+    # The legend is below, where plotly makes room for it: on a phone it has a line a method.
+    return chart(
+        lines, title, x, y, ends, unit, height=460, margin={"t": 48}, showlegend=True,
+        legend={"y": -0.34, "yanchor": "top"}, yaxis={"rangemode": "normal"},
+        xaxis={"rangemode": "normal"},
     )  # fmt: skip
-
-
-def _worded(figure: go.Figure, unit: str) -> go.Figure:
-    # Below, where plotly makes room for it: on a phone it has a line for each method.
-    figure.update_layout(height=460, margin={"t": 48}, legend={"y": -0.34, "yanchor": "top"})
-    ends = [f"{line.name} from {line.y[0]:.3g} to {line.y[-1]:.3g}" for line in figure.data]
-    return told(figure, ends, unit)

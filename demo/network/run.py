@@ -10,51 +10,33 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.measure import gained
 from demo.common.status import say
 from demo.common.tokens.view import Feed, paced
-from demo.common.turns import gained
 from demo.engine import Engine, Request, Run, check_length
 from demo.network.server import Client, Far
+from demo.network.settings import Settings
 from demo.network.switch import Switch, switch
-from demo.network.words import Words, able, summary, weight
+from demo.network.words import Words, summary, weight
 from demo.session import Visit
-from moa_core.decoding.decode import Settings, about, check_prompt, decode
+from moa_core.decoding.decode import Settings as Decoding
+from moa_core.decoding.decode import about, check_prompt, decode
 from moa_core.decoding.exactness import Exactness, compare_with_plain
 from moa_core.decoding.offline import Away
 from moa_core.decoding.trace import Event, LinkBack, LinkDown, Trace, Verified
-from moa_core.drafters.base import Drafter
+from moa_core.drafters.base import Drafter, Stepwise
 from moa_core.errors import UserError
 from moa_core.link.connection import GONE
 from moa_core.link.emulator import Link
-from moa_core.link.network import LinkSettings
 from moa_core.link.remote import Remote
 from moa_core.text import TokenText, prompt_ids, record_words
 
 PATIENCE = 60.0  # seconds for a lost link, when there is no more to write: others wait meanwhile
 WARM_UP = 8  # tokens decoded before a run without a link is timed
-STARTING = "Starting the server, a process of its own with the target: some seconds, once."
+STARTING = "Starting the server, a separate process with the target. This happens once."
 REFUSED = "The server refused"
-FETCHING = "Fetching what a client needs of the server’s target: once."
+FETCHING = "Fetching what a client needs of the server’s target. This happens once."
 Stop = Callable[[], bool]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a visitor asks for.
-
-    numbers      how numbers travel: bf16, int8 or f32
-    keep         what was written offline stays
-    cut_after    tokens after which the link is cut by itself, for `cut_for` seconds; 0: by hand
-    alone_rate   tokens per second that the drafter writes alone at most; 0: as fast as it can
-    """
-
-    request: Request
-    link: LinkSettings
-    numbers: str = "bf16"
-    keep: bool = False
-    cut_after: int = 0
-    cut_for: float = 4.0
-    alone_rate: float = 0.0
 
 
 @dataclass
@@ -63,12 +45,12 @@ class Shown:
 
     feed: Feed
     trace: Trace
-    asked: Asked
+    request: Request
     weight: str
 
 
 class Slow(Remote):
-    """A client whose drafter, alone, looks so long for the link before it writes a token."""
+    """A client whose drafter, alone, waits for the link before it writes each token."""
 
     look = 0.0  # seconds
 
@@ -76,12 +58,12 @@ class Slow(Remote):
         return super().back(max(seconds, self.look))
 
 
-def run(visit: Visit, engine: Engine, far: Far, asked: Asked, stop: Stop) -> Iterator[Any]:
+def run(visit: Visit, engine: Engine, far: Far, asked: Settings, stop: Stop) -> Iterator[Any]:
     """Decode over a link, before the visitor's eyes: yields (status, view, switch)."""
     request = asked.request
     if refusal := engine.refusal(request.method, request.target):
         raise UserError(refusal)
-    if asked.link.offline:
+    if asked.emulated.offline:
         raise UserError(
             "Nothing passes this link, so the prompt cannot reach the server. Choose another link, "
             "and cut it while text streams."
@@ -92,10 +74,10 @@ def run(visit: Visit, engine: Engine, far: Far, asked: Asked, stop: Stop) -> Ite
     drafter = client.drafter(request.method, engine.spec(request.method, request.target))
     with connected(far, client, drafter, engine, asked, stop) as (prepared, link):
         feed = Feed(token_hex(4), TokenText(client.target.tokenizer))
-        said = weight(client, drafter, asked.link)
-        visit.far, visit.link = Shown(feed, prepared.trace, asked, said), link
+        said = weight(client, drafter, asked.emulated)
+        visit.far, visit.link = Shown(feed, prepared.trace, request, said), link
         try:
-            yield from _shown(prepared, link, feed, asked, Words(able(drafter), PATIENCE))
+            yield from _shown(prepared, link, feed, isinstance(drafter, Stepwise))
         except Exception:
             yield gr.skip(), feed.broken(), switch()
             raise
@@ -105,10 +87,9 @@ def run(visit: Visit, engine: Engine, far: Far, asked: Asked, stop: Stop) -> Ite
     yield say(summary(prepared.trace), "done"), feed.ndjson, switch()
 
 
-def _shown(
-    prepared: Run, link: Switch, feed: Feed, asked: Asked, words: Words
-) -> Iterator[tuple[Any, ...]]:
+def _shown(prepared: Run, link: Switch, feed: Feed, able: bool) -> Iterator[tuple[Any, ...]]:
     """The run, as it goes on. Nothing is skipped while it streams: see `session.connect`."""
+    words = Words(able, PATIENCE)
 
     def urgent(event: Event) -> bool:
         return isinstance(event, LinkDown | LinkBack) or link.changed()
@@ -121,8 +102,8 @@ def _shown(
         yield say(words.now), feed.add(batch), link.switch
 
 
-def _cutting(events: Iterator[Event], link: Switch, asked: Asked) -> Iterator[Event]:
-    """The events; after so many tokens the link is cut by itself, if that was asked for."""
+def _cutting(events: Iterator[Event], link: Switch, asked: Settings) -> Iterator[Event]:
+    """The events; after that many tokens the link is cut automatically, if that is set."""
     tokens, due = 0, asked.cut_after > 0
     for event in events:
         tokens += gained(event)
@@ -134,42 +115,42 @@ def _cutting(events: Iterator[Event], link: Switch, asked: Asked) -> Iterator[Ev
 
 @contextmanager
 def connected(
-    far: Far, client: Client, drafter: Drafter, engine: Engine, asked: Asked, stop: Stop
+    far: Far, client: Client, drafter: Drafter, engine: Engine, asked: Settings, stop: Stop
 ) -> Iterator[tuple[Run, Switch]]:
     """A run that has not begun, and the link that it goes over. UserError for what can be mended.
 
     Each run has a link of its own, so nobody's cut is another's, and each begins with the same
     delays.
     """
-    request, target = asked.request, client.target
+    request, target, emulated = asked.request, client.target, asked.emulated
     check_length(request)
     ids = prompt_ids(target.tokenizer, request.prompt)
     check_prompt(ids, target)
     tree = engine.tree(request.method, request.target)
-    away = Away(asked.keep, PATIENCE)
-    settings = Settings(request.max_new_tokens, tree, request.sampling, target.eos_ids, away)
-    trace = Trace({**about(target, drafter, settings), **_about(client, asked)})
+    away = Away(asked.back == "keep", PATIENCE)
+    settings = Decoding(request.max_new_tokens, tree, request.sampling, target.eos_ids, away)
+    trace = Trace(about(target, drafter, settings))
+    trace.about |= {"method": request.method, "prompt": request.prompt}
+    trace.about["link"] = {
+        "name": emulated.name, "settings": emulated.spec, "source": emulated.source,
+        "numbers": asked.numbers, "server": client.address.url, "alone_rate": asked.alone_rate,
+    }  # fmt: skip
     with ExitStack() as stack:
-        link = Switch(stack.enter_context(Link(asked.link)))
+        link = Switch(stack.enter_context(Link(emulated)))
         stack.callback(link.close)
         remote = stack.enter_context(_reached(far, link.link, client, drafter, asked))
         remote.look = 1 / asked.alone_rate if asked.alone_rate else 0.0
-        events = decode(target, drafter, ids, settings, stop, remote)
-        prepared = Run(
-            target, ids, trace, engine.in_turn(_cutting(trace.record(events), link, asked))
-        )
+        events = trace.record(decode(target, drafter, ids, settings, stop, remote))
+        prepared = Run(target, ids, trace, engine.in_turn(_cutting(events, link, asked)))
         stack.callback(prepared.events.close)
         yield prepared, link
 
 
-def _reached(far: Far, link: Link, client: Client, drafter: Drafter, asked: Asked) -> Slow:
+def _reached(far: Far, link: Link, client: Client, drafter: Drafter, asked: Settings) -> Slow:
     """A session with the server, over the link."""
-    address, streams = (
-        replace(client.address, kind=asked.numbers),
-        asked.request.method == "vanilla",
-    )
+    address = replace(client.address, kind=asked.numbers)
     try:
-        return Slow(address, client.target, drafter, streams, link=link)
+        return Slow(address, client.target, drafter, asked.method == "vanilla", link=link)
     except UserError as error:
         if not isinstance(error.__cause__, GONE):
             far.forget()
@@ -182,24 +163,12 @@ def _reached(far: Far, link: Link, client: Client, drafter: Drafter, asked: Aske
         ) from error
 
 
-def _about(client: Client, asked: Asked) -> dict[str, Any]:
-    link, request = asked.link, asked.request
-    return {
-        "method": request.method,
-        "prompt": request.prompt,
-        "link": {
-            "name": link.name, "settings": link.spec, "source": link.source,
-            "numbers": asked.numbers, "server": client.address.url, "alone_rate": asked.alone_rate,
-        },
-    }  # fmt: skip
-
-
 def compare(visit: Visit, engine: Engine, far: Far, stop: Stop) -> Iterator[Any]:
     """Decode the shown prompt once more without a link: yields (status, view)."""
     shown = visit.far
     if shown is None or shown.trace.reason is None:
         raise UserError("Run a prompt first: then it can be run without a link as well.")
-    request = shown.asked.request
+    request = shown.request
     if engine.borrows:
         raise UserError(
             "Without a link this would run on a borrowed GPU, and the server has none: there is "
@@ -211,8 +180,10 @@ def compare(visit: Visit, engine: Engine, far: Far, stop: Stop) -> Iterator[Any]
             "compare with."
         )
     yield say("Decoding the same prompt here, without a link.", "wait"), gr.skip()
-    _whole(engine, replace(request, max_new_tokens=min(WARM_UP, request.max_new_tokens)), stop)
-    base = _whole(engine, request, stop)
+    for length in (min(WARM_UP, request.max_new_tokens), request.max_new_tokens):
+        base = engine.prepare(replace(request, max_new_tokens=length), stop)
+        for _ in base.events:
+            pass
     if stop():
         yield say("Stopped before there was anything to compare.", "done"), gr.skip()
         return
@@ -223,37 +194,30 @@ def compare(visit: Visit, engine: Engine, far: Far, stop: Stop) -> Iterator[Any]
     yield say(said, "done"), shown.feed.plain(measured)
 
 
-def _whole(engine: Engine, request: Request, stop: Stop) -> Run:
-    run = engine.prepare(request, stop)
-    for _ in run.events:
-        pass
-    return run
-
-
 def beside(local: Trace, ours: Trace, verdict: Exactness) -> dict[str, Any]:
     """The view's `plain` line: whether the texts agree, what the link costs, both in words."""
     near, over = local.decode_tokens_per_second, ours.decode_tokens_per_second
-    speed = "Too short a text to time."
+    speed, ratio = "Too short a text to time.", None
     if near and over:
         speed = f"Without a link {1000 / near:.1f} ms per token after the prefill, over it "
         speed += f"{1000 / over:.1f}."
+        ratio = f"{over / near:.2f} ×"
     exact = f"All {len(ours.output_ids)} tokens are the same without a link."
-    if not verdict.same:
+    if verdict.at is not None:
         exact = f"The texts part at token {verdict.at + 1}: {_why(ours, verdict)}."
-    ratio = f"{over / near:.2f} ×" if near and over else None
     return {"ratio": ratio, "same": verdict.same, "exact_words": exact, "speed_words": speed}
 
 
 def _why(ours: Trace, verdict: Exactness) -> str:
     """What made two texts part."""
-    at, written = verdict.at, 0
+    written = 0
     for event in ours.events:
-        if isinstance(event, Verified) and event.kept and at < written + len(event.emitted):
-            return "from there what was written offline was kept"
         written += gained(event)
-        if written > at:
+        if written > verdict.at:
+            if isinstance(event, Verified) and event.kept:
+                return "from there what was written offline was kept"
             break
-    if at >= len(ours.verified_ids):
+    if verdict.at >= len(ours.verified_ids):
         return "from there the text was written offline and never verified"
     gap = f"the target’s token leads by {verdict.gap:.2g} in logit"
     return f"there {gap}; near 0 is a tie that rounding decides"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from torch import nn
@@ -36,13 +37,13 @@ class Client:
 
     address: Address
     target: Target
-    aside: Callable[[Callable[[], Drafter]], Drafter]  # where models are loaded
+    load: Callable[[Callable[[], Drafter]], Future[Drafter]]  # where models are loaded
     drafters: dict[str, Drafter] = field(default_factory=dict)
 
     def drafter(self, method: str, spec: str) -> Drafter:
         """The drafter of a method, loaded at first use. UserError if it does not fit."""
         if method not in self.drafters:
-            self.drafters[method] = self.aside(lambda: load_drafter(spec, self.target))
+            self.drafters[method] = self.load(lambda: load_drafter(spec, self.target)).result()
         return self.drafters[method]
 
     def weighs(self, drafter: Drafter) -> dict[str, int]:
@@ -89,7 +90,7 @@ class Far:
             if self.borrows and not self._engine.installed[self._name(target)].bundled:
                 raise UserError(f"{NO_GPU} Choose their target above.")
             address = self.named or self._serve(self._name(target))
-            self._client = Client(address, self._fetch(address, target), self._engine.aside)
+            self._client = Client(address, self._fetch(address, target), self._engine.worker.load)
         assert self._client is not None
         return self._client
 
@@ -128,9 +129,9 @@ class Far:
         """The client's part of the target, with layers for every N that there is here."""
         try:
             last = max(self._engine.stops(target), default=0)
-            found = self._engine.aside(
+            found = self._engine.worker.load(
                 lambda: client_target(address, last, drafts=self._engine.drafts)
-            )
+            ).result()
         except OSError as error:
             raise UserError(f"Nothing can be kept in {cache_folder()}: {error}") from error
         if found.tokenizer is None:

@@ -11,9 +11,9 @@ from demo.common.theme import script
 from moa_core.link.emulator import Link
 
 STATES = {  # what the page says of them
-    "idle": "A link is there while a run goes on: then it can be cut.",
+    "idle": "Start a run, then cut the link.",
     "up": "The link is up.",
-    "cut": "The link is cut: nothing passes. The client notices by the silence.",
+    "cut": "The link is cut. Waiting for a time-out ...",
     "lost": "The link is cut.",
     "mended": "The link is up; the client has not found the server again yet.",
 }

@@ -7,7 +7,7 @@ from demo.common.offline import Healing
 from demo.common.tokens.view import ENDINGS
 from demo.network.server import Client
 from moa_core.decoding.trace import Drafted, Event, LinkBack, LinkDown, Trace
-from moa_core.drafters.base import Drafter, Stepwise
+from moa_core.drafters.base import Drafter
 from moa_core.link.network import LinkSettings
 
 NOT_OURS = "they are the drafter’s, not the target’s"
@@ -100,11 +100,6 @@ def summary(trace: Trace) -> str:
     return said
 
 
-def able(drafter: Drafter) -> bool:
-    """Whether a drafter can go on alone."""
-    return isinstance(drafter, Stepwise)
-
-
 def weight(client: Client, drafter: Drafter, link: LinkSettings) -> str:
     """What the client had to fetch and holds, in a sentence."""
     held = client.weighs(drafter)
@@ -115,10 +110,10 @@ def weight(client: Client, drafter: Drafter, link: LinkSettings) -> str:
     whole = sum(one.numel() * one.element_size() for one in client.target.model.parameters())
     seconds = fetched * 8e-6 / link.down_mbps
     return (
-        f"What this client weighs: {_mb(fetched)} of the target ({parts}) and "
-        f"{_mb(held['drafter'])} of drafter; the whole target has {_mb(whole)}. The target’s part "
-        f"was fetched once and is kept; at {link.down_mbps:g} Mbit/s that takes "
-        f"{_seconds(seconds)}, here it came without the link."
+        f"Download size: {_mb(fetched)} of the target ({parts}) and {_mb(held['drafter'])} of "
+        f"drafter; the whole target has {_mb(whole)}. The target’s part is fetched once and kept: "
+        f"at {link.down_mbps:g} Mbit/s that takes {_seconds(seconds)}; here it came without the "
+        "link."
     )
 
 

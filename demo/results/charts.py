@@ -1,4 +1,4 @@
-"""Figures of recorded benchmarks: a row per method, a frame per recording. Pure functions."""
+"""Charts of recorded benchmarks: a row per method, a frame per recording."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from demo.common import methods as names
-from demo.common.charts import GRID, INK, label, plain_layout, told
+from demo.common.charts import BONUS, DOTTED, GRID, INK, bars, label, look, told
+from demo.common.numbers import listed, number, positive
+from demo.common.spread import Spread
 from moa_core.bench.recorded import Recording
-from moa_core.bench.values import PHASES, above_zero, number, numbers, phase_times
+from moa_core.bench.values import phase_times
 
-ROW, FRAME, HEAD = 27, 34, 66  # pixels: a method, between two frames, above the first
-FOOT = 46  # pixels below the last frame
+ROW, FRAME, HEAD, FOOT = 27, 34, 66, 46  # pixels: a method, between frames, above, below
 SYMBOLS = {  # plotly's name, and the letter that stands for it in the legend
     "circle-open": "○", "square-open": "□", "diamond-open": "◇", "triangle-up-open": "△",
     "cross-open": "✚", "x-open": "✖", "triangle-down-open": "▽", "star-open": "☆",
 }  # fmt: skip
-PHASE_COLOURS = dict(zip(PHASES, ("#d97706", "#0d9488", "#8a8580"), strict=True))
-Figures = dict[str, Any]
+PHASE_COLOURS = {"draft": BONUS, "verify": "#0d9488", "other": INK}
 Frames = list[tuple[Recording, dict[str, Any]]]  # by method
 
 
@@ -47,10 +47,19 @@ class View:
         """The methods to show of a recording, in its own order."""
         return [name for name in recording.methods if name in self.methods]
 
-    def symbol(self, kind: str) -> str:
-        """The mark of a kind of prompt, the same in every recording."""
+    @property
+    def symbols(self) -> dict[str, str]:
+        """The mark of each kind of prompt, the same in every recording."""
         kinds = dict.fromkeys(kind for one in self.recordings for kind in one.kinds)
-        return list(SYMBOLS)[list(kinds).index(kind) % len(SYMBOLS)]
+        return {kind: list(SYMBOLS)[at % len(SYMBOLS)] for at, kind in enumerate(kinds)}
+
+    def frames(self, value: Callable[[Recording, str], Any]) -> Frames:
+        """Each recording with the value of every method that has one; those with none left out."""
+        found = [
+            (one, {name: known for name in self.of(one) if (known := value(one, name))})
+            for one in self.recordings
+        ]
+        return [(one, values) for one, values in found if values]
 
 
 def shown(name: str) -> str:
@@ -59,181 +68,151 @@ def shown(name: str) -> str:
     return names.label(name) if known else label(name, 22)
 
 
-def bars(view: View, key: str, title: str, unit: str) -> Chart:
+def colour(name: str) -> str:
+    """A method's colour everywhere on the page; grey for one that is not ours."""
+    return names.colour(name if shown(name) == names.label(name) else "")
+
+
+def rates(view: View, key: str, title: str, unit: str) -> Chart:
     """A figure of each method, with its spread, and where all kinds are meant a mark for each."""
-    frames = _frames(view, lambda one, name: above_zero(one.figures(name, view.kind).get(key)))
+    frames = view.frames(lambda one, name: positive(one.figures(name, view.kind).get(key)))
     digits = 2 if key == "tau" else 0
-
-    def said(value: float) -> str:
-        return f"{value:.{digits}f}"
-
-    figure = _figure(frames, title, unit, said)
+    chart = _chart(view, title, frames, unit, unit, lambda value: f"{value:.{digits}f}")
     for at, (recording, found) in enumerate(frames, 1):
-        figure.add_trace(_bars(recording, view.kind, key, found, unit), at, 1)
-        if view.kind is None:
-            for trace in _marks(view, recording, key, list(found), unit):
-                figure.add_trace(trace, at, 1)
-    figure.update_layout(bargap=0.32)
-    if key.endswith("tokens_per_second"):
-        _plain_lines(figure, frames, view.kind, key)
-    told(figure, _spoken(frames, said), unit)
-    return _chart(view, title, figure, frames)
+        spreads = [_spread(recording.figures(name, view.kind).get(f"{key}_spread"), value)
+                   for name, value in found.items()]  # fmt: skip
+        hover = [
+            f"{shown(name)}<br>{one.middle:.2f} {unit}"
+            + (f"<br>{one.low:.2f} to {one.high:.2f}" if one.known else "")
+            for name, one in zip(found, spreads, strict=True)
+        ]
+        made = bars(list(found), list(found.values()), [colour(name) for name in found],
+                    view.kind or "all kinds", "", hover, spreads, lying=True)  # fmt: skip
+        chart.figure.add_trace(made, at, 1)
+        for mark in _marks(view, recording, key, list(found), unit):
+            chart.figure.add_trace(mark, at, 1)
+        plain = positive(recording.figures("vanilla", view.kind).get(key))
+        if key.endswith("tokens_per_second") and plain:
+            chart.figure.add_vline(plain, line=DOTTED, row=at, col=1, layer="above")
+    return chart
 
 
-def _bars(
-    recording: Recording, kind: str | None, key: str, found: dict[str, float], unit: str
-) -> go.Bar:
-    spreads = [_spread(recording.figures(name, kind), key, value) for name, value in found.items()]
-    texts = [
-        f"{shown(name)}<br>{value:.2f} {unit}" + (f"<br>{low:.2f} to {high:.2f}" if low else "")
-        for (name, value), (low, high) in zip(found.items(), spreads, strict=True)
-    ]
-    return go.Bar(
-        x=list(found.values()), y=list(found), orientation="h",
-        name=kind or "all kinds", hovertext=texts, hoverinfo="text",
-        marker={"color": [colour(name) for name in found], "line": {"width": 0}},
-        error_x={
-            "array": [high - value if low else 0 for value, (low, high) in
-                      zip(found.values(), spreads, strict=True)],
-            "arrayminus": [value - low if low else 0 for value, (low, _) in
-                           zip(found.values(), spreads, strict=True)],
-            "visible": any(low for low, _ in spreads), "color": INK, "thickness": 1.6, "width": 4,
-        },
-    )  # fmt: skip
-
-
-def _spread(figures: Figures, key: str, value: float) -> tuple[float, float]:
-    """The ends of a spread; (0, 0) where only one pass was recorded."""
-    ends = numbers(figures.get(f"{key}_spread"), 2)
-    return (ends[0], ends[1]) if ends and ends[0] <= value <= ends[1] > ends[0] else (0.0, 0.0)
+def _spread(ends: Any, value: float) -> Spread:
+    """Around a value; the value alone where a single pass was recorded."""
+    low, high = ([number(end) for end in listed(ends)[:2]] + [None, None])[:2]
+    if low is None or high is None or not low <= value <= high or high <= low:
+        return Spread(value, value, value)
+    return Spread(value, low, high)
 
 
 def _marks(
     view: View, recording: Recording, key: str, found: Sequence[str], unit: str
 ) -> list[go.Scatter]:
     """The kinds of prompt, each with a symbol of its own."""
-    traces = []
-    for kind in recording.kinds:
-        points = [
-            (name, value)
+    marks = []
+    for kind in recording.kinds if view.kind is None else ():
+        points = {
+            name: value
             for name in found
-            if (value := above_zero(recording.figures(name, kind).get(key))) is not None
-        ]
-        traces.append(
+            if (value := positive(recording.figures(name, kind).get(key))) is not None
+        }
+        ink = {"color": INK, "size": 9, "line": {"width": 1.8, "color": INK}}
+        hover = [f"{shown(name)}<br>{label(kind)}: {value:.2f} {unit}"
+                 for name, value in points.items()]  # fmt: skip
+        marks.append(
             go.Scatter(
-                x=[value for _, value in points], y=[name for name, _ in points], mode="markers",
-                name=label(kind, 18), hoverinfo="text",
-                hovertext=[f"{shown(name)}<br>{label(kind)}: {value:.2f} {unit}"
-                           for name, value in points],
-                marker={"symbol": view.symbol(kind), "size": 9, "color": INK,
-                        "line": {"width": 1.8, "color": INK}},
+                x=list(points.values()), y=list(points), mode="markers", name=label(kind, 18),
+                hoverinfo="text", hovertext=hover, marker={"symbol": view.symbols[kind], **ink},
             )
         )  # fmt: skip
-    return traces
-
-
-def _plain_lines(figure: go.Figure, frames: Frames, kind: str | None, key: str) -> None:
-    """A dotted line at plain decoding's speed, where that was recorded."""
-    for at, (recording, _) in enumerate(frames, 1):
-        plain = above_zero(recording.figures("vanilla", kind).get(key))
-        if plain:
-            line = {"color": INK, "width": 1.5, "dash": "dot"}
-            figure.add_vline(plain, line=line, row=at, col=1, layer="above")
+    return marks
 
 
 def acceptance(view: View) -> Chart:
     """How many of the cycles accept at least k drafts: a row per method, a column per k."""
+    frames = view.frames(lambda one, name: _positions(one.figures(name, view.kind)))
+    unit = "share of the cycles that accept at least that many"
     title = "Acceptance per draft position"
-    frames = _frames(view, lambda one, name: _rates(one.figures(name, view.kind)))
-    figure = _figure(frames, title, "draft position")
+    chart = _chart(view, title, frames, "draft position", unit, _ends, beside=False)
     for at, (_, found) in enumerate(frames, 1):
-        figure.add_trace(_grid(found), at, 1)
-    figure.update_xaxes(dtick=1, showgrid=False, rangemode="normal")
-    told(figure, _spoken(frames, _ends), "share of the cycles that accept at least so many")
-    return _chart(view, title, figure, frames)
+        chart.figure.add_trace(_grid(found), at, 1)
+    if chart.figure:
+        chart.figure.update_xaxes(dtick=1, showgrid=False, rangemode="normal")
+    return chart
 
 
-def _ends(rates: list[float]) -> str:
-    words = f"{rates[0]:.0f} % at position 1"
-    return words if len(rates) == 1 else f"{words} to {rates[-1]:.0f} % at {len(rates)}"
+def _ends(found: list[float]) -> str:
+    words = f"{found[0]:.0f} % at position 1"
+    return words if len(found) == 1 else f"{words} to {found[-1]:.0f} % at {len(found)}"
 
 
-def _rates(figures: Figures) -> list[float]:
-    rates = figures.get("acceptance_by_position")
-    found = [number(rate) for rate in rates] if isinstance(rates, list) else []
+def _positions(figures: dict[str, Any]) -> list[float]:
+    found = [number(rate) for rate in listed(figures.get("acceptance_by_position"))]
     return [] if None in found else [100 * rate for rate in found if rate is not None]
 
 
 def _grid(found: dict[str, list[float]]) -> go.Heatmap:
     most = max(map(len, found.values()))
     # A path never reached has no rate: nothing is drawn there, not even a zero.
-    table = [rates + [None] * (most - len(rates)) for rates in found.values()]
-    texts = [[f"{rate:.0f} %" if rate is not None else "" for rate in row] for row in table]
-    hover = [
-        [f"{shown(name)}<br>position {k}: {rate:.1f} % of cycles" if rate is not None else ""
-         for k, rate in enumerate(row, 1)]
-        for name, row in zip(found, table, strict=True)
-    ]  # fmt: skip
+    table = [row + [None] * (most - len(row)) for row in found.values()]
+
+    def each(words: Callable[[str, int, float], str]) -> list[list[str]]:
+        return [
+            ["" if rate is None else words(name, k, rate) for k, rate in enumerate(row, 1)]
+            for name, row in zip(found, table, strict=True)
+        ]
+
     return go.Heatmap(
-        x=list(range(1, most + 1)), y=list(found), z=table, zmin=0, zmax=100, text=texts,
-        texttemplate="%{text}", hovertext=hover, hoverinfo="text", showscale=False, xgap=3, ygap=3,
+        x=list(range(1, most + 1)), y=list(found), z=table, zmin=0, zmax=100, hoverinfo="text",
+        text=each(lambda name, k, rate: f"{rate:.0f} %"), texttemplate="%{text}",
+        hovertext=each(
+            lambda name, k, rate: f"{shown(name)}<br>position {k}: {rate:.1f} % of cycles"
+        ),
+        showscale=False, xgap=3, ygap=3,
         colorscale=[[0, "rgba(15, 157, 138, 0.04)"], [1, "rgba(15, 157, 138, 0.62)"]],
     )  # fmt: skip
 
 
 def times(view: View) -> Chart:
     """Milliseconds of a cycle by phase. Recorded over all kinds of prompt together."""
-    title = "Time of a cycle"
-    frames = _frames(view, lambda one, name: phase_times(one.figures(name)))
-    figure = _figure(frames, title, "milliseconds", _whole)
+    frames = view.frames(lambda one, name: phase_times(one.figures(name)))
+    unit = "milliseconds"
+    chart = _chart(
+        view, "Time of a cycle", frames, unit, unit, lambda spent: f"{sum(spent.values()):.1f}"
+    )
     for at, (_, found) in enumerate(frames, 1):
         for phase, tint in PHASE_COLOURS.items():
-            figure.add_trace(_phase(found, phase, tint), at, 1)
-    figure.update_layout(barmode="stack", bargap=0.32)
-    told(figure, _spoken(frames, _whole), "milliseconds")
-    return _chart(view, title, figure, frames)
+            hover = [
+                f"{shown(name)}<br>{phase}: {spent[phase]:.2f} of {sum(spent.values()):.2f} ms "
+                f"({100 * spent[phase] / sum(spent.values()):.0f} %)"
+                for name, spent in found.items()
+            ]
+            values = [spent[phase] for spent in found.values()]
+            pattern = "/" if phase == "draft" else ""
+            made = bars(list(found), values, tint, phase, pattern, hover, lying=True)
+            chart.figure.add_trace(made, at, 1)
+    if chart.figure:
+        chart.figure.update_layout(barmode="stack")
+    return chart
 
 
-def _whole(spent: dict[str, float]) -> str:
-    return f"{sum(spent.values()):.1f}"
-
-
-def _phase(found: dict[str, dict[str, float]], phase: str, tint: str) -> go.Bar:
-    texts = [
-        f"{shown(name)}<br>{phase}: {spent[phase]:.2f} of {sum(spent.values()):.2f} ms "
-        f"({100 * spent[phase] / sum(spent.values()):.0f} %)"
-        for name, spent in found.items()
-    ]
-    return go.Bar(
-        x=[spent[phase] for spent in found.values()], y=list(found), orientation="h", name=phase,
-        hovertext=texts, hoverinfo="text",
-        marker={"color": tint, "line": {"width": 0},
-                "pattern": {"shape": "/" if phase == "draft" else "", "solidity": 0.35}},
-    )  # fmt: skip
-
-
-def colour(name: str) -> str:
-    """A method's colour everywhere on the page; grey for one that is not ours."""
-    return names.colour(name if shown(name) == names.label(name) else "")
-
-
-def _frames(view: View, value: Callable[[Recording, str], Any]) -> Frames:
-    """Each recording with the value of every method that has one; those with none left out."""
-    found = [
-        (one, {name: known for name in view.of(one) if (known := value(one, name))})
-        for one in view.recordings
-    ]
-    return [(one, values) for one, values in found if values]
-
-
-def _figure(
-    frames: Frames, title: str, unit: str, said: Callable[[Any], str] | None = None
-) -> go.Figure:
+def _chart(
+    view: View, title: str, frames: Frames, axis: str, unit: str, said: Callable[[Any], str],
+    beside: bool = True,
+) -> Chart:  # fmt: skip
     """An empty frame per recording, under its name, with a row for each of its methods.
 
-    said  a method's value in a few letters, to stand beside its name: readable in every theme
+    said    a method's value in a few letters
+    beside  whether that stands beside its name: readable in every theme
     """
-    counts = [len(values) for _, values in frames] or [1]
+    there = {one.name: values for one, values in frames}
+    missing = dict.fromkeys(
+        name for one in view.recordings for name in view.of(one)
+        if name not in there.get(one.name, {})
+    )  # fmt: skip
+    if not frames:
+        return Chart(title, None, tuple(missing))
+    counts = [len(values) for _, values in frames]
     inner = ROW * sum(counts) + FRAME * (len(counts) - 1)
     figure = make_subplots(
         len(counts), 1, row_heights=counts, shared_xaxes=True,
@@ -241,44 +220,29 @@ def _figure(
         subplot_titles=[label(one.name, 40) for one, _ in frames],
     )  # fmt: skip
     figure.update_annotations(x=0, xanchor="left", font={"size": 13})
-    figure.update_layout(plain_layout(title, "", ""))
     figure.update_layout(
-        height=HEAD + inner + FOOT, margin={"l": 8, "r": 18, "t": HEAD, "b": FOOT},
+        look(title, "", ""), height=HEAD + inner + FOOT, bargap=0.32,
+        margin={"l": 8, "r": 18, "t": HEAD, "b": FOOT}, hoverlabel={"align": "left"},
         showlegend=False,  # the page has its own, which wraps on narrow screens
-        hoverlabel={"align": "left"},
     )  # fmt: skip
     figure.update_xaxes(gridcolor=GRID, zeroline=False, rangemode="tozero")
-    figure.update_xaxes(title={"text": unit, "font": {"size": 13}}, row=len(counts))
+    figure.update_xaxes(title={"text": axis, "font": {"size": 13}}, row=len(counts))
     for at, (_, values) in enumerate(frames, 1):
-        beside = {name: f"  <b>{said(value)}</b>" if said else "" for name, value in values.items()}
+        ticks = [f"{shown(name)}  <b>{said(value)}</b>" if beside else shown(name)
+                 for name, value in values.items()]  # fmt: skip
         figure.update_yaxes(
             type="category", categoryorder="array", categoryarray=list(values),
-            tickvals=list(values), ticktext=[shown(name) + beside[name] for name in values],
-            range=[len(values) - 0.5, -0.5], automargin=True, showgrid=False, zeroline=False,
-            ticklen=6, tickcolor="rgba(0,0,0,0)", row=at, col=1,
+            tickvals=list(values), ticktext=ticks, range=[len(values) - 0.5, -0.5],
+            automargin=True, showgrid=False, zeroline=False, ticklen=6, tickcolor="rgba(0,0,0,0)",
+            rangemode="normal", row=at, col=1,
         )  # fmt: skip
-    return figure
-
-
-def _spoken(frames: Frames, said: Callable[[Any], str]) -> list[str]:
-    """Each recording's values in words: one part, since what a method says may have commas."""
-    parts = []
-    for one, values in frames:
-        each = [f"{unescape(shown(name))} {said(value)}" for name, value in values.items()]
-        parts.append(f"{one.name}: {', '.join(each)}")
-    return ["; ".join(parts)]
-
-
-def _chart(view: View, title: str, figure: go.Figure, frames: Frames) -> Chart:
-    """The figure with what it lacks; none where it has nothing."""
-    there = {one.name: values for one, values in frames}
-    missing = [
-        name
-        for one in view.recordings
-        for name in view.of(one)
-        if name not in there.get(one.name, {})
-    ]
-    return Chart(title, figure if frames else None, tuple(dict.fromkeys(missing)))
+    # One part, since what a method says may have commas.
+    words = "; ".join(
+        f"{one.name}: "
+        + ", ".join(f"{unescape(shown(name))} {said(value)}" for name, value in values.items())
+        for one, values in frames
+    )
+    return Chart(title, told(figure, [words], unit), tuple(missing))
 
 
 def legend(view: View, name: str) -> list[tuple[str, str, str]]:
@@ -288,17 +252,15 @@ def legend(view: View, name: str) -> list[tuple[str, str, str]]:
                 for phase, tint in PHASE_COLOURS.items()]  # fmt: skip
     if name == "acceptance" or view.kind:
         return []
-    kinds = dict.fromkeys(kind for one in view.recordings for kind in one.kinds)
-    return [(SYMBOLS[view.symbol(kind)], "", kind) for kind in kinds]
+    return [(SYMBOLS[symbol], "", kind) for kind, symbol in view.symbols.items()]
 
 
-Draw = Callable[[View], Chart]
-CHARTS: dict[str, Draw] = {
-    "tau": lambda view: bars(view, "tau", "Acceptance length τ", "tokens per target forward"),
-    "speed": lambda view: bars(
+CHARTS: dict[str, Callable[[View], Chart]] = {
+    "tau": lambda view: rates(view, "tau", "Acceptance length τ", "tokens per target forward"),
+    "speed": lambda view: rates(
         view, "tokens_per_second", "Tokens per second, whole runs", "tokens/s"
     ),
-    "decoding": lambda view: bars(
+    "decoding": lambda view: rates(
         view, "decode_tokens_per_second", "Tokens per second, decoding alone", "tokens/s"
     ),
     "acceptance": acceptance,

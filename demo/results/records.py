@@ -16,7 +16,7 @@ ALL = "all"  # the value of a filter that leaves everything
 MOST_OPENED = 8
 
 
-Shelf = tuple[Recording, ...]  # what one visitor has to choose from
+Recordings = tuple[Recording, ...]  # what one visitor has to choose from
 
 
 @dataclass(frozen=True)
@@ -30,23 +30,23 @@ class Chosen:
     methods: Sequence[str] = ()
 
 
-def first_choice(shelf: Shelf) -> Chosen:
+def first_choice(there: Recordings) -> Chosen:
     """To begin with: the first recording, which has the most methods, and every method."""
-    return Chosen([one.name for one in shelf[:1]], methods=methods_of(shelf))
+    return Chosen([one.name for one in there[:1]], methods=methods_of(there))
 
 
-def methods_of(shelf: Shelf) -> list[str]:
-    """Every method on the shelf. What is offered only ever grows: a filter used while another is
+def methods_of(there: Recordings) -> list[str]:
+    """Every method among them. What is offered only ever grows: a filter used while another is
     still being followed must not name something that was just taken away."""
-    return list(dict.fromkeys(name for one in shelf for name in one.methods))
+    return list(dict.fromkeys(name for one in there for name in one.methods))
 
 
-def kinds_of(shelf: Shelf) -> list[str]:
-    """Every kind of prompt on the shelf."""
-    return list(dict.fromkeys(kind for one in shelf for kind in one.kinds))
+def kinds_of(there: Recordings) -> list[str]:
+    """Every kind of prompt among them."""
+    return list(dict.fromkeys(kind for one in there for kind in one.kinds))
 
 
-def kept() -> Shelf:
+def kept() -> Recordings:
     """Our own recordings; none, with a word in the log, where their files are damaged."""
     try:
         return tuple(recordings())
@@ -55,11 +55,11 @@ def kept() -> Shelf:
         return ()
 
 
-def beside(shelf: Shelf, chosen: Chosen, added: Recording) -> tuple[Shelf, Chosen]:
+def beside(there: Recordings, chosen: Chosen, added: Recording) -> tuple[Recordings, Chosen]:
     """One more recording, shown at once with whatever methods only it has."""
-    known = set(methods_of(shelf))
+    known = set(methods_of(there))
     new = [name for name in added.methods if name not in known]
-    return (*shelf, added), replace(
+    return (*there, added), replace(
         chosen,
         recordings=[*chosen.recordings, added.name],
         machine=ALL,
@@ -68,38 +68,38 @@ def beside(shelf: Shelf, chosen: Chosen, added: Recording) -> tuple[Shelf, Chose
     )
 
 
-def opened(path: str, shelf: Shelf) -> Recording:
-    """A visitor's file, under a name that no other recording on the shelf has."""
-    if sum(one.opened for one in shelf) >= MOST_OPENED:
+def opened(path: str, there: Recordings) -> Recording:
+    """A visitor's file, under a name that no other recording among them has."""
+    if sum(one.opened for one in there) >= MOST_OPENED:
         raise UserError(
             f"{MOST_OPENED} recordings are open already: reload the page to begin anew."
         )
     file = Path(path)
     results = read_results(file, file.name)
-    taken = {one.name for one in shelf}
+    taken = {one.name for one in there}
     name = f"Yours: {file.stem[:24]}"
     names = (name, *(f"{name} ({number})" for number in range(2, MOST_OPENED + 2)))
     return Recording(next(free for free in names if free not in taken), results, opened=True)
 
 
-def matching(shelf: Shelf, chosen: Chosen) -> list[Recording]:
+def matching(recordings: Recordings, chosen: Chosen) -> list[Recording]:
     """The recordings that were chosen and that machine and precision leave."""
     return [
         one
-        for one in shelf
+        for one in recordings
         if one.name in chosen.recordings
         and chosen.machine in (ALL, one.machine)
         and chosen.precision in (ALL, one.precision)
     ]
 
 
-def nothing(shelf: Shelf, chosen: Chosen, there: list[Recording]) -> str:
+def nothing(there: Recordings, chosen: Chosen, found: list[Recording]) -> str:
     """Why nothing is shown, and what to do about it."""
-    if not shelf:
+    if not there:
         return "There are no recordings here: open one, made by python -m moa_core bench."
     if not chosen.recordings:
         return "No recording is chosen: choose one above."
-    if not there:
+    if not found:
         return (
             "None of the recordings chosen was made on this machine with this precision: choose "
             "another recording, machine or precision."

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import gradio as gr
 
 from demo.common.charts import label
 from demo.common.downloads import csv_text, download
-from demo.common.shared import Shared
-from demo.common.status import SORRY, say, status_line
+from demo.common.status import SORRY, say, status_line, words
 from demo.results.charts import CHARTS, View, shown
 from demo.results.records import (
     ALL,
     Chosen,
-    Shelf,
+    Recordings,
     beside,
     first_choice,
     kept,
@@ -28,7 +26,7 @@ from demo.results.records import (
     opened,
 )
 from demo.results.table import claims, paper_section, source, table
-from demo.session import PRIVATE
+from demo.session import PRIVATE, Shared
 from moa_core.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -36,14 +34,14 @@ log = logging.getLogger(__name__)
 ID, TITLE = "benchmarks", "Benchmarks"
 ABOUT = (
     "Every number here was recorded earlier, by <code>python -m moa_core bench</code> on the "
-    "machine that stands under each chart; nothing is measured while you look. Methods that begin "
+    "machine named under each chart; nothing is measured while you look. Methods that begin "
     "with hf- are transformers’ own generation. To measure here and now, use the other tabs."
 )
 HINT = (
     "Made one on your own machine? Open its <code>summary.json</code> or <code>results.json</code> "
-    "and it stands beside ours. It stays with you: nobody else sees it."
+    "and it appears next to ours. Only you can see it."
 )
-FILTERS = {  # in the order in which events send them
+FILTERS = {  # in the order of `Chosen`
     "recordings": ("Recording", gr.CheckboxGroup),
     "machine": ("Machine", gr.Dropdown),
     "precision": ("Precision", gr.Dropdown),
@@ -56,82 +54,55 @@ FILTERS = {  # in the order in which events send them
 class Benchmarks:
     """The components that events connect."""
 
-    shelf: gr.State
+    there: gr.State
     filters: dict[str, Any]
     upload: gr.UploadButton
     status: gr.HTML
-    empty: gr.HTML
-    claims: gr.HTML
-    plots: list[gr.Plot]
-    sources: list[gr.HTML]
-    table: gr.Dataframe
-    download: gr.DownloadButton
-
-
-@dataclass(frozen=True)
-class Shown:
-    """Everything under the filters."""
-
-    sentence: str
-    claims: str
-    figures: dict[str, Any]
-    sources: dict[str, str]
-    rows: Any
-    csv: str | None
+    results: list[Any]
 
 
 def build(shared: Shared) -> Benchmarks:
     """Lay the tab out, with the recording of the most methods in it."""
     del shared  # needs no model
-    shelf = kept()
-    chosen = first_choice(shelf)
-    _words(f"<p>{ABOUT}</p>", elem_classes="bench-words")
+    there = kept()
+    chosen = first_choice(there)
+    words(f"<p>{ABOUT}</p>", elem_classes="bench-words")
     with gr.Group(elem_id="bench-filters"):
-        filters = _filters(shelf, chosen)
+        filters = _filters(there, chosen)
     with gr.Row(elem_id="bench-open", equal_height=True):
         upload = gr.UploadButton(
             "Open a recording", size="md", scale=0, min_width=190, elem_id="bench-upload"
         )
-        _words(f"<p>{HINT}</p>", elem_classes="bench-words")
+        words(f"<p>{HINT}</p>", elem_classes="bench-words")
     status = status_line(elem_id="bench-status")
-    now = _shown(shelf, chosen)
-    empty = _words(now.sentence, elem_id="bench-empty", visible=bool(now.sentence))
-    told = _words(now.claims, elem_id="bench-claims")
+    empty, claimed, *drawn, rows, file = updates(there, chosen)
+    results = [
+        words(empty.pop("value"), **empty, elem_id="bench-empty"),
+        words(claimed, elem_id="bench-claims"),
+    ]
+    plots, sources = [], []
     with gr.Row(elem_id="bench-charts"):
-        charts = [_chart(name, now) for name in CHARTS]
-    rows = gr.Dataframe(
-        now.rows, interactive=False, label="The numbers in these charts", max_height=420,
+        for at, name in enumerate(CHARTS):
+            with gr.Column(min_width=320, elem_classes="bench-chart"):
+                plots.append(
+                    gr.Plot(**drawn[at], show_label=False, container=False, min_width=280,
+                            elem_id=f"bench-{name}")
+                )  # fmt: skip
+                sources.append(words(drawn[at + len(CHARTS)], elem_id=f"bench-{name}-source"))
+    frame = gr.Dataframe(
+        **rows, interactive=False, label="The numbers in these charts", max_height=420,
         elem_id="bench-table", buttons=["copy", "fullscreen"],
     )  # fmt: skip
-    download = gr.DownloadButton(
-        "Download as CSV", now.csv, size="md", scale=0, min_width=190, elem_id="bench-csv"
+    save = gr.DownloadButton(
+        "Download as CSV", **file, size="md", scale=0, min_width=190, elem_id="bench-csv"
     )
-    _words(paper_section(), elem_id="bench-paper")
-    plots, sources = zip(*charts, strict=True)
-    return Benchmarks(
-        gr.State(shelf), filters, upload, status, empty, told, list(plots), list(sources), rows,
-        download,
-    )  # fmt: skip
+    words(paper_section(), elem_id="bench-paper")
+    results += [*plots, *sources, frame, save]
+    return Benchmarks(gr.State(there), filters, upload, status, results)
 
 
-def _words(text: str, **kwargs: Any) -> gr.HTML:
-    """HTML of ours, in which everything from elsewhere is escaped."""
-    return gr.HTML(text, apply_default_css=False, **kwargs)
-
-
-def _chart(name: str, now: Shown) -> tuple[gr.Plot, gr.HTML]:
-    """A chart, and under it where its numbers come from."""
-    figure = now.figures.get(name)
-    with gr.Column(min_width=320, elem_classes="bench-chart"):
-        plot = gr.Plot(
-            figure, show_label=False, container=False, min_width=280, visible=figure is not None,
-            elem_id=f"bench-{name}",
-        )  # fmt: skip
-        return plot, _words(now.sources.get(name, ""), elem_id=f"bench-{name}-source")
-
-
-def _filters(shelf: Shelf, chosen: Chosen) -> dict[str, Any]:
-    start = _choices(shelf, chosen)
+def _filters(there: Recordings, chosen: Chosen) -> dict[str, Any]:
+    start = _choices(there, chosen)
 
     def one(name: str, **more: Any) -> Any:
         title, kind = FILTERS[name]
@@ -139,71 +110,54 @@ def _filters(shelf: Shelf, chosen: Chosen) -> dict[str, Any]:
 
     made = {"recordings": one("recordings")}
     with gr.Row():
-        made |= {
-            name: one(name, filterable=False, min_width=200) for name in ("machine", "precision")
-        }
-    made |= {"kind": one("kind"), "methods": one("methods", show_select_all=True)}
-    return made
+        for name in ("machine", "precision"):
+            made[name] = one(name, filterable=False, min_width=200)
+    return made | {"kind": one("kind"), "methods": one("methods", show_select_all=True)}
 
 
 def wire(demo: gr.Blocks, tab: Benchmarks, shared: Shared) -> None:
     """Connect the tab's components."""
     del demo, shared
     filters = list(tab.filters.values())
-    results = [tab.empty, tab.claims, *tab.plots, *tab.sources, tab.table, tab.download]
-    outputs = [tab.status, tab.shelf, *filters, *results]
+    outputs = [tab.status, tab.there, *filters, *tab.results]
+
+    def follow(there: Recordings, *values: Any) -> tuple[Any, ...]:
+        return tuple(
+            gr.update(**one) if isinstance(one, dict) else one
+            for one in updates(there, Chosen(*values))
+        )
+
+    def add(path: str, there: Recordings, *values: Any) -> tuple[Any, ...]:
+        skipped = (gr.skip(),) * (len(outputs) - 1)
+        try:
+            added = opened(path, there)
+        except UserError as error:
+            return say(str(error), "error"), *skipped
+        except Exception:
+            log.exception("a recording could not be opened")
+            return say(SORRY, "error"), *skipped
+        there, chosen = beside(there, Chosen(*values), added)
+        said = f"Opened {added.name}: {len(added.methods)} methods, recorded {added.date}."
+        choices = [gr.update(**choice) for choice in _choices(there, chosen).values()]
+        return say(said, "done"), there, *choices, *follow(there, *vars(chosen).values())
+
     gr.on(
-        [component.input for component in filters], _filter, [tab.shelf, *filters], results,
+        [component.input for component in filters], follow, [tab.there, *filters], tab.results,
         queue=False, trigger_mode="always_last", **PRIVATE,
     )  # fmt: skip
-    tab.upload.upload(
-        partial(_open, len(outputs)), [tab.upload, tab.shelf, *filters], outputs,
-        queue=False, **PRIVATE,
-    )  # fmt: skip
+    tab.upload.upload(add, [tab.upload, tab.there, *filters], outputs, queue=False, **PRIVATE)
 
 
-def _filter(shelf: Shelf, *values: Any) -> tuple[Any, ...]:
-    """Follow a filter: (sentence, claims, plots, sources, table, file)."""
-    return _updates(shelf, Chosen(*values))
-
-
-def _open(count: int, path: str, shelf: Shelf, *values: Any) -> tuple[Any, ...]:
-    """Show a visitor's file beside what is shown: (status, shelf, filters, then as above)."""
-    try:
-        added = opened(path, shelf)
-    except UserError as error:
-        return say(str(error), "error"), *(gr.skip(),) * (count - 1)
-    except Exception:
-        log.exception("a recording could not be opened")
-        return say(SORRY, "error"), *(gr.skip(),) * (count - 1)
-    shelf, chosen = beside(shelf, Chosen(*values), added)
-    filters = [gr.update(**choice) for choice in _choices(shelf, chosen).values()]
-    words = f"Opened {added.name}: {len(added.methods)} methods, recorded {added.date}."
-    return say(words, "done"), shelf, *filters, *_updates(shelf, chosen)
-
-
-def _choices(shelf: Shelf, chosen: Chosen) -> dict[str, dict[str, Any]]:
+def _choices(there: Recordings, chosen: Chosen) -> dict[str, dict[str, Any]]:
     """Choices and value of each filter."""
-    machines = dict.fromkeys(one.machine for one in shelf)
-    precisions = dict.fromkeys(one.precision for one in shelf)
-    return {
-        "recordings": {
-            "choices": [one.name for one in shelf],
-            "value": list(chosen.recordings),
-        },
-        "machine": {"choices": [("every machine", ALL), *machines], "value": chosen.machine},
-        "precision": {
-            "choices": [("every precision", ALL), *precisions], "value": chosen.precision,
-        },
-        "kind": {
-            "choices": [("all together", ALL), *((kind[:24], kind) for kind in kinds_of(shelf))],
-            "value": chosen.kind,
-        },
-        "methods": {
-            "choices": [(_plain(name), name) for name in methods_of(shelf)],
-            "value": list(chosen.methods),
-        },
-    }  # fmt: skip
+    choices = {
+        "recordings": [one.name for one in there],
+        "machine": [("every machine", ALL), *dict.fromkeys(one.machine for one in there)],
+        "precision": [("every precision", ALL), *dict.fromkeys(one.precision for one in there)],
+        "kind": [("all together", ALL), *((kind[:24], kind) for kind in kinds_of(there))],
+        "methods": [(_plain(name), name) for name in methods_of(there)],
+    }
+    return {name: {"choices": one, "value": getattr(chosen, name)} for name, one in choices.items()}
 
 
 def _plain(name: str) -> str:
@@ -211,29 +165,24 @@ def _plain(name: str) -> str:
     return shown(name) if shown(name) != label(name, 22) else name[:22]
 
 
-def _shown(shelf: Shelf, chosen: Chosen) -> Shown:
-    there = matching(shelf, chosen)
+def updates(there: Recordings, chosen: Chosen) -> tuple[Any, ...]:
+    """Everything under the filters: sentence, claims, plots, sources, table, file; a dictionary
+    says a component's properties."""
+    found = matching(there, chosen)
     kind = None if chosen.kind == ALL else chosen.kind
-    view = View(tuple(there), tuple(chosen.methods), kind)
+    view = View(tuple(found), tuple(chosen.methods), kind)
     rows = table(view)
     if not len(rows):
-        words = f"<p>{nothing(shelf, chosen, there)}</p>"
-        return Shown(words, "", {}, {}, rows, None)
+        sentence = {"value": f"<p>{nothing(there, chosen, found)}</p>", "visible": True}
+        plots = [{"value": None, "visible": False}] * len(CHARTS)
+        hidden = {"value": rows, "visible": False}, {"value": None, "visible": False}
+        return sentence, "", *plots, *[""] * len(CHARTS), *hidden
     charts = {name: draw(view) for name, draw in CHARTS.items()}
-    sources = {name: source(view, name, chart) for name, chart in charts.items()}
-    figures = {name: chart.figure for name, chart in charts.items() if chart.figure is not None}
-    file = str(download("benchmarks.csv", csv_text(rows)))
-    return Shown("", claims(view), figures, sources, rows, file)
-
-
-def _updates(shelf: Shelf, chosen: Chosen) -> tuple[Any, ...]:
-    """Everything under the filters."""
-    now = _shown(shelf, chosen)
     return (
-        gr.update(value=now.sentence, visible=bool(now.sentence)),
-        now.claims,
-        *(gr.update(value=now.figures.get(name), visible=name in now.figures) for name in CHARTS),
-        *(now.sources.get(name, "") for name in CHARTS),
-        gr.update(value=now.rows, visible=now.csv is not None),
-        gr.update(value=now.csv, visible=now.csv is not None),
+        {"value": "", "visible": False},
+        claims(view),
+        *({"value": one.figure, "visible": one.figure is not None} for one in charts.values()),
+        *(source(view, name, chart) for name, chart in charts.items()),
+        {"value": rows, "visible": True},
+        {"value": str(download("benchmarks.csv", csv_text(rows))), "visible": True},
     )

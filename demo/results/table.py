@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
+from demo.common.numbers import listed, number
 from demo.results.charts import Chart, View, legend, shown
 from moa_core.bench.claim import claim
 from moa_core.bench.paper import Cell, Paper, Row, published
 from moa_core.bench.recorded import Recording
-from moa_core.bench.results import tree_text
-from moa_core.bench.values import listed, mapping, number, numbers, phase_times
+from moa_core.bench.values import phase_times
 
 DEFINITION = (
     "Acceptance length τ: tokens gained per target forward after the prefill, the target’s own "
@@ -31,7 +31,7 @@ NOTES = {  # under each chart: how to read it
         "The prefill’s time and its one token left out. Whiskers: the slowest and the fastest of "
         "several passes. Dotted: plain decoding."
     ),
-    "acceptance": "Share of the cycles that accepted at least so many drafts.",
+    "acceptance": "Share of the cycles that accepted at least that many drafts.",
     "times": (
         "Prefill left out; prompts of every kind together. “Other” is acceptance, cache and "
         "bookkeeping."
@@ -66,8 +66,7 @@ def _row(recording: Recording, name: str, kind: str | None, most: int) -> dict[s
     found = recording.figures(name, kind)
     whole = kind is None
     spent = phase_times(found) if whole else {}
-    tree = mapping(found.get("tree")) if whole else {}
-    trained = mapping(found.get("training"))
+    trained = found.get("training") if isinstance(found.get("training"), dict) else {}
     rates = [number(rate) for rate in listed(found.get("acceptance_by_position"))]
     return {
         "recording": recording.name,
@@ -81,7 +80,7 @@ def _row(recording: Recording, name: str, kind: str | None, most: int) -> dict[s
         **_ends("decoding tokens/s", found.get("decode_tokens_per_second_spread"), 1),
         "× plain": _rounded(found.get("speedup"), 3) if whole else None,
         **{f"{phase} ms": _rounded(spent.get(phase), 3) for phase in ("draft", "verify", "other")},
-        "tree": tree_text(tree, number(found.get("drafts_per_cycle"))),
+        "tree": _tree(found) if whole else "",
         **{
             f"accepted ≥ {at + 1}": _rounded(rates[at], 4) if at < len(rates) else None
             for at in range(most)
@@ -101,8 +100,20 @@ def _row(recording: Recording, name: str, kind: str | None, most: int) -> dict[s
     }
 
 
+def _tree(figures: dict[str, Any]) -> str:
+    """5-4-12, or auto with the drafts of its mean tree."""
+    tree, drafts = figures.get("tree"), number(figures.get("drafts_per_cycle"))
+    if not isinstance(tree, dict):
+        return ""
+    if tree.get("auto"):
+        return "auto" if drafts is None else f"auto ({drafts:.1f})"
+    return "-".join(map(str, tree.values()))
+
+
 def _ends(name: str, value: Any, digits: int) -> dict[str, float | None]:
-    low, high = numbers(value, 2) or (None, None)
+    low, high = ([number(end) for end in listed(value)[:2]] + [None, None])[:2]
+    if low is None or high is None:
+        low = high = None
     return {f"{name} low": _rounded(low, digits), f"{name} high": _rounded(high, digits)}
 
 

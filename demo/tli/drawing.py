@@ -12,10 +12,9 @@ ARROW = (
     'markerHeight="7" orient="auto-start-reverse"><path d="M0 0 8 4 0 8z"/></marker></defs>'
 )
 WRONG = (
-    "Often told the other way round: that a larger N “targets earlier layers”, which would be "
-    "faster. It is not. Each N more <em>adds</em> a target layer to every level of the draft tree: "
-    "acceptance rises, drafting slows. And each N is a drafter trained for it; the text stays the "
-    "target’s own whatever N is."
+    "A common mistake: a larger N does not mean faster. Each step <em>adds</em> a target layer to "
+    "every draft level: acceptance rises, drafting slows. Each N is a drafter trained for it; the "
+    "text stays the target’s own whatever N is."
 )
 KEY = "Green: the target’s own parts, used by both. Dashed: trained for the drafter."
 
@@ -34,16 +33,15 @@ def explanation(tli: int, layers: int | None = None) -> str:
     """One N in words."""
     if not tli:
         return (
-            "<b>N = 0.</b> What CA gives goes straight into the target’s head. No layer of the "
+            "<b>N = 0.</b> CA’s output goes straight into the target’s head. No layer of the "
             "target runs while drafting."
         )
-    which = "the last" if tli == 1 else f"the last {tli}"
-    where = f"{which} of the target’s {layers or 'L'} layers"
-    read = "It reads its" if tli == 1 else "They read their"
+    which = "last layer" if tli == 1 else f"last {tli} layers"
+    known = f" of {layers}" if layers else ""
     return (
-        f"<b>N = {tli}.</b> What CA gives enters {where}, weights unchanged, once for every level "
-        f"of the draft tree. {read} own true K and V of the verified text, and those of the drafts "
-        "so far. Then the target’s norm and head."
+        f"<b>N = {tli}.</b> CA’s output passes through the target’s {which}{known} (same weights), "
+        "once per draft level. There it reads their own K and V of the verified text, and those of "
+        "the drafts so far. Then come the target’s norm and head."
     )
 
 

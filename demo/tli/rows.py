@@ -40,7 +40,6 @@ class Row:
 
     @property
     def name(self) -> str:
-        """What the method is called on the page."""
         return label(self.method)
 
     @property
@@ -52,7 +51,6 @@ class Row:
 
     @property
     def fixed(self) -> bool:
-        """Whether it is MoA of one N."""
         return family(self.method) == "moa"
 
 
@@ -123,18 +121,14 @@ def _fastest(fixed: Sequence[Row], plain: Row | None) -> str:
 
 def _highest(fixed: Sequence[Row]) -> str:
     first, top = fixed[0], max(fixed, key=lambda row: row.tau.middle)
+    said, other = "", top
     if top is first:
-        last = fixed[-1]
-        return (
-            f": {top.short} with {top.tau.middle:.2f}; {last.short} has "
-            f"{last.tau.middle:.2f}. On this prompt more layers did not raise τ. Drafting takes "
-            f"{last.draft.middle:.1f} ms a cycle at {last.short}, {first.draft.middle:.1f} ms at "
-            f"{first.short}."
-        )
+        other, said = fixed[-1], " On this prompt more layers did not raise τ."
+    low = fixed[-1] if top is first else first
     return (
-        f": {top.short} with {top.tau.middle:.2f}, against {first.tau.middle:.2f} at "
-        f"{first.short}; for that its drafting takes {top.draft.middle:.1f} ms a cycle instead of "
-        f"{first.draft.middle:.1f} ms."
+        f": {top.short} with {top.tau.middle:.2f}, against {low.tau.middle:.2f} at {low.short}."
+        f"{said} Drafting takes {other.draft.middle:.1f} ms per cycle at {other.short}, "
+        f"{first.draft.middle:.1f} ms at {first.short}."
     )
 
 
@@ -142,17 +136,18 @@ def _auto(auto: Row, fixed: Sequence[Row]) -> str:
     best = max(fixed, key=lambda row: row.rate.middle)
     said = f" {settled(auto.choices)} and wrote {auto.rate.middle:.1f} tokens per second: "
     if abs(auto.rate.middle / best.rate.middle - 1) < ALIKE:
-        said += f"as fast as {best.short}, the best fixed N"
+        apart = "as fast as"
+    elif _unsure(auto, best):
+        apart = "too close to call against"
     else:
         way = "faster" if auto.rate.middle > best.rate.middle else "slower"
         apart = f"{_percent(auto.rate.middle, best.rate.middle)} % {way} than"
-        apart = "not to be told apart by its repeats from" if _unsure(auto, best) else apart
-        said += f"{apart} {best.short}, the best fixed N"
+    said += f"{apart} {best.short}, the best fixed N"
     more = auto.draft.middle - best.draft.middle
     if more > 0:
         said += (
-            f". Its drafting takes {more:.1f} ms a cycle more than that of {best.short}: it tries "
-            "other N too, and each first reads what it has missed"
+            f". Its drafting takes {more:.1f} ms per cycle more than that of {best.short}: it "
+            "tries other N too, and each first reads what it has missed"
         )
     return said + "."
 
@@ -175,7 +170,7 @@ def _ahead(best: Row, next_one: Row) -> str:
     if ahead == "0":
         return "level with"
     if _unsure(best, next_one):
-        return "not to be told apart by its repeats from"
+        return "too close to call against"
     return f"{ahead} % ahead of"
 
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 import torch
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from demo.common.examples import EXAMPLES
+from demo.common.prompt import EXAMPLES
 from demo.engine import Engine, Request
 from moa_core.decoding.trace import Prefilled
 from tests.browser.conftest import CHROMIUM, ROOT

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from statistics import median
 from typing import Any
 
-from demo.common.examples import EXAMPLES
+from demo.common.prompt import EXAMPLES
 from demo.engine import Engine, Request
 from demo.worker import Hand
 

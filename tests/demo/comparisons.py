@@ -45,8 +45,8 @@ def comparison_of(tokenizer=None, reference=None, sampling=None, **traces):
     named = {name.replace("_", "-"): found for name, found in traces.items()}
     repeats = max(len(found) for found in named.values())
     more = {"sampling": sampling} if sampling else {}
-    made = Comparison(Plan("Hi", tuple(named), repeats, **more), reference, tokenizer)
-    made.traces.update(named)
+    plan = Plan("Hi", tuple(named), repeats, **more)
+    made = Comparison(named, repeats, reference, plan=plan, tokenizer=tokenizer)
     return made
 
 

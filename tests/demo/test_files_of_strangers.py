@@ -6,11 +6,11 @@ from functools import cache
 import pytest
 from hypothesis import given
 
-from demo.common.charts import accepted_lengths, cumulative_latency, phases
 from demo.common.downloads import csv_text
 from demo.common.figures import stats, tree_of
 from demo.common.tokens.view import Feed
 from demo.inside.view import packed
+from demo.live.charts import CHARTS as LIVE
 from demo.live.run import drafted_by, open_trace, summary
 from demo.results.charts import CHARTS, View
 from demo.results.records import kinds_of, methods_of, opened
@@ -53,7 +53,7 @@ def test_a_trace_that_is_let_in_can_be_shown_everywhere(seed):
         json.loads(line, parse_constant=no_number)
     assert summary(trace) and stats(trace)
     tree_of(trace)
-    for chart in (accepted_lengths, cumulative_latency, phases):
+    for chart in LIVE.values():
         chart(trace).to_json().encode()
     try:
         json.loads(packed(trace), parse_constant=no_number)

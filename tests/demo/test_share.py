@@ -8,11 +8,10 @@ import pytest
 from demo.compare import tab as compare
 from demo.engine import Engine
 from demo.share import named
-from demo.tli import tab as tli_sweep
-from moa_core.errors import UserError
+from demo.tli import tab as tli
 
 COMPARED = {
-    "methods": ["moa-n0", "vanilla"], "repeats": 2, "trees": "same", "tokens": 48,
+    "methods": ["moa-n0", "vanilla"], "repeats": 2, "trees": "same", "length": 48,
     "temperature": 0.5, "seed": 3, "depth": 4, "breadth": 2, "budget": 9,
 }  # fmt: skip
 
@@ -27,19 +26,19 @@ def unset(value):
 
 def brought(engine, query):
     """(status, {name: value}) of an address of Side by side."""
-    status, *values = compare._from_address(engine, named("compare", request(query)))
-    return status, dict(zip(compare.SHARED, values, strict=True))
+    status, *values = compare.from_address(engine, named("compare", request(query)))
+    return status, dict(zip(compare.LINKED, values, strict=True))
 
 
 def test_a_comparison_comes_back_as_it_was(loads):
-    status, query = compare._link("fake", "A & B", *COMPARED.values())
+    status, query = compare.address("A & B", "fake", *COMPARED.values())
     assert status["kind"] == "done" and "prompt=A+%26+B" in query
     status, found = brought(Engine(), query)
     assert unset(status) and found == COMPARED
 
 
 def test_a_tree_of_its_own_for_each_is_not_a_tree_for_all(loads):
-    _, query = compare._link("fake", "A", *(COMPARED | {"trees": "own"}).values())
+    _, query = compare.address("A", "fake", *(COMPARED | {"trees": "own"}).values())
     assert "depth" not in query and "trees=own" in query
 
 
@@ -61,34 +60,16 @@ def test_an_address_of_a_comparison_says_what_it_cannot_use(loads):
     assert all(unset(value) for value in brought(Engine(), "?tab=live&repeats=2")[1].values())
 
 
-@pytest.mark.parametrize("seed", [3.7, None])
-def test_a_comparisons_seed_is_a_whole_number(seed):
-    asked = COMPARED | {"seed": seed}
-    order = (
-        "methods",
-        "repeats",
-        "trees",
-        "depth",
-        "breadth",
-        "budget",
-        "tokens",
-        "temperature",
-        "seed",
-    )
-    with pytest.raises(UserError, match="The seed must be a whole number"):
-        compare._plan("A", "fake", *(asked[name] for name in order))
-
-
 @pytest.mark.parametrize("auto", [True, False])
 def test_a_sweep_comes_back_as_it_was(loads, auto):
-    _, query = tli_sweep._link("fake", "A", 48, 3, "own", auto)
-    status, *found = tli_sweep._from_link(Engine(), request(query))
+    _, query = tli.address("A", 48, 3, "own", auto, "fake")
+    status, *found = tli.from_address(Engine(), request(query))
     assert unset(status) and found == [48, 3, "own", auto]
 
 
 def test_an_address_of_a_sweep_says_what_it_cannot_use(loads):
     query = "?tab=tli&tokens=400&trees=tall&repeats=2&n=9"
-    status, *found = tli_sweep._from_link(Engine(), request(query))
+    status, *found = tli.from_address(Engine(), request(query))
     assert "there is no setting n, only" in status["text"]
     assert "from 8 to 256" in status["text"] and "trees must be" in status["text"]
     assert unset(found[0]) and found[1] == 2
@@ -96,7 +77,7 @@ def test_an_address_of_a_sweep_says_what_it_cannot_use(loads):
 
 def test_a_long_prompt_makes_no_link():
     for link in (
-        compare._link("fake", "x" * 2000, *COMPARED.values()),
-        tli_sweep._link("fake", "x" * 2000, 48, 1, "own", True),
+        compare.address("x" * 2000, "fake", *COMPARED.values()),
+        tli.address("x" * 2000, 48, 1, "own", True, "fake"),
     ):
         assert link[1] == "" and "1,500 characters" in link[0]["text"]

@@ -54,7 +54,7 @@ VIEW = ("frame", "tokens", "tip", "offline", "{figures}", "player")
 PACES = ("full", "slow", "step")  # as decoded, a cycle at a time, or one for each press
 ENDINGS = {
     "eos": "the target ended its answer",
-    "length": "as many tokens as asked for",
+    "length": "the token limit is reached",
     "context": "the target's context is full",
     "stopped": "you pressed Stop",
     "offline": "the link stayed lost",

@@ -7,7 +7,6 @@ from demo.inside.attention import (
     EARLIER,
     MEAN,
     NEAR,
-    heads_of,
     layers_chart,
     look_inside,
     refusal,
@@ -35,7 +34,7 @@ class FakeEngine:
         self.target = lambda name: target
         self.drafter = lambda method, name: drafters[method]
         self.methods = lambda name: list(drafters)
-        self.turns = 0
+        self.turns, self.borrows = 0, False
 
     def in_turn(self, events):
         self.turns += 1
@@ -83,8 +82,9 @@ def test_the_numbers_are_those_of_the_text_before_the_cycle(engine, trace):
 
 def test_whatever_is_shown_sums_to_one(engine, trace):
     found = look_inside(engine, trace, 1)
-    assert heads_of(found)[0] == MEAN and len(heads_of(found)) > 2
-    for head in heads_of(found):
+    first, *heads = found.layers
+    assert first == MEAN and len(heads) > 1
+    for head in found.layers:
         for row in layers_chart(found, head).data[1].z:
             assert sum(row) == pytest.approx(1, abs=1e-5)
         assert sum(layers_chart(found, head).data[0].y) == pytest.approx(1, abs=1e-5)
@@ -100,7 +100,7 @@ def test_words_say_what_is_reused_and_hold_no_markup_of_the_text(engine, trace):
     said = words(found)
     depth = {"moa-n0": "N = 0: no target layer", "moa-n1": "of the target’s 4 layers layer 4 is"}
     assert depth[trace.about["method"]] in said
-    assert "last layer’s row alone" in said  # how fresh drafters pool
+    assert "The memory is its last row." in said  # how fresh drafters pool
     assert "<b>" not in said
 
 
@@ -108,12 +108,12 @@ def test_the_mean_of_rows_is_called_that(engine):
     target = engine.target("")
     paper = FakeEngine(target, {"given": fresh("moa-mean-lsa", target, 0)})
     found = look_inside(paper, trace_of(paper, "given"), 0)
-    assert "keeps the mean of its 4 rows" in words(found)
+    assert "the mean of its rows, one per layer" in words(found)
 
 
 def test_a_drafter_without_lsa_has_one_chart_only(engine):
     found = look_inside(engine, trace_of(engine, "given"), 0)
-    assert layers_chart(found) is None and heads_of(found) == [] and text_chart(found).data
+    assert layers_chart(found) is None and not found.layers and text_chart(found).data
     assert "has no LSA" in words(found)
 
 

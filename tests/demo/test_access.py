@@ -9,9 +9,9 @@ import gradio as gr
 import pytest
 
 from demo.access import MOST_PASSWORD, Password, door
-from demo.common.links import query_of, settings_of
 from demo.compare.run import Plan
 from demo.engine import MOST_NEW_TOKENS, Engine, Request, check_length
+from demo.share import query_of, settings_of
 from demo.ui import build_demo, launch_options
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
@@ -99,7 +99,7 @@ def test_new_tokens_are_limited_wherever_they_are_asked_for(loads):
     engine = Engine()
     plan = Plan("Hi", ("moa-n1", "vanilla"), 1, MOST_NEW_TOKENS + 1)
     with pytest.raises(UserError, match="At most 512"):
-        engine.prepare(plan.request("moa-n1", plan.max_new_tokens))
+        engine.prepare(plan.request("moa-n1"))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from demo.common.links import query_of, settings_of
+from demo.share import query_of, settings_of
 
 SETTINGS = {
     "target": "tiny", "method": "moa-n1", "prompt": "A fox & a hen?\n100 % ${6*7} <b> é 🦊",
