@@ -1,7 +1,9 @@
-"""What is said while the link is lost, when it is back, and at the end."""
+"""What is said of a link: while it is lost, when it is back, at the end, and of recordings."""
 
+from demo.network.recorded import NONE, recorded, records_html
 from demo.network.switch import STATES, Switch, press, switch
 from demo.network.words import Words, summary
+from moa_core.bench.link_files import write
 from moa_core.decoding.trace import LinkBack, LinkDown
 from moa_core.link.emulator import Link
 from moa_core.link.network import LinkSettings
@@ -80,3 +82,14 @@ def test_a_cut_by_itself_is_restored_by_itself_or_by_hand():
     link._timer.join(1)
     assert not link._timer.is_alive() and not link.link.is_cut
     link.close()
+
+
+def test_recordings_are_named_with_their_commands_and_damaged_ones_are_none(tmp_path):
+    assert recorded(tmp_path) == {} and records_html({}) == NONE
+    one = {"version": 1, "kind": "offline", "date": "2026-11-20", "command": "a <b>", "rows": []}
+    write(one, tmp_path / "cut.json")
+    shown = records_html(recorded(tmp_path))
+    assert "<b>cut</b>: offline, 2026-11-20" in shown and "a &lt;b&gt;" in shown
+    assert "API streaming has no drafter" in shown
+    (tmp_path / "cut.json").write_text("{}")
+    assert recorded(tmp_path) == {}
