@@ -1,33 +1,30 @@
 """The demo in the browser: run this, then open the address that it prints."""
 
-import argparse
+# ruff: noqa: E402  imports wait for what makes them quick
+import gc
 import os
 import shlex
 import sys
 
-from demo import start  # first: what follows is large
+from moa_core.runtime import keep_small
+
+# The imports make some 900,000 objects that stay for good. Python's collector of garbage would walk
+# them again and again meanwhile: without it the page is there a second sooner, after 5.5 s and not
+# 6.6 (`python -m tests.browser.bench_start`, two busy cores).
+gc.disable()
+keep_small()  # before torch is imported
 
 # isort: split
 from demo import space, zero
-from demo.arguments import add_models, engine_of
-from demo.door import door
+from demo.access import door
+from demo.arguments import engine_of, options
 from demo.ui import build_demo, launch_options
-from moa_core.arguments import add_token, token_of
+from moa_core.arguments import token_of
 from moa_core.errors import UserError
 from moa_core.link.connection import Address
 from moa_core.loading.load import pick_device
 
-parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--host", help="address to listen on (default: this machine only)")
-parser.add_argument("--port", type=int, help="default: the first free one from 7860")
-parser.add_argument(
-    "--password",
-    help="what visitors must say; better in MOA_PASSWORD, as others can see a command line",
-)
-parser.add_argument("--open-to-all", action="store_true", help="no password where others come")
-add_models(parser)
-parser.add_argument("--server", help="ws://host:port for runs over a link (default: one of ours)")
-add_token(parser, "what the server wants to be told")
+parser = options(__doc__)
 given = sys.argv[1:] if __name__ == "__main__" else []
 args = parser.parse_args([*shlex.split(os.environ.get("MOA_OPTIONS", "")), *given])
 chosen = space.chosen_preset(os.environ, pick_device("auto").type == "cuda")
@@ -42,7 +39,8 @@ try:
     demo = build_demo(engine, address, chosen.words)
 except UserError as error:
     parser.error(str(error))
-start.done()
+gc.freeze()  # collect from here on, but do not walk again what is here to stay
+gc.enable()
 
 if __name__ == "__main__":
     engine.start()  # in the background: the page is up before the models are

@@ -1,13 +1,31 @@
-"""The options of `python app.py` that say which models it offers."""
+"""The options of `python app.py`."""
 
 from __future__ import annotations
 
 import argparse
 
 from demo.engine import Engine
-from moa_core.arguments import SPEC, add_target, chosen_preset, loading, repeated
+from moa_core.arguments import SPEC, add_target, add_token, chosen_preset, loading, repeated
 from moa_core.decoding.tree import TreeSettings
 from moa_core.loading.catalog import by_method, preset_drafters
+
+
+def options(about: str | None) -> argparse.ArgumentParser:
+    """All of them."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--host", help="address to listen on (default: this machine only)")
+    parser.add_argument("--port", type=int, help="default: the first free one from 7860")
+    parser.add_argument(
+        "--password",
+        help="what visitors must say; better in MOA_PASSWORD, as others can see a command line",
+    )
+    parser.add_argument("--open-to-all", action="store_true", help="no password where others come")
+    add_models(parser)
+    parser.add_argument(
+        "--server", help="ws://host:port for runs over a link (default: one of ours)"
+    )
+    add_token(parser, "what the server wants to be told")
+    return parser
 
 
 def add_models(parser: argparse.ArgumentParser) -> None:

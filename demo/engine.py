@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, wait
-from contextlib import closing, contextmanager
+from concurrent.futures import Future, wait
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import torch
 
-from demo.hand import Aside, Hand, Here
-from demo.line import Line
-from demo.methods import AUTO, VANILLA, family, label, ordered, tli_of
+from demo.common.methods import AUTO, VANILLA, family, label, ordered, tli_of
+from demo.worker import Worker
+from demo.zero import borrow
 from moa_core.decoding.decode import Settings, about, check_prompt, decode
 from moa_core.decoding.trace import Event, Trace
 from moa_core.decoding.tree import TreeSettings
@@ -92,24 +92,15 @@ class Engine:
         words: Sequence[str] = (),
     ) -> None:
         self.given = dict(drafters or {})
-        self.line = Line()
-        self._named = target
-        self._how = dict(loading or {})
-        self._words = tuple(words)
+        self.worker = Worker()
+        self.borrows = False  # whether a GPU is there only while a run goes on
+        self._named, self._how, self._words = target, dict(loading or {}), tuple(words)
         self._said: dict[str, str] = {}
         self._facts: dict[str, list[str]] = {}
         self._threads: dict[str, int] = {}  # by target, the quickest number
-        self._pool: Executor = Aside()
         self._loading: dict[str, Future[Target]] = {}
         self._drafters: dict[tuple[str, str], Drafter] = {}
-        self.borrows = False  # whether a GPU is there only while a run goes on
-        self._elsewhere = False  # whether a run goes on in another process
-        self.renew_locks()
-
-    def renew_locks(self) -> None:
-        """Nobody holds them, as in a process just forked, in which no other thread goes on."""
-        self._lock, self._turn = Lock(), Lock()
-        self._hand = Hand()
+        self._lock = Lock()
 
     @cached_property
     def installed(self) -> dict[str, Installed]:
@@ -128,17 +119,14 @@ class Engine:
 
     @property
     def drafts(self) -> str:
-        """The precision of drafts that was asked for."""
         plan = self._how.get("plan", Plan())
         return wanted_drafts(plan.drafts, self._how.get("dtype", "auto"))
 
     @property
     def first(self) -> str:
-        """The target to begin with."""
         return next(iter(self.installed))
 
     def methods(self, target: str = "") -> list[str]:
-        """Methods to choose from for a target, in the order of the page."""
         name = target or self.first
         there = list(self._of(name).drafters)
         several = sum(family(one) == "moa" for one in there) > 1
@@ -150,37 +138,24 @@ class Engine:
         return [tli_of(name) for name in self.methods(target) if family(name) == "moa"]
 
     def default(self, target: str = "") -> str:
-        """The method to begin with."""
         there = self.methods(target)
         return DEFAULT_DRAFTER if DEFAULT_DRAFTER in there else there[0]
 
     @property
     def busy(self) -> bool:
-        """Whether a run is going on."""
-        return self._turn.locked() or self._elsewhere
-
-    @contextmanager
-    def working(self) -> Iterator[None]:
-        """A run that goes on in another process, meanwhile."""
-        self._elsewhere = True
-        try:
-            yield
-        finally:
-            self._elsewhere = False
+        return self.worker.turn.locked()
 
     def ready(self, target: str = "") -> bool:
-        """Whether a target is there, or is known not to load."""
         loading = self._loading.get(target or self.first)
         return loading is not None and loading.done()
 
     def start(self, target: str = "") -> Future[Target]:
-        """Begin loading a target behind the page's back."""
         name = target or self.first
         if name not in self.installed:
             raise UserError(f"There is no target {name!r} here: choose one that is installed.")
         with self._lock:
             if name not in self._loading:
-                self._loading[name] = self._pool.submit(self._load, name)
+                self._loading[name] = self.worker.load(lambda: self._load(name))
             return self._loading[name]
 
     def _load(self, name: str) -> Target:
@@ -196,7 +171,7 @@ class Engine:
         return target
 
     def wait(self, target: str, seconds: float) -> None:
-        """Until a target is there, known not to load, or so many seconds have gone."""
+        """Until a target is there, known not to load, or the time is over."""
         wait([self.start(target)], seconds)
 
     def said(self, target: str = "") -> str:
@@ -205,7 +180,7 @@ class Engine:
 
     def load_here(self) -> None:
         """Load all there is now, in this thread; what cannot be is said when it is asked for."""
-        self._pool = Here()
+        self.worker.inline = True
         for name in self.installed:
             for method in self.methods(name):
                 try:
@@ -229,15 +204,12 @@ class Engine:
         there = self.target(target)
         with self._lock:
             if key not in self._drafters:
-                self._drafters[key] = self.aside(lambda: self._read(method, target, there))
+                self._drafters[key] = self.worker.load(
+                    lambda: self._read(method, target, there)
+                ).result()
             return self._drafters[key]
 
-    def aside(self, job: Callable[[], T]) -> T:
-        """What a job with models returns, done where it slows no run down later."""
-        return self._pool.submit(job).result()
-
     def _read(self, method: str, name: str, target: Target) -> Drafter:
-        """The drafter of a method from its files."""
         if self._of(name).bundled:
             return load_drafter(self.spec(method, name), target)
         if method == AUTO:
@@ -252,7 +224,6 @@ class Engine:
         return drafter
 
     def spec(self, method: str, target: str = "") -> str:
-        """What `load_drafter` calls a method's drafter."""
         if method in (*WITHOUT_WEIGHTS, "eagle", AUTO):
             return method
         return self._of(target).drafters[method].name
@@ -334,21 +305,32 @@ class Engine:
         ids = prompt_ids(target.tokenizer, request.prompt)
         check_prompt(ids, target)
         tree = request.tree or self.tree(request.method, request.target)
+        if request.tree is None and isinstance(drafter, AutoDrafter):
+            drafter = drafter.with_own_trees()
+            tree = drafter.tree
         settings = Settings(request.max_new_tokens, tree, request.sampling, target.eos_ids)
         asked = {"method": request.method, "prompt": request.prompt}
         trace = Trace({**about(target, drafter, settings), **asked})
-        events = decode(target, drafter, ids, settings, should_stop)
-        return Run(target, ids, trace, self.in_turn(trace.record(events), request.target))
+        if self.borrows:
+            events = borrow(self, request.max_new_tokens, decoded, request, should_stop=should_stop)
+        else:
+            made = decode(target, drafter, ids, settings, should_stop)
+            events = self.in_turn(made, request.target)
+        return Run(target, ids, trace, trace.record(events))
 
-    def in_turn(self, events: Iterator[Event], target: str = "") -> Iterator[Event]:
+    def in_turn(self, events: Iterator[T], target: str = "") -> Iterator[T]:
         """The events, when no other run is going on, by as many threads as are quickest."""
-        number = self._threads.get(target or self.first)
-        with self._turn, closing(self._hand.run(_by(number, events))) as made:
-            yield from made
+        return self.worker.run(_by(self._threads.get(target or self.first), events))
 
 
-def _by(number: int | None, events: Iterator[Event]) -> Iterator[Event]:
-    """The events, made by so many threads: each thread of ours has a number of its own."""
+def decoded(engine: Engine, request: Request, should_stop: Callable[[], bool]) -> Iterator[Event]:
+    """The events of a request."""
+    with closing(engine.prepare(request, should_stop).events) as events:  # type: ignore[type-var]
+        yield from events
+
+
+def _by(number: int | None, events: Iterator[T]) -> Iterator[T]:
+    """The events, made by that many threads: each thread of ours has a number of its own."""
     if number is not None:
         torch.set_num_threads(number)
     with closing(events):  # type: ignore[type-var]

@@ -6,17 +6,20 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 from gradio.events import Dependency
 
+from demo.common.status import SORRY, STOPPING, say
+from demo.common.theme import script
 from demo.engine import Engine
-from demo.status import SORRY, STOPPING, say
-from demo.theme import script
-from demo.zero import Cost, lend
 from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
+
+if TYPE_CHECKING:
+    from demo.network.server import Far
 
 log = logging.getLogger(__name__)
 
@@ -26,18 +29,43 @@ PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
 Work = Callable[..., Iterator[tuple[Any, ...]]]
 
 
-class Visit:
-    """One visitor's runs: a new one ends the last, and Stop ends the newest."""
+@dataclass(frozen=True)
+class Shared:
+    """What all tabs share: the models, and the components above the tabs.
 
-    def __init__(self) -> None:
-        self.number = 0
-        self.begun = 0  # the newest run that has had its turn
-        self.trace: Trace | None = None  # the newest one shown, with its words
-        self.shown: Any = None  # what the Live tab shows, and how to go on with it
-        self.far: Any = None  # what the Network tab shows, and how to run it again
-        self.link: Any = None  # of the run that goes on, where it goes over one
-        self.said: dict[int, Any] = {}  # by status line, what the last run there said last
-        self._stopped = 0
+    visit   a `Visit`, one per visitor; None until the page has loaded
+    target  name of the target in use
+    far     the target at the other end of a link
+    tabs    names of the page's tabs, in their order
+    """
+
+    engine: Engine
+    visit: gr.State
+    target: gr.Dropdown
+    far: Far
+    tabs: tuple[str, ...]
+
+
+@dataclass
+class Visit:
+    """One visitor's runs: a new one ends the last, and Stop ends the newest.
+
+    begun  the newest run that has had its turn
+    trace  the newest one shown, with its words
+    shown  what the Live tab shows, and how to go on with it
+    far    what the Network tab shows, and how to run it again
+    link   of the run that goes on, where it goes over one
+    said   by status line, what the last run there said last
+    """
+
+    number: int = 0
+    begun: int = 0
+    trace: Trace | None = None
+    shown: Any = None
+    far: Any = None
+    link: Any = None
+    said: dict[int, Any] = field(default_factory=dict)
+    _stopped: int = 0
 
     def begin(self) -> None:
         """A new run; its number is the newest."""
@@ -79,15 +107,13 @@ class Visits:
 
 
 def connect(
-    engine: Engine,
-    visit: gr.State,
+    shared: Shared,
     run: gr.Button,
     stop: gr.Button,
     work: Work,
-    inputs: list[Any],
-    outputs: list[Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
     hides: Sequence[Any] = (),
-    cost: Cost | None = None,
 ) -> Dependency:
     """Let a button run `work`, in turn with all other runs, and another one stop it.
 
@@ -95,78 +121,64 @@ def connect(
              sentences
     outputs  components, a status line first
     hides    components that do not fit the new run, hidden when it begins
-    cost     cost(visit, *inputs) is how many tokens `work` decodes at most, by which it borrows a
-             GPU where GPUs are lent; None: it always runs in this process
 
     An output that is only now and then given a value belongs into a `.then`: gradio makes a
     component anew for every skip of a stream, which takes decoding's time. And a stream ends with
     all of what it shows, not with a skip: gradio sends what changed, its page handles each message
     in a timer of its own, so one may overtake another, and only the last tells everything.
     """
-    if cost is not None:
-        work = lend(work, engine, cost)
+    engine, status = shared.engine, outputs[0]
+    clock = gr.Timer(RETELL, active=False)  # tells the place of a run anew while it waits
 
     # Functions of their own, not partials: in those gradio sees no annotations.
-    def begin(visitor: Visit | None, request: gr.Request) -> tuple[Any, ...]:
-        begun = _begin(engine, visitor, engine.line.join(request.session_hash or ""))
-        return *begun, *(gr.update(visible=False) for _ in hides)
+    def begin(visit: Visit | None, request: gr.Request) -> tuple[Any, ...]:
+        before = engine.worker.join(request.session_hash or "")
+        visit = visit or Visit()
+        visit.begin()
+        said = waiting(engine, before)
+        buttons = gr.update(interactive=False), gr.update(interactive=True)
+        hidden = (gr.update(visible=False) for _ in hides)
+        return visit, *buttons, dated(said), gr.Timer(active=bool(said["text"])), *hidden
 
-    def turn(visitor: Visit, request: gr.Request, *values: Any) -> Iterator[tuple[Any, ...]]:
-        visitor.said.pop(outputs[0]._id, None)
+    def turn(visit: Visit, request: gr.Request, *values: Any) -> Iterator[tuple[Any, ...]]:
+        visit.said.pop(status._id, None)
         try:
-            for given in guarded(work, len(outputs), visitor, *values):
-                yield _keep(visitor, outputs[0]._id, given[0]), *given[1:]
+            for given in guarded(work, len(outputs), visit, *values):
+                yield keep(visit, status._id, given[0]), *given[1:]
         finally:
-            engine.line.leave(request.session_hash or "")
+            engine.worker.leave(request.session_hash or "")
 
-    clock = _clock(engine, visit, outputs[0])
-    begun = run.click(
-        begin, visit, [visit, run, stop, outputs[0], clock, *hides], queue=False, **PRIVATE
-    )
-    ran = begun.then(
-        turn,
-        [visit, *inputs],
-        outputs,
-        concurrency_id="model",
-        concurrency_limit=1,
-        **PRIVATE,
-    )
-    _connect_stop(engine, visit, stop, outputs[0])
-
-    def end(visitor: Visit) -> tuple[Any, ...]:
+    def end(visit: Visit) -> tuple[Any, ...]:
         # Once more: on a busy page what Stop says may come after what the run said.
-        return *_end(), visitor.said.get(outputs[0]._id, gr.skip())
+        buttons = gr.update(interactive=True), gr.update(interactive=False)
+        return *buttons, visit.said.get(status._id, gr.skip())
 
-    return ran.then(end, visit, [run, stop, outputs[0]], queue=False, **PRIVATE)
+    def retell(visit: Visit | None, request: gr.Request) -> tuple[Any, Any]:
+        return place(engine, visit, engine.worker.before(request.session_hash or ""))
 
+    def halt(visit: Visit, request: gr.Request) -> dict[str, Any]:
+        if visit.waits:  # those behind need not count it any more
+            engine.worker.leave(request.session_hash or "")
+        visit.stop()
+        return gr.update(interactive=False)
 
-def _clock(engine: Engine, visit: gr.State, status: gr.HTML) -> gr.Timer:
-    """What tells the place of a run anew while it waits; off until it is made active."""
+    def event(when: Any, what: Any, given: Any, shown: Any, **more: Any) -> Dependency:
+        return when(what, given, shown, **{"queue": False, **PRIVATE, **more})
 
-    def retell(visitor: Visit | None, request: gr.Request) -> tuple[Any, Any]:
-        return _retell(engine, visitor, engine.line.before(request.session_hash or ""))
-
-    clock = gr.Timer(RETELL, active=False)
-    clock.tick(retell, visit, [status, clock], queue=False, **PRIVATE)
-    return clock
-
-
-def _connect_stop(engine: Engine, visit: gr.State, stop: gr.Button, status: gr.HTML) -> None:
-    """Let a button stop the newest run, and say so at once."""
-
-    def end(visitor: Visit, request: gr.Request) -> dict[str, Any]:
-        if visitor.waits:  # those behind need not count it any more
-            engine.line.leave(request.session_hash or "")
-        return _stop(visitor)
-
+    visit = shared.visit
+    begun = event(run.click, begin, visit, [visit, run, stop, status, clock, *hides])
+    queue = {"queue": True, "concurrency_id": "model", "concurrency_limit": 1}
+    ran = event(begun.then, turn, [visit, *inputs], list(outputs), **queue)
+    event(clock.tick, retell, visit, [status, clock])
     # In the browser: the server's word might come after the run's own last one.
     stop.click(None, None, status, js=f"() => ({json.dumps(say(STOPPING, 'wait'))})", **PRIVATE)
-    stop.click(end, visit, stop, queue=False, **PRIVATE)
+    event(stop.click, halt, visit, stop)
+    return event(ran.then, end, visit, [run, stop, status])
 
 
 def show_results(ended: Dependency, where: str) -> None:
     """Bring results into sight when their run has ended. where: the elem_id they have."""
-    js = f"() => {{ {script('show_results.js')}('{where}'); }}"
+    js = f"() => {{ {script('common/static/show_results.js')}('{where}'); }}"
     ended.then(None, None, None, js=js, **PRIVATE)
 
 
@@ -190,32 +202,22 @@ def guarded(work: Work, count: int, visit: Visit, *values: Any) -> Iterator[tupl
         yield say(SORRY, "error"), *rest
 
 
-def _begin(engine: Engine, visit: Visit | None, before: int) -> tuple[Any, ...]:
-    """Before the run has its turn: the buttons change, and waiting is explained."""
-    visit = visit or Visit()
-    visit.begin()
-    status = _wait(engine, before)
-    waits = gr.Timer(active=bool(status["text"]))
-    buttons = gr.update(interactive=False), gr.update(interactive=True)
-    return visit, *buttons, _dated(status), waits
-
-
-def _keep(visit: Visit, line: int, said: dict[str, Any]) -> dict[str, Any]:
+def keep(visit: Visit, line: int, said: dict[str, Any]) -> dict[str, Any]:
     """What a status line is told, remembered, and dated when it changes: streams repeat most."""
     if "text" not in said:
         return said
     last = visit.said.get(line)
     if last is None or {**last, **said} != last:
-        last = visit.said[line] = _dated(said)
+        last = visit.said[line] = dated(said)
     return last
 
 
-def _dated(said: dict[str, Any]) -> dict[str, Any]:
-    """With when it was said: what was said before, but comes later, is not shown any more."""
+def dated(said: dict[str, Any]) -> dict[str, Any]:
+    """With the time of saying: an older word that comes later is not shown any more."""
     return {**said, "at": time.time()}
 
 
-def _wait(engine: Engine, before: int) -> dict[str, str]:
+def waiting(engine: Engine, before: int) -> dict[str, str]:
     """What a run waits for, in words; none where it need not wait."""
     if before > 1:
         return say(f"{before} runs are before yours; it begins when they have ended.", "wait")
@@ -227,21 +229,11 @@ def _wait(engine: Engine, before: int) -> dict[str, str]:
     return say("")
 
 
-def _retell(engine: Engine, visit: Visit | None, before: int) -> tuple[Any, Any]:
+def place(engine: Engine, visit: Visit | None, before: int) -> tuple[Any, Any]:
     """While the newest run has not had its turn, its place anew: (status, clock)."""
     if visit is None or visit.begun == visit.number:
         return gr.skip(), gr.Timer(active=False)
     if visit.ended(visit.number):
         words = f"{STOPPING} Your run will not begin; another can when its turn has come."
-        return _dated(say(words, "wait")), gr.Timer(active=False)
-    return _dated(_wait(engine, before)), gr.skip()
-
-
-def _stop(visit: Visit) -> dict[str, Any]:
-    """Ask the run to end after its cycle, or not to begin; what was done stays on the page."""
-    visit.stop()
-    return gr.update(interactive=False)
-
-
-def _end() -> tuple[Any, ...]:
-    return gr.update(interactive=True), gr.update(interactive=False)
+        return dated(say(words, "wait")), gr.Timer(active=False)
+    return dated(waiting(engine, before)), gr.skip()

@@ -10,17 +10,21 @@ from typing import Any
 
 import gradio as gr
 
-from demo.api import add_decode
-from demo.compare_api import add_compare
+from demo.common.prompt import carry
+from demo.common.status import SORRY, say, status_line
+from demo.common.theme import CSS, script, theme
+from demo.compare import tab as compare
+from demo.compare.api import add_compare
 from demo.engine import Engine
-from demo.network_server import Far
-from demo.prompt_box import carry
-from demo.session import LINGER, PRIVATE, Visits
-from demo.shared import Shared
-from demo.status import SORRY, say, status_line
-from demo.tabs import TABS, compare, live, network, tli_sweep
-from demo.theme import CSS, script, theme
-from moa_core.bench.records import LARGEST
+from demo.inside import tab as inside
+from demo.lesson import tab as lesson
+from demo.live import tab as live
+from demo.live.api import add_decode
+from demo.network import tab as network
+from demo.network.server import Far
+from demo.results import tab as results
+from demo.session import LINGER, PRIVATE, Shared, Visits
+from demo.tli import tab as tli
 from moa_core.errors import UserError
 from moa_core.link.connection import Address
 from moa_core.loading.hub import short_name
@@ -28,10 +32,14 @@ from moa_core.loading.names import method_name
 
 log = logging.getLogger(__name__)
 
+# Each tab has ID, TITLE, build(shared), which lays components out and returns them, and
+# wire(demo, tab, shared), which connects them once those of all tabs are there.
+TABS = (live, compare, inside, tli, network, results, lesson)
+
 TITLE = "Mixture of Attentions, live"
 ABOUT = (
-    "A small drafter guesses ahead, a large target checks every guess in one forward, and the text "
-    "is exactly what the target would have written alone."
+    "A small drafter guesses ahead; a large model checks all the guesses at once. The text comes "
+    "out exactly as if it had written alone."
 )
 OPENED = "() => {{ window.dispatchEvent(new CustomEvent('tab-opened', {{ detail: '{}' }})); }}"
 READ = "() => { window.dispatchEvent(new CustomEvent('address-read')); }"
@@ -39,9 +47,13 @@ GO_BACK = f"""() => ({{
   __type__: "update",
   selected: new URLSearchParams(window.location.search).get("tab") ?? "{TABS[0].ID}",
 }})"""
+SCRIPTS = (
+    *(f"common/static/{name}.js" for name in ("charts", "address", "sliders")),
+    "lesson/links.js",
+)
 LOOK_EVERY = 1.0  # seconds, at how far a download is
 MOST_SESSIONS = 256  # that are held; gradio's 10,000, of 0.56 MB at least, are too many
-ONE_PROMPT = (live, compare, tli_sweep, network)  # the lesson has one of its own
+ONE_PROMPT = (live, compare, tli, network)  # the lesson has one of its own
 
 
 def build_demo(engine: Engine, server: Address | None = None, note: str = "") -> gr.Blocks:
@@ -53,7 +65,7 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
     with gr.Blocks(title=TITLE, analytics_enabled=False) as demo:
         header = gr.HTML(
             f"<header><h1>{TITLE}</h1><p>{ABOUT}</p></header>",
-            js_on_load=script("charts.js", "address.js", "lesson_links.js", "sliders.js"),
+            js_on_load=script(*SCRIPTS),
             apply_default_css=False,
             elem_id="header",
             tabs=[module.ID for module in TABS],
@@ -98,7 +110,7 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
         add_compare(engine)
 
         def gone(request: gr.Request) -> None:
-            engine.line.leave(request.session_hash or "")
+            engine.worker.leave(request.session_hash or "")
             visits.leave(request.session_hash or "")
             _forget(demo, visits)
 
@@ -112,7 +124,7 @@ def launch_options() -> dict[str, Any]:
         "theme": theme(),
         "css_paths": CSS,
         "ssr_mode": False,  # a Space would switch it on: our scripts gain nothing by Node
-        "max_file_size": LARGEST,
+        "max_file_size": 64 * 2**20,  # bytes
         "run_history": False,
         "state_session_capacity": MOST_SESSIONS,
         "footer_links": ["api", "settings"],

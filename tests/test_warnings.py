@@ -86,7 +86,7 @@ def test_what_others_say_of_themselves_is_shown_and_passes(outcome: str) -> None
 
 @pytest.mark.parametrize(
     ("module", "code"),
-    [("moa_core.link.server", 1), ("demo.tabs.live", 1), ("__main__", 1), ("gradio", 0)],
+    [("moa_core.link.server", 1), ("demo.live.tab", 1), ("__main__", 1), ("gradio", 0)],
 )
 def test_so_does_a_command_that_a_test_starts(module: str, code: int) -> None:
     warning = f"warnings.warn_explicit('old', DeprecationWarning, 'x.py', 1, {module!r})"

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from moa_core.link.server import MAX_QUEUE
-from moa_core.link.visitor import Gone
+from moa_core.link.server import MAX_QUEUE, Gone
 from moa_core.link.wire import MOST_HELLO, MOST_UP
 
 

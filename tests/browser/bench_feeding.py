@@ -21,8 +21,8 @@ from contextlib import contextmanager
 import torch
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from demo.common.prompt import EXAMPLES
 from demo.engine import Engine, Request
-from demo.examples import EXAMPLES
 from moa_core.decoding.trace import Prefilled
 from tests.browser.conftest import CHROMIUM, ROOT
 from tests.browser.driving import DONE, NEW_RUN

@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 from playwright.sync_api import Browser, Page
 
-from demo.examples import EXAMPLES
-from demo.methods import label
+from demo.common.methods import label
+from demo.common.prompt import EXAMPLES
 from tests.browser.bench_feeding import a_browser, real_app
 from tests.browser.driving import KEPT, NEW_RUN, finish, start, type_prompt, wait_for_status
 

@@ -1,7 +1,7 @@
 """How fast the page decodes, whatever thread asks: `python -m tests.browser.bench_threads`.
 
 gradio gives each press of a button whatever thread is free. Prints tokens/s of the bundle's runs
-asked for by a first and by a second thread: decoded by `demo.hand`, and in those threads.
+asked for by a first and by a second thread: decoded by `demo.worker`, and in those threads.
 On two cores: `taskset -c 0,1` before it.
 """
 
@@ -13,16 +13,16 @@ from multiprocessing import get_context
 from statistics import median
 from typing import Any
 
+from demo.common.prompt import EXAMPLES
 from demo.engine import Engine, Request
-from demo.examples import EXAMPLES
-from demo.hand import Hand
+from demo.worker import Worker
 
 PROMPT = next(iter(EXAMPLES.values()))
 METHODS = ("vanilla", "eagle2", "moa-n0")
 PASSES = 5
 
 
-class Same(Hand):
+class Same(Worker):
     """Decodes in the thread that asks."""
 
     def run(self, events: Iterator[Any]) -> Iterator[Any]:
@@ -41,10 +41,10 @@ def paces(engine: Engine) -> dict[str, int]:
     return {method: round(median(seen[1:])) for method, seen in found.items()}
 
 
-def both(name: str, hand: Callable[[], Hand]) -> None:
+def both(name: str, worker: Callable[[], Worker]) -> None:
     """From two threads that stay, one after the other, as gradio's do."""
     engine, over, threads = Engine(), threading.Event(), list[threading.Thread]()
-    engine._hand = hand()
+    engine.worker = worker()
     for number in ("first", "second"):
         done = threading.Event()
 
@@ -62,7 +62,7 @@ def both(name: str, hand: Callable[[], Hand]) -> None:
 
 
 if __name__ == "__main__":
-    for name, hand in (("decoded by one thread for all", Hand), ("decoded where asked for", Same)):
-        process = get_context("spawn").Process(target=both, args=(name, hand))
+    for name, worker in (("a thread for each run", Worker), ("decoded where asked for", Same)):
+        process = get_context("spawn").Process(target=both, args=(name, worker))
         process.start()
         process.join()

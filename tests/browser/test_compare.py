@@ -149,17 +149,14 @@ def charts_agree(page, found):
 
 def verdict_agrees(page, found):
     words = page.inner_text("#compare-verdict")
-    pairs = re.findall(r"(\d+\.\d+) against (\d+\.\d+): (\S+)", words)
+    tau, speed, *worth = re.split(r"Speed: |Against plain decoding: ", words)
     speeds = [row["Tokens/s (min–max)"].split(" ")[0] for row in found]
-    assert [pair[:2] for pair in pairs] == [
-        (found[0]["τ"], found[1]["τ"]), tuple(speeds[:2]),
-    ]  # fmt: skip
-    for mine, theirs, tail in pairs:
-        assert tail in ("the",) or (tail[0] == "+") == (float(mine) > float(theirs))
-    [(low, times)] = re.findall(r"(?:(\d+\.\d\d) to )?(\d+\.\d\d) × vanilla", words)
+    assert re.findall(r" (\d\.\d\d)", tau)[:2] == [found[0]["τ"], found[1]["τ"]]
+    assert set(re.findall(r" (\d+\.\d)(?= |;|\)|$)", speed)) == set(speeds[:2])
     best = max(found[:2], key=lambda row: float(row["Tokens/s (min–max)"].split(" ")[0]))
-    assert best["Method"] in words
-    assert low or best["Speed-up over vanilla"] == f"{times} ×"
+    assert best["Method"] in worth[0]
+    times = re.findall(r"(\d+\.\d\d) × plain", worth[0])
+    assert times in ([], [best["Speed-up over vanilla"].split(" ")[0]])
 
 
 def file_agrees(page, found):
@@ -276,10 +273,8 @@ def test_the_endpoint_streams_progress_then_rows(app):
     assert runs <= {(1, "moa-n0"), (2, "vanilla"), (3, "vanilla"), (4, "moa-n0")} and progress
     assert [row["method"] for row in last["rows"]] == ["moa-n0", "vanilla"]
     assert all(row["same_text_as_plain"] and row["repeats"] == 2 for row in last["rows"])
-    speedup = last["rows"][0]["speedup_over_vanilla"]
-    said = re.findall(r"(?:(\d+\.\d\d) to )?(\d+\.\d\d) × vanilla", last["verdict"])
-    [(low, times)] = said
-    assert float(low or times) <= round(speedup, 2) <= float(times)
+    times = f"{last['rows'][0]['speedup_over_vanilla']:.2f} × plain decoding"
+    assert times in last["verdict"] or "MoA N=0 is as fast" in last["verdict"]
     with pytest.raises(Exception, match="only 1 is chosen"):
         api.predict(PROMPT, ["vanilla"], 2, 20, 0.0, 0, api_name="/compare")
 

@@ -19,9 +19,9 @@ from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.engine.session import Sessions
 from moa_core.generation import StopStrings, generate
-from moa_core.link.sessions import Sessions
-from moa_core.loading.checkpoints import load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.text import TokenText, prompt_ids
 from tests.browser.conftest import ROOT, wait_for
 from tests.device.twins import Page, alone, loud, read, replay, serving

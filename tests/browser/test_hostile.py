@@ -94,7 +94,7 @@ def test_a_recording_of_a_stranger_is_only_shown(open_page, tmp_path):
 
 def test_no_file_of_the_machine_is_served(page, app):
     for place in ("/etc/passwd", "app.py", "../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd",
-                  "demo/door.py", "/proc/self/environ"):  # fmt: skip
+                  "demo/access.py", "/proc/self/environ"):  # fmt: skip
         for form in ("gradio_api/file=", "file=", "static/", "assets/"):
             answer = page.request.get(app + form + place)
             body = answer.text()

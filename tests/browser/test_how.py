@@ -2,7 +2,7 @@
 
 import pytest
 
-from demo.lesson import PROMPT, REFERENCES, STEPS
+from demo.lesson.text import PROMPT, REFERENCES, STEPS
 from tests.browser.conftest import HOSTILE, LOOKS, both_themes, keep_picture
 from tests.browser.driving import can_be_read, fits, wait_for_status
 

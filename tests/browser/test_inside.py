@@ -166,7 +166,7 @@ def check_contrast(page):
 def test_a_first_visitor_gets_a_sentence_and_an_example(open_page):
     page = open_page("?tab=inside")
     page.wait_for_selector("#inside-empty")
-    assert "there is none yet" in page.inner_text("#inside-empty")
+    assert "Nothing to show yet" in page.inner_text("#inside-empty")
     assert page.locator(".inside-view").is_hidden() and page.locator("#inside-look").is_hidden()
     page.click("#inside-example")
     page.wait_for_selector(".inside-view .node.bonus")

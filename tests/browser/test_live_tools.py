@@ -101,16 +101,15 @@ def test_plain_decoding_is_compared_on_demand(page):
     page.wait_for_selector("#compare-plain:not([disabled])")
     run(page)
     page.click("#compare-plain")
-    wait_for_status(page, "tokens are plain decoding’s")
+    wait_for_status(page, "Identical to plain decoding")
     assert tile(page, "Exactness") == "✓ same"
     ratios = [float(end) for end in tile(page, "Speed-up").removesuffix(" ×").split("–")]
     words = page.inner_text(".token-view .tile:has(dt:text-is('Speed-up')) .note")
-    plain, ours = (float(rate) for rate in re.findall(r"(\d+) \(", words))
+    rates = re.search(r"(\d+)(?: \(\d+–\d+\))? tokens/s, plain decoding (\d+)", words)
+    ours, plain = map(float, rates.groups())
     assert 0.98 * ratios[0] < ours / plain < 1.02 * ratios[-1] and "3 runs each" in words
-    assert (len(ratios) == 2) == ("overlap" in words)
-    assert "slower than plain" not in words or ratios[0] < 1
-    [shown] = re.findall(r"it had (\d+)\.", words)
-    assert float(tile(page, "Tokens per second")) == pytest.approx(float(shown), abs=1)
+    assert (len(ratios) == 2) == ("Too close to call" in words)
+    assert "Slower than plain" not in words or ratios[0] < 1
     run(page)
     assert tile(page, "Speed-up") == "–"
 

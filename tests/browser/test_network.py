@@ -25,7 +25,7 @@ READY = "#net-run:not([disabled])"
 TEXT = "#net-view .text"
 BUTTON = "#net-switch button"
 SETTLED = "() => document.querySelector('#net-view .token-view').dataset.state === 'done'"
-MORE = "Numbers, length, and a lost link"
+MORE = "Advanced"
 
 
 def address(**settings):
@@ -107,7 +107,7 @@ def test_a_run_over_a_slow_link_shows_what_its_trace_says(open_page):
     assert tile(page, "Server calls per 100 tokens") == str(calls)
     share = drafts[0].received + trace.of(Prefilled)[0].received
     assert tile(page, "The prompt’s share") == f"{share / 1000:.1f} kB"
-    assert "What this client weighs: " in page.inner_text("#net-weight")
+    assert "Download size: " in page.inner_text("#net-weight")
     assert compare(page).startswith("All 10 tokens are the same without a link.")
     assert tile(page, "Same text as without a link") == "✓ same"
 

@@ -106,7 +106,7 @@ def check_auto(page, rows, words, best):
     assert f"of {cycles} cycles N = 0 in {strip['text'].count('N = 0')}," in strip["words"]
     named = f"N = {said[1] or said[2]}"
     assert later.count(named) == max(map(later.count, later))
-    assert re.search(rf"(as fast as|than|from) {NAMES[best]}, the best fixed N", words)
+    assert re.search(rf"(as fast as|than|against) {NAMES[best]}, the best fixed N", words)
 
 
 def check_paper(page):

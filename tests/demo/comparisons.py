@@ -2,9 +2,9 @@
 
 from dataclasses import asdict
 
-from demo.comparison import Comparison, Plan
-from demo.comparison_rows import Row
-from demo.spread import Spread
+from demo.common.spread import Spread
+from demo.compare.rows import Row
+from demo.compare.run import Comparison, Plan
 from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 
@@ -45,8 +45,8 @@ def comparison_of(tokenizer=None, reference=None, sampling=None, **traces):
     named = {name.replace("_", "-"): found for name, found in traces.items()}
     repeats = max(len(found) for found in named.values())
     more = {"sampling": sampling} if sampling else {}
-    made = Comparison(Plan("Hi", tuple(named), repeats, **more), reference, tokenizer)
-    made.traces.update(named)
+    plan = Plan("Hi", tuple(named), repeats, **more)
+    made = Comparison(named, repeats, reference, plan=plan, tokenizer=tokenizer)
     return made
 
 

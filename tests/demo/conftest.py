@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import demo.engine as module
-from demo.methods import ordered
+from demo.common.methods import ordered
 from moa_core.decoding.trace import Drafted, Finished, Prefilled, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Vanilla

@@ -1,89 +1,335 @@
-"""Figures read from traces."""
+"""All charts: their numbers are those given, their words say them, their ground is transparent."""
+
+import re
 
 import pytest
 
-from demo.charts import accepted_lengths, cumulative_latency, phases
+from demo.common.charts import progress_of
+from demo.common.methods import COLOURS, colour, family, label, ordered, tli_of
+from demo.compare import charts as compare
+from demo.compare.rows import middle, rows
+from demo.inside.charts import layers_read, short, text_read
+from demo.live.charts import CHARTS as LIVE
+from demo.network import charts as network
+from demo.network.recorded import recorded, recorded_charts
+from demo.results.charts import CHARTS as RESULTS
+from demo.results.charts import View, legend, shown
+from demo.results.charts import colour as recorded_colour
+from demo.tli.charts import panel, paper_panel, strip
+from moa_core.bench.paper import published
+from moa_core.bench.records import recordings
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
+from moa_core.loading.names import LABELS
+from moa_core.train.init import ABLATIONS
+from tests.demo.comparisons import comparison_of, row_of, trace_of, usual_comparison
+from tests.demo.lost_links import gone, healed, kept, plain, trace
+from tests.demo.made_up import figures, recording
+from tests.demo.test_tli import AUTO, N0, N1, N3, PLAIN, ROWS, row
 
-
-def trace_of(*gained):
-    return Trace(
-        events=[
-            Verified(i, tuple(range(1, n)), 9, (), (), (), (0,) * n, 0.1, 0)
-            for i, n in enumerate(gained)
-        ]
-    )
-
-
-def test_bars_stack_to_the_tokens_gained():
-    figure = accepted_lengths(trace_of(3, 1, 4))
-    drafts, bonus = figure.data
-    assert list(drafts.x) == [1, 2, 3]
-    assert list(drafts.y) == [2, 0, 3] and list(bonus.y) == [1, 1, 1]
-    assert figure.layout.barmode == "stack"
-
-
-def test_the_mean_is_tau():
-    [line] = accepted_lengths(trace_of(3, 1, 5)).layout.shapes
-    assert line.y0 == line.y1 == pytest.approx(3)
-
-
-def test_the_ground_is_transparent_for_both_themes():
-    layout = accepted_lengths(trace_of(2)).layout
-    assert layout.paper_bgcolor == layout.plot_bgcolor == "rgba(0,0,0,0)"
-
-
-def test_a_trace_without_cycles_is_an_empty_figure():
-    figure = accepted_lengths(Trace())
-    assert all(len(bars.x) == 0 for bars in figure.data) and not figure.layout.shapes
-
-
-def timed():
-    """A prefill of 0.5 s and two cycles, of 3 tokens and of 1."""
-    bare = DraftTree.only_root(9)
-    return Trace(
-        events=[
-            Prefilled((1, 2), 9, 1, 0.5),
-            Drafted(0, 2, bare, 0.1),
-            Verified(0, (1, 2), 9, (), (), (), (9, 9, 9), 0.2, 0.05),
-            Drafted(1, 5, bare, 0.1),
-            Verified(1, (), 9, (), (), (), (9,), 0.3, 0.05),
-        ]
-    )
-
-
-def test_latency_adds_up_over_tokens():
-    [line] = cumulative_latency(timed()).data
-    assert list(line.x) == [1, 4, 5]
-    assert list(line.y) == pytest.approx([0.5, 0.85, 1.3])
-
-
-def test_phases_of_each_cycle_are_milliseconds():
-    draft, verify, other = phases(timed()).data
-    assert list(draft.y) == pytest.approx([100, 100])
-    assert list(verify.y) == pytest.approx([200, 300])
-    assert list(other.y) == pytest.approx([50, 50])
-    assert len({bars.marker.pattern.shape for bars in (draft, verify, other)}) == 3
-
-
-def test_charts_say_what_they_show():
-    made = [chart(timed()) for chart in (accepted_lengths, cumulative_latency, phases)]
-    assert [figure.layout.meta["words"] for figure in made] == [
-        "Tokens gained in each cycle: 2 cycles, from 1 to 3, mean 2.00.",
-        "Cumulative latency: the first token after 0.500 s, all 5 after 1.300 s.",
-        "Where each cycle’s time goes: 2 cycles, on average draft 100.00 ms, verify 250.00 ms, "
-        "other 50.00 ms.",
+BARE = DraftTree.only_root(9)
+# A prefill of 0.5 s, two cycles of 3 tokens and of 1, and a draft that was never verified.
+TIMED = Trace(
+    events=[
+        Prefilled((1, 2), 9, 1, 0.5), Drafted(0, 2, BARE, 0.1),
+        Verified(0, (1, 2), 9, (), (), (), (9, 9, 9), 0.2, 0.05), Drafted(1, 5, BARE, 0.1),
+        Verified(1, (), 9, (), (), (), (9,), 0.3, 0.05), Drafted(2, 6, BARE, 0.1),
     ]
-    words = accepted_lengths(trace_of(4)).layout.meta["words"]
-    assert words == "Tokens gained in each cycle: 1 cycle, from 4 to 4, mean 4.00."
-    empty = [chart(Trace()) for chart in (accepted_lengths, cumulative_latency, phases)]
-    assert [figure.layout.meta["words"].split(": ")[1] for figure in empty] == [
-        "no cycle.", "no token.", "no cycle.",
+)  # fmt: skip
+USUAL = usual_comparison()
+FOUND = rows(USUAL)
+NEAR, MEAN, TOKENS = [[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], [0.3, 0.2, 0.5], [" fox", "<b>x</b>"]
+
+
+def view(*those, kind=None, methods=None):
+    names = dict.fromkeys(name for one in those for name in one.methods)
+    return View(those, tuple(methods or names), kind)
+
+
+ONE = recording("One")
+ODD = recording("<b>", **{"<i>": figures(2, 9, rates=(0.5,))})
+BOTH = view(ONE, ODD)
+CASES = {  # a chart: its words, then each trace's values along its axis of numbers
+    "lengths": (
+        LIVE["lengths"](TIMED), "Tokens gained in each cycle: 2 cycles, from 1 to 3, mean 2.00.",
+        [[2, 0], [1, 1]]),
+    "latency": (
+        LIVE["latency"](TIMED),
+        "Cumulative latency: the first token after 0.500 s, all 5 after 1.300 s.",
+        [[0.5, 0.85, 1.3]]),
+    "phases": (
+        LIVE["phases"](TIMED),
+        "Where each cycle’s time goes: 2 cycles, on average draft 100.00 ms, verify 250.00 ms, "
+        "other 50.00 ms.", [[100, 100], [200, 300], [50, 50]]),
+    "compare τ": (
+        compare.figures(FOUND, "tau"),
+        "Acceptance length τ, tokens per target forward: MoA N=1 3.00, EAGLE-2 2.00, Vanilla 1.00.",
+        [[3, 2, 1], [3, 2, 1]]),
+    "compare rate": (
+        compare.figures(FOUND, "rate"), r"MoA N=1 25.9 (24.1 to 28.0), EAGLE-2",
+        [[7 / 0.27, 20, 20]]),
+    "compare latency": (
+        compare.figures(FOUND, "latency"), "", [[220 / 6, 50, 50]]),
+    "compare cumulative": (
+        compare.cumulative(USUAL), "Time until each token: MoA N=1 7 after ",
+        [list(progress_of(middle(found))[1]) for found in USUAL.traces.values()]),
+    "compare phases": (
+        compare.phases(FOUND),
+        "milliseconds: MoA N=1 draft 22.00 verify 77.00 other 11.00, EAGLE-2 draft 20.00",
+        [[22, 20, 10], [77, 70, 35], [11, 10, 5], [110, 100, 50]]),
+    "tli τ": (panel(ROWS, "tau"), "", [[3, 3.5, 4, 3.2]]),
+    "tli draft": (
+        panel(ROWS, "draft"),
+        "Draft time, ms per cycle: MoA N=0 4.0, MoA N=1 6.0, MoA N=3 9.0, MoA, auto N 6.5.",
+        [[4, 6, 9, 6.5]]),
+    "tli rate": (panel(ROWS, "rate"), "dotted: plain decoding, 100", [[150, 120, 90, 130]]),
+    "paper τ": (
+        paper_panel(published(), "tau"),
+        "The paper: τ, tokens per target forward: N = 0 4.22, N = 1 4.50, N = 3 4.79.",
+        [[4.22, 4.5, 4.79]]),
+    "paper speed": (paper_panel(published(), "speed_up"), "The paper", [[1.95, 1.95, 1.79]]),
+    "strip": (
+        strip(AUTO.choices, [0, 1, 3]),
+        "What auto N chose, cycle by cycle: of 5 cycles N = 0 in 3, N = 1 in 1, N = 3 in 1.",
+        [[0, 0, 1, 2, 0]]),
+    "LSA": (
+        layers_read(NEAR, MEAN, TOKENS, 1),
+        "LSA over the target’s layers: most read on average layer 3 50.0%, layer 1 30.0%, "
+        "layer 2 20.0%, an even spread would be 33.3% each.", [MEAN]),
+    "CA": (
+        text_read([[0.5, 0.2, 0.3]], ["", *TOKENS], 2),
+        "CA over the text: most read on average “<b>x</b>” 30.0%, “fox” 20.0%.",
+        [[0.5, 0.2, 0.3]]),
+    "results τ": (
+        RESULTS["tau"](BOTH).figure,
+        "Acceptance length τ, tokens per target forward: One: Vanilla 1.00, MoA N=1 3.00; "
+        "<b>: <i> 2.00.", [[1, 3], [1.1, 3.1], [1.2, 3.2], [2]]),
+    "results speed": (
+        RESULTS["speed"](BOTH).figure, "One: Vanilla 10, MoA N=1 20; <b>: <i> 9.", [[10, 20]]),
+    "results acceptance": (
+        RESULTS["acceptance"](BOTH).figure,
+        "One: MoA N=1 50 % at position 1 to 25 % at 2; <b>: <i> 50 % at position 1.", []),
+    "results times": (
+        RESULTS["times"](BOTH).figure,
+        "milliseconds: One: Vanilla 6.0, MoA N=1 6.0; <b>: <i> 6.0.", [[2, 2], [3, 3], [1, 1]]),
+    "link timeline": (
+        network.timeline(trace(gone)), "link lost to the end, 2 written alone",
+        [[5], [10], [60], [1]]),
+    "link latency": (
+        network.latency(trace(healed)), "the first token after 0.20 s",
+        [[1, 3, 4, 6, 6], [4, 5, 6, 7, 8]]),
+    "link traffic": (
+        network.traffic(trace(healed)), "5150 bytes from the server and 300 to it",
+        [[2000] * 3, [100] * 3]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_chart_has_its_numbers_words_and_ground(name):
+    figure, words, expected = CASES[name]
+    assert words in figure.layout.meta["words"] and figure.layout.meta["words"].endswith(".")
+    assert figure.layout.paper_bgcolor == figure.layout.plot_bgcolor == "rgba(0,0,0,0)"
+    for drawn, values in zip(figure.data, expected, strict=False):
+        lying = drawn.orientation == "h" or (drawn.type == "scatter" and name[:5] != "link "
+                                             and isinstance((*drawn.y, 0)[0], str))  # fmt: skip
+        assert list(drawn.x if lying else drawn.y) == pytest.approx(values)
+
+
+@pytest.mark.parametrize("name", ["phases", "compare phases", "link timeline"])
+def test_parts_differ_by_more_than_colour(name):
+    bars = [one for one in CASES[name][0].data if one.type == "bar"]
+    assert CASES[name][0].layout.barmode == "stack"
+    assert len({one.marker.pattern.shape for one in bars}) == len(bars) > 2
+
+
+@pytest.mark.parametrize("draw", [*LIVE.values(), *network.CHARTS.values()])
+def test_a_run_without_a_cycle_has_charts_all_the_same(draw):
+    figure = draw(Trace())
+    assert figure.layout.meta["words"].endswith(".") and not figure.layout.shapes
+    assert all(len(one.x) == 0 or one.x[0] == 0 for one in figure.data)
+
+
+def test_whiskers_reach_from_the_lowest_to_the_highest_repeat():
+    bar, text = compare.figures(FOUND, "rate").data
+    ends = [one.rate for one in FOUND]
+    highs = [value + more for value, more in zip(bar.x, bar.error_x.array, strict=True)]
+    lows = [value - less for value, less in zip(bar.x, bar.error_x.arrayminus, strict=True)]
+    assert highs == pytest.approx([one.high for one in ends]) == list(text.x)
+    assert lows == pytest.approx([one.low for one in ends]) and bar.error_x.visible
+    assert not compare.figures(FOUND, "tau").data[0].error_x.visible
+    assert panel(ROWS, "tau").data[0].error_y.array[-1] == pytest.approx(0.32)
+    assert panel([row("moa-n0", 5, runs=1)], "rate").data[0].error_y.array is None
+    one = recording(moa_n0=figures(2.0, 30.0, spread=4.0), eagle2=figures(3.0, 20.0))
+    bar = RESULTS["speed"](view(one)).figure.data[0]
+    assert list(bar.error_x.array) == list(bar.error_x.arrayminus) == [4.0, 0]
+
+
+def test_lines_mark_tau_plain_decoding_and_the_even_spread():
+    lines = {name: [one.y0 for one in CASES[name][0].layout.shapes if one.type == "line"]
+             for name in ("lengths", "tli rate", "tli τ", "LSA")}  # fmt: skip
+    assert lines["lengths"] == [2] and lines["tli rate"] == [100] and lines["tli τ"] == []
+    assert lines["LSA"] == pytest.approx([1 / 3])
+    assert not panel(ROWS[1:], "rate").layout.shapes
+    figure = RESULTS["speed"](view(ONE, methods=["moa-n1"])).figure
+    assert [one.x0 for one in figure.layout.shapes] == [10.0]  # even where its bar is hidden
+
+
+def test_ratios_are_against_eagle_2_where_it_is_there():
+    assert list(compare.figures(FOUND, "tau").data[1].text) == [
+        " 3.00<br> 1.50 × EAGLE-2", " 2.00", " 1.00<br> 0.50 × EAGLE-2",
     ]  # fmt: skip
+    assert list(compare.figures(FOUND[::2], "tau").data[1].text) == [" 3.00", " 1.00"]
+    bar, _ = compare.figures([row_of("moa-n1"), row_of("eagle2", None, None)], "rate").data
+    assert list(bar.y) == ["MoA N=1"]
+    found = rows(comparison_of(moa_n1=[trace_of([])], vanilla=[trace_of([1])]))
+    assert list(compare.phases(found).data[0].y) == ["Vanilla"]
 
 
-def test_a_cycle_that_was_drafted_but_not_verified_is_left_out():
-    trace = timed()
-    trace.events.append(Drafted(2, 6, DraftTree.only_root(9), 0.1))
-    assert all(len(bars.x) == len(bars.y) == 2 for bars in phases(trace).data)
+def test_names_stand_where_they_belong():
+    ticks = {name: [text.partition("<br>")[2] for text in CASES[name][0].layout.xaxis.ticktext]
+             for name in ("tli τ", "paper τ")}  # fmt: skip
+    assert ticks["tli τ"] == ["N = 0", "N = 1", "N = 3", "Auto N"]
+    assert ticks["paper τ"] == ["N = 0", "N = 1", "N = 3"]
+    assert list(panel(ROWS, "tau").data[0].marker.color) == [
+        colour(one.method) for one in (N0, N1, N3, AUTO)
+    ]
+    marks = CASES["strip"][0]
+    assert list(marks.layout.yaxis.ticktext) == ["N = 0", "N = 1", "N = 3"]
+    assert len(set(marks.data[0].marker.symbol)) == 3 and PLAIN.short == "Vanilla"
+
+
+# ---- attention ----
+
+
+def test_heat_maps_hold_the_weights_and_name_rows_by_tokens():
+    figure = layers_read(NEAR, MEAN, TOKENS, 2)
+    bars, heat = figure.data
+    assert [list(one) for one in heat.z] == NEAR and (heat.zmin, heat.zmax) == (0, 0.8)
+    axis = figure.layout.yaxis2
+    assert list(axis.ticktext) == ["␣fox", "&lt;b&gt;x&lt;/b&gt;"]  # plotly would read the tag
+    assert list(axis.tickvals) == [0, 1] and axis.autorange == "reversed"
+    assert list(bars.marker.pattern.shape) == ["", "/", "/"]
+    [frame] = [one for one in figure.layout.shapes if one.type == "rect"]
+    assert (frame.x0, frame.x1) == (1.5, 3.5)
+    assert [note.text for note in figure.layout.annotations] == ["reused, N = 2"]
+    without = layers_read(NEAR, MEAN, TOKENS, 0)
+    assert set(without.data[0].marker.pattern.shape) == {""} and not without.layout.annotations
+    bars, heat = text_read([[0.6, 0.1, 0.3], [0.2, 0.7, 0.1]], ["(earlier)", *TOKENS], 2).data
+    assert [list(one) for one in heat.z] == [[0.6, 0.2], [0.1, 0.7], [0.3, 0.1]]
+    assert list(bars.x) == pytest.approx([0.4, 0.4, 0.2])
+    assert heat.zmax == 0.7  # text that is summed up does not wash the single tokens out
+    assert (short(" \n"), short(""), short("a" * 20)) == ("␣↵", "∅", "a" * 13 + "…")
+
+
+# ---- links ----
+
+
+def test_the_course_has_the_silence_and_the_absence_in_it():
+    found = network.course(trace(healed))
+    [loss] = found.losses
+    # 0.2 s to the first token, 0.1 s of shares; a cycle of 0.005 + 0.01 + 0.06 + 0.001 s.
+    heard = 0.2 + 0.1 + 0.076
+    assert loss.began == pytest.approx(heard + 1.2) and loss.cycle == 2
+    assert loss.ended == pytest.approx(loss.began + 3.0) and loss.tokens == 5
+    assert found.verified[0] == (0.2, 1) and found.verified[1][0] == pytest.approx(heard)
+    assert [count for _, count in found.verified] == [1, 3, 4, 6]
+    # Alone: 0.002 s a token, after a look of 0.1 s for the link.
+    seconds, counts = zip(*found.alone, strict=True)
+    assert counts == (4, 5, 6, 7, 8)
+    assert seconds == pytest.approx([loss.began + 0.102 * count for count in range(1, 6)])
+    assert network.course(trace(gone)).losses[0].ended is None
+
+
+@pytest.mark.parametrize("run", [healed, kept, gone])
+def test_the_gap_is_shaded_and_named_in_both_charts(run):
+    for draw in (network.timeline, network.latency):
+        figure = draw(trace(run))
+        [band], [note] = figure.layout.shapes, figure.layout.annotations
+        assert band.x0 < band.x1 and "written alone" in note.text
+        assert note.text in figure.layout.meta["words"]
+    assert len(network.latency(trace(plain)).data) == 1
+
+
+def test_every_recording_that_has_a_chart_is_drawn_with_its_own_numbers():
+    found = recorded()
+    right, liked, times = recorded_charts(found)
+    lines = {line.name: line for line in right.data}
+    for one in found["offline"]["rows"]:
+        if one["kind"] == "tasks" and one["method"] == "moa-n1":
+            at = lines["MoA N=1"].x.index(100 * one["cut"])
+            assert lines["MoA N=1"].y[at] == pytest.approx(100 * one["right"])
+    assert {"the target itself", "API streaming", "EAGLE-2"} <= set(lines)
+    assert all(value <= 0 for line in liked.data for value in line.y)
+    assert all(list(line.x) == list(found["presets"]["links"]) for line in times.data)
+    [one] = [one for one in found["presets"]["rows"]
+             if (one["method"], one["link"]) == ("eagle2", "4g")]  # fmt: skip
+    [line] = [one for one in times.data if one.name == "EAGLE-2"]
+    assert line.y[line.x.index("4g")] == one["ms_per_token"]
+
+
+# ---- recordings ----
+
+
+def test_each_kind_has_a_mark_of_its_own_and_one_chosen_stands_in_the_bars():
+    marks = RESULTS["tau"](view(ONE)).figure.data[1:]
+    assert [one.name for one in marks] == ["a", "b"]
+    assert marks[0].marker.symbol != marks[1].marker.symbol
+    assert [(glyph, word) for glyph, _, word in legend(view(ONE), "tau")] == [
+        ("○", "a"),
+        ("□", "b"),
+    ]
+    [bars] = RESULTS["tau"](view(ONE, kind="b")).figure.data
+    assert list(bars.x) == [1.2, 3.2] and not legend(view(ONE, kind="b"), "tau")
+
+
+def test_acceptance_in_percent_and_nothing_where_no_path_reached():
+    one = recording(vanilla=figures(1, 9, rates=()), moa_n0=figures(2, 9, rates=(0.9, 0.4, 0.1)),
+                    medusa=figures(2, 9, rates=(0.5,)))  # fmt: skip
+    chart = RESULTS["acceptance"](view(one))
+    [grid] = chart.figure.data
+    assert list(grid.y) == ["moa-n0", "medusa"] and list(grid.x) == [1, 2, 3]
+    assert grid.z[0] == pytest.approx([90, 40, 10]) and list(grid.z[1]) == [50, None, None]
+    assert chart.missing == ("vanilla",)
+    peer = {**figures(2, 9), "seconds": {"prefill": 1, "decode": 2}}
+    assert RESULTS["times"](view(recording(hf_generate=peer))).figure is None
+
+
+def test_a_frame_for_each_recording_in_its_own_order():
+    two = recording("Two", eagle2=figures(2, 9), moa_n1=figures(3, 8))
+    layout = RESULTS["tau"](view(ONE, two)).figure.layout
+    assert [note.text for note in layout.annotations] == ["One", "Two"]
+    assert list(layout.yaxis2.categoryarray) == ["eagle2", "moa-n1"]
+    assert re.search("MoA N=1.*3.00", layout.yaxis2.ticktext[1])
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_names_from_elsewhere_are_no_markup_and_odd_values_are_left_out(name):
+    figure = RESULTS[name](view(recording("<b>x</b>", **{"<i>y</i>": figures(2, 9)}))).figure
+    assert figure.layout.annotations[0].text == "&lt;b&gt;x&lt;/b&gt;"
+    assert "<i>" not in figure.layout.yaxis.ticktext[0]
+    assert all("<i>" not in str(one.hovertext) for one in figure.data)
+    odd = {"tau": "x", "tokens_per_second": None, "decode_tokens_per_second": [],
+           "acceptance_by_position": [0.5, "x"], "seconds": {"draft": None},
+           "kinds": 3}  # fmt: skip
+    chart = RESULTS[name](view(recording(odd=odd, fine=figures(2, 9))))
+    assert list(chart.figure.data[0].y) == ["fine"] and "odd" in chart.missing
+    assert RESULTS[name](view(recording(odd=odd))).figure is None
+    ours = tuple(recordings())
+    assert len(RESULTS[name](view(*ours)).figure.layout.annotations) == len(ours)
+
+
+# ---- methods ----
+
+
+def test_methods_have_names_an_order_and_a_colour_each():
+    assert (family("moa-n2"), tli_of("moa-n2"), label("moa-n2")) == ("moa", 2, "MoA N=2")
+    assert (family("moa-auto"), label("moa-auto")) == ("moa-auto", "MoA, auto N")
+    assert label("moa-n12") == "MoA N=12" and label("<someone's>") == "<someone's>"
+    assert set(LABELS) - set(COLOURS) == set(ABLATIONS)
+    mixed = ["vanilla", "moa-n3", "eagle", "ngram", "moa-n0", "eagle2"]
+    assert ordered(mixed) == ["moa-n0", "moa-n3", "eagle2", "eagle", "ngram", "vanilla"]
+    names = [name for name in COLOURS if name not in ("moa", "given")]
+    names += [f"moa-n{tli}" for tli in range(4)]
+    assert len({colour(name) for name in names}) == len(names)
+    assert shown("moa-n2") == "MoA N=2" and shown("moa-no-lsa") == "MoA without LSA"
+    assert recorded_colour("moa-no-lsa") == recorded_colour("hf-generate") != colour("moa-n0")

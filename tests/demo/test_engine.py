@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import demo.engine as module
-from demo.engine import MOST_NEW_TOKENS, Engine, Line, Request
+from demo.engine import MOST_NEW_TOKENS, Engine, Request
 from moa_core.errors import UserError
 from moa_core.loading.catalog import DrafterInfo, Installed
 from tests.demo.conftest import TREE, WITHOUT_FILES
@@ -109,15 +109,6 @@ def test_methods_go_by_label_and_by_none(loads):
     ]  # fmt: skip
     with pytest.raises(UserError, match="did you mean ngram"):
         engine.prepare(Request(PROMPT, "ngrams"))
-
-
-def test_the_line_counts_who_is_before():
-    line = Line()
-    assert [line.join(who) for who in ("a", "b", "c")] == [0, 1, 2]
-    line.leave("a")
-    line.leave("nobody")
-    assert line.join("b") == 1  # a new run of the same visitor waits anew
-    assert line.join("d") == 2
 
 
 def test_auto_n_is_offered_where_there_are_several_bundled_n(loads, monkeypatch):

@@ -1,13 +1,23 @@
-"""Figures of a run, counted event by event."""
+"""Figures of a run, counted event by event, and what becomes of tokens written offline."""
 
 from dataclasses import replace
 
 import pytest
 
-from demo.figures import Figures, many, stats, tree_of, tree_words, was_cut
-from demo.live_runs import summary
-from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified
+from demo.common.figures import Figures, many, stats, tree_of, tree_words, was_cut
+from demo.common.offline import Healing
+from demo.live.run import summary
+from moa_core.decoding.trace import (
+    Drafted,
+    Finished,
+    LinkDown,
+    OfflineToken,
+    Prefilled,
+    Trace,
+    Verified,
+)
 from moa_core.decoding.tree import AUTO, DraftTree, TreeSettings
+from tests.demo.lost_links import begun, gone, healed, kept, plain, trace, verified, written
 
 TREE = DraftTree((9, 4, 5), (-1, 0, 1), (0, 1, 2), (0.0, -0.1, -0.2))
 
@@ -19,7 +29,7 @@ def events(*gained):
         yield Verified(cycle, (1, 2)[: count - 1], 7, (), (), (), (7,) * count, 0.3, 0.1)
 
 
-def test_sums_over_cycles():
+def test_sums_over_cycles_agree_with_the_trace():
     found = Figures(events(3, 1)).as_dict()
     assert found.pop("shares") == pytest.approx({"draft": 0.2, "verify": 0.6, "other": 0.2})
     assert found == pytest.approx(
@@ -28,62 +38,92 @@ def test_sums_over_cycles():
             "drafted": 4, "nodes": 2.0, "calls": 3, "cycles": 2, "prefill": 0.25,
         }
     )  # fmt: skip
-
-
-def test_they_agree_with_the_trace():
-    trace = Trace(
-        events=[*events(3, 2, 1), Finished("length", {"draft": 1, "verify": 2, "other": 1})]
-    )
-    found = stats(trace)
-    assert found["tau"] == trace.tau and found["rate"] == trace.tokens_per_second
-    assert found["decode_rate"] == trace.decode_tokens_per_second
-    assert found["calls"] == trace.target_calls and found["tokens"] == len(trace.output_ids)
+    end = Finished("length", {"draft": 1, "verify": 2, "other": 1})
+    made = Trace(events=[*events(3, 2, 1), end])
+    found = stats(made)
+    assert found["tau"] == made.tau and found["rate"] == made.tokens_per_second
+    assert found["decode_rate"] == made.decode_tokens_per_second
+    assert found["calls"] == made.target_calls and found["tokens"] == len(made.output_ids)
     assert found["prefill"] == 0 and found["shares"]["verify"] == 0.5  # the clock's last word
 
 
-def test_before_anything_happened_there_is_no_figure():
+def test_what_did_not_happen_has_no_figure():
     found = Figures().as_dict()
     assert found["tokens"] == 0 and found["rate"] is found["tau"] is found["shares"] is None
     first = Figures([Prefilled((1,), 2, 1, 0.1)]).as_dict()
     assert first["rate"] == pytest.approx(10) and first["decode_rate"] is None
-
-
-def test_a_run_that_drafts_nothing_has_no_acceptance_rate():
     bare = DraftTree.only_root(9)
     found = Figures([Drafted(0, 1, bare, 0), Verified(0, (), 1, (1,), (1,), (1,), (1,), 1, 0)])
     assert found.as_dict()["acceptance"] is None and found.as_dict()["tau"] == 1
 
 
-def test_a_last_cycle_that_was_cut_is_told_from_a_whole_one():
-    whole = [*events(3, 2)]
-    cut = [*whole[:-1], replace(whole[-1], emitted=(7,))]
-    assert not was_cut(Trace(events=whole)) and was_cut(Trace(events=cut))
-    assert Trace(events=cut).tau == Trace(events=whole).tau == 2.5
-    assert not was_cut(Trace())
-
-
-def test_one_thing_is_told_as_one():
+def test_a_sentence_has_the_numbers_that_its_tau_is_made_of():
+    *rest, last = events(3, 2)
+    cut = [*rest, replace(last, emitted=(7,))]
+    assert was_cut(Trace(events=cut)) and not was_cut(Trace(events=[*rest, last]))
+    assert Trace(events=cut).tau == 2.5 and not was_cut(Trace())
+    said = "5 tokens in 3 target calls, τ 2.50 (5 gained in 2 calls after the prefill; "
+    assert summary(Trace(events=[*cut, Finished("length", {"prefill": 1})])).startswith(said)
     assert [many(count, "token") for count in (0, 1, 2)] == ["0 tokens", "1 token", "2 tokens"]
     alone = Trace(events=[Prefilled((1,), 2, 1, 0.1), Finished("length", {})])
     assert summary(alone).startswith("1 token in 1 target call. ")
 
 
-def test_a_sentence_has_the_numbers_that_its_tau_is_made_of():
-    *rest, last = events(3, 2)
-    cut = Trace(events=[*rest, replace(last, emitted=(7,)), Finished("length", {"prefill": 1})])
-    said = "5 tokens in 3 target calls, τ 2.50 (5 gained in 2 calls after the prefill; "
-    assert summary(cut).startswith(said)
-
-
 def test_a_tree_is_named_where_one_was_drafted():
     tree = {"depth": 6, "breadth": 3, "budget": 12}
-    about = {"method": "moa-n0", "settings": {"tree": tree}}
-    assert tree_of(Trace(about)) == TreeSettings(6, 3, 12)
-    assert tree_words(TreeSettings(6, 3, 12)) == "6-3-12" and tree_words(None) == "–"
-    assert tree_of(Trace({**about, "settings": {"tree": AUTO.as_dict()}})) == AUTO
-    assert tree_words(AUTO) == "auto"
+    known = {"method": "moa-n0", "settings": {"tree": tree}}
+    assert tree_of(Trace(known)) == TreeSettings(6, 3, 12)
+    assert tree_of(Trace({**known, "settings": {"tree": AUTO.as_dict()}})) == AUTO
+    assert [tree_words(one) for one in (TreeSettings(6, 3, 12), AUTO, None)] == [
+        "6-3-12", "auto", "–",
+    ]  # fmt: skip
     for other in (
-        {**about, "method": "vanilla"}, {"drafter": "vanilla", "settings": {"tree": tree}}, {},
+        {**known, "method": "vanilla"}, {"drafter": "vanilla", "settings": {"tree": tree}}, {},
         {"settings": []}, {"settings": {"tree": [1]}}, {"settings": {"tree": {"depth": 99}}},
     ):  # fmt: skip
         assert tree_of(Trace(other)) is None
+
+
+@pytest.mark.parametrize(
+    ("course", "counts", "waiting"),
+    [
+        (healed, (2, 3, 0), []),
+        (kept, (0, 0, 3), []),
+        (gone, (0, 0, 0), [20, 21]),
+        # An answer that differs at once; text that ends before the answer.
+        (lambda: [*begun(), *written(6, [20, 21]), verified(1, [40, 41, 42])], (0, 2, 0), []),
+        (lambda: [*begun(), *written(6, [20, 21]), verified(1, [20, 21, 22])], (2, 0, 0), []),
+        # After a second loss the drafter may go on or begin anew.
+        (lambda: [*written(6, [20, 21]), LinkDown(1), *written(8, [22])], (0, 0, 0), [20, 21, 22]),
+        (lambda: [*written(6, [20, 21, 22]), verified(1, [20]), *written(7, [21])], (1, 0, 0),
+         [21]),
+        # What was not verified before Stop goes.
+        (lambda: [*begun(), *written(6, [20, 21, 22]), verified(1, [20]), Finished("stopped")],
+         (1, 0, 0), []),
+    ],
+)  # fmt: skip
+def test_what_becomes_of_offline_tokens(course, counts, waiting):
+    healing, found = Healing(), []
+    for event in course():
+        found.append(healing.add(event))
+    assert (healing.confirmed, healing.changed, healing.kept) == counts
+    assert [one.token for one in healing.waiting] == waiting
+    dropped = sum(one.dropped for one in found)
+    assert dropped == (2 if isinstance(event, Finished) and event.reason == "stopped" else 0)
+    if course is healed:
+        assert [one.token for each in found for one in each.changed] == [22, 23, 24]
+
+
+@pytest.mark.parametrize("run", [healed, kept, gone])
+def test_the_figures_of_a_link_agree_with_the_trace(run):
+    made = trace(run)
+    found = stats(made)
+    assert found["tokens"] == len(made.output_ids) and found["calls"] == made.target_calls
+    assert found["rate"] == made.tokens_per_second and found["tau"] == made.tau
+    link = found["link"]
+    count = sum(link[name] for name in ("confirmed", "changed", "kept", "unverified"))
+    assert count == len(made.of(OfflineToken)) and link["lost"] == 1 and link["first"] == 0.2
+    assert (link["prompt_up"], link["prompt_down"]) == (300, 5150)
+    if run is healed:
+        assert (link["up"], link["down"]) == (300, 6000)
+    assert "link" not in stats(trace(plain))

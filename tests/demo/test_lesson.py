@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from demo.lesson import GLOSSARY, REFERENCES, STEPS, TODAY, WRONG
-from demo.lesson_pictures import PICTURES
-from demo.lesson_run import TRIALS
-from demo.tabs import how
+from demo.lesson import tab as how
+from demo.lesson.pictures import PICTURES
+from demo.lesson.run import TRIALS
+from demo.lesson.text import GLOSSARY, REFERENCES, STEPS, TODAY, WRONG
 from moa_core.bench.paper import PATH
 
 LIVE = {"tab", "method", "prompt", "tokens", "temperature", "seed", "depth", "breadth", "budget"}

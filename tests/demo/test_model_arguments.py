@@ -9,7 +9,7 @@ import torch
 import demo.engine as module
 from demo.arguments import add_models, engine_of
 from demo.engine import Engine, Request
-from demo.tli import stops_html
+from demo.tli.stops import stops_html
 from demo.ui import _machine
 from moa_core.errors import UserError
 from moa_core.loading.catalog import DrafterInfo

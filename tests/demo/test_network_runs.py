@@ -5,11 +5,12 @@ import threading
 import pytest
 
 from demo.engine import Engine, Request
-from demo.inside_view import packed
-from demo.live_runs import open_trace
-from demo.network_runs import Asked, compare, run
-from demo.network_server import Far
-from demo.network_switch import press
+from demo.inside.view import packed
+from demo.live.run import open_trace
+from demo.network.run import compare, run
+from demo.network.server import Far
+from demo.network.settings import CUSTOM, Settings
+from demo.network.switch import press
 from demo.session import Visit, Visits, guarded
 from moa_core.decoding.trace import LinkBack, LinkDown, OfflineToken, Verified
 from moa_core.errors import UserError
@@ -39,8 +40,17 @@ def page(tmp_path_factory):
             yield engine, Far(engine, Address(f"ws://127.0.0.1:{port}", "open"))
 
 
-def asked(method="moa-n0", tokens=40, settings=FAST, **more):
-    return Asked(Request(PROMPT, method, tokens), settings, **more)
+class Asked(Settings):
+    """Settings with a link that no slider can say."""
+
+    emulated = FAST
+
+
+def asked(method="moa-n0", tokens=40, settings=FAST, prompt=PROMPT, **more):
+    more = {"alone_rate": 0.0, **more}
+    made = Asked("", prompt, method, CUSTOM, 0, 0, 0, 0, 0, tokens=tokens, **more)
+    object.__setattr__(made, "emulated", settings)
+    return made
 
 
 def outputs(visit, page, wanted):
@@ -96,7 +106,7 @@ def test_cut_by_hand_and_kept_the_text_is_labelled(page, tmp_path):
     visit, back = Visit(), threading.Event()
     seen = []
     for status, _, switch in outputs(
-        visit, page, asked(tokens=60, settings=SLOW, keep=True, alone_rate=20.0)
+        visit, page, asked(tokens=60, settings=SLOW, back="keep", alone_rate=20.0)
     ):
         seen.append((switch["state"], status["text"]))
         if visit.link and not back.is_set():
@@ -167,7 +177,7 @@ def test_a_page_that_is_closed_leaves_no_link_and_no_turn(page):
     [
         (asked(settings=link("offline")), "Nothing passes this link"),
         (asked("moa-n3"), "No MoA drafter is trained for TLI N = 3"),
-        (Asked(Request(" ", "moa-n0", 9), FAST), "The prompt is empty"),
+        (asked(prompt=" "), "The prompt is empty"),
     ],
 )
 def test_what_cannot_run_gets_a_sentence(page, wanted, words):
@@ -205,7 +215,7 @@ def test_the_same_run_without_a_link_is_compared_on_demand(page):
 
 
 def test_what_was_kept_is_why_texts_part(page):
-    visit, _ = finished(page, asked("eagle2", 60, keep=True, cut_after=8, cut_for=2.0))
+    visit, _ = finished(page, asked("eagle2", 60, back="keep", cut_after=8, cut_for=2.0))
     said, _ = compared(page, visit)
     trace = visit.far.trace
     if trace.output_ids == local(page, "eagle2", 60):
@@ -232,6 +242,6 @@ def test_what_a_client_weighs_grows_with_n(page):
         sizes[method] = (
             page[1].client().weighs(page[1].client().drafter(method, page[0].spec(method)))
         )
-        assert "What this client weighs: " in visit.far.weight
+        assert "Download size: " in visit.far.weight
     assert sizes["moa-n0"]["layers"] == 0 < sizes["moa-n1"]["layers"]
     assert sizes["moa-n0"]["embeddings"] == sizes["moa-n1"]["embeddings"] > 0

@@ -5,11 +5,10 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from demo import network_settings as links
+from demo.network import settings as links
 from moa_core.errors import UserError
 from moa_core.link.emulator import PRESETS
 
-NAMES = ["prompt", "method", "link", *links.FIELDS, "tokens"]
 FAR = SimpleNamespace(methods=lambda target="": ["moa-n1", "vanilla"])
 ENGINE = SimpleNamespace(first="tiny", installed={"tiny": None})
 
@@ -17,8 +16,10 @@ ENGINE = SimpleNamespace(first="tiny", installed={"tiny": None})
 def opened(**query):
     """What an address sets, by name, with what the status line says of it."""
     request = SimpleNamespace(query_params={"tab": "network"} | query)
-    status, about, box, *values = links.from_address("network", FAR, ENGINE, NAMES, request)
-    found = {name: value for name, value in zip(NAMES, values, strict=True) if not is_skip(value)}
+    status, about, box, *values = links.from_address("network", FAR, ENGINE, request)
+    found = {
+        name: value for name, value in zip(links.LINKED, values, strict=True) if not is_skip(value)
+    }
     return found, "" if is_skip(status) else status["text"], about, box
 
 
@@ -44,15 +45,15 @@ def test_ones_own_figures_make_a_link():
 
 
 def test_a_preset_is_itself_whatever_the_sliders_show():
-    assert links.chosen("satellite", links.starting("satellite")) is PRESETS["satellite"]
+    assert links.chosen("satellite", links.sliders(PRESETS["satellite"])) is PRESETS["satellite"]
     assert links.sliders(PRESETS["5g"])["down"] == 309
 
 
 def test_choosing_a_preset_sets_the_sliders_and_hides_them():
-    about, box, *values = links.follow("slow-4g", *links.starting().values())
-    assert not box["visible"] and values == list(links.starting("slow-4g").values())
+    about, box, *values = links.follow("slow-4g", *links.sliders().values())
+    assert not box["visible"] and values == list(links.sliders(PRESETS["slow-4g"]).values())
     assert "150 ms" in about
-    about, box, *values = links.follow(links.CUSTOM, *links.starting().values())
+    about, box, *values = links.follow(links.CUSTOM, *links.sliders().values())
     assert box["visible"] and all(map(is_skip, values)) and "Your own figures" in about
 
 
@@ -61,7 +62,7 @@ def test_an_address_sets_method_link_prompt_and_tokens():
     assert said == "" and "Slow 4G" in about
     assert found == {
         "method": "vanilla", "prompt": "Hi <b>", "tokens": 40, "link": "slow-4g",
-        **links.starting("slow-4g"),
+        **links.sliders(PRESETS["slow-4g"]),
     }  # fmt: skip
     found, said, _, box = opened(link="4g,loss=0.02")
     assert said == "" and found["link"] == links.CUSTOM and found["loss"] == 2 and box["visible"]
@@ -97,8 +98,10 @@ def test_an_address_of_another_target_or_with_unknown_settings_is_told_so():
 
 def test_settings_make_an_address_that_gives_them_back():
     values = {"prompt": "A & b?", "method": "moa-n1", "link": links.CUSTOM, "tokens": 33}
-    values |= {**links.starting("wifi"), "loss": 2.5}
-    status, query = links.address("network", NAMES, "tiny", *(values[name] for name in NAMES))
+    values |= {**links.sliders(PRESETS["wifi"]), "loss": 2.5}
+    status, query = links.address(
+        "network", *vars(links.Settings(target="tiny", **values)).values()
+    )
     assert status["kind"] == "done" and query.startswith("?tab=network&")
     found, said, *_ = opened(**dict(parse_qsl(query[1:])))
     assert said == "" and found == values
@@ -110,14 +113,14 @@ def test_a_prompt_too_long_for_an_address_gets_a_sentence():
         "method": "moa-n1",
         "link": "4g",
         "tokens": 9,
-        **links.starting(),
+        **links.sliders(),
     }
-    status, query = links.address("network", NAMES, "", *(values[name] for name in NAMES))
+    status, query = links.address("network", *vars(links.Settings(target="", **values)).values())
     assert status["kind"] == "error" and query == ""
 
 
 def test_figures_of_no_link_get_a_sentence():
-    values = {**links.starting(), "down": 0}
+    values = {**links.sliders(), "down": 0}
     assert "down of a link must be" in links.about_of(links.CUSTOM, *values.values())
     with pytest.raises(UserError):
         links.chosen(links.CUSTOM, values)

@@ -1,7 +1,9 @@
-"""What is said while the link is lost, when it is back, and at the end."""
+"""What is said of a link: while it is lost, when it is back, at the end, and of recordings."""
 
-from demo.network_switch import STATES, Switch, press, switch
-from demo.network_words import Words, summary
+from demo.network.recorded import NONE, recorded, records_html
+from demo.network.switch import STATES, Switch, press, switch
+from demo.network.words import Words, summary
+from moa_core.bench.records import write
 from moa_core.decoding.trace import LinkBack, LinkDown
 from moa_core.link.emulator import Link, LinkSettings
 from tests.demo.lost_links import begun, gone, healed, kept, trace
@@ -47,7 +49,7 @@ def test_before_the_drafter_has_read_the_prompt_it_cannot_go_on():
 def test_the_summary_has_the_figures_and_what_became_of_offline_tokens():
     words = summary(trace(healed))
     assert words.startswith("6 tokens in 4 server calls, the first after 200 ms, then ")
-    assert words.endswith("as many tokens as asked for. 2 offline tokens confirmed, 3 changed.")
+    assert words.endswith("the token limit is reached. 2 offline tokens confirmed, 3 changed.")
     words = summary(trace(gone))
     assert "the link stayed lost. The last 2 offline tokens: not verified" in words
 
@@ -79,3 +81,14 @@ def test_a_cut_by_itself_is_restored_by_itself_or_by_hand():
     link._timer.join(1)
     assert not link._timer.is_alive() and not link.link.is_cut
     link.close()
+
+
+def test_recordings_are_named_with_their_commands_and_damaged_ones_are_none(tmp_path):
+    assert recorded(tmp_path) == {} and records_html({}) == NONE
+    one = {"version": 1, "kind": "offline", "date": "2026-11-20", "command": "a <b>", "rows": []}
+    write(one, tmp_path / "cut.json")
+    shown = records_html(recorded(tmp_path))
+    assert "<b>cut</b>: offline, 2026-11-20" in shown and "a &lt;b&gt;" in shown
+    assert "API streaming has no drafter" in shown
+    (tmp_path / "cut.json").write_text("{}")
+    assert recorded(tmp_path) == {}

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from demo.trace_view import MOST_LISTED, Feed, likeliest, paced
+from demo.common.tokens.view import MOST_LISTED, Feed, likeliest, paced
 from moa_core.decoding.trace import (
     Drafted,
     Finished,

@@ -9,8 +9,8 @@ from moa_core.drafters.eagle import EagleDrafter
 from moa_core.errors import UserError
 from moa_core.link.client_weights import target_mark
 from moa_core.link.session import drafter_mark
-from moa_core.loading.checkpoints import load_drafter, load_target
-from moa_core.train.fresh import fresh
+from moa_core.loading.load import load_drafter, load_target
+from moa_core.train.init import fresh
 from tests.device.twins import read
 from tests.models import tiny_target, tiny_tokenizer, useful
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from demo.common.methods import label
 from demo.engine import Engine
-from demo.methods import label
 from moa_core.__main__ import main
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "adding_a_drafter.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 LISTS = [  # tests that look at all the methods there are
-    *(f"tests/demo/test_{name}.py" for name in ("comparison", "engine", "model_arguments", "zero")),
+    *(f"tests/demo/test_{name}.py" for name in ("compare", "engine", "model_arguments", "zero")),
     "tests/moa_core/loading/test_checkpoints.py", "tests/moa_core/export/test_layouts.py",
 ]  # fmt: skip
 PLACE = re.compile(r"# (?P<path>[\w/]+)\.py(?:, in (?P<table>\w+))?\n")

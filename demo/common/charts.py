@@ -1,0 +1,199 @@
+"""What all charts of the page are made of: bars with whiskers or stacked, lines, and their look.
+
+Every chart is a pure function of numbers. Colour is never the only sign: parts have patterns too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+import plotly.graph_objects as go
+
+from demo.common.spread import Spread
+from moa_core.decoding.trace import Drafted, Event, Prefilled, Trace, Verified
+
+# Read on white and on near-black alike: no background of their own, greys half-way.
+INK, GRID = "#8a8580", "rgba(138, 133, 128, 0.22)"
+ACCEPTED, BONUS = "#0d9488", "#d97706"
+PHASES = {"draft": "#0d9488", "verify": "#0072b2", "network": "#d97706", "other": "#8a8580"}
+PATTERNS = {"draft": "", "verify": "/", "network": "x", "other": "."}
+DOTTED = {"color": INK, "width": 1.5, "dash": "dot"}
+
+
+def chart(
+    traces: Iterable[Any], title: str, x: str = "", y: str = "", words: Iterable[str] = (),
+    unit: str = "", **layout: Any,
+) -> go.Figure:  # fmt: skip
+    """A figure in the page's look. x, y: titles of the axes; words, unit: see `told`."""
+    figure = go.Figure(list(traces), look(title, x, y)).update_layout(**layout)
+    return told(figure, words, unit)
+
+
+def look(title: str, x: str, y: str) -> go.Layout:
+    """The look that every chart of the page shares."""
+    axis = {"gridcolor": GRID, "zeroline": False, "rangemode": "tozero"}
+    return go.Layout(
+        template="none",
+        dragmode=False,  # there is nothing to zoom in on, and a finger scrolls the page
+        height=280,
+        bargap=0.25,
+        margin={"l": 48, "r": 64, "t": 76, "b": 44},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": "IBM Plex Sans, sans-serif", "color": INK, "size": 13},
+        title={"text": title, "x": 0, "xref": "container", "y": 0.97, "font": {"size": 15}},
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
+        xaxis={"title": {"text": x, "font": {"size": 13}}, **axis},
+        yaxis={"title": {"text": y, "font": {"size": 13}}, **axis},
+    )
+
+
+def told(figure: go.Figure, words: Iterable[str], unit: str = "") -> go.Figure:
+    """Give a figure its words: title, unit and what it shows, for those who cannot see it.
+
+    They travel in its `meta`; static/charts.js makes them the accessible name on the page.
+    """
+    title = f"{figure.layout.title.text}, {unit}" if unit else figure.layout.title.text
+    return figure.update_layout(meta={"words": f"{title}: {', '.join(words)}."})
+
+
+def bars(
+    names: Sequence[Any], values: Sequence[float], colour: Any, name: str = "", pattern: Any = "",
+    hover: Sequence[str] | str = "", spreads: Sequence[Spread] = (), lying: bool = False,
+    **more: Any,
+) -> go.Bar:  # fmt: skip
+    """A bar for each name. hover: a text each, or a template; lying: they grow to the right."""
+    along, across = ("x", "y") if lying else ("y", "x")
+    text = {"hovertemplate": f"{hover}<extra></extra>"}
+    if not isinstance(hover, str):
+        text = {"hovertext": list(hover), "hoverinfo": "text"}
+    ends = {f"error_{along}": whiskers(spreads)} if spreads else {}
+    marker = {
+        "color": colour, "line": {"width": 0},
+        "pattern": {"shape": pattern, "solidity": 0.35, "fillmode": "overlay", "fgopacity": 0.9},
+    }  # fmt: skip
+    return go.Bar(
+        {along: list(values), across: list(names)}, name=name, marker=marker,
+        orientation="h" if lying else "v", **text, **ends, **more,
+    )  # fmt: skip
+
+
+def whiskers(spreads: Sequence[Spread]) -> dict[str, Any]:
+    """From the middle of each to its ends."""
+    return {
+        "type": "data", "symmetric": False, "color": INK, "thickness": 1.5, "width": 4,
+        "array": [one.high - one.middle for one in spreads],
+        "arrayminus": [one.middle - one.low for one in spreads],
+        "visible": any(one.known for one in spreads),
+    }  # fmt: skip
+
+
+def beside(ends: Sequence[float], names: Sequence[str], texts: Sequence[str]) -> go.Scatter:
+    """Words to the right of the ends of lying bars."""
+    return go.Scatter(
+        x=ends, y=names, text=texts, mode="text", textposition="middle right", hoverinfo="skip",
+        cliponaxis=False, showlegend=False,
+    )  # fmt: skip
+
+
+def line(
+    x: Sequence[Any], y: Sequence[float], name: str, colour: str, hover: str, **more: Any
+) -> go.Scatter:
+    """A line. more: `mode`, and changes of `line` and `marker`."""
+    stroke = {"color": colour, "width": 2.5, **more.pop("line", {})}
+    marker = {"color": colour, **more.pop("marker", {})}
+    return go.Scatter(
+        x=list(x), y=list(y), name=name, line=stroke, marker=marker,
+        hovertemplate=f"{hover}<extra></extra>", **{"mode": "lines", **more},
+    )  # fmt: skip
+
+
+def rows_down(figure: go.Figure, count: int, **layout: Any) -> go.Figure:
+    """Lying bars in rows, the first on top, with room for their names."""
+    margin = {"l": 8, "r": 12, "t": 48, "b": 44}
+    height = 116 + 50 * count
+    figure.update_layout(**{"height": height, "bargap": 0.42, "margin": margin, **layout})
+    return figure.update_yaxes(
+        autorange="reversed", showgrid=False, automargin=True, ticksuffix=" "
+    )
+
+
+def cycles_axis(figure: go.Figure, count: int) -> go.Figure:
+    """An x axis of cycles, counted from 1, wide enough for eight."""
+    return figure.update_xaxes(range=[0.4, max(count, 8) + 0.6], showgrid=False)
+
+
+def phase_times(trace: Trace) -> dict[str, list[float]]:
+    """Milliseconds of each cycle by phase; `network` only where the target is elsewhere."""
+    found = {
+        "draft": [drafted.seconds for drafted, _ in trace.cycles],
+        "verify": [verified.seconds for _, verified in trace.cycles],
+        "network": [verified.network_seconds for _, verified in trace.cycles],
+        "other": [verified.other_seconds for _, verified in trace.cycles],
+    }
+    if not any(found["network"]):
+        del found["network"]
+    return {phase: [1000 * value for value in values] for phase, values in found.items()}
+
+
+def phases(trace: Trace, names: Mapping[str, str], more: Sequence[str] = ()) -> go.Figure:
+    """Milliseconds of each cycle, stacked by phase. names: of the phases; more: words to say."""
+    spent = phase_times(trace)
+    cycles = list(range(1, len(trace.cycles) + 1))
+    stack = [
+        bars(
+            cycles, values, PHASES[phase], names.get(phase, phase), PATTERNS[phase],
+            f"cycle %{{x}}: {names.get(phase, phase)} %{{y:.2f}} ms",
+        )
+        for phase, values in spent.items()
+    ]  # fmt: skip
+    said = ["no cycle"]
+    if cycles:
+        means = {phase: sum(values) / len(cycles) for phase, values in spent.items()}
+        said = [f"{names.get(phase, phase)} {mean:.2f} ms" for phase, mean in means.items()]
+        said[0] = f"{counted(len(cycles))}, on average {said[0]}"
+    title = "Where each cycle’s time goes"
+    figure = chart(
+        stack, title, "cycle", "milliseconds", [*said, *more], barmode="stack", showlegend=True
+    )
+    return cycles_axis(figure, len(cycles))
+
+
+def progress_of(trace: Trace) -> tuple[list[int], list[float]]:
+    """(tokens, seconds) after the prefill and after each cycle."""
+    tokens, seconds, spent, count = [], [], 0.0, 0
+    for event in trace.events:
+        spent += time_of(event)
+        match event:
+            case Prefilled():
+                count = 1
+            case Verified():
+                count += len(event.emitted)
+            case _:
+                continue
+        tokens.append(count)
+        seconds.append(spent)
+    return tokens, seconds
+
+
+def time_of(event: Event) -> float:
+    """Seconds in the decode loop that an event stands for."""
+    match event:
+        case Prefilled() | Drafted():
+            return event.seconds
+        case Verified():
+            return event.seconds + event.network_seconds + event.other_seconds
+    return 0.0
+
+
+def counted(cycles: int) -> str:
+    """1 cycle, 2 cycles."""
+    return f"{cycles} cycle{'' if cycles == 1 else 's'}"
+
+
+def label(name: str, width: int = 26) -> str:
+    """A name from outside as plotly may show it: short, and no markup."""
+    plain = " ".join(name.split())
+    return escape(plain if len(plain) <= width else plain[: width - 1] + "…", quote=False)

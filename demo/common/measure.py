@@ -1,0 +1,195 @@
+"""Runs of several methods on one prompt, in turns: who runs when, what counts, how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import Any
+
+from demo.common.methods import VANILLA, label
+from demo.engine import Engine, Request, Run, check_length
+from demo.zero import borrow
+from moa_core.decoding.trace import Event, Prefilled, Trace
+from moa_core.decoding.verify import Exactness, compare_with_plain, first_difference
+from moa_core.errors import UserError
+
+MOST_REPEATS = 5
+WARM_UP = 16  # tokens that each method decodes first, not counted
+INTERVAL = 0.25  # seconds between two words on progress: rare, since they take time from the runs
+Stop = Callable[[], bool]
+
+
+def check_repeats(count: Any) -> None:
+    """UserError for a number of repeats that is not offered."""
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_REPEATS:
+        raise UserError(f"The number of repeats must be a whole number, 1 to {MOST_REPEATS}.")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One run that is to be made, and how far all of them are when it goes on.
+
+    phase  warm-up (not counted), plain (plain decoding for its text, not counted), run
+    share  of all the work done, 0 to 1
+    run    number of this counted run, from 1, of `runs`; 0 before the first
+    """
+
+    phase: str
+    method: str
+    share: float = 0.0
+    repeat: int = 0
+    repeats: int = 0
+    run: int = 0
+    runs: int = 0
+
+    @property
+    def words(self) -> str:
+        """Which method, which repeat, of how many."""
+        if self.phase == "warm-up":
+            return f"Warming up {label(self.method)}: a short run that is not counted."
+        if self.phase == "plain":
+            return "Plain decoding, not counted: the text that all others must write."
+        return (
+            f"Repeat {self.repeat} of {self.repeats}: {label(self.method)} "
+            f"(run {self.run} of {self.runs})."
+        )
+
+
+@dataclass
+class Measured:
+    """The counted runs, by method and oldest first, without stopped ones.
+
+    reference  a run of plain decoding for its text, where it is none of the methods
+    """
+
+    traces: dict[str, list[Trace]] = field(default_factory=dict)
+    repeats: int = 1
+    reference: Trace | None = None
+
+    @property
+    def finished(self) -> int:
+        return sum(map(len, self.traces.values()))
+
+    @property
+    def wanted(self) -> int:
+        return self.repeats * len(self.traces)
+
+    @property
+    def plain(self) -> list[int] | None:
+        """Token ids that plain decoding wrote, if it was finished."""
+        own = self.traces.get(VANILLA) or ([self.reference] if self.reference else [])
+        return own[0].output_ids if own else None
+
+
+def turns(methods: Sequence[str], repeats: int, plain: bool = False) -> list[Progress]:
+    """Every run in order: each method's warm-up, then the counted ones.
+
+    Methods take turns over the repeats, each time another one first, so that whatever else the
+    machine does meets all of them. plain: also an uncounted run of plain decoding.
+    """
+    found = [Progress("warm-up", method) for method in methods]
+    if plain:
+        found.append(Progress("plain", VANILLA))
+    runs = repeats * len(methods)
+    order = [
+        (repeat, methods[(repeat + place) % len(methods)])
+        for repeat in range(repeats)
+        for place in range(len(methods))
+    ]
+    return found + [
+        Progress("run", method, 0.0, repeat + 1, repeats, run, runs)
+        for run, (repeat, method) in enumerate(order, 1)
+    ]
+
+
+def measure(
+    engine: Engine,
+    requests: Mapping[str, Request],
+    repeats: int,
+    measured: Measured,
+    should_stop: Stop = lambda: False,
+    plain: bool = False,
+) -> Iterator[Progress]:
+    """Run the requests, each named by its method, in turns, and fill `measured`, saying how far it
+    is. A run that is stopped is dropped, and is the last. UserError before the first word.
+
+    plain  also an uncounted run of plain decoding, for its text
+    """
+    first = next(iter(requests.values()))
+    for request in requests.values():
+        check_length(request)
+        if refusal := engine.refusal(request.method, request.target):
+            raise UserError(refusal)
+    engine.prepare(first)  # refuses a prompt
+    if plain:
+        requests = {**requests, VANILLA: replace(first, method=VANILLA)}
+    steps = turns([name for name in requests if not plain or name != VANILLA], repeats, plain)
+    measured.repeats, measured.traces = repeats, {one.method: [] for one in steps if one.run}
+    tokens = sum(_lengths(steps, first.max_new_tokens))
+    made = borrow(engine, tokens, taken, dict(requests), steps, should_stop=should_stop)
+    with closing(made) as said:  # type: ignore[type-var]
+        for step, trace in said:
+            if trace is None:
+                yield step
+            elif step.phase == "plain":
+                measured.reference = trace
+            else:
+                measured.traces[step.method].append(trace)
+
+
+def taken(
+    engine: Engine, requests: Mapping[str, Request], steps: Sequence[Progress], should_stop: Stop
+) -> Iterator[tuple[Progress, Trace | None]]:
+    """Make the runs: how far they are, now and then, and each finished one but for warm-ups."""
+    lengths = _lengths(steps, next(iter(requests.values())).max_new_tokens)
+    total, done = sum(lengths), 0
+    for step, length in zip(steps, lengths, strict=True):
+        yield replace(step, share=done / total), None
+        if should_stop():
+            return
+        run = engine.prepare(replace(requests[step.method], max_new_tokens=length), should_stop)
+        for tokens in _now_and_then(run):
+            yield replace(step, share=(done + tokens) / total), None
+        if run.trace.reason == "stopped":
+            return
+        if step.phase != "warm-up":
+            yield step, run.trace
+        done += length
+
+
+def _lengths(steps: Sequence[Progress], length: int) -> list[int]:
+    return [min(WARM_UP, length) if step.phase == "warm-up" else length for step in steps]
+
+
+def _now_and_then(run: Run) -> Iterator[int]:
+    """Decode to the end; the number of tokens so far, every INTERVAL."""
+    due, tokens = monotonic() + INTERVAL, 0
+    with closing(run.events):
+        for event in run.events:
+            tokens += gained(event)
+            if monotonic() >= due:
+                yield tokens
+                due = monotonic() + INTERVAL
+
+
+def gained(event: Event) -> int:
+    """New tokens that an event of a run brings."""
+    return 1 if isinstance(event, Prefilled) else len(getattr(event, "emitted", ()))
+
+
+def compare_texts(engine: Engine, request: Request, ours: list[int], plain: list[int]) -> Exactness:
+    """How a text compares with plain decoding's. Where they agree, nothing runs."""
+    if first_difference(ours, plain) is None:
+        return Exactness(None, None)
+    [found] = borrow(engine, 1, _compared, request, ours, plain, should_stop=lambda: False)
+    return found
+
+
+def _compared(
+    engine: Engine, request: Request, ours: list[int], plain: list[int], should_stop: Stop
+) -> Iterator[Exactness]:
+    del should_stop
+    run = engine.prepare(request)
+    yield compare_with_plain(run.target, run.prompt_ids, ours, plain)

@@ -1,0 +1,75 @@
+"""Where a tab asks for a prompt: one prompt for all tabs that ask, with examples below."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import gradio as gr
+
+from demo.common.theme import script
+from demo.session import PRIVATE
+
+LABEL = "Prompt (shared by all tabs)"
+ONE = script("common/static/prompt.js")
+EXAMPLES = {  # one for each kind of text that the bundled target was trained on
+    "Story from its opening": (
+        "Continue the story: Once upon a time there was a little fox who could not sleep. One "
+        "night she heard a soft song from the forest."
+    ),
+    "Story from words": "Write a story with the words: lantern, river and brave",
+    "Dialogue": "Can you find me a restaurant in San Jose that serves Mexican food?",
+    "Reading": (
+        "Read this and answer the question.\n\nThe old miller had three sons. To the eldest he "
+        "left the mill, to the second his donkey, and to the youngest only the cat.\n\n"
+        "Question: What did the youngest son get?"
+    ),
+    "Sum": (
+        "In the morning Anna has 24 apples. Anna buys 13 more and then gives 9 away. How many "
+        "apples does Anna have now?"
+    ),
+    "Reverse": "Reverse this list: apple, river, cloud, stone",
+    "Sort": "Sort from smallest to largest: 83, 7, 41, 19",
+    "Letters": "How many times is the letter r in the word strawberry?",
+    "Spanish": "Say 742 in Spanish.",
+    "Python": (
+        "Write a one-line Python function f(x) that takes a number x and multiplies by 3, then "
+        "adds 12."
+    ),
+}
+
+
+def prompt_box(prefix: str, verb: str, **kwargs: Any) -> gr.Textbox:
+    """A box with the first example in it, and all examples below; ids begin with the prefix.
+
+    verb  what Shift + Enter does, as in "compares"; see `enter_presses`
+    """
+    box = gr.Textbox(
+        label=LABEL, value=next(iter(EXAMPLES.values())), elem_id=f"{prefix}prompt",
+        placeholder=f"Write a prompt. Shift + Enter {verb}.", **kwargs,
+    )  # fmt: skip
+    texts = list(EXAMPLES.values())
+    examples = gr.Dataset(
+        label="Examples", components=[box], samples=[[text] for text in texts], type="index",
+        sample_labels=list(EXAMPLES), samples_per_page=len(texts), elem_id=f"{prefix}examples",
+    )  # fmt: skip
+    # In the browser alone. gr.Examples asks the server, and who leaves the tab before the answer
+    # loses the text: what comes into a box out of sight is not the newest prompt.
+    chosen = f"index => {ONE}.chosen({json.dumps(texts)}[index])"
+    examples.click(None, examples, box, js=chosen, **PRIVATE)
+    return box
+
+
+def enter_presses(box: gr.Textbox, button: str) -> None:
+    """Let Shift + Enter press a button: one that is disabled then holds the keys back as well.
+
+    button  its elem_id
+    """
+    box.submit(None, js=f"() => {{ document.querySelector('#{button}').click(); }}")
+
+
+def carry(demo: gr.Blocks, tab: gr.Tab, box: gr.Textbox) -> None:
+    """Keep a tab's box at the newest prompt of the page. In the browser alone: nothing is sent."""
+    box.change(None, box, js=f"text => {ONE}.keep(text, '#{box.elem_id}')", **PRIVATE)
+    tab.select(None, box, box, js=f"own => {ONE}.newest(own)", **PRIVATE)
+    demo.load(None, box, box, js=f"own => {ONE}.first(own)", **PRIVATE)

@@ -1,0 +1,50 @@
+"""Lines of plain words on the page: what runs here, how a run ended, how far a longer one is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from demo.common.theme import script
+
+SORRY = "Something went wrong in the program, not in what you wrote; the details are in its log."
+STOPPING = "Stopping."
+
+
+def words(text: str, **kwargs: Any) -> gr.HTML:
+    """HTML of ours, in which everything from elsewhere is escaped."""
+    return gr.HTML(text, apply_default_css=False, **kwargs)
+
+
+def status_line(text: str = "", kind: str = "note", **kwargs: Any) -> gr.HTML:
+    """A line whose element stays, so that a screen reader announces each new text once."""
+    return gr.HTML(
+        say(text, kind),
+        html_template='<p class="status-line" role="status" aria-live="polite"></p>',
+        js_on_load=script("common/static/status.js"),
+        apply_default_css=False,
+        **kwargs,
+    )
+
+
+def say(text: str, kind: str = "note") -> dict[str, str]:
+    """The value of a status line. Kinds: note, load, wait, done, error."""
+    return {"kind": kind, "text": text}
+
+
+def progress_bar(**kwargs: Any) -> gr.HTML:
+    """Hidden until `progress` gives it words. Not announced: a status line tells start and end."""
+    return gr.HTML(
+        progress(),
+        html_template='<p class="progress" hidden><progress max="1" value="0"></progress>'
+        "<span></span></p>",
+        js_on_load=script("common/static/progress.js"),
+        apply_default_css=False,
+        **kwargs,
+    )
+
+
+def progress(words: str = "", share: float = 0.0) -> dict[str, Any]:
+    """The value of a bar. share: from 0 to 1; no words: the bar goes away."""
+    return {"words": words, "share": round(share, 4)}

@@ -1,0 +1,104 @@
+"""Charts of a comparison, from its rows and traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from demo.common.charts import bars, beside, chart, line, progress_of, rows_down
+from demo.common.measure import Measured
+from demo.common.methods import RIVAL, colour, label
+from demo.common.spread import Spread
+from demo.compare.rows import Row, against, digits, middle
+
+DASHES = ("solid", "dash", "dot", "dashdot")
+PATTERNS = {"draft": "", "verify": "/", "other": "."}  # of a phase; the colour is the method's
+CHARTS = {  # title, axis
+    "tau": ("Acceptance length τ", "tokens per target forward"),
+    "rate": ("Tokens per second: more is better", "tokens/s of the whole run, prefill included"),
+    "latency": ("Latency: less is better", "ms per token after the prefill"),
+}
+ROOM = 1.9  # times the longest bar: part of the width is kept for what is written after it
+
+
+def figures(rows: Sequence[Row], kind: str) -> go.Figure:
+    """A bar per method for tau, rate or latency; whiskers from the lowest to the highest repeat.
+
+    Beside each bar its figure, and how many times EAGLE-2's that is.
+    """
+    drawn = [(row, spread) for row in rows if (spread := getattr(row, kind)) is not None]
+    rival = against(rows, RIVAL)
+    base = getattr(rival, kind) if rival else None
+    names, spreads = [row.label for row, _ in drawn], [spread for _, spread in drawn]
+    ranges = [_range(spread, kind) for spread in spreads]
+    hover = [f"{row.label}: {digits(one.middle, kind)}<br>{row.runs} repeats: {ends}"
+             for (row, one), ends in zip(drawn, ranges, strict=True)]  # fmt: skip
+    said = [f"{row.label} {digits(one.middle, kind)}{f' ({ends})' if one.known else ''}"
+            for (row, one), ends in zip(drawn, ranges, strict=True)]  # fmt: skip
+    middles = [one.middle for one in spreads]
+    tints = [colour(row.method) for row, _ in drawn]
+    traces = [
+        bars(names, middles, tints, hover=hover, spreads=spreads, lying=True),
+        beside([one.high for one in spreads], names,
+               [_text(row, one, kind, base) for row, one in drawn]),
+    ]  # fmt: skip
+    title, axis = CHARTS[kind]
+    figure = chart(traces, title, axis, "", said, axis, showlegend=False)
+    longest = max((one.high for one in spreads), default=1)
+    return rows_down(figure, len(drawn)).update_xaxes(range=[0, ROOM * longest])
+
+
+def _range(spread: Spread, kind: str) -> str:
+    return f"{digits(spread.low, kind)} to {digits(spread.high, kind)}"
+
+
+def _text(row: Row, spread: Spread, kind: str, base: Spread | None) -> str:
+    value = f" {digits(spread.middle, kind)}"
+    if base is None or row.method == RIVAL:
+        return value
+    return f"{value}<br> {digits(spread.middle / base.middle, 'ratio')} × EAGLE-2"
+
+
+def cumulative(measured: Measured) -> go.Figure:
+    """Seconds since the start, prefill included, over the tokens written: each middle run."""
+    runs = {name: progress_of(middle(found)) for name, found in measured.traces.items() if found}
+    lines = [
+        line(tokens, seconds, label(name), colour(name),
+             f"{label(name)}: %{{x}} tokens after %{{y:.3f}} s",
+             line={"dash": DASHES[at % len(DASHES)]})
+        for at, (name, (tokens, seconds)) in enumerate(runs.items())
+    ]  # fmt: skip
+    ends = [f"{label(name)} {tokens[-1]} after {seconds[-1]:.2f} s"
+            for name, (tokens, seconds) in runs.items() if tokens]  # fmt: skip
+    return chart(
+        lines, "Time until each token", "tokens", "seconds", ends, height=320, showlegend=True,
+        margin_r=24,
+    )  # fmt: skip
+
+
+def phases(rows: Sequence[Row]) -> go.Figure:
+    """Milliseconds of a cycle, the mean of the middle run: draft, verify and other."""
+    drawn = [row for row in rows if row.cycles > 0]
+    names, tints = [row.label for row in drawn], [colour(row.method) for row in drawn]
+    spent = {
+        phase: [1000 * row.seconds.get(phase, 0.0) / row.cycles for row in drawn]
+        for phase in PATTERNS
+    }
+    whole = [sum(times) for times in zip(*spent.values(), strict=True)]
+    traces = [
+        bars(names, values, tints, phase, PATTERNS[phase], f"%{{y}}: {phase} %{{x:.2f}} ms",
+             lying=True)
+        for phase, values in spent.items()
+    ]  # fmt: skip
+    said = [
+        f"{name} {' '.join(f'{phase} {values[at]:.2f}' for phase, values in spent.items())}"
+        for at, name in enumerate(names)
+    ]
+    figure = chart(
+        [*traces, beside(whole, names, [f" {value:.1f} ms" for value in whole])],
+        "Where a cycle’s time goes", "milliseconds per cycle", "", said, "milliseconds",
+        barmode="stack", showlegend=True,
+    )  # fmt: skip
+    rows_down(figure, len(drawn)).update_layout(margin_t=76)
+    return figure.update_xaxes(range=[0, 1.25 * max(whole, default=1)])

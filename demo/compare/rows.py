@@ -1,0 +1,236 @@
+"""A comparison in numbers: a row per method, as the table, the charts and the file show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from demo.common.downloads import csv_text, download
+from demo.common.figures import tree_of, tree_words
+from demo.common.methods import VANILLA, label
+from demo.common.spread import Spread
+from demo.compare.run import Comparison
+from moa_core.decoding.trace import Drafted, Trace, Verified
+from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import first_difference
+
+CSV_NAME = "comparison.csv"
+DIGITS = {"tau": ".2f", "rate": ".1f", "latency": ".2f", "ratio": ".2f"}  # digits shown
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of one method.
+
+    The middle run is the one whose speed is the median of the repeats, the slower of two: text,
+    times and counts are its own, so that all that is shown of a method belongs together.
+
+    tau      tokens gained per target forward after the prefill, bonus included; None: no cycle
+    rate     tokens per second of the whole run, prefill included
+    decoding tokens per second after the prefill; None: no token after the first
+    same     whether every repeat wrote what plain decoding wrote; None: not known
+    differs  place of the first token that is another one, from 1
+    gap      there, greedy: by how much plain decoding's token leads in logit; None: not known
+    speedup  times vanilla's tokens per second, where vanilla was compared
+    tree     None for vanilla, which drafts nothing
+    seconds  of the middle run, by phase
+    precision  of its drafts: int8 with compiled kernels; None: no network drafts
+    """
+
+    method: str
+    runs: int
+    tau: Spread | None
+    rate: Spread | None
+    decoding: Spread | None
+    tokens: int
+    calls: int
+    drafted: int
+    accepted: int
+    same: bool | None
+    differs: int | None
+    gap: float | None
+    speedup: float | None
+    tree: TreeSettings | None
+    seconds: dict[str, float]
+    precision: str | None = None
+
+    @property
+    def label(self) -> str:
+        return label(self.method)
+
+    @property
+    def latency(self) -> Spread | None:
+        """Milliseconds per token after the prefill."""
+        rate = self.decoding
+        return rate and Spread(1000 / rate.middle, 1000 / rate.high, 1000 / rate.low)
+
+    @property
+    def cycles(self) -> int:
+        return self.calls - 1
+
+    @property
+    def acceptance(self) -> float | None:
+        """Accepted drafts of all that were drafted."""
+        return self.accepted / self.drafted if self.drafted else None
+
+
+def middle(traces: Sequence[Trace]) -> Trace:
+    """The run whose speed is the median; the slower of two."""
+    ordered = sorted(traces, key=lambda trace: trace.tokens_per_second or 0.0)
+    return ordered[(len(ordered) - 1) // 2]
+
+
+def rows(comparison: Comparison) -> list[Row]:
+    """A row for each method that has a finished run, in the plan's order."""
+    traces = {name: found for name, found in comparison.traces.items() if found}
+    plain = middle(traces[VANILLA]).tokens_per_second if VANILLA in traces else None
+    return [_row(name, found, comparison, plain) for name, found in traces.items()]
+
+
+def _row(method: str, traces: Sequence[Trace], of: Comparison, plain: float | None) -> Row:
+    trace = middle(traces)
+    text = of.plain
+    found = [first_difference(each.output_ids, text or ()) for each in traces]
+    places = [place for place in found if place is not None]
+    rate = trace.tokens_per_second
+    return Row(
+        method=method,
+        runs=len(traces),
+        tau=_spread(trace.tau, [each.tau for each in traces]),
+        rate=_spread(rate, [each.tokens_per_second for each in traces]),
+        decoding=_spread(
+            trace.decode_tokens_per_second, [each.decode_tokens_per_second for each in traces]
+        ),
+        tokens=len(trace.output_ids),
+        calls=trace.target_calls,
+        drafted=sum(len(event.tree) - 1 for event in trace.of(Drafted)),
+        accepted=sum(len(event.path) for event in trace.of(Verified)),
+        same=None if text is None else not places,
+        differs=min(places) + 1 if places else None,
+        gap=of.parted[method].gap if method in of.parted else None,
+        speedup=rate / plain if rate and plain else None,
+        tree=None if method == VANILLA else tree_of(trace),
+        seconds=trace.seconds,
+        precision=trace.about.get("machine", {}).get("draft_precision"),
+    )
+
+
+def _spread(value: float | None, all_of: Sequence[float | None]) -> Spread | None:
+    found = [each for each in all_of if each is not None]
+    return None if value is None else Spread(value, min(found), max(found))
+
+
+def against(rows: Sequence[Row], method: str) -> Row | None:
+    """The row of a method, if it is among them and was measured."""
+    return next((row for row in rows if row.method == method and row.rate), None)
+
+
+def digits(value: float | None, kind: str) -> str:
+    """A figure as the table, the charts and the verdict write it."""
+    return "–" if value is None else format(value, DIGITS[kind])
+
+
+def table(rows: Sequence[Row], greedy: bool = True) -> pd.DataFrame:
+    """The rows as people read them."""
+    made = pd.DataFrame([_shown(row, greedy) for row in rows])
+    compared = any(row.method == VANILLA for row in rows)
+    return made if compared else made.drop(columns="Speed-up over vanilla", errors="ignore")
+
+
+def _shown(row: Row, greedy: bool) -> dict[str, str]:
+    how = "greedy" if greedy else "sampling"
+    return {
+        "Method": row.label,
+        "τ": digits(row.tau and row.tau.middle, "tau"),
+        "Tokens/s (min–max)": _ranged(row.rate, "rate"),
+        "Decoding alone": digits(row.decoding and row.decoding.middle, "rate"),
+        "ms per token": digits(row.latency and row.latency.middle, "latency"),
+        "Target calls": str(row.calls),
+        "Acceptance rate": "–" if row.acceptance is None else f"{100 * row.acceptance:.1f} %",
+        f"Same text as plain {how}?": _sameness(row),
+        "Speed-up over vanilla": f"{digits(row.speedup, 'ratio')} ×" if row.speedup else "–",
+        "Tree": _tree(row),
+        "Runs": str(row.runs),
+    }
+
+
+def _tree(row: Row) -> str:
+    """Its shape; of those sized automatically the drafts of the mean one."""
+    mean = row.drafted / row.cycles if row.cycles > 0 else 0
+    auto = row.tree is not None and row.tree.auto
+    return f"auto, {mean:.1f} drafts" if auto else tree_words(row.tree)
+
+
+def _ranged(spread: Spread | None, kind: str) -> str:
+    if spread is None:
+        return "–"
+    return f"{digits(spread.middle, kind)} ({digits(spread.low, kind)}–{digits(spread.high, kind)})"
+
+
+def _sameness(row: Row) -> str:
+    if row.same is None:
+        return "–"
+    if row.method == VANILLA and row.same:
+        return "it is plain"
+    if row.same:
+        return "yes"
+    gap = "" if row.gap is None else f" (logit gap {row.gap:.2g})"
+    return f"no, from token {row.differs}{gap}"
+
+
+def record(row: Row) -> dict[str, Any]:
+    """A row with every digit, for programs."""
+    auto = row.tree is not None and row.tree.auto
+    tree = None if auto else row.tree
+    return {
+        "method": row.method,
+        "label": row.label,
+        "repeats": row.runs,
+        **_ends("tau", row.tau),
+        **_ends("tokens_per_second", row.rate),
+        **_ends("decode_tokens_per_second", row.decoding),
+        **_ends("ms_per_token", row.latency),
+        "draft_precision": row.precision,
+        "new_tokens": row.tokens,
+        "target_calls": row.calls,
+        "drafted": row.drafted,
+        "accepted": row.accepted,
+        "acceptance_rate": row.acceptance,
+        "same_text_as_plain": row.same,
+        "differs_from_token": row.differs,
+        "logit_gap_there": row.gap,
+        "speedup_over_vanilla": row.speedup,
+        "tree_auto": auto,
+        "tree_depth": tree and tree.depth,
+        "tree_breadth": tree and tree.breadth,
+        "tree_budget": tree and tree.budget,
+        **{f"{phase}_seconds": spent for phase, spent in row.seconds.items()},
+    }
+
+
+def _ends(name: str, spread: Spread | None) -> dict[str, float | None]:
+    if spread is None:
+        return {name: None, f"{name}_low": None, f"{name}_high": None}
+    return {name: spread.middle, f"{name}_low": spread.low, f"{name}_high": spread.high}
+
+
+def write_csv(rows: Sequence[Row], comparison: Comparison) -> Path:
+    """The rows with every digit, and on each how they were measured, as a file to fetch."""
+    sampling = comparison.plan.sampling
+    records = []
+    for row in rows:
+        about = comparison.traces[row.method][0].about
+        machine = about.get("machine", {})
+        how = {
+            "temperature": sampling.temperature,
+            "seed": sampling.seed,
+            "max_new_tokens": comparison.plan.max_new_tokens,
+            "target": about.get("target"),
+            **{key: machine.get(key) for key in ("device", "dtype", "threads", "torch")},
+        }
+        records.append({**record(row), **how})
+    return download(CSV_NAME, csv_text(pd.DataFrame(records, dtype=object)))

@@ -1,0 +1,103 @@
+"""The same prompt through several methods, one after the other: what is run, and what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from transformers import PreTrainedTokenizerBase
+
+from demo.common.measure import Measured, Progress, check_repeats, compare_texts, measure
+from demo.common.methods import RIVAL, VANILLA, ordered
+from demo.engine import Engine, Request
+from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import Exactness, Sampling, first_difference
+from moa_core.errors import UserError
+
+FEWEST, MOST = 2, 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a comparison is to do.
+
+    methods  2 to 4 names, each once
+    repeats  counted runs of each method
+    tree     for all methods, or sized automatically; None: each one's own measured one
+    UserError for a number of methods or repeats that is not offered.
+    """
+
+    prompt: str
+    methods: tuple[str, ...]
+    repeats: int = 3
+    max_new_tokens: int = 128
+    sampling: Sampling = field(default_factory=Sampling)
+    tree: TreeSettings | None = None
+    target: str = ""
+
+    def __post_init__(self) -> None:
+        if len(set(self.methods)) < len(self.methods):
+            raise UserError("A method is named twice: choose each one once.")
+        if not FEWEST <= len(self.methods) <= MOST:
+            chosen = {0: "none is", 1: "only 1 is"}.get(len(self.methods))
+            raise UserError(
+                f"Choose {FEWEST} to {MOST} methods to compare: "
+                f"{chosen or f'{len(self.methods)} are'} chosen."
+            )
+        check_repeats(self.repeats)
+
+    def request(self, method: str) -> Request:
+        """A run of a method."""
+        return Request(
+            self.prompt, method, self.max_new_tokens, self.tree, self.sampling, self.target
+        )
+
+
+@dataclass
+class Comparison(Measured):
+    """A plan and the runs that were finished.
+
+    tokenizer  the target's, once everything has run
+    parted     where greedy texts first leave plain decoding's, by method; see `partings`
+    """
+
+    plan: Plan = field(kw_only=True)
+    tokenizer: PreTrainedTokenizerBase | None = None
+    parted: dict[str, Exactness] = field(default_factory=dict)
+
+
+def usual(engine: Engine, target: str = "") -> list[str]:
+    """The methods to begin with: MoA N=1 or another default, EAGLE-2 and vanilla, where there."""
+    there = engine.methods(target)
+    moa = "moa-n1" if "moa-n1" in there else engine.default(target)
+    return ordered({moa, RIVAL, VANILLA} & set(there))
+
+
+def compare(
+    engine: Engine, comparison: Comparison, should_stop: Callable[[], bool] = lambda: False
+) -> Iterator[Progress]:
+    """Fill a comparison, run by run, saying how far it is. UserError before the first word."""
+    plan = comparison.plan
+    requests = {method: plan.request(method) for method in plan.methods}
+    plain = VANILLA not in plan.methods
+    yield from measure(engine, requests, plan.repeats, comparison, should_stop, plain)
+    comparison.tokenizer = engine.target(plan.target).tokenizer
+    comparison.parted = partings(engine, comparison)
+
+
+def partings(engine: Engine, comparison: Comparison) -> dict[str, Exactness]:
+    """Where greedy texts first leave plain decoding's, and the logit gap there, by method.
+
+    Of a method's repeats the one that leaves it first. Nothing at a temperature, where a draw
+    decides and not the greater logit.
+    """
+    plain = comparison.plain
+    if plain is None or not comparison.plan.sampling.greedy:
+        return {}
+    found = {}
+    for method, traces in comparison.traces.items():
+        texts = {first_difference(trace.output_ids, plain): trace.output_ids for trace in traces}
+        if places := [place for place in texts if place is not None]:
+            request = comparison.plan.request(method)
+            found[method] = compare_texts(engine, request, texts[min(places)], plain)
+    return found

@@ -1,0 +1,195 @@
+"""What a drafter attended to at a cycle of a trace: computed once, then shown by head and in words.
+
+The functions below `look_inside` are pure: they run no model.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+
+from demo.common.methods import family, label
+from demo.engine import Engine
+from demo.inside.charts import layers_read, text_read
+from demo.inside.view import cycles_of, method_of
+from demo.zero import borrow
+from moa_core.decoding.trace import Prefilled, Trace
+from moa_core.drafters.base import Drafter
+from moa_core.drafters.moa import MoADrafter
+from moa_core.errors import UserError
+from moa_core.model.attention import Looks, look
+from moa_core.model.target import Target
+
+NEAR = 24  # tokens before the root that have a row of their own
+EARLIER = "(earlier)"
+MEAN = "mean of all heads"
+MOST = 3  # tokens named in words
+Matrix = list[list[float]]
+
+
+@dataclass(frozen=True)
+class Look:
+    """Attention at a cycle.
+
+    cycle, root   which one, from 0, and the text of the token that it drafts below
+    known         verified tokens, whose memories CA reads
+    tokens        [rows] texts of the newest of these
+    layers        by head, then "mean of all heads": LSA over the layers, [rows, L] and over every
+                  verified token [L]; empty without LSA
+    text          [H, rows + 1] CA over `tokens`, all earlier text first; no such entry if none is
+    pool, tli     of the drafter
+    depth         L, the target's number of layers
+    """
+
+    cycle: int
+    root: str
+    known: int
+    tokens: list[str]
+    layers: dict[str, tuple[Matrix, list[float]]]
+    text: Matrix
+    pool: str
+    tli: int
+    depth: int
+
+
+def refusal(engine: Engine, trace: Trace) -> str | None:
+    """Why a trace's drafter cannot be looked into, in one sentence; None if it can."""
+    method = method_of(trace)
+    if family(method) not in ("moa", "given"):
+        return f"This run was drafted by {label(method)}: LSA and CA are parts of MoA alone."
+    target = _installed(engine, trace)
+    if target is None:
+        return f"The target {trace.about.get('target')} of this trace is not installed here."
+    if method not in engine.methods(target):
+        return f"The drafter {label(method)} of this trace is not installed here."
+    return None
+
+
+def look_inside(engine: Engine, trace: Trace, cycle: int) -> Look:
+    """Run the target and the drafter over the text before a cycle, when no other run is going on.
+
+    UserError for a trace without such a cycle, and where `refusal` has a reason.
+    """
+    reason, cycles = refusal(engine, trace), cycles_of(trace)
+    if reason or not 0 <= cycle < len(cycles):
+        raise UserError(reason or "There is no such cycle in this run.")
+    name, method = _installed(engine, trace), method_of(trace)
+    ids = [token for event in trace.of(Prefilled) for token in event.prompt_ids]
+    ids = [*ids, *trace.output_ids][: cycles[cycle][0].position + 1]
+    [looks] = borrow(engine, 1, looked, method, name, ids, should_stop=lambda: False)
+    return _look(engine.target(name), engine.drafter(method, name), ids, looks, cycle)
+
+
+def looked(
+    engine: Engine, method: str, target: str, ids: list[int], should_stop: Any
+) -> Iterator[Looks]:
+    """The forward of the drafter whose attention is shown, in turn with all runs."""
+    del should_stop
+
+    def found() -> Iterator[Looks]:
+        yield look(engine.target(target), engine.drafter(method, target), ids)
+
+    yield from engine.in_turn(found())
+
+
+def _installed(engine: Engine, trace: Trace) -> str | None:
+    """What the engine calls a trace's target: its name, or the folder that it lies in."""
+    wanted = str(trace.about.get("target"))
+    return next((name for name in engine.installed if wanted in (name, Path(name).name)), None)
+
+
+def _look(target: Target, drafter: Drafter, ids: Sequence[int], looks: Looks, cycle: int) -> Look:
+    assert isinstance(drafter, MoADrafter) and target.tokenizer is not None
+    *texts, root = [target.tokenizer.decode([token]) for token in ids]
+    text = looks.text[:, -NEAR:].tolist()
+    tokens = texts[-NEAR:]
+    if len(texts) > NEAR:
+        earlier = looks.text[:, :-NEAR].sum(1).tolist()
+        text = [[rest, *row] for rest, row in zip(earlier, text, strict=True)]
+    layers = {}
+    if looks.layers is not None:
+        heads = {MEAN: looks.layers.mean(1)}
+        heads |= {f"head {head + 1}": each for head, each in enumerate(looks.layers.unbind(1))}
+        layers = {
+            name: (each[-NEAR:].tolist(), each.mean(0).tolist()) for name, each in heads.items()
+        }
+    return Look(
+        cycle, root, len(texts), tokens, layers, text, drafter.net.config.pool, drafter.tli,
+        len(target.layers),
+    )  # fmt: skip
+
+
+def layers_chart(looked: Look, head: str = MEAN) -> go.Figure | None:
+    """LSA's chart for a head, or for their mean; None without LSA."""
+    if head not in looked.layers:
+        return None
+    near, mean = looked.layers[head]
+    return layers_read(near, mean, looked.tokens, looked.tli)
+
+
+def text_chart(looked: Look) -> go.Figure:
+    """CA's chart."""
+    return text_read(looked.text, _rows(looked), len(looked.tokens))
+
+
+def _rows(looked: Look) -> list[str]:
+    """The texts of CA's rows."""
+    earlier = [EARLIER] if looked.known > len(looked.tokens) else []
+    return [*earlier, *looked.tokens]
+
+
+def words(looked: Look) -> str:
+    """The same in a few sentences of HTML, with every text escaped."""
+    said = [_where(looked), _lsa(looked), _tli(looked), _ca(looked)]
+    return f"<ul>{''.join(f'<li>{sentence}</li>' for sentence in said)}</ul>"
+
+
+def _where(looked: Look) -> str:
+    return (
+        f"Cycle {looked.cycle + 1}: the root is {_quoted(looked.root)}, and the memory holds the "
+        f"{looked.known} verified tokens before it."
+    )
+
+
+def _lsa(looked: Look) -> str:
+    if not looked.layers:
+        return "This drafter has no LSA: its memory is made of the last layer alone."
+    _, mean = looked.layers[MEAN]
+    most = sorted(range(looked.depth), key=lambda layer: -mean[layer])[:MOST]
+    named = ", ".join(f"{layer + 1} ({mean[layer]:.0%})" for layer in most)
+    kept = "the mean of its rows, one per layer" if looked.pool == "mean" else "its last row"
+    return (
+        f"LSA attends most to layers {named}; an even spread would be {1 / looked.depth:.0%}. The "
+        f"memory is {kept}."
+    )
+
+
+def _tli(looked: Look) -> str:
+    if not looked.tli:
+        return "TLI N = 0: no target layer is reused; CA’s output goes to the target’s head."
+    first = looked.depth - looked.tli + 1
+    named = f"layer {first}" if looked.tli == 1 else f"layers {first} to {looked.depth}"
+    return (
+        f"TLI N = {looked.tli}: of the target’s {looked.depth} layers {named} "
+        f"{'is' if looked.tli == 1 else 'are'} reused, on CA’s output, before the target’s head."
+    )
+
+
+def _ca(looked: Look) -> str:
+    by_token = list(zip(*looked.text, strict=True))
+    mean = [sum(row) / len(row) for row in by_token]
+    rows = _rows(looked)
+    own = range(len(rows) - len(looked.tokens), len(rows))
+    most = sorted(own, key=lambda row: -mean[row])[:MOST]
+    named = ", ".join(f"{_quoted(rows[row])} ({mean[row]:.0%})" for row in most)
+    return f"Of the tokens listed, CA’s heads on average read most of {named}."
+
+
+def _quoted(text: str) -> str:
+    shown = text.replace("\n", "↵")
+    return f"“{html.escape(shown if shown.strip() else shown.replace(' ', '␣'))}”"

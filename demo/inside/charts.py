@@ -1,0 +1,132 @@
+"""Charts of where a MoA drafter looks, from attention weights and token texts.
+
+Rows are tokens in reading order. Their texts are escaped, since plotly reads tags in its labels.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from demo.common.charts import ACCEPTED, BONUS, DOTTED, bars, look, told
+
+ROW = 20  # px a token
+LONGEST = 14  # characters of a token in a label
+MOST = 3  # layers or tokens named in a chart's words
+SCALE = [(0, "rgba(13, 148, 136, 0.05)"), (1, "rgb(13, 148, 136)")]  # on white and near-black
+Rows = Sequence[Sequence[float]]
+
+
+def layers_read(near: Rows, mean: Sequence[float], tokens: Sequence[str], tli: int) -> go.Figure:
+    """LSA: its mean over the whole text as bars, above a heat map of the tokens near the root.
+
+    near    [rows, L] weights of these tokens; rows sum to 1
+    mean    [L] over every verified token
+    tokens  [rows] their texts
+    tli     the last layers, as many as this, are drawn as reused by TLI
+    """
+    count = len(mean)
+    layers, reused = list(range(1, count + 1)), count - tli
+    figure = make_subplots(2, 1, shared_xaxes=True, row_heights=[90, ROW * len(tokens)],
+                           vertical_spacing=0.03)  # fmt: skip
+    tints = [BONUS if layer > reused else ACCEPTED for layer in layers]
+    patterns = ["/" if layer > reused else "" for layer in layers]
+    hover = "layer %{x}: %{y:.1%} on average"
+    figure.add_trace(bars(layers, mean, tints, "", patterns, hover), 1, 1)
+    figure.add_trace(_map(near, layers, tokens, "layer"), 2, 1)
+    _lay_out(figure, "LSA over the target’s layers", "layer of the target", len(tokens), 250)
+    figure.update_xaxes(dtick=1 if count <= 16 else 4, range=[0.5, count + 0.5], showgrid=False)
+    figure.update_xaxes(title_text="", row=1, col=1)
+    figure.update_yaxes(tickformat=".0%", nticks=4, row=1, col=1)
+    figure.update_yaxes(_ticks(tokens), row=2, col=1)
+    figure.add_hline(1 / count, line=DOTTED, row=1, col=1)
+    if tli:
+        edges = {"x0": reused + 0.5, "x1": count + 0.5, "y0": 0, "y1": 1}
+        line = {"color": BONUS, "width": 2}
+        figure.add_shape(type="rect", xref="x", yref="paper", line=line, **edges)
+        figure.add_annotation(
+            text=f"reused, N = {tli}", showarrow=False, font={"color": BONUS},
+            x=count + 0.5, xref="x", xanchor="right", y=1, yref="paper", yanchor="bottom",
+        )  # fmt: skip
+    named = _most(mean, [f"layer {layer}" for layer in layers])
+    return told(figure, [*named, f"an even spread would be {1 / count:.1%} each"])
+
+
+def text_read(near: Rows, tokens: Sequence[str], listed: int) -> go.Figure:
+    """CA: which tokens' memories the root reads; the mean of the heads as bars beside each head.
+
+    near    [H, rows] weights over these tokens; each head's sum to 1
+    tokens  [rows] their texts
+    listed  the last rows, as many as this, are single tokens, which set the colours' range; a row
+            before them stands for all earlier text
+    """
+    heads = list(range(1, len(near) + 1))
+    by_token = [list(column) for column in zip(*near, strict=True)]  # [rows, H]
+    mean = [sum(row) / len(row) for row in by_token]
+    figure = make_subplots(1, 2, shared_yaxes=True, column_widths=[0.4, 0.6],
+                           horizontal_spacing=0.03)  # fmt: skip
+    hover = [f"{text}: {value:.1%} on average"
+             for text, value in zip(_escaped(tokens), mean, strict=True)]  # fmt: skip
+    figure.add_trace(bars(range(len(tokens)), mean, ACCEPTED, hover=hover, lying=True), 1, 1)
+    figure.add_trace(_map(by_token, heads, tokens, "head"), 1, 2)
+    figure.data[1].zmax = max(map(max, by_token[-listed:]))
+    _lay_out(figure, "CA over the text", "head of CA", len(tokens), 160)
+    figure.update_xaxes(title_text="mean of the heads", tickformat=".0%", nticks=3, row=1, col=1)
+    figure.update_xaxes(dtick=1 if len(near) <= 16 else 8, showgrid=False, row=1, col=2,
+                        rangemode="normal")  # fmt: skip
+    figure.update_yaxes(_ticks(tokens), row=1, col=1)
+    figure.update_yaxes(autorange="reversed", showgrid=False, row=1, col=2)
+    own = len(tokens) - listed
+    names = [f"“{token.strip() or short(token)}”" for token in tokens[own:]]
+    return told(figure, _most(mean[own:], names))
+
+
+def _most(mean: Sequence[float], names: Sequence[str]) -> list[str]:
+    order = sorted(range(len(mean)), key=lambda place: -mean[place])[:MOST]
+    first, *rest = [f"{names[place]} {mean[place]:.1%}" for place in order]
+    return [f"most read on average {first}", *rest]
+
+
+def _map(weights: Rows, columns: Sequence[int], tokens: Sequence[str], kind: str) -> go.Heatmap:
+    """A heat map of [rows, columns], drawn from nothing to its largest weight."""
+    return go.Heatmap(
+        z=[list(row) for row in weights], x=list(columns), y=list(range(len(tokens))),
+        customdata=[[text] * len(columns) for text in _escaped(tokens)],
+        colorscale=SCALE, zmin=0, zmax=max(map(max, weights)), xgap=1, ygap=1,
+        hovertemplate=f"%{{customdata}}, {kind} %{{x}}: %{{z:.1%}}<extra></extra>",
+        colorbar={
+            "orientation": "h", "yref": "container", "y": 0.01, "yanchor": "bottom",
+            "thickness": 8, "tickformat": ".0%", "tickangle": 0, "nticks": 5, "outlinewidth": 0,
+        },
+    )  # fmt: skip
+
+
+def _lay_out(figure: go.Figure, title: str, x: str, rows: int, around: int) -> None:
+    """The page's look, as tall as the tokens need."""
+    plain = look(title, x, "")
+    margin = {"l": 112, "r": 8, "t": 64, "b": 96}
+    figure.update_layout(plain, height=ROW * rows + around, margin=margin, showlegend=False)
+    figure.update_xaxes(plain.xaxis, tickangle=0).update_yaxes(plain.yaxis)
+
+
+def _ticks(tokens: Sequence[str]) -> dict[str, Any]:
+    """A y axis that reads downwards, a token a row."""
+    return {
+        "tickvals": list(range(len(tokens))), "ticktext": _escaped(tokens),
+        "autorange": "reversed", "showgrid": False,
+        "tickfont": {"family": "IBM Plex Mono, monospace", "size": 12},
+    }  # fmt: skip
+
+
+def _escaped(tokens: Sequence[str]) -> list[str]:
+    return [html.escape(short(token)) for token in tokens]
+
+
+def short(token: str) -> str:
+    """A token as a label: white space made visible, long ones cut."""
+    shown = token.replace("\n", "↵").replace("\t", "⇥").replace(" ", "␣") or "∅"
+    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"

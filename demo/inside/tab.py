@@ -1,0 +1,174 @@
+"""The tab Inside a cycle: each cycle's draft tree, and what the drafter attended to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import gradio as gr
+
+from demo.common.prompt import EXAMPLES
+from demo.common.status import say, status_line
+from demo.engine import Engine, Request
+from demo.inside.attention import (
+    MEAN,
+    Look,
+    layers_chart,
+    look_inside,
+    refusal,
+    text_chart,
+    words,
+)
+from demo.inside.view import inside_view, packed
+from demo.session import PRIVATE, Shared, Visit, connect
+from moa_core.decoding.trace import Trace
+from moa_core.errors import UserError
+from moa_core.text import record_words
+
+ID, TITLE = "inside", "Inside a cycle"
+EXAMPLE, EXAMPLE_TOKENS = "Story from its opening", 48
+EMPTY = "Nothing to show yet. Run an example to see its draft trees, or a prompt in the tab Live."
+ASK = (
+    "Which layers of the target does the drafter read, and which tokens? Press the button to "
+    "compute its attention at the cycle shown above."
+)
+
+
+@dataclass(frozen=True)
+class Inside:
+    """The components that events connect.
+
+    shown   State: the trace in the view, None before the first
+    looked  State: the attention last computed
+    """
+
+    empty: gr.Column
+    example: gr.Button
+    view: gr.HTML
+    shown: gr.State
+    ask: gr.Column
+    about: gr.HTML
+    look: gr.Button
+    stop: gr.Button
+    status: gr.HTML
+    looked: gr.State
+    found: gr.Column
+    note: gr.HTML
+    head: gr.Dropdown
+    layers: gr.Plot
+    text: gr.Plot
+
+
+def build(shared: Shared) -> Inside:
+    """Lay the tab out; nothing is connected yet."""
+    with gr.Column(visible=False, elem_id="inside-empty") as empty:
+        gr.HTML(f"<p>{EMPTY}</p>", apply_default_css=False)
+        example = gr.Button("Run a short example", variant="primary", elem_id="inside-example")
+    view = inside_view(elem_id="inside-view")
+    with gr.Column(visible=False, elem_id="inside-ask") as ask:
+        gr.HTML("<h2>Inside the drafter</h2>", apply_default_css=False)
+        about = status_line(ASK, elem_id="inside-about")
+        look = gr.Button("Look inside the drafter", elem_id="inside-look")
+    stop = gr.Button("Stop", interactive=False, elem_id="inside-stop")
+    status = status_line(elem_id="inside-status")
+    with gr.Column(visible=False, elem_id="inside-found") as found:
+        note = gr.HTML("", apply_default_css=False, elem_id="inside-note")
+        head = gr.Dropdown(
+            [MEAN], value=MEAN, label="Head of LSA", elem_id="inside-head", filterable=False
+        )
+        layers, text = _plots()
+    return Inside(
+        empty, example, view, gr.State(), ask, about, look, stop, status, gr.State(), found, note,
+        head, layers, text,
+    )  # fmt: skip
+
+
+def _plots() -> list[gr.Plot]:
+    """LSA's chart and CA's, beside each other where there is room."""
+    made = []
+    with gr.Row():
+        for name in ("layers", "text"):
+            with gr.Column(min_width=320):
+                made.append(
+                    gr.Plot(show_label=False, container=False, elem_id=f"inside-{name}-chart")
+                )
+    return made
+
+
+def wire(demo: gr.Blocks, tab: Inside, shared: Shared) -> None:
+    """Connect the tab's components."""
+    engine = shared.engine
+    shows = [tab.status, tab.view, tab.shown, tab.empty, tab.ask, tab.about, tab.look, tab.found]
+    found = [tab.status, tab.looked, tab.found, tab.note, tab.head, tab.layers, tab.text]
+
+    def run(visit: Visit, stop: Callable[[], bool], target: str) -> Iterator[tuple[Any, ...]]:
+        yield run_example(engine, visit, stop, target)
+
+    def look(
+        visit: Visit, stop: Callable[[], bool], trace: Trace, cycle: int
+    ) -> Iterator[tuple[Any, ...]]:
+        yield shown_attention(look_inside(engine, trace, int(cycle)))
+
+    tab.view.shown(partial(_open, engine), [shared.visit, tab.shown], shows, queue=False, **PRIVATE)
+    connect(shared, tab.example, tab.stop, run, [shared.target], shows)
+    connect(shared, tab.look, tab.stop, look, [tab.shown, tab.view], found)
+    tab.head.input(layers_chart, [tab.looked, tab.head], tab.layers, queue=False, **PRIVATE)
+
+
+def _open(engine: Engine, visit: Visit | None, shown: Trace | None) -> tuple[Any, ...]:
+    """The tab is opened, or a run has ended: show the visitor's newest trace, if it is another."""
+    trace = visit.trace if visit else None
+    skip = gr.skip()
+    if trace is None:
+        return skip, skip, skip, gr.update(visible=True), skip, skip, skip, skip
+    if trace is shown:
+        return (skip,) * 8
+    try:
+        return _shown(engine, trace)
+    except UserError as error:
+        return say(str(error), "error"), *(skip,) * 7
+
+
+def _shown(engine: Engine, trace: Trace) -> tuple[Any, ...]:
+    """What shows a trace: status, view, shown, empty, ask, about, look, found."""
+    view, reason = packed(trace), refusal(engine, trace)
+    cycles = bool(trace.accepted_lengths)
+    return (
+        say("" if cycles else "This run ended before its first cycle: there is nothing to see."),
+        gr.update(trace=view),
+        trace,
+        gr.update(visible=False),
+        gr.update(visible=cycles),
+        say(reason or ASK),
+        gr.update(visible=reason is None),
+        gr.update(visible=False),
+    )
+
+
+def run_example(
+    engine: Engine, visit: Visit, should_stop: Callable[[], bool], target: str
+) -> tuple[Any, ...]:
+    """A short run with the default method, for a visitor who has none."""
+    request = Request(EXAMPLES[EXAMPLE], engine.default(target), EXAMPLE_TOKENS, target=target)
+    run = engine.prepare(request, should_stop)
+    for _ in run.events:
+        pass
+    record_words(run.trace, run.target.tokenizer)
+    visit.trace = run.trace
+    return _shown(engine, run.trace)
+
+
+def shown_attention(looked: Look) -> tuple[Any, ...]:
+    """Attention at a cycle: status, looked, found, note, head, and both charts."""
+    heads = list(looked.layers)
+    return (
+        say(f"Attention at cycle {looked.cycle + 1} is shown below.", "done"),
+        looked,
+        gr.update(visible=True),
+        words(looked),
+        gr.update(choices=heads, value=heads[0] if heads else None, visible=bool(heads)),
+        gr.update(value=layers_chart(looked), visible=bool(heads)),
+        text_chart(looked),
+    )

@@ -1,0 +1,133 @@
+"""The view inside cycles: a whole trace as one JSON object, painted by one HTML component.
+
+The page gets the trace once and needs no server to move between cycles. Texts are named by their
+place in `texts`, probabilities are whole ten-thousandths: a long run stays small.
+
+    {"run": id, "method": words, "prompt": its end, "texts": [text of a token], "special": [place],
+     "output": [piece of text of each new token], "cycles": [cycle]}
+
+A cycle, one entry a node in each of its columns, the root first:
+
+    {"at": the root's position, "before": new tokens up to and with the root,
+     "tokens": [place], "parents": [node], "draft": [P(node | parent)], "reach": [P(node | root)],
+     "target": [P(node | parent)], "choices": [place], "sure": [P(choice)],
+     "path": [accepted node], "bonus": place, "emitted": tokens gained and kept,
+     "ms": [draft, verify, other]}
+
+The value of the component is the place of the cycle that is shown, from 0.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from secrets import token_hex
+from typing import Any
+
+import gradio as gr
+
+from demo.common.methods import label
+from demo.common.theme import script
+from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified, fits
+from moa_core.errors import UserError
+from moa_core.text import RecordedText
+
+SCRIPTS = ("common/static/dom.js", "inside/tree.js", "inside/words.js", "inside/view.js")
+SHOWN = 240  # characters of text before the cycle
+
+
+def inside_view(**kwargs: Any) -> gr.HTML:
+    """The component; `gr.update(trace=packed(trace))` shows a trace."""
+    return gr.HTML(
+        0,
+        html_template='<div class="inside-view"></div>',
+        js_on_load=script(*SCRIPTS),
+        apply_default_css=False,
+        trace="",
+        **kwargs,
+    )
+
+
+def packed(trace: Trace) -> str:
+    """The JSON of a trace. UserError if it has no words, or if its trees are no trees."""
+    text = RecordedText(trace)
+    try:
+        return json.dumps(_packed(trace, text), separators=(",", ":"), allow_nan=False)
+    except UserError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:  # a file may hold anything
+        raise UserError(f"This trace is damaged ({error}).") from None
+
+
+def _packed(trace: Trace, text: RecordedText) -> dict[str, Any]:
+    texts = _Texts(text)
+    prompt_length = sum(len(event.prompt_ids) for event in trace.of(Prefilled))
+    cycles = [
+        _cycle(texts, drafted, verified, drafted.position - prompt_length + 1)
+        for drafted, verified in cycles_of(trace)
+    ]
+    return {
+        "run": token_hex(4),
+        "method": label(method_of(trace)),
+        "prompt": str(trace.about["words"].get("prompt", ""))[-SHOWN:],
+        "texts": texts.texts,
+        "special": texts.special,
+        "output": text.push(trace.output_ids),
+        "cycles": cycles,
+    }
+
+
+def method_of(trace: Trace) -> str:
+    """The method of a trace's run; one made on the command line names its drafter alone."""
+    return str(trace.about.get("method") or trace.about.get("drafter") or "?")
+
+
+def cycles_of(trace: Trace) -> list[tuple[Drafted, Verified]]:
+    """The whole cycles; a draft that was never verified is left out. UserError for a broken one."""
+    for drafted, found in trace.cycles:
+        if not fits(drafted, found):
+            raise UserError(f"This trace is damaged: its cycle {drafted.cycle + 1} does not fit.")
+    return trace.cycles
+
+
+class _Texts:
+    """Texts of tokens, each kept once."""
+
+    def __init__(self, text: RecordedText) -> None:
+        self.texts: list[str] = []
+        self.special: list[int] = []
+        self._text, self._places = text, dict[int, int]()
+
+    def place(self, token: int) -> int:
+        """Where the text of a token lies."""
+        if token not in self._places:
+            self._places[token] = len(self.texts)
+            self.texts.append(self._text.alone(token))
+            if self._text.special(token):
+                self.special.append(self._places[token])
+        return self._places[token]
+
+
+def _cycle(texts: _Texts, drafted: Drafted, verified: Verified, before: int) -> dict[str, Any]:
+    tree = drafted.tree
+    seconds = (drafted.seconds, verified.seconds, verified.other_seconds)
+    return {
+        "at": drafted.position,
+        "before": before,
+        "tokens": [texts.place(token) for token in tree.tokens],
+        "parents": tree.parents,
+        "draft": [_whole(tree.draft_prob(node)) for node in range(len(tree))],
+        "reach": [_whole(math.exp(value)) for value in tree.log_probs],
+        "target": [_whole(value) for value in verified.draft_probs],
+        "choices": [texts.place(token) for token in verified.choices],
+        "sure": [_whole(value) for value in verified.choice_probs],
+        "path": verified.path,
+        "bonus": texts.place(verified.bonus),
+        "emitted": len(verified.emitted),
+        "ms": [round(1000 * value, 2) for value in seconds],
+    }
+
+
+def _whole(probability: float) -> int:
+    """Ten-thousandths; what is not 0 stays above it."""
+    return max(round(10_000 * probability), 1) if probability > 0 else 0

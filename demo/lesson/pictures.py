@@ -1,0 +1,210 @@
+"""The drawings of "How it works": SVG written by hand, in the page's own colours.
+
+Words in a drawing stand for any words; they are no model's. Colours come from CSS classes
+(demo/lesson/style.css), so that both themes can read them; signs say the same as colours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+
+WIDTH = 360  # of every drawing's own units: about a phone's pixels
+
+
+def box(x: float, y: float, w: float, words: str, kind: str = "", h: float = 26) -> str:
+    """A box with words in its middle."""
+    return f'<rect class="box {kind}" x="{x}" y="{y}" width="{w}" height="{h}" rx="5"/>' + text(
+        x + w / 2, y + h / 2 + 4.5, words, f"middle {kind}"
+    )
+
+
+def text(x: float, y: float, words: str, kind: str = "") -> str:
+    """Words on a line."""
+    return f'<text class="{kind}" x="{x}" y="{y}">{escape(words)}</text>'
+
+
+def line(x1: float, y1: float, x2: float, y2: float, kind: str = "") -> str:
+    """A straight line; of the kind `to`, with a head."""
+    return f'<path class="line {kind}" d="M{x1} {y1}L{x2} {y2}"/>'
+
+
+def brace(x1: float, x2: float, y: float, words: str) -> str:
+    """A bracket under a stretch, and what it is."""
+    path = f'<path class="line" d="M{x1} {y}v6H{x2}v-6"/>'
+    return path + text((x1 + x2) / 2, y + 21, words, "middle quiet")
+
+
+def svg(name: str, title: str, about: str, height: int, *parts: str) -> str:
+    """A drawing with its accessible name and description."""
+    ids = f"how-pic-{name}-title", f"how-pic-{name}-desc"
+    head = (
+        f'<marker id="how-head-{name}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
+        'markerHeight="7" orient="auto"><path class="head" d="M0 0L8 4L0 8z"/></marker>'
+    )
+    return (
+        f'<svg class="how-picture" viewBox="0 0 {WIDTH} {height}" role="img" '
+        f'style="--head: url(#how-head-{name})" aria-labelledby="{ids[0]}" '
+        f'aria-describedby="{ids[1]}"><title id="{ids[0]}">{escape(title)}</title>'
+        f'<desc id="{ids[1]}">{escape(about)}</desc><defs>{head}</defs>{"".join(parts)}</svg>'
+    )
+
+
+def _tree(kinds: dict[str, str], signs: dict[str, str]) -> list[str]:
+    """One draft tree: a root and three levels."""
+    places = {
+        "the": (6, 82, 48), "old": (92, 36, 52), "red": (92, 128, 52), "fox": (184, 16, 52),
+        "man": (184, 60, 52), "hen": (184, 128, 52), "ran": (276, 16, 52), "sat": (276, 60, 52),
+    }  # fmt: skip
+    edges = (("the", "old"), ("the", "red"), ("old", "fox"), ("old", "man"), ("red", "hen"),
+             ("fox", "ran"), ("man", "sat"))  # fmt: skip
+    parts = []
+    for above, below in edges:
+        (x1, y1, w), (x2, y2, _) = places[above], places[below]
+        kind = "accepted" if kinds.get(below) == "accepted" else ""
+        parts.append(line(x1 + w, y1 + 13, x2, y2 + 13, kind))
+    for word, (x, y, w) in places.items():
+        parts.append(box(x, y, w, word, kinds.get(word, "")))
+        if word in signs:
+            parts.append(text(x + w - 10, y - 4, signs[word], f"sign {kinds.get(word, '')}"))
+    return parts
+
+
+def drafting() -> str:
+    """The tree that a drafter proposes."""
+    return svg(
+        "drafting", "A draft tree",
+        "The newest token, the root, on the left. From it the drafter’s guesses branch to the "
+        "right in three levels, seven nodes in all; none is checked yet.",
+        206, *_tree({"the": "sure"}, {}),
+        text(30, 126, "root", "middle quiet"),
+        brace(92, 144, 164, "level 1"), brace(184, 236, 164, "level 2"),
+        brace(276, 328, 164, "level 3"),
+    )  # fmt: skip
+
+
+def verifying() -> str:
+    """The same tree, verified."""
+    kinds = dict.fromkeys(("red", "hen", "fox", "ran", "sat"), "rejected")
+    kinds |= {"the": "sure", "old": "accepted", "man": "accepted"}
+    signs = {word: "✓" if kind == "accepted" else "✗" for word, kind in kinds.items()
+             if kind != "sure"}  # fmt: skip
+    return svg(
+        "verifying", "The same tree, verified in one forward",
+        "Two nodes on one path from the root agree with the target and are accepted. The next "
+        "drafted node does not; in its place stands the target’s own token, the bonus. All other "
+        "nodes are rejected.",
+        206, *_tree(kinds, signs),
+        line(236, 82, 276, 108, "bonus"), box(276, 96, 52, "went", "bonus"),
+        text(302, 138, "bonus", "middle bonus"),
+        brace(6, 328, 164, "all nodes in one target forward"),
+    )  # fmt: skip
+
+
+def lossless() -> str:
+    """The same text, in fewer forwards."""
+    words = ("the", "old", "man", "went", "home", "again")
+
+    def row(y: float, kinds: tuple[str, ...]) -> str:
+        return "".join(
+            box(6 + 58 * at, y, 54, word, kind)
+            for at, (word, kind) in enumerate(zip(words, kinds, strict=True))
+        )
+
+    alone = "".join(brace(8 + 58 * at, 58 + 58 * at, 58, str(at + 1)) for at in range(6))
+    return svg(
+        "lossless", "The same text in fewer forwards",
+        "Above, the target alone writes six tokens in six forwards. Below, with a drafter, the "
+        "same six tokens take two forwards: each gains two accepted drafts and a bonus.",
+        214, text(6, 18, "target alone: six forwards"), row(28, ("sure",) * 6), alone,
+        text(6, 120, "with a drafter: two forwards, the same words"),
+        row(130, ("accepted", "accepted", "bonus") * 2),
+        brace(8, 174, 160, "1: two drafts ✓, one bonus"),
+        brace(182, 348, 160, "2: two drafts ✓, one bonus"),
+    )  # fmt: skip
+
+
+def observing() -> str:
+    """What EAGLE and MoA are shown of a token."""
+    layers = ("layer 1", "layer 2", "layer 3", "last layer")
+    stack = "".join(box(128, 164 - 34 * at, 104, f"{name}: K, V", "sure")
+                    for at, name in enumerate(layers))  # fmt: skip
+    rays = "".join(line(232, 177 - 34 * at, 280, 126, "accepted") for at in range(4))
+    return svg(
+        "observing", "What a drafter is shown of one verified token",
+        "In the middle the target’s layers, on top what the last one puts out: the hidden state. "
+        "On the left EAGLE reads this one vector. On the right LSA reads the keys and values of "
+        "all layers and makes one vector of them, the memory.",
+        230, text(180, 14, "target, one token", "middle quiet"),
+        box(128, 24, 104, "hidden state", "sure"), stack, line(180, 62, 180, 50, "to"), rays,
+        line(128, 37, 76, 37, "to"), box(6, 24, 70, "EAGLE"),
+        box(280, 113, 74, "LSA", "accepted"),
+        line(317, 139, 317, 170, "to"), box(280, 170, 74, "memory"),
+        text(180, 214, "LSA reads every layer, EAGLE the last one’s output", "middle quiet"),
+    )  # fmt: skip
+
+
+def training() -> str:
+    """Where the memory ends, and who looks where."""
+    verified = "".join(box(6 + 40 * at, 88, 34, "", "sure") for at in range(4))
+    drafts = "".join(box(174 + 46 * at, 88, 40, f"d{at + 1}", "dashed") for at in range(4))
+    looks = line(332, 57, 168, 57, "accepted") + "".join(
+        line(194 + 46 * at, 88, 194 + 46 * at, 57, "accepted") for at in range(4)
+    )
+    return svg(
+        "training", "Where the memory ends",
+        "Four verified tokens with memory, then a boundary, then four drafts. Every draft looks "
+        "through cross-attention at the memory before the boundary, and through self-attention at "
+        "the text and at the drafts before it. There is no memory of the drafts.",
+        206, box(6, 44, 154, "memory (CA looks here)", "accepted"), looks, verified, drafts,
+        '<path class="bar accepted" d="M162 57l10 -5v10z"/>',
+        line(167, 34, 167, 150, "cut"), text(167, 26, "last verified", "middle quiet"),
+        brace(174, 352, 122, "drafts: SA looks back"), brace(6, 160, 122, "verified"),
+        text(180, 184, "training cuts its texts in the same way:", "middle quiet"),
+        text(180, 201, "a boundary every 6 to 14 tokens", "middle quiet"),
+    )  # fmt: skip
+
+
+def tli() -> str:
+    """The target's last layers behind CA."""
+    return svg(
+        "tli", "The target’s last N layers behind the drafter",
+        "A draft goes through the drafter’s self-attention and cross-attention, then through the "
+        "last N layers of the target, then through its head. A larger N raises both the acceptance "
+        "length and the time per draft level.",
+        206, text(6, 20, "drafter", "quiet"), text(166, 20, "the target’s own weights", "quiet"),
+        box(6, 32, 46, "SA", "accepted"), line(52, 45, 76, 45, "to"),
+        box(76, 32, 46, "CA", "accepted"), line(122, 45, 166, 45, "to"),
+        box(166, 32, 102, "last N layers", "bonus"), line(268, 45, 292, 45, "to"),
+        box(292, 32, 62, "head", "bonus"),
+        text(6, 100, "larger N:", ""), text(90, 100, "τ", ""), text(90, 134, "time per level", ""),
+        *(f'<rect class="bar accepted" x="{200 + 42 * at}" y="{102 - size}" width="30" '
+          f'height="{size}"/>' for at, size in enumerate((14, 18, 21, 23))),
+        *(f'<rect class="bar bonus" x="{200 + 42 * at}" y="{150 - size}" width="30" '
+          f'height="{size}"/>' for at, size in enumerate((8, 16, 24, 32))),
+        *(text(215 + 42 * at, 168, f"N = {at}", "middle quiet") for at in range(4)),
+        text(180, 196, "a sketch; the TLI tab measures it", "middle quiet"),
+    )  # fmt: skip
+
+
+def alone() -> str:
+    """A client, a server, and the connection between them."""
+    return svg(
+        "alone", "A drafter that goes on without its target",
+        "On the left your machine with the drafter, on the right a server with the target. The "
+        "connection between them is cut. The drafter goes on writing tokens that nobody has "
+        "verified.",
+        190, box(6, 20, 108, "your machine", "sure", 24), box(246, 20, 108, "server", "sure", 24),
+        box(6, 54, 108, "drafter", "accepted", 34), box(246, 54, 108, "target", "bonus", 34),
+        line(118, 71, 164, 71), line(196, 71, 242, 71), text(180, 78, "✗", "middle big rejected"),
+        text(180, 50, "cut", "middle quiet"),
+        *(box(6 + 40 * at, 120, 34, "", "sure") for at in range(3)),
+        *(box(126 + 46 * at, 120, 40, "?", "dashed") for at in range(5)),
+        brace(6, 120, 152, "verified"), brace(126, 350, 152, "drafted alone, not verified"),
+    )  # fmt: skip
+
+
+PICTURES: dict[str, Callable[[], str]] = {
+    "drafting": drafting, "verifying": verifying, "lossless": lossless, "observing": observing,
+    "training": training, "tli": tli, "alone": alone,
+}  # fmt: skip

@@ -1,0 +1,142 @@
+"""How it works: a walk for a class, with real runs in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+from typing import Any
+
+import gradio as gr
+
+from demo.common.status import say, status_line, words
+from demo.engine import Engine
+from demo.lesson.pictures import PICTURES
+from demo.lesson.run import TRIALS, Trial, first_cycle, request, show
+from demo.lesson.text import ARXIV, GLOSSARY, PROMPT, REFERENCES, STEPS, TODAY, WRONG, Step
+from demo.session import Shared, Visit, connect
+
+ID, TITLE = "how", "How it works"
+ABOUT = (
+    "Seven short steps. Each has a drawing, an example that really runs, here or in the tab that "
+    "its buttons open, and a question to test yourself (click for the answer)."
+)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The controls of one run inside a step, and where its result goes."""
+
+    run: gr.Button
+    stop: gr.Button
+    status: gr.HTML
+    result: gr.HTML
+
+
+@dataclass(frozen=True)
+class How:
+    """The components that events connect: the runs by the name of their trial."""
+
+    prompt: gr.Textbox
+    runs: dict[str, Bench]
+
+
+def build(shared: Shared) -> How:
+    """Lay the walk out; nothing is connected yet."""
+    del shared
+    words(_overview(), elem_id="how-overview")
+    runs, prompt = {}, None
+    for number, step in enumerate(STEPS, 1):
+        with gr.Column(elem_classes="how-step", elem_id=f"how-{step.id}"):
+            words(_lesson(number, step))
+            if step.trial:
+                prompt = prompt or gr.Textbox(
+                    PROMPT, label="Prompt for the examples on this page", lines=1, max_lines=4,
+                    elem_id="how-prompt",
+                )  # fmt: skip
+                runs[step.trial] = _bench(step.trial)
+            words(_question(step))
+    assert prompt is not None, "one step at least has a run of its own"
+    words(_after(), elem_id="how-after")
+    return How(prompt, runs)
+
+
+def _bench(name: str) -> Bench:
+    """Run, Stop, a status line and the place of the table."""
+    with gr.Row(elem_classes="how-buttons"):
+        run = gr.Button(TRIALS[name].button, variant="primary", size="md", scale=0, min_width=210,
+                        elem_id=f"how-{name}-run")  # fmt: skip
+        stop = gr.Button("Stop", interactive=False, size="md", scale=0, min_width=90,
+                         elem_id=f"how-{name}-stop")  # fmt: skip
+    status = status_line(elem_id=f"how-{name}-status", elem_classes="how-status")
+    return Bench(run, stop, status, words("", elem_id=f"how-{name}-result"))
+
+
+def wire(demo: gr.Blocks, how: How, shared: Shared) -> None:
+    """Connect the tab's components."""
+    del demo
+    for name, bench in how.runs.items():
+        connect(
+            shared, bench.run, bench.stop, partial(_run, shared.engine, TRIALS[name]),
+            [how.prompt, shared.target], [bench.status, bench.result],
+        )  # fmt: skip
+
+
+def _run(
+    engine: Engine, trial: Trial, visit: Visit, should_stop: Callable[[], bool], prompt: str,
+    target: str,
+) -> Iterator[tuple[Any, ...]]:  # fmt: skip
+    """One cycle: (status, table)."""
+    del visit
+    run = engine.prepare(request(engine, trial, prompt, target), should_stop)
+    yield say("One cycle, run just now.", "done"), show(trial, first_cycle(run))
+
+
+def _overview() -> str:
+    steps = "".join(f'<li><a href="#how-{step.id}">{escape(step.title)}</a></li>' for step in STEPS)
+    return (
+        f"<p>{escape(ABOUT)}</p><nav aria-label='Steps'><ol>{steps}</ol></nav>"
+        f'<p class="how-today">{escape(TODAY)}</p>'
+    )
+
+
+def _lesson(number: int, step: Step) -> str:
+    """A step's words, its drawing, and the way into its example."""
+    parts = step.text[: step.turn], step.text[step.turn :]
+    said = "".join(f"<p>{escape(' '.join(part))}</p>" for part in parts)
+    links = "".join(
+        f'<a class="how-link" href="{escape(link.address)}" data-press="{link.press}">'
+        f"{escape(link.words)}</a>"
+        for link in step.links
+    )
+    return (
+        f'<h2><span class="how-number">{number}</span> {escape(step.title)}</h2>'
+        f'<div class="how-body"><div>{said}</div><figure>{PICTURES[step.id]()}</figure></div>'
+        f'<p class="how-lead"><b>Try it.</b> {escape(step.lead)}</p>'
+        + (f'<p class="how-links">{links}</p>' if links else "")
+    )
+
+
+def _question(step: Step) -> str:
+    return (
+        f'<details class="how-question"><summary><b>Check:</b> {escape(step.question)}</summary>'
+        f"<p>{escape(step.answer)}</p></details>"
+    )
+
+
+def _after() -> str:
+    """What popular accounts get wrong, glossary, references."""
+    wrong = "".join(f"<dt>{escape(said)}</dt><dd>{escape(so)}</dd>" for said, so in WRONG)
+    terms = "".join(f"<dt>{escape(word)}</dt><dd>{escape(means)}</dd>" for word, means in GLOSSARY)
+    papers = "".join(
+        f'<li><a href="{ARXIV}{number}" target="_blank" rel="noopener">{escape(title)}</a> '
+        f"({number}): {escape(why)}</li>"
+        for number, title, why in REFERENCES
+    )
+    return (
+        f'<section class="how-wrong"><h2>What popular accounts get wrong</h2><dl>{wrong}</dl>'
+        f'</section><section class="how-glossary"><h2>Glossary</h2><dl>{terms}</dl></section>'
+        f'<section class="how-references"><h2>References</h2><p>All on arXiv; a link opens a new '
+        f"tab.</p><ul>{papers}</ul></section>"
+    )

@@ -1,0 +1,80 @@
+"""The public endpoint `decode`: a prompt in; text and figures out, as they grow.
+
+Annotations stay unquoted here: gradio reads the outputs from them.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from demo.common.figures import Figures
+from demo.common.tokens.view import paced, rounded
+from demo.engine import Engine, Request
+from moa_core.decoding.tree import AUTO, TreeSettings
+from moa_core.decoding.verify import Sampling
+from moa_core.errors import UserError
+
+INTERVAL = 0.2  # seconds between two answers of a stream
+
+
+def add_decode(engine: Engine) -> None:
+    """Publish `decode`, which waits for its turn like the page's own runs."""
+    default = engine.default()
+
+    def decode(
+        prompt: str,
+        method: str = default,
+        max_new_tokens: int = 128,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        depth: int = 0,
+        breadth: int = 0,
+        budget: int = 0,
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Decode a prompt speculatively; streams the text so far and the figures so far.
+
+        method: moa-n0 ... moa-n3, eagle2, eagle, glide, medusa, independent, ngram, vanilla
+        (none is vanilla, too).
+        temperature 0 is greedy; top_p 1 is off. depth, breadth and budget shape the draft tree; 0
+        takes the one measured for the method, and three times 0 sizes each cycle's tree
+        automatically.
+
+        Figures: tokens, rate (tokens per second, prefill included), decode_rate (prefill left
+        out), tau (tokens gained per target forward after the prefill, bonus included), acceptance
+        (accepted drafts over drafted nodes), drafted, nodes (drafted in the mean tree), calls
+        (target forwards), cycles, prefill (seconds), shares (of the time after it by phase),
+        draft_precision (int8 with compiled kernels, else the target's format; null without a
+        network) and, in the last answer, reason (eos, length, context).
+        """
+        try:
+            method = engine.named(method)
+            fixed = depth or breadth or budget
+            tree = shape(engine.tree(method), depth, breadth, budget) if fixed else AUTO
+            sampling = Sampling(temperature, top_p, seed=seed)
+            request = Request(prompt, method, max_new_tokens, tree, sampling)
+            yield from answers(engine, request)
+        except UserError as error:
+            raise gr.Error(str(error), print_exception=False) from error
+
+    gr.api(decode, api_name="decode", concurrency_id="model", concurrency_limit=1)
+
+
+def shape(default: TreeSettings, depth: int, breadth: int, budget: int) -> TreeSettings:
+    """A tree with 0 standing for the default."""
+    return TreeSettings(
+        depth or default.depth, breadth or default.breadth, budget or default.budget
+    )
+
+
+def answers(engine: Engine, request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A request's text and figures so far, at most every `INTERVAL` seconds and at its end."""
+    run, counted = engine.prepare(request), Figures()
+    for batch in paced(run.events, INTERVAL):
+        for event in batch:
+            counted.add(event)
+        text = run.target.tokenizer.decode(run.trace.output_ids, skip_special_tokens=True)
+        precision = run.trace.about["machine"]["draft_precision"]
+        figures = {**rounded(counted.as_dict()), "draft_precision": precision}
+        yield text, {**figures, "reason": run.trace.reason} if run.trace.reason else figures

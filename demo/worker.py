@@ -1,0 +1,110 @@
+"""Who decodes when: one run at a time, in a thread of its own that ends with it.
+
+OpenMP keeps a team of threads for every thread that ever called for one. Once there are more of
+them than processors, those that wait sleep instead of spinning, and each of the hundreds of
+operations in a cycle has to wake somebody. gradio gives each press of a button whatever thread is
+free. So a job has a thread here that ends with it, and its team with it. What that comes to:
+`taskset -c 0,1 python -m tests.browser.bench_threads`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import closing
+from time import sleep
+from typing import TypeVar
+
+AHEAD = 64  # events that may be there before they are asked for: feeding the page stops nothing
+LOOK = 0.015  # seconds between two looks for new ones: being woken for each slows the other down
+T = TypeVar("T")
+
+
+class Worker:
+    """Threads for jobs, a lock for the one run that goes on, and the queue of those that wait.
+
+    inline  whether jobs are done in the thread that asks for them
+    """
+
+    def __init__(self) -> None:
+        self.inline = False
+        self._waiting: dict[str, None] = {}
+        self.renew_locks()
+
+    def renew_locks(self) -> None:
+        """Nobody holds them, as in a process just forked, in which no other thread goes on."""
+        self.turn, self._queue, self._alone = (threading.Lock() for _ in range(3))
+
+    def submit(self, job: Callable[[], T]) -> Future[T]:
+        """Begin a job, in a thread of its own."""
+        done: Future[T] = Future()
+
+        def work() -> None:
+            try:
+                done.set_result(job())
+            except BaseException as error:
+                done.set_exception(error)
+
+        if self.inline:
+            work()
+        else:
+            threading.Thread(target=work, daemon=True, name="worker").start()
+        return done
+
+    def load(self, job: Callable[[], T]) -> Future[T]:
+        """The same, one after the other."""
+
+        def work() -> T:
+            with self._alone:
+                return job()
+
+        return self.submit(work)
+
+    def run(self, events: Iterator[T]) -> Iterator[T]:
+        """The same events, made in one thread when no other run is going on. Whoever asks for no
+        more ends them."""
+        made: deque[T] = deque()
+        left = threading.Event()
+
+        def fill() -> None:
+            with closing(events):  # type: ignore[type-var]
+                for event in events:
+                    made.append(event)
+                    while len(made) >= AHEAD and not left.is_set():
+                        sleep(LOOK / 3)
+                    if left.is_set():
+                        return
+
+        with self.turn:
+            if self.inline:
+                yield from events
+                return
+            done = self.submit(fill)
+            try:
+                while not done.done() or made:
+                    while made:
+                        yield made.popleft()
+                    wait([done], LOOK)
+                done.result()
+            finally:
+                left.set()
+                wait([done])
+
+    def join(self, who: str) -> int:
+        """Stand at the end of the queue, anew if one stood there; returns how many are before."""
+        with self._queue:
+            self._waiting.pop(who, None)
+            self._waiting[who] = None
+            return len(self._waiting) - 1
+
+    def before(self, who: str) -> int:
+        """How many are before them; 0 for whoever has the turn, or is not in the queue."""
+        with self._queue:
+            return list(self._waiting).index(who) if who in self._waiting else 0
+
+    def leave(self, who: str) -> None:
+        """Done, or gone."""
+        with self._queue:
+            self._waiting.pop(who, None)

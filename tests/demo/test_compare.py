@@ -1,0 +1,317 @@
+"""Side by side: the plan, the rows, the race, the verdict, and what the tab tells the page."""
+
+import csv
+import json
+from dataclasses import fields, replace
+
+import pytest
+
+import demo.engine as module
+from demo.common.status import SORRY
+from demo.compare import tab
+from demo.compare.api import answers
+from demo.compare.race import race
+from demo.compare.results import AUTO_NOTE, Results, notes
+from demo.compare.rows import middle, record, rows, table, write_csv
+from demo.compare.run import Comparison, Plan, compare, partings, usual
+from demo.engine import Engine, Run
+from demo.session import Visit, guarded
+from moa_core.decoding.trace import Finished, Prefilled, Trace
+from moa_core.decoding.tree import AUTO, TreeSettings
+from moa_core.decoding.verify import Exactness, Sampling
+from moa_core.errors import UserError
+from moa_core.loading.catalog import DrafterInfo
+from tests.demo.comparisons import TREE, comparison_of, row_of, trace_of, usual_comparison
+from tests.models import plain_greedy, tiny_target
+
+PROMPT = "once upon a time"
+METHODS = ("moa-n0", "moa-n1", "vanilla")
+OTHER = [1, 2, 3, 99, 5, 6, 7]  # leaves 1 ... 7 at its fourth token
+
+
+# ---- what is run ----
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        ({"methods": ()}, "Choose 2 to 4 methods to compare: none is chosen"),
+        ({"methods": ("vanilla",)}, "only 1 is chosen"),
+        ({"methods": ("moa-n0", "moa-n1", "eagle2", "ngram", "vanilla")}, "5 are chosen"),
+        ({"methods": ("vanilla", "vanilla")}, "named twice"),
+        ({"repeats": 6}, "1 to 5"),
+        ({"methods": ("vanilla", "moa-n3")}, "N = 3"),
+        ({"methods": ("vanilla", "magic")}, "magic"),
+        ({"prompt": " "}, "empty"),
+        ({"max_new_tokens": 1000}, "512"),
+        ({"max_new_tokens": 0}, "at least 1"),
+        ({"target": "giant"}, "no MoA N=0 drafter for this target"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_anything_runs(loads, wrong, word):
+    with pytest.raises(UserError, match=word) as caught:
+        plan = Plan(**{"prompt": PROMPT, "methods": METHODS, **wrong})
+        list(compare(Engine(), Comparison(plan=plan)))
+    assert "\n" not in str(caught.value) and not any(hasattr(one, "tree") for one in loads)
+
+
+@pytest.mark.parametrize("tree", [None, TreeSettings(2, 2, 3)])
+def test_runs_have_the_plans_sampling_and_trees(loads, tree):
+    sampling = Sampling(0.7, seed=5)
+    list(compare(Engine(), Comparison(plan=Plan(PROMPT, METHODS, 2, 5, sampling, tree))))
+    asked = [one for one in loads if hasattr(one, "tree")]
+    assert {one.sampling for one in asked} == {sampling}
+    assert {one.tree.budget for one in asked} == ({3} if tree else {6, 12})
+
+
+def test_the_methods_to_begin_with(loads):
+    head = DrafterInfo("someone/head", "given", 0, TreeSettings(), None)
+    assert usual(Engine()) == ["moa-n1", "vanilla"]
+    assert usual(Engine(drafters={"given": head})) == ["given", "vanilla"]
+    assert usual(Engine("someone/model")) == ["ngram", "vanilla"]
+
+
+def test_where_a_text_parts_is_found_with_the_gap_there(monkeypatch):
+    target, prompt = tiny_target(), [5, 9, 33]
+    text = plain_greedy(target, prompt, 7)
+    late, early = [*text[:5], 1, 2], [*text[:3], text[3] + 1, *text[4:]]
+    engine = Engine()
+    monkeypatch.setattr(engine, "prepare", lambda request: Run(target, prompt, Trace(), iter(())))
+    traces = {
+        "moa_n0": [trace_of([3, 3], ids=text)] * 2,
+        "moa_n1": [trace_of([3, 3], ids=ids) for ids in (late, text, early)],
+        "vanilla": [trace_of([1] * 6, ids=text)],
+    }
+    found = partings(engine, comparison_of(**traces))
+    assert list(found) == ["moa-n1"] and found["moa-n1"].at == 3 and found["moa-n1"].gap > 0
+    assert partings(engine, comparison_of(sampling=Sampling(0.7), **traces)) == {}
+    assert partings(engine, comparison_of(moa_n1=[trace_of([2])], eagle2=[])) == {}
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_finished_or_stopped_comparison_knows_where_its_texts_part(loads, monkeypatch, stopped):
+    texts = iter([[9]] * 4 + [[8]] + [[9]] * 9)  # the second counted run is another
+
+    def decode(target, drafter, ids, settings, should_stop):
+        yield Prefilled(tuple(ids), next(texts)[0], 0.5, 0.1)
+        yield Finished("length", {})
+
+    monkeypatch.setattr(module, "decode", decode)
+    monkeypatch.setattr(
+        "demo.common.measure.compare_with_plain", lambda *given: Exactness(0, len(given))
+    )
+    comparison = Comparison(plan=Plan(PROMPT, METHODS, 2, 5))
+    list(compare(Engine(), comparison, lambda: stopped and comparison.finished == 3))
+    assert comparison.finished == (3 if stopped else 6)
+    assert comparison.parted == {"moa-n1": Exactness(0, 4)}
+
+
+def test_the_endpoint_streams_progress_then_rows_and_verdict(timed):
+    *progress, last = answers(Engine(), Plan(PROMPT, METHODS, 2, 10))
+    phases = [step["phase"] for step in progress]
+    assert phases == sorted(phases, reverse=True) and set(phases) == {"warm-up", "run"}
+    assert [step["run"] for step in progress][-1] == 6
+    assert [one["method"] for one in last["rows"]] == list(METHODS)
+    assert all(one["tau"] == 1 and one["repeats"] == 2 for one in last["rows"])
+    assert last["verdict"].startswith("Acceptance length τ: MoA N=0 1.00, MoA N=1 1.00 (the same)")
+    assert json.loads(json.dumps(last)) == last
+
+
+# ---- rows ----
+
+
+def test_a_row_holds_its_middle_run_and_the_range_of_all():
+    moa, eagle, plain = rows(usual_comparison())
+    assert [row.label for row in (moa, eagle, plain)] == ["MoA N=1", "EAGLE-2", "Vanilla"]
+    assert (moa.tau.middle, moa.tokens, moa.calls, moa.cycles, moa.runs) == (3, 7, 3, 2, 3)
+    assert moa.rate.middle == pytest.approx(7 / 0.27)  # the prefill takes 0.05 s
+    assert (moa.rate.low, moa.rate.high) == (pytest.approx(7 / 0.29), pytest.approx(7 / 0.25))
+    assert moa.decoding.middle == pytest.approx(6 / 0.22)
+    assert (moa.latency.low, moa.latency.high) == (pytest.approx(200 / 6), pytest.approx(40))
+    assert (moa.drafted, moa.accepted, moa.acceptance) == (8, 4, 0.5)
+    assert moa.speedup == pytest.approx((7 / 0.27) / (7 / 0.35)) and plain.speedup == 1
+    assert (moa.tree, plain.tree, plain.acceptance) == (TREE, None, None)
+    fast, slow = trace_of([3], 0.1), trace_of([3], 0.2)
+    assert middle([fast, slow]) is middle([slow, fast]) is slow and middle([fast]) is fast
+
+
+def test_the_table_reads_as_the_rows_do():
+    shown = table(rows(usual_comparison()))
+    assert {name: list(shown[name]) for name in list(shown)[1:]} == {
+        "τ": ["3.00", "2.00", "1.00"],
+        "Tokens/s (min–max)": ["25.9 (24.1–28.0)", "20.0 (18.4–21.9)", "20.0 (17.1–24.1)"],
+        "Decoding alone": ["27.3", "20.0", "20.0"],
+        "ms per token": ["36.67", "50.00", "50.00"],
+        "Target calls": ["3", "4", "7"],
+        "Acceptance rate": ["50.0 %", "25.0 %", "–"],
+        "Same text as plain greedy?": ["yes", "yes", "it is plain"],
+        "Speed-up over vanilla": ["1.30 ×", "1.00 ×", "1.00 ×"],
+        "Tree": ["3-2-4", "3-2-4", "–"],
+        "Runs": ["3", "3", "3"],
+    }
+    auto = replace(row_of("moa-n1"), tree=AUTO)
+    assert list(table([auto])["Tree"]) == [f"auto, {auto.drafted / auto.cycles:.1f} drafts"]
+    assert record(auto)["tree_auto"] and record(auto)["tree_budget"] is None
+
+
+def test_a_text_that_differs_is_marked_with_its_place():
+    comparison = comparison_of(moa_n1=[trace_of([3, 3]), trace_of([3, 3], ids=OTHER)],
+                               vanilla=[trace_of([1] * 6, 0.1, 0)])  # fmt: skip
+    same = "Same text as plain greedy?"
+    assert list(table(rows(comparison))[same]) == ["no, from token 4", "it is plain"]
+    said = notes(comparison, rows(comparison))
+    assert "MoA N=1 writes another text than plain decoding from token 4 on" in said
+    assert "token for token" not in said and "logit" not in said
+    comparison.parted["moa-n1"] = Exactness(3, 0.000031)
+    found = rows(comparison)
+    assert table(found)[same][0] == "no, from token 4 (logit gap 3.1e-05)"
+    assert [record(row)["logit_gap_there"] for row in found] == [0.000031, None]
+    assert "there plain decoding’s token leads by 3.1e-05 in logit" in notes(comparison, found)
+    assert "Same text as plain sampling?" in table(found, greedy=False)
+
+
+def test_what_is_not_known_is_not_claimed():
+    [row] = rows(comparison_of(moa_n1=[trace_of([2])], eagle2=[]))
+    assert (row.same, row.differs, row.speedup) == (None, None, None)
+    assert table([row])["Same text as plain greedy?"][0] == "–"
+    assert "Speed-up over vanilla" not in table([row])
+    found = rows(comparison_of(moa_n1=[trace_of([])], vanilla=[trace_of([])]))
+    assert [(row.tau, row.decoding, row.latency) for row in found] == [(None,) * 3] * 2
+    assert list(table(found)["τ"]) == ["–", "–"] and record(found[0])["tau"] is None
+
+
+def test_the_file_has_every_digit_and_says_how_it_was_measured():
+    comparison = usual_comparison()
+    found = rows(comparison)
+    with write_csv(found, comparison).open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    for line, row in zip(lines, found, strict=True):
+        assert line["method"] == row.method and float(line["ms_per_token_high"]) == row.latency.high
+        assert float(line["tokens_per_second"]) == row.rate.middle
+        assert float(line["draft_seconds"]) == row.seconds["draft"]
+        assert (line["device"], line["threads"], line["seed"]) == ("cpu", "1", "0")
+    assert [line["tree_depth"] for line in lines] == ["3", "3", ""]
+
+
+# ---- the race ----
+
+
+def lanes_of(comparison):
+    found = race(comparison, rows(comparison))
+    assert json.loads(json.dumps(found)) == found
+    return found["lanes"]
+
+
+def test_a_lane_for_each_method_with_the_times_of_its_middle_run(tokenizer):
+    lanes = lanes_of(usual_comparison(tokenizer))
+    assert [lane["label"] for lane in lanes] == ["MoA N=1", "EAGLE-2", "Vanilla"]
+    spent = [lane["prefill"] + sum(sum(one[:3]) for one in lane["cycles"]) for lane in lanes]
+    assert spent == pytest.approx([0.27, 0.35, 0.35])
+    assert (lanes[0]["tau"], lanes[0]["rate"]) == ("3.00", "25.9")
+    comparison = comparison_of(tokenizer, moa_n1=[trace_of([3, 3], ids=OTHER)],
+                               vanilla=[trace_of([1] * 6, drafted=0)])  # fmt: skip
+    assert [lane["differs"] for lane in lanes_of(comparison)] == [4, None]
+
+
+def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
+    hostile = "${6*7} <b>x</b> {{x}} `y` tïme"
+    ids = [*tokenizer.encode(hostile), tokenizer.eos_token_id]
+    trace = trace_of([2] * ((len(ids) - 1) // 2) + [1] * ((len(ids) - 1) % 2), ids=ids)
+    plain = trace_of([1], ids=[1, 2])
+    lane, _ = lanes_of(comparison_of(tokenizer, moa_n1=[trace], vanilla=[plain]))
+    tokens = [lane["first"], *(token for one in lane["cycles"] for token in one[3])]
+    assert "".join(piece for piece, _, special in tokens if not special) == hostile
+    assert tokens[-1][0] == "<|end|>" and tokens[-1][2] == 1
+    assert [kind for _, kind, _ in tokens][:3] == ["first", "accepted", "bonus"]
+    *start, verified, end = trace_of([3]).events
+    trace.events[:] = [*start, replace(verified, emitted=verified.emitted[:2]), end]
+    lane, _ = lanes_of(comparison_of(tokenizer, moa_n1=[trace], vanilla=[plain]))
+    assert [kind for _, kind, _ in lane["cycles"][0][3]] == ["accepted"] * 2  # cut: no bonus
+
+
+# ---- the tab ----
+
+NAMES = [entry.name for entry in fields(Results)]
+
+
+def outputs_of(visit, shown=False, methods=("vanilla", "moa-n1"), **changed):
+    values = {
+        "prompt": PROMPT, "target": "", "methods": list(methods), "repeats": 2, "trees": "own",
+        "length": 20, "temperature": 0.0, "seed": 0, "depth": 3, "breadth": 2, "budget": 6,
+    }  # fmt: skip
+
+    def work(visit, stop):
+        yield from tab.run(Engine(), stop, shown, tab.Settings(**values | changed))
+
+    for output in guarded(work, len(NAMES), visit):
+        yield dict(zip(NAMES, output, strict=True))
+
+
+@pytest.fixture
+def visit():
+    made = Visit()
+    made.begin()
+    return made
+
+
+def is_skip(value):
+    return isinstance(value, dict) and value.get("__type__") == "update" and len(value) == 1
+
+
+def test_a_comparison_ends_with_everything_filled(timed, visit, loads):
+    first, *_, last = outputs_of(visit, trees="auto")
+    assert first["box"]["visible"] is False and first["bar"]["share"] == 0
+    assert not any(is_skip(value) for value in last.values())
+    assert last["status"]["text"] == "All 4 runs are done." and not last["bar"]["words"]
+    assert last["box"]["visible"] is True and last["shown"] is True
+    assert list(last["table"]["value"]["Method"]) == ["MoA N=1", "Vanilla"]
+    assert last["verdict"]["text"] == "Against plain decoding: MoA N=1 is as fast."
+    assert "token for token" in last["notes"]["text"] and AUTO_NOTE in last["notes"]["text"]
+    with open(last["download"], encoding="utf-8") as file:
+        assert file.readline().startswith("method,")
+    assert all(one.tree.auto for one in loads if hasattr(one, "tree"))
+    loads.clear()
+    *_, last = outputs_of(visit, trees="same", depth=2, breadth=1, budget=2)
+    assert {(one.tree.depth, one.tree.budget) for one in loads if hasattr(one, "tree")} == {(2, 2)}
+    assert AUTO_NOTE not in last["notes"]["text"]
+    reference = Comparison(plan=Plan("Hi", ("moa-n1", "eagle2")), reference=Trace())
+    assert "one run of plain decoding for its text" in notes(reference, [])
+
+
+@pytest.mark.parametrize(
+    ("changed", "word"),
+    [({"methods": ["vanilla"]}, "only 1 is chosen"), ({"prompt": ""}, "empty"),
+     ({"seed": 3.7}, "The seed must be a whole number")],
+)  # fmt: skip
+def test_a_mistake_gets_a_sentence_and_leaves_the_results(loads, visit, changed, word):
+    [refused, *_] = outputs = list(outputs_of(visit, shown=True, **changed))
+    assert word in outputs[-1]["status"]["text"] and outputs[-1]["status"]["kind"] == "error"
+    assert all(is_skip(one["box"]) or one["box"]["visible"] is True for one in outputs)
+    assert is_skip(refused["race"])
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_stop_keeps_what_is_finished_and_brings_earlier_results_back(
+    loads, visit, shown, monkeypatch
+):
+    for output in outputs_of(visit, length=500):
+        if not is_skip(output["bar"]) and "run 3 of 4" in output["bar"]["words"]:
+            visit.stop()
+    assert output["status"]["text"] == "Stopped: 2 of 4 runs were finished, and are shown."
+    assert list(output["table"]["value"]["Runs"]) == ["1", "1"]
+    visit.begin()
+    outputs = outputs_of(visit, shown=shown)
+    next(outputs)
+    visit.stop()
+    *_, last = outputs
+    assert "nothing new to show" in last["status"]["text"]
+    assert last["box"]["visible"] is shown and not last["bar"]["words"]
+
+    def broken(*_):
+        yield Prefilled((1,), 9, 0.5, 0.1)
+        raise ZeroDivisionError("secret detail")
+
+    visit.begin()
+    monkeypatch.setattr(module, "decode", broken)
+    *_, back, last = outputs_of(visit, shown=shown)
+    assert back["box"]["visible"] is shown and last["status"]["text"] == SORRY

@@ -1,0 +1,112 @@
+"""Runs of several methods in turns: their order, their warm-ups, what is kept and refused."""
+
+import pytest
+
+import demo.engine as module
+from demo.common import measure as measuring
+from demo.common.measure import Measured, Progress, check_repeats, measure, turns
+from demo.engine import Engine, Request
+from moa_core.decoding.trace import Prefilled
+from moa_core.errors import UserError
+
+PROMPT = "once upon a time"
+METHODS = ("moa-n0", "moa-n1", "vanilla")
+
+
+def made(methods=METHODS, repeats=2, tokens=20, stop=lambda _: False, plain=False, engine=None):
+    """The runs that were kept, and what was said on the way."""
+    found = Measured()
+    requests = {name: Request(PROMPT, name, tokens) for name in methods}
+    said = measure(engine or Engine(), requests, repeats, found, lambda: stop(found), plain)
+    return found, said
+
+
+@pytest.fixture
+def quiet(monkeypatch):
+    monkeypatch.setattr(measuring, "INTERVAL", 1e9)  # one word a run
+
+
+@pytest.fixture
+def chatty(monkeypatch):
+    monkeypatch.setattr(measuring, "INTERVAL", 0)
+
+
+def test_each_warms_up_and_then_another_one_is_first_in_each_repeat(loads, quiet):
+    found, said = made()
+    said = list(said)
+    assert [step.phase for step in said] == ["warm-up"] * 3 + ["run"] * 6
+    order = [METHODS.index(step.method) for step in said]
+    assert order == [0, 1, 2, 0, 1, 2, 1, 2, 0]
+    assert [(one.repeat, one.run, one.repeats, one.runs) for one in said[3:]] == [
+        (1 + at // 3, 1 + at, 2, 6) for at in range(6)
+    ]
+    lengths = [one.max_new_tokens for one in loads if hasattr(one, "max_new_tokens")]
+    assert lengths[-9:] == [16] * 3 + [20] * 6
+    assert [step.share for step in said] == pytest.approx(
+        [done / 168 for done in (0, 16, 32, 48, 68, 88, 108, 128, 148)]
+    )
+    assert {name: len(runs) for name, runs in found.traces.items()} == dict.fromkeys(METHODS, 2)
+    assert found.finished == found.wanted == 6 and found.plain == [9] * 20
+
+
+def test_without_vanilla_plain_decoding_runs_once_for_its_text(loads, quiet):
+    found, said = made(METHODS[:2], 1, 5, plain=True)
+    assert [step.phase for step in said] == ["warm-up"] * 2 + ["plain"] + ["run"] * 2
+    assert found.plain == [9] * 5 and list(found.traces) == list(METHODS[:2])
+
+
+def test_words_on_progress_say_which_method_and_which_repeat():
+    words = [step.words for step in turns(METHODS[:2], 2, plain=True)]
+    assert words[0] == "Warming up MoA N=0: a short run that is not counted."
+    assert "Plain decoding, not counted" in words[2]
+    assert words[3] == "Repeat 1 of 2: MoA N=0 (run 1 of 4)."
+    assert words[5] == "Repeat 2 of 2: MoA N=1 (run 3 of 4)."
+    assert Progress("run", "vanilla", 0, 1, 1, 1, 1).words.endswith("Vanilla (run 1 of 1).")
+
+
+def test_the_share_done_grows_to_the_end(loads, chatty):
+    shares = [step.share for step in made()[1]]
+    assert shares == sorted(shares) and shares[0] == 0 and 0.9 < shares[-1] <= 1
+    assert len(shares) > 100
+
+
+def test_a_run_that_was_stopped_half_way_is_not_counted(loads, chatty):
+    engine, stopped = Engine(), []
+    found, said = made(tokens=500, stop=lambda _: bool(stopped), engine=engine)
+    for step in said:
+        if step.run == 2 and step.share > 0.3:
+            stopped.append(1)
+    assert [len(runs) for runs in found.traces.values()] == [1, 0, 0] and not engine.busy
+
+
+def test_stop_keeps_what_is_finished_and_drops_the_rest(loads):
+    found, said = made(repeats=3, stop=lambda found: len(found.traces["moa-n0"]) == 2)
+    list(said)
+    assert [len(runs) for runs in found.traces.values()] == [2, 2, 2]
+    assert all(run.reason == "length" for runs in found.traces.values() for run in runs)
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_who_leaves_or_breaks_frees_the_engine(loads, chatty, monkeypatch, breaks):
+    def broken(*_):
+        yield Prefilled((1,), 9, 0.5, 0.1)
+        raise ZeroDivisionError
+
+    engine = Engine()
+    _, said = made(tokens=500, engine=engine)
+    if breaks:
+        monkeypatch.setattr(module, "decode", broken)
+        with pytest.raises(ZeroDivisionError):
+            list(said)
+    else:
+        for _ in range(10):
+            next(said)
+        assert engine.busy
+        said.close()
+    assert not engine.busy
+
+
+@pytest.mark.parametrize("count", [0, 6, True, 1.5, "2", None])
+def test_other_numbers_of_repeats_are_refused(count):
+    with pytest.raises(UserError, match="1 to 5"):
+        check_repeats(count)

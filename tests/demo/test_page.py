@@ -1,0 +1,269 @@
+"""The page around the tabs: who may open it, what a Space decides, links, style sheets."""
+
+import gc
+import json
+import re
+import runpy
+import urllib.error
+import urllib.parse
+import urllib.request
+from types import SimpleNamespace
+from urllib.parse import parse_qsl
+
+import gradio as gr
+import pytest
+
+from demo.access import MOST_PASSWORD, Password, door
+from demo.common.theme import CSS, DEMO, script
+from demo.compare import tab as compare
+from demo.compare.run import Plan
+from demo.engine import MOST_NEW_TOKENS, Engine, Request, check_length
+from demo.share import named, query_of, settings_of
+from demo.space import BUNDLE, GPU_PRESET, NUMBERS, Chosen, chosen_preset, number
+from demo.tli import tab as tli
+from demo.ui import build_demo, launch_options
+from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import Sampling
+from moa_core.errors import UserError
+from moa_core.link.connection import Address
+from moa_core.loading.presets import PRESETS
+from moa_core.text import LONGEST_PROMPT
+
+SECRET = "tok-5f1c9e-SECRET"
+
+
+@pytest.mark.parametrize("host", [None, "127.0.0.1", "127.9.9.9", "localhost", "::1", "[::1]"])
+def test_this_machine_needs_no_password(host):
+    assert door(host, "", False, {}) == {"server_name": host, "share": False}
+
+
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "::", "", "192.168.1.5", "example.org", "localhost.example.org"]
+)
+def test_others_need_one_or_it_must_be_meant(host):
+    for environ, given in (({}, host), ({"GRADIO_SERVER_NAME": host}, None)):
+        with pytest.raises(UserError, match=r"MOA_PASSWORD .* or give --open-to-all"):
+            door(given, "", False, environ)
+        assert "auth" not in door(given, "", True, environ)
+        assert door(given, "x", False, environ)["auth"]("anybody", "x")
+        assert door(given, "", False, environ | {"SPACE_ID": "a/b"})["share"] is False
+
+
+def test_the_page_refuses_to_start_where_others_come(monkeypatch, capsys):
+    """Before anything is loaded."""
+    monkeypatch.setattr("sys.argv", ["app.py", "--host", "0.0.0.0"])
+    monkeypatch.setattr("demo.ui.build_demo", lambda *_: pytest.fail("it goes on"))
+    try:
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path("app.py", run_name="__main__")
+    finally:
+        gc.enable()
+    assert ended.value.code == 2 and "MOA_PASSWORD" in capsys.readouterr().err
+
+
+def test_a_password_is_compared_and_not_shown():
+    password = Password(SECRET)
+    assert password("me", SECRET) and SECRET not in repr(password)
+    for wrong in ("", "x", SECRET[:-1], SECRET + "x", "é" * 999, "\ud800"):
+        assert not password(SECRET, wrong)
+    assert door("0.0.0.0", "é" * MOST_PASSWORD, False, {})["auth"]("me", "é" * MOST_PASSWORD)
+    with pytest.raises(UserError, match="201 characters long, and 200 is the most"):
+        door("127.0.0.1", "x" * 201, False, {})
+
+
+def test_nobody_sees_the_page_without_its_password():
+    with gr.Blocks() as page:
+        gr.Textbox("inside")
+    options = {**launch_options(), **door("127.0.0.1", SECRET, False, {})}
+    _, url, _ = page.launch(quiet=True, prevent_thread_lock=True, **options)
+    try:
+        for path in ("config", "gradio_api/info", "gradio_api/file=/etc/passwd"):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                ask(url + path)
+            assert refused.value.code == 401
+        assert b'"inside"' not in ask(url).read()
+        with pytest.raises(urllib.error.HTTPError):
+            ask(url + "login", username="me", password="guess")
+        cookie = ask(url + "login", username="me", password=SECRET).headers["set-cookie"]
+        told = ask(url + "config", cookie.partition(";")[0]).read()
+        assert b'"inside"' in told and SECRET.encode() not in told
+    finally:
+        page.close()
+
+
+def ask(url, cookie="", **form):
+    data = urllib.parse.urlencode(form).encode() if form else None
+    request = urllib.request.Request(url, data, {"Cookie": cookie} if cookie else {})
+    return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Plan("Hi", ("moa-n1", "vanilla"), 6), lambda: Plan("Hi", ("vanilla",) * 2),
+        lambda: Plan("Hi", tuple(f"moa-n{n}" for n in range(5))), lambda: TreeSettings(33),
+        lambda: TreeSettings(1, 65), lambda: TreeSettings(1, 1, 1025), lambda: Sampling(1e9),
+        lambda: Sampling(seed=10**30), lambda: Sampling(seed="x" * 10**6),
+        lambda: check_length(Request("Hi", max_new_tokens=MOST_NEW_TOKENS + 1)),
+        lambda: Engine().prepare(Request("Hi", "moa-n1", MOST_NEW_TOKENS + 1)),
+        lambda: Engine().prepare(Request("x" * (LONGEST_PROMPT + 1))),
+        lambda: Engine().prepare(Request("word " * 600)),
+    ],
+)  # fmt: skip
+def test_nothing_that_one_visitor_asks_for_is_without_a_limit(loads, wrong):
+    with pytest.raises(UserError):
+        wrong()
+
+
+def test_secrets_are_shown_nowhere_and_no_link_carries_them(loads, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", f"hf_{SECRET}")
+    monkeypatch.setenv("MOA_TOKEN", SECRET)
+    page = build_demo(Engine(), Address("ws://127.0.0.1:1", SECRET))
+    assert SECRET not in json.dumps(page.get_config_file(), default=str)
+    assert SECRET not in json.dumps(page.get_api_info(), default=str)
+    secrets = {"token": SECRET, "password": SECRET, "server": f"ws://{SECRET}", "HF_TOKEN": SECRET}
+    assert query_of(secrets | {"seed": 3}) == "seed=3"
+    found, [complaint] = settings_of({**secrets, "seed": "3"})
+    assert found == {"seed": 3} and "no setting token" in complaint and SECRET not in complaint
+
+
+# ---- a Space ----
+
+SPACE, TOKEN = {"SPACE_ID": "someone/moa"}, {"HF_TOKEN": "hf_secret"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "cuda", "preset", "words"),
+    [
+        ({}, True, None, ""), ({}, False, None, ""),
+        ({"MOA_PRESET": GPU_PRESET}, False, GPU_PRESET, ""),
+        (SPACE | TOKEN, True, GPU_PRESET, ""),
+        (SPACE | TOKEN | {"MOA_PRESET": "another"}, True, "another", ""),
+        (SPACE, True, None, "no secret HF_TOKEN"),
+        (SPACE | {"HF_TOKEN": " "}, True, None, GPU_PRESET),
+        (SPACE, False, None, "no GPU"), (SPACE | TOKEN, False, None, "no GPU"),
+        (SPACE | TOKEN | {"MOA_PRESET": BUNDLE}, True, None, ""),
+        (SPACE | {"MOA_PRESET": BUNDLE}, False, None, ""),
+    ],
+)  # fmt: skip
+def test_which_models_a_space_runs_and_what_it_says_of_them(environ, cuda, preset, words):
+    found = chosen_preset(environ, cuda)
+    assert found.preset == preset and words in found.words and "hf_secret" not in found.words
+    assert bool(words) == bool(found.words) or found == Chosen(preset)
+    assert GPU_PRESET in PRESETS and BUNDLE not in PRESETS
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_have_defaults_and_bounds(name):
+    default, low, high = NUMBERS[name]
+    assert number({}, name) == number({name: " "}, name) == default
+    assert number({name: f" {low} "}, name) == low and number({name: str(high)}, name) == high
+    for wrong in (str(low - 1), str(high + 1), "many", "1.5", "-3", "²"):
+        with pytest.raises(UserError, match=f"{name} is .*from {low} to {high}"):
+            number({name: wrong}, name)
+
+
+# ---- links ----
+
+SETTINGS = {
+    "target": "tiny", "method": "moa-n1", "prompt": "A fox & a hen?\n100 % ${6*7} <b> é 🦊",
+    "pace": "slow", "tokens": 64, "depth": 4, "breadth": 3, "budget": 10,
+    "temperature": 0, "top_p": 0.9, "seed": 7,
+}  # fmt: skip
+COMPARED = {
+    "methods": ["moa-n0", "vanilla"], "repeats": 2, "trees": "same", "length": 48,
+    "temperature": 0.5, "seed": 3, "depth": 4, "breadth": 2, "budget": 9,
+}  # fmt: skip
+
+
+def test_settings_come_back_as_they_were():
+    found, wrong = settings_of(dict(parse_qsl(query_of(SETTINGS))))
+    assert wrong == [] and found == SETTINGS
+    foreign = {"__theme": "dark", "utm": "x", "utm_source": "x", "view": "api", "fbclid": "x"}
+    assert settings_of(foreign | {"tab": "live"}) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tokens", "many"), ("tokens", "0"), ("tokens", "513"), ("depth", "-1"), ("seed", "1e3"),
+        ("temperature", "nan"), ("temperature", "inf"), ("top_p", "0"), ("budget", ""),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_named_and_the_rest_is(name, value):
+    found, [sentence] = settings_of({name: value, "method": "eagle2"})
+    assert found == {"method": "eagle2"} and sentence.startswith(f"{name} must be a number from")
+    found, [sentence] = settings_of({"system": "Be kind.", "x" * 99: "", "seed": "7"})
+    assert found == {"seed": 7}
+    assert sentence.startswith(f"there is no setting system, {'x' * 40}, only target, method, ")
+    assert len(settings_of({str(one): "" for one in range(999)})[1][0]) < 300
+
+
+def request(query):
+    return SimpleNamespace(query_params=dict(parse_qsl(query.removeprefix("?"))))
+
+
+def unset(value):
+    return isinstance(value, dict) and "value" not in value
+
+
+def brought(query):
+    """(status, {name: value}) of an address of Side by side."""
+    status, *values = compare.from_address(Engine(), named("compare", request(query)))
+    return status, dict(zip(compare.LINKED, values, strict=True))
+
+
+def test_a_comparison_comes_back_as_it_was(loads):
+    status, query = compare.address("A & B", "fake", *COMPARED.values())
+    assert status["kind"] == "done" and "prompt=A+%26+B" in query and "tokens=48" in query
+    status, found = brought(query)
+    assert unset(status) and found == COMPARED
+    _, query = compare.address("A", "fake", *(COMPARED | {"trees": "own"}).values())
+    assert "depth" not in query and "trees=own" in query
+    status, query = compare.address("x" * 2000, "fake", *COMPARED.values())
+    assert query == "" and "1,500 characters" in status["text"]
+
+
+def test_an_address_of_a_comparison_says_what_it_cannot_use(loads):
+    query = "?tab=compare&methods=moa-n1,moa-n7,magic&repeats=9&trees=tall&seed=4&target=x"
+    status, found = brought(query)
+    for word in ("N = 7", "magic", "repeats must be a number from 1 to 5", "trees must be one of",
+                 "choose from moa-n0, moa-n1, ngram", "target must be fake"):  # fmt: skip
+        assert word in status["text"]
+    assert ".;" not in status["text"] and status["text"].endswith("same.")
+    assert (found["methods"], found["seed"]) == (["moa-n1"], 4)
+    assert unset(found["repeats"]) and unset(found["trees"])
+    assert all(unset(value) for value in brought("?tab=live&repeats=2")[1].values())
+
+
+@pytest.mark.parametrize("auto", [True, False])
+def test_a_sweep_comes_back_as_it_was(loads, auto):
+    _, query = tli.address("A", 48, 3, "own", auto, "fake")
+    status, *found = tli.from_address(Engine(), request(query))
+    assert unset(status) and found == [48, 3, "own", auto]
+    wrong = "?tab=tli&tokens=400&trees=tall&repeats=2&n=9"
+    status, *found = tli.from_address(Engine(), request(wrong))
+    assert "there is no setting n, only" in status["text"]
+    assert "from 8 to 256" in status["text"] and "trees must be" in status["text"]
+    assert unset(found[0]) and found[1] == 2
+
+
+# ---- style sheets and scripts ----
+
+
+@pytest.mark.parametrize("path", CSS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_selectors_survive_gradios_prefixer(path):
+    """It splits selectors at every comma, and in @media it puts its own container before them."""
+    bare = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.S)
+    for selector in re.findall(r"([^{};]+)\{", bare):
+        if not selector.strip().startswith("@"):
+            assert not re.search(r"\([^()]*,", selector), selector
+    for block in re.findall(r"@media[^{]*\{((?:[^{}]*\{[^{}]*\})*)", bare):
+        assert not re.search(r"(^|[,{}])\s*(\.gradio-container|\.dark|:root|body)\b", block), block
+
+
+def test_what_the_tabs_share_comes_first_and_scripts_are_joined_in_order():
+    assert CSS[0].name == "page.css" and set(CSS) == set(DEMO.rglob("*.css"))
+    assert [path.parent.parent.name for path in CSS[:3]] == ["common"] * 3
+    joined = script("common/static/dom.js", "compare/race.js")
+    assert joined.index("function add(") < joined.index("let lanes")
