@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from moa_core.drafters.base import Drafter, Reader
 from moa_core.drafters.eagle import EagleDrafter
@@ -18,7 +18,7 @@ from moa_core.drafters.moa import LSA_CHUNK, MoADrafter
 from moa_core.engine.graph import ROWS, Graph
 from moa_core.engine.session import Caches, Run, Sessions, rows
 from moa_core.engine.target import add_head, add_layers, cached, graph_weights
-from moa_core.model.layers import Attention, Rope
+from moa_core.model.layers import Attention, DecoderLayer, Rope
 from moa_core.model.target import Observation, Target
 
 
@@ -54,7 +54,7 @@ class Onnx(Drafter):
         return self._sessions.get([*self.net.parameters(), *theirs], self._graph)
 
     def open(self, target: Target, capacity: int) -> None:
-        super().open(target, capacity)
+        super().open(target, capacity)  # type: ignore[safe-super]  # the torch drafter's
         session = self.session()
         self._run = None if session is None else Run(session, self._caches())
 
@@ -92,7 +92,7 @@ class OnnxReader(Onnx, Reader):
 
     def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
         if self._run is None:
-            return super().read(tokens, start, seen)
+            return super().read(tokens, start, seen)  # type: ignore[safe-super]
         (logits,) = self._ask(self._run, tokens, start, self.text.length, seen)
         self.text.advance(len(tokens))
         return logits[0]
@@ -221,7 +221,9 @@ class OnnxEagle(Onnx, EagleDrafter):
         (graph, x), width = self._begun(), self.target.config.hidden_size
         features = graph.input("features", np.float32, 1, "n", width)
         x = graph.linear(graph.op("Concat", x, features, axis=-1), self.net.fc)
-        x = graph.layer(x, self.net.layers[0], self._reserved(self.rope), "text")
+        x = graph.layer(
+            x, cast(DecoderLayer, self.net.layers[0]), self._reserved(self.rope), "text"
+        )
         x = graph.from_first(x)
         graph.output("new.features", x, 1, "rows", width)
         add_head(graph, x, self.target)
@@ -247,7 +249,7 @@ class OnnxMedusa(Onnx, MedusaDrafter):
         feature = graph.input("feature", np.float32, 1, 1, self.target.config.hidden_size)
         for head in self.net.heads:
             x = feature
-            for block in head:
+            for block in cast(nn.ModuleList, head):
                 x = graph.op("Add", x, graph.silu(graph.linear(x, block)))
             ahead.append(x)
         add_head(graph, graph.op("Concat", *ahead, axis=1), self.target)
@@ -269,6 +271,7 @@ def accelerate_drafter(drafter: Drafter, target: Target, int8: bool) -> Drafter:
 
     int8  with weights in eight bits; the `precision` of what is returned says whether they are
     """
-    kind = QUICK.get(type(drafter))
-    quick = kind and kind(drafter, target, int8)
-    return quick if quick and quick.session() is not None else drafter
+    if (kind := QUICK.get(type(drafter))) is None:
+        return drafter
+    quick = kind(drafter, target, int8)
+    return drafter if quick.session() is None else quick

@@ -16,7 +16,7 @@ from moa_core.engine.graph import Graph
 from moa_core.model.cache import KVCache
 
 LARGEST = 1 << 26  # numbers of a model; in a larger one products take nearly all the time
-Caches = Mapping[str, tuple[KVCache, int]]  # names in a graph; a cache and the place of its layer
+Caches = dict[str, tuple[KVCache, int]]  # names in a graph; a cache and the place of its layer
 
 
 class Sessions:
@@ -70,7 +70,7 @@ class Run:
         lengths = {name: np.array([cache.length]) for name, cache in self._lengths.items()}
         arrays = {  # kept until the graph has run
             name: np.ascontiguousarray(one.numpy() if isinstance(one, Tensor) else one)
-            for name, one in (inputs | lengths).items()
+            for name, one in {**inputs, **lengths}.items()
         }
         for name, array in arrays.items():
             self._binding.bind_cpu_input(name, array)

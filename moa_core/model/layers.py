@@ -267,7 +267,8 @@ class DecoderLayer(nn.Module):
         return self.self_attn.weights(self.input_layernorm(hidden), rotation, keys)
 
     def _feed(self, hidden: Tensor) -> Tensor:
-        return hidden + self.mlp(self.post_attention_layernorm(hidden))
+        fed: Tensor = self.mlp(self.post_attention_layernorm(hidden))
+        return hidden + fed
 
 
 def as_ours(layer: nn.Module, config: PretrainedConfig) -> DecoderLayer | None:
