@@ -250,7 +250,7 @@ class OnnxMedusa(Onnx, MedusaDrafter):
         for head in self.net.heads:
             x = feature
             for block in cast(nn.ModuleList, head):
-                x = graph.op("Add", x, graph.silu(graph.linear(x, block)))
+                x = graph.op("Add", x, graph.silu(graph.linear(x, cast(nn.Linear, block))))
             ahead.append(x)
         add_head(graph, graph.op("Concat", *ahead, axis=1), self.target)
         return graph

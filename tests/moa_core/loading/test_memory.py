@@ -129,7 +129,7 @@ def test_what_a_processor_packs_counts_there() -> None:
     small = config_of({"model_type": "llama", "vocab_size": 50, "hidden_size": 8, "head_dim": 4,
                        "intermediate_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2,
                        "num_key_value_heads": 1, "tie_word_embeddings": False})  # fmt: skip
-    layer = 2 * (8 + 4 + 4) * 8 + 8 * 8 + (12 + 12) * 8 + 8 * 12
+    layer = (8 + 4 + 4) * 8 + 8 * 8 + (12 + 12) * 8 + 8 * 12
     need = estimate(small, torch.float32, on_processor=True)
     assert need.packed == 4 * (2 * layer + 50 * 8) and "packed copies" in str(need)
     assert estimate(small, torch.float32).packed == 0
@@ -138,7 +138,6 @@ def test_what_a_processor_packs_counts_there() -> None:
     rows, numbers = 3 * 8 + 2 * 4 + 2 * 12, 2 * 8 * 8 + 2 * 4 * 8 + 3 * 12 * 8
     rest = 4 * (2 * 50 * 8 + 5 * 8)
     assert target_bytes(small, torch.float32, 8) == 2 * (numbers + 4 * rows) + rest
-    # Of 8 billion numbers next to none lie in small matrices: a drafter's K and V, perhaps.
     assert estimate(LLAMA, torch.bfloat16, on_processor=True).packed == 0
 
 
