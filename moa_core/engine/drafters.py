@@ -54,7 +54,7 @@ class Onnx(Drafter):
         return self._sessions.get([*self.net.parameters(), *theirs], self._graph)
 
     def open(self, target: Target, capacity: int) -> None:
-        super().open(target, capacity)  # type: ignore[safe-super]  # a mixin
+        super().open(target, capacity)  # type: ignore[safe-super]  # the torch drafter's
         session = self.session()
         self._run = None if session is None else Run(session, self._caches())
 
@@ -271,8 +271,7 @@ def accelerate_drafter(drafter: Drafter, target: Target, int8: bool) -> Drafter:
 
     int8  with weights in eight bits; the `precision` of what is returned says whether they are
     """
-    kind = QUICK.get(type(drafter))
-    if kind is None:
+    if (kind := QUICK.get(type(drafter))) is None:
         return drafter
     quick = kind(drafter, target, int8)
     return drafter if quick.session() is None else quick

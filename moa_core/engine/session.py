@@ -16,7 +16,7 @@ from moa_core.engine.graph import Graph
 from moa_core.model.cache import KVCache
 
 LARGEST = 1 << 26  # numbers of a model; in a larger one products take nearly all the time
-Caches = Mapping[str, tuple[KVCache, int]]  # names in a graph; a cache and the place of its layer
+Caches = dict[str, tuple[KVCache, int]]  # names in a graph; a cache and the place of its layer
 
 
 class Sessions:

@@ -299,9 +299,8 @@ class _Brought(nn.Module):
 def draft_precision(target: Target, drafter: Any) -> str | None:
     """The numbers that a drafter drafts in for a target: int8, or the target's format. None for a
     method without a network."""
-    formats = {"float32": str(target.dtype).removeprefix("torch.")}
     precision: str | None = drafter.precision
-    return formats.get(precision, precision) if precision else None
+    return str(target.dtype).removeprefix("torch.") if precision == "float32" else precision
 
 
 def moved(model: M, *where: torch.device | torch.dtype) -> M:

@@ -95,6 +95,7 @@ def test_as_many_trainable_numbers_as_moa(method: str) -> None:
     assert abs(parameters(fresh(method, target, 0).net) - wanted) <= near
 
 
+@pytest.mark.usefixtures("plain_torch")
 @pytest.mark.parametrize("method", TRAINED)
 def test_a_saved_one_drafts_as_before(tmp_path: Path, method: str) -> None:
     target = tiny_target()

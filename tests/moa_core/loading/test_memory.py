@@ -117,7 +117,7 @@ def test_what_a_processor_packs_counts_there() -> None:
     small = config_of({"model_type": "llama", "vocab_size": 50, "hidden_size": 8, "head_dim": 4,
                        "intermediate_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2,
                        "num_key_value_heads": 1, "tie_word_embeddings": False})  # fmt: skip
-    layer = 2 * (8 + 4 + 4) * 8 + 8 * 8 + (12 + 12) * 8 + 8 * 12
+    layer = (8 + 4 + 4) * 8 + 8 * 8 + (12 + 12) * 8 + 8 * 12
     need = estimate(small, torch.float32, on_processor=True)
     assert need.packed == 4 * (2 * layer + 50 * 8) and "packed copies" in str(need)
     assert estimate(small, torch.float32).packed == 0
