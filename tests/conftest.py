@@ -50,7 +50,7 @@ def plain_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from tests import released
 
     released.target.cache_clear()
-    loading = "moa_core.loading.checkpoints"
+    loading = "moa_core.loading.load"
     monkeypatch.setattr(f"{loading}.accelerate", lambda target: target)
     monkeypatch.setattr(f"{loading}.accelerate_drafter", lambda drafter, target, int8: drafter)
     yield

@@ -28,7 +28,7 @@ PAGE = (ROOT / "docs" / "adding_a_drafter.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 LISTS = [  # tests that look at all the methods there are
     *(f"tests/demo/test_{name}.py" for name in ("compare", "engine", "model_arguments", "zero")),
-    "tests/moa_core/loading/test_checkpoints.py", "tests/moa_core/export/test_layouts.py",
+    "tests/moa_core/loading/test_load.py", "tests/moa_core/export/test_export.py",
 ]  # fmt: skip
 PLACE = re.compile(r"# (?P<path>[\w/]+)\.py(?:, in (?P<table>\w+))?\n")
 

@@ -35,6 +35,7 @@ def drafts(target: Target, drafter: Drafter) -> list[Any]:
     return [event.tree for event in Trace(events=list(run)).of(Drafted)]
 
 
+@pytest.mark.usefixtures("plain_torch")
 @pytest.mark.parametrize("silent", [False, True], ids=["", "silent config"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
@@ -77,6 +78,7 @@ def test_a_config_alone_has_the_shapes_of_its_tensors(tmp_path: Path, method: st
     assert {name: value.shape for name, value in net.state_dict().items()} == shapes
 
 
+@pytest.mark.usefixtures("plain_torch")
 def test_a_drafter_without_lsa_reads_the_last_layer_alone(tmp_path: Path) -> None:
     target = tiny_target()
     one = Sizes(4, 1, 8, 24)
