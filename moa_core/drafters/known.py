@@ -1,5 +1,5 @@
-"""Drafters that have no weights, by the names under which commands, benchmarks and the page offer
-them. Those with weights are known by the `method` in their config: see `peers` and `formats`."""
+"""Drafters without weights, by name. Those with weights are known by the `method` in their config:
+see `loading/drafter_files.py`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.ngram import NgramDrafter
-from moa_core.loading.names import NGRAM, VANILLA
 
 WITHOUT_WEIGHTS: dict[str, Callable[[], Drafter]] = {
-    NGRAM: NgramDrafter,
-    VANILLA: Vanilla,
+    NgramDrafter.name: NgramDrafter,
+    Vanilla.name: Vanilla,
 }

@@ -20,7 +20,6 @@ from moa_core.model.layers import DecoderLayer, Rope, as_ours, tree_mask
 
 if TYPE_CHECKING:
     from moa_core.drafters.base import Drafter
-    from moa_core.loading.memory import Need
 
 M = TypeVar("M", bound=PreTrainedModel)
 
@@ -91,7 +90,7 @@ class Target:
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase | None = None,
         name: str = "",
-        need: Need | None = None,
+        need: Any = None,
     ) -> None:
         check_config(model.config)
         check_parts(model)
@@ -101,7 +100,7 @@ class Target:
         self.tokenizer = tokenizer
         self.eos_ids: tuple[int, ...] = ()  # tokens that end a reply
         self.name = name
-        self.need = need  # the memory that it was expected to take, where somebody asked
+        self.need = need  # what `loading.memory` expects it to take, if it was asked
         self.config = model.config
         self.decoder = cast(Backbone, model.base_model)
         self.head = cast(Matrix, model.get_output_embeddings())
