@@ -155,7 +155,7 @@ class Device:
             async with asyncio.TaskGroup() as tasks:
                 visitor = Visitor(socket)
                 reading = tasks.create_task(visitor.read())
-                await server._client(visitor)  # type: ignore[arg-type]
+                await server.attend(visitor)  # type: ignore[arg-type]
                 reading.cancel()
                 await visitor.leave()
         finally:
@@ -165,7 +165,7 @@ class Device:
     def _serving(self, target: Target) -> Server:
         if self._server is None:
             self._server = Server(target, self._load, limits=self._limits)
-            self._tidying = asyncio.create_task(self._server._table.stay_tidy())
+            self._tidying = asyncio.create_task(self._server.stay_tidy())
         return self._server
 
     @property

@@ -33,7 +33,7 @@ OFFLINE = {  # rows of this kind: key, factor, title, unit
 }  # fmt: skip
 
 
-def recorded(folder: Path = FOLDER) -> dict[str, Row]:
+def recorded(folder: Path = LINK_FOLDER) -> dict[str, Row]:
     """The recordings by name; none, with a word in the log, where their files are damaged."""
     try:
         return read_all(folder)

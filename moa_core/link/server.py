@@ -164,7 +164,7 @@ class Server:
         try:
             # Web pages say where they come from; none of them is a client of ours.
             async with serve(
-                cast(Any, self._client), host, port, max_size=MOST_HELLO, max_queue=MAX_QUEUE,
+                cast(Any, self.attend), host, port, max_size=MOST_HELLO, max_queue=MAX_QUEUE,
                 compression=None, process_request=self._http, server_header=None,
                 open_timeout=HELLO_WITHIN, close_timeout=CLOSE_WITHIN, ping_interval=PING,
                 ping_timeout=PING, origins=[None], logger=quiet,
@@ -172,7 +172,7 @@ class Server:
             ) as server:  # fmt: skip
                 ready(next(iter(server.sockets)).getsockname()[1])
                 try:
-                    await self._stay_tidy()
+                    await self.stay_tidy()
                 finally:  # a goodbye; but who says or reads nothing is not waited for
                     asyncio.get_running_loop().call_later(CLOSE_WITHIN, self.hall.close)
         finally:
@@ -185,7 +185,7 @@ class Server:
         clients = f"{len(self.sessions)} sessions, {len(self.hall.waiting)} waiting"
         return connection.respond(HTTPStatus.OK, f"ok: {self._target.name}, {clients}\n")
 
-    async def _client(self, visitor: Visitor) -> None:
+    async def attend(self, visitor: Visitor) -> None:
         """A client from its hello to its end, request after request."""
         session, refused = None, None
         try:
@@ -260,7 +260,7 @@ class Server:
         longest.visitor = None
         del self.sessions[longest.name]
 
-    async def _stay_tidy(self) -> None:
+    async def stay_tidy(self) -> None:
         """Free the sessions whose clients have not come back in time, again and again."""
         while True:
             now = monotonic()

@@ -162,7 +162,7 @@ def app(device: Device) -> Starlette:
     """A blank page, what its drafters need, and /drop, which cuts everybody off."""
 
     async def drop(request: Request) -> Response:
-        for visitor in list(device._server._table._here.values()):
+        for visitor in [one.visitor for one in device._server.sessions.values() if one.visitor]:
             visitor.abort()
         return Response()
 

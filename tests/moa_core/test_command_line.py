@@ -69,10 +69,10 @@ def test_text_is_printed_as_it_is_decoded_and_then_its_figures(
     printed = run(capsys, *FOX)
     assert printed.startswith(report["text"]) and "12 tokens, " in printed
     assert f"acceptance length {report['tau']:.2f} (tokens gained per target forward" in printed
-    speed = r"tokens/s, prompt included \([\d.]+ while decoding\), drafts in float32, ended by leng"
+    speed = r"tokens/s, prompt included \([\d.]+ while decoding\), drafts in int8, ended by leng"
     assert re.search(speed, printed)
     one = run(capsys, "--prompt", "The fox", "--max-new-tokens", "1", "--ignore-eos")
-    assert one.endswith("\n1 token, 1 target call, drafts in float32, ended by length\n")
+    assert one.endswith("\n1 token, 1 target call, drafts in int8, ended by length\n")
     seen: list[str] = []
 
     class Screen(StringIO):

@@ -83,6 +83,7 @@ def test_the_released_layout_comes_out_to_the_key(tmp_path: Path, name: str) -> 
     assert name == "eagle2_head" or config == theirs
 
 
+@pytest.mark.usefixtures("plain_torch")
 @pytest.mark.parametrize("family", ["llama", "qwen2"])
 @pytest.mark.parametrize("method", ["moa-n0", "moa-n2", "eagle2"])
 @pytest.mark.parametrize("kind", FORMATS)
