@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from demo.common.charts import INK, chart, line
 from demo.common.methods import colour, label
-from moa_core.bench.records import FOLDER, Row, select
+from moa_core.bench.records import LINK_FOLDER, Row, select
 from moa_core.bench.records import recorded as read_all
 from moa_core.errors import UserError
 
