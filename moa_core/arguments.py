@@ -42,8 +42,8 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         help="do without CUDA graphs on a GPU",
     )
     parser.add_argument(
-        "--drafts", default="auto", help="precision of drafts: float32, or int8 with compiled "
-        "kernels on a processor; auto: int8 for bundled models, unless --dtype is named",
+        "--drafts", default="auto", help="precision of drafts: float32, or int8 on a processor; "
+        "auto: int8 for bundled models, unless --dtype is named",
     )  # fmt: skip
     add_pickle(parser)
     add_form(parser)

@@ -38,7 +38,7 @@ class Row:
     speedup  times vanilla's tokens per second, where vanilla was compared
     tree     None for vanilla, which drafts nothing
     seconds  of the middle run, by phase
-    precision  of its drafts: int8 with compiled kernels; None: no network drafts
+    precision  of its drafts: int8 or float32; None: no network drafts
     """
 
     method: str

@@ -45,8 +45,8 @@ def add_decode(engine: Engine) -> None:
         out), tau (tokens gained per target forward after the prefill, bonus included), acceptance
         (accepted drafts over drafted nodes), drafted, nodes (drafted in the mean tree), calls
         (target forwards), cycles, prefill (seconds), shares (of the time after it by phase),
-        draft_precision (int8 with compiled kernels, else the target's format; null without a
-        network) and, in the last answer, reason (eos, length, context).
+        draft_precision (int8, or the target's format; null without a network) and, in the last
+        answer, reason (eos, length, context).
         """
         try:
             method = engine.named(method)

@@ -1,7 +1,7 @@
 """`bench --profile`: where the time of a cycle goes.
 
-Parts of a cycle come from the decode loop's own clock, operators from torch.profiler. Compiled
-kernels are no operators of torch: their time is in the draft alone.
+Parts of a cycle come from the decode loop's own clock, operators from torch.profiler. What
+onnxruntime runs is no operator of torch: its time is in draft and verify alone.
 """
 
 from __future__ import annotations

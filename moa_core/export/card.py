@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import escape
 from pathlib import Path
 from string import Template
 from typing import Any
 
+from moa_core.assets import ASSETS
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.export.source import Source
+from moa_core.loading.catalog import is_bundled
 
 DISTRIBUTION = "moa-speculative"  # this package's name for pip; transformers looks for it
 ABOVE = "see ../README.md"  # in a config: the card of the models from which this one was taken
@@ -19,6 +22,7 @@ LICENCE = re.compile(r"\A---\n(?:.*\n)*?license: ([\w.-]+)\n")  # in a card's fr
 HUB_LICENCES = {"apache-2.0", "mit", "llama3", "cc-by-4.0", "cc-by-sa-4.0", "openrail"}
 LONGEST = 2000  # characters of what a config says of itself
 
+RECORDED = ASSETS / "results" / "same-tree" / "summary.json"
 CARDS = Path(__file__).parent / "cards"  # how each export is used
 SERVING = {  # by whether a head has a bias where it joins embedding and feature
     True: (
@@ -51,12 +55,13 @@ def card(source: Source, kind: str, licence: str | None) -> str:
     count = sum(tensor.numel() for tensor in source.tensors.values())
     facts = [
         f"{count:,} parameters, {source.dtype}; embeddings and head are the target's.",
-        *([f"TLI N = {source.tli}: so many of the target's last layers finish each draft."]
+        *([f"TLI N = {source.tli}: this many of the target's last layers finish each draft."]
           if source.tli is not None else []),
         *([f"Its own draft tree: {tree.depth} levels, {tree.breadth} wide, {tree.budget} nodes."]
           if source.ours.get("tree") else []),
         f"Licence: {(licence or 'its config states none').removesuffix('.')}.",
         f"Training data: {_said(source, 'data') or 'its config states none'}.",
+        *_recorded(source),
     ]  # fmt: skip
     lines = [
         "---",
@@ -73,6 +78,22 @@ def card(source: Source, kind: str, licence: str | None) -> str:
         *(f"- {fact}" for fact in facts),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _recorded(source: Source) -> list[str]:
+    """The recorded τ of a bundled drafter with its target, with its command; none for others."""
+    if not is_bundled(source.folder) or not RECORDED.is_file():
+        return []
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
+    figures = recorded["methods"].get(source.name)
+    if figures is None or recorded["target"]["name"] != source.target.name:
+        return []
+    drafts = f"drafts in {precision}, " if (precision := figures.get("draft_precision")) else ""
+    return [
+        f"τ {figures['tau']:.2f} (tokens gained per target forward after the prefill, bonus "
+        f"included) over {figures['prompts']} prompts, {drafts}{recorded['date'][:10]}, commit "
+        f"{recorded['commit']}: `{recorded['command']}`."
+    ]
 
 
 def _licence_lines(licence: str | None) -> list[str]:

@@ -244,8 +244,6 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
     None: the bundled MoA drafter, for TLI N if that is given. Those `WITHOUT_WEIGHTS` have no
     files; "eagle" is the bundled EAGLE-2 head with the first EAGLE's fixed tree, "moa-auto" all
     bundled MoA drafters, one of which is chosen for each cycle.
-
-    Where it drafts in int8, it waits for the kernels to be compiled.
     """
     spec = bundled_moa_for(tli) if spec is None else drafter_name(spec)
     if spec in WITHOUT_WEIGHTS:

@@ -20,6 +20,7 @@ from moa_core.drafters.eagle import EagleDrafter, EagleNet
 from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.errors import UserError
 from moa_core.export import write
+from moa_core.export.card import RECORDED
 from moa_core.export.source import Source, read_source
 from moa_core.export.write import export
 from moa_core.loading.drafter_files import save_drafter
@@ -231,8 +232,11 @@ def test_a_card_that_points_beside_itself_takes_that_along(tmp_path: Path, bundl
     assert (to / "credits" / "books.tsv").read_text() == "a book\n"
 
 
-def test_a_bundled_drafters_card_has_its_licence(tmp_path: Path) -> None:
-    assert "license: apache-2.0" in card_of("moa-n1", tmp_path / "out")
+def test_a_bundled_drafters_card_has_its_licence_and_recorded_figures(tmp_path: Path) -> None:
+    card = card_of("moa-n1", tmp_path / "out")
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
+    assert "license: apache-2.0" in card and recorded["command"] in card
+    assert f"τ {recorded['methods']['moa-n1']['tau']:.2f} (tokens gained" in card
 
 
 def test_a_drafter_of_the_hub_is_named_without_its_revision(tmp_path: Path, hub: Hub) -> None:
