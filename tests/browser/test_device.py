@@ -19,8 +19,8 @@ from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter, Vanilla
-from moa_core.engine.session import Sessions
 from moa_core.generation import StopStrings, generate
+from moa_core.link.server import Server
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.text import TokenText, prompt_ids
 from tests.browser.conftest import ROOT, wait_for
@@ -193,8 +193,8 @@ def test_text_is_the_targets_own(name, served, blank):
 
 
 def test_a_cut_loses_and_doubles_no_token(served, blank, monkeypatch):
-    sessions, make_room = [], Sessions.make_room
-    monkeypatch.setattr(Sessions, "make_room", lambda self: sessions.append(make_room(self)))
+    sessions, make_room = [], Server._make_room
+    monkeypatch.setattr(Server, "_make_room", lambda self: sessions.append(make_room(self)))
     events = run(blank(served), "moa-n1", WORST)
     assert len(sessions) == 1, "the server goes on with the session that was lost"
     assert events[-1]["ids"] == plain_greedy(TARGET, PROMPT, 120)
