@@ -68,7 +68,9 @@ def status(page, tab=""):
 
 
 def wait_for_status(page, words, tab=""):
-    page.wait_for_function(SAYS, arg=[f"#{tab}status .status-line", words])
+    # Long: a busy machine takes a minute for a comparison.
+    arg = [f"#{tab}status .status-line", words]
+    page.wait_for_function(SAYS, arg=arg, timeout=180_000)
 
 
 AUTO = "Size trees automatically, for speed"
