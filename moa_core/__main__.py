@@ -13,7 +13,7 @@ from moa_core.commands import bench, export, generate, memory, serve, train
 from moa_core.errors import UserError
 
 # What only some commands need: the extras of pyproject.toml.
-EXTRAS = ("datasets", "msgspec", "plotly", "websockets")
+EXTRAS = ("datasets", "plotly", "websockets")
 
 
 def parser() -> argparse.ArgumentParser:
