@@ -79,7 +79,7 @@ def borrow(
 ) -> Iterator[Any]:
     """What `job(engine, *given, should_stop)` yields; on a borrowed GPU where GPUs are lent.
 
-    tokens  decoded at most, by which the time is reckoned
+    tokens  decoded at most: the time is estimated from them
     """
     if not engine.borrows:
         yield from job(engine, *given, should_stop)

@@ -46,7 +46,7 @@ class Settings:
         return Request(
             self.prompt,
             method_name(self.method, int(self.tli)),
-            self.tokens,  # as it was typed: what is no whole number is told of
+            self.tokens,  # raw text: a message names it if it is not an integer
             AUTO if self.auto_tree else TreeSettings(self.depth, self.breadth, self.budget),
             Sampling(self.temperature, self.top_p, seed=self.seed),
             self.target,

@@ -19,8 +19,9 @@ from typing import Any
 from moa_core.assets import ASSETS
 from moa_core.bench.command import command_line
 from moa_core.bench.results import rounded
+from moa_core.decoding.trace import plain
 from moa_core.errors import UserError
-from moa_core.loading.untrusted import plain, read_json
+from moa_core.loading.untrusted import read_json
 
 FOLDER = ASSETS / "results"
 LINK_FOLDER = FOLDER / "link"

@@ -38,7 +38,7 @@ class FarTarget(Protocol):
     verify       as in `Verifier`, of a tree whose root stands at a position; keep: all of it, a
                  chain, stays, whatever the target thinks of it
     server_half  what the newest tokens taught: those of the prompt, or those that were kept last
-    back         whether a lost link is there again; looks for at most so many seconds
+    back         whether a lost link is there again; looks for at most `seconds`
     """
 
     @property

@@ -103,7 +103,7 @@ def _authors(source: Source) -> Files:
     else:
         raise UserError(f"{source.name} is {source.kind}: no layout of its authors is known here.")
     config |= {"torch_dtype": source.dtype, "transformers_version": LAYOUT_OF}
-    # Our own keys, which the others ignore; where a file had none but N, then that.
+    # Our own keys, which others ignore; of a file that had only N, N.
     ours = source.ours or ({"method": "moa", "tli": source.tli} if source.tli else {})
     return config | ({"drafter": ours} if ours else {}), tensors
 

@@ -134,16 +134,3 @@ def read_tensors(folder: Path, pickles: bool = False) -> dict[str, Any]:
         raise UserError(f"The weights in {folder} are damaged or cut short ({why}).") from None
     except Exception as error:  # pickle's own errors have no common base
         raise UserError(f"{opened} is not a plain weight file ({type(error).__name__}).") from None
-
-
-def plain(value: Any, deepest: int = DEEPEST) -> Any:
-    """The same without lone surrogates, so that it can be sent. ValueError if nested too deep."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict | list | tuple):
-        if not deepest:
-            raise ValueError("too deep")
-        if isinstance(value, dict):
-            return {plain(key): plain(one, deepest - 1) for key, one in value.items()}
-        return [plain(one, deepest - 1) for one in value]
-    return value
