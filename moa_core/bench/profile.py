@@ -31,6 +31,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
+from moa_core.engine import with_graphs
 from moa_core.errors import UserError
 from moa_core.loading.formats import bare_net
 from moa_core.loading.load import Plan, pick_device, pick_dtype
@@ -38,7 +39,6 @@ from moa_core.loading.memory import check_room, config_of, planned
 from moa_core.loading.names import tli_of
 from moa_core.loading.presets import preset
 from moa_core.model.target import Target
-from moa_core.static import with_graphs
 
 PARTS = ("draft", "verify", "other")
 MOST_OPERATORS = 10

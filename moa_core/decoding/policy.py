@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import Any
 
 from moa_core.decoding.trace import Drafted, Verified
-from moa_core.decoding.tree import DraftTree, Node, TreeSettings
+from moa_core.decoding.tree import DraftTree, Node, TreeSettings, best_nodes, tree_of
 
 FIXED_CYCLES = 3  # cycles with the tree that was asked for, before anything is known
 FADING = 0.98  # of times and rates with every cycle: some 50 are remembered
@@ -201,8 +201,9 @@ class Sizer:
         """Where a run takes place: what is learned over a link, say, counts for links alone."""
         self.known = self.memory.setdefault(place, Experience())
 
-    def least(self) -> float:
-        """The score below which a node is not worth looking at."""
+    def begin(self) -> float:
+        """A tree begins. Returns the score below which a node is not worth looking at."""
+        self._now = self.clock()
         return self.known.least() if self.known.ready else -math.inf
 
     def to_expand(self, level: Sequence[Node], depth: int, limit: TreeSettings) -> int:
@@ -213,21 +214,17 @@ class Sizer:
             return min(self.start.breadth, len(level)) if depth < self.start.depth else 0
         return self.known.to_expand([node.score for node in level[: limit.breadth]])
 
-    def keep(self, root: int, tried: list[Node], limit: TreeSettings) -> DraftTree:
+    def drafted(self, expanded: int) -> None:
+        """A level is done."""
+        start, self._now = self._now, self.clock()
+        self.known.level.add(expanded, self._now - start)
+
+    def keep(self, root: int, tried: Sequence[Node], limit: TreeSettings) -> DraftTree:
         """The tree of the nodes that are worth verifying."""
-        # The stable sort keeps a parent before a child that ties with it: none loses its parent.
-        best = sorted(tried, key=lambda node: -node.score)[: limit.budget]
-        ready = self.known.ready
-        count = self.known.to_keep([node.score for node in best]) if ready else self.start.budget
-        self._nodes = kept = sorted(best[:count], key=lambda node: node.depth)
-        for place, node in enumerate(kept, 1):
-            node.place = place
-        return DraftTree(
-            (root, *(node.token for node in kept)),
-            (-1, *(node.parent.place if node.parent else 0 for node in kept)),
-            (0, *(node.depth for node in kept)),
-            (0.0, *(node.log_prob for node in kept)),
-        )
+        scores = sorted((node.score for node in tried), reverse=True)[: limit.budget]
+        count = self.known.to_keep(scores) if self.known.ready else self.start.budget
+        self._nodes = best_nodes(tried, min(count, limit.budget))
+        return tree_of(root, self._nodes)
 
     def trim(self, tree: DraftTree, limit: TreeSettings) -> DraftTree:
         """What is worth verifying of a tree that is there at no cost."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 import torch
@@ -16,9 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from moa_core.errors import UserError
-
-if TYPE_CHECKING:
-    from moa_core.decoding.policy import Sizer
 
 
 @dataclass(frozen=True)
@@ -147,83 +144,9 @@ class Frontier:
     level: int
 
 
-def grow(
-    root: int,
-    root_logits: Tensor,
-    expand: Callable[[Frontier], Tensor],
-    settings: TreeSettings,
-    static: bool = False,
-) -> DraftTree:
-    """Grow a tree by the drafter's cumulative log-probability, then keep the best nodes.
-
-    Each level expands the `breadth` most probable nodes of the last one; all children ever tried
-    compete for the `budget` places (EAGLE-2, arXiv 2406.16858, sections 4.1 and 4.2).
-
-    root_logits  [V] the drafter's logits after the root
-    expand       turns a frontier of b nodes into their logits [b, V]
-    static       choose by each child's rank alone, so that the tree always has the same shape, as
-                 in EAGLE-1 and Medusa
-    """
-    breadth = min(settings.breadth, root_logits.shape[-1])
-    device = root_logits.device
-    ranks = rank_worth(breadth, device) if static else None
-    log_probs, tokens = best_children(root_logits[None], breadth)
-    log_probs, tokens = log_probs[0], tokens[0]  # [b]
-    scores = log_probs if ranks is None else ranks  # what nodes are chosen by
-    above = torch.zeros_like(tokens)  # [b] parents, as rows of the last frontier
-    nodes = torch.arange(1, breadth + 1, device=device)  # [b] names among all children ever tried
-    tried = [(tokens, torch.zeros_like(tokens), scores, log_probs)]
-    seen = itself = torch.eye(breadth, dtype=torch.bool, device=device)
-    count = 1 + breadth
-    for level in range(1, settings.depth):
-        logits = expand(Frontier(tokens, above, seen, level))  # [b, V]
-        child_probs, child_tokens = best_children(logits, breadth)  # [b, breadth]
-        child_probs = (child_probs + log_probs[:, None]).flatten()
-        child_scores = child_probs if ranks is None else (ranks + scores[:, None]).flatten()
-        child_tokens = child_tokens.flatten()
-        above = nodes[:, None].expand(-1, breadth).flatten()
-        tried.append((child_tokens, above, child_scores, child_probs))
-        scores, best = child_scores.topk(breadth)
-        log_probs, above = scores if ranks is None else child_probs[best], best // breadth
-        tokens, nodes = child_tokens[best], count + best
-        seen = torch.cat([seen[above], itself], 1)  # [breadth, (level + 1) * breadth]
-        count += breadth * breadth
-    return _rerank(root, tried, settings)
-
-
-def best_children(logits: Tensor, breadth: int) -> tuple[Tensor, Tensor]:
-    """Log-probabilities and ids [b, breadth] of the most probable tokens after logits [b, V]."""
-    return torch.log_softmax(logits.float(), dim=-1).topk(breadth, dim=-1)
-
-
-def rank_worth(breadth: int, device: torch.device) -> Tensor:
-    """[breadth] log of how often the target takes the child of each rank: a power law, assumed."""
-    return math.log(0.7) - RANK_DECAY * torch.arange(1, breadth + 1, device=device).log()
-
-
-def _rerank(
-    root: int, tried: list[tuple[Tensor, Tensor, Tensor, Tensor]], settings: TreeSettings
-) -> DraftTree:
-    """Keep the `budget` most probable nodes. Every tensor crosses to the host once, here."""
-    tokens, parents, scores, log_probs = map(torch.cat, zip(*tried, strict=True))
-    # A child never scores above its parent but may tie with it (a probability that rounds to 1):
-    # the stable sort then keeps the parent, which has the lower index, so no node loses its parent.
-    kept = torch.sort(scores, descending=True, stable=True).indices[: settings.budget].sort().values
-    packed = torch.stack(
-        [kept.float() + 1, tokens[kept].float(), parents[kept].float(), log_probs[kept]]
-    )
-    names, token_ids, parent_names, sums = packed.tolist()  # float32 is exact up to 2**24
-    place = {0: 0} | {int(name): index for index, name in enumerate(names, start=1)}
-    above = [-1] + [place[int(name)] for name in parent_names]
-    depths = [0]
-    for parent in above[1:]:
-        depths.append(depths[parent] + 1)
-    return DraftTree((root, *map(int, token_ids)), tuple(above), tuple(depths), (0.0, *sums))
-
-
 @dataclass(slots=True, eq=False)
 class Node:
-    """A node of a tree that is sized as it grows.
+    """A node of a tree that is growing.
 
     parent  None for the root's children
     score   what it is chosen by
@@ -241,36 +164,101 @@ class Node:
     expanded: bool = False
 
 
-def grow_auto(
+class Sizing(Protocol):
+    """How large a tree grows.
+
+    begin      of a tree: the score below which a node is not worth looking at
+    to_expand  how many nodes of a level, best first, to expand; 0: draft no further
+    drafted    a level is done, in which this many nodes were expanded
+    keep       the tree of what is worth verifying among all nodes that were tried, in their order
+    """
+
+    def begin(self) -> float: ...
+    def to_expand(self, level: Sequence[Node], depth: int, limit: TreeSettings) -> int: ...
+    def drafted(self, expanded: int) -> None: ...
+    def keep(self, root: int, tried: Sequence[Node], limit: TreeSettings) -> DraftTree: ...
+
+
+class Fixed:
+    """Trees of the size that was asked for."""
+
+    def begin(self) -> float:
+        return -math.inf
+
+    def to_expand(self, level: Sequence[Node], depth: int, limit: TreeSettings) -> int:
+        return min(limit.breadth, len(level)) if depth < limit.depth else 0
+
+    def drafted(self, expanded: int) -> None:
+        pass
+
+    def keep(self, root: int, tried: Sequence[Node], limit: TreeSettings) -> DraftTree:
+        return tree_of(root, best_nodes(tried, limit.budget))
+
+
+def grow(
     root: int,
     root_logits: Tensor,
     expand: Callable[[Frontier], Tensor],
     limit: TreeSettings,
-    sizer: Sizer,
+    sizing: Sizing | None = None,
     static: bool = False,
 ) -> DraftTree:
-    """`grow`, but a sizer looks at each level before the next one is drafted.
+    """Grow a tree by the drafter's cumulative log-probability, then keep the best nodes.
 
-    Every look copies a level to the host, which costs nothing on a CPU.
+    Each level expands the `breadth` most probable nodes of the last one; all children ever tried
+    compete for the `budget` places (EAGLE-2, arXiv 2406.16858, sections 4.1 and 4.2).
 
-    limit   the largest tree there is room for
-    static  score nodes by their ranks alone
+    root_logits  [V] the drafter's logits after the root
+    expand       turns a frontier of b nodes into their logits [b, V]
+    sizing       may stop before the limit; None: the limit is the tree's size
+    static       choose by each child's rank alone, so that the tree always has the same shape, as
+                 in EAGLE-1 and Medusa
     """
-    device, least = root_logits.device, sizer.least()
+    sizing = sizing or Fixed()
+    device, least = root_logits.device, sizing.begin()
     breadth = min(limit.breadth, root_logits.shape[-1])
     worth = rank_worth(breadth, torch.device("cpu")).tolist() if static else None
-    level = _children(root_logits[None], [None], breadth, worth, least)
-    tried, depth, start = list(level), 1, sizer.clock()
+    tried = _children(root_logits[None], [None], breadth, worth, least)
+    level, depth = tried, 1
     seen = np.zeros((1, 0), np.bool_)
-    while count := sizer.to_expand(level, depth, limit):
+    while count := sizing.to_expand(level, depth, limit):
         parents = level[:count]
         frontier, seen = _frontier(parents, seen, depth, device)
-        level = _children(expand(frontier), parents, breadth, worth, least)
-        tried += level
-        now = sizer.clock()
-        sizer.known.level.add(count, now - start)
-        start, depth = now, depth + 1
-    return sizer.keep(root, tried, limit)
+        found = _children(expand(frontier), parents, breadth, worth, least)
+        tried, level = tried + found, sorted(found, key=lambda node: -node.score)
+        sizing.drafted(count)
+        depth += 1
+    return sizing.keep(root, tried, limit)
+
+
+def best_nodes(tried: Sequence[Node], count: int) -> list[Node]:
+    """The `count` nodes of the highest scores, in the order of `tried`."""
+    # The stable sort keeps a parent before a child that ties with it: none loses its parent.
+    best = sorted(range(len(tried)), key=lambda place: -tried[place].score)[:count]
+    return [tried[place] for place in sorted(best)]
+
+
+def tree_of(root: int, nodes: Sequence[Node]) -> DraftTree:
+    """A tree of nodes, parents before their children. Each then has its place in it."""
+    for place, node in enumerate(nodes, 1):
+        node.place = place
+    return DraftTree(
+        (root, *(node.token for node in nodes)),
+        (-1, *(node.parent.place if node.parent else 0 for node in nodes)),
+        (0, *(node.depth for node in nodes)),
+        (0.0, *(node.log_prob for node in nodes)),
+    )
+
+
+def best_children(logits: Tensor, breadth: int) -> tuple[Tensor, Tensor]:
+    """Log-probabilities and ids [b, breadth] of the most probable tokens after logits [b, V]."""
+    return torch.log_softmax(logits.float(), dim=-1).topk(breadth, dim=-1)
+
+
+def rank_worth(breadth: int, device: torch.device) -> Tensor:
+    """[breadth] log of how often the target takes the child of each rank: a power law, assumed."""
+    worth = math.log(0.7) - RANK_DECAY * torch.arange(1, breadth + 1, device=device).log()
+    return (1024 * worth).round() / 1024  # sums of these are exact, so that equals stay equal
 
 
 def _frontier(
@@ -295,7 +283,7 @@ def _children(
     worth: Sequence[float] | None,
     least: float,
 ) -> list[Node]:
-    """The most probable next tokens of each parent, best first; of the root for None.
+    """The most probable next tokens of each parent, its best first; of the root for None.
 
     logits  [b, V]
     worth   of each rank, where scores go by ranks
@@ -312,5 +300,4 @@ def _children(
             if not score + gain >= (least if parent or found else -math.inf):  # also for NaN
                 break
             found.append(Node(token, parent, score + gain, log_prob + more, depth))
-    found.sort(key=lambda node: -node.score)
     return found

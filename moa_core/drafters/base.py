@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from moa_core.decoding.policy import Sizer
 from moa_core.decoding.trace import Drafted, Verified
-from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings, grow, grow_auto
+from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings, grow
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Observation, Target
 
@@ -85,9 +85,8 @@ class Drafter(ABC):
         settings: TreeSettings,
     ) -> DraftTree:
         """A tree below `token`, of the shape that was asked for or sized as it grows."""
-        if settings.auto:
-            return grow_auto(token, logits, expand, settings, self.sizer, self.static)
-        return grow(token, logits, expand, settings, self.static)
+        sizing = self.sizer if settings.auto else None
+        return grow(token, logits, expand, settings, sizing, self.static)
 
     def learn(self, drafted: Drafted, verified: Verified) -> None:
         """What came of the last proposal, times included."""

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Drafter, Reader
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.glide import GlideDrafter
@@ -16,7 +17,7 @@ from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.medusa import MedusaDrafter
 from moa_core.drafters.moa import LSA_CHUNK, MoADrafter
 from moa_core.engine.graph import ROWS, Graph
-from moa_core.engine.session import Caches, Run, Sessions, rows
+from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
 from moa_core.engine.target import add_head, add_layers, cached, graph_weights
 from moa_core.model.layers import Attention, DecoderLayer, Rope
 from moa_core.model.target import Observation, Target
@@ -57,6 +58,10 @@ class Onnx(Drafter):
         super().open(target, capacity)  # type: ignore[safe-super]  # the torch drafter's
         session = self.session()
         self._run = None if session is None else Run(session, self._caches())
+
+    def propose(self, token: int, settings: TreeSettings) -> DraftTree:
+        with one_thread():
+            return super().propose(token, settings)  # type: ignore[safe-super]
 
     @abstractmethod
     def _graph(self) -> Graph: ...

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
@@ -81,6 +82,17 @@ class Run:
         return found
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch on one thread: its others would take the processor from the graphs."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 def rows(
     positions: Sequence[int], past: int, seen: Tensor | None
 ) -> dict[str, Tensor | NDArray[Any]]:
@@ -106,6 +118,8 @@ def _session(graph: Graph, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
-    # Threads that wait for work in a loop take the processor from torch, and from other runs.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # A thread that waits in a loop within a run makes a second one worth while; between runs it
+    # must rest, for torch and for other runs.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "1")
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     return onnxruntime.InferenceSession(graph.model(), options, providers=["CPUExecutionProvider"])

@@ -8,13 +8,23 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from moa_core.decoding.trace import Drafted
+from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verifier import Answer, Asked, LocalVerifier, Verifier
+from moa_core.drafters.base import Drafter
 from moa_core.engine.graph import ROWS, Graph
-from moa_core.engine.session import Caches, Run, Sessions, rows
+from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, Rope
 from moa_core.model.target import Target, is_split
 
 CHUNK = 256  # tokens of a prompt that are read at once: each has a score for all before it
+
+
+class OnnxVerifier(LocalVerifier):
+    def verify(self, drafted: Drafted) -> Asked[Answer]:
+        with one_thread():
+            return (yield from super().verify(drafted))
 
 
 class OnnxTarget(Target):
@@ -35,6 +45,9 @@ class OnnxTarget(Target):
         """None where torch has to run this target."""
         weights = graph_weights(self, len(self.layers))
         return None if weights is None else self._sessions.get(weights, self._graph)
+
+    def pair(self, drafter: Drafter, shape: TreeSettings) -> tuple[Drafter, Verifier]:
+        return drafter, OnnxVerifier(self, drafter)
 
     def _graph(self) -> Graph:
         graph, width = Graph(), self.config.hidden_size

@@ -18,7 +18,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
-from moa_core.engine import accelerate, accelerate_drafter
+from moa_core.engine import accelerate, accelerate_drafter, with_graphs
 from moa_core.errors import UserError, first_line
 from moa_core.loading.catalog import (
     DERIVED,
@@ -38,7 +38,6 @@ from moa_core.loading.names import AUTO
 from moa_core.loading.presets import pinned
 from moa_core.loading.untrusted import careful, read_config, read_tensors
 from moa_core.model.target import Target
-from moa_core.static import with_graphs
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 DRAFTS = ("auto", "int8", "float32")  # precisions that drafts may have

@@ -171,7 +171,7 @@ class Target:
         """
         if not ids:
             raise UserError("The prompt is empty: there is nothing to go on from.")
-        self._cache = self.tail_cache(len(self.layers), capacity)
+        self._cache = self.new_cache(capacity)
         hidden, logits = self._forward(ids, range(len(ids)), None)
         self._cache.advance(len(ids))
         return logits[0], Observation(tuple(ids), 0, hidden, self._cache)
@@ -200,6 +200,10 @@ class Target:
         """Forget every verified token from `length` on."""
         assert self._cache is not None, "prefill first"
         self._cache.truncate(length)
+
+    def new_cache(self, capacity: int) -> KVCache:
+        """An empty cache for all layers."""
+        return self.tail_cache(len(self.layers), capacity)
 
     def tail_cache(self, last: int, capacity: int) -> KVCache:
         """An empty cache for the last few layers."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from moa_core.decoding.policy import Sizer
 from moa_core.decoding.trace import Drafted, Verified
-from moa_core.decoding.tree import AUTO, DraftTree, Frontier, TreeSettings, grow, grow_auto
+from moa_core.decoding.tree import AUTO, DraftTree, Frontier, TreeSettings, grow
 
 VOCABULARY = 40
 
@@ -80,7 +80,7 @@ class World:
             self.passes(self.fixed)
             root = self.temper * self.logits[token]
             if sizer:
-                tree = grow_auto(token, root, self.expand, AUTO, sizer)
+                tree = grow(token, root, self.expand, AUTO, sizer)
             else:
                 tree = grow(token, root, self.expand, shape)
             drafted = Drafted(1, place, tree, self.now - start)

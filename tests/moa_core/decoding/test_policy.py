@@ -14,7 +14,7 @@ from moa_core.decoding.decode import Settings, about, decode
 from moa_core.decoding.policy import FIXED_CYCLES, GOES_ON, Curve, Experience, Line, Sizer
 from moa_core.decoding.settings import tree_of
 from moa_core.decoding.trace import Drafted, Trace, Verified
-from moa_core.decoding.tree import AUTO, Node, TreeSettings, grow, grow_auto
+from moa_core.decoding.tree import AUTO, Node, TreeSettings, grow
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter, Vanilla
@@ -67,7 +67,7 @@ def test_sure_drafts_go_deep_and_unsure_ones_do_not() -> None:
     sharp, flat = torch.full((40, 40), -20.0).fill_diagonal_(20.0), torch.zeros(40, 40)
     depths = []
     for logits in (sharp, flat):
-        tree = grow_auto(3, logits[3], lambda front, of=logits: of[front.tokens], AUTO, sizer)
+        tree = grow(3, logits[3], lambda front, of=logits: of[front.tokens], AUTO, sizer)
         depths.append(max(tree.depths))
     assert depths[0] >= 8 and depths[1] <= 2
 
@@ -78,8 +78,8 @@ def test_until_anything_is_known_the_tree_is_the_one_asked_for(static: bool) -> 
     for token in range(12):
         root = world.logits[token]
         limit = TreeSettings(6, 3, 20, auto=True)
-        auto = grow_auto(token, root, world.expand, limit, Sizer(shape), static)
-        fixed = grow(token, root, world.expand, shape, static)
+        auto = grow(token, root, world.expand, limit, Sizer(shape), static=static)
+        fixed = grow(token, root, world.expand, shape, static=static)
         paths = [{path_of(tree, node) for node in range(len(tree))} for tree in (auto, fixed)]
         assert paths[0] == paths[1]
         assert sorted(auto.log_probs) == pytest.approx(sorted(fixed.log_probs), abs=1e-5)
@@ -95,7 +95,7 @@ def test_no_tree_is_larger_than_its_limits_and_every_parent_comes_first() -> Non
     sizer = sizer_of(world)
     world.speed(AUTO, 100, sizer)
     for token in range(40):
-        tree = grow_auto(token, world.logits[token], world.expand, limit, sizer)
+        tree = grow(token, world.logits[token], world.expand, limit, sizer)
         assert max(tree.depths) <= 5 and 2 <= len(tree) <= 10
         for node in range(1, len(tree)):
             above = tree.parents[node]
@@ -105,7 +105,7 @@ def test_no_tree_is_larger_than_its_limits_and_every_parent_comes_first() -> Non
 
 def test_logits_that_are_no_numbers_draft_nothing() -> None:
     world = World()
-    tree = grow_auto(1, torch.full((40,), math.nan), world.expand, AUTO, sizer_of(world))
+    tree = grow(1, torch.full((40,), math.nan), world.expand, AUTO, sizer_of(world))
     assert tree.tokens == (1,)
 
 
@@ -191,7 +191,7 @@ def test_no_tree_is_deeper_than_what_is_still_wanted() -> None:
 def test_what_was_written_offline_teaches_nothing() -> None:
     sizer = Sizer(TreeSettings())
     world = World()
-    tree = grow_auto(1, world.logits[1], world.expand, AUTO, sizer)
+    tree = grow(1, world.logits[1], world.expand, AUTO, sizer)
     for drafted, kept in ((True, False), (False, True)):
         sizer.learn(
             Drafted(3, 0, tree, 0.1, offline=drafted),

@@ -33,7 +33,7 @@ def test_a_tree_that_grew_is_one_and_has_what_was_asked_for(
         seen.append(frontier)
         return logits[frontier.tokens]
 
-    tree = grow(0, logits[0], expand, shape, static)
+    tree = grow(0, logits[0], expand, shape, static=static)
     breadth = min(shape.breadth, 9)
     tried = breadth + (shape.depth - 1) * breadth * breadth
     assert len(tree) - 1 == min(shape.budget, tried)  # the budget is used up, never passed

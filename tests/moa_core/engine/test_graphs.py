@@ -126,7 +126,7 @@ def test_every_level_says_what_torch_says(
         if int8:  # inputs are rounded, too
             assert (one - other).norm() < 0.1 * other.norm()
         else:
-            torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3)
+            assert (one - other).norm() < 1e-3 * other.norm()  # of each level as a whole
 
 
 def levels_of(target: Target, drafter: Drafter) -> list[Tensor]:

@@ -1,0 +1,123 @@
+"""Plain greedy decoding by llama.cpp with the same weights: what people would use instead."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from moa_core.bench.methods import Method, Record, written
+from moa_core.decoding.decode import Settings
+from moa_core.errors import UserError
+from moa_core.model.target import Target
+
+# Names of a Llama's weights in transformers and in a GGUF file.
+OF_LAYER = {
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+
+
+class LlamaCpp(Method):
+    """llama-cpp-python, in float32, with torch's number of threads."""
+
+    trees = False
+
+    def __init__(self, name: str, target: Target) -> None:
+        super().__init__(name, target, None)
+        try:
+            from llama_cpp import Llama
+        except ImportError:
+            raise UserError(
+                "llama-cpp needs two packages that nothing else does: "
+                "pip install llama-cpp-python gguf"
+            ) from None
+        if target.config.model_type != "llama":
+            raise UserError("llama-cpp is compared on Llama targets alone: leave it out.")
+        threads = torch.get_num_threads()
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "target.gguf"
+            write_gguf(target, file)
+            self._model: Any = Llama(
+                str(file), n_ctx=target.context, n_threads=threads, n_threads_batch=threads,
+                use_mmap=False, verbose=False,
+            )  # fmt: skip
+
+    def run(self, ids: Sequence[int], settings: Settings) -> Record:
+        if not settings.sampling.greedy:
+            raise UserError("llama-cpp is compared at temperature 0 alone: leave it out.")
+        model, ends = self._model, settings.ends(self.target)
+        room = min(settings.max_new_tokens, self.target.context - len(ids))
+        start = perf_counter()
+        model.reset()
+        model.eval(list(ids))
+        new, first = [self._best()], perf_counter()
+        while len(new) < room and new[-1] not in ends:
+            model.eval(new[-1:])
+            new.append(self._best())
+        end = perf_counter()
+        return {
+            **written(new, len(ids)),
+            "target_calls": len(new),
+            "seconds": {"prefill": round(first - start, 6), "decode": round(end - first, 6)},
+            "gained_after_prefill": len(new) - 1,
+        }
+
+    def _best(self) -> int:
+        logits = self._model._ctx.get_logits_ith(-1)
+        return int(np.ctypeslib.as_array(logits, shape=(self.target.config.vocab_size,)).argmax())
+
+
+def write_gguf(target: Target, file: Path) -> None:
+    """A Llama's weights in float32, without its tokenizer."""
+    import gguf
+
+    config, weights = target.config, target.model.state_dict()
+    writer = gguf.GGUFWriter(file, "llama")
+    writer.add_tokenizer_model("no_vocab")
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_rope_dimension_count(target.head_dim)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
+
+    def add(name: str, source: str) -> None:
+        matrix = weights[f"{source}.weight"].float().numpy()
+        count = heads.get(name.split(".")[-1])
+        writer.add_tensor(f"{name}.weight", interleaved(matrix, count) if count else matrix)
+
+    add("token_embd", "model.embed_tokens")
+    add("output", "lm_head")
+    add("output_norm", "model.norm")
+    for layer in range(config.num_hidden_layers):
+        for source, name in OF_LAYER.items():
+            add(f"blk.{layer}.{name}", f"model.layers.{layer}.{source}")
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def interleaved(matrix: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
+    """[heads * d, E]: RoPE turns neighbours there, here the two halves of a head."""
+    halves = matrix.reshape(heads, 2, -1, matrix.shape[1])  # [heads, 2, d / 2, E]
+    return np.ascontiguousarray(halves.swapaxes(1, 2).reshape(matrix.shape))
