@@ -1,18 +1,15 @@
-"""Raw text made into chats: stories, dialogues, reading and worked sums, phrased in many ways."""
+"""Raw text made into chats: stories and reading, asked for in many ways."""
 
 import math
 import random
 import re
-from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from moa_core.train.bundle.words import COMMON
 
-MAX_STORY = 3_500  # characters, about 900 tokens
 MAX_PASSAGE = 2_500
 _OPENING = range(20, 400)  # characters
 _SENTENCE = re.compile(r".+?(?:[.!?]+[\"'”’)]*(?=\s)\s+|\n+|$)", re.DOTALL)
-_CALCULATION = re.compile(r"<<.*?>>")
 
 
 class Message(TypedDict):
@@ -31,24 +28,7 @@ def chat(*turns: str) -> Chat:
     return tuple(Message(role=roles[i % 2], content=turn) for i, turn in enumerate(turns))
 
 
-def phrased(kind: str, value: Any, rng: random.Random) -> Chat:
-    """A record of the bundle's texts, or a chat of somebody's, as a chat."""
-    match kind:
-        case "story":
-            return story(value, rng)
-        case "continued":
-            return continued(value, rng)
-        case "dialogue":
-            return dialogue(value)
-        case "reading":
-            return reading(value, rng)
-        case "sum":
-            return worked_sum(value)
-    found: Chat = value
-    return found
-
-
-def split_story(text: str, limit: int = MAX_STORY) -> list[str]:
+def split_story(text: str, limit: int) -> list[str]:
     """A text in pieces of about equal size, none above `limit`, cut at a line or sentence end."""
     if len(text) <= limit:
         return [text]
@@ -94,11 +74,6 @@ def continued(text: str, rng: random.Random, whole: bool = False) -> Chat:
     return chat(asked.format(opening), text[cut:].strip())
 
 
-def dialogue(text: str) -> Chat:
-    """The turns of lines that begin with `User:` and `Assistant:` by turns."""
-    return chat(*(line.partition(": ")[2].strip() for line in text.splitlines()))
-
-
 def reading(row: dict[str, Any], rng: random.Random) -> Chat:
     """A question about a passage, answered in a short sentence."""
     question, answer = row["question"].strip(), row["answer"].strip()
@@ -109,18 +84,6 @@ def reading(row: dict[str, Any], rng: random.Random) -> Chat:
         "Here is a part of a story.\n\n{passage}\n\nNow tell me: {question}",
     ))  # fmt: skip
     return chat(asked.format(passage=passage, question=question), _as_sentence(answer))
-
-
-def question_chat(row: Mapping[str, str]) -> Chat:
-    """A question, below its context where it has one, and its answer, both as they are."""
-    asked = (row.get("context"), row["question"])
-    return chat("\n\n".join(part.strip() for part in asked if part), row["answer"].strip())
-
-
-def worked_sum(row: dict[str, Any]) -> Chat:
-    """A question with a worked answer, without the calculator's marks."""
-    working, _, result = _CALCULATION.sub("", row["answer"]).partition("####")
-    return chat(row["question"].strip(), f"{working.strip()}\nThe answer is {result.strip()}.")
 
 
 def _title_and_body(text: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from accelerate import Accelerator
+from moa_core.train.arguments import device_map
 from torch import Tensor, nn
 
 from moa_core.__main__ import main
@@ -17,7 +18,6 @@ from moa_core.errors import UserError
 from moa_core.loading.load import Plan, load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
-from moa_core.train.arguments import device_map
 from moa_core.train.batches import Batch, as_batch
 from moa_core.train.drafters import trainee
 from moa_core.train.init import fresh
