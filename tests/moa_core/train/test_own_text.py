@@ -112,7 +112,7 @@ def test_writing_goes_on_where_it_was_cut_off(
 
 
 def test_a_target_with_no_room_for_a_prompt_gets_a_sentence(data: Path, tmp_path: Path) -> None:
-    (data / "sgd_dialogues.txt").unlink()
+    (data / "talks.jsonl").unlink()
     target = speaking_target(max_position_embeddings=64)
     long = " ".join((data / "texts.txt").read_text().split())
     (data / "texts.txt").write_text(long.replace("<|endoftext|>", ""))
@@ -124,16 +124,3 @@ def test_a_long_text_is_gone_on_from_in_many_places() -> None:
     rng, book = random.Random(0), Encoded(list(range(5000)), [True] * 5000)
     starts = {own_text._prompt(book, rng)[0][0] for _ in range(20)}
     assert len(starts) > 10 and max(starts) > 2000
-
-
-def test_kinds_of_document_can_be_left_out(data: Path, tmp_path: Path) -> None:
-    target = speaking_target()
-    shares = (("dialogue", 0.0), ("plain", 0.0))
-    write(
-        target,
-        tmp_path / "own.npz",
-        200,
-        Writing(data, tasks=20, shares=shares, rows=2, longest=24),
-    )
-    texts = target.tokenizer.batch_decode([text.ids for text in load(tmp_path / "own.npz")])
-    assert texts and not any("ran home on day" in text or "+ 4?" in text for text in texts)

@@ -68,8 +68,8 @@ def drafted(target: Target, drafter: Any, text: str, count: int, tree: TreeSetti
 def test_a_trained_target_is_a_folder_that_decodes(data: Path, tmp_path: Path) -> None:
     sizes = TargetSizes(layers=2, width=32, heads=4, kv_heads=2, inner=48, vocabulary=280)
     train_target(
-        data, tmp_path, Schedule(60, {"": 1e-2}, warmup=4), sizes=sizes, rows=4, tasks=6,
-        row_length=48, workers=1, accelerator=Accelerator(cpu=True),
+        data, tmp_path, Schedule(60, {"": 1e-2}, warmup=4), sizes=sizes, rows=4, row_length=48,
+        workers=1, accelerator=Accelerator(cpu=True),
     )  # fmt: skip
     lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
     losses = [json.loads(line)["target"]["loss"] for line in lines]
@@ -104,7 +104,7 @@ def test_trained_drafters_of_every_family_write_the_targets_own_text(
     name: str, data: Path, tmp_path: Path
 ) -> None:
     target, methods = speaking_target(**FAMILIES[name]), ("moa-n0", "moa-n1", "moa-n2")
-    train(target, data, tmp_path, 10, Plan(methods, rows=4, row_length=64, tasks=6))
+    train(target, data, tmp_path, 10, Plan(methods, rows=4, row_length=64))
     log = [json.loads(line) for line in (tmp_path / "run/log.jsonl").read_text().splitlines()]
     for number, method in enumerate(methods):
         losses = [line[method]["loss"] for line in log]
@@ -149,7 +149,7 @@ def test_drafters_go_on_from_others_with_other_losses(data: Path, tmp_path: Path
         save_drafter(begun / name, useful(name, target), target, about, torch.float32)
     for rate in (0.0, 1e-3):
         out = tmp_path / f"out {rate}"
-        plan = Plan(METHODS, rows=2, row_length=48, tasks=6, weights=Weights(1, 0), start=begun)
+        plan = Plan(METHODS, rows=2, row_length=48, weights=Weights(1, 0), start=begun)
         train(target, data, out, 2, plan, rate)
         for name in METHODS:
             before, after = (load_file(each / name / "model.safetensors") for each in (begun, out))
@@ -181,7 +181,7 @@ def test_training_on_the_targets_text_leaves_loadable_drafters_that_are_accepted
         lengths = [length for trace in traces for length in trace.accepted_lengths]
         return sum(lengths) / len(lengths)
 
-    plan = Plan(METHODS, rows=4, row_length=64, tasks=6, own_tokens=4000, draws=2, block=(3, 6))
+    plan = Plan(METHODS, rows=4, row_length=64, own_tokens=4000, draws=2, block=(3, 6))
     train(target, data, tmp_path, 80, plan)
     for name in METHODS:
         config = json.loads((tmp_path / name / "config.json").read_text())["drafter"]
