@@ -5,7 +5,7 @@ import random
 import re
 from typing import Any, TypedDict
 
-from moa_core.train.bundle.words import COMMON
+from moa_core.train.bundle.words import COMMON, PHRASES
 
 MAX_PASSAGE = 2_500
 _OPENING = range(20, 400)  # characters
@@ -48,8 +48,7 @@ def story(text: str, rng: random.Random) -> Chat:
     """Ask for a whole story: by its title, its opening or some of its words."""
     title, body = _title_and_body(text)
     if title and rng.random() < 0.4:
-        asked = rng.choice(("Write a story called {}.", "Tell me the story {}.", "Story: {}"))
-        return chat(asked.format(f'"{title}"'), body)
+        return chat(rng.choice(PHRASES["titled"]).format(f'"{title}"'), body)
     if rng.random() < 0.4:
         return _from_words(body, rng)
     return continued(body, rng, rng.random() < 0.5)
@@ -62,27 +61,15 @@ def continued(text: str, rng: random.Random, whole: bool = False) -> Chat:
         return _from_words(text, rng)
     opening = text[:cut].strip()
     if whole:
-        asked = rng.choice((
-            "Write a story that begins: {}", "Write a story. It starts like this: {}",
-            "Tell me a story with this beginning: {}", "Begin a story with: {}",
-        ))  # fmt: skip
-        return chat(asked.format(opening), text)
-    asked = rng.choice((
-        "Go on with this story: {}", "Continue the story: {}", "What happens next? {}",
-        "Keep this story going: {}", "Carry on from here: {}",
-    ))  # fmt: skip
-    return chat(asked.format(opening), text[cut:].strip())
+        return chat(rng.choice(PHRASES["begins"]).format(opening), text)
+    return chat(rng.choice(PHRASES["continued"]).format(opening), text[cut:].strip())
 
 
 def reading(row: dict[str, Any], rng: random.Random) -> Chat:
     """A question about a passage, answered in a short sentence."""
     question, answer = row["question"].strip(), row["answer"].strip()
     passage = _passage(row["context"].strip(), f"{question} {answer}")
-    asked = rng.choice((
-        "{passage}\n\n{question}", "{question}\n\n{passage}",
-        "Read this and answer the question.\n\n{passage}\n\nQuestion: {question}",
-        "Here is a part of a story.\n\n{passage}\n\nNow tell me: {question}",
-    ))  # fmt: skip
+    asked = rng.choice(PHRASES["reading"])
     return chat(asked.format(passage=passage, question=question), _as_sentence(answer))
 
 
@@ -110,16 +97,9 @@ def _from_words(text: str, rng: random.Random) -> Chat:
     found = set(re.findall(r"(?<=[a-z,] )[a-z]{4,10}(?=[ .,!?])", text)) - COMMON
     words = rng.sample(sorted(found), min(len(found), rng.randint(2, 4)))
     if len(words) < 2:
-        return chat(
-            rng.choice(("Tell me a story.", "Write a short story.", "A story, please.")), text
-        )
+        return chat(rng.choice(PHRASES["story"]), text)
     listed = f"{', '.join(words[:-1])} and {words[-1]}"
-    asked = rng.choice((
-        "Write a story with the words: {}", "Tell me a story with {} in it.",
-        "Use these words in a story: {}", "Make up a story. Use the words {}.",
-        "Can you write a story with the words {}?",
-    ))  # fmt: skip
-    return chat(asked.format(listed), text)
+    return chat(rng.choice(PHRASES["with_words"]).format(listed), text)
 
 
 def _passage(text: str, about: str) -> str:
