@@ -30,7 +30,7 @@ def generate(kind: str, rng: random.Random, held_out: bool) -> Task:
     """A task of the kind: `held_out` ones are never among those for training."""
     while True:
         prompt, answer = _MAKERS[kind](rng)
-        if (bucket(prompt) < HELD_OUT_PERCENT) == held_out:
+        if is_held_out(prompt) == held_out:
             return Task(kind, prompt, answer)
 
 
@@ -45,6 +45,10 @@ def check(task: Task, reply: str) -> bool:
 def bucket(text: str) -> int:
     """A number from 0 to 99 that a text keeps for ever, to split by."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % 100
+
+
+def is_held_out(text: str) -> bool:
+    return bucket(text) < HELD_OUT_PERCENT
 
 
 def _some_items(rng: random.Random) -> list[Any]:

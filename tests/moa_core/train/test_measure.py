@@ -104,10 +104,7 @@ def test_the_command_finds_a_drafter_s_best_tree(
         assert 1 <= result["tau"] <= 1 + result["tree"]["depth"]
 
 
-@pytest.mark.parametrize(
-    ("trees", "words"),
-    [("5-4", "depth-breadth-budget"), ("0-1-1", "Tree depth")],
-)
+@pytest.mark.parametrize(("trees", "words"), [("5-4", "no tree"), ("0-1-1", "Tree depth")])
 def test_trees_that_are_none_get_a_sentence(
     bundle: Path, data: Path, capsys: pytest.CaptureFixture[str], trees: str, words: str
 ) -> None:

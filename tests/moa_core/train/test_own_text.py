@@ -35,10 +35,8 @@ def test_mixing_keeps_all_own_text_and_as_many_tokens_of_data() -> None:
 
 
 def test_mixing_goes_on_when_the_data_runs_out_and_shuffles_by_seed() -> None:
-    data = [Encoded([99], [True])]
-    one, again = (list(mixed(TEXTS, iter(data), seed=1)) for _ in range(2))
+    one, again, other = (list(mixed(TEXTS, iter([Encoded([99], [True])]), s)) for s in (1, 1, 2))
     assert one == again and len(one) == len(TEXTS) + 1
-    other = list(mixed(TEXTS, iter(data), seed=2))
     assert one != other and sorted(one) == sorted(other)
 
 

@@ -81,21 +81,14 @@ def test_a_trained_target_is_a_folder_that_decodes(data: Path, tmp_path: Path) -
     drafted(target, useful("moa-n1", target), "What is 3 + 4?", 12, TREE)
 
 
-@pytest.mark.parametrize(
-    ("width", "heads", "found"),
-    [(256, None, (4, 2)), (512, None, (8, 4)), (64, None, (1, 1)), (32, None, (1, 1)),
-     (256, 8, (8, 4))],
-)  # fmt: skip
-def test_heads_follow_the_width(width: int, heads: int | None, found: tuple[int, int]) -> None:
-    sizes = TargetSizes.of_width(width, heads, layers=3)
-    assert (sizes.heads, sizes.kv_heads) == found
-    assert (sizes.width, sizes.inner, sizes.layers) == (width, 2 * width, 3)
-
-
-@pytest.mark.parametrize(("width", "heads"), [(224, None), (256, 3), (256, 256), (256, 5)])
-def test_heads_that_do_not_divide_the_width_get_a_sentence(width: int, heads: int | None) -> None:
-    with pytest.raises(UserError, match=f"heads do not suit a width of {width}: .* --heads"):
-        TargetSizes.of_width(width, heads)
+def test_heads_follow_the_width_and_divide_it() -> None:
+    for width, heads, found in ((256, None, (4, 2)), (32, None, (1, 1)), (256, 8, (8, 4))):
+        sizes = TargetSizes.of_width(width, heads, layers=3)
+        assert (sizes.heads, sizes.kv_heads) == found
+        assert (sizes.width, sizes.inner, sizes.layers) == (width, 2 * width, 3)
+    for width, wrong in ((224, None), (256, 3), (256, 256), (256, 5)):
+        with pytest.raises(UserError, match=f"heads do not suit a width of {width}: .* --heads"):
+            TargetSizes.of_width(width, wrong)
 
 
 @pytest.mark.usefixtures("threads")
