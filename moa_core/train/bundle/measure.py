@@ -18,6 +18,7 @@ from moa_core.model.target import Target
 from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.train.bundle import books, manners, tasks, world
 from moa_core.train.bundle.__main__ import documents_of
+from moa_core.train.bundle.words import LITTLE
 from moa_core.train.corpus import Document
 from moa_core.train.measure import reply_loss, task_accuracy
 from moa_core.train.own_text import answers
@@ -26,8 +27,6 @@ from moa_core.train.tokenizer import encode_many
 VISITORS = ASSETS / "suites" / "visitors.jsonl"
 ROWS = 25  # prompts answered at a time
 GRAM = 8  # words
-# Words that carry no answer.
-LITTLE = frozenset("a an the it he she they was were is are had has his her their to of".split())
 
 
 def main() -> None:
