@@ -70,17 +70,13 @@ def listed(value: Any) -> list[Any]:
 
 def phase_times(figures: dict[str, Any]) -> dict[str, float]:
     """Milliseconds of a mean cycle by phase; empty where that was not recorded."""
-    seconds, count = mapping(figures.get("seconds")), _cycles(figures)
+    seconds = mapping(figures.get("seconds"))
     spent = {phase: number(seconds.get(phase)) for phase in PHASES}
-    if not count or None in spent.values() or not sum(filter(None, spent.values())) > 0:
-        return {}
-    return {phase: 1000 * (part or 0) / count for phase, part in spent.items()}
-
-
-def _cycles(figures: dict[str, Any]) -> float | None:
-    """Target forwards after the prefills."""
     calls, prompts = number(figures.get("target_calls")), number(figures.get("prompts"))
-    return above_zero(calls - prompts) if calls and prompts else None
+    cycles = (calls or 0) - (prompts or 0)  # a prompt's first call is its prefill
+    if not prompts or cycles <= 0 or None in spent.values() or not any(spent.values()):
+        return {}
+    return {phase: 1000 * (part or 0) / cycles for phase, part in spent.items()}
 
 
 # ---- benchmarks ----
@@ -116,37 +112,38 @@ class Recording:
         """Device, processor and threads, in a few words."""
         found = mapping(self.results.get("machine"))
         cuda = found.get("device") == "cuda"
-        parts = [
-            str(found.get("device") or "").upper(),
-            str((cuda and found.get("gpu")) or found.get("processor") or ""),
-        ]
+        processor = (cuda and found.get("gpu")) or found.get("processor")
+        parts = [str(found.get("device") or "").upper(), str(processor or "")]
         threads, cores = number(found.get("threads")), number(found.get("cores"))
         if threads and not cuda:
-            parts.append(f"{threads:g} thread{'s' if threads > 1 else ''}")
-            parts[-1] += f" of {cores:g} cores" if cores else ""
+            of = f" of {cores:g} cores" if cores else ""
+            parts.append(f"{threads:g} thread{'s' if threads > 1 else ''}{of}")
         return ", ".join(filter(None, parts)) or "machine not recorded"
 
     @property
     def precision(self) -> str:
-        return str(mapping(self.results.get("target")).get("dtype") or "precision not recorded")
+        return self._told("dtype", mapping(self.results.get("target"))) or "precision not recorded"
 
     @property
     def target(self) -> str:
-        return str(mapping(self.results.get("target")).get("name") or "target not recorded")
+        return self._told("name", mapping(self.results.get("target"))) or "target not recorded"
 
     @property
     def date(self) -> str:
-        return str(self.results.get("date") or "").partition("T")[0] or "date not recorded"
+        return self._told("date").partition("T")[0] or "date not recorded"
 
     @property
     def commit(self) -> str:
-        return str(self.results.get("commit") or "not recorded")
+        return self._told("commit") or "not recorded"
 
     @property
     def command(self) -> str:
         """The command that measured this, as the file has it."""
         found = self.results.get("command")
         return found.strip() if isinstance(found, str) else "not recorded"
+
+    def _told(self, key: str, where: dict[str, Any] | None = None) -> str:
+        return str((self.results if where is None else where).get(key) or "")
 
     def figures(self, method: str, kind: str | None = None) -> dict[str, Any]:
         """A method's figures, over all prompts or over those of one kind; empty if unknown."""

@@ -52,7 +52,8 @@ def trained(
     if spread:
         start = [
             sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu",
-            "--num_machines", "1", "--num_processes", "2", "--mixed_precision", "no", "--dynamo_backend", "no",
+            "--num_machines", "1", "--num_processes", "2", "--mixed_precision", "no",
+            "--dynamo_backend", "no",
             "--main_process_port", "0", "tests/moa_core/train/launched.py",
         ]  # fmt: skip
         command += ["--accumulate", "2"]
