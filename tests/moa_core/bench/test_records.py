@@ -21,7 +21,7 @@ from moa_core.bench.records import (
     recordings,
     write,
 )
-from moa_core.bench.results import figures, write_json
+from moa_core.bench.results import figures
 from moa_core.commands import bench
 from moa_core.errors import UserError
 from tests.moa_core.bench.made_up import ABOUT, made_up_runs
@@ -80,14 +80,6 @@ def test_the_command_is_the_file_s_own(results):
     assert Recording("", results).command == "not recorded"
     results["command"] = "python -m moa_core bench --what it was"
     assert Recording("", results).command == results["command"]
-
-
-def test_results_and_summary_are_read_alike(results, tmp_path):
-    write_json(results, tmp_path / "results.json")
-    write_json({**results, "runs": []}, tmp_path / "summary.json")
-    whole, summary = (read_results(tmp_path / f"{name}.json") for name in ("results", "summary"))
-    assert whole == summary and whole["runs"] == []
-    assert whole["methods"]["moa"]["tau"] == results["methods"]["moa"]["tau"]
 
 
 OLD = {"tau": 2.0, "tokens_per_second": 30.0}  # of decoding alone, before both were told apart

@@ -71,10 +71,6 @@ def test_a_text_that_ends_at_once_has_no_tau() -> None:
     assert "moa" in table({"moa": {**found, "tree": None}})
 
 
-def test_rounding_goes_everywhere() -> None:
-    assert rounded({"a": [1.23456789, "x", None, 3]}) == {"a": [1.234568, "x", None, 3]}
-
-
 def test_the_files_of_a_benchmark(tmp_path: Path) -> None:
     runs = made_up_runs()
     methods = figures(runs, ABOUT, greedy=True)

@@ -1,11 +1,14 @@
 """Runs: every method in turn, resumable; settings that must not change; the best tree."""
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from moa_core.bench import machine
 from moa_core.bench.methods import Method, load_methods
 from moa_core.bench.run import Contender, Decoding, in_turn, keep_settings, read_runs, run_all
 from moa_core.bench.suites import Prompt
@@ -148,3 +151,14 @@ def test_the_fastest_tree_is_chosen_and_kept(target: Target, tmp_path: Path) -> 
     assert len(log) == count
     runs = [ours("m@1", at, 1, "a", [5, 5], pace) for at, pace in enumerate((1.0, 4.0, 2.0))]
     assert tree_speeds(runs) == {"m@1": pytest.approx(5)}, "the median of the passes"
+
+
+def test_changed_code_is_told_from_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"rev-parse": "abc1234", "status": ""}
+    monkeypatch.setattr(machine, "_git", lambda word, *_: said[word])
+    assert machine.commit() == "abc1234"
+    said["status"] = " M moa_core/decoding/tree.py"
+    assert machine.commit() == "abc1234 + changes"
+    for error in (FileNotFoundError(), subprocess.CalledProcessError(128, "git")):
+        monkeypatch.setattr(machine, "_git", Mock(side_effect=error))
+        assert machine.commit() is None, "outside a repository"

@@ -9,8 +9,6 @@ import pytest
 from moa_core.bench.suites import (
     QUESTIONS,
     load_suite,
-    readable,
-    suite_hash,
     suite_ids,
     suite_path,
 )
@@ -107,12 +105,6 @@ def test_no_file_and_no_prompts(tmp_path: Path) -> None:
         load_suite(str(tmp_path / "latin.jsonl"))
 
 
-def test_two_suites_of_one_name_differ(tmp_path: Path) -> None:
-    one = load_suite(suite(tmp_path, {"prompt": "One"}))
-    other = load_suite(suite(tmp_path, {"prompt": "Other"}))
-    assert suite_hash(one) != suite_hash(other) == suite_hash(other)
-
-
 def test_ids_are_those_the_models_are_trained_with() -> None:
     tokenizer = tiny_tokenizer()
     for prompt in load_suite("tuning"):
@@ -130,11 +122,3 @@ def test_a_prompt_that_does_not_fit_is_named(tmp_path: Path) -> None:
         suite_ids(prompts, speaking_target())
     with pytest.raises(UserError, match="no tokenizer"):
         suite_ids(prompts, tiny_target())
-
-
-def test_prompts_that_fit_are_kept_where_some_do(tmp_path: Path) -> None:
-    target, rows = speaking_target(), ({"prompt": "a b c " * 200}, {"prompt": "Hi"})
-    prompts, ids = readable(load_suite(suite(tmp_path, *rows)), target)
-    assert [prompt.number for prompt in prompts] == [2] and len(ids) == 1
-    with pytest.raises(UserError, match="Line 1"):
-        readable(load_suite(suite(tmp_path, rows[0])), target)

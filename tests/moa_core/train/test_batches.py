@@ -67,13 +67,6 @@ def test_the_last_batch_of_an_epoch_is_given_where_it_is_full(data: Path) -> Non
     assert [batches.place for _ in islice(batches, 3)] == [(0, ROWS), (0, 2 * ROWS), (1, ROWS)]
 
 
-def test_a_seed_and_a_number_make_an_epoch(data: Path) -> None:
-    first, again = epoch_rows(recipe(data), 0).rows, epoch_rows(recipe(data), 0).rows
-    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
-    for other in (epoch_rows(recipe(data), 1), epoch_rows(recipe(data, seed=2), 0)):
-        assert not np.array_equal(first[0][:5], other.rows[0][:5])
-
-
 def test_rows_hold_whole_documents_with_replies_marked(data: Path) -> None:
     tokenizer = tiny_tokenizer()
     ids, response, segment = epoch_rows(recipe(data), 0).rows

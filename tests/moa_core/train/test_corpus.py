@@ -219,10 +219,3 @@ def test_packing_keeps_every_token_in_order(length: int) -> None:
                 kept[number][1].append(on)
     assert [kept[n] for n in range(len(sizes))] == encoded
     assert sum((row.segment == PADDING).sum() for row in rows[:-1]) < 0.03 * sum(sizes)
-
-
-def test_documents_that_fit_are_seldom_cut() -> None:
-    rng = random.Random(0)
-    encoded = [([1] * size, [True] * size) for size in (rng.randint(5, 200) for _ in range(2_000))]
-    rows = [set(row.segment.tolist()) - {PADDING} for row in pack(encoded, 512, 0)]
-    assert sum(map(len, rows)) < 1.02 * len(encoded)

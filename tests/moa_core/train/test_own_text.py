@@ -1,6 +1,5 @@
 """The target's own text: written by it, saved, read back and mixed with data."""
 
-import random
 from pathlib import Path
 
 import pytest
@@ -32,12 +31,6 @@ def test_mixing_keeps_all_own_text_and_as_many_tokens_of_data() -> None:
     # Among each other, not one after the other.
     first = [text.ids[0] for text in result[: len(result) // 2]]
     assert 0.3 < first.count(1) / len(first) < 0.7
-
-
-def test_mixing_goes_on_when_the_data_runs_out_and_shuffles_by_seed() -> None:
-    one, again, other = (list(mixed(TEXTS, iter([Encoded([99], [True])]), s)) for s in (1, 1, 2))
-    assert one == again and len(one) == len(TEXTS) + 1
-    assert one != other and sorted(one) == sorted(other)
 
 
 def test_answers_in_a_batch_are_those_given_alone() -> None:
@@ -116,9 +109,3 @@ def test_a_target_with_no_room_for_a_prompt_gets_a_sentence(data: Path, tmp_path
     (data / "texts.txt").write_text(long.replace("<|endoftext|>", ""))
     with pytest.raises(UserError, match=r"reads 64 tokens, a prompt .* leave out --own-tokens"):
         write(target, tmp_path / "own.npz", 200, Writing(data, rows=2))
-
-
-def test_a_long_text_is_gone_on_from_in_many_places() -> None:
-    rng, book = random.Random(0), Encoded(list(range(5000)), [True] * 5000)
-    starts = {own_text._prompt(book, rng)[0][0] for _ in range(20)}
-    assert len(starts) > 10 and max(starts) > 2000

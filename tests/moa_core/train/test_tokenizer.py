@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from moa_core.train.target import TargetSizes, make_model, make_tokenizer, with_new_tokens
 from moa_core.train.tokenizer import BOS, END, PAD, ROLE_TOKENS, train_tokenizer
@@ -34,11 +34,8 @@ def test_all_bytes_and_special_tokens_are_known(tokenizer: PreTrainedTokenizerFa
     specials = {BOS, END, PAD, *ROLE_TOKENS.values()}
     assert specials <= set(tokenizer.get_vocab())
     assert sum(len(token) == 1 for token in tokenizer.get_vocab()) == 256
-    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == (BOS, END, PAD)
-
-
-def test_digits_are_never_merged(tokenizer: PreTrainedTokenizerFast) -> None:
     assert tokenizer.tokenize("1234") == ["1", "2", "3", "4"]
+    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == (BOS, END, PAD)
 
 
 def test_the_template_knows_the_roles(tokenizer: PreTrainedTokenizerFast) -> None:
@@ -49,15 +46,6 @@ def test_the_template_knows_the_roles(tokenizer: PreTrainedTokenizerFast) -> Non
     assert whole == system + "1 2 3\n<|end|>"
     with pytest.raises(Exception, match="Unknown role: tool"):
         tokenizer.apply_chat_template([{"role": "tool", "content": ""}], tokenize=False)
-
-
-def test_loads_again_from_its_folder(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    tokenizer.save_pretrained(tmp_path)
-    loaded = AutoTokenizer.from_pretrained(tmp_path)
-    assert loaded.apply_chat_template(CHAT, return_dict=False) == tokenizer.apply_chat_template(
-        CHAT, return_dict=False
-    )
-    assert loaded.decode(loaded("a , b .")["input_ids"]) == "a , b ."
 
 
 def test_one_whose_writing_was_cut_off_is_written_anew(

@@ -111,13 +111,6 @@ def test_trained_drafters_of_every_family_write_the_targets_own_text(
             drafted(target, drafter, question, 24, TREE)
 
 
-def test_lsa_gets_a_number_of_heads_that_divides_its_width() -> None:
-    target = speaking_target(**QWEN)
-    lsa = fresh("moa-n0", target, 0).net.config.lsa
-    assert target.config.num_attention_heads == 14 and target.kv_width == 16
-    assert (lsa.heads, lsa.head_dim) == (8, 2)
-
-
 @pytest.mark.parametrize(
     ("plan", "words"),
     [
