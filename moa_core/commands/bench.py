@@ -77,7 +77,8 @@ def run(options: argparse.Namespace) -> None:
     mode = _mode(options)
     if mode in ("link", "offline"):
         options.tree = options.tree or "same"
-        return import_module(f"moa_core.bench.{mode}").run(options)
+        import_module(f"moa_core.bench.{mode}").run(options)
+        return
     from moa_core.runtime import quiet
 
     quiet()

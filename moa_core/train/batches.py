@@ -128,7 +128,7 @@ def epoch_rows(recipe: Recipe, number: int) -> Epoch:
         written = sum(sum(text.mask) for text in own)
         encoded = own_text.mixed(own, encoded, recipe.seed + number)
     rows = packed(encoded, tokenizer, recipe.row_length, [recipe.seed, number])
-    return Epoch(rows, *counts, written)
+    return Epoch(rows, counts[0], counts[1], written)
 
 
 class Batches:

@@ -127,7 +127,7 @@ def with_new_tokens(start: Path, tokenizer: PreTrainedTokenizerFast) -> LlamaFor
     A token that both tokenizers have keeps its row of the embedding. Any other starts as the mean
     of the rows of the old tokens that spell it.
     """
-    model = LlamaForCausalLM.from_pretrained(start, dtype=torch.float32)
+    model: Any = LlamaForCausalLM.from_pretrained(start, dtype=torch.float32)
     old = AutoTokenizer.from_pretrained(start)
     known, spell = old.get_vocab(), old.backend_tokenizer.model.tokenize
     tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
@@ -140,7 +140,7 @@ def with_new_tokens(start: Path, tokenizer: PreTrainedTokenizerFast) -> LlamaFor
     for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
         setattr(model.config, name, getattr(tokenizer, name))
         setattr(model.generation_config, name, getattr(tokenizer, name))
-    return model
+    return cast(LlamaForCausalLM, model)
 
 
 def train_target(

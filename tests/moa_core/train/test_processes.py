@@ -111,7 +111,8 @@ def test_a_run_goes_on_with_another_number_of_processes(folder: Path) -> None:
     )
     for name in METHODS:
         for key, weight in one[name].items():
-            torch.testing.assert_close(weight, other[name][key], atol=1e-5, rtol=0, msg=key)
+            apart = (weight - other[name][key]).abs()
+            assert apart.max() < 1e-5, (key, apart.max(), (apart > 1e-5).sum(), apart.numel())
 
 
 @pytest.mark.parametrize("ahead", ["0", "1"])
