@@ -144,11 +144,10 @@ def _legend(view: View, name: str) -> str:
 
 def _made(one: Recording) -> str:
     """When, where, at which commit and with which command."""
-    title = "Command" if one.given else "Command, rebuilt from the settings"
     return (
         f"<p><b>{escape(one.name)}</b>: recorded {escape(one.date)} on {escape(one.machine)}, "
         f"{escape(one.precision)}, target {escape(one.target)}, commit {escape(one.commit)}.</p>"
-        f"<details><summary>{title}</summary>"
+        "<details><summary>Command</summary>"
         f'<pre tabindex="0">{escape(one.command)}</pre></details>'
     )
 

@@ -13,9 +13,7 @@ from time import perf_counter
 from typing import Any
 
 import torch
-import transformers
 
-from moa_core.arguments import token_of
 from moa_core.bench.machine import commit, machine, versions
 from moa_core.bench.methods import Method, Record, checksum, written
 from moa_core.bench.records import Row, check_out, head, write
@@ -28,7 +26,7 @@ from moa_core.decoding.trace import Drafted, LinkDown, Prefilled, Trace, Verifie
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
-from moa_core.link.client_weights import client_target, target_mark
+from moa_core.link.client_weights import client_target
 from moa_core.link.connection import Address
 from moa_core.link.emulator import Link, LinkSettings, link
 from moa_core.link.process import ServerProcess
@@ -38,6 +36,7 @@ from moa_core.loading.catalog import bundled_drafters, layers_needed
 from moa_core.loading.load import load_drafter, load_target, wanted_drafts
 from moa_core.loading.names import VANILLA
 from moa_core.model.target import Target, draft_precision
+from moa_core.runtime import quiet
 
 LOCAL = "local"  # no server: target and drafter in one process
 DIRECT = "direct"  # the server's process, with no emulated link between
@@ -107,19 +106,16 @@ def run(options: argparse.Namespace) -> None:
     prompts = load_suite(options.suite, options.limit or EACH)
     Decoding(options.max_new_tokens, options.temperature).settings(None, 0, 0)
     torch.set_num_threads(options.threads or 1)
-    transformers.utils.logging.disable_progress_bar()
-    transformers.utils.logging.set_verbosity_error()
+    quiet()
     with ExitStack() as stack:
         address = _server(options, kind, stack)
         near = _near(options, address, names, stack)
         whole = load_target(options.target, options.dtype, options.device)
-        if target_mark(whole) != target_mark(near):
-            raise UserError(f"The server's target is not {whole.name}: name it with --target.")
         contenders = _contenders(names, links, address, near, whole, tree)
         kept = {
             **{name: getattr(options, name) for name in SHARED},
-            "server_threads": options.server_threads, "prompts": len(prompts),
-            "limit": options.limit or EACH, "tree": asdict(tree), "numbers": kind,
+            "prompts": len(prompts), "limit": options.limit or EACH, "tree": asdict(tree),
+            "numbers": kind,
             "draft_precision": {name: one.method.precision for name, one in contenders.items()},
         }  # fmt: skip
         same = {
@@ -178,10 +174,8 @@ def _links(specs: Sequence[str]) -> dict[str, LinkSettings]:
 
 
 def _server(options: argparse.Namespace, kind: str, stack: ExitStack) -> Address:
-    if options.server is not None:
-        return Address(options.server, token_of(options), kind)
-    words = ["--threads", str(options.server_threads), "--device", options.device]
-    words += ["--dtype", options.dtype, *(["--target", options.target] if options.target else [])]
+    words = ["--threads", "1", "--device", options.device, "--dtype", options.dtype]
+    words += ["--target", options.target] if options.target else []
     return stack.enter_context(ServerProcess(*words)).address(kind)
 
 

@@ -250,13 +250,11 @@ def training_of(spec: str) -> Record | None:
 
 def _in_all(training: Record) -> Record:
     kept = {key: value for key, value in training.items() if key not in ("metrics", "start")}
-    earlier = training.get("start")
-    if isinstance(earlier, dict):
+    if isinstance(earlier := training.get("start"), dict):
         before = _in_all(earlier)
         for key in ("updates", "seconds"):
-            both = before.get(key), kept.get(key)
-            known = [part for part in both if isinstance(part, int | float)]
-            kept[key] = round(sum(known), 3) if len(known) == 2 else None  # half a sum misleads
+            both = [part[key] for part in (before, kept) if isinstance(part.get(key), int | float)]
+            kept[key] = round(sum(both), 3) if len(both) == 2 else None  # half a sum misleads
     return kept
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import transformers
 
 from moa_core.arguments import target_of
 from moa_core.bench.machine import commit, machine, versions
@@ -35,6 +34,7 @@ from moa_core.loading.catalog import bundled_drafters, known_drafters
 from moa_core.loading.load import load_drafter
 from moa_core.loading.names import listed
 from moa_core.model.target import Target, draft_precision
+from moa_core.runtime import quiet
 from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.train.bundle import tasks
 
@@ -49,8 +49,7 @@ TASKS, TEXTS = "tasks", "texts"  # all kinds of either sort together
 def run(options: argparse.Namespace) -> None:
     """Measure, write the figures, print a table."""
     path, cuts = check_out(options.out), shares(options.cuts)
-    transformers.utils.logging.disable_progress_bar()
-    transformers.utils.logging.set_verbosity_error()
+    quiet()
     if options.threads:
         torch.set_num_threads(options.threads)
     target = target_of(options)

@@ -136,19 +136,17 @@ def claim(recording: Recording) -> str:
     fastest = max(drafted, key=speed, default="")
     theirs = papers_ratios(published())
     ours, rival = recording.figures(fastest), recording.figures(RIVAL)
-    whole, decoding = (
-        ratio(ours, rival, key) for key in ("tokens_per_second", "decode_tokens_per_second")
-    )
-    # A difference between speeds that were passed over once may be the machine's.
-    once = bool(whole or decoding) and not any(
-        speeds and speeds.overlap is not None for speeds in (whole, decoding)
-    )
+    whole = ratio(ours, rival, "tokens_per_second")
+    decoding = ratio(ours, rival, "decode_tokens_per_second")
+    speeds = [found for found in (whole, decoding) if found]
     named = f"tokens/s of MoA N={fastest.removeprefix('moa-n')}, the fastest MoA here,"
-    parts = [
-        _part("τ of MoA N=1", ratio(recording.figures(OURS), rival, "tau"), theirs[:1]),
-        SINGLE_PASS if once else _part(f"whole-run {named}", whole, theirs[1:]),
-        "" if once else _part("of decoding alone that", decoding, ()),
-    ]
+    parts = [_part("τ of MoA N=1", ratio(recording.figures(OURS), rival, "tau"), theirs[:1])]
+    # A difference between speeds that were passed over once may be the machine's.
+    if speeds and all(found.overlap is None for found in speeds):
+        parts.append(SINGLE_PASS)
+    else:
+        parts += [_part(f"whole-run {named}", whole, theirs[1:])]
+        parts += [_part("of decoding alone that", decoding, ())]
     said = [part for part in parts if part]
     if not said:
         return "nothing to compare, since MoA and EAGLE-2 are not both in it."

@@ -56,7 +56,7 @@ def run(
     prompts  token ids; with --contexts random ones of those lengths take their place
     """
     contenders = _contenders(options, methods)
-    lengths = contexts(options.contexts)
+    lengths: list[Any] = contexts(options.contexts)
     if lengths and lengths[-1] + options.max_new_tokens > target.context:
         raise UserError(
             f"{target.name} has {target.context:,} positions, prompt and "
@@ -67,28 +67,20 @@ def run(
         name: Settings(options.max_new_tokens, one.tree or TreeSettings(), eos_ids=eos_ids)
         for name, one in contenders.items()
     }
-    report: dict[str, Any] = {
-        "version": 2,
-        "target": target.name,
-        "dtype": str(target.dtype).removeprefix("torch."),
-        "machine": machine(target.device),
-        "versions": versions(),
-        "commit": commit(),
-        "cycles": [],
-        "operators": {},
-    }
-    measured: list[int | None] = [*lengths] if lengths else [None]
-    for length in measured:
+    cycles, found_operators = list[Record](), dict[str, Any]()
+    for length in lengths or [None]:
         texts = prompts if length is None else [random_ids(length, target)]
-        found = times(methods, texts, settings, options.repeat)
-        report["cycles"] += [
-            {"method": name, "tree": str(settings[name].tree) if methods[name].trees else "-",
-             "context": length, **one}
-            for name, one in found.items()
-        ]  # fmt: skip
+        for name, found in times(methods, texts, settings, options.repeat).items():
+            tree = str(settings[name].tree) if methods[name].trees else "-"
+            cycles.append({"method": name, "tree": tree, "context": length, **found})
     for name, method in methods.items() if not lengths else ():
         assert method.drafter is not None
-        report["operators"][name] = operators(target, method.drafter, prompts[0], settings[name])
+        found_operators[name] = operators(target, method.drafter, prompts[0], settings[name])
+    report = {
+        "version": 2, "target": target.name, "dtype": str(target.dtype).removeprefix("torch."),
+        "machine": machine(target.device), "versions": versions(), "commit": commit(),
+        "cycles": cycles, "operators": found_operators,
+    }  # fmt: skip
     print(text(report))
     if options.shape:
         print("\nWeights are random: times hold, τ and tokens/s do not.")
@@ -98,7 +90,7 @@ def run(
 
 
 def check(options: argparse.Namespace) -> None:
-    """Before any model is loaded: can this be measured? UserError if not."""
+    """UserError for what cannot be measured, before any model is loaded."""
     out: Path | None = options.out and options.out.expanduser().absolute()
     if out and (out.is_dir() or not out.parent.is_dir()):
         raise UserError(f"{out} cannot be written: name a file in a folder that exists.")

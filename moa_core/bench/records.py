@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from moa_core.assets import ASSETS
-from moa_core.bench.command import command_line
 from moa_core.bench.results import rounded
 from moa_core.decoding.trace import plain
 from moa_core.errors import UserError
@@ -32,10 +32,6 @@ NOT_ONE = (
     "{name} is not a benchmark's results ({why}). Open summary.json or results.json from the "
     "folder that was given to --out."
 )
-USUAL = {  # what `bench` does when its command does not say
-    "suite": "bundled", "limit": None, "max_new_tokens": 128, "temperature": 0.0, "seed": 0,
-    "tree": "auto", "grid": None,
-}  # fmt: skip
 Row = dict[str, Any]
 
 
@@ -74,19 +70,13 @@ def listed(value: Any) -> list[Any]:
 
 def phase_times(figures: dict[str, Any]) -> dict[str, float]:
     """Milliseconds of a mean cycle by phase; empty where that was not recorded."""
-    seconds, count = mapping(figures.get("seconds")), _cycles(figures)
+    seconds = mapping(figures.get("seconds"))
     spent = {phase: number(seconds.get(phase)) for phase in PHASES}
-    if not count or None in spent.values() or not sum(filter(None, spent.values())) > 0:
-        return {}
-    return {phase: 1000 * (part or 0) / count for phase, part in spent.items()}
-
-
-def _cycles(figures: dict[str, Any]) -> float | None:
-    """Target forwards after the prefills."""
-    bins = [numbers(row, 3) for row in listed(figures.get("tau_by_place"))]
-    counted = sum(row[2] for row in bins if row)
     calls, prompts = number(figures.get("target_calls")), number(figures.get("prompts"))
-    return counted or (above_zero(calls - prompts) if calls and prompts else None)
+    cycles = (calls or 0) - (prompts or 0)  # a prompt's first call is its prefill
+    if not prompts or cycles <= 0 or None in spent.values() or not any(spent.values()):
+        return {}
+    return {phase: 1000 * (part or 0) / cycles for phase, part in spent.items()}
 
 
 # ---- benchmarks ----
@@ -122,59 +112,38 @@ class Recording:
         """Device, processor and threads, in a few words."""
         found = mapping(self.results.get("machine"))
         cuda = found.get("device") == "cuda"
-        parts = [
-            str(found.get("device") or "").upper(),
-            str((cuda and found.get("gpu")) or found.get("processor") or ""),
-        ]
+        processor = (cuda and found.get("gpu")) or found.get("processor")
+        parts = [str(found.get("device") or "").upper(), str(processor or "")]
         threads, cores = number(found.get("threads")), number(found.get("cores"))
         if threads and not cuda:
-            parts.append(f"{threads:g} thread{'s' if threads > 1 else ''}")
-            parts[-1] += f" of {cores:g} cores" if cores else ""
+            of = f" of {cores:g} cores" if cores else ""
+            parts.append(f"{threads:g} thread{'s' if threads > 1 else ''}{of}")
         return ", ".join(filter(None, parts)) or "machine not recorded"
 
     @property
     def precision(self) -> str:
-        return str(mapping(self.results.get("target")).get("dtype") or "precision not recorded")
+        return self._told("dtype", mapping(self.results.get("target"))) or "precision not recorded"
 
     @property
     def target(self) -> str:
-        return str(mapping(self.results.get("target")).get("name") or "target not recorded")
+        return self._told("name", mapping(self.results.get("target"))) or "target not recorded"
 
     @property
     def date(self) -> str:
-        return str(self.results.get("date") or "").partition("T")[0] or "date not recorded"
+        return self._told("date").partition("T")[0] or "date not recorded"
 
     @property
     def commit(self) -> str:
-        return str(self.results.get("commit") or "not recorded")
-
-    @property
-    def given(self) -> str:
-        """The command that measured this, as the file has it; empty in older files."""
-        found = self.results.get("command")
-        return found.strip() if isinstance(found, str) else ""
+        return self._told("commit") or "not recorded"
 
     @property
     def command(self) -> str:
-        """The command that measures this again, put together where the file has none.
+        """The command that measured this, as the file has it."""
+        found = self.results.get("command")
+        return found.strip() if isinstance(found, str) else "not recorded"
 
-        A method that was a folder is there by the folder's name.
-        """
-        return self.given or self._rebuilt()
-
-    def _rebuilt(self) -> str:
-        settings = mapping(self.results.get("settings"))
-        said = {**settings, "suite": self.results.get("suite", USUAL["suite"])}
-        words = ["--methods", ",".join(self.methods), "--repeat", str(settings.get("repeat", 3))]
-        for name, usual in USUAL.items():
-            if said.get(name, usual) != usual:
-                words += [f"--{name.replace('_', '-')}", str(said[name])]
-        words += ["--ignore-eos"] if settings.get("ignore_eos") else []
-        words += ["--target", self.target, "--dtype", self.precision]
-        machine = mapping(self.results.get("machine"))
-        for name in ("device", "threads"):
-            words += [f"--{name}", str(machine[name])] if machine.get(name) else []
-        return f"python -m moa_core bench {shlex.join(words)} --out FOLDER"
+    def _told(self, key: str, where: dict[str, Any] | None = None) -> str:
+        return str((self.results if where is None else where).get(key) or "")
 
     def figures(self, method: str, kind: str | None = None) -> dict[str, Any]:
         """A method's figures, over all prompts or over those of one kind; empty if unknown."""
@@ -241,7 +210,7 @@ def _trouble(results: Any) -> str:
 
 
 def head(kind: str, given: Sequence[str], commits: Sequence[str], **more: Any) -> Row:
-    """How a recording begins. given: the command's own words; a token among them is left out."""
+    """How a recording begins. given: the command's own words."""
     from moa_core.bench.machine import versions
 
     return {
@@ -297,3 +266,39 @@ def check_out(path: Path | None) -> Path:
     if path is None or path.suffix != ".json" or path.is_dir():
         raise UserError("Say which file the figures go to: --out FILE.json.")
     return path.expanduser()
+
+
+# ---- the command, as a recording keeps it ----
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """`python -m moa_core` with these arguments, to be given again.
+
+    A path below the working folder is written from there on, any other by its last part.
+    """
+    words = ["python", "-m", "moa_core"]
+    option = ""
+    for argument in arguments:
+        name, mark, value = argument.partition("=")
+        if not argument.startswith("-"):
+            words.append(_public(option, argument))
+        elif mark:
+            words.append(f"{name}={_public(name, value)}")
+        else:
+            option = argument
+            words.append(argument)
+    return shlex.join(words)
+
+
+def without_folders(value: str) -> str:
+    """A path below the working folder from there on, any other's last part; else the value."""
+    if not value.startswith("~") and not {"/", "\\"} & set(value):
+        return value
+    path = Path(os.path.abspath(os.path.expanduser(value)))
+    here = Path.cwd()
+    return path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
+
+
+def _public(option: str, value: str) -> str:
+    several = len(option) > 2 and "--methods".startswith(option)  # argparse takes it cut short
+    return ",".join(map(without_folders, value.split(","))) if several else without_folders(value)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -14,9 +13,7 @@ import numpy as np
 
 Record = dict[str, Any]
 
-PLACE = 64  # new tokens in a bin of `tau_by_place`
 RESAMPLES = 2_000
-FORMULAS = "=+-@\t\r"  # what they begin with
 
 
 def figures(
@@ -32,7 +29,7 @@ def figures(
     ..._per_second_spread     the lowest and the highest repeat
     acceptance_by_position    share of cycles that accepted at least so many drafts
     drafts_per_cycle          drafted nodes: the size of the mean tree; None where it is unknown
-    prompts, new_tokens, target_calls, seconds, tau_by_place  of one pass, the mean of the repeats
+    prompts, new_tokens, target_calls, seconds  of one pass, the mean of the repeats
     """
     found = {name: _method([r for r in runs if r["method"] == name]) for name in about}
     plain = (found.get("vanilla") or {}).get("tokens_per_second")
@@ -47,7 +44,6 @@ def figures(
 
 def _method(runs: Sequence[Record]) -> dict[str, Any]:
     passes = max(1, len({record["repeat"] for record in runs}))
-    joules = [record["joules"] for record in runs]
     tokens = sum(record["new_tokens"] for record in runs)
     drafted = [count for record in runs for count in record.get("cycles", {}).get("drafted", ())]
     grams = [sum(part) for part in zip(*(record["grams"] for record in runs), strict=True)]
@@ -57,10 +53,8 @@ def _method(runs: Sequence[Record]) -> dict[str, Any]:
         "new_tokens": _whole(tokens / passes),
         "target_calls": _whole(sum(record["target_calls"] for record in runs) / passes),
         "seconds": _seconds(runs, passes),
-        "tau_by_place": _by_place(runs, passes),
         "drafts_per_cycle": mean(drafted) if drafted else None,
         "repeats_8gram": grams[0] / grams[1] if grams and grams[1] else None,
-        "joules_per_token": None if None in joules or not tokens else sum(joules) / tokens,
         "kinds": {kind: _core(mine) for kind, mine in grouped(runs, "kind").items()},
     }
 
@@ -150,19 +144,6 @@ def acceptance_by_position(runs: Sequence[Record]) -> list[float] | None:
     return [float((accepted >= place).mean()) for place in range(1, int(accepted.max()) + 1)]
 
 
-def _by_place(runs: Sequence[Record], passes: int) -> list[list[float]] | None:
-    """[start of the bin in new tokens, mean gain, cycles in one pass] for each bin."""
-    if not runs or any("cycles" not in record for record in runs):
-        return None
-    bins: dict[int, list[int]] = defaultdict(list)
-    for record in runs:
-        place = 1  # the prefill's token is there
-        for gained in record["cycles"]["gained"]:
-            bins[place // PLACE].append(gained)
-            place += gained
-    return [[at * PLACE, mean(bins[at]), _whole(len(bins[at]) / passes)] for at in sorted(bins)]
-
-
 def _seconds(runs: Sequence[Record], passes: int) -> dict[str, float]:
     phases = dict.fromkeys(phase for record in runs for phase in record["seconds"])
     return {
@@ -197,24 +178,14 @@ def rounded(value: Any, digits: int = 6) -> Any:
     return [rounded(item, digits) for item in value] if isinstance(value, list) else value
 
 
-def by_kind(runs: Sequence[Record], of: Callable[[Sequence[Record]], Any]) -> dict[str, Any]:
-    """A figure of all runs (under "all") and of each kind of prompt."""
-    parts = {kind: of(mine) for kind, mine in grouped(runs, "kind").items()}
-    return {"all": of(runs), **parts}
-
-
 # ---- files ----
 
 
 def write_all(results: dict[str, Any], folder: Path) -> None:
-    """Write results.json and acceptance.csv into a folder.
-
-    summary.json is results.json without its runs: small enough to keep and to compare.
-    """
+    """Write results.json, and without its runs summary.json: small enough to keep and compare."""
     results = rounded(results)
     write_json(results, folder / "results.json")
     write_json({**results, "runs": []}, folder / "summary.json")
-    write_acceptance(results["runs"], folder / "acceptance.csv")
 
 
 def write_json(results: dict[str, Any], path: Path) -> None:
@@ -225,44 +196,6 @@ def write_json(results: dict[str, Any], path: Path) -> None:
     runs = "[\n" + ",\n".join(lines) + "\n]" if lines else "[]"
     before, _, after = head.rpartition("[]")
     path.write_text(before + runs + after + "\n", encoding="utf-8")
-
-
-def write_acceptance(runs: Sequence[Record], path: Path) -> None:
-    """Acceptance in the columns of vLLM's speculators, one row per method and kind of prompt.
-
-    Theirs are subset, num_drafts (cycles), num_draft_tokens, num_accepted_tokens,
-    acceptance_length (bonus included) and acceptance_at_pos_0 ff.; `method` goes before them. In a
-    tree more is drafted than can be accepted. Methods without drafts or known cycles are not there.
-    """
-    rows = []
-    for name, mine in grouped(runs, "method").items():
-        if any(any(record.get("cycles", {}).get("drafted", ())) for record in mine):
-            parts = by_kind(mine, _accepted).items()
-            rows += [{"method": name, "subset": kind, **row} for kind, row in parts]
-    columns = max((list(row) for row in rows), key=len, default=["method", "subset"])
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns, restval=0.0)
-        writer.writeheader()
-        for row in rounded(rows):
-            writer.writerow({name: no_formula(value) for name, value in row.items()})
-
-
-def no_formula(value: Any) -> Any:
-    """A cell of a CSV file: text that a spreadsheet would take for a formula gets an apostrophe."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in FORMULAS and value else value
-
-
-def _accepted(runs: Sequence[Record]) -> dict[str, float]:
-    cycles = sum(len(record["cycles"]["gained"]) for record in runs)
-    accepted = sum(gained - 1 for record in runs for gained in record["cycles"]["gained"])
-    rates = acceptance_by_position(runs) or []
-    return {
-        "num_drafts": cycles,
-        "num_draft_tokens": sum(sum(record["cycles"]["drafted"]) for record in runs),
-        "num_accepted_tokens": accepted,
-        "acceptance_length": 1 + accepted / cycles if cycles else 0.0,
-        **{f"acceptance_at_pos_{place}": rate for place, rate in enumerate(rates)},
-    }
 
 
 # ---- tables ----

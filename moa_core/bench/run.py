@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import os
 import random
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
 from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from moa_core.bench.machine import Meter
 from moa_core.bench.methods import Method, Record
 from moa_core.bench.suites import Prompt
 from moa_core.decoding.decode import Settings
@@ -104,29 +101,20 @@ def run_all(
 ) -> list[Record]:
     """Run whatever the file lacks, and return all runs, oldest first.
 
-    A run holds what `Method.run` gives, and method, repeat, prompt (its line), kind, joules.
+    A run holds what `Method.run` gives, and method, repeat, prompt (its line), kind.
     """
     places = {prompt.number: place for place, prompt in enumerate(prompts)}
     turns = in_turn(list(contenders), repeats, prompts)
     runs = Runs(path, [(name, repeat, prompts[place].number) for repeat, place, name in turns])
     if runs.missing:
-        seconds = _warm_up(contenders, ids, decoding)
-        whole = duration(sum(seconds[name] for name, *_ in runs.missing))
-        tqdm.write(f"{title}: {len(runs.missing)} runs; {whole}, by the warm-up", sys.stderr)
-    meter = Meter(next(iter(contenders.values())).method.target.device)
+        _warm_up(contenders, ids, decoding)
 
     def run(key: Key) -> Record:
         name, repeat, number = key
         settings = decoding.settings(contenders[name].tree, repeat, number)
-        meter.start()
         record = contenders[name].method.run(ids[places[number]], settings)
-        joules = meter.joules()
-        return {
-            **dict(zip(FIELDS, key, strict=True)),
-            **record,
-            "joules": None if joules is None else round(joules, 3),
-            "kind": prompts[places[number]].kind,
-        }
+        key_of = dict(zip(FIELDS, key, strict=True))
+        return {**key_of, **record, "kind": prompts[places[number]].kind}
 
     return runs.complete(run, title)
 
@@ -193,21 +181,8 @@ def _read_settings(path: Path) -> dict[str, Any]:
 
 def _warm_up(
     contenders: Mapping[str, Contender], ids: Sequence[Sequence[int]], decoding: Decoding
-) -> dict[str, float]:
-    """Seconds of each one's last prompt."""
-    seconds = {}
+) -> None:
     rounds = [(place, name) for place in range(WARM_UP) for name in contenders]
     for place, name in tqdm(rounds, desc="warm-up", unit="run", leave=False):
         settings = decoding.settings(contenders[name].tree, 0, place)
-        start = perf_counter()
         contenders[name].method.run(ids[place % len(ids)], settings)
-        seconds[name] = perf_counter() - start
-    return seconds
-
-
-def duration(seconds: float) -> str:
-    """About how long, in words."""
-    for unit, size in (("hour", 3600), ("minute", 60)):
-        if seconds >= 1.5 * size:
-            return f"about {seconds / size:.0f} {unit}s"
-    return f"about {max(1, seconds):.0f} second{'s' if seconds >= 1.5 else ''}"

@@ -1,19 +1,14 @@
-"""Prompts to measure with: the bundled suite, published question sets, or a person's own file.
-
-`make_suite` makes the bundled one from text that nothing was trained on: held-out documents, tasks.
-"""
+"""Prompts to measure with: the bundled suite, published question sets, or a person's own file."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moa_core.assets import ASSETS
 from moa_core.decoding.decode import check_prompt
@@ -21,15 +16,9 @@ from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.text import chat_ids, tokenizer_of
 
-if TYPE_CHECKING:
-    from moa_core.train.corpus import Document
-
 Message = dict[str, str]  # role and content of one turn
 QUESTIONS = ("mt_bench", "humaneval", "gsm8k", "alpaca", "sum", "qa")
 ROLES = ("system", "user", "assistant")
-KINDS = ("story", "dialogue", "reading", "sum", "task")
-PER_KIND, FOR_TUNING = 40, 4
-LONGEST = 2_200  # characters of a prompt: about 600 tokens, so that it fits a context of 1,024
 
 
 @dataclass(frozen=True)
@@ -153,72 +142,3 @@ def _is_message(message: Any) -> bool:
         case {"role": role, "content": str(content)}:
             return role in ROLES and bool(content.strip())
     return False
-
-
-# ---- the bundled suite ----
-
-
-def make_suite(data: Path, folder: Path = ASSETS / "suites", seed: int = 0) -> list[Path]:
-    """Write bundled.jsonl and tuning.jsonl, which share no prompt; the same for the same seed.
-
-    Kinds: story, dialogue (cut before a random reply), reading (a question about a passage), sum
-    (half grade-school problems, half generated), task (reverse, sort, letters, number, python).
-    """
-    from moa_core.train.corpus import epoch, load
-
-    documents = list(epoch(load(data), seed, 0, "heldout"))
-    found = {kind: list(_of_kind(documents, kind, seed)) for kind in KINDS}
-    for kind, rows in found.items():
-        if len(rows) < PER_KIND + FOR_TUNING:
-            raise UserError(
-                f"{data} has {len(rows)} held-out prompts of the kind {kind}; "
-                f"{PER_KIND + FOR_TUNING} are needed."
-            )
-    folder.mkdir(parents=True, exist_ok=True)
-    parts = {"bundled": (0, PER_KIND), "tuning": (PER_KIND, PER_KIND + FOR_TUNING)}
-    paths = []
-    for name, (first, last) in parts.items():
-        # One row of each kind in turn: a drift of the machine's speed then meets all kinds alike.
-        turns = zip(*(rows[first:last] for rows in found.values()), strict=True)
-        lines = [json.dumps(row, ensure_ascii=False) for row in chain.from_iterable(turns)]
-        paths.append(folder / f"{name}.jsonl")
-        paths[-1].write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return paths
-
-
-def _of_kind(documents: list[Document], kind: str, seed: int) -> Iterator[dict[str, Any]]:
-    """Rows of one kind, as many as are needed, no prompt twice."""
-    seen: set[str] = set()
-    rng = random.Random(f"{seed} {kind}")
-    sources = _sources(documents, kind, rng)
-    for document in chain.from_iterable(zip(*sources, strict=False)):  # all have an equal share
-        row = {"kind": kind, **_asked(document.messages or (), rng)}
-        text = json.dumps(row, ensure_ascii=False)
-        words = row.get("prompt") or "".join(m["content"] for m in row["messages"])
-        if text not in seen and len(words) <= LONGEST and len(seen) < PER_KIND + FOR_TUNING:
-            seen.add(text)
-            yield row
-
-
-def _sources(documents: list[Document], kind: str, rng: random.Random) -> list[list[Document]]:
-    """Held-out documents of a kind, apart by where they come from: written ones, or each task's."""
-    from moa_core.train.bundle.prompts import chat
-    from moa_core.train.bundle.tasks import KINDS as TASKS
-    from moa_core.train.bundle.tasks import generate
-    from moa_core.train.corpus import Document
-
-    def generated(task: str) -> list[Document]:  # more than are needed: a few come twice
-        made = [generate(task, rng, held_out=True) for _ in range(2 * (PER_KIND + FOR_TUNING))]
-        return [Document(each.kind, chat(each.prompt, each.answer)) for each in made]
-
-    if kind == "task":
-        return [generated(task) for task in TASKS if task != "sum"]
-    written = [each for each in documents if each.kind == kind and each.messages]
-    return [written, generated("sum")] if kind == "sum" else [written]
-
-
-def _asked(messages: Sequence[Any], rng: random.Random) -> dict[str, Any]:
-    """A chat cut before one of its replies: a prompt if that is its first, else messages."""
-    replies = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
-    asked = messages[: rng.choice(replies)]
-    return {"prompt": asked[0]["content"]} if len(asked) == 1 else {"messages": list(asked)}

@@ -7,12 +7,11 @@ A run that was cut off goes on where it was: give the same command again.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moa_core.arguments import add_target, chosen_preset, target_of
-from moa_core.bench import command
 from moa_core.errors import UserError
 from moa_core.loading.names import listed
 from moa_core.loading.presets import PRESETS
@@ -24,87 +23,95 @@ if TYPE_CHECKING:
     from moa_core.model.target import Target
 
 METHODS = "vanilla,eagle2,moa-n1"
+MODES = ("link", "offline", "profile")  # each a run of its own; the first two are modules of bench
+KEPT = ("repeat", "limit", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to compare, on which prompts, and how."""
     add_target(parser)
-    parser.add_argument(
-        "--methods",
-        help="comma separated: vanilla, ngram, eagle, moa-auto, bundled drafters, folders; "
-        f"hf-generate, hf-assisted, hf-lookup; default: {METHODS}",
-    )
-    parser.add_argument(
-        "--suite",
-        default="bundled",
-        help="bundled, mt_bench, humaneval, gsm8k, alpaca, sum, qa, or a file of JSON lines with "
-        "kind and prompt",
-    )
-    parser.add_argument("--limit", type=int, help="prompts of each kind; default: all")
-    parser.add_argument("--repeat", type=int, default=3, help="passes over all prompts")
-    parser.add_argument("--max-new-tokens", type=int, default=128)
-    parser.add_argument("--temperature", type=float, default=0.0, help="0: greedy")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--ignore-eos", action="store_true", help="go on after the end of turn")
-    parser.add_argument(
-        "--tree",
-        help="auto, the default: each cycle's sized by measured costs and gains; same: 5-4-12 for "
-        "all, so that acceptance lengths can be compared; best: for each method the one at which "
-        "it is fastest, found on other prompts; or depth-breadth-budget for all. Default over a "
-        "link: same; in a profile: each drafter's own",
-    )
-    parser.add_argument("--grid", help="trees that --tree best tries, comma separated")
-    parser.add_argument("--threads", type=int, help="CPU threads; default: the quickest")
-    parser.add_argument("--out", type=Path, help="folder for results.json, summary.json ...")
-    parser.add_argument(
-        "--make-suite", type=Path, metavar="DATA", help="instead: write the bundled suite anew"
-    )
-    command.add_arguments(parser)
-    _add_profile(parser)
+    # fmt: off
+    add = parser.add_argument
+    add("--methods", help="comma separated: vanilla, ngram, eagle, moa-auto, bundled drafters, "
+        f"folders; hf-generate, hf-assisted, hf-lookup; over a link also stream, plain API "
+        f"streaming; default: {METHODS}")
+    add("--suite", default="bundled", help="bundled, mt_bench, humaneval, gsm8k, alpaca, sum, qa, "
+        "or a file of JSON lines with kind and prompt")
+    add("--limit", type=int, help="prompts of each kind; default: all")
+    add("--repeat", type=int, default=3, help="passes over all prompts")
+    add("--max-new-tokens", type=int, default=128)
+    add("--temperature", type=float, default=0.0, help="0: greedy")
+    add("--seed", type=int, default=0)
+    add("--ignore-eos", action="store_true", help="go on after the end of turn")
+    add("--tree", help="auto, the default: each cycle's sized by measured costs and gains; same: "
+        "5-4-12 for all, so that acceptance lengths can be compared; best: for each method the one "
+        "at which it is fastest, found on other prompts; or depth-breadth-budget for all. Default "
+        "over a link: same; in a profile: each drafter's own")
+    add("--grid", help="trees that --tree best tries, comma separated")
+    add("--threads", type=int, help="CPU threads; default: the quickest")
+    add("--out", type=Path, help="folder for results.json and summary.json; FILE.json with --link, "
+        "--offline and --profile")
 
+    add = parser.add_argument_group("a server and its client", "two processes, the link emulated; "
+                                    "--out FILE.json").add_argument
+    add("--link", action="append", metavar="LINK", help="measure over this one: a preset, "
+        "rtt=60,down=9,up=1.5, or direct; again for more")
+    add("--numbers", default="bf16", help="how they travel: bf16, int8 or f32")
 
-def _add_profile(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(
-        "where the time goes",
-        "a cycle by its parts, and the operators that take most of it; one prompt of each kind if "
-        "--limit is not given; --out FILE.json keeps the figures",
-    )
-    group.add_argument("--profile", action="store_true", help="instead of the usual benchmark")
-    group.add_argument(
-        "--contexts", help="with --profile: a cycle after so many tokens, as in 256,1024,4096,8192"
-    )
-    group.add_argument(
-        "--shape",
-        choices=sorted(PRESETS),
-        help="with --profile: a published pair's sizes with random weights; nothing is downloaded",
-    )
+    add = parser.add_argument_group("a client alone", "--out FILE.json").add_argument
+    add("--offline", action="store_true", help="what drafters write once the link is cut for ever")
+    add("--cuts", default="0,10,25,50,75", help="after these per cent of the answer")
+
+    add = parser.add_argument_group("where the time goes", "a cycle by its parts, and the "
+                                    "operators that take most of it; one prompt of each kind if "
+                                    "--limit is not given").add_argument
+    add("--profile", action="store_true", help="instead of the usual benchmark")
+    add("--contexts", help="with --profile: a cycle after so many tokens, as in 256,1024,4096,8192")
+    add("--shape", choices=sorted(PRESETS), help="with --profile: a published pair's sizes with "
+        "random weights; nothing is downloaded")
+    # fmt: on
 
 
 def run(options: argparse.Namespace) -> None:
     """Measure, write the results, print a table. options.given: the command's own words."""
-    if options.make_suite:
-        return _make_suite(options)
-    other = command.chosen(options)
-    if other and options.profile:
-        raise UserError("--profile is a run of its own: leave out --link and the like.")
-    if other:
-        if options.preset or options.bits or options.device_map:
-            raise UserError("--preset, --load-in-... and --device-map are for the usual benchmark.")
+    mode = _mode(options)
+    if mode in ("link", "offline"):
         options.tree = options.tree or "same"
-        return other(options)
-    _check(options)
+        import_module(f"moa_core.bench.{mode}").run(options)
+        return
     from moa_core.runtime import quiet
 
     quiet()
-    if options.profile:
+    if mode == "profile":
         return _profile(options)
     from moa_core.bench.suites import load_suite, suite_ids
 
     options.tree = options.tree or "auto"
     prompts = load_suite(options.suite, options.limit)
     target, methods = _loaded(options)
-    ids = suite_ids(prompts, target)
-    _measure(options, target, methods, prompts, ids)
+    _measure(options, target, methods, prompts, suite_ids(prompts, target))
+
+
+def _mode(options: argparse.Namespace) -> str:
+    """Which run was asked for: "" for the usual one. UserError, before any model is loaded."""
+    modes = [mode for mode in MODES if getattr(options, mode)]
+    if len(modes) > 1:
+        raise UserError(f"Choose one of --{' and --'.join(modes)}: each is a run of its own.")
+    mode = modes[0] if modes else ""
+    if mode in ("link", "offline") and (options.preset or options.bits or options.device_map):
+        raise UserError("--preset, --load-in-... and --device-map are for the usual benchmark.")
+    for name in ("contexts", "shape"):
+        if getattr(options, name) is not None and mode != "profile":
+            raise UserError(f"--{name} goes with --profile.")
+    for name in ("repeat", "threads", "limit"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name} must be a whole number, at least 1.")
+    if not mode and options.out is None:
+        raise UserError("Say where the results go: --out FOLDER.")
+    if not mode and options.out.expanduser().is_file():
+        raise UserError(f"{options.out} is a file: --out names a folder.")
+    return mode
 
 
 def _loaded(options: argparse.Namespace) -> tuple[Target, dict[str, Method]]:
@@ -142,36 +149,11 @@ def _profile(options: argparse.Namespace) -> None:
 
 
 def _specs(options: argparse.Namespace) -> list[str]:
-    given = METHODS if options.methods is None else options.methods
     from moa_core.bench.methods import PEERS
     from moa_core.loading.catalog import known_drafters
 
+    given = METHODS if options.methods is None else options.methods
     return listed(given, [*PEERS, *known_drafters()])
-
-
-def _check(options: argparse.Namespace) -> None:
-    """Before any model is loaded."""
-    for name in ("contexts", "shape"):
-        if getattr(options, name) is not None and not options.profile:
-            raise UserError(f"--{name} goes with --profile.")
-    for name in ("repeat", "threads", "limit"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise UserError(f"--{name} must be a whole number, at least 1.")
-    if options.profile:
-        return
-    if options.out is None:
-        raise UserError("Say where the results go: --out FOLDER.")
-    out = options.out.expanduser()
-    if out.is_file():
-        raise UserError(f"{out} is a file: --out names a folder.")
-
-
-def _make_suite(options: argparse.Namespace) -> None:
-    from moa_core.bench.suites import make_suite
-
-    for path in make_suite(options.make_suite.expanduser(), seed=options.seed):
-        print(path)
 
 
 def _measure(
@@ -182,27 +164,28 @@ def _measure(
     ids: list[list[int]],
 ) -> None:
     from moa_core.bench.machine import commit, machine
+    from moa_core.bench.methods import training_of, tree_dict
     from moa_core.bench.results import figures, table, write_all
     from moa_core.bench.run import Decoding, keep_settings, run_all
 
     eos_ids = () if options.ignore_eos else target.eos_ids
     decoding = Decoding(options.max_new_tokens, options.temperature, options.seed, eos_ids)
     decoding.settings(None, 0, 0)  # a word about wrong numbers before the work begins
-    plan = _trees(options)
-    folder = options.out.expanduser()
+    trees, folder = _trees(options), options.out.expanduser()
     settings = _settings(options, target, methods, prompts)
-    where = machine(target.device)
-    commits = keep_settings(folder, {**settings, "machine": where}, commit())
-    contenders = _contenders(plan, options, target, methods, decoding)
+    settings["machine"] = machine(target.device)
+    commits = keep_settings(folder, settings, commit())
+    contenders = _contenders(trees, options, target, methods, decoding)
     runs = run_all(contenders, prompts, ids, options.repeat, decoding, folder / "runs.jsonl")
-    about = _about_methods(options, contenders)
+    about = {
+        name: {**one.method.about(), "tree": tree_dict(one.tree), "training": training_of(spec)}
+        for spec, (name, one) in zip(_specs(options), contenders.items(), strict=True)
+    }
     measured = figures(runs, about, options.temperature == 0)
-    facts = _facts(options.given, settings, where, commits, target)
+    facts = _facts(options, settings, commits, target)
     write_all({**facts, "methods": measured, "runs": runs}, folder)
-    print(table(measured))
-    print(
-        f"\nCharts: python app.py, the Benchmarks tab, Open a recording: {folder / 'summary.json'}"
-    )
+    summary = folder / "summary.json"
+    print(f"{table(measured)}\n\nCharts: python app.py, Benchmarks, Open a recording: {summary}")
 
 
 def _trees(options: argparse.Namespace) -> list[Any]:
@@ -242,13 +225,9 @@ def _settings(
     from moa_core.bench.suites import suite_hash
     from moa_core.loading.memory import form_name
 
-    names = (
-        "suite", "limit", "repeat", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree",
-        "grid",
-    )  # fmt: skip
     weights = {name: method.weights() for name, method in methods.items()}
     return {
-        **{name: getattr(options, name) for name in names},
+        **{name: getattr(options, name) for name in (*KEPT, "suite", "grid")},
         "methods": list(methods),
         "prompts": suite_hash(prompts),
         "target": target.name,
@@ -258,51 +237,29 @@ def _settings(
     }
 
 
-def _about_methods(
-    options: argparse.Namespace, contenders: dict[str, Contender]
-) -> dict[str, dict[str, Any]]:
-    from moa_core.bench.methods import training_of, tree_dict
-
-    return {
-        name: {
-            **contender.method.about(),
-            "tree": tree_dict(contender.tree),
-            "training": training_of(spec),
-        }
-        for spec, (name, contender) in zip(_specs(options), contenders.items(), strict=True)
-    }
-
-
 def _facts(
-    given: Sequence[str],
-    settings: dict[str, Any],
-    where: dict[str, Any],
-    commits: list[str],
-    target: Target,
+    options: argparse.Namespace, settings: dict[str, Any], commits: list[str], target: Target
 ) -> dict[str, Any]:
     """The head of results.json."""
     from datetime import UTC, datetime
 
-    from moa_core.bench.command import command_line, without_folders
-    from moa_core.bench.machine import Meter
+    from moa_core.bench.records import command_line, without_folders
     from moa_core.bench.run import WARM_UP
     from moa_core.loading.memory import parameters
 
-    kept = ("repeat", "limit", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree")
     return {
         "version": 1,
-        "command": command_line(given),
+        "command": command_line(options.given),
         "suite": without_folders(settings["suite"]),
-        "settings": {name: settings[name] for name in kept},
+        "settings": {name: settings[name] for name in KEPT},
         "warm_up": f"{WARM_UP} prompts per method before the first run, not counted",
-        "energy": Meter(target.device).source,
         "target": {
             "name": target.name,
             "parameters": parameters(target.model),
             "layers": len(target.layers),
             "dtype": settings["dtype"],
         },
-        "machine": where,
+        "machine": settings["machine"],
         "versions": settings["versions"],
         "commit": ", then ".join(commits) or None,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -7,16 +7,27 @@ accelerate launch -m moa_core train ..., with as many --rows in all as one proce
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
+from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from moa_core.arguments import SPEC, Defaults, add_form
 from moa_core.errors import UserError
-from moa_core.train import arguments
 
 if TYPE_CHECKING:
-    from moa_core.decoding.tree import TreeSettings
+    from accelerate import Accelerator
+
     from moa_core.model.target import Target
 
+# The smallest numbers that mean anything; `minutes` and `rate` must be above 0.
+AT_LEAST = {
+    "updates": 1, "stop_at": 1, "warmup": 0, "workers": 1, "accumulate": 1, "log_every": 1,
+    "save_every": 0, "rows": 1, "row_length": 2, "tasks": 0, "layers": 1, "width": 32, "heads": 1,
+    "context": 2, "vocabulary": 262, "watch_times": 0, "own_tokens": 0, "threads": 1, "prompts": 1,
+}  # fmt: skip
 NONE_HELD_OUT = (
     "{} has no held-out text to measure on: 2 % of the documents are held out, of 50 or more."
 )
@@ -24,12 +35,103 @@ NONE_HELD_OUT = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Sub-commands target, drafters and measure."""
-    arguments.add_arguments(parser)
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="target|drafters|measure")
+
+    def command(name: str, text: str) -> argparse.ArgumentParser:
+        return kinds.add_parser(name, help=text, description=text, formatter_class=Defaults)
+
+    _add_training(command("target", "Train a target and its tokenizer on text of yours."), False)
+    _add_training(command("drafters", "Train drafters for a target on text of yours."), True)
+    _add_measure(command("measure", "Tell what a target, or drafters, can do, as JSON."))
+
+
+def _add(group: Any, name: str, default: Any, text: str, **more: Any) -> None:
+    """An option; its type is that of its default, or the default itself where that is a type."""
+    if default is False:
+        group.add_argument(f"--{name}", action="store_true", help=text)
+    elif isinstance(default, type):
+        group.add_argument(f"--{name}", type=default, help=text, **more)
+    else:
+        group.add_argument(f"--{name}", type=type(default), default=default, help=text, **more)
+
+
+def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
+    # fmt: off
+    rows, length = (8, 512) if drafters else (16, 256)  # the same number of tokens in an update
+    text = parser.add_argument_group("text")
+    _add(text, "data", str, "folder of .txt, .txt.gz, .jsonl or .jsonl.gz files; or a data set, by "
+         "folder or Hub id", required=True)
+    if drafters:
+        _add(text, "own-tokens", 0, "tokens that the target writes first; they then are half of "
+             "what is learnt")
+    _add(text, "rows", rows, "packed rows per update, over all processes")
+    _add(text, "row-length", length, "tokens per row")
+    _add(text, "seed", 0, "of order, first weights and all draws")
+
+    run = parser.add_argument_group("length of the run", "--updates or --minutes is needed")
+    _add(run, "updates", int, "optimiser steps")
+    _add(run, "minutes", float, "instead: as many updates as fit")
+    _add(run, "stop-at", int, "end at this update of the schedule")
+
+    model = parser.add_argument_group("model")
+    _add(model, "out", Path, "folder to train into", required=True)
+    if drafters:
+        _add(model, "target", str, f"{SPEC}; default: the bundled one")
+        _add(model, "methods", "moa-n0,moa-n1,eagle2", "comma separated")
+        _add(model, "start", Path, "folder of drafters to go on from, newly scheduled")
+        _add(model, "watch", str, "suite (bundled, tuning or a file) on which acceptance is "
+             "measured as they train; default: held-out text")
+        _add(model, "watch-times", 8, "how often, in all; 0: the last weights are kept")
+    else:
+        _add(model, "start", Path, "go on from this target, newly scheduled")
+        _add(model, "new-tokenizer", False, "with --start: learn a tokenizer from the text anew")
+        _add(model, "layers", 12, "decoder layers")
+        _add(model, "width", 256, "hidden size")
+        _add(model, "heads", int, "attention heads; default: heads of 64. Half as many for K and V")
+        _add(model, "context", 1024, "longest text it can serve")
+        _add(model, "vocabulary", 4096, "tokens of its tokenizer")
+
+    optimiser = parser.add_argument_group("optimiser")
+    _add(optimiser, "rate", 2e-3 if drafters else 2.5e-3, "peak learning rate")
+    if drafters:
+        _add(optimiser, "rates", "", "peak rates of single methods: moa-n0=2e-3,...")
+        _add(optimiser, "cross-entropy", 0.1, "weight of that loss")
+        _add(optimiser, "feature", 1.0, "weight of the feature loss")
+    else:
+        _add(optimiser, "floor", 0.05, "last rate, a share of the peak")
+    _add(optimiser, "warmup", 150, "updates to the peak rate")
+    _add(optimiser, "muon", False, "Muon for the weight matrices, else AdamW for all")
+
+    machine = parser.add_argument_group("machine")
+    _add(machine, "device", "auto", "accelerate picks the GPUs", choices=("auto", "cpu"))
+    _add(machine, "precision", "auto", "auto: accelerate's configured one, else bf16 if fast",
+         choices=("auto", "bf16", "no"))
+    if drafters:
+        add_form(machine)
+    _add(machine, "compile", False, "torch.compile the costly parts")
+    _add(machine, "workers", 2, "processes that prepare text")
+    _add(machine, "accumulate", 1, "parts that a process's rows are taken in")
+    _add(machine, "save-every", 60.0, "seconds between checkpoints")
+    _add(machine, "log-every", 25, "updates between log lines")
+    # fmt: on
+
+
+def _add_measure(parser: argparse.ArgumentParser) -> None:
+    # fmt: off
+    _add(parser, "data", str, "folder of text, for its held-out documents", required=True)
+    _add(parser, "target", str, f"{SPEC}; default: the bundled one")
+    _add(parser, "tasks", 0, "held-out generated tasks of each kind to answer")
+    _add(parser, "device", "auto", "auto, cpu, cuda, mps")
+    _add(parser, "drafters", str, "their acceptance instead: names, comma separated")
+    _add(parser, "prompts", 6, "held-out prompts of each kind")
+    _add(parser, "trees", "5-4-12", "depth-breadth-budget, comma separated")
+    _add(parser, "threads", int, "CPU threads")
+    # fmt: on
 
 
 def run(options: argparse.Namespace) -> None:
     """Train, then leave a loadable folder; or measure."""
-    arguments.check(options)
+    _check(options)
     if options.kind == "measure":
         return _measure(options)
     if options.compile:
@@ -41,119 +143,157 @@ def run(options: argparse.Namespace) -> None:
         raise KeyboardInterrupt(str(stop) or kept) from None
 
 
+def _check(options: argparse.Namespace) -> None:
+    """UserError, naming the option, for a number that means nothing."""
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    for name, least in AT_LEAST.items():
+        if given.get(name, least) < least:
+            raise UserError(f"--{name.replace('_', '-')} must be at least {least}.")
+    for name in ("minutes", "rate"):
+        if given.get(name, 1) <= 0:
+            raise UserError(f"--{name} must be above 0.")
+    if options.kind != "measure" and (options.updates is None) == (options.minutes is None):
+        raise UserError("Say how long to train: give either --updates or --minutes.")
+    if given.get("new_tokenizer") and options.start is None:
+        raise UserError("--new-tokenizer goes with --start: without it every tokenizer is new.")
+
+
 def _target(options: argparse.Namespace) -> None:
-    from moa_core.train.arguments import accelerator_of, data_of
     from moa_core.train.loop import Schedule
     from moa_core.train.target import TargetSizes, train_target
 
-    sizes = TargetSizes.of_width(
-        options.width,
-        options.heads,
-        layers=options.layers,
-        vocabulary=options.vocabulary,
-        context=options.context,
-    )
+    more = {name: getattr(options, name) for name in ("layers", "vocabulary", "context")}
+    sizes = TargetSizes.of_width(options.width, options.heads, **more)
+    rates = {"": options.rate}
     schedule = Schedule(
-        options.updates,
-        {"": options.rate},
-        options.minutes,
-        options.warmup,
-        options.floor,
-        decay=0.1,
+        options.updates, rates, options.minutes, options.warmup, options.floor, 0.1,
         muon=options.muon,
-    )
-    accelerator = accelerator_of(options)
-    data = data_of(options.data, options.out, accelerator, stream=False)
-    assert isinstance(data, Path)
-    example = train_target(
-        data,
-        options.out,
-        schedule,
-        sizes=sizes,
-        rows=options.rows,
-        tasks=options.tasks,
-        shares=_shares(options.shares),
-        start=options.start,
-        row_length=options.row_length,
-        seed=options.seed,
-        workers=options.workers,
-        compile_model=options.compile,
-        stop_at=options.stop_at,
-        accelerator=accelerator,
-        log_every=options.log_every,
-        save_every=options.save_every,
-    )
-    accelerator.end_training()
+    )  # fmt: skip
+    accelerator = _accelerator(options)
+    train_target(
+        _data(options, accelerator), options.out, schedule, sizes=sizes, rows=options.rows,
+        start=options.start, new_tokenizer=options.new_tokenizer, row_length=options.row_length,
+        seed=options.seed, compile_model=options.compile, accelerator=accelerator,
+        **_shared(options),
+    )  # fmt: skip
     if accelerator.is_main_process:
-        print(arguments.next_after_target(options, example))
+        named = ("--target", str(options.out))
+        drafters = options.out.with_name(f"{options.out.name}-drafters")
+        length = "--minutes" if options.minutes else "--updates"
+        _tell_next(
+            f"The target is in {options.out}.",
+            ("generate", *named, "--drafter", "none", "--prompt", "Once upon a time"),
+            ("train", "drafters", *named, "--data", options.data, "--out", str(drafters),
+             length, f"{options.minutes or options.updates:g}", "--rows", str(options.rows),
+             "--row-length", str(min(options.row_length, options.context))),
+        )  # fmt: skip
 
 
 def _drafters(options: argparse.Namespace) -> None:
     from moa_core.loading.load import Plan, load_target
-    from moa_core.train.arguments import accelerator_of, data_of, device_map, target_dtype
     from moa_core.train.drafters import Plan as Training
     from moa_core.train.drafters import train_drafters
     from moa_core.train.loop import Schedule
     from moa_core.train.losses import Weights
 
-    accelerator = accelerator_of(options)
-    dtype = target_dtype(options, accelerator)
-    plan = Plan(options.bits, device_map(options, accelerator))
+    accelerator = _accelerator(options)
+    if options.device_map and accelerator.num_processes > 1:
+        raise UserError(
+            "Each process has a target of its own: leave out --device-map, or start one process. "
+            "--load-in-4bit makes a target small enough for most GPUs."
+        )
+    # A frozen target has the precision of the computation.
+    mixed = accelerator.mixed_precision == "bf16" and accelerator.device.type == "cuda"
+    plan = Plan(options.bits, options.device_map)
+    dtype = "bfloat16" if mixed else "float32"
     target = load_target(options.target, dtype, str(accelerator.device), plan)
     if target.tokenizer is None:
         raise UserError(f"{target.name} has no tokenizer: text cannot be turned into its tokens.")
     training = Training(
-        methods=tuple(options.methods.split(",")),
-        rows=options.rows,
-        row_length=options.row_length,
-        tasks=options.tasks,
-        shares=_shares(options.shares),
-        own_tokens=options.own_tokens,
-        draws=options.draws,
-        block=_block(options.block),
+        methods=tuple(options.methods.split(",")), rows=options.rows, seed=options.seed,
+        row_length=options.row_length, own_tokens=options.own_tokens, start=options.start,
         weights=Weights(options.cross_entropy, options.feature),
-        seed=options.seed,
-        start=options.start,
-    )
-    rates = {"": options.rate, **dict(_shares(options.rates, "--rates"))}
+    )  # fmt: skip
+    rates = {"": options.rate, **_rates(options.rates)}
     schedule = Schedule(options.updates, rates, options.minutes, options.warmup, muon=options.muon)
     options.out.mkdir(parents=True, exist_ok=True)
     tokenizer = options.out / "tokenizer"
     if accelerator.is_main_process:
         target.tokenizer.save_pretrained(tokenizer)
     accelerator.wait_for_everyone()
-    # A streamed data set is trained on as it is: for more than that it is brought into a folder.
-    whole = bool(options.own_tokens or options.tasks or training.shares)
-    data = data_of(options.data, options.out, accelerator, stream=not whole)
-    example = train_drafters(
-        target,
-        data,
-        tokenizer,
-        options.out,
-        schedule,
-        training,
-        workers=options.workers,
-        stop_at=options.stop_at,
-        compiled=options.compile,
-        accelerator=accelerator,
+    data = _data(options, accelerator)
+    train_drafters(
+        target, data, tokenizer, options.out, schedule, training, compiled=options.compile,
+        accelerator=accelerator, watch_times=options.watch_times,
         watched=_watched(options, target, data) if options.watch_times else None,
-        watch_times=options.watch_times,
-        log_every=options.log_every,
-        save_every=options.save_every,
-    )
-    accelerator.end_training()
+        **_shared(options),
+    )  # fmt: skip
     if accelerator.is_main_process:
-        print(arguments.next_after_drafters(options, training.methods, example))
+        folders = [str(options.out / method) for method in training.methods]
+        form = (f"--load-in-{options.bits}bit",) if options.bits else ()
+        named = ("--target", options.target) if options.target else ()
+        be = "The drafter is in" if len(folders) == 1 else "The drafters are in"
+        line = ("generate", *named, *form, "--drafter", folders[0], "--prompt", "Once upon a time")
+        _tell_next(f"{be} {', '.join(folders)}.", line)
+
+
+def _shared(options: argparse.Namespace) -> dict[str, Any]:
+    names = ("workers", "stop_at", "log_every", "save_every")
+    return {name: getattr(options, name) for name in names}
+
+
+def _data(options: argparse.Namespace, accelerator: Accelerator) -> Path:
+    """The folder of text, or the folder into which a data set was fetched.
+
+    A folder without text files is a data set's, laid out as on the Hub.
+    """
+    from moa_core.train.corpus import fetch, has_text
+
+    folder, name = Path(options.data).expanduser(), options.data
+    if folder.is_dir():
+        if has_text(folder):
+            return folder
+        name = str(folder)
+    elif folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
+        raise UserError(f"There is no folder {name}.")
+    with accelerator.main_process_first():
+        return fetch(name, options.out / "data")
+
+
+def _accelerator(options: argparse.Namespace) -> Accelerator:
+    """The processes, precision and accumulation that were asked for."""
+    import torch
+    from accelerate import Accelerator
+    from accelerate.utils import InitProcessGroupKwargs
+
+    cpu = options.device == "cpu" or not torch.cuda.is_available()
+    fast = not cpu or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    configured = os.environ.get("ACCELERATE_MIXED_PRECISION", "no")  # by accelerate launch
+    wanted = options.precision
+    if wanted == "auto":
+        wanted = configured if configured != "no" else ("bf16" if fast else "no")
+    # The others wait while the main process writes the target's own text or measures acceptance.
+    patience = InitProcessGroupKwargs(timeout=timedelta(hours=6))
+    return Accelerator(
+        cpu=options.device == "cpu", mixed_precision=wanted, kwargs_handlers=[patience],
+        gradient_accumulation_steps=options.accumulate,
+    )  # fmt: skip
+
+
+def _tell_next(result: str, *lines: Sequence[str]) -> None:
+    """Where the result is, and what to type next."""
+    commands = "\n".join(f"  {shlex.join(('python', '-m', 'moa_core', *line))}" for line in lines)
+    print(f"{result} Next (--raw goes on from plain text):\n\n{commands}")
 
 
 def _watched(
-    options: argparse.Namespace, target: Target, data: Path | str
+    options: argparse.Namespace, target: Target, data: Path
 ) -> dict[str, list[list[int]]] | None:
-    """Prompts by kind on which to measure drafters as they train; None, said, for want of any."""
+    """Prompts by kind on which drafters are measured as they train; None if there are none."""
     from moa_core.train.measure import heldout_prompts
 
     if options.watch is None:
-        found = heldout_prompts(target, data, 2 if isinstance(data, Path) else 8, options.tasks)
+        found = heldout_prompts(target, data, 2)
         if not found:
             print(
                 f"{NONE_HELD_OUT.format(options.data)} So acceptance is not measured as they "
@@ -174,62 +314,38 @@ def _measure(options: argparse.Namespace) -> None:
 
     import torch
 
+    from moa_core.decoding.tree import named_tree
     from moa_core.loading.load import load_drafter, load_target
-    from moa_core.train.measure import (
-        best_tree,
-        heldout_loss,
-        heldout_prompts,
-        samples,
-        task_accuracy,
-    )
+    from moa_core.train import measure
 
     if options.threads:
         torch.set_num_threads(options.threads)
     target, data = load_target(options.target, "float32", options.device), Path(options.data)
-    prompts = heldout_prompts(target, data, options.prompts, options.tasks)
+    prompts = measure.heldout_prompts(target, data, options.prompts)
     if not prompts:
-        raise UserError(f"{NONE_HELD_OUT.format(data)} --tasks 100 measures on generated tasks.")
+        raise UserError(NONE_HELD_OUT.format(data))
     if options.drafters:
+        trees = [named_tree(text) for text in options.trees.split(",")]
         for name in options.drafters.split(","):
-            results = best_tree(target, load_drafter(name, target), prompts, _trees(options.trees))
-            print(
-                json.dumps(
-                    {"drafter": name, "threads": torch.get_num_threads(), "results": results}
-                )
-            )
+            results = measure.best_tree(target, load_drafter(name, target), prompts, trees)
+            report = {"drafter": name, "threads": torch.get_num_threads(), "results": results}
+            print(json.dumps(report))
         return
     asked = [ids for of_kind in prompts.values() for ids in of_kind[:1]]
+    right = measure.task_accuracy(target, options.tasks) if options.tasks else None
     report = {
-        "tasks_right": task_accuracy(target, options.tasks) if options.tasks else None,
-        "heldout_loss": heldout_loss(target, data, tasks=6 * options.tasks),
-        "samples": samples(target, asked) + samples(target, asked, sample=True),
+        "tasks_right": right,
+        "heldout_loss": measure.heldout_loss(target, data),
+        "samples": [*measure.samples(target, asked), *measure.samples(target, asked, sample=True)],
     }
     print(json.dumps(report, indent=2, ensure_ascii=False))
 
 
-def _trees(text: str) -> list[TreeSettings]:
-    from moa_core.decoding.tree import TreeSettings
-
-    try:
-        parts = [tuple(map(int, item.split("-"))) for item in text.split(",")]
-        shapes = [(depth, breadth, budget) for depth, breadth, budget in parts]
-    except ValueError:
-        raise UserError(f"--trees {text} must be depth-breadth-budget, as in 5-4-12.") from None
-    return [TreeSettings(*shape) for shape in shapes]
-
-
-def _block(text: str) -> tuple[int, int]:
-    low, _, high = text.partition("-")
-    if not (low.isdigit() and high.isdigit() and 0 < int(low) <= int(high)):
-        raise UserError(f"--block {text} is no range: write shortest-longest, as in 6-14.")
-    return int(low), int(high)
-
-
-def _shares(text: str, option: str = "--shares") -> tuple[tuple[str, float], ...]:
+def _rates(text: str) -> dict[str, float]:
     try:
         pairs = (item.split("=") for item in text.split(",") if item)
-        return tuple((kind, float(share)) for kind, share in pairs)
+        return {name: float(rate) for name, rate in pairs}
     except ValueError:
         raise UserError(
-            f"{option} {text} is no list of name=number, as in plain=0,dialogue=0.5."
+            f"--rates {text} is no list of name=number, as in moa-n0=2e-3,eagle2=1e-3."
         ) from None

@@ -21,7 +21,6 @@ COPIED = "SOURCE.md"  # that card in an export
 LICENCE = re.compile(r"\A---\n(?:.*\n)*?license: ([\w.-]+)\n")  # in a card's front matter
 HUB_LICENCES = {"apache-2.0", "mit", "llama3", "cc-by-4.0", "cc-by-sa-4.0", "openrail"}
 LONGEST = 2000  # characters of what a config says of itself
-
 RECORDED = ASSETS / "results" / "same-tree" / "summary.json"
 CARDS = Path(__file__).parent / "cards"  # how each export is used
 SERVING = {  # by whether a head has a bias where it joins embedding and feature
@@ -40,9 +39,8 @@ SERVING = {  # by whether a head has a bias where it joins embedding and feature
 
 
 def card(source: Source, kind: str, licence: str | None) -> str:
-    """README.md of an export, from what the drafter's config says.
+    """README.md of an export in a format, from what the drafter's config says.
 
-    kind     its format
     licence  of the weights, where the config does not say it
     """
     licence = licence or _said(source, "licence")
@@ -51,33 +49,34 @@ def card(source: Source, kind: str, licence: str | None) -> str:
         tags, paper = f"{tags}, mixture-of-attentions", "2410.03804"
     elif isinstance(source.drafter, EagleDrafter):
         tags, paper = f"{tags}, eagle2", "2406.16858"
-    tags += ", custom_generate" if kind == "custom-generate" else ""
     count = sum(tensor.numel() for tensor in source.tensors.values())
     facts = [
         f"{count:,} parameters, {source.dtype}; embeddings and head are the target's.",
-        *([f"TLI N = {source.tli}: this many of the target's last layers finish each draft."]
-          if source.tli is not None else []),
-        *([f"Its own draft tree: {tree.depth} levels, {tree.breadth} wide, {tree.budget} nodes."]
-          if source.ours.get("tree") else []),
         f"Licence: {(licence or 'its config states none').removesuffix('.')}.",
         f"Training data: {_said(source, 'data') or 'its config states none'}.",
         *_recorded(source),
-    ]  # fmt: skip
-    lines = [
-        "---",
-        "library_name: transformers",
-        f"tags: [{tags}]",
-        *([f"base_model: {source.verifier}"] if "/" in source.verifier else []),
-        *_licence_lines(licence),
-        f"---\n\n# {source.name.rsplit('/', 1)[-1]}, for {source.verifier}\n",
-        f"{source.kind[0].upper()}{source.kind[1:]}"
-        + (f" ([arXiv {paper}](https://arxiv.org/abs/{paper}))" if paper else "")
-        + f", for the target {source.verifier} and no other. Speculative decoding: it drafts, the "
-        "target verifies, and the text is the target's own.\n",
-        f"## Use\n\n{_use(source, kind)}\n\n## Facts\n",
-        *(f"- {fact}" for fact in facts),
     ]
-    return "\n".join(lines) + "\n"
+    if source.ours.get("tree"):
+        facts.append(
+            f"Its own draft tree: {tree.depth} levels, {tree.breadth} wide, {tree.budget} nodes."
+        )
+    front = ["library_name: transformers", f"tags: [{tags}]"]
+    if kind == "custom-generate":
+        front[1] = f"tags: [{tags}, custom_generate]"
+    if "/" in source.verifier:
+        front.append(f"base_model: {source.verifier}")
+    if licence and licence.lower() in HUB_LICENCES:
+        front.append(f"license: {licence.lower()}")
+    elif licence:
+        front += ["license: other", "license_name: as-stated-below"]
+    cited = f" ([arXiv {paper}](https://arxiv.org/abs/{paper}))" if paper else ""
+    return "\n".join([
+        "---", *front, f"---\n\n# {source.name.rsplit('/', 1)[-1]}, for {source.verifier}\n",
+        f"{source.kind[0].upper()}{source.kind[1:]}{cited}, for the target {source.verifier} and "
+        "no other. Speculative decoding: it drafts, the target verifies, and the text is the "
+        "target's own.\n",
+        f"## Use\n\n{_use(source, kind)}\n\n## Facts\n", *(f"- {fact}" for fact in facts), "",
+    ])  # fmt: skip
 
 
 def _recorded(source: Source) -> list[str]:
@@ -96,20 +95,11 @@ def _recorded(source: Source) -> list[str]:
     ]
 
 
-def _licence_lines(licence: str | None) -> list[str]:
-    if licence is None:
-        return []
-    if licence.lower() in HUB_LICENCES:
-        return [f"license: {licence.lower()}"]
-    return ["license: other", "license_name: as-stated-below"]
-
-
 def notes_beside(source: Source) -> dict[str, bytes]:
     """The card that a config points to with "see ../README.md", and its credits."""
     above = source.folder.resolve().parent
-    if ABOVE not in (source.ours.get("licence"), source.ours.get("data")):
-        return {}
-    if not (above / "README.md").is_file():
+    pointed = ABOVE in (source.ours.get("licence"), source.ours.get("data"))
+    if not pointed or not (above / "README.md").is_file():
         return {}
     credits = {f"credits/{path.name}": path for path in sorted((above / "credits").glob("*"))}
     files = {COPIED: above / "README.md", **credits}
@@ -133,8 +123,8 @@ def plain(text: str) -> str:
 
 
 def _use(source: Source, kind: str) -> str:
-    moa = isinstance(source.drafter, MoADrafter)
-    name = kind if kind == "custom-generate" else f"{kind}-{'moa' if moa else 'eagle'}"
+    method = "moa" if isinstance(source.drafter, MoADrafter) else "eagle"
+    name = kind if kind == "custom-generate" else f"{kind}-{method}"
     engine, command = SERVING["fc.bias" in source.tensors]
     tree = source.drafter.tree
     facts: dict[str, Any] = {

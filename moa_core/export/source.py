@@ -41,29 +41,21 @@ INDEX = "model.safetensors.index.json"
 
 @dataclass(frozen=True)
 class Source:
-    """A drafter to export.
-
-    ours       our own keys of its config; empty for others' files
-    tensors    those that it needs, in the dtype in which they are stored
-    embedding  the copy of the target's embeddings that EAGLE heads may bring along
-    drafter    the same, loaded beside its target
-    verifier   what to call the target in an export: a Hub id or a name, never a path
-    place      where the target's files are
-    """
+    """A drafter to export."""
 
     name: str
     folder: Path
-    ours: dict[str, Any]
-    tensors: dict[str, Tensor]
-    embedding: Tensor | None
-    drafter: Drafter
+    ours: dict[str, Any]  # our own keys of its config; empty for others' files
+    tensors: dict[str, Tensor]  # those that it needs, in the dtype in which they are stored
+    embedding: Tensor | None  # the copy of the target's that EAGLE heads may bring along
+    drafter: Drafter  # the same, loaded beside its target
     target: Target
-    verifier: str
-    place: str | None = None
+    verifier: str  # what to call the target in an export: a Hub id or a name, never a path
+    place: str | None = None  # where the target's files are
 
     @property
     def tli(self) -> int | None:
-        """N, for MoA alone."""
+        """N, of MoA."""
         return self.drafter.tli if isinstance(self.drafter, MoADrafter) else None
 
     @property
@@ -82,11 +74,7 @@ class Source:
 
 
 def read_source(
-    spec: str,
-    target: Target,
-    tli: int | None = None,
-    verifier: str = "",
-    place: str | None = None,
+    spec: str, target: Target, tli: int | None = None, verifier: str = "", place: str | None = None
 ) -> Source:
     """Read a drafter: a bundled name, a folder or a Hub id. UserError if it does not fit."""
     spec = drafter_name(spec)

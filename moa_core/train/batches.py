@@ -1,27 +1,22 @@
-"""Rows of packed documents, batch by batch: from a folder or a stream, and resumable."""
+"""Rows of packed documents, batch by batch, epoch by epoch; resumable."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer
 
 from moa_core.errors import UserError
 from moa_core.train import corpus, own_text
-from moa_core.train.corpus import Document, Rows
-from moa_core.train.tokenizer import PADDING, Columns, Encoded, encode_many, encoded_pairs, packed
-from moa_core.train.workers import Workers
-
-BLOCK = 2_048  # documents of a stream that are read, packed and shuffled together
+from moa_core.train.own_text import Workers
+from moa_core.train.tokenizer import PADDING, Columns, Encoded, encode_many, packed
 
 
 class Batch(NamedTuple):
@@ -87,101 +82,53 @@ def same_document(segment: Tensor) -> Tensor:
     return (same & causal)[:, None]
 
 
-class Source(Protocol):
-    """Endless batches of `rows`, the same in every process; `place` says where to go on.
-
-    example  a document that is trained on, once one was read
-    """
-
-    rows: int
-    place: tuple[Any, ...]
-    example: Document | None
-
-    def about(self) -> str:
-        """What is trained on, in a sentence for the user."""
-        ...
-
-    def __iter__(self) -> Iterator[Batch]: ...
-
-    def close(self) -> None: ...
-
-
 @dataclass(frozen=True)
 class Recipe:
     """What an epoch is made of; any process can make it from this alone.
 
-    tasks   generated ones in an epoch, among the documents of the data folder
-    shares  (kind, share) of the kinds of document to thin out, drawn anew each epoch
-    own     file of text that the target wrote; an epoch is then all of it, and as much data
+    own  file of text that the target wrote; an epoch is then all of it, and as much data
     """
 
     data: Path
     tokenizer: Path
     seed: int
     row_length: int = 1024
-    tasks: int = 0
-    shares: tuple[tuple[str, float], ...] = ()
     own: Path | None = None
 
 
-@dataclass
-class Contents:
-    """What an epoch was made of.
+class Epoch(NamedTuple):
+    """Shuffled rows; documents and tokens of the data in them, tokens of the target's own text."""
 
-    documents  of the data folder, tokens in them
-    generated  tasks
-    written    tokens of the target's own text
-    example    the first of the documents
-    """
-
-    documents: int = 0
-    tokens: int = 0
-    generated: int = 0
+    rows: Columns
+    documents: int
+    tokens: int
     written: int = 0
-    example: Document | None = None
-
-    def counted(self, pairs: Iterable[tuple[Document, Encoded]]) -> Iterator[Encoded]:
-        """Pass documents on, counting them."""
-        for document, encoded in pairs:
-            if document.generated:
-                self.generated += 1
-            else:
-                self.documents += 1
-                self.tokens += len(encoded.ids)
-                self.example = self.example or document
-            yield encoded
 
     def __str__(self) -> str:
         documents = f"{self.documents:,} document{'' if self.documents == 1 else 's'} of yours"
         own = f", and {self.written:,} tokens of the target's own text" if self.written else ""
-        return f"{documents} ({self.tokens:,} tokens), {self.generated:,} generated{own}."
-
-
-class Epoch(NamedTuple):
-    """Shuffled rows, and what they were made of."""
-
-    rows: Columns
-    contents: Contents
+        return f"{documents} ({self.tokens:,} tokens){own}."
 
 
 def epoch_rows(recipe: Recipe, number: int) -> Epoch:
-    """One epoch's rows, shuffled, and its contents."""
+    """One epoch's rows, shuffled."""
     tokenizer = AutoTokenizer.from_pretrained(recipe.tokenizer)
-    loaded = corpus.load(recipe.data)
-    shares, draw = dict(recipe.shares), random.Random(f"{recipe.seed} {number} shares")
-    documents = (
-        document
-        for document in corpus.epoch(loaded, recipe.seed, number, "train", recipe.tasks)
-        if draw.random() < shares.get(document.kind, 1.0)
-    )
-    contents = Contents()
-    encoded = contents.counted(encoded_pairs(documents, tokenizer))
+    documents = corpus.shuffled(corpus.load(recipe.data), recipe.seed, number)
+    counts = [0, 0]
+
+    def counted() -> Iterator[Encoded]:
+        for encoded in encode_many(documents, tokenizer):
+            counts[0] += 1
+            counts[1] += len(encoded.ids)
+            yield encoded
+
+    encoded, written = counted(), 0
     if recipe.own is not None:
         own = own_text.load(recipe.own)
-        contents.written = sum(sum(text.mask) for text in own)
+        written = sum(sum(text.mask) for text in own)
         encoded = own_text.mixed(own, encoded, recipe.seed + number)
     rows = packed(encoded, tokenizer, recipe.row_length, [recipe.seed, number])
-    return Epoch(rows, contents)
+    return Epoch(rows, counts[0], counts[1], written)
 
 
 class Batches:
@@ -194,15 +141,15 @@ class Batches:
     """
 
     def __init__(self, recipe: Recipe, rows: int, workers: int = 2):
-        self.place: tuple[Any, ...] = (0, 0)
-        self.example: Document | None = None
+        self.place: tuple[int, int] = (0, 0)
         self._recipe, self.rows = recipe, rows
         self._pool = Workers(workers)
         self._ahead: dict[int, Future[Epoch]] = {}
         self._workers = workers
 
     def about(self) -> str:
-        return f"Training on {self._epoch(self.place[0]).contents}"
+        """What is trained on, in a sentence for the user."""
+        return f"Training on {self._epoch(self.place[0])}"
 
     def __iter__(self) -> Iterator[Batch]:
         before = True  # whether the last epoch had a batch: one may miss it by chance, two may not
@@ -235,94 +182,10 @@ class Batches:
                 f"{self.rows}. Give --rows {rows}{' or fewer' if rows > 1 else ''}, a shorter "
                 "--row-length, or more text."
             )
-        if self._recipe.shares:
-            return f"--shares leaves nothing of {data} to train on, and there are no --tasks."
         return f"No document in {data} can be trained on: all are empty, or held out, or refused."
 
     def _epoch(self, number: int) -> Epoch:
         for later in range(number, number + self._workers):
             if later not in self._ahead:
                 self._ahead[later] = self._pool.submit(epoch_rows, self._recipe, later)
-        made = self._ahead[number].result()
-        self.example = made.contents.example
-        return made
-
-
-class Stream:
-    """Endless batches of a data set that is read from its start, block by block.
-
-    Rows are shuffled within a block, by seed, epoch and block; those that make up no whole batch
-    are left out. The next block is made while the model trains on this one.
-
-    place  epoch, block, first row of the next batch, and the reader's state at the block's start
-    """
-
-    def __init__(
-        self,
-        rows_of: Rows,
-        tokenizer: Path,
-        seed: int,
-        rows: int,
-        row_length: int,
-        block: int = BLOCK,
-    ) -> None:
-        self.place: tuple[Any, ...] = (0, 0, 0, None)
-        self.rows = rows
-        self.example: Document | None = None
-        self._rows_of, self._block = rows_of, block
-        self._tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(tokenizer)
-        self._seed, self._length = seed, row_length
-        self._reader: Iterator[Any] = iter(())
-        self._state: dict[str, Any] | None = None  # the reader's, None: it has to begin anew
-        self._pool = ThreadPoolExecutor(1)
-        self._ahead: dict[tuple[int, int], Future[tuple[Columns, Any]]] = {}
-
-    def about(self) -> str:
-        known = self._rows_of.documents()
-        count = "it does not tell how many documents" if known is None else f"{known:,} documents"
-        return f"Training on {self._rows_of.name}, streamed as it is needed: {count}, 0 generated."
-
-    def __iter__(self) -> Iterator[Batch]:
-        given = any(self.place[1:3])  # whether this epoch gave a batch, or was begun earlier
-        passed = 0  # tokens of its blocks so far, where it gave none
-        while True:
-            epoch, block, start, state = self.place
-            columns, after = self._asked(epoch, block, state).result()
-            following = (epoch, block + 1) if after else (epoch + 1, 0)
-            self._asked(following[0], following[1], after)
-            if start + self.rows <= len(columns[0]):
-                self.place = (epoch, block, start + self.rows, state)
-                yield as_batch(*(column[start : start + self.rows] for column in columns))
-                continue
-            self._ahead.pop((epoch, block))
-            given = given or start > 0
-            passed += int((columns[2] != PADDING).sum())
-            if not after and not given:
-                raise UserError(
-                    f"{self._rows_of.name} has too little text for one update: {passed:,} "
-                    f"tokens, and an update takes {self.rows} rows of {self._length} tokens. "
-                    "Give fewer --rows or a shorter --row-length."
-                )
-            given, passed = given and after is not None, passed if after else 0
-            self.place = (*following, 0, after)
-
-    def close(self) -> None:
-        """Stop the thread that makes blocks."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _asked(self, epoch: int, block: int, state: Any) -> Future[tuple[Columns, Any]]:
-        if (epoch, block) not in self._ahead:
-            self._ahead[epoch, block] = self._pool.submit(self._make, epoch, block, state)
-        return self._ahead[epoch, block]
-
-    def _make(self, epoch: int, block: int, state: Any) -> tuple[Columns, Any]:
-        """A block's rows, and the reader's state behind it; None at the end of the data set."""
-        if state is None or state != self._state:
-            self._reader = self._rows_of.read_from(state)
-        found = list(islice(self._reader, self._block))
-        self._state = self._rows_of.state() if len(found) == self._block else None
-        documents = [row.document for row in found if not row.held_out]
-        self.example = self.example or next(iter(documents), None)
-        encoded = encode_many(documents, self._tokenizer)
-        seed = [self._seed, epoch, block]
-        return packed(encoded, self._tokenizer, self._length, seed), self._state
+        return self._ahead[number].result()

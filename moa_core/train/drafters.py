@@ -26,13 +26,20 @@ from moa_core.loading.load import load_drafter
 from moa_core.loading.memory import parameters
 from moa_core.loading.untrusted import read_config
 from moa_core.model.target import Target
-from moa_core.train import own_text, states
-from moa_core.train.batches import Batch, Batches, Recipe, Source, Stream
-from moa_core.train.corpus import Document, Rows
+from moa_core.train import own_text
+from moa_core.train.batches import Batch, Batches, Recipe
 from moa_core.train.init import fresh
 from moa_core.train.loop import Run, Schedule
-from moa_core.train.losses import EagleTrainee, MoATrainee, Stats, Trainee, Weights
-from moa_core.train.losses_baselines import GlideTrainee, IndependentTrainee, MedusaTrainee
+from moa_core.train.losses import (
+    EagleTrainee,
+    GlideTrainee,
+    IndependentTrainee,
+    MedusaTrainee,
+    MoATrainee,
+    Stats,
+    Trainee,
+    Weights,
+)  # fmt: skip
 from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
 from moa_core.train.measure import Progress
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
@@ -43,8 +50,6 @@ class Plan:
     """How drafters are trained, beside the schedule.
 
     rows        packed rows of `row_length` tokens per update, over all processes
-    tasks       generated tasks per epoch, beside the text of the data folder
-    shares      (kind, share) of the kinds of document to thin out
     own_tokens  text for the target to write first; it then makes up half of all training tokens
     draws       draws of block boundaries per update, on one pass of LSA
     block       shortest and longest block, in tokens
@@ -55,8 +60,6 @@ class Plan:
     methods: tuple[str, ...] = ("moa-n0", "moa-n1", "eagle2")
     rows: int = 16
     row_length: int = 1024
-    tasks: int = 0
-    shares: tuple[tuple[str, float], ...] = ()
     own_tokens: int = 0
     draws: int = 1
     block: tuple[int, int] = BLOCK
@@ -68,7 +71,7 @@ class Plan:
 
 def train_drafters(
     target: Target,
-    data: Path | str,
+    data: Path,
     tokenizer: Path,
     out: Path,
     schedule: Schedule,
@@ -82,12 +85,9 @@ def train_drafters(
     watch_times: int = 8,
     log_every: int = 25,
     save_every: float = 60.0,
-) -> Document | None:
+) -> None:
     """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`.
 
-    Returns a document that they were trained on, None if there was nothing left to train.
-
-    data     a folder of text, read whole; or the name of a data set, which is streamed
     watched  prompts by kind on which acceptance is measured during training; each drafter then
              keeps the weights with the highest
     """
@@ -99,15 +99,12 @@ def train_drafters(
             f"--row-length of at most {target.context}."
         )
     out.mkdir(parents=True, exist_ok=True)
-    # Before accelerate wraps the nets: a share of a sharded one has fewer numbers.
     about = {name: _about(name, drafter, plan) for name, drafter in drafters.items()}
     trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
     if compiled:
         for each in trainees.values():
             each.compile_features()
-    batches = _source(target, data, tokenizer, out, plan, workers, accelerator)
-    if states.sharded(accelerator):
-        watched = None  # the main process, which measures, has only a share of the weights
+    batches = _batches(target, data, tokenizer, out, plan, workers, accelerator)
     progress = Progress(target, drafters, watched, watch_times) if watched else None
     models: dict[str, nn.Module] = dict(trainees)
     run = Run(
@@ -116,22 +113,18 @@ def train_drafters(
     )  # fmt: skip
     lessons = _Lessons(target, drafters.values(), plan, run)
     run.train(lessons, _step, stop_at, count=lambda batch: predictable(batch).sum())
-    whole = run.weights()
     if not accelerator.is_main_process:
-        return None
+        return
     if progress:
         progress.restore_best()
-        whole = {name: trainee.state_dict() for name, trainee in trainees.items()}
     for name, drafter in drafters.items():
         done = {"updates": run.update, "of": run.updates, "seconds": round(run.spent[name])}
         start = about[name].pop("start")
         training = {**run.recipe, "rate": schedule.rate(name), **done, "start": start}
         if progress:
             training["metrics"] = progress.metrics[name]
-        tensors = {key.removeprefix("net."): value for key, value in whole[name].items()}
         more = {**about[name], "training": training, "commit": _commit()}
-        save_drafter(out / name, drafter, target, more, torch.bfloat16, tensors)
-    return batches.example
+        save_drafter(out / name, drafter, target, more, torch.bfloat16)
 
 
 def _begun(method: str, target: Target, plan: Plan) -> Drafter:
@@ -152,26 +145,22 @@ def _about(name: str, drafter: Drafter, plan: Plan) -> dict[str, Any]:
     return {"parameters": parameters(drafter.net), "start": earlier}
 
 
-def _source(
+def _batches(
     target: Target,
-    data: Path | str,
+    data: Path,
     tokenizer: Path,
     out: Path,
     plan: Plan,
     workers: int,
     accelerator: Accelerator,
-) -> Source:
-    """Where batches come from. The target's own text, if the plan wants any, is written first."""
-    if isinstance(data, str):
-        return Stream(Rows(data), tokenizer, plan.seed, plan.rows, plan.row_length)
+) -> Batches:
+    """The target's own text, if the plan wants any, is written first."""
     own = out / "own_text.npz" if plan.own_tokens else None
     if own and accelerator.is_main_process:
-        writing = own_text.Writing(data, plan.seed, plan.tasks, plan.shares)
         processes = workers if accelerator.device.type == "cpu" else 1
-        own_text.write(target, own, plan.own_tokens, writing, processes)
+        own_text.write(target, own, plan.own_tokens, own_text.Writing(data, plan.seed), processes)
     accelerator.wait_for_everyone()
-    recipe = Recipe(data, tokenizer, plan.seed, plan.row_length, plan.tasks, plan.shares, own)
-    return Batches(recipe, plan.rows, workers)
+    return Batches(Recipe(data, tokenizer, plan.seed, plan.row_length, own), plan.rows, workers)
 
 
 def _step(

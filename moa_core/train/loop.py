@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -18,13 +19,12 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import broadcast
+from accelerate.utils import DistributedType, broadcast
 from torch import Tensor, nn
 from tqdm import tqdm
 
 from moa_core.errors import UserError
-from moa_core.train import states
-from moa_core.train.batches import Batch, Source
+from moa_core.train.batches import Batch, Batches
 from moa_core.train.measure import Progress
 
 Step = Callable[[nn.Module, Batch, Any, int], tuple[Tensor, dict[str, Tensor]]]
@@ -91,7 +91,7 @@ class Run:
         self,
         folder: Path,
         models: dict[str, nn.Module],
-        batches: Source,
+        batches: Batches,
         schedule: Schedule,
         accelerator: Accelerator,
         recipe: Mapping[str, Any],
@@ -114,7 +114,7 @@ class Run:
         self.bare = models
         self.models: dict[str, nn.Module] = {}
         self.optimisers: dict[str, list[torch.optim.Optimizer]] = {}
-        self._rows = states.check(accelerator, models, batches.rows)  # in a part
+        self._rows = _part_rows(accelerator, batches.rows)
         for name, model in models.items():
             prepared = accelerator.prepare(model, *optimisers(schedule, name, model))
             self.models[name], *self.optimisers[name] = prepared
@@ -153,7 +153,7 @@ class Run:
                 last = self._done(stop_at)
                 if self.update % self.log_every == 0 or last:
                     self._log(parts, bar)
-                if self._due(now - saved) or last:
+                if now - saved > self.save_every or last:
                     self.save()
                     saved = time.monotonic()
         except KeyboardInterrupt:
@@ -209,7 +209,8 @@ class Run:
         found = {key: value * share for key, value in {"loss": loss.detach(), **parts}.items()}
         if accelerator.sync_gradients:
             # Alike in all processes, and summed over them when it is logged.
-            found["norm"] = states.clip(accelerator, model, 1.0) / accelerator.num_processes
+            norm = accelerator.clip_grad_norm_(model.parameters(), 1.0)
+            found["norm"] = torch.as_tensor(norm) / accelerator.num_processes
         for optimiser in optimisers:  # accelerate's do nothing before the last part
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
@@ -225,17 +226,11 @@ class Run:
             found = self.watch.measure(self.update, self.spent)
         self.accelerator.wait_for_everyone()
         self._write({"measured": found})
-        self.accelerator.log({f"{name}/tau": tau for name, tau in found.items()}, self.update)
         return time.monotonic() - begun
 
     def _done(self, stop_at: int | None) -> bool:
         ends = [end for end in (self.updates, stop_at) if end is not None]
         return bool(ends) and self.update >= min(ends)
-
-    def _due(self, seconds: float) -> bool:
-        """Whether to save now: by the main process's clock, where all of them take part in it."""
-        due = seconds > self.save_every
-        return bool(self._agreed(due)) if states.sharded(self.accelerator) else due
 
     def _probe(self, done: int, mark: float, bar: tqdm) -> float:
         """Turn minutes into updates, once this process has done enough of them to know its pace.
@@ -267,13 +262,11 @@ class Run:
         return float(broadcast(mine).item())
 
     def _log(self, parts: dict[str, dict[str, Tensor]], bar: tqdm) -> None:
-        """Losses over the whole batch, into the log and to accelerate's trackers."""
+        """Write the losses over the whole batch into the log."""
         flat = torch.stack([value.float() for of in parts.values() for value in of.values()])
         found = iter(self.accelerator.reduce(flat, "sum").tolist())
         values = {name: {k: round(next(found), 5) for k in of} for name, of in parts.items()}
         self._write(values)
-        tracked = {f"{name}/{k}": v for name, of in values.items() for k, v in of.items()}
-        self.accelerator.log(tracked, self.update)
         bar.set_postfix({name: f"{of['loss']:.3f}" for name, of in values.items()})
 
     def _write(self, values: Mapping[str, Any]) -> None:
@@ -282,15 +275,9 @@ class Run:
             with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
                 log.write(json.dumps(line) + "\n")
 
-    def weights(self) -> dict[str, dict[str, Tensor]]:
-        """Every model's weights, whole, in the main process; all processes have to ask."""
-        return {
-            name: states.weights(self.accelerator, self.models[name], bare)
-            for name, bare in self.bare.items()
-        }
-
     def save(self) -> None:
-        if not self.accelerator.is_main_process and not states.sharded(self.accelerator):
+        """Write a checkpoint beside the old one, then swap: a kill leaves one of the two."""
+        if not self.accelerator.is_main_process:
             return
         state = {
             "recipe": self.recipe,
@@ -300,28 +287,57 @@ class Run:
             "spent": self.spent,
             "watch": self.watch and self.watch.state_dict(),
             "place": self.batches.place,
+            "models": {name: model.state_dict() for name, model in self.bare.items()},
+            "optimisers": {
+                n: [one.state_dict() for one in of] for n, of in self.optimisers.items()
+            },
         }
-        states.save(self.accelerator, self.folder, state, self.bare, self.models, self.optimisers)
+        path = self.folder / "checkpoint.pt"
+        torch.save(state, path.with_suffix(".part"))
+        os.replace(path.with_suffix(".part"), path)
         self._kept = self.update
 
     def _resume(self) -> None:
-        state = states.load(self.folder)
-        if state is None:
+        path = self.folder / "checkpoint.pt"
+        if not path.exists():
             return
-        if state["recipe"] != self.recipe:
-            changed = [k for k in self.recipe if state["recipe"].get(k) != self.recipe[k]]
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        # An option that is gone and was not used then says nothing.
+        before = {
+            key: value for key, value in state["recipe"].items() if value or key in self.recipe
+        }
+        if before != self.recipe:
+            changed = [key for key in self.recipe if before.get(key) != self.recipe[key]]
             raise UserError(
                 f"{self.folder} holds a run with other settings ({', '.join(changed) or 'fewer'}): "
                 "give the same ones to go on, or another folder to start anew."
             )
-        every = (self.bare, self.models, self.optimisers)
-        states.restore(self.accelerator, self.folder, state, *every)
+        for name, model in self.bare.items():
+            model.load_state_dict(state["models"][name])
+            for optimiser, step in zip(
+                self.optimisers[name], state["optimisers"][name], strict=True
+            ):
+                optimiser.load_state_dict(step)
         self.update = self._kept = state["update"]
         self.updates = state["updates"]
         self.seconds, self.batches.place = state["seconds"], tuple(state["place"])
         self.spent = state["spent"]
         if self.watch:
             self.watch.load_state_dict(state["watch"])
+
+
+def _part_rows(accelerator: Accelerator, rows: int) -> int:
+    """Rows of one part of a process's batch. rows: of an update, over all processes."""
+    if accelerator.distributed_type in (DistributedType.FSDP, DistributedType.DEEPSPEED):
+        raise UserError("Drafters are small: every process holds them whole. Launch with DDP.")
+    world, steps = accelerator.num_processes, accelerator.gradient_accumulation_steps
+    part, rest = divmod(rows, world * steps)
+    if rest or not part:
+        raise UserError(
+            f"{rows} rows cannot be shared out evenly: give a multiple of {world * steps}, the "
+            f"processes ({world}) times the accumulated parts ({steps})."
+        )
+    return int(part)
 
 
 def _clock(now: Callable[[], float] = perf_counter) -> float:

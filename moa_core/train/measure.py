@@ -52,10 +52,10 @@ def reply_loss(target: Target, encoded: Encoded) -> tuple[float, int]:
     return float(losses[reply].sum()), int(reply.sum())
 
 
-def heldout_loss(target: Target, data: Path, most: int = 100, tasks: int = 0) -> dict[str, float]:
-    """Nats per reply token on held-out documents and tasks, by kind; at most `most` of each."""
+def heldout_loss(target: Target, data: Path, most: int = 100) -> dict[str, float]:
+    """Nats per reply token on held-out documents, by kind; at most `most` of each."""
     by_kind: dict[str, list[corpus.Document]] = defaultdict(list)
-    for document in corpus.epoch(corpus.load(data), 0, 0, "heldout", tasks):
+    for document in _held_out(data):
         by_kind[document.kind].append(document)
     losses = {}
     for kind, documents in sorted(by_kind.items()):
@@ -76,20 +76,14 @@ def samples(
     return list(zip(asked, said, strict=True))
 
 
-def heldout_prompts(
-    target: Target, data: Path | str, each: int, tasks: int = 0
-) -> dict[str, list[list[int]]]:
-    """Held-out prompts by kind: chats up to their last reply, openings of texts.
+def _held_out(data: Path) -> list[corpus.Document]:
+    return corpus.shuffled(corpus.load(data, "heldout"), 0, 0, "heldout")
 
-    data   a folder of text, or the name of a data set
-    tasks  more than 0 for prompts of generated tasks, too
-    """
-    if isinstance(data, str):
-        documents = iter(corpus.Rows(data).heldout(4 * each))
-    else:
-        documents = corpus.epoch(corpus.load(data), 0, 0, "heldout", 12 * each if tasks else 0)
+
+def heldout_prompts(target: Target, data: Path, each: int) -> dict[str, list[list[int]]]:
+    """Held-out prompts by kind: chats up to their last reply, openings of texts."""
     found: dict[str, list[list[int]]] = defaultdict(list)
-    for document in documents:
+    for document in _held_out(data):
         if len(found.get(document.kind, ())) == each:
             continue
         # None of it where a template refuses such a chat.

@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 import os
 import random
-from collections.abc import Iterator
-from concurrent.futures import as_completed
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,27 +22,38 @@ from moa_core.model.target import Target
 from moa_core.text import tokenizer_of
 from moa_core.train import corpus
 from moa_core.train.tokenizer import Encoded, encode_many
-from moa_core.train.workers import Workers
 
 PLAIN_START = 48  # tokens of a plain text that serve as a prompt, from anywhere in it
 LONGEST_PROMPT = 320  # reading a longer one costs more than the reply to it teaches
 PART = 50_000  # tokens: what a killed run loses at most, per process
 
 
+class Workers(ProcessPoolExecutor):
+    """A pool of fresh processes, which Ctrl-C ends without a traceback.
+
+    Processes are spawned because tokenizers and torch do not survive a fork with threads.
+    """
+
+    def __init__(self, count: int, begin: Callable[..., None] | None = None, *given: Any) -> None:
+        """begin: called with `given` in each process, once."""
+        super().__init__(count, get_context("spawn"), _start, (begin, given))
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        self.shutdown(wait=kind is None, cancel_futures=kind is not None)
+
+
+def _start(begin: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if begin is not None:
+        begin(*given)
+
+
 @dataclass(frozen=True)
 class Writing:
-    """What the target is given to answer.
-
-    tasks    generated tasks among the documents, in each pass over them
-    shares   (kind, share) of the kinds of document to thin out
-    rows     prompts answered at a time
-    longest  reply, in tokens
-    """
+    """What the target is given to answer: `rows` prompts at a time, replies of `longest` tokens."""
 
     data: Path
     seed: int = 0
-    tasks: int = 0
-    shares: tuple[tuple[str, float], ...] = ()
     rows: int = 64
     longest: int = 320
 
@@ -145,20 +159,15 @@ def _prompt_batches(
     Batched by the length of the reply in the data, which foretells that of the target's: a batch
     takes as long as its longest reply.
     """
-    loaded, shares = corpus.load(writing.data), dict(writing.shares)
+    documents = corpus.load(writing.data)
     longest, rows = min(writing.longest, target.context // 2), writing.rows
     rng = random.Random(f"{writing.seed} {part}")
     waiting: list[tuple[int, list[int]]] = []
     while True:
-        # Every part, and every pass of one, shuffles the documents and phrases the prompts anew.
-        order = rng.randrange(2**31)
-        documents = (
-            document
-            for document in corpus.epoch(loaded, order, part, "train", writing.tasks)
-            if rng.random() < shares.get(document.kind, 1.0)
-        )
+        # Every part, and every pass of one, shuffles the documents anew.
+        order = corpus.shuffled(documents, rng.randrange(2**31), part)
         found = False
-        for encoded in encode_many(documents, tokenizer_of(target)):
+        for encoded in encode_many(order, tokenizer_of(target)):
             prompt, reply = _prompt(encoded, rng)
             if prompt and len(prompt) + longest <= target.context:
                 waiting.append((reply, prompt))

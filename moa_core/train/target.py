@@ -16,13 +16,11 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTraine
 
 from moa_core.errors import UserError
 from moa_core.model.target import moved
-from moa_core.train import corpus, states
+from moa_core.train import corpus
 from moa_core.train.batches import Batch, Batches, Recipe
-from moa_core.train.corpus import Document
 from moa_core.train.loop import Run, Schedule
 from moa_core.train.tokenizer import PADDING, train_tokenizer
 
-TOKENIZER_TASKS = 20_000  # generated tasks that a tokenizer learns from, at most
 PROMPT_WEIGHT = 0.2  # of what users write: it teaches language, not how to answer
 HEAD = 64  # width of an attention head
 
@@ -86,12 +84,10 @@ def _inside(batch: Batch) -> Tensor:
     return (batch.segment[:, 1:] == batch.segment[:, :-1]) & (batch.segment[:, 1:] != PADDING)
 
 
-def make_tokenizer(
-    data: Path, folder: Path, seed: int, size: int, tasks: int = 0
-) -> PreTrainedTokenizerFast:
+def make_tokenizer(data: Path, folder: Path, seed: int, size: int) -> PreTrainedTokenizerFast:
     """Train the tokenizer on one epoch of the training split. It is written once, then read."""
     if not (folder / "tokenizer.json").exists():
-        documents = corpus.epoch(corpus.load(data), seed, 0, "train", min(tasks, TOKENIZER_TASKS))
+        documents = corpus.shuffled(corpus.load(data), seed, 0)
         texts = (text for document in documents for text in document.contents)
         part = folder / "tokenizer.part"
         train_tokenizer(texts, size).save_pretrained(part)
@@ -125,6 +121,28 @@ def make_model(
     return LlamaForCausalLM(config)
 
 
+def with_new_tokens(start: Path, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+    """The target in `start`, with another tokenizer's vocabulary.
+
+    A token that both tokenizers have keeps its row of the embedding. Any other starts as the mean
+    of the rows of the old tokens that spell it.
+    """
+    model: Any = LlamaForCausalLM.from_pretrained(start, dtype=torch.float32)
+    old = AutoTokenizer.from_pretrained(start)
+    known, spell = old.get_vocab(), old.backend_tokenizer.model.tokenize
+    tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    before = [[known[t]] if t in known else [piece.id for piece in spell(t)] for t in tokens]
+    tables = [model.get_input_embeddings().weight, model.get_output_embeddings().weight]
+    rows = [torch.stack([table[ids].mean(0) for ids in before]).detach() for table in tables]
+    model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    model.get_input_embeddings().weight.data.copy_(rows[0])
+    model.get_output_embeddings().weight.data.copy_(rows[1])  # the same table where both are tied
+    for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
+        setattr(model.config, name, getattr(tokenizer, name))
+        setattr(model.generation_config, name, getattr(tokenizer, name))
+    return cast(LlamaForCausalLM, model)
+
+
 def train_target(
     data: Path,
     out: Path,
@@ -132,9 +150,8 @@ def train_target(
     *,
     sizes: TargetSizes | None = None,
     rows: int = 32,
-    tasks: int = 0,
-    shares: tuple[tuple[str, float], ...] = (),
     start: Path | None = None,
+    new_tokenizer: bool = False,
     row_length: int | None = None,
     seed: int = 0,
     workers: int = 2,
@@ -143,41 +160,37 @@ def train_target(
     accelerator: Accelerator | None = None,
     log_every: int = 25,
     save_every: float = 60.0,
-) -> Document | None:
+) -> None:
     """Train a target into `out`: a Hugging Face folder, with the run's log and checkpoint in `run`.
 
-    Returns a document that it was trained on, None if there was nothing left to train.
-
-    rows        packed rows per update, over all processes
-    row_length  tokens in a row, the whole context by default; short ones are cheaper
-    tasks       generated tasks per epoch, beside the text of the data folder
-    shares      kinds of text to thin out, see `Recipe`
-    stop_at     end at this update, with the schedule as if it went on
-    start       folder of a target, and its tokenizer, to go on from with a new schedule
+    rows           packed rows per update, over all processes
+    row_length     tokens in a row, the whole context by default; short ones are cheaper
+    stop_at        end at this update, with the schedule as if it went on
+    start          folder of a target, and its tokenizer, to go on from with a new schedule
+    new_tokenizer  learn a tokenizer from the data in place of the one in `start`
     """
     sizes = sizes or TargetSizes()
     accelerator = accelerator or Accelerator()
-    if states.sharded(accelerator):
-        raise UserError("So small a target is not spread over devices: launch without FSDP.")
     with accelerator.main_process_first():
-        if start is not None:
+        if start is not None and not new_tokenizer:
             AutoTokenizer.from_pretrained(start).save_pretrained(out)
-        tokenizer = make_tokenizer(data, out, seed, sizes.vocabulary, tasks)
+        tokenizer = make_tokenizer(data, out, seed, sizes.vocabulary)
     if start is None:
         model = make_model(sizes, tokenizer, seed)
+    elif new_tokenizer:
+        model = with_new_tokens(start, tokenizer)
     else:
         model = LlamaForCausalLM.from_pretrained(start, dtype=torch.float32)
-    recipe = Recipe(data, out, seed, row_length or sizes.context, tasks, shares)
+    recipe = Recipe(data, out, seed, row_length or sizes.context)
     batches = Batches(recipe, rows, workers)
     trainee = NextToken(model)
     settings = {
         "sizes": asdict(sizes),
         "rows": rows,
         "row_length": recipe.row_length,
-        "tasks": tasks,
-        "shares": dict(shares),
         "start": start and start.name,
         "seed": seed,
+        **({"new_tokenizer": True} if new_tokenizer else {}),
     }
     models: dict[str, nn.Module] = {"target": trainee}
     run = Run(
@@ -195,7 +208,6 @@ def train_target(
     if accelerator.is_main_process:
         done = {"updates": run.update, "of": run.updates, "seconds": round(run.seconds)}
         save_target(model, out, {**run.recipe, **done})
-    return batches.example
 
 
 def save_target(model: LlamaForCausalLM, out: Path, about: dict[str, Any]) -> None:

@@ -95,13 +95,6 @@ def encode_many(
     trained on the tokens it will meet, and `<|end|>` written out in a text stays text. Chats that
     the template refuses are left out; UserError if it refuses a whole batch of them.
     """
-    return (encoded for _, encoded in encoded_pairs(documents, tokenizer))
-
-
-def encoded_pairs(
-    documents: Iterable[Document], tokenizer: PreTrainedTokenizerBase
-) -> Iterator[tuple[Document, Encoded]]:
-    """What `encode_many` gives, each with its document."""
     templates: dict[tuple[str, ...], _Template | str] = {}
     remaining = iter(documents)
     while batch := list(islice(remaining, _BATCH)):
@@ -116,7 +109,7 @@ def encoded_pairs(
         for document in batch:
             pieces = list(islice(contents, len(document.contents)))
             if document.messages is None or not tokenizer.chat_template:
-                yield document, _plain(pieces, tokenizer)
+                yield _plain(pieces, tokenizer)
                 continue
             roles = tuple(message["role"] for message in document.messages)
             if roles not in templates:
@@ -124,7 +117,7 @@ def encoded_pairs(
             if isinstance(template := templates[roles], str):
                 refused = template
             else:
-                yield document, _filled(roles, pieces, template, tokenizer)
+                yield _filled(roles, pieces, template, tokenizer)
         if refused and len(batch) > 1 and all(isinstance(t, str) for t in templates.values()):
             raise UserError(refused)
 

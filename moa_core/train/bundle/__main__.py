@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from moa_core.train.bundle import books, manners, prompts, world
-from moa_core.train.bundle.tasks import HELD_OUT_PERCENT, KINDS, bucket, generate
+from moa_core.train.bundle.tasks import KINDS, generate, is_held_out
 from moa_core.train.corpus import Document
 
 WORLD = ("story", "words", "continued", "reading", "talk")
@@ -106,7 +106,7 @@ def _task(kind: str, rng: random.Random, held_out: bool) -> Document:
 def _world(kind: str, rng: random.Random, held_out: bool) -> Document:
     while True:
         chat = world.chats(kind, rng)
-        if (bucket(chat[0]["content"]) < HELD_OUT_PERCENT) == held_out:
+        if is_held_out(chat[0]["content"]) == held_out:
             return Document(f"world {kind}", chat)
 
 

@@ -12,16 +12,11 @@ from pathlib import Path
 from moa_core.train.bundle import prompts
 from moa_core.train.bundle.prompts import chat
 from moa_core.train.bundle.tasks import bucket
+from moa_core.train.bundle.words import PHRASES
 from moa_core.train.corpus import END_OF_DOCUMENT, Document
 
 HELD_OUT_PERCENT = 2
 LONGEST = 1_700  # characters, about 420 tokens: a row of 512 holds a whole document
-_ASKED = (
-    "Say in {language}: {sentence}",
-    "Translate into {language}: {sentence}",
-    'How do you say "{sentence}" in {language}?',
-    "What is this in {language}: {sentence}",
-)
 
 
 @dataclass(frozen=True)
@@ -120,7 +115,9 @@ def _reading(row: dict[str, str], rng: random.Random) -> Document:
 
 
 def _sentence(pair: dict[str, str], rng: random.Random) -> Document:
-    return Document("sentence", chat(rng.choice(_ASKED).format(**pair), pair["translated"]))
+    return Document(
+        "sentence", chat(rng.choice(PHRASES["sentence"]).format(**pair), pair["translated"])
+    )
 
 
 def _is_held_out(key: str) -> bool:

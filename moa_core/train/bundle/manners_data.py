@@ -42,10 +42,7 @@ class Wordings:
 
 def is_held_out(text: str) -> bool:
     """Whether a text is held out; templates that differ in case or marks only go together."""
-    return (
-        tasks.bucket(" ".join(re.findall(r"[\w{}]+", text.lower())) or text)
-        < tasks.HELD_OUT_PERCENT
-    )
+    return tasks.is_held_out(" ".join(re.findall(r"[\w{}]+", text.lower())) or text)
 
 
 @cache

@@ -18,6 +18,7 @@ from moa_core.model.target import Target
 from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.train.bundle import books, manners, tasks, world
 from moa_core.train.bundle.__main__ import documents_of
+from moa_core.train.bundle.words import LITTLE
 from moa_core.train.corpus import Document
 from moa_core.train.measure import reply_loss, task_accuracy
 from moa_core.train.own_text import answers
@@ -60,9 +61,8 @@ def _replies(target: Target, prompts: list[str], longest: int) -> list[tuple[str
     found: dict[int, tuple[str, bool]] = {}
     for start in range(0, len(order), ROWS):
         places = order[start : start + ROWS]
-        for place, reply in zip(
-            places, answers(target, [ids[p] for p in places], longest), strict=True
-        ):
+        replies = answers(target, [ids[place] for place in places], longest)
+        for place, reply in zip(places, replies, strict=True):
             text = str(tokenizer.decode(reply, skip_special_tokens=True))
             found[place] = text, reply[-1] in target.eos_ids
     return [found[place] for place in range(len(ids))]
@@ -77,12 +77,15 @@ def words_used(target: Target, options: argparse.Namespace) -> dict[str, Any]:
     """Share of stories with three given words that use all three."""
     rng = random.Random("words to use")
     wanted = [_three(rng) for _ in range(options.each)]
-    listed = [f"{a}, {b} and {c}" for a, b, c in wanted]
-    texts = _texts(target, [f"Write a story with the words: {each}." for each in listed], 400)
-    used = [all(_has(text, w) for w in each) for each, text in zip(wanted, texts, strict=True)]
+    prompts = ["Write a story with the words: {}, {} and {}.".format(*words) for words in wanted]
+    texts = _texts(target, prompts, 400)
+    used = [
+        all(re.search(rf"\b{re.escape(word)}", text, re.IGNORECASE) for word in words)
+        for words, text in zip(wanted, texts, strict=True)
+    ]
     missed = [
-        {"words": each, "story": text}
-        for each, text, right in zip(wanted, texts, used, strict=True)
+        {"words": words, "story": text}
+        for words, text, right in zip(wanted, texts, used, strict=True)
         if not right
     ]
     return {"all three": _share(used), "missed": missed[:10]}
@@ -91,12 +94,8 @@ def words_used(target: Target, options: argparse.Namespace) -> dict[str, Any]:
 def _three(rng: random.Random) -> tuple[str, ...]:
     while True:
         words = world.words_for(rng)
-        if len(words) == 3 and tasks.bucket(" ".join(words)) < tasks.HELD_OUT_PERCENT:
+        if len(words) == 3 and tasks.is_held_out(" ".join(words)):
             return words
-
-
-def _has(text: str, word: str) -> bool:
-    return re.search(rf"\b{re.escape(word)}", text, re.IGNORECASE) is not None
 
 
 def passages(target: Target, options: argparse.Namespace) -> dict[str, Any]:
@@ -109,7 +108,7 @@ def passages(target: Target, options: argparse.Namespace) -> dict[str, Any]:
 def _held_out(kind: str, rng: random.Random) -> Any:
     while True:
         chat = world.chats(kind, rng)
-        if tasks.bucket(chat[0]["content"]) < tasks.HELD_OUT_PERCENT:
+        if tasks.is_held_out(chat[0]["content"]):
             return chat
 
 
@@ -124,40 +123,31 @@ def _answered(target: Target, asked: list[tuple[str, str]]) -> dict[str, Any]:
     return {"right": _share(right), "of": len(asked), "wrong": wrong[:10]}
 
 
-_LITTLE_TEXT = "a an the it he she they was were is are had has his her their to of"
-_LITTLE = frozenset(_LITTLE_TEXT.split())
-
-
 def _agrees(reply: str, answer: str) -> bool:
     """Whether the words that carry the answer are those of the reply, in whatever order."""
-    said, wanted = _content(reply), _content(answer)
+    said, wanted = (set(re.findall(r"[a-z0-9']+", t.lower())) - LITTLE for t in (reply, answer))
     return wanted <= said and len(said - wanted) <= max(2, len(wanted) // 2)
 
 
-def _content(text: str) -> set[str]:
-    return set(re.findall(r"[a-z0-9']+", text.lower())) - _LITTLE
+def _pairs(options: argparse.Namespace, kind: str) -> list[tuple[str, str]]:
+    """Held-out prompts of a kind of text, with their answers."""
+    text, rng = books.load(options.texts, True)[kind], random.Random(0)
+    pieces = rng.sample(text.pieces, min(options.each, len(text.pieces)))
+    chats = [text.as_document(piece, rng).messages or () for piece in pieces]
+    return [(chat[0]["content"], chat[1]["content"]) for chat in chats]
 
 
 def fairy_tales(target: Target, options: argparse.Namespace) -> dict[str, Any]:
     """FairytaleQA's own questions, held out: share whose answer's words are all in the reply."""
-    text = books.load(options.texts, True)["fairy tale questions"]
-    rng = random.Random(0)
-    asked = []
-    for piece in rng.sample(text.pieces, min(options.each, len(text.pieces))):
-        messages = text.as_document(piece, rng).messages or ()
-        asked.append((messages[0]["content"], messages[1]["content"]))
-    return _answered(target, asked)
+    return _answered(target, _pairs(options, "fairy tale questions"))
 
 
 def sentences(target: Target, options: argparse.Namespace) -> dict[str, Any]:
     """Short sentences into Spanish and French, held out: share equal to the pair's own."""
-    text = books.load(options.texts, True)["sentence"]
-    rng = random.Random(0)
-    pieces = rng.sample(text.pieces, min(options.each, len(text.pieces)))
-    pairs = [text.as_document(piece, rng).messages or () for piece in pieces]
-    said = _texts(target, [pair[0]["content"] for pair in pairs], 40)
-    right = [reply.strip() == pair[1]["content"] for reply, pair in zip(said, pairs, strict=True)]
-    shown = [(p[0]["content"], p[1]["content"], r) for p, r in zip(pairs[:10], said, strict=False)]
+    pairs = _pairs(options, "sentence")
+    said = _texts(target, [prompt for prompt, _ in pairs], 40)
+    right = [reply.strip() == wanted for reply, (_, wanted) in zip(said, pairs, strict=True)]
+    shown = [(*pair, reply) for pair, reply in zip(pairs[:10], said, strict=False)]
     return {"equal": _share(right), "shown": shown}
 
 
@@ -165,11 +155,10 @@ def stories(target: Target, options: argparse.Namespace) -> dict[str, Any]:
     """Stories from unseen openings: how much repeats itself, loops, or ends well; ten of them."""
     rng = random.Random("openings")
     prompts = [_held_out("continued", rng)[0]["content"] for _ in range(options.each)]
-    told = _replies(target, prompts, 200)
-    whole = _replies(target, prompts, 500)
+    told, whole = _texts(target, prompts, 200), _replies(target, prompts, 500)
     return {
-        "repeats": round(sum(repeated(text) for text, _ in told) / len(told), 4),
-        "loops": sum(loops(text) for text, _ in told),
+        "repeats": round(sum(map(repeated, told)) / len(told), 4),
+        "loops": sum(map(loops, told)),
         "ended": _share(done and finished(text) for text, done in whole),
         "words": round(sum(len(text.split()) for text, _ in whole) / len(whole)),
         "shown": [(prompt, text) for prompt, (text, _) in zip(prompts[:10], whole, strict=False)],
@@ -179,20 +168,14 @@ def stories(target: Target, options: argparse.Namespace) -> dict[str, Any]:
 def repeated(text: str) -> float:
     """Share of the words that end a run of GRAM words which the text already had."""
     words = text.lower().split()
-    seen: set[tuple[str, ...]] = set()
-    again = 0
-    for end in range(GRAM, len(words) + 1):
-        gram = tuple(words[end - GRAM : end])
-        again += gram in seen
-        seen.add(gram)
-    return again / max(1, len(words))
+    grams = [tuple(words[at : at + GRAM]) for at in range(len(words) - GRAM + 1)]
+    return (len(grams) - len(set(grams))) / max(1, len(words))
 
 
 def loops(text: str) -> bool:
     """Whether the last words are said over and over."""
     words = text.lower().split()
-    tail = " ".join(words[-6:])
-    return len(words) > 40 and " ".join(words[-60:]).count(tail) > 2
+    return len(words) > 40 and " ".join(words[-60:]).count(" ".join(words[-6:])) > 2
 
 
 def finished(text: str) -> bool:
@@ -203,16 +186,12 @@ def finished(text: str) -> bool:
 def visitors(target: Target, options: argparse.Namespace) -> dict[str, Any]:
     """Replies to what lies outside the model's world, to be read by a person; suspect claims."""
     lines = VISITORS.read_text(encoding="utf-8").splitlines()[: options.each]
-    rows = [json.loads(line) for line in lines]
-    said = _texts(target, [row["prompt"] for row in rows], 120)
-    claims = [manners.claims(text, row["prompt"]) for text, row in zip(said, rows, strict=True)]
-    return {
-        "claims": sum(map(bool, claims)),
-        "replies": [
-            {"prompt": row["prompt"], "reply": text, "claims": found}
-            for row, text, found in zip(rows, said, claims, strict=True)
-        ],
-    }
+    prompts = [json.loads(line)["prompt"] for line in lines]
+    replies = [
+        {"prompt": prompt, "reply": text, "claims": manners.claims(text, prompt)}
+        for prompt, text in zip(prompts, _texts(target, prompts, 120), strict=True)
+    ]
+    return {"claims": sum(bool(one["claims"]) for one in replies), "replies": replies}
 
 
 def bits(target: Target, options: argparse.Namespace) -> dict[str, float]:
@@ -222,12 +201,10 @@ def bits(target: Target, options: argparse.Namespace) -> dict[str, float]:
 
 
 def _bits(target: Target, documents: list[Document]) -> float:
-    nats, characters = 0.0, 0
     encoded = encode_many(documents, tokenizer_of(target))
-    for document, each in zip(documents, encoded, strict=True):
-        nats += reply_loss(target, each)[0]
-        characters += sum(map(len, document.contents[document.messages is not None :: 2]))
-    return nats / math.log(2) / max(1, characters)
+    nats = sum(reply_loss(target, each)[0] for each in encoded)
+    learnt = [text for d in documents for text in d.contents[d.messages is not None :: 2]]
+    return nats / math.log(2) / max(1, sum(map(len, learnt)))
 
 
 def _share(found: Iterable[bool]) -> float:
@@ -236,16 +213,9 @@ def _share(found: Iterable[bool]) -> float:
 
 
 PARTS: dict[str, Callable[[Target, argparse.Namespace], Any]] = {
-    "tasks": tasks_right,
-    "words": words_used,
-    "passages": passages,
-    "stories": stories,
-    "visitors": visitors,
-    "fairy tales": fairy_tales,
-    "sentences": sentences,
-    "bits": bits,
-}
-
+    "tasks": tasks_right, "words": words_used, "passages": passages, "stories": stories,
+    "visitors": visitors, "fairy tales": fairy_tales, "sentences": sentences, "bits": bits,
+}  # fmt: skip
 FROM_TEXTS = ("fairy tales", "sentences", "bits")
 
 if __name__ == "__main__":

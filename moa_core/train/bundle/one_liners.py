@@ -7,13 +7,8 @@ import random
 import tomllib
 from importlib.resources import files
 
-from moa_core.train.bundle.words import LETTERS, WORDS
+from moa_core.train.bundle.words import LETTERS, PHRASES, WORDS
 
-_PHRASINGS = (
-    "Write a one-line Python function f(x) that takes {}.",
-    "Write f(x), a Python function in one line. It takes {}.",
-    "I need a Python function f(x) in one line that takes {}.",
-)
 _LONGEST = 400  # characters of a reply that is read
 _TIGHT = ("comparison", "sum", "product", "power", "atom")  # how tightly an expression binds
 _LINES: dict[str, list[list[str]]] = {
@@ -32,7 +27,7 @@ def make(rng: random.Random) -> tuple[str, str]:
     else:
         words, expression = _steps(rng, kind)
         words = f"a {kind} x and {words}"
-    return rng.choice(_PHRASINGS).format(words), f"def f(x): return {expression}"
+    return rng.choice(PHRASES["one_liner"]).format(words), f"def f(x): return {expression}"
 
 
 def passes(answer: str, reply: str) -> bool:

@@ -1,18 +1,15 @@
-"""Raw text made into chats: stories, dialogues, reading and worked sums, phrased in many ways."""
+"""Raw text made into chats: stories and reading, asked for in many ways."""
 
 import math
 import random
 import re
-from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from moa_core.train.bundle.words import COMMON
+from moa_core.train.bundle.words import COMMON, PHRASES
 
-MAX_STORY = 3_500  # characters, about 900 tokens
 MAX_PASSAGE = 2_500
 _OPENING = range(20, 400)  # characters
 _SENTENCE = re.compile(r".+?(?:[.!?]+[\"'”’)]*(?=\s)\s+|\n+|$)", re.DOTALL)
-_CALCULATION = re.compile(r"<<.*?>>")
 
 
 class Message(TypedDict):
@@ -31,24 +28,7 @@ def chat(*turns: str) -> Chat:
     return tuple(Message(role=roles[i % 2], content=turn) for i, turn in enumerate(turns))
 
 
-def phrased(kind: str, value: Any, rng: random.Random) -> Chat:
-    """A record of the bundle's texts, or a chat of somebody's, as a chat."""
-    match kind:
-        case "story":
-            return story(value, rng)
-        case "continued":
-            return continued(value, rng)
-        case "dialogue":
-            return dialogue(value)
-        case "reading":
-            return reading(value, rng)
-        case "sum":
-            return worked_sum(value)
-    found: Chat = value
-    return found
-
-
-def split_story(text: str, limit: int = MAX_STORY) -> list[str]:
+def split_story(text: str, limit: int) -> list[str]:
     """A text in pieces of about equal size, none above `limit`, cut at a line or sentence end."""
     if len(text) <= limit:
         return [text]
@@ -68,8 +48,7 @@ def story(text: str, rng: random.Random) -> Chat:
     """Ask for a whole story: by its title, its opening or some of its words."""
     title, body = _title_and_body(text)
     if title and rng.random() < 0.4:
-        asked = rng.choice(("Write a story called {}.", "Tell me the story {}.", "Story: {}"))
-        return chat(asked.format(f'"{title}"'), body)
+        return chat(rng.choice(PHRASES["titled"]).format(f'"{title}"'), body)
     if rng.random() < 0.4:
         return _from_words(body, rng)
     return continued(body, rng, rng.random() < 0.5)
@@ -82,45 +61,16 @@ def continued(text: str, rng: random.Random, whole: bool = False) -> Chat:
         return _from_words(text, rng)
     opening = text[:cut].strip()
     if whole:
-        asked = rng.choice((
-            "Write a story that begins: {}", "Write a story. It starts like this: {}",
-            "Tell me a story with this beginning: {}", "Begin a story with: {}",
-        ))  # fmt: skip
-        return chat(asked.format(opening), text)
-    asked = rng.choice((
-        "Go on with this story: {}", "Continue the story: {}", "What happens next? {}",
-        "Keep this story going: {}", "Carry on from here: {}",
-    ))  # fmt: skip
-    return chat(asked.format(opening), text[cut:].strip())
-
-
-def dialogue(text: str) -> Chat:
-    """The turns of lines that begin with `User:` and `Assistant:` by turns."""
-    return chat(*(line.partition(": ")[2].strip() for line in text.splitlines()))
+        return chat(rng.choice(PHRASES["begins"]).format(opening), text)
+    return chat(rng.choice(PHRASES["continued"]).format(opening), text[cut:].strip())
 
 
 def reading(row: dict[str, Any], rng: random.Random) -> Chat:
     """A question about a passage, answered in a short sentence."""
     question, answer = row["question"].strip(), row["answer"].strip()
     passage = _passage(row["context"].strip(), f"{question} {answer}")
-    asked = rng.choice((
-        "{passage}\n\n{question}", "{question}\n\n{passage}",
-        "Read this and answer the question.\n\n{passage}\n\nQuestion: {question}",
-        "Here is a part of a story.\n\n{passage}\n\nNow tell me: {question}",
-    ))  # fmt: skip
+    asked = rng.choice(PHRASES["reading"])
     return chat(asked.format(passage=passage, question=question), _as_sentence(answer))
-
-
-def question_chat(row: Mapping[str, str]) -> Chat:
-    """A question, below its context where it has one, and its answer, both as they are."""
-    asked = (row.get("context"), row["question"])
-    return chat("\n\n".join(part.strip() for part in asked if part), row["answer"].strip())
-
-
-def worked_sum(row: dict[str, Any]) -> Chat:
-    """A question with a worked answer, without the calculator's marks."""
-    working, _, result = _CALCULATION.sub("", row["answer"]).partition("####")
-    return chat(row["question"].strip(), f"{working.strip()}\nThe answer is {result.strip()}.")
 
 
 def _title_and_body(text: str) -> tuple[str, str]:
@@ -147,16 +97,9 @@ def _from_words(text: str, rng: random.Random) -> Chat:
     found = set(re.findall(r"(?<=[a-z,] )[a-z]{4,10}(?=[ .,!?])", text)) - COMMON
     words = rng.sample(sorted(found), min(len(found), rng.randint(2, 4)))
     if len(words) < 2:
-        return chat(
-            rng.choice(("Tell me a story.", "Write a short story.", "A story, please.")), text
-        )
+        return chat(rng.choice(PHRASES["story"]), text)
     listed = f"{', '.join(words[:-1])} and {words[-1]}"
-    asked = rng.choice((
-        "Write a story with the words: {}", "Tell me a story with {} in it.",
-        "Use these words in a story: {}", "Make up a story. Use the words {}.",
-        "Can you write a story with the words {}?",
-    ))  # fmt: skip
-    return chat(asked.format(listed), text)
+    return chat(rng.choice(PHRASES["with_words"]).format(listed), text)
 
 
 def _passage(text: str, about: str) -> str:

@@ -3,11 +3,9 @@
 import random
 import re
 
-from moa_core.train.bundle.words import HOLDERS, PEOPLE, THINGS
+from moa_core.train.bundle.words import HOLDERS, PEOPLE, PHRASES, THINGS
 
 _ANSWER = re.compile(r"The answer is (-?\d[\d,]*(?:\.\d+)?)")
-_GAIN = ("gets {} more", "finds {} more", "buys {} more", "is given {} more", "wins {} more")
-_LOSE = ("gives away {}", "loses {}", "sells {}", "gives {} to a friend", "drops {}")
 
 
 def make(rng: random.Random) -> tuple[str, str]:
@@ -49,35 +47,32 @@ def _bare(rng: random.Random) -> tuple[str, str]:
         start = rng.randint(2, 99)
         steps = _steps(rng, start, rng.choice((1, 1, 2)))
     text = " ".join((str(start), *(f"{sign} {amount}" for sign, amount in steps)))
-    asked = rng.choice(("What is {}?", "Work out {}.", "How much is {}?", "Calculate {}."))
-    return asked.format(text), _worked(start, *steps)
+    return rng.choice(PHRASES["sum"]).format(text), _worked(start, *steps)
 
 
 def _story(rng: random.Random) -> tuple[str, str]:
     (name, pronoun), things = rng.choice(PEOPLE), rng.choice(THINGS)
     start = rng.randint(2, 99)
     steps = _steps(rng, start, rng.choice((1, 2, 2)))
-    told = [rng.choice(_GAIN if sign == "+" else _LOSE).format(amount) for sign, amount in steps]
-    then = rng.choice((" and then ", f". Then {pronoun} ", f". Later {pronoun} "))
-    begin = rng.choice(("{} has {} {}.", "At first {} has {} {}.", "In the morning {} has {} {}."))
-    end = rng.choice((
-        f"How many {things} does {name} have now?",
-        f"How many {things} does {pronoun} have now?",
-        f"How many {things} are left?" if steps[-1][0] == "-" else f"How many {things} is that?",
-    ))  # fmt: skip
+    told = [_changed(rng, step) for step in steps]
+    then = rng.choice(PHRASES["sum_goes_on"]).format(pronoun=pronoun)
+    begin = rng.choice(PHRASES["sum_begins"])
+    last = "How many {things} are left?" if steps[-1][0] == "-" else "How many {things} is that?"
+    end = rng.choice([*PHRASES["sum_ends"], last]).format(things=things, name=name, pronoun=pronoun)
     prompt = f"{begin.format(name, start, things)} {pronoun.title()} {then.join(told)}. {end}"
     return prompt, _worked(start, *steps)
+
+
+def _changed(rng: random.Random, step: tuple[str, int]) -> str:
+    return rng.choice(PHRASES["gain" if step[0] == "+" else "lose"]).format(step[1])
 
 
 def _groups(rng: random.Random) -> tuple[str, str]:
     things, holders = rng.choice(THINGS), rng.choice(HOLDERS)
     name, _ = rng.choice(PEOPLE)
     count, each = rng.randint(2, 12), rng.randint(2, 12)
-    prompt = rng.choice((
-        f"There are {count} {holders} with {each} {things} in each. How many {things} are there?",
-        f"{name} has {count} {holders} of {each} {things}. How many {things} does {name} have?",
-        f"{name} fills {count} {holders} with {each} {things} each. How many {things} is that?",
-    ))  # fmt: skip
+    facts = {"name": name, "count": count, "holders": holders, "each": each, "things": things}
+    prompt = rng.choice(PHRASES["groups"]).format(**facts)
     return prompt, _worked(count, ("x", each))
 
 
@@ -85,7 +80,7 @@ def _groups_and_more(rng: random.Random) -> tuple[str, str]:
     (name, pronoun), things, holders = rng.choice(PEOPLE), rng.choice(THINGS), rng.choice(HOLDERS)
     count, each = rng.randint(2, 12), rng.randint(2, 12)
     step = _steps(rng, count * each, 1)[0]
-    change = rng.choice(_GAIN if step[0] == "+" else _LOSE).format(step[1])
+    change = _changed(rng, step)
     then = rng.choice((f"Then {pronoun}", "Later " + pronoun, pronoun.title()))
     prompt = (
         f"{name} has {count} {holders} of {each} {things}. {then} {change}. "

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from moa_core.train.bundle import one_liners, sums
-from moa_core.train.bundle.words import LETTERS, WORDS, french, invented_word, spanish
+from moa_core.train.bundle.words import LETTERS, PHRASES, WORDS, french, invented_word, spanish
 
 HELD_OUT_PERCENT = 10
 _LANGUAGES: dict[str, Callable[[int], str]] = {"Spanish": spanish, "French": french}
@@ -30,7 +30,7 @@ def generate(kind: str, rng: random.Random, held_out: bool) -> Task:
     """A task of the kind: `held_out` ones are never among those for training."""
     while True:
         prompt, answer = _MAKERS[kind](rng)
-        if (bucket(prompt) < HELD_OUT_PERCENT) == held_out:
+        if is_held_out(prompt) == held_out:
             return Task(kind, prompt, answer)
 
 
@@ -45,6 +45,10 @@ def check(task: Task, reply: str) -> bool:
 def bucket(text: str) -> int:
     """A number from 0 to 99 that a text keeps for ever, to split by."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % 100
+
+
+def is_held_out(text: str) -> bool:
+    return bucket(text) < HELD_OUT_PERCENT
 
 
 def _some_items(rng: random.Random) -> list[Any]:
@@ -62,13 +66,10 @@ def _written(items: list[Any]) -> str:
 def _reverse(rng: random.Random) -> tuple[str, str]:
     if rng.random() < 0.2:
         word = rng.choice(WORDS) if rng.random() < 0.5 else invented_word(rng)
-        asked = rng.choice(("Reverse the letters: {}", "Write these letters backwards: {}"))
+        asked = rng.choice(PHRASES["reverse_letters"])
         return asked.format("-".join(word)), "-".join(reversed(word))
     items = _some_items(rng)
-    asked = rng.choice((
-        "Reverse this list: {}", "Write this list backwards: {}", "Turn the list around: {}",
-        "Say these from last to first: {}",
-    ))  # fmt: skip
+    asked = rng.choice(PHRASES["reverse"])
     return asked.format(_written(items)), _written(items[::-1])
 
 
@@ -79,17 +80,14 @@ def _sort(rng: random.Random) -> tuple[str, str]:
         order = "from largest to smallest" if falling else "from smallest to largest"
     else:
         order = "from Z to A" if falling else rng.choice(("from A to Z", "in alphabetical order"))
-    asked = rng.choice(("Sort {}: {}", "Put these {}: {}", "Write this list {}: {}"))
+    asked = rng.choice(PHRASES["sort"])
     return asked.format(order, _written(items)), _written(sorted(items, reverse=falling))
 
 
 def _letters(rng: random.Random) -> tuple[str, str]:
     word = rng.choice(WORDS) if rng.random() < 0.6 else invented_word(rng)
     letter = rng.choice(word) if rng.random() < 0.75 else rng.choice(LETTERS)
-    asked = rng.choice((
-        "How many times is the letter {} in the word {}?", "Count the letter {} in the word {}.",
-        "How often does the letter {} come in {}?", "How many letters {} are there in {}?",
-    ))  # fmt: skip
+    asked = rng.choice(PHRASES["letters"])
     # The count runs along with the spelling, so that its end can be read off.
     spelled, count = [], 0
     for character in word:
@@ -105,16 +103,8 @@ def _number(rng: random.Random) -> tuple[str, str]:
     number = rng.randrange(rng.choice((100, 1000, 1000, 10_000)))
     words = _LANGUAGES[language](number)
     if rng.random() < 0.5:
-        asked = rng.choice((
-            "Say {} in {}.", "How do you say {} in {}?", "What is {} in {}?",
-            "Write the number {} in {} words.",
-        ))  # fmt: skip
-        return asked.format(number, language), words
-    asked = rng.choice((
-        "Write {1} in digits. It is {0}.", "Which number is this in {0}: {1}?",
-        "What number is {1} in {0}?", "Put this {0} number into digits: {1}.",
-    ))  # fmt: skip
-    return asked.format(language, words), str(number)
+        return rng.choice(PHRASES["number"]).format(number, language), words
+    return rng.choice(PHRASES["digits"]).format(language, words), str(number)
 
 
 def _items_in(reply: str) -> list[str]:

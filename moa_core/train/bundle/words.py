@@ -1,4 +1,4 @@
-"""Words for the tasks, and numbers from 0 to 9999 in Spanish and French."""
+"""Words and phrases for the tasks, and numbers from 0 to 9999 in Spanish and French."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from importlib.resources import files
 from typing import Any
 
 _RAW: dict[str, Any] = tomllib.loads((files(__package__) / "words.toml").read_text("utf-8"))
+PHRASES: dict[str, list[str]] = tomllib.loads(
+    (files(__package__) / "phrases.toml").read_text("utf-8")
+)
 
 
 def _numerals(language: str) -> dict[str, list[str]]:
@@ -21,6 +24,7 @@ _SPANISH, _FRENCH = _numerals("spanish"), _numerals("french")
 LETTERS = string.ascii_lowercase
 WORDS: tuple[str, ...] = tuple(_RAW["words"].split())
 COMMON: frozenset[str] = frozenset(_RAW["common"].split())
+LITTLE: frozenset[str] = frozenset(_RAW["little"].split())
 THINGS: tuple[str, ...] = tuple(_RAW["things"].split())
 HOLDERS: tuple[str, ...] = tuple(_RAW["holders"].split())
 PEOPLE: tuple[tuple[str, str], ...] = tuple(

@@ -20,7 +20,7 @@ def ours(
     parts = {"draft": spent * 3 / 11, "verify": spent * 6 / 11, "other": spent * 2 / 11}
     return {
         **_told(method, repeat, prompt, kind), "new_tokens": 1 + sum(gained), "reason": "length",
-        "target_calls": 1 + count, "seconds": {"prefill": 0.1, **parts}, "joules": 1.0,
+        "target_calls": 1 + count, "seconds": {"prefill": 0.1, **parts},
         "cycles": {
             "gained": gained, "drafted": [0 if method == "vanilla" else 4] * count,
             "draft_us": [1] * count, "verify_us": [2] * count, "other_us": [3] * count,
@@ -31,7 +31,7 @@ def ours(
 def peer(repeat: int, prompt: int, kind: str) -> dict[str, Any]:
     """A run of transformers' generation."""
     return {
-        **_told("hf", repeat, prompt, kind), "new_tokens": 6, "target_calls": 5, "joules": None,
+        **_told("hf", repeat, prompt, kind), "new_tokens": 6, "target_calls": 5,
         "seconds": {"prefill": 0.1, "decode": 1.0}, "gained_after_prefill": 4 if prompt == 1 else 5,
     }  # fmt: skip
 
@@ -48,7 +48,7 @@ def made_up_runs() -> list[dict[str, Any]]:
         for prompt, kind, gained in ((1, "a", [3, 2]), (2, "b", [1, 4, 1])):
             plain = ours("vanilla", repeat, prompt, kind, [1] * sum(gained), 2.0)
             moa = ours("moa", repeat, prompt, kind, gained, 1.0 + repeat)
-            moa |= {"grams": [prompt - 1, 5], "joules": 3.0}
+            moa |= {"grams": [prompt - 1, 5]}
             if (repeat, prompt) == (1, 2):
                 moa["output"] = "another text"
             runs += [plain, moa, peer(repeat, prompt, kind)]

@@ -13,7 +13,7 @@ from moa_core.bench.run import read_runs
 from tests.kills import command, lines, through_kills
 
 pytestmark = pytest.mark.slow
-TIMES = {"seconds", "draft_us", "verify_us", "other_us", "joules"}
+TIMES = {"seconds", "draft_us", "verify_us", "other_us"}
 KILLS = 4
 
 

@@ -1,4 +1,4 @@
-"""`bench --link` on a tiny random bundle: with a server that runs, then as with one of its own."""
+"""`bench --link` on a tiny random bundle, and its figures."""
 
 import json
 from contextlib import nullcontext
@@ -29,12 +29,7 @@ def test_a_whole_measurement_and_what_was_missing_of_it(
     ]  # fmt: skip
     target, runs = load_target("tiny", device="cpu"), tmp_path / "out.runs" / "runs.jsonl"
     with serving(target, lambda name: load_drafter(name, target), "open sesame") as (_, port):
-        there = ["--server", f"ws://127.0.0.1:{port}", "--token", "open sesame"]
-        assert main([*command, *there]) == 0
-        check_rows(read(out), out.read_text())
-        assert capsys.readouterr().out.startswith("link")
 
-        # Given again, with a server of its own, it makes what is missing and nothing else.
         class Own(nullcontext):
             def __init__(self, *words: str) -> None:
                 assert words == ("--threads", "1", "--device", "cpu", "--dtype", "auto")
@@ -43,9 +38,13 @@ def test_a_whole_measurement_and_what_was_missing_of_it(
                 return self
 
             def address(self, kind: str) -> Address:
-                return Address(there[1], there[3], kind)
+                return Address(f"ws://127.0.0.1:{port}", "open sesame", kind)
 
         monkeypatch.setattr("moa_core.bench.link.ServerProcess", Own)
+        assert main(command) == 0
+        check_rows(read(out), out.read_text())
+        assert capsys.readouterr().out.startswith("link")
+        # Given again, it makes what is missing and nothing else.
         lines = runs.read_text().splitlines()
         runs.write_text("\n".join(lines[:-1]) + "\n")
         assert main(command) == 0

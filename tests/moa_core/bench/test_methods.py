@@ -13,7 +13,6 @@ from moa_core.bench.run import Decoding
 from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.independent import IndependentDrafter, as_model
-from moa_core.errors import UserError
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.model.target import Target
 from moa_core.train.init import fresh
@@ -95,18 +94,6 @@ def test_a_context_that_is_too_short_ends_every_text(
         assert method.run(long, settings)["new_tokens"] == target.context - len(long)
 
 
-def test_what_a_text_repeats() -> None:
-    assert written([1] * 10, 4)["grams"] == [2, 3]
-    assert written(list(range(10)), 4)["grams"] == [0, 3] and written([1], 4)["grams"] == [0, 0]
-
-
-def test_other_weights_have_another_checksum(target: Target) -> None:
-    one, same, other = (
-        HuggingFace("x", target, fresh("eagle2", target, seed), {}).weights() for seed in (0, 0, 1)
-    )
-    assert one == same != other
-
-
 def test_a_drafter_that_is_often_right_has_a_longer_path(target: Target, bundle: Path) -> None:
     record = load_methods(["moa-n1"], target)["moa-n1"].run(IDS[0], Settings(20, TREE))
     cycles = record["cycles"]
@@ -115,11 +102,6 @@ def test_a_drafter_that_is_often_right_has_a_longer_path(target: Target, bundle:
     spent = sum(sum(cycles[f"{phase}_us"]) for phase in ("draft", "verify", "other")) / 1e6
     total = sum(record["seconds"][phase] for phase in ("draft", "verify", "other"))
     assert spent == pytest.approx(total, rel=0.05, abs=1e-3)
-
-
-def test_methods_that_cannot_be(target: Target, bundle: Path) -> None:
-    with pytest.raises(UserError, match="empty"):
-        load_methods([], target)
 
 
 def about(folder: Path, training: dict[str, Any]) -> dict[str, Any] | None:

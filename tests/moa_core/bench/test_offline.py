@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from moa_core.__main__ import main
 from moa_core.bench.offline import (
@@ -17,19 +16,15 @@ from moa_core.bench.offline import (
     Severed,
     alone,
     judged,
-    kept_tokens,
     log_probs,
     reference,
     rows,
-    shares,
-    task_items,
 )
 from moa_core.bench.records import read, select
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import LinkDown, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
-from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.train.bundle import tasks
 from moa_core.train.init import fresh
@@ -85,15 +80,6 @@ def test_the_target_s_opinion_is_that_of_its_own_forward() -> None:
         assert found[at] == pytest.approx(float(logits.log_softmax(-1)[token]), abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("length", "share", "known"), [(10, 0, 1), (10, 0.25, 2), (10, 0.75, 8), (1, 0.75, 1)]
-)
-def test_a_cut_leaves_that_share_and_at_least_the_first_token(
-    length: int, share: float, known: int
-) -> None:
-    assert kept_tokens(list(range(length)), share) == known
-
-
 def test_a_whole_answer_is_judged_and_not_what_was_written_offline() -> None:
     target = speaking_target()
     task = tasks.Task("reverse", "Reverse this list: 3, 5, 8", "8, 5, 3")
@@ -129,15 +115,6 @@ def test_a_drafter_that_agrees_with_the_target_is_told_from_one_that_does_not() 
         assert record["log_prob"] == pytest.approx(expected, abs=1e-3)
     held, cut = (run((method, "story", 3, 0.25)) for method in ("target", "stream"))
     assert held["same"] and held["tokens"] == 15 and not cut["same"] and cut["tokens"] == 0
-
-
-def test_tasks_are_held_out_and_their_own_answers_are_right() -> None:
-    target = speaking_target()
-    items = task_items(target, 2, seed=3)
-    assert [item.kind for item in items] == [*tasks.KINDS, *tasks.KINDS]
-    assert len({item.number for item in items}) == 12
-    assert [item.ids for item in items] == [item.ids for item in task_items(target, 2, seed=3)]
-    assert not any(item.judge("nothing of the kind") for item in items if item.judge)
 
 
 def record(method: str, item: int, right: bool | None, **more: Any) -> dict[str, Any]:
@@ -198,18 +175,3 @@ def test_the_whole_command(
     runs.write_text("\n".join(whole.splitlines()[:-3]) + "\n")
     assert main(command(out, *short)) == 0
     assert read(out)["rows"] == found["rows"] and runs.read_text() == whole
-
-
-def test_cuts_are_per_cent() -> None:
-    assert shares("0,12.5,75") == [0, 0.125, 0.75]
-    with pytest.raises(UserError, match="per"):
-        shares("-1")
-
-
-@torch.inference_mode()
-def test_a_cut_run_leaves_the_target_and_the_drafter_as_they_were() -> None:
-    target = tiny_target()
-    drafter = drafter_for("moa-n1", target)
-    first = alone(target, drafter, PROMPT, 12)
-    assert alone(target, drafter, PROMPT, 12) == first
-    assert target._cache is None and not hasattr(drafter, "ids")

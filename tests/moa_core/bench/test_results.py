@@ -1,21 +1,11 @@
 """Figures from made-up runs, recomputed by hand."""
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
 
-from moa_core.bench.results import (
-    figures,
-    no_formula,
-    rounded,
-    spread,
-    table,
-    tau,
-    write_acceptance,
-    write_all,
-)
+from moa_core.bench.results import figures, rounded, spread, table, tau, write_all
 from tests.moa_core.bench.made_up import ABOUT, made_up_runs, ours
 
 
@@ -38,7 +28,6 @@ def test_figures_by_hand() -> None:
         {"prefill": 0.2, "draft": 0.45, "verify": 0.9, "other": 0.3}
     )
     assert moa["repeats_8gram"] == pytest.approx(1 / 10)
-    assert moa["joules_per_token"] == pytest.approx(2 * 3 / 13)
     assert moa["kinds"]["a"]["tau"] == 2.5 and moa["kinds"]["b"]["tau"] == 2
     assert moa["trainable_parameters"] == 10 and found["vanilla"]["tli"] is None
 
@@ -69,16 +58,8 @@ def test_a_peer_has_no_cycles() -> None:
     assert hf["tau"] == pytest.approx(9 / 8) and hf["decode_tokens_per_second"] == pytest.approx(
         9 / 2
     )
-    assert hf["acceptance_by_position"] is None and hf["tau_by_place"] is None
-    assert hf["joules_per_token"] is None
+    assert hf["acceptance_by_position"] is None
     assert hf["seconds"] == pytest.approx({"prefill": 0.2, "decode": 2.0})
-
-
-def test_places_in_the_text() -> None:
-    # Cycles begin at new token 1, 31, 61, 64 and 94: bins 0, 0, 0, 1 and 1.
-    record = ours("moa", 0, 1, "a", [30, 30, 3, 30, 2])
-    found = figures([record], {"moa": {}}, greedy=True)["moa"]
-    assert found["tau_by_place"] == [[0, 21, 3], [64, 16, 2]]
 
 
 def test_a_text_that_ends_at_once_has_no_tau() -> None:
@@ -88,26 +69,6 @@ def test_a_text_that_ends_at_once_has_no_tau() -> None:
     assert found["decode_tokens_per_second"] is None and tau([]) is None
     assert found["tokens_per_second"] == pytest.approx(1 / 0.1)  # the prefill's own token
     assert "moa" in table({"moa": {**found, "tree": None}})
-
-
-def test_rounding_goes_everywhere() -> None:
-    assert rounded({"a": [1.23456789, "x", None, 3]}) == {"a": [1.234568, "x", None, 3]}
-
-
-def test_acceptance_in_the_columns_of_speculators(tmp_path: Path) -> None:
-    write_acceptance(made_up_runs(), tmp_path / "a.csv")
-    with (tmp_path / "a.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert list(rows[0]) == [
-        "method", "subset", "num_drafts", "num_draft_tokens", "num_accepted_tokens",
-        "acceptance_length", "acceptance_at_pos_0", "acceptance_at_pos_1", "acceptance_at_pos_2",
-    ]  # fmt: skip
-    assert [(row["method"], row["subset"]) for row in rows] == [
-        ("moa", "all"), ("moa", "a"), ("moa", "b"),
-    ]  # fmt: skip
-    assert [float(value) for value in list(rows[1].values())[2:]] == pytest.approx(
-        [4, 16, 6, 2.5, 1, 0.5, 0]
-    )
 
 
 def test_the_files_of_a_benchmark(tmp_path: Path) -> None:
@@ -133,16 +94,3 @@ def test_the_table_is_aligned() -> None:
     assert len({line.index(end) + len(end) for line, end in zip(
         lines[1:3], ("5.4 ", "7.7 "), strict=True
     )}) == 1  # fmt: skip
-
-
-def test_no_name_becomes_a_formula_of_a_spreadsheet(tmp_path):
-    mine = [run for run in made_up_runs() if run["method"] == "moa"]
-    runs = [run | {"kind": "=1+1", "method": "@SUM(A1)"} for run in mine]
-    write_acceptance(runs, tmp_path / "a.csv")
-    with (tmp_path / "a.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert {row["method"] for row in rows} == {"'@SUM(A1)"}
-    assert {row["subset"] for row in rows} == {"all", "'=1+1"}
-    assert [no_formula(value) for value in ("-1", -1, "", "a=b", "\t=1")] == [
-        "'-1", -1, "", "a=b", "'\t=1",
-    ]  # fmt: skip

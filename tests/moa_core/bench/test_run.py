@@ -1,12 +1,14 @@
 """Runs: every method in turn, resumable; settings that must not change; the best tree."""
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from moa_core.bench import run as running
+from moa_core.bench import machine
 from moa_core.bench.methods import Method, load_methods
 from moa_core.bench.run import Contender, Decoding, in_turn, keep_settings, read_runs, run_all
 from moa_core.bench.suites import Prompt
@@ -60,18 +62,13 @@ def test_every_name_is_first_equally_often() -> None:
     assert len(set(order)) == len(order) == 18
 
 
-def test_runs_are_interleaved_and_the_warm_up_is_dropped(
-    target: Target, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_are_interleaved_and_the_warm_up_is_dropped(target: Target, tmp_path: Path) -> None:
     log: list = []
     runs = run_all(contenders(target, log), PROMPTS, IDS, 2, DECODING, tmp_path / "runs.jsonl")
     assert log[:4] == [("a", IDS[0]), ("b", IDS[0]), ("a", IDS[1]), ("b", IDS[1])]
     assert "".join(name for name, _ in log[4:]) == "abbaabbaabba" and len(runs) == 12
-    assert "bench: 12 runs; about 1 second, by the warm-up\n" in capsys.readouterr().err
     assert list(read_runs(tmp_path / "runs.jsonl").values()) == runs
     assert [run["kind"] for run in runs[:6]] == ["b", "b", "a", "a", "b", "b"]
-    for seconds, words in ((0.1, "1 second"), (80, "80 seconds"), (180, "3 min"), (9000, "2 h")):
-        assert running.duration(seconds).startswith(f"about {words}")
 
 
 def test_a_run_that_was_cut_off_repeats_nothing_finished(target: Target, tmp_path: Path) -> None:
@@ -154,3 +151,14 @@ def test_the_fastest_tree_is_chosen_and_kept(target: Target, tmp_path: Path) -> 
     assert len(log) == count
     runs = [ours("m@1", at, 1, "a", [5, 5], pace) for at, pace in enumerate((1.0, 4.0, 2.0))]
     assert tree_speeds(runs) == {"m@1": pytest.approx(5)}, "the median of the passes"
+
+
+def test_changed_code_is_told_from_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"rev-parse": "abc1234", "status": ""}
+    monkeypatch.setattr(machine, "_git", lambda word, *_: said[word])
+    assert machine.commit() == "abc1234"
+    said["status"] = " M moa_core/decoding/tree.py"
+    assert machine.commit() == "abc1234 + changes"
+    for error in (FileNotFoundError(), subprocess.CalledProcessError(128, "git")):
+        monkeypatch.setattr(machine, "_git", Mock(side_effect=error))
+        assert machine.commit() is None, "outside a repository"

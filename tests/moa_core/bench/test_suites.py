@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from moa_core.bench import suites as making
 from moa_core.bench.suites import (
     QUESTIONS,
     load_suite,
-    readable,
-    suite_hash,
     suite_ids,
     suite_path,
 )
@@ -20,6 +17,8 @@ from moa_core.text import chat_ids, prompt_ids
 from moa_core.train.corpus import Document
 from moa_core.train.tokenizer import encode
 from tests.models import speaking_target, tiny_target, tiny_tokenizer
+
+KINDS = ("story", "dialogue", "reading", "sum", "task")
 
 
 def suite(tmp_path: Path, *rows: object) -> str:
@@ -36,7 +35,7 @@ def texts(name: str) -> list[str]:
 def test_the_bundled_suites_are_five_kinds_and_share_no_prompt() -> None:
     for name, each in (("bundled", 40), ("tuning", 4)):
         kinds = Counter(prompt.kind for prompt in load_suite(name))
-        assert kinds == dict.fromkeys(making.KINDS, each)
+        assert kinds == dict.fromkeys(KINDS, each)
     both = texts("bundled") + texts("tuning")
     assert len(set(both)) == 220
     assert sum(suite_path(name).stat().st_size for name in ("bundled", "tuning")) < 300_000
@@ -106,12 +105,6 @@ def test_no_file_and_no_prompts(tmp_path: Path) -> None:
         load_suite(str(tmp_path / "latin.jsonl"))
 
 
-def test_two_suites_of_one_name_differ(tmp_path: Path) -> None:
-    one = load_suite(suite(tmp_path, {"prompt": "One"}))
-    other = load_suite(suite(tmp_path, {"prompt": "Other"}))
-    assert suite_hash(one) != suite_hash(other) == suite_hash(other)
-
-
 def test_ids_are_those_the_models_are_trained_with() -> None:
     tokenizer = tiny_tokenizer()
     for prompt in load_suite("tuning"):
@@ -129,71 +122,3 @@ def test_a_prompt_that_does_not_fit_is_named(tmp_path: Path) -> None:
         suite_ids(prompts, speaking_target())
     with pytest.raises(UserError, match="no tokenizer"):
         suite_ids(prompts, tiny_target())
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """A folder with text of every kind, a fiftieth of it held out."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    story = "Once there was fox number {0}. It ran over the hill and saw the sea.\nIt went home."
-    dialogue = "User: I want room {0}.\nAssistant: Where?\nUser: In town {0}.\nAssistant: Done."
-    mark = "\n<|endoftext|>\n"
-    (folder / "fables.txt").write_text(mark.join(story.format(at) for at in range(900)))
-    talks = mark.join(dialogue.format(at) for at in range(900))
-    (folder / "sgd_dialogues.txt").write_text(talks)
-    rows = [
-        {
-            "story": f"Fox {at}",
-            "context": f"Fox {at} is red.",
-            "question": f"What is fox {at}?",
-            "answer": "red",
-        }
-        for at in range(900)
-    ]
-    (folder / "fairytale_qa.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    sums = [{"question": f"What is {at} + 1?", "answer": f"#### {at + 1}"} for at in range(900)]
-    (folder / "gsm8k_train.jsonl").write_text("\n".join(map(json.dumps, sums)))
-    return folder
-
-
-def test_a_suite_is_made_of_held_out_text_alone(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(making, "PER_KIND", 6)
-    monkeypatch.setattr(making, "FOR_TUNING", 2)
-    first, second = making.make_suite(data, tmp_path / "a"), making.make_suite(data, tmp_path / "b")
-    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
-    other = making.make_suite(data, tmp_path / "c", seed=1)
-    assert first[0].read_bytes() != other[0].read_bytes()
-    rows = [json.loads(line) for path in first for line in path.read_text().splitlines()]
-    assert Counter(row["kind"] for row in rows) == dict.fromkeys(making.KINDS, 8)
-    assert len({json.dumps(row) for row in rows}) == 40
-    from moa_core.train import corpus
-    from moa_core.train.bundle.tasks import bucket
-
-    held = " ".join(
-        str(record.value)
-        for records in corpus.load(data).values()
-        for record in records
-        if record.split == "heldout"
-    )
-    for row in rows:
-        if row["kind"] == "task":
-            assert bucket(row["prompt"]) < 10
-        elif row["kind"] == "dialogue":
-            first_turn = row.get("prompt") or row["messages"][0]["content"]
-            assert first_turn in held
-
-
-def test_too_little_held_out_text_is_said(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="held-out prompts of the kind"):
-        making.make_suite(data, tmp_path / "a")
-
-
-def test_prompts_that_fit_are_kept_where_some_do(tmp_path: Path) -> None:
-    target, rows = speaking_target(), ({"prompt": "a b c " * 200}, {"prompt": "Hi"})
-    prompts, ids = readable(load_suite(suite(tmp_path, *rows)), target)
-    assert [prompt.number for prompt in prompts] == [2] and len(ids) == 1
-    with pytest.raises(UserError, match="Line 1"):
-        readable(load_suite(suite(tmp_path, rows[0])), target)

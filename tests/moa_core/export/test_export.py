@@ -28,7 +28,6 @@ from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target
 from moa_core.train.init import fresh
 from tests import released
-from tests.hub import Hub
 from tests.models import tiny_target, useful
 
 PARITY = released.FOLDER
@@ -152,13 +151,10 @@ def test_what_the_authors_code_cannot_hold_is_refused_unwritten(
     assert words in sentence and "\n" not in sentence and not (tmp_path / "out").exists()
 
 
-def test_n_that_no_file_records_is_written_down(tmp_path: Path) -> None:
+def test_n_and_scaled_rope_are_written_in_the_old_keys(tmp_path: Path) -> None:
     source = read_source(str(PARITY / "moa_n1"), released.target(), tli=1)
-    config, _ = written(source, "authors", tmp_path / "out")
+    config, _ = written(source, "authors", tmp_path / "one")
     assert config["drafter"] == {"method": "moa", "tli": 1}
-
-
-def test_scaled_rope_is_written_in_the_old_keys(tmp_path: Path) -> None:
     rope = {
         "rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0,
         "high_freq_factor": 4.0, "original_max_position_embeddings": 64,
@@ -203,21 +199,17 @@ def test_every_format_has_files_and_a_card(tmp_path: Path, kind: str) -> None:
     assert tuple(write.FORMATS) == FORMATS
 
 
-def test_a_card_says_what_the_config_says(tmp_path: Path, bundle: Path) -> None:
+def test_a_card_says_what_the_config_says_as_text(tmp_path: Path, bundle: Path) -> None:
+    """No front matter, no HTML, no link and no heading comes of what a config says of itself."""
     mine = with_ours(tmp_path / "mine", bundle, licence="Apache-2.0", data="fables")
     card = card_of(mine, tmp_path / "out")
     assert "license: apache-2.0" in card and "Training data: fables." in card
     assert "3 levels, 2 wide, 7 nodes" in card and "base_model" not in card
-
-
-def test_a_card_of_an_unknown_config_is_text(tmp_path: Path, bundle: Path) -> None:
-    """No front matter, no HTML, no link and no heading comes of what a config says of itself."""
-    evil = "mit\n---\ntags: [x]\n# Big\n<img src=x onerror=alert(1)> [x](javascript:y) "
-    evil += "| `z` $tli ${a}"
-    card = card_of(with_ours(tmp_path / "mine", bundle, licence=evil, data=evil), tmp_path / "out")
+    evil = "mit\n---\ntags: [x]\n# Big\n<img src=x onerror=alert(1)> [x](javascript:y) `z` ${a}"
+    card = card_of(with_ours(tmp_path / "evil", bundle, licence=evil, data=evil), tmp_path / "two")
     assert "<img" not in card and "&lt;img src=x" in card and "\\[x\\](javascript" in card
     assert "\n# Big" not in card and card.count("\n---\n") == 1 and "license: other" in card
-    assert "\\| \\`z\\` $tli ${a}" in card
+    assert "\\`z\\` ${a}" in card
 
 
 def test_a_card_that_points_beside_itself_takes_that_along(tmp_path: Path, bundle: Path) -> None:
@@ -237,12 +229,6 @@ def test_a_bundled_drafters_card_has_its_licence_and_recorded_figures(tmp_path: 
     recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
     assert "license: apache-2.0" in card and recorded["command"] in card
     assert f"τ {recorded['methods']['moa-n1']['tau']:.2f} (tokens gained" in card
-
-
-def test_a_drafter_of_the_hub_is_named_without_its_revision(tmp_path: Path, hub: Hub) -> None:
-    hub.put("somebody/moa", PARITY / "moa_n0", commit="0123abcd" * 5)
-    spec = f"somebody/moa@{'0123abcd' * 5}"
-    assert "# moa, for target" in card_of(spec, tmp_path / "out", "--target", TARGET)
 
 
 def test_a_folder_with_something_in_it_is_left_alone(

@@ -1,5 +1,6 @@
 """A data folder and prompt epoch preparation for the training tests."""
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from accelerate.state import AcceleratorState
 
 from moa_core.train import batches
+from moa_core.train.bundle.prompts import chat
 from moa_core.train.corpus import END_OF_DOCUMENT
 from tests.models import tiny_tokenizer
 
@@ -25,16 +27,17 @@ def fresh_process() -> Iterator[None]:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Plain texts and dialogues, and the tiny tokenizer in `tokenizer` beside them."""
+    """Plain texts and chats, and the tiny tokenizer in `tokenizer` beside them."""
     folder = tmp_path / "data"
     folder.mkdir()
     texts = [f"The {name} ran home on day {day}. It sat." for name in NAMES for day in range(8)]
     (folder / "texts.txt").write_text(f"\n{END_OF_DOCUMENT}\n".join(texts))
     talks = [
-        f"User: What is {n} + 4?\nAssistant: It is {n + 4}, said the {name}."
+        chat(f"What is {n} + 4?", f"It is {n + 4}, said the {name}.")
         for n, name in enumerate(NAMES * 6)
     ]
-    (folder / "sgd_dialogues.txt").write_text(f"\n{END_OF_DOCUMENT}\n".join(talks))
+    lines = [json.dumps({"messages": messages}) for messages in talks]
+    (folder / "talks.jsonl").write_text("\n".join(lines))
     tiny_tokenizer().save_pretrained(tmp_path / "tokenizer")
     return folder
 

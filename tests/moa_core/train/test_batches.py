@@ -2,10 +2,8 @@
 
 from collections import Counter
 from concurrent.futures import Future
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,16 +11,15 @@ import torch
 
 from moa_core.errors import UserError
 from moa_core.train import corpus, own_text
-from moa_core.train.batches import Batch, Batches, Contents, Epoch, Recipe, epoch_rows
+from moa_core.train.batches import Batch, Batches, Epoch, Recipe, epoch_rows
 from moa_core.train.tokenizer import PADDING, Encoded, encode_many
 from tests.models import tiny_tokenizer
 
 ROWS = 3
-TURNS = ("<|bos|>", "<|user|>")  # every document has the first, dialogues have the second
 
 
 def recipe(data: Path, seed: int = 1, **more: object) -> Recipe:
-    return Recipe(data, data.parent / "tokenizer", seed, row_length=48, tasks=12, **more)
+    return Recipe(data, data.parent / "tokenizer", seed, row_length=48, **more)
 
 
 def taken(batches: Batches, count: int) -> list[Batch]:
@@ -64,17 +61,10 @@ def test_the_last_batch_of_an_epoch_is_given_where_it_is_full(data: Path) -> Non
         def _epoch(self, number: int) -> Epoch:
             self._ahead[number] = Future()
             rows = (np.zeros((2 * ROWS, 4), kind) for kind in (np.int32, bool, np.int64))
-            return Epoch(tuple(rows), Contents())
+            return Epoch(tuple(rows), 1, 1)
 
     batches = Six(recipe(data), ROWS, 1)
     assert [batches.place for _ in islice(batches, 3)] == [(0, ROWS), (0, 2 * ROWS), (1, ROWS)]
-
-
-def test_a_seed_and_a_number_make_an_epoch(data: Path) -> None:
-    first, again = epoch_rows(recipe(data), 0).rows, epoch_rows(recipe(data), 0).rows
-    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
-    for other in (epoch_rows(recipe(data), 1), epoch_rows(recipe(data, seed=2), 0)):
-        assert not np.array_equal(first[0][:5], other.rows[0][:5])
 
 
 def test_rows_hold_whole_documents_with_replies_marked(data: Path) -> None:
@@ -88,50 +78,22 @@ def test_rows_hold_whole_documents_with_replies_marked(data: Path) -> None:
     assert not any("What is 3 + 4?" in text for text in replies)
 
 
-def test_shares_thin_out_their_kind_and_no_other(data: Path) -> None:
-    def counts(**shares: float) -> tuple[int, int]:
-        made = replace(recipe(data), tasks=0, shares=tuple(shares.items()))
-        ids = epoch_rows(made, 0).rows[0]
-        begun, asked = ((ids == tiny_tokenizer().convert_tokens_to_ids(t)).sum() for t in TURNS)
-        return int(begun - asked), int(asked)
-
-    plain, talks = counts()
-    assert plain > 20 and talks > 20
-    assert counts(plain=0.0) == (0, talks)
-    fewer, same_talks = counts(plain=0.5)
-    assert 0 < fewer < plain and same_talks == talks
-
-
 def test_an_epoch_is_all_of_the_folder_s_text_and_nothing_else(data: Path) -> None:
     made = Recipe(data, data.parent / "tokenizer", 1, row_length=48)
-    rows, contents = epoch_rows(made, 0)
-    documents = list(corpus.epoch(corpus.load(data), 1, 0))
+    epoch = epoch_rows(made, 0)
+    documents = corpus.shuffled(corpus.load(data), 1, 0)
     expected = [encoded.ids for encoded in encode_many(documents, tiny_tokenizer())]
-    ids, _, segment = rows
+    ids, _, segment = epoch.rows
     learnt = Counter(ids[segment != PADDING].tolist())
     assert learnt == Counter(token for one in expected for token in one)
-    assert (contents.documents, contents.generated) == (len(documents), 0)
-    assert contents.tokens == sum(map(len, expected))
-    assert str(contents).endswith(f"documents of yours ({contents.tokens:,} tokens), 0 generated.")
-
-
-def test_generated_tasks_are_counted_apart(data: Path) -> None:
-    contents = epoch_rows(recipe(data), 0).contents
-    assert contents.generated == 12 and contents.documents > 50 and contents.example
+    assert epoch.documents == len(documents) and epoch.tokens == sum(map(len, expected))
+    assert str(epoch).endswith(f"documents of yours ({epoch.tokens:,} tokens).")
 
 
 @pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"row_length": 4096}, r"tokens in .*data fill 1 row of 4096 .* takes 3\. Give --rows 1,"),
-        ({"shares": (("plain", 0.0), ("dialogue", 0.0))}, "--shares leaves nothing of .* --tasks"),
-    ],
-)
-def test_an_epoch_without_a_batch_is_said_and_not_waited_for(
-    data: Path, more: dict[str, Any], words: str
-) -> None:
-    batches = Batches(Recipe(data, data.parent / "tokenizer", 1, **more), ROWS, 1)
+def test_an_epoch_without_a_batch_is_said_and_not_waited_for(data: Path) -> None:
+    batches = Batches(Recipe(data, data.parent / "tokenizer", 1, row_length=4096), ROWS, 1)
+    words = r"tokens in .*data fill 1 row of 4096 .* takes 3\. Give --rows 1,"
     with pytest.raises(UserError, match=words):
         next(iter(batches))
 
@@ -144,7 +106,6 @@ def test_text_for_one_batch_is_enough(tmp_path: Path, data: Path) -> None:
     batches = Batches(Recipe(folder, data.parent / "tokenizer", 1, row_length=48), ROWS, 1)
     assert len(taken(batches, 5)) == 5
     assert batches.about().startswith("Training on 1 document of yours (")
-    assert batches.example and batches.example.text.startswith("The fox")
 
 
 def test_own_text_is_all_there_and_half_of_what_is_learnt(data: Path) -> None:

@@ -45,7 +45,7 @@ def test_a_data_set_trains_a_foreign_targets_drafters(
     if precision == "no":  # bf16 takes long on most processors
         assert main([*command, *more, "--stop-at", "2"]) == 0
         saved = torch.load(tmp_path / "out/run/checkpoint.pt", weights_only=True)
-        assert saved["update"] == 2 and saved["place"][:3] == (0, 0, 8)
+        assert saved["update"] == 2 and saved["place"] == (0, 8)
     assert main([*command, *more]) == 0
     lines = [json.loads(line) for line in (tmp_path / "out/run/log.jsonl").read_text().splitlines()]
     losses = [line["moa-n1"]["loss"] for line in lines if "moa-n1" in line]
@@ -64,22 +64,18 @@ def test_a_data_set_trains_a_foreign_targets_drafters(
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--target-dtype", "bfloat16", "--precision", "no"], "bfloat16 needs --precision bf16"),
         (["--accumulate", "0"], "must be at least 1"),
-        (["--tensorboard"], "TensorBoard is not installed: pip install tensorboard, or leave out"),
         (["--data", "/nowhere/at/all"], "There is no folder /nowhere/at/all."),
         (["--workers", "0"], "--workers must be at least 1."),
-        (["--workers", "-1"], "--workers must be at least 1."),
-        (["--tasks", "-1"], "--tasks must be at least 0."),
+        (["--own-tokens", "-1"], "--own-tokens must be at least 0."),
         (["--row-length", "1"], "--row-length must be at least 2."),
         (["--minutes", "0"], "--minutes must be above 0."),
         (["--minutes", "1"], "give either --updates or --minutes."),
     ],
 )
 def test_mistakes_are_a_sentence(
-    command: list[str], more: list[str], words: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    command: list[str], more: list[str], words: str, capsys: Any
 ) -> None:
-    monkeypatch.setattr("accelerate.utils.is_tensorboard_available", lambda: False)
     assert main([*command, "--updates", "1", *more]) == 2
     assert words in capsys.readouterr().err
 
@@ -107,11 +103,10 @@ def test_a_folder_of_text_trains_a_target_and_the_commands_it_prints_work(
     more = f"{sizes} --updates 3 --workers 1 --device cpu --precision no".split()
     told = run(capsys, ["train", "target", "--data", str(folder), "--out", str(out), *more])
     count = "1 document" if form == "txt" else "30 documents"
-    assert told.startswith(f"Training on {count} of yours (") and " tokens), 0 generated." in told
-    assert f"The target is in {out}. Next:" in told
+    assert told.startswith(f"Training on {count} of yours (") and " tokens)." in told
+    assert f"The target is in {out}. Next (--raw goes on from plain text):" in told
     [generate, drafters] = [shlex.split(line) for line in told.splitlines()[-2:]]
     assert generate[:4] == ["python", "-m", "moa_core", "generate"]
-    assert ("--raw" in generate) is (form == "txt")
     assert run(capsys, [*generate[3:], "--max-new-tokens", "4"])
     told = run(capsys, [*drafters[3:], *more[-6:]])
     assert told.startswith(f"{folder} has no held-out text to measure on: ")
@@ -139,25 +134,15 @@ def test_ctrl_c_ends_in_a_line_that_says_where_it_goes_on(
 
 @pytest.mark.parametrize(
     ("size", "words"),
-    [(["--width", "224"], "3 heads do not suit a width of 224"), (["--heads", "0"], "at least 1")],
+    [
+        (["--width", "224"], "3 heads do not suit a width of 224"),
+        (["--heads", "0"], "--heads must be at least 1"),
+        (["--new-tokenizer"], "--new-tokenizer goes with --start"),
+    ],
 )
-def test_heads_that_cannot_be_are_a_sentence(
+def test_mistakes_in_a_target_are_a_sentence(
     size: list[str], words: str, tmp_path: Path, capsys: Any
 ) -> None:
     given = ["--data", str(tmp_path), "--out", str(tmp_path / "out"), "--updates", "1", *size]
     assert main(["train", "target", *given]) == 2
     assert words in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("kind", ["target", "drafters", "measure"])
-def test_help_tells_defaults_and_choices(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["train", kind, "--help"])
-    told = " ".join(capsys.readouterr().out.split())
-    assert "in an epoch, beside the text (default: 0)" in told or kind == "measure"
-    assert "None" not in told and "False" not in told
-    if kind != "measure":
-        assert "per update, over all processes (default: " in told
-        assert "--precision {auto,bf16,no}" in told
-        heads = ("text:", "length of the run:", "model:", "optimiser:", "machine:")
-        assert all(head in told for head in heads)

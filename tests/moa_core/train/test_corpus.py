@@ -1,148 +1,142 @@
-"""Folders become chats, chats become ids as the template gives them, and rows lose nothing."""
+"""Folders and data sets become documents, chats become ids as the template gives them."""
 
 import gzip
 import json
 import random
 from pathlib import Path
+from typing import Any
 
+import datasets
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from moa_core.train import corpus
+from moa_core.errors import UserError
 from moa_core.train.bundle import prompts
-from moa_core.train.corpus import END_OF_DOCUMENT, Document, Record, epoch, load
+from moa_core.train.corpus import END_OF_DOCUMENT, Document, fetch, load, shuffled
 from moa_core.train.tokenizer import END, PADDING, encode, encode_many, pack, train_tokenizer
+from tests.models import chatml_tokenizer, ultrachat
 
-STORY = (
-    'The Red Kite\n\nOnce there was a girl called Mia. She had a red kite. "Fly, kite!" she said. '
-    "The kite flew over the river and over the meadow.\n\nIn the evening she carried it home."
-)
-DIALOGUE = "User: Hello there.\nAssistant: Hi: how are you?\nUser: Fine.\nAssistant: Good."
-SUM = {"question": "What is 6 x 12?", "answer": "It is <<6*12=72>>72.\n#### 72"}
-TALE = {"story": "Kite", "context": STORY, "question": "What flew?", "answer": "the red kite"}
-
-
-def write(folder: Path, name: str, text: str) -> None:
-    data = text.encode()
-    (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    stories = [f"{STORY} It was day {day}." for day in range(300)]
-    write(tmp_path, "tinystories.txt.gz", f"\n{END_OF_DOCUMENT}\n".join(stories))
-    write(tmp_path, "sgd_dialogues.txt.gz", f"{DIALOGUE}\n{END_OF_DOCUMENT}\nUser: Hi\nAssistant:")
-    write(tmp_path, "gsm8k_train.jsonl", json.dumps(SUM))
-    write(tmp_path, "fairytale_qa.jsonl", json.dumps(TALE) + "\n\n")
-    write(tmp_path, "fairytales.txt", STORY + " The end.")
-    write(tmp_path, "childrens_classics.txt", END_OF_DOCUMENT.join("abcd"))
-    write(tmp_path, "credits.tsv", "not text to train on")
-    return tmp_path
+CHAT = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
+PAIR = {"question": "What has Tom?", "answer": "A cat."}
+ROWS = [
+    ({"messages": CHAT, "id": 3}, ["Hi", "Hello."]),
+    ({"text": "Once.\n"}, ["Once."]),
+    ({**PAIR, "context": "Tom purrs.", "id": 3}, ["Tom purrs.\n\nWhat has Tom?", "A cat."]),
+    ({**PAIR, "context": None}, ["What has Tom?", "A cat."]),
+]
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> PreTrainedTokenizerFast:
-    return train_tokenizer(iter([STORY, DIALOGUE] * 5), vocab_size=400)
+    return train_tokenizer(iter(["The red kite flew. Hello there."] * 5), vocab_size=400)
 
 
-def both_splits(folder: Path) -> list[Document]:
-    records = load(folder)
-    return [*epoch(records, 1, 0, "train", 60), *epoch(records, 1, 0, "heldout", 60)]
+@pytest.mark.parametrize(("row", "turns"), ROWS)
+def test_a_row_becomes_a_chat_or_a_text(tmp_path: Path, row: dict, turns: list[str]) -> None:
+    (tmp_path / "mine.jsonl").write_text(json.dumps(row) + "\n\n")
+    assert [document.contents for document in load(tmp_path)] == [turns]
 
 
-def test_load_tells_what_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no data folder"):
-        load(tmp_path / "none")
-    with pytest.raises(ValueError, match="holds no text"):
-        load(tmp_path)
+def test_text_files_hold_documents_and_other_files_none(tmp_path: Path) -> None:
+    text = f"One.\n{END_OF_DOCUMENT}\nTwo.\n{END_OF_DOCUMENT} \n"
+    (tmp_path / "notes.txt.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "credits.tsv").write_text("not text to train on")
+    assert [document.text for document in load(tmp_path)] == ["One.", "Two."]
 
 
 @pytest.mark.parametrize(
-    ("name", "data"),
+    ("name", "data", "words"),
     [
-        ("a.txt", b"\xff"), ("a.txt.gz", b"no gzip"), ("a.jsonl", b"{"), ("a.jsonl", b'{"a": 1}'),
-        ("a.jsonl", b'{"messages": [{"role": "tool", "content": ""}]}'), ("a.jsonl", b"[1]"),
+        ("a.txt", b"\xff", "a.txt cannot be read"),
+        ("a.txt.gz", b"no gzip", "a.txt.gz cannot be read"),
+        ("a.jsonl", b"\n{", "Line 2 of .*a.jsonl is not JSON"),
+        ("a.jsonl", b'{"a": 1}', "a.jsonl has no messages"),
+        ("a.jsonl", b'{"messages": [{"role": "tool", "content": ""}]}', "a.jsonl has no messages"),
+        ("a.jsonl", b"[1]", "a.jsonl has no messages"),
+        ("a.tsv", b"text", "holds no text"),
+        ("", b"", "no data folder"),
     ],
-)  # fmt: skip
-def test_load_names_the_bad_file(tmp_path: Path, name: str, data: bytes) -> None:
-    (tmp_path / name).write_bytes(data)
-    with pytest.raises(ValueError, match=name):
-        load(tmp_path)
+)
+def test_a_folder_that_cannot_be_read_gets_a_sentence(
+    tmp_path: Path, name: str, data: bytes, words: str
+) -> None:
+    if name:
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(UserError, match=words):
+        load(tmp_path if name else tmp_path / "none")
 
 
-def test_a_folder_of_ones_own_files(tmp_path: Path) -> None:
-    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
-    write(tmp_path, "mine.jsonl", json.dumps({"messages": turns, "id": 3}))
-    write(tmp_path, "notes.txt", f"One.\n{END_OF_DOCUMENT}\nTwo.\n")
-    documents = [d for d in both_splits(tmp_path) if d.kind in ("chat", "plain")]
-    assert sorted(d.text for d in documents if d.text) == ["One.", "Two."]
-    assert [list(d.messages) for d in documents if d.messages] == [turns]
+def test_splits_are_stable_and_share_no_document(tmp_path: Path) -> None:
+    def texts(split: Any) -> set[str | None]:
+        return {document.text for document in load(tmp_path, split)}
+
+    (tmp_path / "a.txt").write_text(END_OF_DOCUMENT.join(map(str, range(2_000))))
+    train, held_out = texts("train"), texts("heldout")
+    assert train.isdisjoint(held_out) and 20 < len(held_out) < 60
+    assert len(train | held_out) == 2_000 and held_out == texts("heldout")
+    (tmp_path / "a.txt").write_text(END_OF_DOCUMENT.join(sorted(train | held_out)[:49]))
+    assert not texts("heldout") and len(texts("train")) == 49  # too few to hold any out
 
 
-def test_every_kind_comes_out(folder: Path) -> None:
-    documents = both_splits(folder)
-    by_kind = {
-        kind: [d for d in documents if d.kind == kind] for kind in {d.kind for d in documents}
-    }
-    assert len(by_kind["story"]) == 301 and len(by_kind["plain"]) == 2
-    assert [m["content"] for m in by_kind["dialogue"][0].messages] == [
-        "Hello there.", "Hi: how are you?", "Fine.", "Good.",
-    ]  # fmt: skip
-    assert len(by_kind["dialogue"]) == 1  # the other one has an empty turn
-    assert by_kind["reading"][0].messages[-1]["content"] == "The red kite."
-    answers = [d.messages[-1]["content"] for d in by_kind["sum"]]
-    assert "It is 72.\nThe answer is 72." in answers
-    assert {"reverse", "sort", "letters", "number", "python"} <= set(by_kind)
+def test_epochs_repeat_by_seed_and_differ_by_number() -> None:
+    documents = [Document("plain", text=str(n)) for n in range(20)]
+    first = shuffled([*documents, Document("plain", text="")], 1, 0)  # an empty one is left out
+    assert first == shuffled([*documents, Document("plain", text="")], 1, 0)
+    other = shuffled(documents, 1, 1)
+    assert first != other and len(first) == len(other) == 20 == len({d.text for d in first})
 
 
-def test_epochs_repeat_by_seed_and_differ_by_number(folder: Path) -> None:
-    records = load(folder)
-    first = list(epoch(records, 1, 0, "train", 30))
-    assert first == list(epoch(records, 1, 0, "train", 30))
-    other = list(epoch(records, 1, 1, "train", 30))
-    assert [d.messages for d in first] != [d.messages for d in other]
-    classics = [{d.text for d in e if d.kind == "plain"} for e in (first, other)]
-    assert classics[0] | classics[1] == set("abcd") and not classics[0] & classics[1]
+# ---- data sets ----
 
 
-def test_splits_share_no_document(folder: Path) -> None:
-    records = load(folder)
-    keys = {
-        split: {r.key for group in records.values() for r in group if r.split == split}
-        for split in ("train", "heldout")
-    }
-    assert keys["heldout"] and keys["train"].isdisjoint(keys["heldout"])
-    assert {r.key for r in records["fairytales"]} == {r.key for r in records["fairytale_qa"]}
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> dict[str, list]:
+    """Rows by split of a stand-in for the Hub."""
+    held: dict[str, list] = {"train_sft": [], "test_sft": []}
+    monkeypatch.setattr(datasets, "get_dataset_split_names", lambda name: list(held))
+    monkeypatch.setattr(datasets, "load_dataset", lambda name, split: held[split])
+    return held
 
 
-def test_stories_are_cut_at_sentence_ends_and_keep_everything() -> None:
-    text = "".join(f"Sentence {n} ends here. {'And so on. ' * 9}\n" for n in range(200)).strip()
-    for story in (text, text.replace("\n", "")):
-        pieces = prompts.split_story(story)
-        assert all(300 < len(p) <= prompts.MAX_STORY and p.endswith(".") for p in pieces)
-        assert "".join("".join(pieces).split()) == "".join(story.split())
+def test_a_data_set_is_fetched_once_without_rows_that_teach_nothing(
+    hub: dict[str, list], tmp_path: Path
+) -> None:
+    hub["train_sft"] += [row for row, _ in ROWS] + [{"question": "What?", "answer": None}, {"a": 1}]
+    folder = fetch("someone/rows", tmp_path / "data")
+    assert [document.contents for document in load(folder)] == [turns for _, turns in ROWS]
+    hub.clear()
+    assert fetch("someone/rows", folder) == folder
 
 
-def test_story_replies_are_never_empty_and_go_with_the_prompt() -> None:
-    body = STORY.partition("\n\n")[2]
-    for seed in range(200):
-        asked, told = (m["content"] for m in prompts.story(STORY, random.Random(seed)))
-        assert told == body or (asked.endswith((".", '!"', '" she said.')) and body.endswith(told))
-        assert told.strip() == told and len(told) > 40
-    assert len({prompts.story(STORY, random.Random(s))[0]["content"] for s in range(200)}) > 20
+def test_a_data_set_without_text_or_out_of_reach_gets_a_sentence(
+    hub: dict[str, list], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub["train_sft"] += [{"label": 1}]
+    with pytest.raises(UserError, match="neither `messages` nor `text`"):
+        fetch("someone/labels", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+    def gone(name: str) -> list[str]:
+        raise OSError("no route\nmore about it")
+
+    monkeypatch.setattr(datasets, "get_dataset_split_names", gone)
+    with pytest.raises(UserError, match=r"neither a folder nor a data set .*: no route$"):
+        fetch("someone/gone", tmp_path)
 
 
-def test_long_passages_keep_the_part_asked_about() -> None:
-    context = "Nothing here. " * 300 + "\n" + "The fox ate cheese. " + "More of it. " * 50
-    row = {"context": context, "question": "What did the fox eat?", "answer": "cheese"}
-    asked = prompts.reading(row, random.Random(0))[0]["content"]
-    assert "ate cheese" in asked and len(asked) < prompts.MAX_PASSAGE + 100
+def test_a_folder_like_a_data_set_is_read_as_one(tmp_path: Path) -> None:
+    found = load(fetch(str(ultrachat(tmp_path, 6)), tmp_path / "data"))
+    assert len(found) == 6 and all(document.kind == "chat" for document in found)
+    assert found[2].contents[1] == "It is 6, said the dog."
 
 
-def test_ids_and_masks_are_the_templates(folder: Path, tokenizer: PreTrainedTokenizerFast) -> None:
-    documents = [d for d in both_splits(folder) if d.messages]
+# ---- ids, masks and rows ----
+
+
+def test_ids_and_masks_are_the_templates(tokenizer: PreTrainedTokenizerFast) -> None:
     system = prompts.Message(role="system", content="Be kind.")
-    documents.append(Document("chat", (system, *prompts.dialogue(DIALOGUE))))
+    talk = prompts.chat("Hello there.", "Hi: how are you?", "Fine.", "Good.")
+    documents = [Document("chat", talk), Document("chat", (system, *talk))]
     for document, (ids, mask) in zip(documents, encode_many(documents, tokenizer), strict=True):
         messages = list(document.messages)
         assert ids == tokenizer.apply_chat_template(messages, return_dict=False)
@@ -153,6 +147,45 @@ def test_ids_and_masks_are_the_templates(folder: Path, tokenizer: PreTrainedToke
         assert all(mask[len(asked) :]) and len(mask) == len(ids)
         spoken = "".join(m["content"] + END for m in messages if m["role"] == "assistant")
         assert tokenizer.decode([i for i, on in zip(ids, mask, strict=True) if on]) == spoken
+
+
+TALK = tuple(prompts.chat("What is 3 + 4?", "It is 7.", "And <|im_end|> then?", "The fox ran."))
+
+
+def foreign(change: str = "", to: str = "") -> PreTrainedTokenizerFast:
+    """ChatML, or another template made of its."""
+    ours = chatml_tokenizer()
+    made = PreTrainedTokenizerFast(tokenizer_object=ours.backend_tokenizer, eos_token="<|im_end|>")
+    made.chat_template = str(ours.chat_template).replace(change, to)
+    return made
+
+
+def test_a_foreign_template_marks_what_the_assistant_writes() -> None:
+    tokenizer = foreign()
+    ids, mask = encode(Document("chat", TALK), tokenizer)
+    spoken = tokenizer.decode([token for token, on in zip(ids, mask, strict=True) if on])
+    assert spoken == "It is 7.<|im_end|>The fox ran.<|im_end|>"
+    # Written out in a text it stays text: five turns end, the system's included.
+    assert ids.count(tokenizer.eos_token_id) == 5 and tokenizer.decode(ids).count("<|im_end|>") == 6
+    plain = [{**m, "content": m["content"].replace("<|im_end|> ", "")} for m in TALK]
+    whole = tokenizer.apply_chat_template(plain, return_dict=False)
+    assert encode(Document("chat", tuple(plain)), tokenizer).ids == whole
+    behind = foreign("}}<|im_end|>", "}}\n<|im_end|>")  # the end after a line break
+    ids, mask = encode(Document("chat", TALK), behind)
+    spoken = [token for token, on in zip(ids, mask, strict=True) if on]
+    assert spoken.count(behind.eos_token_id) == 2
+    ids, mask = encode(Document("plain", text="The fox ran."), tokenizer)
+    assert ids == [*tokenizer("The fox ran.")["input_ids"], tokenizer.eos_token_id] and all(mask)
+
+
+def test_chats_that_a_template_refuses_are_left_out() -> None:
+    first = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('No system') }}{% endif %}"
+    tokenizer = foreign()
+    tokenizer.chat_template = first + tokenizer.chat_template
+    refused = Document("chat", ({"role": "system", "content": "Be brief."}, *TALK))
+    assert len(list(encode_many([refused, Document("chat", TALK), refused], tokenizer))) == 1
+    with pytest.raises(UserError, match="No system"):
+        list(encode_many([refused, refused], tokenizer))
 
 
 def test_written_out_special_tokens_stay_text(tokenizer: PreTrainedTokenizerFast) -> None:
@@ -186,16 +219,3 @@ def test_packing_keeps_every_token_in_order(length: int) -> None:
                 kept[number][1].append(on)
     assert [kept[n] for n in range(len(sizes))] == encoded
     assert sum((row.segment == PADDING).sum() for row in rows[:-1]) < 0.03 * sum(sizes)
-
-
-def test_documents_that_fit_are_seldom_cut() -> None:
-    rng = random.Random(0)
-    encoded = [([1] * size, [True] * size) for size in (rng.randint(5, 200) for _ in range(2_000))]
-    rows = [set(row.segment.tolist()) - {PADDING} for row in pack(encoded, 512, 0)]
-    assert sum(map(len, rows)) < 1.02 * len(encoded)
-
-
-def test_record_splits_are_stable() -> None:
-    split = [Record("plain", str(n), "").split for n in range(2_000)]
-    share = split.count("heldout") / len(split)
-    assert 0.01 < share < 0.03 and corpus.HELD_OUT_PERCENT == 2

@@ -1,6 +1,5 @@
 """Drafters are trained through quantised and spread targets as through plain ones."""
 
-import argparse
 import importlib.util
 from pathlib import Path
 
@@ -13,11 +12,9 @@ from moa_core.__main__ import main
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.verify import compare_with_plain
-from moa_core.errors import UserError
 from moa_core.loading.load import Plan, load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
-from moa_core.train.arguments import device_map
 from moa_core.train.batches import Batch, as_batch
 from moa_core.train.drafters import trainee
 from moa_core.train.init import fresh
@@ -125,11 +122,9 @@ def test_the_command_trains_for_a_target_in_4_bits(saved: Path, tmp_path: Path) 
 
 
 def test_several_processes_do_not_spread_a_target(
-    monkeypatch: pytest.MonkeyPatch, saved: Path
+    monkeypatch: pytest.MonkeyPatch, saved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-
-    accelerator = Accelerator(cpu=True)
-    assert device_map(argparse.Namespace(device_map="auto"), accelerator) == "auto"
     monkeypatch.setattr(Accelerator, "num_processes", property(lambda self: 2))
-    with pytest.raises(UserError, match="Each process has a target of its own"):
-        device_map(argparse.Namespace(device_map="auto"), accelerator)
+    words = f"train drafters --target {saved} --data {saved} --out {saved}/out --updates 1"
+    assert main([*words.split(), "--device", "cpu", "--device-map", "auto"]) == 2
+    assert "Each process has a target of its own" in capsys.readouterr().err

@@ -49,7 +49,7 @@ def test_killed_at_random_moments_its_losses_and_weights_are_those_of_an_uninter
     def training(out: str) -> Any:
         return command(
             "train", "drafters", "--data", str(data), "--out", str(tmp_path / out), "--updates",
-            str(UPDATES), "--rows", "2", "--row-length", "48", "--tasks", "6", "--methods",
+            str(UPDATES), "--rows", "2", "--row-length", "48", "--methods",
             ",".join(METHODS), "--workers", "1", "--device", "cpu", "--precision", "no",
             "--save-every", "0.5", "--log-every", "1", "--watch-times", "4", "--own-tokens", own,
             models=tmp_path / "bundle",

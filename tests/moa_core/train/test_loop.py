@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from accelerate import Accelerator
-from accelerate.tracking import GeneralTracker
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -44,7 +44,7 @@ class Training:
             name: trainee(drafter, self.target, Weights())
             for name, drafter in self.drafters.items()
         }
-        recipe = Recipe(data, data.parent / "tokenizer", seed, row_length=48, tasks=6)
+        recipe = Recipe(data, data.parent / "tokenizer", seed, row_length=48)
         self.losses: dict[str, list[float]] = {name: [] for name in METHODS}
         self.run = Run(
             folder, models, Batches(recipe, 4, 1),
@@ -79,7 +79,7 @@ def drafters(data: Path, out: Path, updates: int, methods: Any = METHODS, **more
     settings = {"accelerator": accelerator, "workers": 1, "log_every": 1, **more}
     train_drafters(
         speaking_target(), data, data.parent / "tokenizer", out,
-        Schedule(updates, {"": 3e-3}, warmup=2), Plan(methods, rows=4, row_length=48, tasks=6),
+        Schedule(updates, {"": 3e-3}, warmup=2), Plan(methods, rows=4, row_length=48),
         **settings,
     )  # fmt: skip
 
@@ -149,37 +149,8 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(data: Path, tmp_path
 @pytest.mark.usefixtures("threads")
 def test_rows_that_cannot_be_shared_out_are_refused(data: Path, tmp_path: Path) -> None:
     three = Accelerator(cpu=True, gradient_accumulation_steps=3)
-    with pytest.raises(UserError, match=r"4 rows .*: give .* 1 process times 3 accumulated parts"):
+    with pytest.raises(UserError, match=r"4 rows cannot .* a multiple of 3, the processes \(1\)"):
         drafters(data, tmp_path, 5, accelerator=three)
-
-
-class Kept(GeneralTracker):
-    """Stands in for TensorBoard."""
-
-    name, requires_logging_directory, tracker = "kept", False, None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.values: list[tuple[int, dict[str, float]]] = []
-
-    def store_init_configuration(self, values: dict) -> None:
-        pass
-
-    def log(self, values: dict, step: int | None = None, **more: Any) -> None:
-        self.values.append((step, values))
-
-
-@pytest.mark.usefixtures("threads")
-def test_trackers_get_what_the_log_holds(data: Path, tmp_path: Path) -> None:
-    kept = Kept()
-    accelerator = Accelerator(cpu=True, log_with=kept)
-    accelerator.init_trackers("run")
-    drafters(data, tmp_path, 5, ("moa-n0",), log_every=2, accelerator=accelerator)
-    lines = log(tmp_path)
-    assert [step for step, _ in kept.values] == [line["update"] for line in lines] == [2, 4, 5]
-    for line, (_, values) in zip(lines, kept.values, strict=True):
-        assert values == {f"moa-n0/{key}": value for key, value in line["moa-n0"].items()}
-        assert {"moa-n0/loss", "moa-n0/norm"} <= values.keys()
 
 
 @pytest.mark.usefixtures("threads")
@@ -207,12 +178,12 @@ def _lacks_a_weight(state: dict[str, Any]) -> None:
         ({"updates": 2}, None, UserError, r"other settings \(schedule\)"),
         ({"muon": True}, None, UserError, r"other settings \(schedule\)"),
         ({}, lambda s: s["recipe"].update(more=1), UserError, r"other settings \(fewer\)"),
-        ({}, lambda s: s.update(kind="under FSDP"), UserError, "begun under FSDP: go on the same"),
+        ({}, lambda s: s["recipe"].update(gone=0), None, ""),  # not used then: it says nothing
         ({}, _lacks_a_weight, RuntimeError, "Missing key"),
     ],
 )
 def test_a_checkpoint_of_another_run_is_refused(
-    data: Path, tmp_path: Path, other: dict[str, Any], change: Any, error: type, words: str
+    data: Path, tmp_path: Path, other: dict[str, Any], change: Any, error: Any, words: str
 ) -> None:
     Training(data, tmp_path / "run", updates=1).train()
     path = tmp_path / "run" / "checkpoint.pt"
@@ -220,7 +191,7 @@ def test_a_checkpoint_of_another_run_is_refused(
         state = torch.load(path, weights_only=True)
         change(state)
         torch.save(state, path)
-    with pytest.raises(error, match=words):
+    with pytest.raises(error, match=words) if error else nullcontext():
         Training(data, tmp_path / "run", **{"updates": 1, **other})
 
 

@@ -53,10 +53,3 @@ def test_no_more_logits_exist_at_a_time_than_was_said(monkeypatch: pytest.Monkey
     with Largest() as largest:
         soft_entropy(head, hidden, verdicts, where).backward()
     assert largest.most == max(6 * VOCABULARY, head.weight.numel())
-
-
-def test_no_position_that_counts_is_no_loss() -> None:
-    head, hidden, verdicts, where = made()
-    loss = soft_entropy(head, hidden, verdicts, torch.zeros_like(where))
-    loss.backward()
-    assert loss == 0 and not hidden.grad.any()

@@ -1,6 +1,5 @@
 """The target's own text: written by it, saved, read back and mixed with data."""
 
-import random
 from pathlib import Path
 
 import pytest
@@ -32,14 +31,6 @@ def test_mixing_keeps_all_own_text_and_as_many_tokens_of_data() -> None:
     # Among each other, not one after the other.
     first = [text.ids[0] for text in result[: len(result) // 2]]
     assert 0.3 < first.count(1) / len(first) < 0.7
-
-
-def test_mixing_goes_on_when_the_data_runs_out_and_shuffles_by_seed() -> None:
-    data = [Encoded([99], [True])]
-    one, again = (list(mixed(TEXTS, iter(data), seed=1)) for _ in range(2))
-    assert one == again and len(one) == len(TEXTS) + 1
-    other = list(mixed(TEXTS, iter(data), seed=2))
-    assert one != other and sorted(one) == sorted(other)
 
 
 def test_answers_in_a_batch_are_those_given_alone() -> None:
@@ -112,28 +103,9 @@ def test_writing_goes_on_where_it_was_cut_off(
 
 
 def test_a_target_with_no_room_for_a_prompt_gets_a_sentence(data: Path, tmp_path: Path) -> None:
-    (data / "sgd_dialogues.txt").unlink()
+    (data / "talks.jsonl").unlink()
     target = speaking_target(max_position_embeddings=64)
     long = " ".join((data / "texts.txt").read_text().split())
     (data / "texts.txt").write_text(long.replace("<|endoftext|>", ""))
     with pytest.raises(UserError, match=r"reads 64 tokens, a prompt .* leave out --own-tokens"):
         write(target, tmp_path / "own.npz", 200, Writing(data, rows=2))
-
-
-def test_a_long_text_is_gone_on_from_in_many_places() -> None:
-    rng, book = random.Random(0), Encoded(list(range(5000)), [True] * 5000)
-    starts = {own_text._prompt(book, rng)[0][0] for _ in range(20)}
-    assert len(starts) > 10 and max(starts) > 2000
-
-
-def test_kinds_of_document_can_be_left_out(data: Path, tmp_path: Path) -> None:
-    target = speaking_target()
-    shares = (("dialogue", 0.0), ("plain", 0.0))
-    write(
-        target,
-        tmp_path / "own.npz",
-        200,
-        Writing(data, tasks=20, shares=shares, rows=2, longest=24),
-    )
-    texts = target.tokenizer.batch_decode([text.ids for text in load(tmp_path / "own.npz")])
-    assert texts and not any("ran home on day" in text or "+ 4?" in text for text in texts)

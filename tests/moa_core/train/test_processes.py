@@ -3,7 +3,6 @@
 About a minute: pytest -m slow tests/moa_core/train/test_processes.py
 """
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -29,14 +28,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("processes")
     save_bundle(folder / "bundle")
     ultrachat(folder / "ultrachat", 80)
-    trained(folder, "one", None)
+    trained(folder, "one", False)
     return folder
 
 
 def trained(
     folder: Path,
     out: str,
-    spread: str | None,
+    spread: bool,
     *more: str,
     methods: tuple[str, ...] = METHODS,
     **environment: str,
@@ -51,20 +50,18 @@ def trained(
         command += ["--updates", str(UPDATES)]
     start = [sys.executable, "-m", "moa_core"]
     if spread:
-        how = ("--config_file", "configs/fsdp.yaml") if spread == "fsdp" else ("--multi_gpu",)
         start = [
-            sys.executable, "-m", "accelerate.commands.launch", *how, "--num_processes", "2",
-            "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
+            sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu",
+            "--num_machines", "1", "--num_processes", "2", "--mixed_precision", "no",
+            "--dynamo_backend", "no",
             "--main_process_port", "0", "tests/moa_core/train/launched.py",
         ]  # fmt: skip
         command += ["--accumulate", "2"]
-    # DeepSpeed is not offered where a CPU is asked for.
-    command += ["--device", "auto" if spread == "deepspeed" else "cpu"]
+    command += ["--device", "cpu"]
     settings = {
         **os.environ,
         "MOA_MODELS": str(folder / "bundle"),
         "OMP_NUM_THREADS": "1",
-        "SPREAD": spread or "",
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
         "CUDA_VISIBLE_DEVICES": "",
         **environment,
@@ -80,28 +77,24 @@ def log(folder: Path, out: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / out / "run/log.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("spread", ["ddp", "fsdp", "deepspeed"])
-def test_two_processes_learn_what_one_does_through_a_stop(folder: Path, spread: str) -> None:
-    if spread == "deepspeed" and importlib.util.find_spec("deepspeed") is None:
-        pytest.skip("DeepSpeed is not installed.")
-    methods = ("moa-n1",) if spread == "deepspeed" else METHODS
-    trained(folder, spread, spread, "--stop-at", "3", methods=methods)
-    stopped = torch.load(folder / spread / "run/checkpoint.pt", weights_only=True)
+def test_two_processes_learn_what_one_does_through_a_stop(folder: Path) -> None:
+    trained(folder, "two", True, "--stop-at", "3")
+    stopped = torch.load(folder / "two" / "run/checkpoint.pt", weights_only=True)
     assert stopped["update"] == 3
-    trained(folder, spread, spread, methods=methods)
-    one, two = log(folder, "one"), log(folder, spread)
+    trained(folder, "two", True)
+    one, two = log(folder, "one"), log(folder, "two")
     assert [line["update"] for line in two] == list(range(1, UPDATES + 1))
     for ours, theirs in zip(one, two, strict=True):
-        for name in methods:
+        for name in METHODS:
             assert ours[name] == pytest.approx(theirs[name], abs=2e-5)
     places = [
         torch.load(folder / out / "run/checkpoint.pt", weights_only=True)["place"]
-        for out in ("one", spread)
+        for out in ("one", "two")
     ]
     assert places[0] == places[1]
-    for name in methods:
+    for name in METHODS:
         ours, theirs = (
-            load_file(folder / out / name / "model.safetensors") for out in ("one", spread)
+            load_file(folder / out / name / "model.safetensors") for out in ("one", "two")
         )
         for key, weight in ours.items():  # written in bfloat16: a rounding apart at most
             torch.testing.assert_close(
@@ -110,22 +103,23 @@ def test_two_processes_learn_what_one_does_through_a_stop(folder: Path, spread: 
 
 
 def test_a_run_goes_on_with_another_number_of_processes(folder: Path) -> None:
-    trained(folder, "both", "ddp", "--stop-at", "3")
-    trained(folder, "both", None)
+    trained(folder, "both", True, "--stop-at", "3")
+    trained(folder, "both", False)
     one, other = (
         torch.load(folder / out / "run/checkpoint.pt", weights_only=True)["models"]
         for out in ("one", "both")
     )
     for name in METHODS:
         for key, weight in one[name].items():
-            torch.testing.assert_close(weight, other[name][key], atol=1e-5, rtol=0, msg=key)
+            apart = (weight - other[name][key]).abs()
+            assert apart.max() < 1e-5, (key, apart.max(), (apart > 1e-5).sum(), apart.numel())
 
 
 @pytest.mark.parametrize("ahead", ["0", "1"])
 def test_minutes_end_all_processes_at_one_update(folder: Path, ahead: str) -> None:
     """One clock runs four times as fast: alone each process would stop at an update of its own."""
     out = f"minutes-{ahead}"
-    trained(folder, out, "ddp", "--minutes", "0.1", methods=("moa-n0",), FAST_CLOCK=ahead)
+    trained(folder, out, True, "--minutes", "0.1", methods=("moa-n0",), FAST_CLOCK=ahead)
     lines = log(folder, out)
     saved = torch.load(folder / out / "run/checkpoint.pt", weights_only=True)
     assert lines[-1]["update"] == saved["update"] == saved["updates"] > 40

@@ -4,9 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+import torch
+from transformers import PreTrainedTokenizerFast
 
-from moa_core.train.target import make_tokenizer
+from moa_core.train.target import TargetSizes, make_model, make_tokenizer, with_new_tokens
 from moa_core.train.tokenizer import BOS, END, PAD, ROLE_TOKENS, train_tokenizer
 
 CHAT = [
@@ -33,11 +34,8 @@ def test_all_bytes_and_special_tokens_are_known(tokenizer: PreTrainedTokenizerFa
     specials = {BOS, END, PAD, *ROLE_TOKENS.values()}
     assert specials <= set(tokenizer.get_vocab())
     assert sum(len(token) == 1 for token in tokenizer.get_vocab()) == 256
-    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == (BOS, END, PAD)
-
-
-def test_digits_are_never_merged(tokenizer: PreTrainedTokenizerFast) -> None:
     assert tokenizer.tokenize("1234") == ["1", "2", "3", "4"]
+    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == (BOS, END, PAD)
 
 
 def test_the_template_knows_the_roles(tokenizer: PreTrainedTokenizerFast) -> None:
@@ -48,15 +46,6 @@ def test_the_template_knows_the_roles(tokenizer: PreTrainedTokenizerFast) -> Non
     assert whole == system + "1 2 3\n<|end|>"
     with pytest.raises(Exception, match="Unknown role: tool"):
         tokenizer.apply_chat_template([{"role": "tool", "content": ""}], tokenize=False)
-
-
-def test_loads_again_from_its_folder(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    tokenizer.save_pretrained(tmp_path)
-    loaded = AutoTokenizer.from_pretrained(tmp_path)
-    assert loaded.apply_chat_template(CHAT, return_dict=False) == tokenizer.apply_chat_template(
-        CHAT, return_dict=False
-    )
-    assert loaded.decode(loaded("a , b .")["input_ids"]) == "a , b ."
 
 
 def test_one_whose_writing_was_cut_off_is_written_anew(
@@ -80,3 +69,22 @@ def test_one_whose_writing_was_cut_off_is_written_anew(
     make_tokenizer(data, cut, 0, 300)
     files = [{file.name: file.read_bytes() for file in one.iterdir()} for one in (whole, cut)]
     assert files[0] == files[1] and "tokenizer.json" in files[0]
+
+
+def test_a_new_vocabulary_starts_from_the_old_tokens_that_spell_it(tmp_path: Path) -> None:
+    old = train_tokenizer(iter(["the cat sat 1234"] * 20), vocab_size=280)
+    new = train_tokenizer(iter(["the dog ran, é"] * 20), vocab_size=290)
+    before = make_model(TargetSizes(2, 32, 4, 2, 48, len(old)), old, 0)
+    before.save_pretrained(tmp_path)
+    old.save_pretrained(tmp_path)
+    after = with_new_tokens(tmp_path, new)
+    rows, found = before.model.embed_tokens.weight, after.model.embed_tokens.weight
+    assert found.shape == (len(new), 32) and after.config.vocab_size == len(new)
+    assert after.lm_head.weight is found and after.config.eos_token_id == new.eos_token_id
+    ours, theirs = old.get_vocab(), new.get_vocab()
+    for token in ("the", "a", END, "<|user|>"):
+        assert torch.equal(found[theirs[token]], rows[ours[token]])
+    spelled = ["Ġ", "d", "o", "g"]
+    assert "Ġdog" in theirs and "Ġdog" not in ours and set(spelled) <= set(ours)
+    mean = torch.stack([rows[ours[piece]] for piece in spelled]).mean(0)
+    torch.testing.assert_close(found[theirs["Ġdog"]], mean)

@@ -68,8 +68,8 @@ def drafted(target: Target, drafter: Any, text: str, count: int, tree: TreeSetti
 def test_a_trained_target_is_a_folder_that_decodes(data: Path, tmp_path: Path) -> None:
     sizes = TargetSizes(layers=2, width=32, heads=4, kv_heads=2, inner=48, vocabulary=280)
     train_target(
-        data, tmp_path, Schedule(60, {"": 1e-2}, warmup=4), sizes=sizes, rows=4, tasks=6,
-        row_length=48, workers=1, accelerator=Accelerator(cpu=True),
+        data, tmp_path, Schedule(60, {"": 1e-2}, warmup=4), sizes=sizes, rows=4, row_length=48,
+        workers=1, accelerator=Accelerator(cpu=True),
     )  # fmt: skip
     lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
     losses = [json.loads(line)["target"]["loss"] for line in lines]
@@ -81,21 +81,14 @@ def test_a_trained_target_is_a_folder_that_decodes(data: Path, tmp_path: Path) -
     drafted(target, useful("moa-n1", target), "What is 3 + 4?", 12, TREE)
 
 
-@pytest.mark.parametrize(
-    ("width", "heads", "found"),
-    [(256, None, (4, 2)), (512, None, (8, 4)), (64, None, (1, 1)), (32, None, (1, 1)),
-     (256, 8, (8, 4))],
-)  # fmt: skip
-def test_heads_follow_the_width(width: int, heads: int | None, found: tuple[int, int]) -> None:
-    sizes = TargetSizes.of_width(width, heads, layers=3)
-    assert (sizes.heads, sizes.kv_heads) == found
-    assert (sizes.width, sizes.inner, sizes.layers) == (width, 2 * width, 3)
-
-
-@pytest.mark.parametrize(("width", "heads"), [(224, None), (256, 3), (256, 256), (256, 5)])
-def test_heads_that_do_not_divide_the_width_get_a_sentence(width: int, heads: int | None) -> None:
-    with pytest.raises(UserError, match=f"heads do not suit a width of {width}: .* --heads"):
-        TargetSizes.of_width(width, heads)
+def test_heads_follow_the_width_and_divide_it() -> None:
+    for width, heads, found in ((256, None, (4, 2)), (32, None, (1, 1)), (256, 8, (8, 4))):
+        sizes = TargetSizes.of_width(width, heads, layers=3)
+        assert (sizes.heads, sizes.kv_heads) == found
+        assert (sizes.width, sizes.inner, sizes.layers) == (width, 2 * width, 3)
+    for width, wrong in ((224, None), (256, 3), (256, 256), (256, 5)):
+        with pytest.raises(UserError, match=f"heads do not suit a width of {width}: .* --heads"):
+            TargetSizes.of_width(width, wrong)
 
 
 @pytest.mark.usefixtures("threads")
@@ -104,7 +97,7 @@ def test_trained_drafters_of_every_family_write_the_targets_own_text(
     name: str, data: Path, tmp_path: Path
 ) -> None:
     target, methods = speaking_target(**FAMILIES[name]), ("moa-n0", "moa-n1", "moa-n2")
-    train(target, data, tmp_path, 10, Plan(methods, rows=4, row_length=64, tasks=6))
+    train(target, data, tmp_path, 10, Plan(methods, rows=4, row_length=64))
     log = [json.loads(line) for line in (tmp_path / "run/log.jsonl").read_text().splitlines()]
     for number, method in enumerate(methods):
         losses = [line[method]["loss"] for line in log]
@@ -116,13 +109,6 @@ def test_trained_drafters_of_every_family_write_the_targets_own_text(
             assert not torch.equal(moved[key], weight.bfloat16().float()), key
         for question in ("What is 3 + 4?", "The fox ran home on day 2. " * 3):
             drafted(target, drafter, question, 24, TREE)
-
-
-def test_lsa_gets_a_number_of_heads_that_divides_its_width() -> None:
-    target = speaking_target(**QWEN)
-    lsa = fresh("moa-n0", target, 0).net.config.lsa
-    assert target.config.num_attention_heads == 14 and target.kv_width == 16
-    assert (lsa.heads, lsa.head_dim) == (8, 2)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +135,7 @@ def test_drafters_go_on_from_others_with_other_losses(data: Path, tmp_path: Path
         save_drafter(begun / name, useful(name, target), target, about, torch.float32)
     for rate in (0.0, 1e-3):
         out = tmp_path / f"out {rate}"
-        plan = Plan(METHODS, rows=2, row_length=48, tasks=6, weights=Weights(1, 0), start=begun)
+        plan = Plan(METHODS, rows=2, row_length=48, weights=Weights(1, 0), start=begun)
         train(target, data, out, 2, plan, rate)
         for name in METHODS:
             before, after = (load_file(each / name / "model.safetensors") for each in (begun, out))
@@ -181,7 +167,7 @@ def test_training_on_the_targets_text_leaves_loadable_drafters_that_are_accepted
         lengths = [length for trace in traces for length in trace.accepted_lengths]
         return sum(lengths) / len(lengths)
 
-    plan = Plan(METHODS, rows=4, row_length=64, tasks=6, own_tokens=4000, draws=2, block=(3, 6))
+    plan = Plan(METHODS, rows=4, row_length=64, own_tokens=4000, draws=2, block=(3, 6))
     train(target, data, tmp_path, 80, plan)
     for name in METHODS:
         config = json.loads((tmp_path / name / "config.json").read_text())["drafter"]

@@ -78,33 +78,6 @@ def test_only_the_final_result_counts(task: Task, reply: str, passes: bool) -> N
     assert check(task, reply) is passes
 
 
-def test_one_liners_do_what_their_words_say() -> None:
-    """The words are read again, on their own, for some of the steps; brackets fall where needed."""
-    read = {
-        r"squares it$": lambda x: x**2,
-        r"adds (\d+)$": lambda x, n: x + n,
-        r"multiplies by (\d+)$": lambda x, n: x * n,
-        r"takes away (\d+)$": lambda x, n: x - n,
-        r"takes the remainder of dividing by (\d+)$": lambda x, n: x % n,
-    }
-    seen = set()
-    for task in some("python", 3_000):
-        if not (found := re.search(r"a number x and (.*)\.$", task.prompt)):
-            continue
-        steps = found[1].split(", then ")
-        known = [(p, re.match(p, step)) for step in steps for p in read if re.match(p, step)]
-        if len(known) < len(steps):
-            continue
-        values = [-7, 3, 40]
-        for pattern, match in known:
-            values = [read[pattern](value, *map(int, match.groups())) for value in values]
-        body = task.answer.partition("return ")[2]
-        assert re.fullmatch(r"[x\d +*%()-]+", body)  # ours, and safe to evaluate
-        assert [eval(body, {"x": x}) for x in (-7, 3, 40)] == values, task
-        seen.add(tuple(pattern for pattern, _ in known))
-    assert len(seen) > 15
-
-
 def test_sums_are_worked_correctly() -> None:
     signs = {"+": int.__add__, "-": int.__sub__, "x": int.__mul__}
     for task in some("sum"):
@@ -121,25 +94,12 @@ def test_letters_are_spelled_and_counted() -> None:
         assert word in task.prompt and word.count(letter) == int(count)
 
 
-@pytest.mark.parametrize(
-    ("number", "in_spanish", "in_french"),
-    [
-        (0, "cero", "zéro"),
-        (21, "veintiuno", "vingt et un"),
-        (71, "setenta y uno", "soixante et onze"),
-        (80, "ochenta", "quatre-vingts"),
-        (91, "noventa y uno", "quatre-vingt-onze"),
-        (100, "cien", "cent"),
-        (500, "quinientos", "cinq cents"),
-        (1101, "mil ciento uno", "mille cent un"),
-        (9999, "nueve mil novecientos noventa y nueve",
-         "neuf mille neuf cent quatre-vingt-dix-neuf"),
-    ],
-)  # fmt: skip
-def test_numerals(number: int, in_spanish: str, in_french: str) -> None:
-    assert (spanish(number), french(number)) == (in_spanish, in_french)
-
-
-def test_numerals_are_all_different() -> None:
-    assert len({spanish(n) for n in range(10_000)}) == len({french(n) for n in range(10_000)})
-    assert len({french(n) for n in range(10_000)}) == 10_000
+def test_numerals() -> None:
+    for number, words in {
+        0: ("cero", "zéro"), 21: ("veintiuno", "vingt et un"),
+        71: ("setenta y uno", "soixante et onze"), 80: ("ochenta", "quatre-vingts"),
+        91: ("noventa y uno", "quatre-vingt-onze"), 100: ("cien", "cent"),
+        500: ("quinientos", "cinq cents"), 1101: ("mil ciento uno", "mille cent un"),
+    }.items():  # fmt: skip
+        assert (spanish(number), french(number)) == words
+    assert len({(spanish(n), french(n)) for n in range(10_000)}) == 10_000

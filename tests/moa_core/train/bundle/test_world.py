@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from moa_core.train.bundle import world
-from moa_core.train.bundle.world.grammar import parse, section
+from moa_core.train.bundle.world.grammar import section
 from moa_core.train.bundle.world.lexicon import lexicon
 from moa_core.train.bundle.world.world import World, plots
 
@@ -95,18 +95,3 @@ def test_every_plot_has_all_its_wordings_and_words_for_its_slots() -> None:
                     fitting = [w for w in section(event.name).wordings if w.fits(event.tags)]
                     assert fitting or not event.core, event.name
                     assert section(event.name).wordings, event.name
-
-
-def test_a_spot_with_a_letter_stays_the_same_and_another_letter_is_another() -> None:
-    for seed in range(20):
-        made = World(random.Random(seed), plots()["lost_pet"])
-        spots = {event.name: event.roles["spot"] for event in made.log if "spot" in event.roles}
-        assert spots["lost_pet.there"] != spots["lost_pet.call"]
-        hint = spots.get("lost_pet.hint", spots.get("lost_pet.idea"))
-        assert hint == spots["lost_pet.there"]
-
-
-@pytest.mark.parametrize("text", ["one [two|three", "one] two"])
-def test_a_wording_with_a_bracket_too_many_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="Brackets"):
-        parse(text)
