@@ -1,9 +1,10 @@
-"""Which models there are, and which one a name means: the bundle, folders, presets that were
-downloaded. Reads configs and no weights."""
+"""Which models there are, and what a name means: the bundle, folders, presets in the Hub's cache.
+Reads configs, never weights."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +19,11 @@ from moa_core.errors import UserError
 from moa_core.loading.hub import fetch_config, split
 from moa_core.loading.names import AUTO, matched, method_name, no_such, tli_of
 from moa_core.loading.presets import PRESETS, Preset, untrained
-from moa_core.loading.untrusted import integer, read_config, section
+from moa_core.loading.untrusted import Count, read_config, section, value
 
 DEFAULT_DRAFTER = "moa-n0"  # drafts without the target's own layers
 METHODS = ("moa", "eagle2", "medusa", "glide", "independent")
+HUB_ID = re.compile(r"[^/@ ]*[^/@ .][^/@ ]*/[^/@ ]*[^/@ .][^/@ ]*(@[^@ ]+)?")
 DERIVED = {"eagle": "eagle2"}  # methods that need no files of their own
 
 
@@ -59,20 +61,21 @@ def models_folder() -> Path:
 
 def bundled_drafters() -> list[DrafterInfo]:
     """The drafters that came with the program, by name."""
-    found = []
-    for path in sorted(models_folder().glob("*/config.json")):
-        name, config = path.parent.name, read_config(path.parent)
-        if isinstance(section(config, "drafter", name).get("method"), str):
-            found.append(_info(config, name))
-    return found
+    configs = _bundled_configs()
+    return [_info(config, name) for name, config in configs.items() if "drafter" in config]
 
 
 def bundled_target() -> str:
     """Name of the target that came with the program."""
-    for path in sorted(models_folder().glob("*/config.json")):
-        if "drafter" not in read_config(path.parent):
-            return path.parent.name
+    for name, config in _bundled_configs().items():
+        if "drafter" not in config:
+            return name
     raise UserError(f"There is no bundled target in {models_folder()}: name one with --target.")
+
+
+def _bundled_configs() -> dict[str, dict[str, Any]]:
+    paths = sorted(models_folder().glob("*/config.json"))
+    return {path.parent.name: read_config(path.parent) for path in paths}
 
 
 def bundled_moa() -> dict[int, str]:
@@ -120,9 +123,7 @@ def locate(spec: str) -> Path | str:
         raise UserError(f"There is no folder {spec}.")
     if "/" not in spec:
         raise UserError(no_such(spec, [bundled_target()], "model"))
-    name, revision = split(spec)
-    parts = [*name.split("/"), *(["?"] if revision is None and "@" in spec else [])]
-    if not all(part.strip(".?") for part in parts) or " " in spec:
+    if not HUB_ID.fullmatch(spec):
         raise UserError(f"{spec!r} is neither a bundled model, a folder, nor a Hub id.")
     return spec
 
@@ -161,7 +162,7 @@ def layers_needed(spec: str | None, tli: int | None = None) -> int:
     if not folder_of(spec) and "/" not in spec:  # it has no files of its own
         return 0
     ours = section(read_config(config_folder(spec)), "drafter", spec)
-    return int(integer(ours, "tli", 0, spec, 0))
+    return int(value(ours, "tli", Count, spec, 0))
 
 
 # ---- drafters by their configs ----
@@ -177,18 +178,18 @@ def tree_settings(stored: Mapping[str, Any]) -> TreeSettings:
 def _info(config: dict[str, Any], spec: str, tree: TreeSettings | None = None) -> DrafterInfo:
     """What a config says. tree: for configs that have none."""
     ours = section(config, "drafter", spec)
-    kind, own = ours.get("method"), section(ours, "tree", spec)
-    if kind not in METHODS:  # the page shows it, and anything may stand there
-        kind = _foreign_method(config)
+    own = section(ours, "tree", spec)
+    method = str(ours.get("method"))
+    if method not in METHODS:  # the page shows it, and anything may stand there
+        method = _foreign_method(config)
     shape = tree if tree and not own else tree_settings(own)
-    tli = integer(ours, "tli", 0, spec, 0)  # the authors' files are silent about N: theirs is 0
-    return DrafterInfo(spec, str(kind), tli, shape, ours.get("parameters"))
+    tli = value(ours, "tli", Count, spec, 0)  # the authors' files do not name N: theirs is 0
+    return DrafterInfo(spec, method, tli, shape, ours.get("parameters"))
 
 
 def _foreign_method(config: Mapping[str, Any]) -> str:
-    architectures = config.get("architectures") or []
-    listed = isinstance(architectures, list) and "MOASpec" in architectures
-    if config.get("model_type") == "moa_spec" or listed:
+    named = config.get("model_type") == "moa_spec"
+    if named or "MOASpec" in str(config.get("architectures")):
         return "moa"
     layers = config.get("num_hidden_layers")
     return "given" if layers is None else "eagle2" if layers == 1 else "independent"
@@ -219,11 +220,8 @@ def published() -> list[Installed]:
     found = []
     for one in PRESETS.values():
         if target := _downloaded(one.target):
-            here = {
-                method: spec
-                for method, named in one.by_method.items()
-                if (spec := _downloaded(named))
-            }
+            specs = {method: _downloaded(spec) for method, spec in one.by_method.items()}
+            here = {method: spec for method, spec in specs.items() if spec}
             found.append(Installed(target, _infos(here, one)))
     return found
 
@@ -235,13 +233,11 @@ def preset_drafters(preset: Preset) -> dict[str, DrafterInfo]:
 
 def _infos(specs: Mapping[str, str], preset: Preset) -> dict[str, DrafterInfo]:
     tree = TreeSettings(*preset.tree)
-    kinds = {method: method.partition("-")[0] for method in specs}
-    return _with_derived(
-        {
-            method: DrafterInfo(spec, kinds[method], tli_of(method), tree, None)
-            for method, spec in specs.items()
-        }
-    )
+    infos = {
+        method: DrafterInfo(spec, method.partition("-")[0], tli_of(method), tree, None)
+        for method, spec in specs.items()
+    }
+    return _with_derived(infos)
 
 
 def _downloaded(spec: str) -> str | None:

@@ -21,9 +21,9 @@ from moa_core.drafters.medusa import MedusaDrafter, MedusaNet
 from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.errors import UserError, first_line
 from moa_core.loading.catalog import tree_settings
-from moa_core.loading.fit import about_target, check_fit, check_same, check_tensor, other_weights
-from moa_core.loading.formats import SIZES, Tensors, config_keys, independent_sizes
-from moa_core.loading.untrusted import careful, integer, section
+from moa_core.loading.fit import about_target, check_fit, check_same, other_weights
+from moa_core.loading.formats import SIZES, Tensors, check_shape, config_keys, independent_sizes
+from moa_core.loading.untrusted import Count, careful, section, value
 from moa_core.model.target import Target, moved
 
 log = logging.getLogger(__name__)
@@ -70,37 +70,43 @@ def build(
     """A drafter of a method from its files."""
     if tli and method != "moa":
         raise UserError(f"{name} is no MoA drafter: TLI is a part of MoA and does not apply.")
-    width = target.config.hidden_size
     if method == "independent":
         return _independent(config, tensors, target, name)
-    sizes: Any = SIZES[method](config, target.config, tensors, name)
+    width = target.config.hidden_size
+
+    def net_of(kind: Callable[..., nn.Module], *more: int) -> Any:
+        def make() -> nn.Module:
+            return kind(SIZES[method](config, target.config, tensors, name), *more)
+
+        net = filled(make, tensors, name)
+        return net.to(target.device, target.dtype).eval().requires_grad_(False)
+
     match method:
         case "moa":
-            net = filled(lambda: MoANet(sizes), tensors, target, name)
-            return MoADrafter(net, target, _tli(config, tli, name), name)
+            return MoADrafter(net_of(MoANet), target, _tli(config, tli, name), name)
         case "eagle2":
-            net = filled(lambda: EagleNet(sizes, width), tensors, target, name)
-            return EagleDrafter(net, target, name)
+            return EagleDrafter(net_of(EagleNet, width), target, name)
         case "medusa":
-            net = filled(lambda: MedusaNet(sizes, width), tensors, target, name)
-            return MedusaDrafter(net, target, name)
-    net = filled(lambda: GlideNet(sizes), tensors, target, name)
-    return GlideDrafter(net, target, name)
+            return MedusaDrafter(net_of(MedusaNet, width), target, name)
+    return GlideDrafter(net_of(GlideNet), target, name)
 
 
 def _independent(
     config: dict[str, Any], tensors: Tensors, target: Target, name: str
 ) -> IndependentDrafter:
-    sizes = independent_sizes(config, tensors, target, name)
-    net = filled(lambda: own_parts(LlamaForCausalLM(sizes)), tensors, target, name)
-    drafter = IndependentDrafter(borrowing(sizes, target), target, name)
-    drafter.net.load_state_dict(net.state_dict())
+    def make() -> nn.Module:
+        return own_parts(LlamaForCausalLM(independent_sizes(config, tensors, target, name)))
+
+    weights = filled(make, tensors, name).state_dict()
+    small = borrowing(independent_sizes(config, tensors, target, name), target)
+    drafter = IndependentDrafter(small, target, name)
+    drafter.net.load_state_dict(weights)
     drafter.net.eval().requires_grad_(False)
     return drafter
 
 
 def _tli(config: dict[str, Any], tli: int | None, name: str) -> int:
-    stored = integer(section(config, "drafter", name), "tli", None, name, 0)
+    stored = value(section(config, "drafter", name), "tli", Count, name, None)
     if tli is not None and stored is not None and tli != stored:
         raise UserError(
             f"{name} was trained for TLI N={stored} and cannot draft with N={tli}: each N needs a "
@@ -121,36 +127,31 @@ def whole_model(folder: Path, target: Target, name: str) -> IndependentDrafter:
     return IndependentDrafter(small, target, name)
 
 
-def filled(make: Callable[[], nn.Module], tensors: Tensors, target: Target, name: str) -> Any:
-    """The net that `make` builds, with its weights, in the target's dtype and on its device.
+def filled(make: Callable[[], nn.Module], tensors: Tensors, name: str) -> nn.Module:
+    """The net that `make` builds, around a file's tensors. UserError if they do not go together.
 
-    It takes memory only once its shapes are known to be the file's. UserError, with the first
-    mismatch, if they are not.
+    Nothing is allocated for sizes that the file's own tensors do not have.
     """
     try:
         with torch.device("meta"):
             net = make()
+        for key, wanted in net.state_dict().items():
+            check_shape(tensors, key, tuple(wanted.shape))
+        # A file may hold more: EAGLE heads bring a copy of the target's embeddings.
+        net.load_state_dict(tensors, strict=False, assign=True)
     except UserError:
         raise
+    except KeyError as error:
+        raise UserError(f"{name} lacks {error}: its files are incomplete.") from None
     except Exception as error:  # torch's and transformers' own, for sizes that do not go together
-        raise UserError(f"{name} has sizes that make no drafter: {first_line(error)}.") from None
-    wanted = net.state_dict()
-    for key, value in wanted.items():
-        check_tensor(tensors, key, value.shape, name)
-    net.to_empty(device="cpu")
-    # A file may hold more: EAGLE heads bring a copy of the target's embeddings.
-    net.load_state_dict({key: tensors[key] for key in wanted})
-    return net.to(target.device, target.dtype).eval().requires_grad_(False)
+        raise UserError(f"{name} does not fit this target: {first_line(error)}.") from None
+    return net
 
 
 def save_drafter(
-    folder: Path,
-    drafter: Drafter,
-    target: Target,
-    more: dict[str, Any],
-    dtype: torch.dtype,
+    folder: Path, drafter: Drafter, target: Target, more: dict[str, Any], dtype: torch.dtype,
     tensors: Tensors | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Write a drafter's folder; `more` are our own keys (training, metrics, tree, licence).
 
     tensors  its weights, where its net does not hold them whole

@@ -1,15 +1,13 @@
 """Does a drafter belong to this target? Another shape, RoPE or tokenizer is refused. Other weights
-are allowed, and said."""
+are allowed, with a note."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from moa_core.errors import UserError
@@ -36,7 +34,7 @@ def check_fit(config: dict[str, Any], target: Target, name: str) -> None:
     known = section(section(config, "drafter", name), "target", name)
     trained = section(known, "shape", name)
     if "vocab_size" in config:
-        trained = {**trained, "vocabulary": config["vocab_size"]}
+        trained["vocabulary"] = config["vocab_size"]
     for what, number in trained.items():
         check_same(name, f"target's {what}", number, _shape(target).get(what))
     if known.get("fingerprint") not in (None, fingerprint(target)):
@@ -50,19 +48,6 @@ def check_same(name: str, what: str, found: Any, expected: int | None) -> None:
     if found != expected:
         raise UserError(
             f"{name} does not fit this target: its {what} is {found}, the target's is {expected}."
-        )
-
-
-def check_tensor(
-    tensors: Mapping[str, Tensor], key: str, expected: Sequence[int], name: str
-) -> None:
-    """UserError unless a file has a tensor in this shape."""
-    if key not in tensors:
-        raise UserError(f"{name} lacks the tensor {key}: its weights are incomplete.")
-    found = tuple(tensors[key].shape)
-    if found != tuple(expected):
-        raise UserError(
-            f"{name} does not fit this target: {key} has the shape {found}, not {tuple(expected)}."
         )
 
 
@@ -106,14 +91,12 @@ def _shape(target: Target) -> dict[str, int]:
 def fingerprint(target: Target) -> str:
     """A short hash of a target's shape and RoPE."""
     facts = {**_shape(target), "rope": dict(target.config.rope_parameters)}
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    return _short_hash(json.dumps(facts, sort_keys=True).encode())
 
 
 def tokenizer_hash(tokenizer: PreTrainedTokenizerBase | None) -> str | None:
     """A short hash of a tokenizer's whole definition."""
-    if tokenizer is None:
-        return None
-    return hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest()[:16]
+    return tokenizer and _short_hash(tokenizer.backend_tokenizer.to_str().encode())
 
 
 def weights_hash(target: Target) -> str | None:
@@ -127,5 +110,8 @@ def weights_hash(target: Target) -> str | None:
         if weight.is_meta or not weight.is_floating_point() or weight.dtype == torch.float16:
             return None
         samples.append(weight.detach().flatten()[:SAMPLE].bfloat16().cpu())
-    found = torch.cat(samples).view(torch.int16).numpy().tobytes()
-    return hashlib.sha256(found).hexdigest()[:16]
+    return _short_hash(torch.cat(samples).view(torch.int16).numpy().tobytes())
+
+
+def _short_hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

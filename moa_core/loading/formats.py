@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, PretrainedConfig
@@ -22,11 +23,12 @@ from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.medusa import MedusaConfig, MedusaDrafter
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.errors import UserError
-from moa_core.loading.fit import check_same, check_tensor
-from moa_core.loading.untrusted import integer, section, size
+from moa_core.loading.fit import check_same
+from moa_core.loading.untrusted import Whole, section, value
 from moa_core.model.target import Target
 
 Tensors = dict[str, Tensor]
+Eps = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 LAYER = ("num_attention_heads", "num_key_value_heads", "intermediate_size")
 
 
@@ -45,22 +47,22 @@ def moa_sizes(
     """Sizes of a MoA drafter. Its files follow the target's hidden size and K and V."""
     ours, width = section(config, "drafter", name), target.hidden_size
     kv_width = 2 * kv_heads(target) * head_size(target)
-    if tensors:
-        check_tensor(tensors, "Ekv2E.weight", (width, kv_width), name)
+    if tensors:  # it tells of another target first of all
+        check_shape(tensors, "Ekv2E.weight", (width, kv_width))
     sa, ca, lsa = "self_attention", "cross_attention", "layer_self_attention"
-    heads = _heads(config, target, name)
-    lsa_heads = integer(ours, "lsa_heads", heads, name)
+    heads = value(config, "num_attention_heads", Whole, name, target.num_attention_heads)
+    lsa_heads = value(ours, "lsa_heads", Whole, name, heads)
     # SA follows the target's layers: Llama's option has biases on all four projections.
     biased = bool(getattr(target, "attention_bias", False))
     return MoAConfig(
         width=width,
         kv_width=kv_width,
-        sa=None if config.get("disable_SA") else _layer(config, tensors, sa, heads, width, name),
-        ca=_layer(config, tensors, ca, heads, width, name),
+        sa=None if config.get("disable_SA") else _layer(config, tensors, sa, heads, width),
+        ca=_layer(config, tensors, ca, heads, width),
         lsa=None
         if config.get("disable_LSA")
-        else _layer(config, tensors, lsa, lsa_heads, kv_width, name),
-        eps=_eps(config, target, name),
+        else _layer(config, tensors, lsa, lsa_heads, kv_width),
+        eps=value(config, "rms_norm_eps", Eps, name, target.rms_norm_eps),
         qkv_bias=biased or _any_bias(tensors, f"{sa}.self_attn", "qkv"),
         o_bias=biased or _any_bias(tensors, f"{sa}.self_attn", "o"),
         mlp_bias=_any_bias(tensors, f"{sa}.mlp", ("gate", "up", "down")),
@@ -72,10 +74,10 @@ def eagle_sizes(
     config: dict[str, Any], target: PretrainedConfig, tensors: Tensors, name: str
 ) -> EagleConfig:
     """Sizes of an EAGLE head."""
-    heads = _heads(config, target, name)
+    heads = value(config, "num_attention_heads", Whole, name, target.num_attention_heads)
     return EagleConfig(
-        **asdict(_layer(config, tensors, "layers.0", heads, target.hidden_size, name)),
-        eps=_eps(config, target, name),
+        **asdict(_layer(config, tensors, "layers.0", heads, target.hidden_size)),
+        eps=value(config, "rms_norm_eps", Eps, name, target.rms_norm_eps),
         fc_bias="fc.bias" in tensors or config.get("bias", not tensors) is True,
         qkv_bias=_any_bias(tensors, "layers.0.self_attn", "qkv"),
         o_bias=_any_bias(tensors, "layers.0.self_attn", "o"),
@@ -86,9 +88,9 @@ def glide_sizes(
     config: dict[str, Any], target: PretrainedConfig, tensors: Tensors, name: str
 ) -> GlideConfig:
     """Sizes of a GLIDE drafter. Its heads are the target's."""
-    heads, groups, inner = (size(config, key, name) for key in LAYER)
+    heads, groups, inner = (value(config, key, Whole, name) for key in LAYER)
     check_same(name, "heads", heads, target.num_attention_heads)
-    eps = _eps(config, target, name)
+    eps = value(config, "rms_norm_eps", Eps, name, target.rms_norm_eps)
     return GlideConfig(target.hidden_size, heads, groups, head_size(target), inner, eps)
 
 
@@ -96,7 +98,7 @@ def medusa_sizes(
     config: dict[str, Any], target: PretrainedConfig, tensors: Tensors, name: str
 ) -> MedusaConfig:
     """Sizes of Medusa's heads."""
-    sizes = MedusaConfig(size(config, "heads", name), size(config, "blocks", name))
+    sizes = MedusaConfig(*(value(config, key, Whole, name) for key in ("heads", "blocks")))
     _check_count(2 * sizes.heads * sizes.blocks, tensors, name)
     return sizes
 
@@ -105,14 +107,9 @@ def independent_sizes(
     config: dict[str, Any], tensors: Tensors, target: Target, name: str
 ) -> LlamaConfig:
     """Sizes of a small Llama that borrows the target's embeddings and head."""
-    layers = size(config, "num_hidden_layers", name)
-    heads, groups, inner = (size(config, key, name) for key in LAYER)
+    layers = value(config, "num_hidden_layers", Whole, name)
     _check_count(layers, tensors, name)
-    try:
-        return small_config(target, layers, heads, groups, inner)
-    except Exception as error:  # transformers' own kinds, for sizes that do not go together
-        why = " ".join(str(error).split())
-        raise UserError(f"{name} has sizes that make no drafter: {why}") from None
+    return small_config(target, layers, *(value(config, key, Whole, name) for key in LAYER))
 
 
 SIZES: dict[str, Callable[[dict[str, Any], PretrainedConfig, Tensors, str], Any]] = {
@@ -141,9 +138,7 @@ def small_config(target: Target, layers: int, heads: int, kv_heads: int, inner: 
     )
 
 
-def _layer(
-    config: dict[str, Any], tensors: Tensors, part: str, heads: int, width: int, name: str
-) -> Sizes:
+def _layer(config: dict[str, Any], tensors: Tensors, part: str, heads: int, width: int) -> Sizes:
     """A layer's sizes: from the rows of its tensors, or from a config where there are none.
 
     part   before the names of its tensors, and before MoA's config keys
@@ -151,20 +146,22 @@ def _layer(
     """
     if not tensors:
         key = "" if part == "layers.0" else f"{part}_"
-        groups, inner = (size(config, f"{key}{one}", name) for one in LAYER[1:])
+        groups, inner = (config[f"{key}{one}"] for one in LAYER[1:])
         return Sizes(heads, groups, width // heads, inner)
-    names = [f"{part}.{one}_proj.weight" for one in ("self_attn.q", "self_attn.k", "mlp.gate")]
-    if missing := [one for one in names if one not in tensors]:
-        raise UserError(f"{name} lacks the tensor {missing[0]}: its weights are incomplete.")
-    queries, keys, inner = (tensors[one].shape[0] for one in names)
+    queries, keys, inner = (
+        tensors[f"{part}.{one}_proj.weight"].shape[0]
+        for one in ("self_attn.q", "self_attn.k", "mlp.gate")
+    )
     head = queries // heads
     if queries % heads or not head or keys % head:
-        raise UserError(f"{name} has a {part} of {queries} rows, which {heads} heads do not fit.")
+        raise ValueError(f"{heads} heads do not fit {queries} rows of {part}")
     return Sizes(heads, keys // head, head, inner)
 
 
-def _heads(config: dict[str, Any], target: PretrainedConfig, name: str) -> int:
-    return int(integer(config, "num_attention_heads", target.num_attention_heads, name))
+def check_shape(tensors: Tensors, key: str, expected: tuple[int, ...]) -> None:
+    found = tuple(tensors[key].shape)
+    if found != expected:
+        raise ValueError(f"{key} has the shape {found}, not {expected}")
 
 
 def _any_bias(tensors: Tensors, prefix: str, parts: Iterable[str]) -> bool:
@@ -179,21 +176,13 @@ def _check_count(count: int, tensors: Tensors, name: str) -> None:
 
 def head_size(config: PretrainedConfig) -> int:
     """d: the config's own where it has one, else E / H."""
-    return int(
-        getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    )
+    own = getattr(config, "head_dim", None)
+    return int(own or config.hidden_size // config.num_attention_heads)
 
 
 def kv_heads(config: PretrainedConfig) -> int:
     """G: the heads whose K and V are cached."""
     return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
-
-
-def _eps(config: dict[str, Any], target: PretrainedConfig, name: str) -> float:
-    eps = config.get("rms_norm_eps", target.rms_norm_eps)
-    if isinstance(eps, bool) or not isinstance(eps, int | float) or not 0 < eps < 1:
-        raise UserError(f"{name} has a config.json whose rms_norm_eps is {eps!r}: not a number.")
-    return float(eps)
 
 
 def config_keys(drafter: Drafter) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -228,7 +217,7 @@ def eagle_keys(sizes: EagleConfig) -> dict[str, Any]:
 
 
 def _moa_keys(config: MoAConfig) -> dict[str, Any]:
-    """The keys of the authors' published format."""
+    """Sizes in the keys of the authors' published format."""
     keys: dict[str, Any] = {
         "architectures": ["MOASpecModel"],
         "model_type": "moa_spec",
@@ -236,15 +225,14 @@ def _moa_keys(config: MoAConfig) -> dict[str, Any]:
         "num_attention_heads": config.ca.heads,
         "head_dim": config.ca.head_dim,
         "disable_LSA": config.lsa is None,
+        # An ablation of ours: the authors' configs have no such key.
+        **({"disable_SA": True} if config.sa is None else {}),
     }
-    if config.sa is None:
-        keys["disable_SA"] = True  # an ablation of ours: the authors' configs have no such key
-    parts = {
-        "self_attention": config.sa,
-        "cross_attention": config.ca,
-        "layer_self_attention": config.lsa,
-    }
-    for prefix, sizes in parts.items():
+    for prefix, sizes in (
+        ("self_attention", config.sa),
+        ("cross_attention", config.ca),
+        ("layer_self_attention", config.lsa),
+    ):
         if sizes is not None:
             keys[f"{prefix}_num_key_value_heads"] = sizes.kv_heads
             keys[f"{prefix}_intermediate_size"] = sizes.inner

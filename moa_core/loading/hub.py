@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
@@ -18,7 +17,7 @@ from moa_core.loading.untrusted import pickles_allowed
 Report = Callable[[str], None]  # gets a sentence on how far something is
 
 CONFIGS = ("*.json", "*.jinja", "tokenizer*", "*.model")
-NESTED = ("*/*",)  # folders hold other formats of the same weights
+NESTED = ["*/*"]  # folders hold other formats of the same weights
 REPORT_EVERY = 0.5  # seconds
 
 
@@ -67,34 +66,18 @@ def fetch(spec: str, patterns: Sequence[str], report: Report = silent) -> Path:
     UserError, saying what to do, if they cannot be had.
     """
     import huggingface_hub
-    from huggingface_hub.errors import DryRunError
 
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # our sentence says it all
     name, revision = split(spec)
-    options: dict[str, Any] = {
-        "revision": revision,
-        "allow_patterns": list(patterns),
-        "ignore_patterns": list(NESTED),
-        "endpoint": endpoint(),
-    }
-    wanted = 0
     try:
-        if not _answers(name, revision):
-            return Path(huggingface_hub.snapshot_download(name, local_files_only=True, **options))
-        try:
-            files = huggingface_hub.snapshot_download(
-                name, dry_run=True, tqdm_class=_bar("", 0, silent), **options
-            )
-            wanted = sum(file.file_size for file in files if file.will_download)
-            _check_disk(name, wanted)
-        except DryRunError:
-            pass  # out of reach: the cache may have all the wanted files
-        bar = _bar(short_name(spec), wanted, report)
-        return Path(huggingface_hub.snapshot_download(name, tqdm_class=bar, **options))
-    except UserError:
-        raise
+        folder = huggingface_hub.snapshot_download(
+            name, revision=revision, allow_patterns=list(patterns), ignore_patterns=NESTED,
+            endpoint=endpoint(), local_files_only=not _answers(name, revision),
+            tqdm_class=_bar(short_name(spec), report),
+        )  # fmt: skip
     except Exception as error:  # errors of the library, the transport and the disk are many
         raise UserError(_sentence(error, name, revision)) from error
+    return Path(folder)
 
 
 def _answers(name: str, revision: str | None) -> bool:
@@ -114,44 +97,32 @@ def _answers(name: str, revision: str | None) -> bool:
     return True
 
 
-def _check_disk(name: str, wanted: int) -> None:
-    from huggingface_hub import constants
-
-    place = Path(constants.HF_HUB_CACHE)
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
-    if wanted > free:
-        raise UserError(
-            f"The files of {name} take {wanted / 1e9:.1f} GB, and {constants.HF_HUB_CACHE} has "
-            f"{free / 1e9:.1f} GB left: free some, or set HF_HOME to a folder on a larger disk."
-        )
-
-
-def _bar(name: str, total: int, report: Report) -> type[tqdm]:
+def _bar(name: str, report: Report) -> type[tqdm]:
     """A progress bar for the Hub's library that calls `report` instead of drawing."""
-    state = {"done": 0.0, "told": 0.0}
 
     class Words(tqdm):  # type: ignore[misc]  # tqdm has no types
+        told = 0.0
+
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             # Only this one of its bars counts bytes written; the others would count them again.
             self.counts = str(kwargs.get("desc", "")).startswith("Reconstructing")
+            self.done = 0
             kwargs.pop("name", None)
             super().__init__(*args, **{**kwargs, "disable": True})
 
         def update(self, n: float | None = 1) -> None:
-            if self.counts and total:
-                state["done"] += int(n or 0)
-                now = monotonic()
-                if now - state["told"] > REPORT_EVERY or state["done"] >= total:
-                    state["told"] = now
-                    report(f"Downloading {name}: {amounts(min(state['done'], total), total)}.")
+            self.done += int(n or 0)
+            total, now = int(getattr(self, "total", 0) or 0), monotonic()
+            due = now - self.told > REPORT_EVERY or self.done >= total
+            if self.counts and total and due:
+                self.told = now
+                report(f"Downloading {name}: {amounts(min(self.done, total), total)}.")
 
     return Words
 
 
 def amounts(done: float, total: int) -> str:
-    """So many of so many, in a unit that suits them."""
+    """Bytes of a total, for people."""
     unit, size = ("GB", 1e9) if total >= 1e9 else ("MB", 1e6)
     return f"{done / size:.1f} of {total / size:.1f} {unit}"
 

@@ -106,10 +106,7 @@ def wanted_drafts(asked: str, dtype: str) -> str:
 
 
 def load_target(
-    spec: str | None = None,
-    dtype: str = "auto",
-    device: str = "auto",
-    plan: Plan | None = None,
+    spec: str | None = None, dtype: str = "auto", device: str = "auto", plan: Plan | None = None
 ) -> Target:
     """Load a target: a bundled name (None: the bundled one), a folder, or a Hub id or id@revision.
 
@@ -130,23 +127,23 @@ def load_target(
     if not isinstance(place, Path):
         folder = fetch_weights(place, plan.report)
         plan.report(f"Loading {name}.")
+    options = _options(wanted, where, plan, need)
     try:
-        model = _read_model(folder, wanted, where, plan, need)
-    except UserError:
-        raise
+        model = AutoModelForCausalLM.from_pretrained(folder, **options).requires_grad_(False)
     except Exception as error:  # transformers raises many kinds; all mean: not loadable
         raise UserError(
             f"The target {spec or place} cannot be loaded: {first_line(error)}"
         ) from error
     target = Target(model, tokenizer_in(folder), name, need)
     target.eos_ids = _eos_ids(target)
-    drafts = wanted_drafts(plan.drafts, dtype if is_bundled(folder) else "float32")
-    return _accelerated_target(target, plan, drafts)
+    target.drafts = wanted_drafts(plan.drafts, dtype if is_bundled(folder) else "float32")
+    if plan.drafts == "int8" and (target.device.type != "cpu" or target.dtype != torch.float32):
+        raise UserError("Drafts in int8 need a float32 target on a processor: leave out --drafts.")
+    return accelerate(target if plan.eager else with_graphs(target))
 
 
-def _read_model(
-    folder: Path, dtype: torch.dtype, device: torch.device, plan: Plan, need: Need
-) -> PreTrainedModel:
+def _options(dtype: torch.dtype, device: torch.device, plan: Plan, need: Need) -> dict[str, Any]:
+    """What `from_pretrained` is told."""
     options: dict[str, Any] = {"dtype": dtype, **careful()}
     if plan.bits:
         options["quantization_config"] = _quantised(plan.bits, dtype)
@@ -156,7 +153,7 @@ def _read_model(
             options["max_memory"] = gpu_shares(need)
     elif plan.bits or device.type != "cpu":  # straight to the device, not by way of main memory
         options["device_map"] = {"": device}
-    return AutoModelForCausalLM.from_pretrained(folder, **options).requires_grad_(False)
+    return options
 
 
 def _quantised(bits: int, dtype: torch.dtype) -> Any:
@@ -197,9 +194,7 @@ def _eos_ids(target: Target) -> tuple[int, ...]:
     found = target.model.generation_config.eos_token_id
     if found is None and target.tokenizer is not None:
         found = target.tokenizer.eos_token_id
-    if found is None:
-        return ()
-    return (found,) if isinstance(found, int) else tuple(found)
+    return () if found is None else (found,) if isinstance(found, int) else tuple(found)
 
 
 def plain_weights(model: PreTrainedModel, wanted: Callable[[str], bool]) -> dict[str, Tensor]:
@@ -257,13 +252,18 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
     folder = _drafter_files(place)
     name = folder.name if isinstance(place, Path) else short_name(place)
     config = read_config(folder)
+    drafter: Drafter
     if "drafter" not in config and _is_whole_model(folder):
-        drafter: Drafter = whole_model(folder, target, name)
+        drafter = whole_model(folder, target, name)
         check_tokenizer(tokenizer_in(folder), target, name)
     else:
         tensors = read_tensors(folder, _may_be_pickle(place))
         drafter = build_drafter(config, tensors, target, tli, name)
-    return _accelerated_drafter(drafter, target, is_bundled(folder))
+    in_int8 = target.drafts == "int8" or (target.drafts == "auto" and is_bundled(folder))
+    drafter = accelerate_drafter(drafter, target, in_int8)
+    if target.drafts == "int8" and drafter.precision != "int8":
+        raise UserError(f"{drafter.name} has no form for drafts in int8: leave out --drafts.")
+    return drafter
 
 
 def first_eagle(spec: str, target: Target, tli: int | None = None) -> EagleDrafter:
@@ -310,25 +310,3 @@ def _is_whole_model(folder: Path) -> bool:
             return "model.layers.0.self_attn.q_proj.weight" in file.keys()  # noqa: SIM118
     except (OSError, SafetensorError):
         return False  # read_tensors says what is wrong with it
-
-
-# ---- engines ----
-
-
-def _accelerated_target(target: Target, plan: Plan, drafts: str) -> Target:
-    target.drafts = drafts
-    if plan.drafts == "int8" and (target.device.type != "cpu" or target.dtype != torch.float32):
-        raise UserError("Drafts in int8 need a float32 target on a processor: leave out --drafts.")
-    return accelerate(target if plan.eager else with_graphs(target))
-
-
-def _accelerated_drafter(drafter: Drafter, target: Target, ours: bool) -> Drafter:
-    """The same drafter in the precision that was asked for. UserError if int8 cannot be.
-
-    ours  whether it is bundled: then drafts are in int8, unless another precision was asked for
-    """
-    asked = target.drafts
-    quick = accelerate_drafter(drafter, target, asked == "int8" or (ours and asked == "auto"))
-    if asked == "int8" and quick.precision != "int8":
-        raise UserError(f"{drafter.name} has no form for drafts in int8: leave out --drafts.")
-    return quick

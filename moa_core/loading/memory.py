@@ -14,7 +14,6 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 
 from moa_core.drafters.moa import LSA_CHUNK
-from moa_core.engine.session import LARGEST
 from moa_core.errors import UserError, first_line
 from moa_core.loading.formats import bare_net, head_size, kv_heads
 from moa_core.loading.untrusted import PICKLE, pickles_allowed
@@ -22,12 +21,10 @@ from moa_core.loading.untrusted import PICKLE, pickles_allowed
 if TYPE_CHECKING:
     from moa_core.loading.load import Plan
 
-GB = 1e9
 COUNTED_CONTEXT = 8192  # tokens, of a target that reads more
 NF4_BLOCK = 64  # numbers that share a scale of four bytes
 CONTAINER = Path("/sys/fs/cgroup")  # Linux: what a container may take
 BORROWED = ("embed_tokens.", "lm_head.")  # in EAGLE's files, copies of the target's own
-Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,6 @@ class Need:
     cache     K and V of `context` tokens, the drafters' too
     working   what a forward over a prompt of `context` tokens holds besides
     form      the number format in words
-    packed    copies of small matrices that a processor packs for decoding
     """
 
     weights: int
@@ -48,12 +44,10 @@ class Need:
     working: int
     context: int
     form: str
-    packed: int = 0
 
     @property
     def total(self) -> int:
-        """All of it at once."""
-        return self.weights + self.drafters + self.cache + self.working + self.packed
+        return self.weights + self.drafters + self.cache + self.working
 
     def __str__(self) -> str:
         parts = {
@@ -61,7 +55,6 @@ class Need:
             "drafters": self.drafters,
             f"K and V of {self.context:,} tokens": self.cache,
             "working memory": self.working,
-            "packed copies": self.packed,
         }
         listed = ", ".join(f"{name} {size(value)}" for name, value in parts.items() if value)
         return f"{size(self.total)} ({listed})"
@@ -71,16 +64,14 @@ class Need:
 class Drafting:
     """A drafter's part in the need, in numbers of the target's format.
 
-    numbers   trainable ones
-    cached    for each token, in caches of its own
-    lsa       width and feed-forward width of LSA; None where there is none
-    packable  numbers of matrices that may be packed for decoding
+    numbers  of its weights
+    cached   for each token, in caches of its own
+    lsa      width and feed-forward width of LSA; None where there is none
     """
 
     numbers: int
     cached: int = 0
     lsa: tuple[int, int] | None = None
-    packable: int = 0
 
     def working(self, config: PretrainedConfig, tokens: int) -> int:
         """Numbers held while it observes a prompt: a copy of all K and V, and LSA over a part."""
@@ -93,7 +84,7 @@ class Drafting:
 
 def size(count: float) -> str:
     """Bytes for people."""
-    return f"{count / GB:.1f} GB" if count >= 0.95e8 else f"{count / 1e6:.1f} MB"
+    return f"{count / 1e9:.1f} GB" if count >= 0.95e8 else f"{count / 1e6:.1f} MB"
 
 
 def form_name(dtype: torch.dtype, bits: int | None) -> str:
@@ -122,72 +113,43 @@ def config_of(shape: Mapping[str, Any] | Path) -> PretrainedConfig:
         raise UserError(f"{where} has no config that can be used: {first_line(error)}") from error
 
 
-def bare_target(config: PretrainedConfig) -> PreTrainedModel:
-    """The target's modules with parameters that take no memory."""
-    with torch.device("meta"):
-        model: PreTrainedModel = AutoModelForCausalLM.from_config(config)
-    return model
-
-
 def estimate(
-    config: PretrainedConfig,
-    dtype: torch.dtype,
-    bits: int | None = None,
-    drafters: Sequence[Drafting] = (),
-    context: int | None = None,
-    on_processor: bool = False,
-) -> Need:
+    config: PretrainedConfig, dtype: torch.dtype, bits: int | None = None,
+    drafters: Sequence[Drafting] = (), context: int | None = None,
+) -> Need:  # fmt: skip
     """What a target of this config needs.
 
     bits      4 or 8: of its linear layers, by bitsandbytes
     drafters  that are loaded beside it; one of them is at work at a time
     context   tokens of the longest run; None: the target's own limit, at most COUNTED_CONTEXT
-    on_processor  there small float32 models are held once more, as graphs
     """
     limit = context or min(config.max_position_embeddings, COUNTED_CONTEXT)
-    item, model = dtype.itemsize, bare_target(config)
     per_token = config.num_hidden_layers * 2 * kv_heads(config) * head_size(config)
     per_token += max((one.cached for one in drafters), default=0)
     working = max([_prefill(config, limit), *(one.working(config, limit) for one in drafters)])
-    packed = sum(one.packable for one in drafters)
-    if not bits:
-        packed += _packable({name: tuple(one.shape) for name, one in model.named_parameters()})
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
     return Need(
         weights=_weights(model, dtype, bits),
-        drafters=sum(one.numbers for one in drafters) * item,
-        cache=limit * per_token * item,
-        working=working * item,
+        drafters=sum(one.numbers for one in drafters) * dtype.itemsize,
+        cache=limit * per_token * dtype.itemsize,
+        working=working * dtype.itemsize,
         context=limit,
         form=form_name(dtype, bits),
-        packed=packed * item if on_processor and dtype == torch.float32 else 0,
     )
 
 
 def _weights(model: PreTrainedModel, dtype: torch.dtype, bits: int | None) -> int:
     """Bytes of a model's parameters once loaded; quantised matrices with their scales."""
-    head = model.get_output_embeddings()
     total = sum(weight.numel() for weight in model.parameters()) * dtype.itemsize
+    if not bits:
+        return total
     for module in model.modules():
-        if bits and isinstance(module, nn.Linear) and module is not head:
-            rows, columns = module.weight.shape
-            if bits == 8:
-                quantised = rows * columns + 4 * rows  # a scale for each row
-            else:
-                numbers = rows * columns
-                quantised = math.ceil(numbers / 2) + 4 * math.ceil(numbers / NF4_BLOCK)
-            total += quantised - rows * columns * dtype.itemsize
+        if isinstance(module, nn.Linear) and module is not model.get_output_embeddings():
+            rows, numbers = module.out_features, module.weight.numel()
+            scales = rows if bits == 8 else math.ceil(numbers / NF4_BLOCK)
+            total += math.ceil(numbers * bits / 8) + 4 * scales - numbers * dtype.itemsize
     return total
-
-
-def _packable(shapes: Shapes) -> int:
-    """Numbers of the matrices that onnxruntime holds once more, at most; see `engine.session`."""
-    tied = "lm_head.weight" not in shapes
-    numbers = sum(
-        math.prod(shape)
-        for name, shape in shapes.items()
-        if len(shape) == 2 and (tied or "embed_tokens" not in name)
-    )
-    return numbers if numbers <= LARGEST else 0
 
 
 def _prefill(config: PretrainedConfig, tokens: int) -> int:
@@ -220,7 +182,7 @@ def stored(folder: Path, pickles: bool = False) -> Drafting:
     return _drafting(found)
 
 
-def _drafting(shapes: Shapes) -> Drafting:
+def _drafting(shapes: Mapping[str, tuple[int, ...]]) -> Drafting:
     own = {name: shape for name, shape in shapes.items() if not name.startswith(BORROWED)}
     gate = own.get("layer_self_attention.mlp.gate_proj.weight")
     cached = sum(
@@ -230,20 +192,16 @@ def _drafting(shapes: Shapes) -> Drafting:
         and not name.startswith("layer_self_attention")
     )
     numbers = sum(math.prod(shape) for shape in own.values())
-    return Drafting(numbers, cached, (gate[1], gate[0]) if gate else None, _packable(own))
+    return Drafting(numbers, cached, (gate[1], gate[0]) if gate else None)
 
 
 def check_room(
-    name: str,
-    config: PretrainedConfig,
-    dtype: torch.dtype,
-    device: torch.device,
-    plan: Plan,
+    name: str, config: PretrainedConfig, dtype: torch.dtype, device: torch.device, plan: Plan,
     drafters: Sequence[Drafting] = (),
-) -> Need:
+) -> Need:  # fmt: skip
     """What will be needed. UserError, naming the shortfall, if the device has less than that."""
     try:
-        need = estimate(config, dtype, plan.bits, drafters, on_processor=device.type == "cpu")
+        need = estimate(config, dtype, plan.bits, drafters)
     except Exception as error:  # transformers and torch raise many kinds; all mean: no such model
         raise UserError(
             f"{name} has a config.json that makes no model: {first_line(error)}"
@@ -261,26 +219,24 @@ def check_room(
 
 
 def _advice(
-    config: PretrainedConfig,
-    dtype: torch.dtype,
-    device: torch.device,
-    plan: Plan,
+    config: PretrainedConfig, dtype: torch.dtype, device: torch.device, plan: Plan,
     drafters: Sequence[Drafting],
-) -> str:
+) -> str:  # fmt: skip
     """Which options would make it fit, the nearest to what was asked for first."""
-    half = torch.bfloat16 if dtype == torch.float32 else dtype
-    named = "--dtype bfloat16" if half != dtype else ""
     spread = plan.device_map is not None
-    options: list[tuple[str, torch.dtype, int | None, bool]] = []
-    if named and plan.bits is None:
-        options.append((named, half, None, spread))
-    for bits in (8, 4):
-        if plan.bits is None or bits < plan.bits:
-            options.append((f"--load-in-{bits}bit {named}".strip(), half, bits, spread))
+    shorter = dtype == torch.float32
+    half = torch.bfloat16 if shorter else dtype
+    named = " --dtype bfloat16" if shorter else ""
+    options = [(named, half, None, spread)] if shorter and plan.bits is None else []
+    options += [
+        (f"--load-in-{bits}bit{named}", half, bits, spread)
+        for bits in (8, 4)
+        if bits < (plan.bits or 9)
+    ]
     if device.type == "cuda" and not spread:
         options.append(("--device-map auto", dtype, plan.bits, True))
     fitting = [
-        f"{option} ({size(total)})"
+        f"{option.strip()} ({size(total)})"
         for option, form, bits, wide in options
         if (total := estimate(config, form, bits, drafters).total)
         <= free_bytes(device, wide, not bits)
@@ -296,10 +252,10 @@ def gpu_shares(need: Need) -> dict[int | str, int]:
 
     Any GPU may be the one that drafts; K and V lie with their layers.
     """
-    free = [torch.cuda.mem_get_info(card)[0] for card in range(torch.cuda.device_count())]
+    free = _free_on_cards()
     kept = need.drafters + need.working + need.cache // max(len(free), 1)
-    found: dict[int | str, int] = {card: max(one - kept, 0) for card, one in enumerate(free)}
-    return {**found, "cpu": _main_memory()}
+    shares: dict[int | str, int] = {card: max(one - kept, 0) for card, one in enumerate(free)}
+    return {**shares, "cpu": _main_memory()}
 
 
 def free_bytes(device: torch.device, spread: bool = False, offload: bool = True) -> int:
@@ -309,14 +265,17 @@ def free_bytes(device: torch.device, spread: bool = False, offload: bool = True)
     offload  and in main memory
     """
     if spread:
-        cards = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
-        on_cards = sum(torch.cuda.mem_get_info(card)[0] for card in cards)
-        return on_cards + (_main_memory() if offload or not cards else 0)
+        cards = _free_on_cards()
+        return sum(cards) + (_main_memory() if offload or not cards else 0)
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     if device.type == "mps":
         return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
     return _main_memory()
+
+
+def _free_on_cards() -> list[int]:
+    return [torch.cuda.mem_get_info(card)[0] for card in range(torch.cuda.device_count())]
 
 
 def _main_memory() -> int:

@@ -1,36 +1,40 @@
-"""Files from people we do not know: configs are checked before anything is built from them, and
-pickles are opened on request only. Every check of this kind is here. Imports no torch."""
+"""Checks of files that anybody may have made: configs before anything is built from them, and
+pickles, which are opened only on request. Imports no torch."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from moa_core.errors import UserError, first_line
 
 LARGEST_CONFIG = 16 * 2**20  # bytes; the largest known have some 100 kB
-DEEPEST = 16  # levels of nested lists in a trace or a recording
 LARGEST_NUMBER = 2**62  # torch's own sums overflow beyond it
-# These count modules, which are built before any weight is read, or numbers outside of weights.
+# Counts of modules, which are built before any weight is read.
 PARTS = re.compile(r"(^|_)(layers?|blocks?|experts?|heads?|labels|depths?|stages)$")
 MOST_PARTS = 1024
 WIDE = {"head_dim": 2**16, "hidden_size": 2**24}
+Whole = Annotated[int, msgspec.Meta(ge=1)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
 PICKLE = "pytorch_model.bin"  # the one pickle in common use: EAGLE heads are published as one
 PICKLES = "MOA_ALLOW_PICKLE"  # an environment variable, so that processes we start obey it too
 
 
 def read_json(path: Path, largest: int = LARGEST_CONFIG) -> Any:
     """What is in a JSON file. OSError if it cannot be read; ValueError if it is too large, nested
-    too deep or no JSON."""
+    too deeply or not JSON."""
     if path.is_file() and path.stat().st_size > largest:
         raise ValueError(f"it has more than {largest / 2**20:,.0f} MiB")
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise ValueError("it is nested too deeply") from None
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -65,30 +69,25 @@ def check_sizes(config: dict[str, Any], where: str) -> None:
                 raise UserError(f"{where} says that {key[:80]} is {shown}: no model is so large.")
 
 
-def integer(config: dict[str, Any], key: str, default: Any, name: str, lowest: int = 1) -> Any:
-    """A whole number of a config, or the default. UserError for anything else."""
-    value = config.get(key)
-    if value is None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
-        raise UserError(f"{name} has a config.json whose {key} is {value!r}: not a whole number.")
-    return value
+def value(config: Mapping[str, Any], key: str, kind: Any, name: str, *default: Any) -> Any:
+    """A value of a config; where there is none, the default. UserError if it is of another kind, or
+    is missing and has no default."""
+    found = config.get(key)
+    if found is None:
+        if not default:
+            raise UserError(f"{name} has a config.json without {key}: its shape is unknown.")
+        return default[0]
+    try:
+        return msgspec.convert(found, kind)
+    except msgspec.ValidationError as error:
+        raise UserError(
+            f"{name} has a config.json whose {key} is {found!r:.80}: {error}."
+        ) from None
 
 
-def size(config: dict[str, Any], key: str, name: str) -> int:
-    """A whole number that a config must have."""
-    value = integer(config, key, None, name)
-    if value is None:
-        raise UserError(f"{name} has a config.json without {key}: its shape is unknown.")
-    return int(value)
-
-
-def section(config: dict[str, Any], key: str, name: str) -> dict[str, Any]:
-    """An object within a config, empty where there is none. UserError for anything else."""
-    value = config.get(key) or {}
-    if not isinstance(value, dict):
-        raise UserError(f"{name} has a config.json whose {key} is {value!r}: not an object.")
-    return value
+def section(config: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:
+    """An object within a config, empty where there is none."""
+    return dict(value(config, key, dict[str, Any], name, {}))
 
 
 def pickles_allowed(asked: bool = False) -> bool:
@@ -98,10 +97,7 @@ def pickles_allowed(asked: bool = False) -> bool:
 
 def careful() -> dict[str, Any]:
     """Options of every `from_pretrained`: run no code of a repository, open no pickles."""
-    return {
-        "trust_remote_code": False,
-        "use_safetensors": None if pickles_allowed() else True,
-    }
+    return {"trust_remote_code": False, "use_safetensors": None if pickles_allowed() else True}
 
 
 def read_tensors(folder: Path, pickles: bool = False) -> dict[str, Any]:
@@ -110,27 +106,24 @@ def read_tensors(folder: Path, pickles: bool = False) -> dict[str, Any]:
     pickles  whether pytorch_model.bin may be opened, as plain weights; see `PICKLES`
     """
     import torch
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     path, pickle = folder / "model.safetensors", folder / PICKLE
-    opened = path if path.exists() else pickle
-    if not opened.exists():
+    if not path.exists() and not pickle.exists():
         raise UserError(f"{folder} has no model.safetensors: there are no weights to load.")
-    if opened is pickle and not pickles_allowed(pickles):
+    if not path.exists() and not pickles_allowed(pickles):
         raise UserError(
             f"The weights in {folder} are a pickle, {PICKLE}: it is opened only on request, by "
             f"--allow-pickle or {PICKLES}=1, and then for plain weights alone."
         )
     try:
-        if opened is path:
+        if path.exists():
             return load_file(path)
-        found: Any = torch.load(pickle, map_location="cpu", weights_only=True)
-        if isinstance(found, dict) and all(torch.is_tensor(one) for one in found.values()):
-            return dict(found)
-        raise TypeError
-    except (SafetensorError, OSError, RuntimeError, ValueError, EOFError) as error:
-        why = first_line(error)
-        raise UserError(f"The weights in {folder} are damaged or cut short ({why}).") from None
-    except Exception as error:  # pickle's own errors have no common base
-        raise UserError(f"{opened} is not a plain weight file ({type(error).__name__}).") from None
+        found: dict[str, Any] = torch.load(pickle, map_location="cpu", weights_only=True)
+        if not all(torch.is_tensor(one) for one in found.values()):
+            raise TypeError("it holds more than tensors")
+        return found
+    except Exception as error:  # safetensors', torch's and pickle's own have no common base
+        raise UserError(
+            f"The weights in {folder} are damaged or cut short ({first_line(error)})."
+        ) from None

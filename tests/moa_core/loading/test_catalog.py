@@ -9,9 +9,7 @@ import pytest
 
 from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
-from moa_core.loading.catalog import (
-    bundle as bundle_of,
-)
+from moa_core.loading.catalog import bundle as bundle_of
 from moa_core.loading.catalog import (
     bundled_drafters,
     bundled_target,
@@ -147,7 +145,7 @@ def test_named_drafters_have_their_trees_and_one_method_each(tmp_path: Path) -> 
     assert sorted(by_method([raw, head])) == ["eagle", "eagle2", "moa-n0"]
     with pytest.raises(UserError, match=r"ours and .*raw are both moa-n0 drafters"):
         by_method([ours, raw])
-    with pytest.raises(UserError, match="not an object"):
+    with pytest.raises(UserError, match="tree is 3: Expected `object`"):
         by_method([config_in(tmp_path / "odd", drafter={"method": "moa", "tree": 3})])
 
 

@@ -18,7 +18,7 @@ from moa_core.loading.load import (
     pick_device,
     pick_dtype,
 )
-from tests.moa_core.loading.folders import edit
+from tests.moa_core.loading.test_formats import edit
 from tests.models import save_target, speaking_target
 
 

@@ -140,21 +140,16 @@ def test_bench_compares_a_presets_methods(
 
 @pytest.mark.slow
 def test_serve_takes_a_preset(
-    stocked: Hub,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    stocked: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+) -> None:  # fmt: skip
     """A server and its client, each with the preset: the server has the target, both a drafter."""
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("MOA_CACHE", str(tmp_path / "client"))
     local = run(capsys, *COMMAND)
-    server = ServerProcess("--preset", "llama3-8b", "--device", "cpu")
-    try:
+    with ServerProcess("--preset", "llama3-8b", "--device", "cpu") as server:
         monkeypatch.setenv("MOA_TOKEN", server.token)
         place = ("--server", server.address().url, "--numbers", "f32")
         for method in ("moa-n0", "eagle2", "none"):
             found = run(capsys, *COMMAND, "--drafter", method, *place)
             assert found["output_ids"] == local["output_ids"], method
-    finally:
-        server.stop()

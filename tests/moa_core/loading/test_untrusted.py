@@ -59,6 +59,14 @@ def good(target: Target, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     return places
 
 
+def changed(folder: Path, of: Path, **changes: Any) -> None:
+    """A copy of a model's folder, with other values in its config."""
+    if of != folder:
+        shutil.copytree(of, folder, dirs_exist_ok=True)
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
 def refused(folder: Path, target: Target) -> str:
     """The sentence in which a drafter is refused; hardly any memory is taken for it."""
     with frugal(), pytest.raises(UserError) as caught:
@@ -97,7 +105,7 @@ SIZES = (10**4, 10**9, 2**31, 2**62, 10**30, -1)
 def test_a_config_that_is_a_trap_for_parsers_is_refused(
     tmp_path: Path, good: dict[str, Path], target: Target, bomb: str
 ) -> None:
-    shutil.copytree(good["medusa"], tmp_path, dirs_exist_ok=True)
+    changed(tmp_path, good["medusa"])
     (tmp_path / "config.json").write_text(bomb)
     refused(tmp_path, target)
 
@@ -106,11 +114,9 @@ def test_a_config_that_is_a_trap_for_parsers_is_refused(
 def test_a_size_that_is_not_the_file_s_is_refused_before_it_is_made(
     tmp_path: Path, good: dict[str, Path], target: Target, method: str, key: str
 ) -> None:
-    shutil.copytree(good[method], tmp_path, dirs_exist_ok=True)
-    config = json.loads((tmp_path / "config.json").read_text())
     # 3 heads divide no width here: transformers has an error of its own for them.
     for size in (*SIZES, *([3] if key == "num_attention_heads" else [])):
-        (tmp_path / "config.json").write_text(json.dumps({**config, key: size}))
+        changed(tmp_path, good[method], **{key: size})
         refused(tmp_path, target)
 
 
@@ -145,8 +151,7 @@ def test_a_target_of_impossible_sizes_is_refused_before_it_is_made(
     tmp_path: Path, target: Target, sizes: dict[str, Any]
 ) -> None:
     save_target(tmp_path, target)
-    config = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(config | sizes))
+    changed(tmp_path, tmp_path, **sizes)
     with frugal(), pytest.raises(UserError) as caught:
         load_target(str(tmp_path))
     assert "\n" not in str(caught.value)
@@ -212,22 +217,20 @@ def test_a_shape_of_no_bytes_is_not_made_of_many(
     tmp_path: Path, good: dict[str, Path], target: Target, method: str
 ) -> None:
     """safetensors takes [2^40, 0] for a tensor of no bytes; its first size is a layer's width."""
-    shutil.copytree(good[method], tmp_path, dirs_exist_ok=True)
+    changed(tmp_path, good[method])
     tensors = load_file(tmp_path / "model.safetensors")
     name = next(name for name in tensors if name.endswith("mlp.gate_proj.weight"))
     save_file({**tensors, name: torch.empty(2**40, 0)}, tmp_path / "model.safetensors")
     refused(tmp_path, target)
 
 
-def test_a_number_that_is_none_is_only_a_bad_drafter(
+def test_weights_of_nan_draft_badly_and_the_text_stays_the_targets(
     tmp_path: Path, good: dict[str, Path], target: Target
 ) -> None:
-    """Weights of NaN draft badly; the text stays the target's."""
-    shutil.copytree(good["moa-n1"], tmp_path, dirs_exist_ok=True)
+    changed(tmp_path, good["moa-n1"])
     tensors = load_file(tmp_path / "model.safetensors")
-    save_file(
-        {key: one * torch.nan for key, one in tensors.items()}, tmp_path / "model.safetensors"
-    )
+    spoilt = {key: one * torch.nan for key, one in tensors.items()}
+    save_file(spoilt, tmp_path / "model.safetensors")
     drafter = load_drafter(str(tmp_path), target)
     trace = Trace(events=list(decode(target, drafter, [5, 9, 33], Settings(20))))
     assert trace.output_ids == plain_greedy(target, [5, 9, 33], 20)
@@ -267,7 +270,7 @@ def test_a_pickle_that_is_more_than_weights_is_refused_unopened(
 def test_a_pickle_is_opened_on_request_alone(
     tmp_path: Path, good: dict[str, Path], target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(good["eagle2"], tmp_path, dirs_exist_ok=True)
+    changed(tmp_path, good["eagle2"])
     torch.save(load_file(tmp_path / "model.safetensors"), tmp_path / "pytorch_model.bin")
     (tmp_path / "model.safetensors").unlink()
     opened: list[Any] = []
@@ -287,17 +290,13 @@ def test_a_pickle_is_opened_on_request_alone(
 
 def with_code(folder: Path, went_off: Path) -> None:
     """Let a repository name classes of its own, which write a file when they are imported."""
-    path = folder / "config.json"
-    config = json.loads(path.read_text()) | {
-        "model_type": "mine",
-        "auto_map": {"AutoConfig": "mine.Mine", "AutoModelForCausalLM": "mine.Model"},
-    }
-    path.write_text(json.dumps(config))
+    classes = {"AutoConfig": "mine.Mine", "AutoModelForCausalLM": "mine.Model"}
+    changed(folder, folder, model_type="mine", auto_map=classes)
     (folder / "mine.py").write_text(f"open({str(went_off)!r}, 'w').close()\n")
-    if (folder / "tokenizer_config.json").exists():
-        told = json.loads((folder / "tokenizer_config.json").read_text())
-        told |= {"auto_map": {"AutoTokenizer": ["mine.Slow", "mine.Fast"]}}
-        (folder / "tokenizer_config.json").write_text(json.dumps(told))
+    tokenizer = folder / "tokenizer_config.json"
+    told = json.loads(tokenizer.read_text())
+    told |= {"auto_map": {"AutoTokenizer": ["mine.Slow", "mine.Fast"]}}
+    tokenizer.write_text(json.dumps(told))
 
 
 @pytest.mark.parametrize("what", ["target", "drafter", "client"])
@@ -305,21 +304,17 @@ def test_no_code_of_a_repository_is_run_and_nobody_is_asked(
     tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("builtins.input", lambda *_: "y")  # transformers would ask, and do it
-    ours, went_off = speaking_target(), tmp_path / "went off"
-    folder = tmp_path / "theirs"
-    if what == "client":
-        folder.mkdir()
-        write(ours, 1, folder)
-    else:
-        save_target(folder, ours)
+    ours, folder, went_off = speaking_target(), tmp_path / "theirs", tmp_path / "went off"
+    folder.mkdir()
+    write(ours, 1, folder) if what == "client" else save_target(folder, ours)
     with_code(folder, went_off)
+    read = {
+        "target": lambda: load_target(str(folder)),
+        "drafter": lambda: load_drafter(str(folder), ours),
+        "client": lambda: open_target(folder),
+    }
     with pytest.raises(UserError, match=re.compile("cannot be|no config", re.IGNORECASE)):
-        if what == "target":
-            load_target(str(folder))
-        elif what == "drafter":
-            load_drafter(str(folder), ours)
-        else:
-            open_target(folder)
+        read[what]()
     assert not went_off.exists()
 
 
