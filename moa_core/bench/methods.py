@@ -1,4 +1,4 @@
-"""What a benchmark compares: our decode loop with each drafter, and transformers' generation."""
+"""What a benchmark compares: our decode loop with each drafter, and other programs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from moa_core.loading.untrusted import read_config
 from moa_core.model.target import Target, draft_precision
 
 GRAM = 8
-PEERS = ("hf-generate", "hf-assisted", "hf-lookup")
+PEERS = ("hf-generate", "hf-assisted", "hf-lookup", "llama-cpp")
 Record = dict[str, Any]  # what one run of one prompt gave
 
 
@@ -200,6 +200,10 @@ def _load(spec: str, name: str, target: Target) -> Method:
     match spec:
         case "hf-generate":
             return HuggingFace(name, target, None, {})
+        case "llama-cpp":
+            from moa_core.bench.llama_cpp import LlamaCpp  # it builds on this module
+
+            return LlamaCpp(name, target)
         case "hf-lookup":
             return HuggingFace(name, target, None, {"prompt_lookup_num_tokens": 10})
         case "hf-assisted":

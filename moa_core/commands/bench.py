@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     # fmt: off
     add = parser.add_argument
     add("--methods", help="comma separated: vanilla, ngram, eagle, moa-auto, bundled drafters, "
-        f"folders; hf-generate, hf-assisted, hf-lookup; over a link also stream, plain API "
+        f"folders; hf-generate, hf-assisted, hf-lookup, llama-cpp; over a link also stream, plain API "
         f"streaming; default: {METHODS}")
     add("--suite", default="bundled", help="bundled, mt_bench, humaneval, gsm8k, alpaca, sum, qa, "
         "or a file of JSON lines with kind and prompt")
