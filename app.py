@@ -9,8 +9,7 @@ import sys
 from moa_core.runtime import keep_small
 
 # The imports make some 900,000 objects that stay for good. Python's collector of garbage would walk
-# them again and again meanwhile: without it the page is there a second sooner, after 5.5 s and not
-# 6.6 (`python -m tests.browser.bench_start`, two busy cores).
+# them again and again meanwhile.
 gc.disable()
 keep_small()  # before torch is imported
 

@@ -3,8 +3,7 @@
 OpenMP keeps a team of threads for every thread that ever called for one. Once there are more of
 them than processors, those that wait sleep instead of spinning, and each of the hundreds of
 operations in a cycle has to wake somebody. gradio gives each press of a button whatever thread is
-free. So a job has a thread here that ends with it, and its team with it. What that comes to:
-`taskset -c 0,1 python -m tests.browser.bench_threads`.
+free. So a job has a thread here that ends with it, and its team with it.
 """
 
 from __future__ import annotations

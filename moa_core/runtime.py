@@ -103,10 +103,8 @@ def quiet() -> None:
 def keep_small() -> None:
     """Bound oneDNN's cache and, with glibc, what its allocator holds on to. Call before torch.
 
-    Variables of the environment that say otherwise win. 320 texts with prompts of all lengths, ten
-    methods in turn: from the 120th to the last the process grew from 1,182 to 1,326 MB without
-    this, from 992 to 1,035 with it (`python -m tests.bench_footprint`, with and without
-    `--as-it-is`, one thread). Several threads scatter free pages: a thread gives those back.
+    Variables of the environment that say otherwise win. Several threads scatter free pages: a
+    thread gives those back.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PRIMITIVES))
     if not sys.platform.startswith("linux") or any(
