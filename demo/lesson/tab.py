@@ -103,8 +103,7 @@ def _overview() -> str:
 
 def _lesson(number: int, step: Step) -> str:
     """A step's words, its drawing, and the way into its example."""
-    parts = step.text[: step.turn], step.text[step.turn :]
-    said = "".join(f"<p>{escape(' '.join(part))}</p>" for part in parts)
+    said = "".join(f"<p>{escape(paragraph)}</p>" for paragraph in step.paragraphs)
     links = "".join(
         f'<a class="how-link" href="{escape(link.address)}" data-press="{link.press}">'
         f"{escape(link.words)}</a>"

@@ -18,9 +18,9 @@ LIVE = {"tab", "method", "prompt", "tokens", "temperature", "seed", "depth", "br
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.id)
 def test_a_step_is_whole(step):
-    sentences = re.findall(r"[.?!](?: |$)", " ".join(step.text))
+    sentences = re.findall(r"[.?!](?: |$)", " ".join(step.paragraphs))
     assert 3 <= len(sentences) <= 6, len(sentences)
-    assert 0 < step.turn < len(step.text)
+    assert len(step.paragraphs) == 2
     assert step.question.endswith("?") and step.answer and step.lead
     assert step.trial or step.links
     assert step.trial in {"", *TRIALS}
@@ -65,7 +65,7 @@ def test_pictures_share_no_id():
 def test_the_papers_figures_are_the_tables():
     rows = {row["drafter"]: row for row in json.loads(PATH.read_text(encoding="utf-8"))["rows"]}
     means = [rows[f"MoA, TLI N = {tli}"]["printed_mean"] for tli in (0, 1, 3)]
-    words = " ".join(next(step for step in STEPS if step.id == "tli").text)
+    words = " ".join(next(step for step in STEPS if step.id == "tli").paragraphs)
     speeds, taus = zip(*means, strict=True)
     assert "τ {:.2f}, {:.2f} and {:.2f}".format(*taus) in words
     assert "speed-up {:.2f}, {:.2f} and {:.2f}".format(*speeds) in words
