@@ -1,4 +1,4 @@
-"""The Benchmarks tab: what was recorded, by us and by a visitor, and apart from it the paper's."""
+"""The Benchmarks tab: recorded results, and apart from them the paper's."""
 
 from __future__ import annotations
 
@@ -8,181 +8,113 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.charts import label
 from demo.common.downloads import csv_text, download
-from demo.common.status import SORRY, say, status_line, words
-from demo.results.charts import CHARTS, View, shown
-from demo.results.records import (
-    ALL,
-    Chosen,
-    Recordings,
-    beside,
-    first_choice,
-    kept,
-    kinds_of,
-    matching,
-    methods_of,
-    nothing,
-    opened,
-)
-from demo.results.table import claims, paper_section, source, table
+from demo.common.status import words
+from demo.results.charts import CHARTS
+from demo.results.table import NOTES, headline, paper_section, table
 from demo.session import PRIVATE, Shared
+from moa_core.bench.records import Recording, recordings
 from moa_core.errors import UserError
 
 log = logging.getLogger(__name__)
 
 ID, TITLE = "benchmarks", "Benchmarks"
-ABOUT = (
-    "Every number here was recorded earlier, by <code>python -m moa_core bench</code> on the "
-    "machine named under each chart; nothing is measured while you look. Methods that begin "
-    "with hf- are transformers’ own generation. To measure here and now, use the other tabs."
-)
-HINT = (
-    "Made one on your own machine? Open its <code>summary.json</code> or <code>results.json</code> "
-    "and it appears next to ours. Only you can see it."
-)
-FILTERS = {  # in the order of `Chosen`
-    "recordings": ("Recording", gr.CheckboxGroup),
-    "machine": ("Machine", gr.Dropdown),
-    "precision": ("Precision", gr.Dropdown),
-    "kind": ("Kind of prompt", gr.Radio),
-    "methods": ("Methods", gr.CheckboxGroup),
-}
+FIRST = "Best tree"  # the recording that answers which method is fastest
+ALL = "all kinds"
 
 
 @dataclass(frozen=True)
 class Benchmarks:
     """The components that events connect."""
 
-    there: gr.State
-    filters: dict[str, Any]
-    upload: gr.UploadButton
-    status: gr.HTML
+    recording: gr.Radio
+    kind: gr.Dropdown
     results: list[Any]
 
 
-def build(shared: Shared) -> Benchmarks:
-    """Lay the tab out, with the recording of the most methods in it."""
+def build(shared: Shared) -> Benchmarks | None:
+    """Lay the tab out: what the first recording says, two charts, then all else."""
     del shared  # needs no model
     there = kept()
-    chosen = first_choice(there)
-    words(f"<p>{ABOUT}</p>", elem_classes="bench-words")
-    with gr.Group(elem_id="bench-filters"):
-        filters = _filters(there, chosen)
-    with gr.Row(elem_id="bench-open", equal_height=True):
-        upload = gr.UploadButton(
-            "Open a recording", size="md", scale=0, min_width=190, elem_id="bench-upload"
-        )
-        words(f"<p>{HINT}</p>", elem_classes="bench-words")
-    status = status_line(elem_id="bench-status")
-    empty, claimed, *drawn, rows, file = updates(there, chosen)
-    results = [
-        words(empty.pop("value"), **empty, elem_id="bench-empty"),
-        words(claimed, elem_id="bench-claims"),
-    ]
-    plots, sources = [], []
+    if not there:
+        words("<p>There are no recordings here.</p>", elem_id="bench-empty")
+        return None
+    first = there[0]
+    said = words(headline(first), elem_id="bench-claims")
+    with gr.Accordion("Other recordings, kinds of prompt", open=False, elem_id="bench-filters"):
+        choice = gr.Radio([one.name for one in there], value=first.name, label="Recording",
+                          elem_id="bench-recording")  # fmt: skip
+        kind = gr.Dropdown(**_kinds(first, ALL), label="Kind of prompt", filterable=False,
+                           elem_id="bench-kind")  # fmt: skip
     with gr.Row(elem_id="bench-charts"):
-        for at, name in enumerate(CHARTS):
-            with gr.Column(min_width=320, elem_classes="bench-chart"):
-                plots.append(
-                    gr.Plot(**drawn[at], show_label=False, container=False, min_width=280,
-                            elem_id=f"bench-{name}")
-                )  # fmt: skip
-                sources.append(words(drawn[at + len(CHARTS)], elem_id=f"bench-{name}-source"))
-    frame = gr.Dataframe(
-        **rows, interactive=False, label="The numbers in these charts", max_height=420,
-        elem_id="bench-table", buttons=["copy", "fullscreen"],
-    )  # fmt: skip
-    save = gr.DownloadButton(
-        "Download as CSV", **file, size="md", scale=0, min_width=190, elem_id="bench-csv"
-    )
+        plots = [_plot(first, name) for name in ("tau", "speed")]
+    with gr.Accordion("More charts, all numbers", open=False, elem_id="bench-more"):
+        with gr.Row(elem_id="bench-more-charts"):
+            plots += [_plot(first, name) for name in list(CHARTS)[2:]]
+        rows = table(first)
+        frame = gr.Dataframe(
+            rows, interactive=False, label="The numbers in these charts", max_height=420,
+            elem_id="bench-table", buttons=["copy", "fullscreen"],
+        )  # fmt: skip
+        file = str(download("benchmarks.csv", csv_text(rows)))
+        save = gr.DownloadButton("Download as CSV", file, size="md", scale=0, min_width=190,
+                                 elem_id="bench-csv")  # fmt: skip
     words(paper_section(), elem_id="bench-paper")
-    results += [*plots, *sources, frame, save]
-    return Benchmarks(gr.State(there), filters, upload, status, results)
+    return Benchmarks(choice, kind, [said, kind, *plots, frame, save])
 
 
-def _filters(there: Recordings, chosen: Chosen) -> dict[str, Any]:
-    start = _choices(there, chosen)
-
-    def one(name: str, **more: Any) -> Any:
-        title, kind = FILTERS[name]
-        return kind(label=title, elem_id=f"bench-{name}", **start[name], **more)
-
-    made = {"recordings": one("recordings")}
-    with gr.Row():
-        for name in ("machine", "precision"):
-            made[name] = one(name, filterable=False, min_width=200)
-    return made | {"kind": one("kind"), "methods": one("methods", show_select_all=True)}
+def _plot(recording: Recording, name: str) -> gr.Plot:
+    with gr.Column(min_width=320, elem_classes="bench-chart"):
+        figure = CHARTS[name](recording, None)
+        plot = gr.Plot(figure, visible=figure is not None, show_label=False, container=False,
+                       min_width=280, elem_id=f"bench-{name}")  # fmt: skip
+        words(f'<p class="record-source">{NOTES[name]}</p>')
+    return plot
 
 
-def wire(demo: gr.Blocks, tab: Benchmarks, shared: Shared) -> None:
+def wire(demo: gr.Blocks, tab: Benchmarks | None, shared: Shared) -> None:
     """Connect the tab's components."""
     del demo, shared
-    filters = list(tab.filters.values())
-    outputs = [tab.status, tab.there, *filters, *tab.results]
-
-    def follow(there: Recordings, *values: Any) -> tuple[Any, ...]:
-        return tuple(
-            gr.update(**one) if isinstance(one, dict) else one
-            for one in updates(there, Chosen(*values))
-        )
-
-    def add(path: str, there: Recordings, *values: Any) -> tuple[Any, ...]:
-        skipped = (gr.skip(),) * (len(outputs) - 1)
-        try:
-            added = opened(path, there)
-        except UserError as error:
-            return say(str(error), "error"), *skipped
-        except Exception:
-            log.exception("a recording could not be opened")
-            return say(SORRY, "error"), *skipped
-        there, chosen = beside(there, Chosen(*values), added)
-        said = f"Opened {added.name}: {len(added.methods)} methods, recorded {added.date}."
-        choices = [gr.update(**choice) for choice in _choices(there, chosen).values()]
-        return say(said, "done"), there, *choices, *follow(there, *vars(chosen).values())
-
-    gr.on(
-        [component.input for component in filters], follow, [tab.there, *filters], tab.results,
-        queue=False, trigger_mode="always_last", **PRIVATE,
-    )  # fmt: skip
-    tab.upload.upload(add, [tab.upload, tab.there, *filters], outputs, queue=False, **PRIVATE)
+    if tab:
+        gr.on(
+            [tab.recording.input, tab.kind.input], updates, [tab.recording, tab.kind], tab.results,
+            queue=False, trigger_mode="always_last", **PRIVATE,
+        )  # fmt: skip
 
 
-def _choices(there: Recordings, chosen: Chosen) -> dict[str, dict[str, Any]]:
-    """Choices and value of each filter."""
-    choices = {
-        "recordings": [one.name for one in there],
-        "machine": [("every machine", ALL), *dict.fromkeys(one.machine for one in there)],
-        "precision": [("every precision", ALL), *dict.fromkeys(one.precision for one in there)],
-        "kind": [("all together", ALL), *((kind[:24], kind) for kind in kinds_of(there))],
-        "methods": [(_plain(name), name) for name in methods_of(there)],
-    }
-    return {name: {"choices": one, "value": getattr(chosen, name)} for name, one in choices.items()}
+def kept() -> list[Recording]:
+    """Our own recordings, the first one to be shown first; none where their files are damaged."""
+    try:
+        return sorted(recordings(), key=lambda one: one.name != FIRST)
+    except UserError as error:
+        log.warning("no recordings: %s", error)
+        return []
 
 
-def _plain(name: str) -> str:
-    """A method's name for a box's label, which gradio escapes by itself."""
-    return shown(name) if shown(name) != label(name, 22) else name[:22]
-
-
-def updates(there: Recordings, chosen: Chosen) -> tuple[Any, ...]:
-    """Everything under the filters: sentence, claims, plots, sources, table, file; a dictionary
-    says a component's properties."""
-    found = matching(there, chosen)
-    kind = None if chosen.kind == ALL else chosen.kind
-    view = View(tuple(found), tuple(chosen.methods), kind)
-    rows = table(view)
-    if not len(rows):
-        sentence = {"value": f"<p>{nothing(there, chosen, found)}</p>", "visible": True}
-        plots = [{"value": None, "visible": False}] * len(CHARTS)
-        hidden = {"value": rows, "visible": False}, {"value": None, "visible": False}
-        return sentence, "", *plots, *[""] * len(CHARTS), *hidden
-    charts = {name: draw(view) for name, draw in CHARTS.items()}
+def updates(name: str, kind: str) -> tuple[Any, ...]:
+    """Headline, kinds of prompt, charts, table and file of a recording."""
+    found = next((one for one in kept() if one.name == name), None)
+    if found is None:
+        raise gr.Error("There is no such recording.")
+    kinds = _kinds(found, kind)
+    figures = [draw(found, _of(kinds["value"])) for draw in CHARTS.values()]
+    rows = table(found)
     return (
-        {"value": "", "visible": False},
-        claims(view),
-        *({"value": one.figure, "visible": one.figure is not None} for one in charts.values()),
-        *(source(view, name, chart) for name, chart in charts.items()),
-        {"value": rows, "visible": True},
-        {"value": str(download("benchmarks.csv", csv_text(rows))), "visible": True},
+        headline(found),
+        gr.update(**kinds),
+        *(gr.update(value=one, visible=one is not None) for one in figures),
+        rows,
+        str(download("benchmarks.csv", csv_text(rows))),
     )
+
+
+def _kinds(recording: Recording, chosen: str) -> dict[str, Any]:
+    """What can be chosen, and what is: all kinds where this recording lacks the one before."""
+    return {
+        "choices": [ALL, *recording.kinds],
+        "value": chosen if chosen in recording.kinds else ALL,
+    }
+
+
+def _of(kind: str) -> str | None:
+    return None if kind == ALL else kind

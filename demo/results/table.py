@@ -1,4 +1,4 @@
-"""Recorded benchmarks as a table, and as words: what, when, where, and with which command."""
+"""Recorded benchmarks in words and tables: what, when, where, and with which command."""
 
 from __future__ import annotations
 
@@ -7,28 +7,19 @@ from typing import Any
 
 import pandas as pd
 
-from demo.common.numbers import listed, number
-from demo.results.charts import Chart, View, legend, shown
 from moa_core.bench.paper import Cell, Paper, Row, claim, published
-from moa_core.bench.records import Recording, phase_times
+from moa_core.bench.records import Recording
 
-DEFINITION = (
-    "Acceptance length τ: tokens gained per target forward after the prefill, the target’s own "
-    "bonus token included. Plain decoding has τ = 1."
-)
 NOTES = {  # under each chart: how to read it
     "tau": (
-        f"{DEFINITION} Whiskers: 95 % of resamples of the prompts. Open marks: each kind of prompt."
+        "Tokens gained per target forward after the prefill, the bonus token included. Plain "
+        "decoding has τ = 1. Whiskers: 95 % of resamples of the prompts."
     ),
     "speed": (
-        "New tokens over the time of the whole run, prefill and decoding. Whiskers: the slowest "
-        "and the fastest of several passes, where the file has them. Dotted: plain decoding by the "
-        "same program. Compare speeds within one recording only."
+        "New tokens over the time of the whole run, prefill included. Whiskers: the slowest and "
+        "the fastest of several passes. Dotted: plain decoding by the same program."
     ),
-    "decoding": (
-        "The prefill’s time and its one token left out. Whiskers: the slowest and the fastest of "
-        "several passes. Dotted: plain decoding."
-    ),
+    "decoding": "The prefill’s time and its one token left out. Dotted: plain decoding.",
     "acceptance": "Share of the cycles that accepted at least that many drafts.",
     "times": (
         "Prefill left out; prompts of every kind together. “Other” is acceptance, cache and "
@@ -37,129 +28,61 @@ NOTES = {  # under each chart: how to read it
 }
 
 
-def table(view: View) -> pd.DataFrame:
-    """The recorded figures, a row per recording, method and kind of prompt.
-
-    Columns in which nobody has anything are left out.
-    """
-    rows = pd.DataFrame([row for one in view.recordings for row in _rows(view, one)])
-    return rows.dropna(axis="columns", how="all")
-
-
-def _rows(view: View, recording: Recording) -> list[dict[str, Any]]:
-    kinds = [view.kind] if view.kind else [None, *recording.kinds]
-    most = max(
-        (len(listed(recording.figures(name, kind).get("acceptance_by_position")))
-         for name in view.of(recording) for kind in kinds), default=0,
-    )  # fmt: skip
-    return [
-        _row(recording, name, kind, most)
-        for name in view.of(recording)
-        for kind in kinds
-        if recording.figures(name, kind)
+def table(recording: Recording) -> pd.DataFrame:
+    """A row per method and kind of prompt. Columns in which nobody has anything are left out."""
+    rows = [
+        _row(name, kind, found)
+        for name in recording.methods
+        for kind in (None, *recording.kinds)
+        if (found := recording.figures(name, kind))
     ]
+    return pd.DataFrame(rows).dropna(axis="columns", how="all")
 
 
-def _row(recording: Recording, name: str, kind: str | None, most: int) -> dict[str, Any]:
-    found = recording.figures(name, kind)
+def _row(name: str, kind: str | None, found: dict[str, Any]) -> dict[str, Any]:
     whole = kind is None
-    spent = phase_times(found) if whole else {}
-    trained = found.get("training") if isinstance(found.get("training"), dict) else {}
-    rates = [number(rate) for rate in listed(found.get("acceptance_by_position"))]
+    low, high = found.get("tau_spread") or (None, None)
     return {
-        "recording": recording.name,
         "method": name,
         "kind": kind or "all",
         "τ": _rounded(found.get("tau"), 3),
-        **_ends("τ", found.get("tau_spread"), 3),
+        "τ low": _rounded(low, 3),
+        "τ high": _rounded(high, 3),
         "tokens/s": _rounded(found.get("tokens_per_second"), 1),
-        **_ends("tokens/s", found.get("tokens_per_second_spread"), 1),
         "decoding tokens/s": _rounded(found.get("decode_tokens_per_second"), 1),
-        **_ends("decoding tokens/s", found.get("decode_tokens_per_second_spread"), 1),
         "× plain": _rounded(found.get("speedup"), 3) if whole else None,
-        **{f"{phase} ms": _rounded(spent.get(phase), 3) for phase in ("draft", "verify", "other")},
-        "tree": _tree(found) if whole else "",
-        **{
-            f"accepted ≥ {at + 1}": _rounded(rates[at], 4) if at < len(rates) else None
-            for at in range(most)
-        },
+        "tree": _tree(found) if whole else None,
         "same text as plain": _rounded(found.get("identical_to_vanilla"), 4),
         "repeated 8-grams": _rounded(found.get("repeats_8gram"), 4),
-        "joules/token": _rounded(found.get("joules_per_token"), 3),
-        "trained numbers": number(found.get("trainable_parameters")),
-        "updates": number(trained.get("updates")),
-        "training s": _rounded(trained.get("seconds"), 0),
-        "target": recording.target,
-        "machine": recording.machine,
-        "precision": recording.precision,
-        "drafts in": word if isinstance(word := found.get("draft_precision"), str) else None,
-        "date": recording.date,
-        "commit": recording.commit,
+        "parameters": found.get("trainable_parameters"),
+        "drafts in": found.get("draft_precision"),
     }
 
 
-def _tree(figures: dict[str, Any]) -> str:
+def _tree(figures: dict[str, Any]) -> str | None:
     """5-4-12, or auto with the drafts of its mean tree."""
-    tree, drafts = figures.get("tree"), number(figures.get("drafts_per_cycle"))
-    if not isinstance(tree, dict):
-        return ""
+    tree = figures.get("tree")
+    if not tree:
+        return None
     if tree.get("auto"):
-        return "auto" if drafts is None else f"auto ({drafts:.1f})"
+        return f"auto ({figures['drafts_per_cycle']:.1f})"
     return "-".join(map(str, tree.values()))
 
 
-def _ends(name: str, value: Any, digits: int) -> dict[str, float | None]:
-    low, high = ([number(end) for end in listed(value)[:2]] + [None, None])[:2]
-    if low is None or high is None:
-        low = high = None
-    return {f"{name} low": _rounded(low, digits), f"{name} high": _rounded(high, digits)}
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)
 
 
-def _rounded(value: Any, digits: int) -> float | None:
-    found = number(value)
-    return None if found is None else round(found, digits)
-
-
-def source(view: View, name: str, chart: Chart) -> str:
-    """What stands under a chart of CHARTS, as HTML: legend, how to read it, where it is from."""
-    if chart.figure is None:
-        return f'<div class="record-source"><p><b>{chart.title}</b>: not recorded here.</p></div>'
-    lacking = ", ".join(shown(name) for name in chart.missing)
-    parts = [
-        _legend(view, name),
-        f"<p>{escape(NOTES[name])}</p>",
-        f"<p>Without such numbers: {lacking}.</p>" if lacking else "",
-    ]
-    return f'<div class="record-source">{"".join([*parts, *map(_made, view.recordings)])}</div>'
-
-
-def _legend(view: View, name: str) -> str:
-    items = "".join(
-        f'<li><span aria-hidden="true" style="color: {tint or "inherit"}">{glyph}</span> '
-        f"{escape(word[:24])}</li>"
-        for glyph, tint, word in legend(view, name)
-    )
-    return f'<ul class="record-legend" aria-label="Legend">{items}</ul>' if items else ""
-
-
-def _made(one: Recording) -> str:
-    """When, where, at which commit and with which command."""
+def headline(recording: Recording) -> str:
+    """What a recording says of MoA and EAGLE-2, and how it was made, as HTML."""
     return (
-        f"<p><b>{escape(one.name)}</b>: recorded {escape(one.date)} on {escape(one.machine)}, "
-        f"{escape(one.precision)}, target {escape(one.target)}, commit {escape(one.commit)}.</p>"
+        f'<div class="record-claims"><p><b>{escape(recording.name)}</b>: '
+        f"{escape(claim(recording))}</p>"
+        f"<p class='quiet'>Recorded {escape(recording.date)} on {escape(recording.machine)}, "
+        f"{escape(recording.precision)}, target {escape(recording.target)}, commit "
+        f"{escape(recording.commit)}. Compare speeds within one recording only.</p>"
         "<details><summary>Command</summary>"
-        f'<pre tabindex="0">{escape(one.command)}</pre></details>'
-    )
-
-
-def claims(view: View) -> str:
-    """What each recording says of the paper's claim, as HTML."""
-    items = [f"<li><b>{escape(one.name)}</b>: {escape(claim(one))}</li>" for one in view.recordings]
-    return (
-        '<div class="record-claims"><h2>What the record says of the paper’s claim</h2>'
-        "<p>The paper claims that MoA gains more tokens per target forward than EAGLE-2, and is "
-        f"faster. Computed from the files, over prompts of all kinds:</p><ul>{''.join(items)}</ul>"
-        "</div>"
+        f'<pre tabindex="0">{escape(recording.command)}</pre></details></div>'
     )
 
 

@@ -1,7 +1,5 @@
 """All charts: their numbers are those given, their words say them, their ground is transparent."""
 
-import re
-
 import pytest
 
 from demo.common.charts import progress_of
@@ -13,8 +11,8 @@ from demo.live.charts import CHARTS as LIVE
 from demo.network import charts as network
 from demo.network.recorded import recorded, recorded_charts
 from demo.results.charts import CHARTS as RESULTS
-from demo.results.charts import View, legend, shown
 from demo.results.charts import colour as recorded_colour
+from demo.results.charts import shown
 from demo.tli.charts import panel, paper_panel, strip
 from moa_core.bench.paper import published
 from moa_core.bench.records import recordings
@@ -41,14 +39,7 @@ FOUND = rows(USUAL)
 NEAR, MEAN, TOKENS = [[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], [0.3, 0.2, 0.5], [" fox", "<b>x</b>"]
 
 
-def view(*those, kind=None, methods=None):
-    names = dict.fromkeys(name for one in those for name in one.methods)
-    return View(those, tuple(methods or names), kind)
-
-
 ONE = recording("One")
-ODD = recording("<b>", **{"<i>": figures(2, 9, rates=(0.5,))})
-BOTH = view(ONE, ODD)
 CASES = {  # a chart: its words, then each trace's values along its axis of numbers
     "lengths": (
         LIVE["lengths"](TIMED), "Tokens gained in each cycle: 2 cycles, from 1 to 3, mean 2.00.",
@@ -101,17 +92,14 @@ CASES = {  # a chart: its words, then each trace's values along its axis of numb
         "CA over the text: most read on average “<b>x</b>” 30.0%, “fox” 20.0%.",
         [[0.5, 0.2, 0.3]]),
     "results τ": (
-        RESULTS["tau"](BOTH).figure,
-        "Acceptance length τ, tokens per target forward: One: Vanilla 1.00, MoA N=1 3.00; "
-        "<b>: <i> 2.00.", [[1, 3], [1.1, 3.1], [1.2, 3.2], [2]]),
-    "results speed": (
-        RESULTS["speed"](BOTH).figure, "One: Vanilla 10, MoA N=1 20; <b>: <i> 9.", [[10, 20]]),
+        RESULTS["tau"](ONE, None),
+        "Acceptance length τ, tokens per target forward: Vanilla 1.00, MoA N=1 3.00.", [[1, 3]]),
+    "results speed": (RESULTS["speed"](ONE, None), "Vanilla 10, MoA N=1 20.", [[10, 20]]),
     "results acceptance": (
-        RESULTS["acceptance"](BOTH).figure,
-        "One: MoA N=1 50 % at position 1 to 25 % at 2; <b>: <i> 50 % at position 1.", []),
+        RESULTS["acceptance"](ONE, None), "MoA N=1 50 % at position 1.", []),
     "results times": (
-        RESULTS["times"](BOTH).figure,
-        "milliseconds: One: Vanilla 6.0, MoA N=1 6.0; <b>: <i> 6.0.", [[2, 2], [3, 3], [1, 1]]),
+        RESULTS["times"](ONE, None), "milliseconds: Vanilla 6.0, MoA N=1 6.0.",
+        [[2, 2], [3, 3], [1, 1]]),
     "link timeline": (
         network.timeline(trace(gone)), "link lost to the end, 2 written alone",
         [[5], [10], [60], [1]]),
@@ -160,7 +148,7 @@ def test_whiskers_reach_from_the_lowest_to_the_highest_repeat():
     assert panel(ROWS, "tau").data[0].error_y.array[-1] == pytest.approx(0.32)
     assert panel([row("moa-n0", 5, runs=1)], "rate").data[0].error_y.array is None
     one = recording(moa_n0=figures(2.0, 30.0, spread=4.0), eagle2=figures(3.0, 20.0))
-    bar = RESULTS["speed"](view(one)).figure.data[0]
+    bar = RESULTS["speed"](one, None).data[0]
     assert list(bar.error_x.array) == list(bar.error_x.arrayminus) == [4.0, 0]
 
 
@@ -170,8 +158,7 @@ def test_lines_mark_tau_plain_decoding_and_the_even_spread():
     assert lines["lengths"] == [2] and lines["tli rate"] == [100] and lines["tli τ"] == []
     assert lines["LSA"] == pytest.approx([1 / 3])
     assert not panel(ROWS[1:], "rate").layout.shapes
-    figure = RESULTS["speed"](view(ONE, methods=["moa-n1"])).figure
-    assert [one.x0 for one in figure.layout.shapes] == [10.0]  # even where its bar is hidden
+    assert [one.x0 for one in RESULTS["speed"](ONE, None).layout.shapes] == [10.0]
 
 
 def test_ratios_are_against_eagle_2_where_it_is_there():
@@ -270,52 +257,26 @@ def test_every_recording_that_has_a_chart_is_drawn_with_its_own_numbers():
 # ---- recordings ----
 
 
-def test_each_kind_has_a_mark_of_its_own_and_one_chosen_stands_in_the_bars():
-    marks = RESULTS["tau"](view(ONE)).figure.data[1:]
-    assert [one.name for one in marks] == ["a", "b"]
-    assert marks[0].marker.symbol != marks[1].marker.symbol
-    assert [(glyph, word) for glyph, _, word in legend(view(ONE), "tau")] == [
-        ("○", "a"),
-        ("□", "b"),
-    ]
-    [bars] = RESULTS["tau"](view(ONE, kind="b")).figure.data
-    assert list(bars.x) == [1.2, 3.2] and not legend(view(ONE, kind="b"), "tau")
+def test_one_kind_of_prompt_has_its_own_bars():
+    assert list(RESULTS["tau"](ONE, "b").data[0].x) == [1.2, 3.2]
 
 
 def test_acceptance_in_percent_and_nothing_where_no_path_reached():
     one = recording(vanilla=figures(1, 9, rates=()), moa_n0=figures(2, 9, rates=(0.9, 0.4, 0.1)),
                     medusa=figures(2, 9, rates=(0.5,)))  # fmt: skip
-    chart = RESULTS["acceptance"](view(one))
-    [grid] = chart.figure.data
+    [grid] = RESULTS["acceptance"](one, None).data
     assert list(grid.y) == ["moa-n0", "medusa"] and list(grid.x) == [1, 2, 3]
     assert grid.z[0] == pytest.approx([90, 40, 10]) and list(grid.z[1]) == [50, None, None]
-    assert chart.missing == ("vanilla",)
     peer = {**figures(2, 9), "seconds": {"prefill": 1, "decode": 2}}
-    assert RESULTS["times"](view(recording(hf_generate=peer))).figure is None
-
-
-def test_a_frame_for_each_recording_in_its_own_order():
-    two = recording("Two", eagle2=figures(2, 9), moa_n1=figures(3, 8))
-    layout = RESULTS["tau"](view(ONE, two)).figure.layout
-    assert [note.text for note in layout.annotations] == ["One", "Two"]
-    assert list(layout.yaxis2.categoryarray) == ["eagle2", "moa-n1"]
-    assert re.search("MoA N=1.*3.00", layout.yaxis2.ticktext[1])
+    assert RESULTS["times"](recording(hf_generate=peer), None) is None
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_names_from_elsewhere_are_no_markup_and_odd_values_are_left_out(name):
-    figure = RESULTS[name](view(recording("<b>x</b>", **{"<i>y</i>": figures(2, 9)}))).figure
-    assert figure.layout.annotations[0].text == "&lt;b&gt;x&lt;/b&gt;"
+def test_names_from_elsewhere_are_no_markup_and_every_recording_of_ours_is_drawn(name):
+    figure = RESULTS[name](recording(**{"<i>y</i>": figures(2, 9)}), None)
     assert "<i>" not in figure.layout.yaxis.ticktext[0]
     assert all("<i>" not in str(one.hovertext) for one in figure.data)
-    odd = {"tau": "x", "tokens_per_second": None, "decode_tokens_per_second": [],
-           "acceptance_by_position": [0.5, "x"], "seconds": {"draft": None},
-           "kinds": 3}  # fmt: skip
-    chart = RESULTS[name](view(recording(odd=odd, fine=figures(2, 9))))
-    assert list(chart.figure.data[0].y) == ["fine"] and "odd" in chart.missing
-    assert RESULTS[name](view(recording(odd=odd))).figure is None
-    ours = tuple(recordings())
-    assert len(RESULTS[name](view(*ours)).figure.layout.annotations) == len(ours)
+    assert all(RESULTS[name](one, None) for one in recordings())
 
 
 # ---- methods ----
