@@ -243,10 +243,7 @@ def _shared(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _data(options: argparse.Namespace, accelerator: Accelerator) -> Path:
-    """The folder of text, or the folder into which a data set was fetched.
-
-    A folder without text files is a data set's, laid out as on the Hub.
-    """
+    """The folder of text, or the one into which a data set is fetched from the Hub or a folder."""
     from moa_core.train.corpus import fetch, has_text
 
     folder, name = Path(options.data).expanduser(), options.data

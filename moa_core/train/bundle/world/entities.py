@@ -50,7 +50,6 @@ class Thing:
 
     noun: Noun
     adjective: str = ""
-    material: str = ""
 
     @property
     def pron(self) -> str:
