@@ -59,12 +59,10 @@ def numbers(value: Any, count: int) -> list[float] | None:
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """A dictionary with strings as keys, empty if it is none."""
     return {str(key): item for key, item in value.items()} if isinstance(value, dict) else {}
 
 
 def listed(value: Any) -> list[Any]:
-    """A list, empty if it is none."""
     return list(value) if isinstance(value, list | tuple) else []
 
 

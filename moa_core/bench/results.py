@@ -60,7 +60,6 @@ def _method(runs: Sequence[Record]) -> dict[str, Any]:
 
 
 def _core(runs: Sequence[Record]) -> dict[str, Any]:
-    """The figures that are given for all prompts and for each kind."""
     by_repeat, by_prompt = grouped(runs, "repeat"), grouped(runs, "prompt")
     gained = [np.sum([_gained(record) for record in of], axis=0) for of in by_prompt.values()]
     return {
@@ -165,7 +164,6 @@ def _identical(ours: dict[Any, str], plain: dict[Any, str]) -> float | None:
 
 
 def _whole(value: float) -> float:
-    """A mean of counts: a whole number where the repeats agree."""
     return int(value) if value == int(value) else round(value, 2)
 
 
@@ -182,7 +180,6 @@ def rounded(value: Any, digits: int = 6) -> Any:
 
 
 def write_all(results: dict[str, Any], folder: Path) -> None:
-    """Write results.json, and without its runs summary.json: small enough to keep and compare."""
     results = rounded(results)
     write_json(results, folder / "results.json")
     write_json({**results, "runs": []}, folder / "summary.json")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Models, prompt, decoding settings and output."""
     add_target(parser)
     # fmt: off
     add = parser.add_argument
@@ -58,7 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Load, decode, print."""
     ids = _ids(options.prompt_ids) if options.prompt_ids is not None else None
     if options.trace:
         _check_writable(options.trace.expanduser().absolute())
@@ -179,7 +177,6 @@ def _tree(options: argparse.Namespace, own: TreeSettings) -> TreeSettings:
 
 
 def _report(trace: Trace, text: str | None, reason: str | None) -> dict[str, Any]:
-    """What --json prints."""
     return {
         "output_ids": trace.output_ids,
         "text": text,

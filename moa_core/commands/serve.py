@@ -26,7 +26,6 @@ END_WITHIN = 8.0  # seconds to tidy up once the parent is gone
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where, for whom, and how many."""
     add_target(parser)
     # fmt: off
     add = parser.add_argument

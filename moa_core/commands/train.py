@@ -34,7 +34,6 @@ NONE_HELD_OUT = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Sub-commands target, drafters and measure."""
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="target|drafters|measure")
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
@@ -278,7 +277,6 @@ def _accelerator(options: argparse.Namespace) -> Accelerator:
 
 
 def _tell_next(result: str, *lines: Sequence[str]) -> None:
-    """Where the result is, and what to type next."""
     commands = "\n".join(f"  {shlex.join(('python', '-m', 'moa_core', *line))}" for line in lines)
     print(f"{result} Next (--raw goes on from plain text):\n\n{commands}")
 

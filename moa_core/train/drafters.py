@@ -128,7 +128,6 @@ def train_drafters(
 
 
 def _begun(method: str, target: Target, plan: Plan) -> Drafter:
-    """An untrained drafter, or one of those to go on from."""
     if plan.start is None:
         return fresh(method, target, plan.seed)
     if not (plan.start / method).is_dir():
@@ -213,7 +212,6 @@ class _Lessons:
 
 
 def _commit() -> str | None:
-    """The project's git commit, where there is one."""
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() or None

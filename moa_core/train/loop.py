@@ -55,7 +55,6 @@ class Schedule:
             raise UserError("Say how long to train: give either updates or minutes.")
 
     def rate(self, name: str) -> float:
-        """A model's peak learning rate."""
         return self.rates.get(name, self.rates.get("", 1e-3))
 
     def factor(self, update: int, updates: int) -> float:
@@ -262,7 +261,6 @@ class Run:
         return float(broadcast(mine).item())
 
     def _log(self, parts: dict[str, dict[str, Tensor]], bar: tqdm) -> None:
-        """Write the losses over the whole batch into the log."""
         flat = torch.stack([value.float() for of in parts.values() for value in of.values()])
         found = iter(self.accelerator.reduce(flat, "sum").tolist())
         values = {name: {k: round(next(found), 5) for k in of} for name, of in parts.items()}

@@ -226,7 +226,6 @@ def save(path: Path, texts: list[Encoded]) -> None:
 
 
 def load(path: Path) -> list[Encoded]:
-    """Read back what `save` wrote."""
     with np.load(path) as file:
         ends = file["lengths"].cumsum()[:-1]
         ids, mask = np.split(file["ids"], ends), np.split(file["mask"], ends)

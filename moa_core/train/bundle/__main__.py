@@ -87,7 +87,6 @@ def documents_of(texts: Path, each: int, held_out: bool = True) -> dict[str, lis
 
 
 def _makers(texts: Path, rng: random.Random, held_out: bool) -> dict[str, Callable[[], Document]]:
-    """What makes the next document of each kind."""
     makers: dict[str, Callable[[], Document]] = {
         kind: partial(next, books.passes(text, rng))
         for kind, text in books.load(texts, held_out).items()

@@ -20,7 +20,6 @@ _LINES: dict[str, list[list[str]]] = {
 
 
 def make(rng: random.Random) -> tuple[str, str]:
-    """A function described in words, and the line of Python."""
     kind = rng.choice(("number", "text", "list"))
     if kind == "list":
         words, expression = _list(rng)

@@ -9,7 +9,6 @@ _ANSWER = re.compile(r"The answer is (-?\d[\d,]*(?:\.\d+)?)")
 
 
 def make(rng: random.Random) -> tuple[str, str]:
-    """A sum and its worked answer."""
     return rng.choice((_bare, _story, _story, _groups, _groups_and_more))(rng)
 
 

@@ -18,7 +18,6 @@ class Casting:
         self._kinds: set[str] = set()
 
     def hero(self, noun: Noun | None, trait: Adjective | None, ages: str) -> Being:
-        """The one the story is about."""
         trait = trait or self._trait()
         if self.fable:
             kind = noun.word if noun else self._drawn("small" if ages == "small" else "heroes")
@@ -91,7 +90,6 @@ class Casting:
     def thing(
         self, noun: Noun | None, adjective: Adjective | None, kinds: tuple[str, ...]
     ) -> Thing:
-        """A thing of one of the kinds."""
         words = lexicon()
         noun = noun or self.rng.choice(words.by_kind[self.rng.choice(kinds)])
         group = self.rng.choice(drawn(f"{noun.kind}_looks") or ["thing"])
@@ -214,7 +212,6 @@ def is_like(word: str, tags: tuple[str, ...]) -> bool:
 
 @cache
 def _known(word: str) -> tuple[str, frozenset[str], tuple[str, ...]]:
-    """A place's preposition, tags and spots."""
     known = places().get(word)
     if known and word != "more":
         return known["at"], frozenset(known["tags"].split()), tuple(known["spots"])

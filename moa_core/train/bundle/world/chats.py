@@ -99,7 +99,6 @@ def _asked_about(rng: random.Random) -> Story:
 
 
 def _say(rng: random.Random, section: str, story: Story, **texts: str) -> str:
-    """A request in one of its wordings."""
     known = {"theme": story.theme, "hero": story.hero, "place": story.place, "title": story.title}
     known |= texts
     out: list[str] = []

@@ -57,7 +57,6 @@ class Thing:
 
     @property
     def described(self) -> str:
-        """The noun with its adjective."""
         return f"{self.adjective} {self.noun.word}".strip()
 
 
@@ -73,7 +72,6 @@ class Place:
 
     @property
     def at(self) -> str:
-        """Where one is who is there."""
         return f"{self.inside} {self.noun.word}"
 
 

@@ -81,7 +81,6 @@ def _about(world: World) -> list[Event]:
 
 
 def _order(world: World, told: list[Event]) -> tuple[Question, ...]:
-    """What happened first, and what next."""
     rng = world.rng
     plain = Teller(world, rng, plain=True)
     texts = [
