@@ -52,7 +52,7 @@ SHOWN = {
 
 
 class OverLink(Method):
-    """A drafter whose target is at the other end of a link. address None: beside it."""
+    """A drafter whose target is at the other end of a link; without an address, in this process."""
 
     trees = True
     drafter: Drafter

@@ -40,7 +40,7 @@ from moa_core.train.bundle import tasks
 
 METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent", "glide")
 CUTS = (0.0, 0.1, 0.25, 0.5, 0.75)  # shares of the answer after which the link is cut
-EACH = 50  # tasks of each kind, and at most so many stories and dialogues
+EACH = 50  # tasks of each kind; at most as many stories and dialogues
 FIELDS = ("method", "kind", "item", "cut")  # of a run's key
 STREAM = "stream"  # plain API streaming: nothing comes after the cut
 TARGET = "target"  # its own text, had the link held
@@ -114,7 +114,7 @@ class Item:
 
 
 def task_items(target: Target, each: int, seed: int = 0) -> list[Item]:
-    """Held-out tasks, so many of each kind."""
+    """Held-out tasks, `each` of every kind."""
     rng, found = random.Random(f"offline/{seed}"), list[Item]()
     for _ in range(each):
         for kind in tasks.KINDS:
@@ -139,7 +139,7 @@ def text_items(target: Target, prompts: Sequence[Prompt]) -> list[Item]:
 class Severed:
     """The target in this process, at the end of a link that is lost for ever.
 
-    after  new tokens of which the target is heard, at least 1: the first comes with the prompt
+    after  new tokens that the target still sends, at least 1: the first comes with the prompt
     """
 
     traffic = Traffic()

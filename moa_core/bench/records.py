@@ -52,7 +52,7 @@ def above_zero(value: Any) -> float | None:
 
 
 def numbers(value: Any, count: int) -> list[float] | None:
-    """The first so many numbers of a list; None if one of them is missing."""
+    """The first `count` numbers of a list; None if one of them is missing."""
     row = [number(item) for item in listed(value)[:count]]
     known = [item for item in row if item is not None]
     return known if len(known) == count else None

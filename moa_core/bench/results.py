@@ -27,7 +27,7 @@ def figures(
     decode_tokens_per_second  after the prefill, whose own token is left out: the same median
     speedup                   tokens_per_second over plain decoding's
     ..._per_second_spread     the lowest and the highest repeat
-    acceptance_by_position    share of cycles that accepted at least so many drafts
+    acceptance_by_position    share of cycles that accepted at least 1, 2, 3 ... drafts
     drafts_per_cycle          drafted nodes: the size of the mean tree; None where it is unknown
     prompts, new_tokens, target_calls, seconds  of one pass, the mean of the repeats
     """
@@ -168,7 +168,7 @@ def _whole(value: float) -> float:
 
 
 def rounded(value: Any, digits: int = 6) -> Any:
-    """A tree of results with its floats cut to so many digits after the point."""
+    """A tree of results with its floats rounded."""
     if isinstance(value, float):
         return round(value, digits)
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
 """Measure decoding methods side by side: acceptance, speed and where the time goes.
 
-Every method decodes each prompt in turn, so that a change of the machine's speed meets all alike.
+Every method decodes each prompt in turn, so a change of the machine's speed affects all alike.
 A run that was cut off goes on where it was: give the same command again.
 """
 

@@ -47,7 +47,7 @@ from moa_core.train.teacher import Lesson, let_gradients_through, teach
 
 @dataclass(frozen=True)
 class Plan:
-    """How drafters are trained, beside the schedule.
+    """How drafters are trained, apart from the schedule.
 
     rows        packed rows of `row_length` tokens per update, over all processes
     own_tokens  text for the target to write first; it then makes up half of all training tokens

@@ -2,7 +2,7 @@
 
 An update's batch is a fixed number of rows whatever the machine: processes share them out, and each
 goes over its own in as many parts as gradients are accumulated over. Losses are means over what
-counts in the whole batch, so that neither changes the result but for rounding.
+counts in the whole batch, so neither changes the result, apart from rounding.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Run:
         watch: Progress | None = None,
         log_every: int = 25,
     ) -> None:
-        """recipe: what shapes the result, beside the schedule; a resume with another is refused.
+        """recipe: what shapes the result, apart from the schedule; a resume with another is refused.
 
         How many processes there are, and over how many parts gradients are accumulated, does not.
         """
@@ -216,7 +216,7 @@ class Run:
         return found
 
     def _look(self) -> float:
-        """Let the watch measure if it is time; the seconds that this took."""
+        """Let the watch measure if it is time. Returns the seconds that this took."""
         if self.watch is None or not self.watch.due(self.update, self.updates):
             return 0.0
         begun = time.monotonic()
