@@ -1,7 +1,7 @@
 """`bench --offline`: how good is what a drafter writes after the link was cut for ever?
 
 Verified text is the target's own, whatever was drafted, so a run begins at its cut: the target
-reads the prompt with the first tokens of its own answer, and is never heard of again.
+reads the prompt with the first tokens of its own answer, and then falls silent.
 """
 
 from __future__ import annotations

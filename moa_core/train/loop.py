@@ -98,7 +98,7 @@ class Run:
         watch: Progress | None = None,
         log_every: int = 25,
     ) -> None:
-        """recipe: what shapes the result, apart from the schedule; a resume with another is refused.
+        """recipe: what shapes the result with the schedule; a resume with another is refused.
 
         How many processes there are, and over how many parts gradients are accumulated, does not.
         """
