@@ -54,12 +54,9 @@ def write(
 
 
 def _files(
-    makers: dict[str, Callable[[], Document]],
-    wanted: dict[str, float],
-    written: Counter[str],
-    counts: Counter[str],
-    rng: random.Random,
-) -> Iterator[list[str]]:
+    makers: dict[str, Callable[[], Document]], wanted: dict[str, float], written: Counter[str],
+    counts: Counter[str], rng: random.Random,
+) -> Iterator[list[str]]:  # fmt: skip
     """Files of lines. The kind furthest behind its share comes next: all files are alike."""
     total = sum(wanted.values())
     lines: list[str] = []
@@ -110,10 +107,9 @@ def _world(kind: str, rng: random.Random, held_out: bool) -> Document:
 
 
 def _line(document: Document) -> str:
-    if document.messages is None:
-        return json.dumps({"kind": document.kind, "text": document.text}, ensure_ascii=False)
-    row = {"kind": document.kind, "messages": document.messages}
-    return json.dumps(row, ensure_ascii=False)
+    text, messages = document.text, document.messages
+    contents = {"text": text} if messages is None else {"messages": messages}
+    return json.dumps({"kind": document.kind, **contents}, ensure_ascii=False)
 
 
 def _pairs(text: str) -> Iterator[list[str]]:
