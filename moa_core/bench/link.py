@@ -52,7 +52,7 @@ SHOWN = {
 
 
 class OverLink(Method):
-    """A drafter whose target is at the other end of a link. address None: beside it."""
+    """A drafter whose target is at the other end of a link; without an address, in this process."""
 
     trees = True
     drafter: Drafter
@@ -261,7 +261,6 @@ def _which(record: Record) -> tuple[Any, ...]:
 
 
 def _pace(records: Sequence[Record]) -> float | None:
-    """Milliseconds a token, over all tokens of these runs; None where there are too few."""
     streamed = records[0]["method"].partition("@")[0] == STREAM
     first, skipped = ("second", 2) if streamed else ("first", 1)
     long = [record for record in records if record["new_tokens"] > skipped]

@@ -48,7 +48,7 @@ class Method(ABC):
         """Decode one prompt."""
 
     def about(self) -> dict[str, Any]:
-        """What the results say of it beside its figures."""
+        """What the results hold about it, apart from its figures."""
         net = getattr(self.drafter, "net", None)
         return {
             "trainable_parameters": 0 if net is None else parameters(net),
@@ -63,7 +63,7 @@ class Method(ABC):
 
 
 class Ours(Method):
-    """Any drafter in moa_core's decode loop; plain decoding, too."""
+    """Any drafter in moa_core's decode loop, or plain decoding."""
 
     drafter: Drafter
 
@@ -134,7 +134,7 @@ class HuggingFace(Method):
             for hook in hooks:
                 hook.remove()
         # The first forward may verify drafts already. The second one finds in the cache the prompt
-        # and what the first one accepted, but for its bonus token.
+        # and what the first one accepted, without its bonus token.
         first = watch.known[1] - len(ids) + 1 if len(watch.known) > 1 else len(new)
         return {
             **written(new, len(ids)),

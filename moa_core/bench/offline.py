@@ -1,7 +1,7 @@
 """`bench --offline`: how good is what a drafter writes after the link was cut for ever?
 
 Verified text is the target's own, whatever was drafted, so a run begins at its cut: the target
-reads the prompt with the first tokens of its own answer, and is never heard of again.
+reads the prompt with the first tokens of its own answer, and then falls silent.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.train.bundle import tasks
 
 METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent", "glide")
-EACH = 50  # tasks of each kind, and at most so many stories and dialogues
+CUTS = (0.0, 0.1, 0.25, 0.5, 0.75)  # shares of the answer after which the link is cut
+EACH = 50  # tasks of each kind; at most as many stories and dialogues
 FIELDS = ("method", "kind", "item", "cut")  # of a run's key
 STREAM = "stream"  # plain API streaming: nothing comes after the cut
 TARGET = "target"  # its own text, had the link held
@@ -48,7 +49,7 @@ TASKS, TEXTS = "tasks", "texts"  # all kinds of either sort together
 
 def run(options: argparse.Namespace) -> None:
     """Measure, write the figures, print a table."""
-    path, cuts = check_out(options.out), shares(options.cuts)
+    path = check_out(options.out)
     quiet()
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -65,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
     items = [item for item in items if len(item.ids) + options.max_new_tokens < target.context]
     nets = {name: checksum(drafter.net.parameters()) for name, drafter in drafters.items()}
     kept = {
-        "each": each, "cuts": cuts, "max_new_tokens": options.max_new_tokens, "seed": options.seed,
+        "each": each, "cuts": CUTS, "max_new_tokens": options.max_new_tokens, "seed": options.seed,
         "methods": list(drafters),
         "draft_precision": {name: draft_precision(target, of) for name, of in drafters.items()},
     }  # fmt: skip
@@ -76,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
     }  # fmt: skip
     folder = path.with_suffix(".runs")
     commits = keep_settings(folder, settings, commit())
-    runs = Runs(folder / "runs.jsonl", wanted(list(drafters), items, cuts), FIELDS)
+    runs = Runs(folder / "runs.jsonl", wanted(list(drafters), items), FIELDS)
     measure = Measure(target, drafters, items, options.max_new_tokens)
     found = rows(runs.complete(measure, "offline"))
     facts = head(
@@ -99,19 +100,6 @@ def _methods(text: str | None) -> list[str]:
     return names
 
 
-def shares(text: str) -> list[float]:
-    """Percentages as shares: "0,25" -> [0.0, 0.25]. UserError for anything else."""
-    try:
-        found = [float(part) for part in text.split(",")]
-    except ValueError:
-        found = []
-    if not found or not all(0 <= percent < 100 for percent in found):
-        raise UserError(
-            f"--cuts are percentages of the answer from 0 to below 100, with commas: not {text!r}."
-        )
-    return [percent / 100 for percent in found]
-
-
 # ---- what is asked ----
 
 
@@ -126,7 +114,7 @@ class Item:
 
 
 def task_items(target: Target, each: int, seed: int = 0) -> list[Item]:
-    """Held-out tasks, so many of each kind."""
+    """Held-out tasks, `each` of every kind."""
     rng, found = random.Random(f"offline/{seed}"), list[Item]()
     for _ in range(each):
         for kind in tasks.KINDS:
@@ -151,7 +139,7 @@ def text_items(target: Target, prompts: Sequence[Prompt]) -> list[Item]:
 class Severed:
     """The target in this process, at the end of a link that is lost for ever.
 
-    after  new tokens of which the target is heard, at least 1: the first comes with the prompt
+    after  new tokens that the target still sends, at least 1: the first comes with the prompt
     """
 
     traffic = Traffic()
@@ -190,10 +178,10 @@ class Reference:
     log_probs: list[float]
 
 
-def wanted(names: Sequence[str], items: Sequence[Item], cuts: Sequence[float]) -> list[Key]:
+def wanted(names: Sequence[str], items: Sequence[Item]) -> list[Key]:
     """The keys of all runs; those of an item follow one another, since they share a reference."""
     methods = (TARGET, STREAM, *names)
-    return [(name, one.kind, one.number, cut) for one in items for cut in cuts for name in methods]
+    return [(name, one.kind, one.number, cut) for one in items for cut in CUTS for name in methods]
 
 
 class Measure:
@@ -301,7 +289,6 @@ def rows(records: Sequence[Record]) -> list[Row]:
 
 
 def _by_kind(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """Records by kind, and all tasks and all texts."""
     groups = {
         TASKS: [record for record in records if record["right"] is not None],
         TEXTS: [record for record in records if record["right"] is None],
@@ -325,7 +312,6 @@ def _row(records: Sequence[Record]) -> Row:
 
 
 def _ratio(name: str, sums: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    """A ratio of sums over the items, and its spread; None where nothing is counted."""
     top, bottom = map(sum, zip(*sums, strict=True))
     return {name: top / bottom if bottom else None, f"{name}_spread": spread(sums)}
 

@@ -154,7 +154,6 @@ def claim(recording: Recording) -> str:
 
 
 def _part(subject: str, found: Ratio | None, paper: Sequence[float]) -> str:
-    """One ratio beside the paper's."""
     if found is None:
         return ""
     said = f"{subject} is {found.value:.2f} × EAGLE-2’s"

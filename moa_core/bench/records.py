@@ -52,19 +52,17 @@ def above_zero(value: Any) -> float | None:
 
 
 def numbers(value: Any, count: int) -> list[float] | None:
-    """The first so many numbers of a list; None if one of them is missing."""
+    """The first `count` numbers of a list; None if one of them is missing."""
     row = [number(item) for item in listed(value)[:count]]
     known = [item for item in row if item is not None]
     return known if len(known) == count else None
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """A dictionary with strings as keys, empty if it is none."""
     return {str(key): item for key, item in value.items()} if isinstance(value, dict) else {}
 
 
 def listed(value: Any) -> list[Any]:
-    """A list, empty if it is none."""
     return list(value) if isinstance(value, list | tuple) else []
 
 

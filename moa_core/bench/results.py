@@ -27,7 +27,7 @@ def figures(
     decode_tokens_per_second  after the prefill, whose own token is left out: the same median
     speedup                   tokens_per_second over plain decoding's
     ..._per_second_spread     the lowest and the highest repeat
-    acceptance_by_position    share of cycles that accepted at least so many drafts
+    acceptance_by_position    share of cycles that accepted at least 1, 2, 3 ... drafts
     drafts_per_cycle          drafted nodes: the size of the mean tree; None where it is unknown
     prompts, new_tokens, target_calls, seconds  of one pass, the mean of the repeats
     """
@@ -60,7 +60,6 @@ def _method(runs: Sequence[Record]) -> dict[str, Any]:
 
 
 def _core(runs: Sequence[Record]) -> dict[str, Any]:
-    """The figures that are given for all prompts and for each kind."""
     by_repeat, by_prompt = grouped(runs, "repeat"), grouped(runs, "prompt")
     gained = [np.sum([_gained(record) for record in of], axis=0) for of in by_prompt.values()]
     return {
@@ -165,12 +164,11 @@ def _identical(ours: dict[Any, str], plain: dict[Any, str]) -> float | None:
 
 
 def _whole(value: float) -> float:
-    """A mean of counts: a whole number where the repeats agree."""
     return int(value) if value == int(value) else round(value, 2)
 
 
 def rounded(value: Any, digits: int = 6) -> Any:
-    """A tree of results with its floats cut to so many digits after the point."""
+    """A tree of results with its floats rounded."""
     if isinstance(value, float):
         return round(value, digits)
     if isinstance(value, dict):
@@ -182,7 +180,6 @@ def rounded(value: Any, digits: int = 6) -> Any:
 
 
 def write_all(results: dict[str, Any], folder: Path) -> None:
-    """Write results.json, and without its runs summary.json: small enough to keep and compare."""
     results = rounded(results)
     write_json(results, folder / "results.json")
     write_json({**results, "runs": []}, folder / "summary.json")

@@ -1,6 +1,6 @@
 """Measure decoding methods side by side: acceptance, speed and where the time goes.
 
-Every method decodes each prompt in turn, so that a change of the machine's speed meets all alike.
+Every method decodes each prompt in turn, so a change of the machine's speed affects all alike.
 A run that was cut off goes on where it was: give the same command again.
 """
 
@@ -60,7 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add = parser.add_argument_group("a client alone", "--out FILE.json").add_argument
     add("--offline", action="store_true", help="what drafters write once the link is cut for ever")
-    add("--cuts", default="0,10,25,50,75", help="after these per cent of the answer")
 
     add = parser.add_argument_group("where the time goes", "a cycle by its parts, and the "
                                     "operators that take most of it; one prompt of each kind if "
@@ -240,7 +239,6 @@ def _settings(
 def _facts(
     options: argparse.Namespace, settings: dict[str, Any], commits: list[str], target: Target
 ) -> dict[str, Any]:
-    """The head of results.json."""
     from datetime import UTC, datetime
 
     from moa_core.bench.records import command_line, without_folders

@@ -12,7 +12,6 @@ FORMATS = ("authors", "custom-generate")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to export, in which layout, to where."""
     parser.add_argument("--format", choices=FORMATS, required=True, help="the layout to write")
     add_pickle(parser)
     parser.add_argument("--drafter", help="bundled name, folder or Hub id")
@@ -25,7 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Read, check, write."""
     if not options.drafter or not options.to:
         raise UserError("Name what to export with --drafter, and a folder for it with --to.")
     folder = options.to.expanduser()

@@ -10,14 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moa_core.arguments import (
-    SPEC,
-    add_target,
-    add_token,
-    chosen_preset,
-    target_of,
-    token_of,
-)
+from moa_core.arguments import SPEC, add_target, add_token, chosen_preset, target_of, token_of
 from moa_core.errors import UserError
 from moa_core.loading.names import VANILLA
 
@@ -30,45 +23,40 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Models, prompt, decoding settings and output."""
     add_target(parser)
-    parser.add_argument("--drafter", help=f"{SPEC}, moa-auto, ngram, vanilla; default: MoA")
+    # fmt: off
+    add = parser.add_argument
+    add("--drafter", help=f"{SPEC}, moa-auto, ngram, vanilla; default: MoA")
     prompt = parser.add_mutually_exclusive_group(required=True)
     prompt.add_argument("--prompt", help="a message, through the chat template if there is one")
     prompt.add_argument("--prompt-ids", help="token ids instead: 1,2,3")
-    parser.add_argument("--raw", action="store_true", help="--prompt as it is, no chat template")
-    parser.add_argument("--max-new-tokens", type=int, default=128)
-    parser.add_argument(
-        "--tree", help="auto, the default: each cycle's sized by measured costs and gains; own: "
-        "the drafter's measured one; or depth-breadth-budget",
-    )  # fmt: skip
-    parser.add_argument("--depth", type=int, help="own tree, changed: drafted levels")
-    parser.add_argument("--breadth", type=int, help="the same: nodes expanded per level")
-    parser.add_argument("--budget", type=int, help="the same: drafted nodes kept, root not counted")
-    parser.add_argument("--temperature", type=float, default=0.0, help="0: greedy")
-    parser.add_argument("--top-p", type=float, default=1.0)
-    parser.add_argument("--top-k", type=int, default=0, help="0: off")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--tli", type=int, help="target layers the drafter re-uses")
-    parser.add_argument("--threads", type=int, help="CPU threads; default: the quickest")
-    parser.add_argument(
-        "--stop", action="append", default=[], metavar="TEXT", help="end before this text; may be "
-        "given several times",
-    )  # fmt: skip
-    parser.add_argument("--ignore-eos", action="store_true", help="go on after the end of turn")
-    parser.add_argument("--server", help="ws://host:port of a server that runs the target")
+    add("--raw", action="store_true", help="--prompt as it is, no chat template")
+    add("--max-new-tokens", type=int, default=128)
+    add("--tree", help="auto, the default: each cycle's sized by measured costs and gains; own: "
+        "the drafter's measured one; or depth-breadth-budget")
+    add("--depth", type=int, help="own tree, changed: drafted levels")
+    add("--breadth", type=int, help="the same: nodes expanded per level")
+    add("--budget", type=int, help="the same: drafted nodes kept, root not counted")
+    add("--temperature", type=float, default=0.0, help="0: greedy")
+    add("--top-p", type=float, default=1.0)
+    add("--top-k", type=int, default=0, help="0: off")
+    add("--seed", type=int, default=0)
+    add("--tli", type=int, help="target layers the drafter re-uses")
+    add("--threads", type=int, help="CPU threads; default: the quickest")
+    add("--stop", action="append", default=[], metavar="TEXT", help="end before this text; may be "
+        "given several times")
+    add("--ignore-eos", action="store_true", help="go on after the end of turn")
+    add("--server", help="ws://host:port of a server that runs the target")
     add_token(parser, "what the server wants to be told")
-    parser.add_argument("--numbers", default="bf16", help="over a link: f32, bf16 or int8")
-    parser.add_argument(
-        "--patience", type=float, default=30.0,
-        help="seconds to wait for a lost server, once the drafter has no more to write alone",
-    )  # fmt: skip
-    parser.add_argument("--trace", type=Path, help="write the trace of the run to this file")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add("--numbers", default="bf16", help="over a link: f32, bf16 or int8")
+    add("--patience", type=float, default=30.0, help="seconds to wait for a lost server, once the "
+        "drafter has no more to write alone")
+    add("--trace", type=Path, help="write the trace of the run to this file")
+    add("--json", action="store_true", help="print one JSON object")
+    # fmt: on
 
 
 def run(options: argparse.Namespace) -> None:
-    """Load, decode, print."""
     ids = _ids(options.prompt_ids) if options.prompt_ids is not None else None
     if options.trace:
         _check_writable(options.trace.expanduser().absolute())
@@ -89,11 +77,9 @@ def run(options: argparse.Namespace) -> None:
         from moa_core.link.remote import Remote
         from moa_core.loading.load import wanted_drafts
 
-        target = client_target(
-            address,
-            layers_needed(options.drafter, options.tli),
-            drafts=wanted_drafts(options.drafts, options.dtype),
-        )
+        needed = layers_needed(options.drafter, options.tli)
+        drafts = wanted_drafts(options.drafts, options.dtype)
+        target = client_target(address, needed, drafts=drafts)
     drafter = load_drafter(options.drafter, target, options.tli)
     settings = _settings(options, drafter)
     if ids is None and target.tokenizer is None:
@@ -168,14 +154,10 @@ def _settings(options: argparse.Namespace, drafter: Any) -> Settings:
     from moa_core.decoding.offline import Away
     from moa_core.decoding.verify import Sampling
 
-    tree = _tree(options, drafter.tree)
-    return Settings(
-        options.max_new_tokens,
-        tree,
-        Sampling(options.temperature, options.top_p, options.top_k, options.seed),
-        () if options.ignore_eos else None,
-        Away(patience=options.patience),
-    )
+    sampling = Sampling(options.temperature, options.top_p, options.top_k, options.seed)
+    eos_ids = () if options.ignore_eos else None
+    tree, away = _tree(options, drafter.tree), Away(patience=options.patience)
+    return Settings(options.max_new_tokens, tree, sampling, eos_ids, away)
 
 
 def _tree(options: argparse.Namespace, own: TreeSettings) -> TreeSettings:
@@ -195,7 +177,6 @@ def _tree(options: argparse.Namespace, own: TreeSettings) -> TreeSettings:
 
 
 def _report(trace: Trace, text: str | None, reason: str | None) -> dict[str, Any]:
-    """What --json prints."""
     return {
         "output_ids": trace.output_ids,
         "text": text,

@@ -18,7 +18,6 @@ FORMATS = ((None, "float32"), (None, "bfloat16"), (8, "bfloat16"), (4, "bfloat16
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which models, and for how long a text."""
     parser.add_argument("--preset", choices=sorted(PRESETS), help="by its published shapes alone")
     add_pickle(parser)
     parser.add_argument("--target", help=f"{SPEC}; default: the bundled one")
@@ -27,7 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print a table."""
     from moa_core.loading.load import DTYPES
     from moa_core.loading.memory import estimate, form_name, size
 

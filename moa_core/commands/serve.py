@@ -26,26 +26,20 @@ END_WITHIN = 8.0  # seconds to tidy up once the parent is gone
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where, for whom, and how many."""
     add_target(parser)
-    parser.add_argument(
-        "--drafter", action="append", default=[], help="serve this one too, beside the bundled ones"
-    )
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on; default: this machine only"
-    )
-    parser.add_argument("--port", type=int, default=8765, help="0: any free one")
+    # fmt: off
+    add = parser.add_argument
+    add("--drafter", action="append", default=[], help="serve this one besides the bundled ones")
+    add("--host", default="127.0.0.1", help="address to listen on; default: this machine only")
+    add("--port", type=int, default=8765, help="0: any free one")
     add_token(parser, "what clients must say")
-    parser.add_argument("--max-sessions", type=int, default=16, help="clients at once")
-    parser.add_argument("--max-context", type=int, default=4096, help="tokens of cache for each")
-    parser.add_argument(
-        "--keep", type=float, default=120.0, help="seconds to keep a lost client's session"
-    )
-    parser.add_argument(
-        "--idle", type=float, default=600.0, help="seconds until an idle client is sent away"
-    )
-    parser.add_argument("--threads", type=int, help="CPU threads; default: the quickest")
-    parser.add_argument("--with-parent", action="store_true", help="end when standard input does")
+    add("--max-sessions", type=int, default=16, help="clients at once")
+    add("--max-context", type=int, default=4096, help="tokens of cache for each")
+    add("--keep", type=float, default=120.0, help="seconds to keep a lost client's session")
+    add("--idle", type=float, default=600.0, help="seconds until an idle client is sent away")
+    add("--threads", type=int, help="CPU threads; default: the quickest")
+    add("--with-parent", action="store_true", help="end when standard input does")
+    # fmt: on
 
 
 def run(options: argparse.Namespace) -> None:

@@ -34,7 +34,6 @@ NONE_HELD_OUT = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Sub-commands target, drafters and measure."""
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="target|drafters|measure")
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
@@ -243,10 +242,7 @@ def _shared(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _data(options: argparse.Namespace, accelerator: Accelerator) -> Path:
-    """The folder of text, or the folder into which a data set was fetched.
-
-    A folder without text files is a data set's, laid out as on the Hub.
-    """
+    """The folder of text, or the one into which a data set is fetched from the Hub or a folder."""
     from moa_core.train.corpus import fetch, has_text
 
     folder, name = Path(options.data).expanduser(), options.data
@@ -281,7 +277,6 @@ def _accelerator(options: argparse.Namespace) -> Accelerator:
 
 
 def _tell_next(result: str, *lines: Sequence[str]) -> None:
-    """Where the result is, and what to type next."""
     commands = "\n".join(f"  {shlex.join(('python', '-m', 'moa_core', *line))}" for line in lines)
     print(f"{result} Next (--raw goes on from plain text):\n\n{commands}")
 

@@ -7,7 +7,6 @@ import re
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import Any
 
 from moa_core.assets import ASSETS
 from moa_core.drafters.eagle import EagleDrafter
@@ -23,19 +22,6 @@ HUB_LICENCES = {"apache-2.0", "mit", "llama3", "cc-by-4.0", "cc-by-sa-4.0", "ope
 LONGEST = 2000  # characters of what a config says of itself
 RECORDED = ASSETS / "results" / "same-tree" / "summary.json"
 CARDS = Path(__file__).parent / "cards"  # how each export is used
-SERVING = {  # by whether a head has a bias where it joins embedding and feature
-    True: (
-        "SGLang reads it (vLLM's class has no place for this head's bias)",
-        "python -m sglang.launch_server --model-path $verifier --speculative-algorithm EAGLE "
-        "--speculative-draft-model-path FOLDER --speculative-num-steps $depth "
-        "--speculative-eagle-topk $breadth --speculative-num-draft-tokens $nodes",
-    ),
-    False: (
-        "vLLM reads it (SGLang's class wants a bias, which this head lacks)",
-        "vllm serve $verifier --speculative-config "
-        """'{"method": "eagle", "model": "FOLDER", "num_speculative_tokens": $depth}'""",
-    ),
-}
 
 
 def card(source: Source, kind: str, licence: str | None) -> str:
@@ -123,14 +109,13 @@ def plain(text: str) -> str:
 
 
 def _use(source: Source, kind: str) -> str:
-    method = "moa" if isinstance(source.drafter, MoADrafter) else "eagle"
-    name = kind if kind == "custom-generate" else f"{kind}-{method}"
-    engine, command = SERVING["fc.bias" in source.tensors]
-    tree = source.drafter.tree
-    facts: dict[str, Any] = {
-        "verifier": source.verifier, "tli": source.tli, "distribution": DISTRIBUTION,
-        "depth": tree.depth, "breadth": tree.breadth, "nodes": tree.budget + 1, "engine": engine,
-    }  # fmt: skip
-    facts["command"] = Template(command).substitute(facts)
+    name, tree = kind, source.drafter.tree
+    if kind == "authors" and isinstance(source.drafter, MoADrafter):
+        name = "authors-moa"
+    elif kind == "authors":  # by whether the head has a bias where it joins embedding and feature
+        name = f"authors-eagle-{'sglang' if 'fc.bias' in source.tensors else 'vllm'}"
     text = (CARDS / f"{name}.md").read_text(encoding="utf-8")
-    return Template(text).substitute(facts).strip()
+    return Template(text).substitute(
+        verifier=source.verifier, tli=source.tli, distribution=DISTRIBUTION,
+        depth=tree.depth, breadth=tree.breadth, nodes=tree.budget + 1,
+    ).strip()  # fmt: skip

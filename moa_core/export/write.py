@@ -80,7 +80,6 @@ def check_empty(folder: Path, overwrite: bool) -> None:
 
 
 def _custom_generate(source: Source) -> Files:
-    """Our own layout."""
     config = drafter_config(source.drafter, source.target, {})
     kept = {key: one for key, one in source.ours.items() if key not in ("method", "tli", "target")}
     config["drafter"] |= kept

@@ -40,7 +40,6 @@ class Batch(NamedTuple):
         return self._each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def part(self, places: slice) -> Batch:
-        """Some of the rows."""
         return self._each(lambda tensor: tensor[places])
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
@@ -168,7 +167,6 @@ class Batches:
             yield as_batch(*(column[start : start + self.rows] for column in columns))
 
     def close(self) -> None:
-        """Stop the processes that prepare epochs."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _too_little(self, segment: np.ndarray) -> str:

@@ -47,7 +47,7 @@ from moa_core.train.teacher import Lesson, let_gradients_through, teach
 
 @dataclass(frozen=True)
 class Plan:
-    """How drafters are trained, beside the schedule.
+    """How drafters are trained, apart from the schedule.
 
     rows        packed rows of `row_length` tokens per update, over all processes
     own_tokens  text for the target to write first; it then makes up half of all training tokens
@@ -128,7 +128,6 @@ def train_drafters(
 
 
 def _begun(method: str, target: Target, plan: Plan) -> Drafter:
-    """An untrained drafter, or one of those to go on from."""
     if plan.start is None:
         return fresh(method, target, plan.seed)
     if not (plan.start / method).is_dir():
@@ -213,7 +212,6 @@ class _Lessons:
 
 
 def _commit() -> str | None:
-    """The project's git commit, where there is one."""
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() or None

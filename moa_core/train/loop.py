@@ -2,7 +2,7 @@
 
 An update's batch is a fixed number of rows whatever the machine: processes share them out, and each
 goes over its own in as many parts as gradients are accumulated over. Losses are means over what
-counts in the whole batch, so that neither changes the result but for rounding.
+counts in the whole batch, so neither changes the result, apart from rounding.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ class Schedule:
             raise UserError("Say how long to train: give either updates or minutes.")
 
     def rate(self, name: str) -> float:
-        """A model's peak learning rate."""
         return self.rates.get(name, self.rates.get("", 1e-3))
 
     def factor(self, update: int, updates: int) -> float:
@@ -99,7 +98,7 @@ class Run:
         watch: Progress | None = None,
         log_every: int = 25,
     ) -> None:
-        """recipe: what shapes the result, beside the schedule; a resume with another is refused.
+        """recipe: what shapes the result with the schedule; a resume with another is refused.
 
         How many processes there are, and over how many parts gradients are accumulated, does not.
         """
@@ -217,7 +216,7 @@ class Run:
         return found
 
     def _look(self) -> float:
-        """Let the watch measure if it is time; the seconds that this took."""
+        """Let the watch measure if it is time. Returns the seconds that this took."""
         if self.watch is None or not self.watch.due(self.update, self.updates):
             return 0.0
         begun = time.monotonic()
@@ -262,7 +261,6 @@ class Run:
         return float(broadcast(mine).item())
 
     def _log(self, parts: dict[str, dict[str, Tensor]], bar: tqdm) -> None:
-        """Write the losses over the whole batch into the log."""
         flat = torch.stack([value.float() for of in parts.values() for value in of.values()])
         found = iter(self.accelerator.reduce(flat, "sum").tolist())
         values = {name: {k: round(next(found), 5) for k in of} for name, of in parts.items()}

@@ -19,7 +19,7 @@ BLOCK = (6, 14)  # the authors' block lengths, inclusive
 
 @dataclass(frozen=True)
 class Masks:
-    """Who may see whom, True where allowed, and where the loss counts.
+    """Attention masks, True where a token may be seen, and where the loss counts.
 
     sa        [B or 1, 1, T, T] self-attention
     ca        [B, 1, T, T] cross-attention to the memory

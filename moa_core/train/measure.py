@@ -178,7 +178,6 @@ class Progress:
         return {name: of[-1]["tau"] for name, of in self.metrics.items()}
 
     def restore_best(self) -> None:
-        """Load each drafter's best weights."""
         for name, state in self._best.items():
             self._drafters[name].net.load_state_dict(state)
 

@@ -89,7 +89,7 @@ def _written(
         return
     writer = copy.deepcopy(target)
     if torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        writer.model.to(torch.bfloat16)  # twice as fast, and the same text but for near ties
+        writer.model.to(torch.bfloat16)  # twice as fast, and the same text except at near ties
     with Workers(processes, _begin, writer, writing) as pool:
         waiting = {pool.submit(_in_process, *job): job for job in jobs}
         for done in as_completed(waiting):
@@ -226,7 +226,6 @@ def save(path: Path, texts: list[Encoded]) -> None:
 
 
 def load(path: Path) -> list[Encoded]:
-    """Read back what `save` wrote."""
     with np.load(path) as file:
         ends = file["lengths"].cumsum()[:-1]
         ids, mask = np.split(file["ids"], ends), np.split(file["mask"], ends)

@@ -206,8 +206,6 @@ def pack(
     Padding has `pad_id`, mask False and segment `PADDING`. A document's first token is marked as
     given: the trainer leaves out targets that another segment would predict.
     """
-    if length < 1:
-        raise ValueError("A row needs a length of at least 1.")
     arriving = (
         _Part(number, np.array(ids, np.int64), np.array(mask, bool))
         for number, (ids, mask) in enumerate(encoded)

@@ -226,10 +226,8 @@ def test_argparse_says_what_is_missing(capsys: pytest.CaptureFixture[str], words
     [
         ("target", "either --updates or --minutes"),
         ("drafters --updates 3 --minutes 1", "either --updates or --minutes"),
-        ("drafters --updates 3 --block 9-2", "--block 9-2 is no range"),
-        ("drafters --updates 3 --block six", "--block six is no range"),
         ("drafters --updates 3 --methods magic", "Unknown method 'magic'"),
-        ("target --updates 3 --shares plain", "--shares plain is no list"),
+        ("drafters --updates 3 --rates fast", "--rates fast is no list"),
     ],
 )
 def test_mistakes_in_training_are_told_before_it_begins(

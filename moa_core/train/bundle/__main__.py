@@ -54,12 +54,9 @@ def write(
 
 
 def _files(
-    makers: dict[str, Callable[[], Document]],
-    wanted: dict[str, float],
-    written: Counter[str],
-    counts: Counter[str],
-    rng: random.Random,
-) -> Iterator[list[str]]:
+    makers: dict[str, Callable[[], Document]], wanted: dict[str, float], written: Counter[str],
+    counts: Counter[str], rng: random.Random,
+) -> Iterator[list[str]]:  # fmt: skip
     """Files of lines. The kind furthest behind its share comes next: all files are alike."""
     total = sum(wanted.values())
     lines: list[str] = []
@@ -87,7 +84,6 @@ def documents_of(texts: Path, each: int, held_out: bool = True) -> dict[str, lis
 
 
 def _makers(texts: Path, rng: random.Random, held_out: bool) -> dict[str, Callable[[], Document]]:
-    """What makes the next document of each kind."""
     makers: dict[str, Callable[[], Document]] = {
         kind: partial(next, books.passes(text, rng))
         for kind, text in books.load(texts, held_out).items()
@@ -111,10 +107,9 @@ def _world(kind: str, rng: random.Random, held_out: bool) -> Document:
 
 
 def _line(document: Document) -> str:
-    if document.messages is None:
-        return json.dumps({"kind": document.kind, "text": document.text}, ensure_ascii=False)
-    row = {"kind": document.kind, "messages": document.messages}
-    return json.dumps(row, ensure_ascii=False)
+    text, messages = document.text, document.messages
+    contents = {"text": text} if messages is None else {"messages": messages}
+    return json.dumps({"kind": document.kind, **contents}, ensure_ascii=False)
 
 
 def _pairs(text: str) -> Iterator[list[str]]:

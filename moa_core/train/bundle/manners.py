@@ -102,8 +102,6 @@ def _own_words() -> frozenset[str]:
 
 
 class _Talk:
-    """One chat in the making."""
-
     def __init__(self, rng: random.Random, held_out: bool) -> None:
         self.rng, self.held_out, self.words = rng, held_out, wordings()
 
@@ -132,7 +130,6 @@ class _Talk:
         return _Said(_TOPIC.sub(r"\1", said), reply, offer)
 
     def yes(self) -> str:
-        """What takes up an offer."""
         lines = self.words.rules["yes"]
         return self.rng.choice([line for line in lines if is_held_out(line) == self.held_out])
 
@@ -249,7 +246,6 @@ def _taken_up(talk: _Talk) -> list[str]:
 
 
 def _insisted(talk: _Talk) -> list[str]:
-    """A visitor who asks again for what the model does not know."""
     refused = talk.exchange("facts", "writing", "code", "maths", "act")
     return _turns(refused, talk.exchange("insisting"))
 
@@ -259,7 +255,6 @@ def _two(talk: _Talk) -> list[str]:
 
 
 def _after_task(talk: _Talk) -> list[str]:
-    """A message that the model cannot answer, after a task that it can."""
     task, said = talk.example(talk.rng.choice(_ANSWERED)), talk.exchange(first=False)
     assert task.answer is not None
     return [task.prompt, task.answer, *_turns(said)]

@@ -73,17 +73,11 @@ def _sort(table: dict[str, Any], rules: Mapping[str, tuple[str, ...]]) -> Sort:
     split = ([line for line in user if is_held_out(line) == side] for side in (False, True))
     # A line that is one rule stands for that rule's lines.
     reply = [rules.get(line.strip("{}"), (line,)) for line in table["reply"].strip().split("\n")]
-    return Sort(
-        weight=table["weight"],
-        user=(tuple(next(split)), tuple(next(split))),
-        reply=tuple(line for lines in reply for line in lines),
-        offers=tuple(table["offers"].split()),
-        topical=tuple(table["topical"].strip().split("\n")) if "topical" in table else (),
-        dressed=table.get("dressed", False),
-        warm=table.get("warm", False),
-        first=table.get("first", False),
-        middle=table.get("middle", 0.8),
-    )
+    lines = tuple(line for lines in reply for line in lines)
+    topical = tuple(table["topical"].strip().split("\n")) if "topical" in table else ()
+    flags = {name: table[name] for name in ("dressed", "warm", "first", "middle") if name in table}
+    sides = (tuple(next(split)), tuple(next(split)))
+    return Sort(table["weight"], sides, lines, tuple(table["offers"].split()), topical, **flags)
 
 
 def styled(said: str, rng: random.Random, kept: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from moa_core.__main__ import main
+from moa_core.bench import offline
 from moa_core.bench.offline import (
     TASKS,
     TEXTS,
@@ -154,11 +155,12 @@ def command(out: Path, *more: str) -> list[str]:
 
 
 def test_the_whole_command(
-    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
+    monkeypatch.setattr(offline, "CUTS", (0.0, 0.5))
     suite, out = tmp_path / "one.jsonl", tmp_path / "new" / "out.json"
     suite.write_text(json.dumps({"kind": "story", "prompt": "The fox ran"}) + "\n")
-    short = ("--max-new-tokens", "12", "--cuts", "0,50", "--suite", str(suite))
+    short = ("--max-new-tokens", "12", "--suite", str(suite))
     assert main(command(out, *short)) == 0
     found = read(out)
     methods = ["target", "stream", "moa-n0", "moa-n1", "eagle2"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from accelerate import Accelerator
-from torch import Tensor, nn
+from torch import Tensor
 
 from moa_core.__main__ import main
 from moa_core.decoding.decode import Settings, decode
@@ -49,42 +49,6 @@ def gradients(target: Target, method: str) -> tuple[Tensor, dict[str, Tensor]]:
     loss, _ = net(batch(), teach(target, batch(), {1}), masks, 0)
     loss.backward()
     return loss.detach(), {name: weight.grad for name, weight in net.named_parameters()}
-
-
-def unpacked(target: Target, like: Target) -> Target:
-    """A plain target with the very weights that a quantised one computes with."""
-    from bitsandbytes.functional import dequantize_4bit
-
-    modules = dict(like.model.named_modules())
-    for name, module in target.model.named_modules():
-        if type(module).__name__ == "Linear4bit":
-            state = module.weight.quant_state
-            modules[name].weight.data = dequantize_4bit(module.weight.data, state).float()
-        elif type(module).__name__ == "Linear8bitLt":
-            # Column by column what the layer makes of a unit: its weights, rows not rounded.
-            scale = module.weight.SCB[:, None] / 127
-            modules[name].weight.data = module.weight.CB.float() * scale
-        elif isinstance(module, nn.Linear):
-            modules[name].weight.data = module.weight.data.float()
-    return like
-
-
-@needs_bitsandbytes
-@pytest.mark.parametrize(("bits", "near"), [(4, 1e-4), (8, 0.05)])
-def test_gradients_through_a_quantised_target_are_those_of_its_weights(
-    saved: Path, bits: int, near: float
-) -> None:
-    """In 8 bits activations are rounded, too, so that they agree but for that."""
-    target = load_target(str(saved), "float32", "cpu", Plan(bits))
-    plain = unpacked(target, load_target(str(saved), "float32", "cpu"))
-    (loss, found), (expected_loss, expected) = (
-        gradients(target, "moa-n1"),
-        gradients(plain, "moa-n1"),
-    )
-    assert float(loss) == pytest.approx(float(expected_loss), rel=near)
-    for name, gradient in expected.items():
-        apart = float((found[name] - gradient).norm() / gradient.norm())
-        assert apart < 4 * near, (name, apart)
 
 
 def test_gradients_through_a_spread_target_are_a_plain_ones(saved: Path) -> None:

@@ -6,24 +6,7 @@ import random
 from functools import cache
 
 from moa_core.train.bundle.world.entities import Being, Place, Thing
-from moa_core.train.bundle.world.lexicon import Adjective, Noun, lexicon, places
-
-_RELATIVES = {"he": ("brother", "cousin"), "she": ("sister", "cousin")}
-_FAMILY = {
-    "she": ("Grandma", "Mom", "Mama", "Grandma", "Aunt {name}", "Granny"),
-    "he": ("Grandpa", "Dad", "Papa", "Grandpa", "Uncle {name}"),
-}
-_OLD = (("she", "Grandma"), ("she", "Granny"), ("he", "Grandpa"), ("she", "Great-aunt {name}"),
-        ("he", "Great-uncle {name}"))  # fmt: skip
-_THING_GROUPS = {
-    "toy": ("colour", "thing"),
-    "clothes": ("colour", "colour", "thing"),
-    "vehicle": ("colour", "thing"),
-}
-_SPOTS = {
-    "in": ("under a chair", "behind the door", "on a high shelf", "in a box", "by the window"),
-    "out": ("under a bush", "behind a wall", "in the grass", "beside the path", "under a stone"),
-}  # fmt: skip
+from moa_core.train.bundle.world.lexicon import Adjective, Noun, drawn, lexicon, places
 
 
 class Casting:
@@ -35,7 +18,6 @@ class Casting:
         self._kinds: set[str] = set()
 
     def hero(self, noun: Noun | None, trait: Adjective | None, ages: str) -> Being:
-        """The one the story is about."""
         trait = trait or self._trait()
         if self.fable:
             kind = noun.word if noun else self._drawn("small" if ages == "small" else "heroes")
@@ -53,7 +35,9 @@ class Casting:
         if noun:
             return self._person(noun.word, trait, "child", pron)
         being = self._named(self._unused(pron), pron, "boy" if pron == "he" else "girl", trait)
-        relation = self.rng.choice((*_RELATIVES[pron], "friend", "friend", "neighbor", ""))
+        relation = self.rng.choice(
+            [*drawn(f"{pron}_relatives"), "friend", "friend", "neighbor", ""]
+        )
         if relation:
             best = "best " if relation == "friend" and self.rng.random() < 0.4 else ""
             being.first = f"{{his}} {best}{relation} {being.name}"
@@ -71,12 +55,12 @@ class Casting:
         if noun or hero.age != "child" or self.rng.random() < 0.35:
             kind = noun.word if noun else self._drawn("workers")
             return self._worker(kind, self._pron_of(kind, pron))
-        return self._relative(pron, self.rng.choice(_FAMILY[pron]))
+        return self._relative(pron, self.rng.choice(drawn(f"{pron}_family")))
 
     def special(self, kind: str, hero: Being) -> Being:
         """A being that a plot asks for: granny, an animal bigger than most, or a stranger."""
         if kind == "granny":
-            return self._relative(*self.rng.choice(_OLD))
+            return self._relative(*self.rng.choice(drawn("old")))
         if kind == "big":
             pron = self.rng.choice(("he", "she"))
             return self._unnamed(self._new_kind("big"), pron, "big", human=False)
@@ -106,10 +90,9 @@ class Casting:
     def thing(
         self, noun: Noun | None, adjective: Adjective | None, kinds: tuple[str, ...]
     ) -> Thing:
-        """A thing of one of the kinds."""
         words = lexicon()
         noun = noun or self.rng.choice(words.by_kind[self.rng.choice(kinds)])
-        group = self.rng.choice(_THING_GROUPS.get(noun.kind, ("thing",)))
+        group = self.rng.choice(drawn(f"{noun.kind}_looks") or ["thing"])
         if adjective:
             found = adjective.word
         elif self.rng.random() < 0.15:
@@ -128,9 +111,9 @@ class Casting:
             fitting = [word for word in places() if word != "more" and is_like(word, tags)]
             noun = lexicon().nouns[self.rng.choice(fitting)]
         inside, found, spots = _known(noun.word)
-        drawn = list(spots or _SPOTS["in" if "in" in found else "out"])
-        self.rng.shuffle(drawn)
-        return Place(noun, inside, found, drawn)
+        hidden = list(spots or drawn("spots_in" if "in" in found else "spots_out"))
+        self.rng.shuffle(hidden)
+        return Place(noun, inside, found, hidden)
 
     def _trait(self) -> Adjective:
         return self.rng.choice(lexicon().by_group["trait"])
@@ -229,7 +212,6 @@ def is_like(word: str, tags: tuple[str, ...]) -> bool:
 
 @cache
 def _known(word: str) -> tuple[str, frozenset[str], tuple[str, ...]]:
-    """A place's preposition, tags and spots."""
     known = places().get(word)
     if known and word != "more":
         return known["at"], frozenset(known["tags"].split()), tuple(known["spots"])

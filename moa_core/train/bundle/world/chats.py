@@ -8,15 +8,10 @@ from collections.abc import Callable
 
 from moa_core.train.bundle.prompts import Chat, chat
 from moa_core.train.bundle.world.grammar import expand, sections
-from moa_core.train.bundle.world.lexicon import lexicon
+from moa_core.train.bundle.world.lexicon import drawn, lexicon
 from moa_core.train.bundle.world.story import Story, tell
 
 _LONGEST = 440  # words of a story that is asked about
-_THINGS = ("toy tool light container clothes food treasure book music vehicle furniture plant body "
-           "abstract food dish toy")  # fmt: skip
-_SETTINGS = "place place place weather time nature sky event"
-_CHARACTERS = "animal animal animal person person family"
-_GROUPS = "trait trait trait mood mood colour thing place weather"
 
 
 def chats(kind: str, rng: random.Random) -> Chat:
@@ -27,15 +22,16 @@ def chats(kind: str, rng: random.Random) -> Chat:
 def words_for(rng: random.Random) -> tuple[str, ...]:
     """Two to four words: a thing, a setting, a character, an adjective, now and then a verb."""
     known = lexicon()
-    nouns = [known.by_kind[rng.choice(k.split())] for k in (_THINGS, _SETTINGS, _CHARACTERS)]
-    drawn = [rng.choice(of).word for of in nouns]
-    drawn.append(rng.choice(known.by_group[rng.choice(_GROUPS.split())]).word)
+    kinds = ("things", "settings", "characters")
+    nouns = [known.by_kind[rng.choice(drawn(kind))] for kind in kinds]
+    words = [rng.choice(of).word for of in nouns]
+    words.append(rng.choice(known.by_group[rng.choice(drawn("groups"))]).word)
     if rng.random() < 0.35:
-        drawn.append(rng.choice(sorted(known.verbs)))
+        words.append(rng.choice(sorted(known.verbs)))
     if rng.random() < 0.2:
-        drawn.append(rng.choice(known.by_kind[rng.choice(_THINGS.split())]).word)
-    rng.shuffle(drawn)
-    found = tuple(dict.fromkeys(drawn[: rng.choice((2, 3, 3, 3, 4))]))
+        words.append(rng.choice(known.by_kind[rng.choice(drawn("things"))]).word)
+    rng.shuffle(words)
+    found = tuple(dict.fromkeys(words[: rng.choice((2, 3, 3, 3, 4))]))
     return found if len(found) > 1 else words_for(rng)
 
 
@@ -103,7 +99,6 @@ def _asked_about(rng: random.Random) -> Story:
 
 
 def _say(rng: random.Random, section: str, story: Story, **texts: str) -> str:
-    """A request in one of its wordings."""
     known = {"theme": story.theme, "hero": story.hero, "place": story.place, "title": story.title}
     known |= texts
     out: list[str] = []

@@ -50,7 +50,6 @@ class Thing:
 
     noun: Noun
     adjective: str = ""
-    material: str = ""
 
     @property
     def pron(self) -> str:
@@ -58,7 +57,6 @@ class Thing:
 
     @property
     def described(self) -> str:
-        """The noun with its adjective."""
         return f"{self.adjective} {self.noun.word}".strip()
 
 
@@ -74,7 +72,6 @@ class Place:
 
     @property
     def at(self) -> str:
-        """Where one is who is there."""
         return f"{self.inside} {self.noun.word}"
 
 

@@ -27,7 +27,7 @@ class Slot(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Patterns of which one is taken."""
+    """Alternatives: one of them is drawn."""
 
     options: tuple[Pattern, ...]
 

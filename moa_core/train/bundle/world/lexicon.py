@@ -47,9 +47,27 @@ class Lexicon(NamedTuple):
 
 
 @cache
+def _raw() -> dict[str, Any]:
+    return tomllib.loads((data() / "lexicon.toml").read_text("utf-8"))
+
+
+@cache
+def drawn(name: str, table: str = "draws") -> list[Any]:
+    """What is drawn of, by name."""
+    found = _raw()[table].get(name, [])
+    return found.split() if isinstance(found, str) else found
+
+
+@cache
+def weather() -> dict[str, list[str]]:
+    """The weathers of each season."""
+    return {season: drawn(season, "weather") for season in _raw()["weather"]}
+
+
+@cache
 def lexicon() -> Lexicon:
     """The lexicon, read once."""
-    raw = tomllib.loads((data() / "lexicon.toml").read_text("utf-8"))
+    raw = _raw()
     nouns: dict[str, Noun] = {}
     for heading, text in raw["nouns"].items():
         kind, *tags = heading.split()

@@ -28,7 +28,7 @@ class Question:
 
 
 def questions(world: World, told: list[Event], text: str) -> tuple[Question, ...]:
-    """All that can be asked of what was told, but for what two events would answer differently."""
+    """All questions about what was told, without those that two events answer differently."""
     found: dict[str, list[Question]] = defaultdict(list)
     rng = world.rng
     for number, event in enumerate([*told, *_about(world)]):
@@ -81,7 +81,6 @@ def _about(world: World) -> list[Event]:
 
 
 def _order(world: World, told: list[Event]) -> tuple[Question, ...]:
-    """What happened first, and what next."""
     rng = world.rng
     plain = Teller(world, rng, plain=True)
     texts = [

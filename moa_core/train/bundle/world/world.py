@@ -10,15 +10,7 @@ from typing import Any, NamedTuple
 from moa_core.train.bundle.world.casting import Casting, is_like
 from moa_core.train.bundle.world.entities import Being, Entity, Group, Place, Thing
 from moa_core.train.bundle.world.grammar import data, guarded, section
-from moa_core.train.bundle.world.lexicon import Given
-
-_WEATHER = {
-    "spring": ("sunny", "rainy", "windy", "foggy"),
-    "summer": ("sunny", "sunny", "hot", "windy", "stormy"),
-    "autumn": ("windy", "rainy", "foggy", "cool", "sunny"),
-    "winter": ("snowy", "snowy", "cold", "frosty", "windy"),
-}
-_TIMES = ("morning", "morning", "morning", "afternoon", "afternoon", "evening", "day", "day")
+from moa_core.train.bundle.world.lexicon import Given, drawn, weather
 
 
 class Plot(NamedTuple):
@@ -93,8 +85,9 @@ class World:
         elif beat[0] == "+":
             self._log(f"feel.{self.rng.choice(beat[1:].split('/'))}", core=False, who=self.hero)
         elif beat[0] == "@":
-            family = _TIMES if beat[1:] in (*_TIMES, "night") else sum(_WEATHER.values(), ())
-            self.tags = self.tags.difference(family, {"night"}) | {beat[1:]}
+            times = drawn("times")
+            families = [times] if beat[1:] in (*times, "night") else weather().values()
+            self.tags = self.tags.difference(*families, {"night"}) | {beat[1:]}
         else:
             self._tell_of(beat)
 
@@ -113,12 +106,12 @@ class World:
     # Set-up.
 
     def _set_time(self) -> None:
-        weather = self.plot.asks["weather"]
-        seasons = [s for s, known in _WEATHER.items() if not weather or {*known} & {*weather}]
+        asked = self.plot.asks["weather"]
+        seasons = [s for s, known in weather().items() if not asked or {*known} & {*asked}]
         self.season = self.rng.choice(seasons)
-        found = [each for each in _WEATHER[self.season] if not weather or each in weather]
+        found = [each for each in weather()[self.season] if not asked or each in asked]
         self.weather = self.rng.choice(found)
-        time = self.rng.choice(self.plot.asks["time"] or _TIMES)
+        time = self.rng.choice(self.plot.asks["time"] or drawn("times"))
         self.tags |= {self.season, self.weather, time}
 
     def _set_mode(self) -> None:
