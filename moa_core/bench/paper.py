@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from moa_core.assets import ASSETS
-from moa_core.bench.records import Recording, above_zero, numbers
+from moa_core.bench.records import Recording
 
 PATH = ASSETS / "results" / "paper.json"
 Cell = tuple[float, float]  # speed-up over the authors' plain decoding, τ
@@ -117,10 +117,10 @@ class Ratio:
 
 def ratio(ours: dict[str, Any], theirs: dict[str, Any], key: str) -> Ratio | None:
     """The ratio of a figure of two methods; None where either lacks it."""
-    top, bottom = above_zero(ours.get(key)), above_zero(theirs.get(key))
+    top, bottom = ours.get(key), theirs.get(key)
     if not top or not bottom:
         return None
-    mine, other = (numbers(side.get(f"{key}_spread"), 2) for side in (ours, theirs))
+    mine, other = (side.get(f"{key}_spread") for side in (ours, theirs))
     if not (mine and other and mine[0] < mine[1] and other[0] < other[1]):
         return Ratio(top / bottom, None)
     return Ratio(top / bottom, mine[0] <= other[1] and other[0] <= mine[1])
@@ -130,7 +130,7 @@ def claim(recording: Recording) -> str:
     """What a recording says of MoA against EAGLE-2, in one or two plain sentences, unescaped."""
 
     def speed(name: str) -> float:
-        return above_zero(recording.figures(name).get("tokens_per_second")) or 0.0
+        return recording.figures(name).get("tokens_per_second") or 0.0
 
     drafted = [name for name in recording.methods if name.startswith("moa-n")]
     fastest = max(drafted, key=speed, default="")

@@ -1,4 +1,4 @@
-"""Recorded results, ours and other people's: read from their files and put into words.
+"""Recorded results: read from their files and put into words.
 
 A benchmark leaves a folder with summary.json. --link and --offline leave a FILE.json each: version,
 kind, command, commit, date, machine, target, settings, and `rows`, with --link also `links`.
@@ -7,7 +7,6 @@ kind, command, commit, date, machine, target, settings, and `rows`, with --link 
 from __future__ import annotations
 
 import json
-import math
 import os
 import shlex
 from collections.abc import Sequence
@@ -19,62 +18,13 @@ from typing import Any
 
 from moa_core.assets import ASSETS
 from moa_core.bench.results import rounded
-from moa_core.decoding.trace import plain
 from moa_core.errors import UserError
 from moa_core.loading.untrusted import read_json
 
 FOLDER = ASSETS / "results"
 LINK_FOLDER = FOLDER / "link"
-LARGEST = 64 * 2**20  # bytes of a results.json; ours with all its runs have under 5 MB
-MOST = 64  # methods, and kinds of prompt: more cannot be read in a chart
 PHASES = ("draft", "verify", "other")
-NOT_ONE = (
-    "{name} is not a benchmark's results ({why}). Open summary.json or results.json from the "
-    "folder that was given to --out."
-)
 Row = dict[str, Any]
-
-
-# ---- values: any of them may be missing or odd; then it is left out ----
-
-
-def number(value: Any) -> float | None:
-    """A finite number, or None."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return value if math.isfinite(value) else None
-
-
-def above_zero(value: Any) -> float | None:
-    """A number where 0 can only mean that nothing was measured."""
-    found = number(value)
-    return found if found and found > 0 else None
-
-
-def numbers(value: Any, count: int) -> list[float] | None:
-    """The first `count` numbers of a list; None if one of them is missing."""
-    row = [number(item) for item in listed(value)[:count]]
-    known = [item for item in row if item is not None]
-    return known if len(known) == count else None
-
-
-def mapping(value: Any) -> dict[str, Any]:
-    return {str(key): item for key, item in value.items()} if isinstance(value, dict) else {}
-
-
-def listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else []
-
-
-def phase_times(figures: dict[str, Any]) -> dict[str, float]:
-    """Milliseconds of a mean cycle by phase; empty where that was not recorded."""
-    seconds = mapping(figures.get("seconds"))
-    spent = {phase: number(seconds.get(phase)) for phase in PHASES}
-    calls, prompts = number(figures.get("target_calls")), number(figures.get("prompts"))
-    cycles = (calls or 0) - (prompts or 0)  # a prompt's first call is its prefill
-    if not prompts or cycles <= 0 or None in spent.values() or not any(spent.values()):
-        return {}
-    return {phase: 1000 * (part or 0) / cycles for phase, part in spent.items()}
 
 
 # ---- benchmarks ----
@@ -85,123 +35,90 @@ class Recording:
     """The results of one `python -m moa_core bench`.
 
     name     what to call it
-    results  summary.json's object; anything in it may be missing or odd
-    opened   whether a visitor brought it
+    results  summary.json's object
     """
 
     name: str
     results: dict[str, Any]
-    opened: bool = False
 
-    @cached_property
+    @property
     def methods(self) -> dict[str, dict[str, Any]]:
         """Figures by method, in the file's order."""
-        found = mapping(self.results.get("methods"))
-        return {name: mapping(figures) for name, figures in found.items()}
+        found: dict[str, dict[str, Any]] = self.results["methods"]
+        return found
 
     @cached_property
     def kinds(self) -> list[str]:
         """Kinds of prompt, in order of first appearance."""
-        kinds = (mapping(found.get("kinds")) for found in self.methods.values())
+        kinds = (found.get("kinds", {}) for found in self.methods.values())
         return list(dict.fromkeys(kind for of_method in kinds for kind in of_method))
 
     @property
     def machine(self) -> str:
         """Device, processor and threads, in a few words."""
-        found = mapping(self.results.get("machine"))
-        cuda = found.get("device") == "cuda"
-        processor = (cuda and found.get("gpu")) or found.get("processor")
-        parts = [str(found.get("device") or "").upper(), str(processor or "")]
-        threads, cores = number(found.get("threads")), number(found.get("cores"))
-        if threads and not cuda:
-            of = f" of {cores:g} cores" if cores else ""
-            parts.append(f"{threads:g} thread{'s' if threads > 1 else ''}{of}")
-        return ", ".join(filter(None, parts)) or "machine not recorded"
+        found = self.results["machine"]
+        if found["device"] == "cuda":
+            return f"CUDA, {found['gpu']}"
+        threads, cores = found["threads"], found.get("cores")
+        of = f" of {cores} cores" if cores else ""
+        return f"CPU, {found['processor']}, {threads} thread{'s' if threads > 1 else ''}{of}"
 
     @property
     def precision(self) -> str:
-        return self._told("dtype", mapping(self.results.get("target"))) or "precision not recorded"
+        return str(self.results["target"]["dtype"])
 
     @property
     def target(self) -> str:
-        return self._told("name", mapping(self.results.get("target"))) or "target not recorded"
+        return str(self.results["target"]["name"])
 
     @property
     def date(self) -> str:
-        return self._told("date").partition("T")[0] or "date not recorded"
+        return str(self.results["date"]).partition("T")[0]
 
     @property
     def commit(self) -> str:
-        return self._told("commit") or "not recorded"
+        return str(self.results["commit"])
 
     @property
     def command(self) -> str:
         """The command that measured this, as the file has it."""
-        found = self.results.get("command")
-        return found.strip() if isinstance(found, str) else "not recorded"
-
-    def _told(self, key: str, where: dict[str, Any] | None = None) -> str:
-        return str((self.results if where is None else where).get(key) or "")
+        return str(self.results.get("command", "not recorded"))
 
     def figures(self, method: str, kind: str | None = None) -> dict[str, Any]:
         """A method's figures, over all prompts or over those of one kind; empty if unknown."""
         whole = self.methods.get(method, {})
-        return whole if kind is None else mapping(mapping(whole.get("kinds")).get(kind))
+        found: dict[str, Any] = whole if kind is None else whole.get("kinds", {}).get(kind, {})
+        return found
 
 
 def recordings(folder: Path = FOLDER) -> list[Recording]:
     """The recordings kept in a folder, those with the most methods first.
 
     A folder each, with a summary.json; its name is the recording's: same-tree -> Same tree.
+    UserError for a damaged file.
     """
     found = [
-        Recording(path.parent.name.replace("-", " ").capitalize(), read_results(path))
+        Recording(path.parent.name.replace("-", " ").capitalize(), _read_json(path))
         for path in sorted(folder.glob("*/summary.json"))
     ]
     return sorted(found, key=lambda one: -len(one.methods))
 
 
-def read_results(path: Path, name: str = "") -> dict[str, Any]:
-    """A summary.json or results.json, without its single runs.
+def phase_times(figures: dict[str, Any]) -> dict[str, float]:
+    """Milliseconds of a mean cycle by phase; empty where that was not recorded."""
+    seconds = figures.get("seconds", {})
+    cycles = figures.get("target_calls", 0) - figures["prompts"]  # the first call is the prefill's
+    if cycles <= 0 or not all(phase in seconds for phase in PHASES):
+        return {}
+    return {phase: 1000 * seconds[phase] / cycles for phase in PHASES}
 
-    name  what to call the file in what goes wrong. UserError if it holds no benchmark's results.
-    """
-    name = name or path.name
-    if path.is_file() and path.stat().st_size > LARGEST:
-        raise UserError(
-            f"{name} is larger than {LARGEST // 2**20} MB: open summary.json, which has the same "
-            "figures without the single runs."
-        )
+
+def _read_json(path: Path) -> Row:
     try:
-        results = read_json(path, LARGEST)
+        found: Row = read_json(path)
     except (OSError, ValueError):
-        raise UserError(NOT_ONE.format(name=name, why="it is no JSON text")) from None
-    if why := _trouble(results):
-        raise UserError(NOT_ONE.format(name=name, why=why))
-    try:
-        kept: dict[str, Any] = plain({**results, "runs": []})
-    except ValueError as error:
-        raise UserError(NOT_ONE.format(name=name, why=f"it is {error}")) from None
-    return kept
-
-
-def _trouble(results: Any) -> str:
-    """What keeps an object from being a benchmark's results; empty if nothing does."""
-    if not isinstance(results, dict) or not isinstance(results.get("methods"), dict):
-        return "it has no methods"
-    if results.get("version") != 1:
-        return f"its version is {str(results.get('version'))[:20]!r}; this program reads 1"
-    recording = Recording("", results)
-    found = recording.methods.values()
-    if not any(above_zero(figures.get("tau")) for figures in found):
-        return "no method in it has a τ"
-    if max(len(found), len(recording.kinds)) > MOST:
-        return f"it has more than {MOST} methods or kinds of prompt"
-    if any("tokens_per_second" in of for of in found) and not any(
-        "decode_tokens_per_second" in of for of in found
-    ):
-        return "its speeds are of an older program, which left the prompt out of them"
-    return ""
+        raise UserError(f"{path.name} cannot be read as a recording: it is no JSON text.") from None
+    return found
 
 
 # ---- links ----
@@ -238,10 +155,7 @@ def write(recording: Row, path: Path) -> None:
 
 def read(path: Path) -> Row:
     """A recording of --link or --offline. UserError if it is none."""
-    try:
-        found: Row = read_json(path)
-    except (OSError, ValueError):
-        raise UserError(f"{path.name} cannot be read as a recording: it is no JSON text.") from None
+    found = _read_json(path)
     known = isinstance(found, dict) and found.get("kind") in ("link", "offline")
     rows = found.get("rows") if known and found.get("version") == 1 else None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     # fmt: off
     add = parser.add_argument
     add("--methods", help="comma separated: vanilla, ngram, eagle, moa-auto, bundled drafters, "
-        f"folders; hf-generate, hf-assisted, hf-lookup, llama-cpp; over a link also stream, plain API "
-        f"streaming; default: {METHODS}")
+        "folders; hf-generate, hf-assisted, hf-lookup, llama-cpp; over a link also stream, "
+        f"plain API streaming; default: {METHODS}")
     add("--suite", default="bundled", help="bundled, mt_bench, humaneval, gsm8k, alpaca, sum, qa, "
         "or a file of JSON lines with kind and prompt")
     add("--limit", type=int, help="prompts of each kind; default: all")

@@ -11,12 +11,9 @@ import pytest
 from moa_core.bench.paper import PATH, claim, papers_ratios, published, ratio
 from moa_core.bench.records import (
     FOLDER,
-    LARGEST,
-    MOST,
     Recording,
     head,
     read,
-    read_results,
     recorded,
     recordings,
     write,
@@ -67,9 +64,6 @@ def test_a_recording_in_words(results):
     assert one.figures("nobody") == one.figures("moa", "c") == {}
     gpu = {"device": "cuda", "gpu": "NVIDIA H100", "processor": "Abacus", "threads": 8}
     assert Recording("", {"machine": gpu}).machine == "CUDA, NVIDIA H100"
-    bare = Recording("", {"methods": {"m": {"tau": 2.0}}})
-    for said in (bare.machine, bare.date, bare.commit, bare.precision, bare.target):
-        assert said.endswith("not recorded")
 
 
 def test_the_command_is_the_file_s_own(results):
@@ -80,45 +74,6 @@ def test_the_command_is_the_file_s_own(results):
     assert Recording("", results).command == "not recorded"
     results["command"] = "python -m moa_core bench --what it was"
     assert Recording("", results).command == results["command"]
-
-
-OLD = {"tau": 2.0, "tokens_per_second": 30.0}  # of decoding alone, before both were told apart
-MANY = {f"m{number}": {"tau": 1} for number in range(MOST + 1)}
-
-
-@pytest.mark.parametrize(
-    ("content", "word"),
-    [
-        (b"", "no JSON"),
-        (b"{", "no JSON"),
-        (b"\xff\xfe\x00", "no JSON"),
-        (b"[" * 100_000, "no JSON"),
-        ([], "no methods"),
-        ({"version": 1}, "no methods"),
-        ({"version": 1, "methods": []}, "no methods"),
-        ({"version": 2, "methods": {}}, "version is '2'"),
-        ({"version": 1, "methods": {}}, "no method in it has a τ"),
-        ({"version": 1, "methods": {"m": {"tau": "much"}}}, "no method in it has a τ"),
-        ({"version": 1, "methods": {"m": {"tau": float("nan")}}}, "no method in it has a τ"),
-        ({"version": 1, "methods": MANY}, "more than"),
-        ({"version": 1, "methods": {"m": OLD}}, "older program"),
-    ],
-    ids=lambda one: str(one)[:40],
-)
-def test_another_file_gets_a_sentence(tmp_path, content, word):
-    path = tmp_path / "odd.json"
-    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
-    with pytest.raises(UserError, match=r"odd\.json is not a benchmark's results") as told:
-        read_results(path)
-    assert word in str(told.value)
-
-
-def test_a_file_far_too_large_or_none_is_not_read(tmp_path):
-    with (tmp_path / "big.json").open("wb") as file:
-        file.truncate(LARGEST + 1)
-    for path, words in ((tmp_path / "big.json", "larger than"), (tmp_path, "no JSON")):
-        with pytest.raises(UserError, match=words):
-            read_results(path)
 
 
 # ---- links ----
