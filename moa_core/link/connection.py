@@ -85,7 +85,7 @@ class Wire:
             while isinstance(welcome := self.receive(timeout), Alive):
                 pass  # it is busy, or loads our drafter
         except WireError as error:
-            raise UserError(f"The server sent what is no message of ours: {error}") from None
+            raise UserError(f"The server sent an unknown message: {error}") from None
         if isinstance(welcome, Refused):
             full = ConnectionError(welcome.reason) if welcome.again else None  # one of GONE
             raise UserError(f"The server refused: {welcome.reason}") from full

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
-from time import sleep
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -68,24 +68,16 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"drafter": "moa-n1", "fingerprint": "guess"}, "other weights"),
     ],
 )
-def test_who_says_no_good_hello_is_told_why(hello: Any, why: str, served: Served) -> None:
+def test_who_says_no_good_hello_is_told_why(
+    hello: Any, why: str, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "WRONG_TOKEN", 0.5)  # whoever guesses has to wait
+    began = monotonic()
     with Caller(served[1], **{"token": TOKEN, **hello}) as one:
         assert isinstance(one.welcome, Refused) and why in one.welcome.reason and one.ended()
+    assert monotonic() - began >= 0.5 or "token" not in why
     assert not served[0].sessions
     check_good_client(served[1])
-
-
-def test_a_wrong_token_costs_whoever_guesses_time(served: Served, monkeypatch) -> None:
-    waits, real = [], server.asyncio.sleep
-
-    async def sleeping(seconds: float) -> None:
-        waits.append(seconds)
-        await real(0)
-
-    monkeypatch.setattr(server.asyncio, "sleep", sleeping)
-    monkeypatch.setattr(server, "WRONG_TOKEN", 123.0)
-    assert isinstance(Caller(served[1], "guess").welcome, Refused)
-    assert 123.0 in waits
 
 
 def test_a_first_message_is_a_short_hello(served: Served) -> None:
@@ -141,15 +133,6 @@ def test_what_is_no_handshake_of_ours_gets_an_error_and_no_line_in_the_log(
 
 
 # ---- who leaves ----
-
-
-def test_who_leaves_before_the_welcome_leaves_nothing(served: Served) -> None:
-    for _ in range(20):  # more than there are places
-        with opened(served[1]) as one:
-            one.sendall(UPGRADE + Attacker(2, TOKEN).hello())
-            reset(one)
-    assert until(lambda: not served[0].sessions)
-    check_good_client(served[1])
 
 
 def test_who_leaves_while_a_drafter_is_loaded_leaves_nothing() -> None:
@@ -313,12 +296,11 @@ def test_floods_of_pings_and_of_fragments_end(served: Served) -> None:
     check_good_client(served[1])
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_attackers_do_no_harm(seed: int, served: Served) -> None:
-    """A few hundred of them here; thousands, against a process, in test_flood.py."""
-    attacker = Attacker(seed, TOKEN, words=64)
-    kinds = {attacker.attack(served[1]) for _ in range(100)}
-    assert len(kinds) == 10 and attacker.sent >= 80
+def test_attackers_do_no_harm(served: Served) -> None:
+    """A few of them here; thousands, against a process, in test_flood.py."""
+    attacker = Attacker(0, TOKEN, words=64)
+    kinds = {attacker.attack(served[1]) for _ in range(150)}
+    assert len(kinds) == 10 and attacker.sent >= 120
     check_good_client(served[1])
     assert until(lambda: not served[0].sessions)
 
