@@ -193,13 +193,13 @@ def client_target(
 ) -> Target:
     """A client's part of a server's target: from this machine, or fetched once and kept.
 
-    last    layers of TLI that it shall have
+    last    layers of TLI to hold
     drafts  their precision: int8, float32, or auto, as each drafter says
     """
     with closing(reach(address, Hello(VERSION, address.token))) as wire:
         mark = wire.welcome.fingerprint
     if not MARK.fullmatch(mark):  # it becomes a folder's name
-        raise UserError("The server says of its target what is no mark of ours.")
+        raise UserError("The server sent no valid fingerprint of its target.")
     place = (folder or cache_folder()) / f"{mark}-n{last}"
     try:
         if not place.exists():

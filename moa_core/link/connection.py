@@ -100,7 +100,7 @@ class Wire:
         self._socket.send(frame)
 
     def receive(self, timeout: float) -> Down:
-        """The next message. TimeoutError, ConnectionClosed; WireError if it is none of ours.
+        """The next message. TimeoutError, ConnectionClosed; WireError for an invalid one.
 
         timeout  seconds from one frame to the next; a long message comes in several
         """
@@ -113,12 +113,12 @@ class Wire:
         return message
 
     def close(self) -> None:
-        """Say goodbye, if anybody listens."""
+        """End it with a goodbye."""
         with suppress(Exception):
             self._socket.close()
 
     def drop(self) -> None:
-        """Leave without a word: nobody would hear it."""
+        """End it without a goodbye, which would not arrive."""
         if isinstance(self._socket, Delayed):
             self._socket.drop()
             return
@@ -139,7 +139,7 @@ def parts_of(url: str) -> tuple[str, int]:
 
 
 def reach(address: Address, hello: Hello, link: Link | None = None) -> Wire:
-    """A connection. UserError, caused by one of GONE, if there is nobody."""
+    """A connection. UserError, caused by one of GONE, if no server answers."""
     try:
         return Wire(address, hello, link=link)
     except GONE as error:

@@ -182,8 +182,8 @@ class Remote:
         assert isinstance(request, Prefill)
         have = sum(share.count for share in self._halves)
         if self._found is not None:  # lost on the way, and back
-            number = request.number if self._rejoined() else self._next()
-            request = self._request = changed(request, number=number, have=have)
+            self._rejoined()  # a server that has forgotten us reads the prompt again
+            request = self._request = changed(request, have=have)
             self._send(request)
         while have < len(self._prompt):
             share = self._await(request.number, Share)
@@ -197,7 +197,7 @@ class Remote:
         return {name: torch.cat([part[name] for part in parts], -2) for name in parts[0]}
 
     def _unpack(self, half: dict[str, Numbers], count: int) -> ServerHalf:
-        """The server half of so many tokens, as the drafter takes it."""
+        """The server half of `count` tokens, as the drafter takes it."""
         check_half(half, self._drafter.half_shapes(self._target, count), self._kind)
         return unpack(half, self._target.dtype, self._target.device)
 

@@ -45,7 +45,7 @@ class Denied(Exception):
 class Limits:
     """What one server gives its clients.
 
-    sessions  at most so many at once
+    sessions  at most, at once
     context   tokens of cache for each, drafts included: so all caches together take at most
               sessions * context * layers * 2 * G * d numbers of the target's type. Beside them a
               session holds its last answer, and until its first tree the prompt's hidden states.
@@ -280,7 +280,7 @@ def drafter_mark(drafter: Drafter) -> str:
 class Drafters:
     """Drafters, each loaded when it is first asked for.
 
-    load  from a name; UserError if there is none. It says which names are good: a client's name
+    load  from a name; UserError for an unknown one. It decides which names are allowed: a client
           must not make this machine open a folder or download.
     """
 

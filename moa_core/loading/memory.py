@@ -181,7 +181,7 @@ def stored(folder: Path, pickles: bool = False) -> Drafting:
         if not found and pickle.exists() and pickles_allowed(pickles):
             read = torch.load(pickle, map_location="meta", weights_only=True, mmap=True)
             found = {name: tuple(tensor.shape) for name, tensor in read.items()}
-    except Exception:  # whoever loads it says what is wrong
+    except Exception:  # loading it will say what is wrong
         return Drafting(0)
     return _drafting(found)
 

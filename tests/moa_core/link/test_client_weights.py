@@ -92,7 +92,7 @@ def test_a_mark_that_would_be_another_folder_is_refused(
     before = sorted(tmp_path.rglob("*"))
     with (
         scripted(sends(sent, mark or " ")) as address,
-        pytest.raises(UserError, match="no mark of ours"),
+        pytest.raises(UserError, match="no valid fingerprint"),
     ):
         client_target(address, 1, tmp_path / "cache" / "deep")
     assert sorted(tmp_path.rglob("*")) == before
