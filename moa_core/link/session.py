@@ -101,7 +101,7 @@ class Session:
         if repeated:
             return
         size = self._target.embed.weight.shape[0]
-        ids = [request.token] if isinstance(request, Stream) else _ids(request)
+        ids = request.ids if isinstance(request, Prefill) else request.tokens
         if not ids or max(ids) >= size:
             raise Denied(f"Token ids must be from 0 to {size - 1}, and there must be some.")
         if isinstance(request, Prefill):
@@ -241,12 +241,7 @@ def read_chain(
 
 
 def _chain(tokens: tuple[int, ...]) -> DraftTree:
-    count = len(tokens)
-    return DraftTree(tokens, tuple(range(-1, count - 1)), tuple(range(count)), (0.0,) * count)
-
-
-def _ids(request: Prefill | Verify) -> list[int]:
-    return request.ids if isinstance(request, Prefill) else request.tokens
+    return DraftTree.chain(tokens[0], tokens[1:], [0.0] * (len(tokens) - 1))
 
 
 def _sampling(sampled: Sampled) -> Sampling:

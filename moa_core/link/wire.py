@@ -118,6 +118,10 @@ class Stream(Message, frozen=True, tag="stream"):
     count: Annotated[int, Meta(ge=1, le=2**20)]
 
     @property
+    def tokens(self) -> list[int]:
+        return [self.token]
+
+    @property
     def answers(self) -> int:
         """Messages that it is answered with, at most."""
         return self.count
