@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 import socket
 import struct
-from collections.abc import Callable
 from contextlib import suppress
 
 from moa_core.link.wire import (
@@ -26,6 +25,7 @@ UPGRADE = (
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 )
 PATIENCE = 10.0  # seconds to wait for the server's end of a connection
+Frames = list[bytes]
 
 
 def frame(data: bytes, opcode: int = 2, first: int = 0x80, masked: bool = True) -> bytes:
@@ -72,9 +72,7 @@ def read_all(one: socket.socket, got: bytes = b"") -> bytes:
 def closing(got: bytes) -> bool:
     """Whether a server's frames end with the one that closes."""
     head, _, rest = got.partition(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 101"):
-        return False
-    while len(rest) >= 2:
+    while head.startswith(b"HTTP/1.1 101") and len(rest) >= 2:
         size, start = rest[1], 2
         if size >= 126:
             start = 4 if size == 126 else 10
@@ -104,14 +102,16 @@ def fire(port: int, *parts: bytes, end: str = "theirs") -> bytes:
     return got
 
 
-Frames = list[bytes]
-
-
 class Attacker:
     """Makes up connections that end badly, from a seed.
 
     token  the right one: without it nothing but a hello would be looked at
     """
+
+    KINDS = (
+        "garbage", "mangled", "text", "too_long", "protocol", "unfit", "early", "wrong_token",
+        "wrong_hello", "vanishing",
+    )  # fmt: skip
 
     def __init__(self, seed: int, token: str, words: int = 280) -> None:
         self.draw = random.Random(seed)
@@ -120,27 +120,20 @@ class Attacker:
 
     def attack(self, port: int) -> str:
         """One connection; the name of what was tried. TimeoutError if the server leaves it open."""
-        kinds: list[Callable[[], Frames]] = [
-            self.garbage, self.mangled, self.text, self.too_long, self.protocol, self.unfit,
-            self.early, self.wrong_token, self.wrong_hello, self.vanishing,
-        ]  # fmt: skip
-        kind = self.draw.choice(kinds)
-        frames = kind()
-        self.sent += len(frames) if kind != self.vanishing else 0
-        end = self.draw.choice(["reset", "close"]) if kind == self.vanishing else "theirs"
+        kind = self.draw.choice(self.KINDS)
+        frames, end = getattr(self, kind)(), "theirs"
+        if kind == "vanishing":
+            end = self.draw.choice(["reset", "close"])
+        else:
+            self.sent += len(frames)
+        hello = [] if kind in ("early", "wrong_token", "wrong_hello") else [self.hello()]
         # What comes after the first bad frame is not looked at any more; it must do no harm.
         shots = b"".join(frames)
-        if kind in (self.early, self.wrong_token, self.wrong_hello):
-            parts = [UPGRADE, shots]
-        else:
-            parts = [UPGRADE, self.hello(), shots]
         try:
-            fire(port, *parts, end=end)
+            fire(port, UPGRADE, *hello, shots, end=end)
         except TimeoutError:
-            raise AssertionError(
-                f"the server does not end this: {kind.__name__} {shots[:300]!r}"
-            ) from None
-        return kind.__name__
+            raise AssertionError(f"the server does not end this: {kind} {shots[:300]!r}") from None
+        return kind
 
     def hello(self, **changes: object) -> bytes:
         fields = {"version": VERSION, "token": self.token, "drafter": "none"} | changes
@@ -183,15 +176,10 @@ class Attacker:
     def protocol(self) -> Frames:
         """What WebSocket itself forbids."""
         return self.draw.choice([
-            [frame(b"x", masked=False)],
-            [frame(b"x", opcode=3)],
-            [frame(b"x", first=0xC0)],
-            [frame(b"x", opcode=0)],
-            [frame(b"x" * 126, opcode=9)],
-            [frame(b"x", opcode=9, first=0)],
-            [frame(b"\x00", opcode=8)],
-            [frame(b"\xff\xff", opcode=8)],
-            [frame(b"x", first=0), frame(b"y")],
+            [frame(b"x", masked=False)], [frame(b"x", opcode=3)], [frame(b"x", first=0xC0)],
+            [frame(b"x", opcode=0)], [frame(b"x" * 126, opcode=9)],
+            [frame(b"x", opcode=9, first=0)], [frame(b"\x00", opcode=8)],
+            [frame(b"\xff\xff", opcode=8)], [frame(b"x", first=0), frame(b"y")],
             [frame(b"", first=0)] + [frame(b"", 0, first=0)] * 5000,
             [frame(b"\xff\xfe", opcode=1)],
         ])  # fmt: skip
@@ -200,13 +188,9 @@ class Attacker:
         """Messages of the right types that ask for what there is not."""
         ids = self.prompt()
         asked = self.draw.choice([
-            [Prefill(1, ids, 2**21)],
-            [Prefill(1, [1] * 200_000, 2**21)],
-            [Prefill(1, [2**31 - 1], 10)],
-            [Prefill(1, [], 10)],
-            [Prefill(1, ids, 5)],
-            [Verify(1, 0, [1], [-1])],
-            [Verify(1, 2**53, [1], [-1])],
+            [Prefill(1, ids, 2**21)], [Prefill(1, [1] * 200_000, 2**21)],
+            [Prefill(1, [2**31 - 1], 10)], [Prefill(1, [], 10)], [Prefill(1, ids, 5)],
+            [Verify(1, 0, [1], [-1])], [Verify(1, 2**53, [1], [-1])],
             [Prefill(1, ids, 60), Verify(2, 21, [1], [-1])],
             [Prefill(1, ids, 60), Verify(2, 20, [1] * 41, [-1] + [0] * 40)],
             [Prefill(1, ids, 60), Verify(1, 0, [1], [-1])],
@@ -228,9 +212,7 @@ class Attacker:
             {"version": 99}, {"drafter": "../../etc/passwd"}, {"drafter": "moa-n1"},
             {"drafter": "\x1b[31mred\nnext line"}, {"fingerprint": "x"},
         ])  # fmt: skip
-        if self.draw.random() < 0.3:
-            return [frame(bytes(5000))]
-        return [self.hello(**changes)]
+        return [frame(bytes(5000)) if self.draw.random() < 0.3 else self.hello(**changes)]
 
     def vanishing(self) -> Frames:
         """A good client, which is gone before, or while, it is answered."""

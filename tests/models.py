@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,12 @@ from transformers import (
     Qwen3Config,
 )
 
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import Trace
+from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.model.layers import DecoderLayer
@@ -108,6 +113,27 @@ def plain_greedy(target: Target, prompt: list[int], count: int) -> list[int]:
         eos_token_id=list(target.eos_ids) or None, pad_token_id=0,
     )  # fmt: skip
     return output[0, len(prompt) :].tolist()
+
+
+def drafter_of(method: str, target: Target) -> Drafter:
+    """Any method's drafter, untrained; those that can be are often right."""
+    if method in WITHOUT_WEIGHTS:
+        return WITHOUT_WEIGHTS[method]()
+    if method == "moa-auto":
+        return AutoDrafter([useful(f"moa-n{tli}", target) for tli in (0, 1)])
+    if method in ("glide", "independent", "medusa"):
+        return fresh(method, target, seed=1)
+    if method == "eagle":
+        eagle = useful("eagle2", target)
+        eagle.static = True
+        return eagle
+    return useful(method, target)
+
+
+def traced(target: Target, drafter: Drafter | str, prompt: Sequence[int], **settings: Any) -> Trace:
+    """A run, by a drafter or the name of a method."""
+    made = drafter_of(drafter, target) if isinstance(drafter, str) else drafter
+    return Trace(events=list(decode(target, made, prompt, Settings(**settings))))
 
 
 def training_features(
@@ -199,6 +225,15 @@ def save_target(folder: Path, target: Target) -> None:
     target.model.save_pretrained(folder)
     if target.tokenizer is not None:
         target.tokenizer.save_pretrained(folder)
+
+
+def save_pair(folder: Path, methods: Sequence[str], **sizes: Any) -> Path:
+    """A folder of a target and its drafters, by name."""
+    target = tiny_target(vocab_size=61, **sizes)
+    save_target(folder / "target", target)
+    for method in methods:
+        save_drafter(folder / method, useful(method, target), target, {}, torch.float32)
+    return folder
 
 
 def save_bundle(folder: Path, **sizes: Any) -> Target:

@@ -80,8 +80,7 @@ class Caller:
     """
 
     def __init__(self, port: int, token: str = "", **hello: Any) -> None:
-        self.sent = self.received = 0  # bytes of messages
-        self._joiner = Joiner()
+        self.port, self._joiner = port, Joiner()
         self._open = ExitStack()
         self._socket = self._open.enter_context(connect(
             f"ws://127.0.0.1:{port}", max_size=MOST_DOWN, compression=None, proxy=None,
@@ -91,16 +90,13 @@ class Caller:
 
     def say(self, message: Any) -> None:
         """A message, or a frame as it is."""
-        frame = message if isinstance(message, bytes | str) else encode(message)
-        self.sent += len(frame)
-        self._socket.send(frame)
+        self._socket.send(message if isinstance(message, bytes | str) else encode(message))
 
     def hear(self, timeout: float = 20.0) -> Any:
         """The next message that says more than that the server is alive."""
         while True:
-            frame = self._socket.recv(timeout)
-            self.received += len(frame)
-            if (message := self._joiner.take(frame)) is not None and message != Alive():
+            message = self._joiner.take(self._socket.recv(timeout))
+            if message is not None and message != Alive():
                 return message
 
     def ask(self, message: Any) -> Any:

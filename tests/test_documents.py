@@ -20,6 +20,7 @@ from moa_core.loading.catalog import bundled_target, models_folder
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+ALL_PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("assets/*/README.md")})
 CARRIED_OUT = {"adding_a_drafter.md"}  # by tests/moa_core/drafters/test_adding_one.py
 FENCE = re.compile(
     r"(?:^<!-- not run: (?P<why>[^\n]+) -->\n)?^```(?P<kind>sh|python)\n(?P<text>.*?)^```$",
@@ -104,3 +105,36 @@ def arguments(words: list[str]) -> list[str]:
     """What a command's module is given."""
     start = 1 if words[0] == "moa" else words.index("-m") + 2
     return [word.replace("FOLDER", str(FOLDER)) for word in words[start:]]
+
+
+# ---- links ----
+
+
+def anchors(page: Path) -> set[str]:
+    """The places of a page, as GitHub and the Hub name them."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_link_to_a_file_or_a_place_in_it_is_right(page: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    for link in links:
+        if re.match(r"https?:|mailto:", link):
+            continue
+        path, _, place = link.partition("#")
+        there = (page.parent / path) if path else page
+        assert there.exists(), f"{page.name} names {link}"
+        assert not place or place in anchors(there), f"{page.name} names {link}"
+
+
+def test_every_page_of_docs_is_found_from_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for page in ROOT.glob("docs/*.md"):
+        assert f"(docs/{page.name})" in readme
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_no_page_puts_a_secret_on_a_command_line(page: Path) -> None:
+    """Where everybody on the machine sees it."""
+    assert not re.findall(r"--(?:token|password)[ =][\w$…]", page.read_text(encoding="utf-8"))

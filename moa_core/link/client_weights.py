@@ -21,13 +21,13 @@ import torch
 from accelerate import init_empty_weights
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 
 from moa_core.errors import UserError, first_line
 from moa_core.link.connection import GONE, Address, reach
 from moa_core.link.wire import PIECE, VERSION, Fetch, Hello, Piece, Refused, WireError
 from moa_core.loading.fit import fingerprint
-from moa_core.loading.load import plain_weights
+from moa_core.loading.load import plain_weights, tokenizer_in
 from moa_core.loading.memory import config_of
 from moa_core.loading.untrusted import read_config, read_json
 from moa_core.model.target import Target
@@ -68,10 +68,10 @@ def pieces(folder: Path) -> Iterator[Piece]:
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     total = sum(path.stat().st_size for path in paths)
     with ExitStack() as opened:
-        files = [(path, opened.enter_context(path.open("rb"))) for path in paths]
-        for path, file in files:
+        files = [(path.name, opened.enter_context(path.open("rb"))) for path in paths]
+        for name, file in files:
             while data := file.read(PIECE):
-                yield Piece(str(path.relative_to(folder)), data, total)
+                yield Piece(name, data, total)
     yield Piece("", b"", total)
 
 
@@ -162,23 +162,19 @@ def open_target(folder: Path, last: int = 0) -> Target:
 
 def _opened(folder: Path) -> Target:
     facts = read_json(folder / FACTS)
-    name, eos_ids = str(facts["name"])[:200], tuple(map(int, facts["eos_ids"]))
     tensors = load_file(folder / WEIGHTS)
     read_config(folder)  # its sizes are checked before anything is made of them
     config = config_of(folder)
-    largest = max(max(tensor.shape, default=0) for tensor in tensors.values())
-    if config.hidden_size > largest:
+    if config.hidden_size > max(max(tensor.shape, default=0) for tensor in tensors.values()):
         raise ValueError("its config is of another model than its weights")
-    dtype = next(iter(tensors.values())).dtype
     with init_empty_weights(include_buffers=False):
+        dtype = next(iter(tensors.values())).dtype
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)
     model.load_state_dict(tensors, strict=False, assign=True)
     model.tie_weights()
-    tokenizer = None
-    if any(folder.glob("tokenizer*")):
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    target = Target(model.requires_grad_(False), tokenizer, name)
-    target.eos_ids = eos_ids
+    name = str(facts["name"])[:200]
+    target = Target(model.requires_grad_(False), tokenizer_in(folder), name)
+    target.eos_ids = tuple(map(int, facts["eos_ids"]))
     return target
 
 
@@ -197,13 +193,13 @@ def client_target(
 ) -> Target:
     """A client's part of a server's target: from this machine, or fetched once and kept.
 
-    last    layers of TLI that it shall have
+    last    layers of TLI to hold
     drafts  their precision: int8, float32, or auto, as each drafter says
     """
     with closing(reach(address, Hello(VERSION, address.token))) as wire:
         mark = wire.welcome.fingerprint
     if not MARK.fullmatch(mark):  # it becomes a folder's name
-        raise UserError("The server says of its target what is no mark of ours.")
+        raise UserError("The server sent no valid fingerprint of its target.")
     place = (folder or cache_folder()) / f"{mark}-n{last}"
     try:
         if not place.exists():
@@ -212,7 +208,8 @@ def client_target(
         if target_mark(target) != mark:
             raise UserError("What the server sent is not what its target is made of.")
     except UserError:
-        shutil.rmtree(place, ignore_errors=True)  # or no better server of that mark were asked
+        # Otherwise a good server with the same mark would never be asked again.
+        shutil.rmtree(place, ignore_errors=True)
         raise
     except OSError as error:
         raise UserError(f"What the server sent cannot be kept: {first_line(error)}") from error
@@ -236,4 +233,4 @@ def fetch(address: Address, last: int) -> Iterator[Piece]:
         except GONE as error:
             raise UserError(f"The server at {address.url} is gone: {error}") from error
         except WireError as error:
-            raise UserError(f"The server sent what is no message of ours: {error}") from None
+            raise UserError(f"The server sent an unknown message: {error}") from None

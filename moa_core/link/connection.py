@@ -85,7 +85,7 @@ class Wire:
             while isinstance(welcome := self.receive(timeout), Alive):
                 pass  # it is busy, or loads our drafter
         except WireError as error:
-            raise UserError(f"The server sent what is no message of ours: {error}") from None
+            raise UserError(f"The server sent an unknown message: {error}") from None
         if isinstance(welcome, Refused):
             full = ConnectionError(welcome.reason) if welcome.again else None  # one of GONE
             raise UserError(f"The server refused: {welcome.reason}") from full
@@ -100,7 +100,7 @@ class Wire:
         self._socket.send(frame)
 
     def receive(self, timeout: float) -> Down:
-        """The next message. TimeoutError, ConnectionClosed; WireError if it is none of ours.
+        """The next message. TimeoutError, ConnectionClosed; WireError for an invalid one.
 
         timeout  seconds from one frame to the next; a long message comes in several
         """
@@ -113,12 +113,12 @@ class Wire:
         return message
 
     def close(self) -> None:
-        """Say goodbye, if anybody listens."""
+        """End it with a goodbye."""
         with suppress(Exception):
             self._socket.close()
 
     def drop(self) -> None:
-        """Leave without a word: nobody would hear it."""
+        """End it without a goodbye, which would not arrive."""
         if isinstance(self._socket, Delayed):
             self._socket.drop()
             return
@@ -139,7 +139,7 @@ def parts_of(url: str) -> tuple[str, int]:
 
 
 def reach(address: Address, hello: Hello, link: Link | None = None) -> Wire:
-    """A connection. UserError, caused by one of GONE, if there is nobody."""
+    """A connection. UserError, caused by one of GONE, if no server answers."""
     try:
         return Wire(address, hello, link=link)
     except GONE as error:

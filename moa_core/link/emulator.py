@@ -233,7 +233,7 @@ class Link:
     def connect(self, open_socket: Callable[[float], ClientConnection], within: float) -> Delayed:
         """A connection over this link. TimeoutError if it takes longer than `within` seconds.
 
-        open_socket  makes the real one within so many seconds
+        open_socket  makes the real one, within the seconds it is given
         """
         end = monotonic() + within
         with self.changed:
@@ -249,7 +249,7 @@ class Link:
         return made
 
     def release(self, direction: str, size: int, draw: Random) -> float:
-        """When a message of so many bytes that is sent now comes out."""
+        """When a message of this size, sent now, comes out."""
         settings, now = self.settings, monotonic()
         mbps = settings.up_mbps if direction == UP else settings.down_mbps
         sent = max(now, self._free_at[direction]) + size * 8e-6 / mbps

@@ -1,4 +1,4 @@
-"""A server of our own, as a process of its own, which ends when we do."""
+"""A server in a process of its own, which ends with this one."""
 
 from __future__ import annotations
 
@@ -73,11 +73,10 @@ class ServerProcess:
         return self._process.poll() is None
 
     def address(self, kind: str = "bf16") -> Address:
-        """Where it is, without any link between."""
         return Address(f"ws://127.0.0.1:{self.port}", self.token, kind)
 
     def stop(self) -> None:
-        """End it. Twice is once."""
+        """End it. A second call does nothing."""
         self._process.terminate()
         try:
             self._process.wait(10)

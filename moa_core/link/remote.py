@@ -182,8 +182,8 @@ class Remote:
         assert isinstance(request, Prefill)
         have = sum(share.count for share in self._halves)
         if self._found is not None:  # lost on the way, and back
-            number = request.number if self._rejoined() else self._next()
-            request = self._request = changed(request, number=number, have=have)
+            self._rejoined()  # a server that has forgotten us reads the prompt again
+            request = self._request = changed(request, have=have)
             self._send(request)
         while have < len(self._prompt):
             share = self._await(request.number, Share)
@@ -197,7 +197,7 @@ class Remote:
         return {name: torch.cat([part[name] for part in parts], -2) for name in parts[0]}
 
     def _unpack(self, half: dict[str, Numbers], count: int) -> ServerHalf:
-        """The server half of so many tokens, as the drafter takes it."""
+        """The server half of `count` tokens, as the drafter takes it."""
         check_half(half, self._drafter.half_shapes(self._target, count), self._kind)
         return unpack(half, self._target.dtype, self._target.device)
 
@@ -218,7 +218,7 @@ class Remote:
             except GONE:
                 self._lose()
             except WireError as error:
-                raise UserError(f"The server sent what is no message of ours: {error}") from None
+                raise UserError(f"The server sent an unknown message: {error}") from None
             if isinstance(message, Refused):
                 self._refused(message)
             if isinstance(message, kind) and getattr(message, "number", None) == number:
@@ -242,14 +242,8 @@ class Remote:
     # ---- a lost link ----
 
     def _connect(self, session: str = "") -> Wire:
-        hello = Hello(
-            VERSION,
-            self.address.token,
-            self._name,
-            self._mark,
-            self._kind,
-            session,
-        )
+        token = self.address.token
+        hello = Hello(VERSION, token, self._name, self._mark, self._kind, session)
         wire = reach(self.address, hello, self._link)
         if wire.welcome.fingerprint != target_mark(self._target):
             wire.close()
@@ -259,7 +253,7 @@ class Remote:
         return wire
 
     def _lose(self, forget: bool = False) -> None:
-        """From here the link is lost: somebody looks for it in the background. LinkLost."""
+        """Note that the link is lost, and look for it in the background. LinkLost."""
         wire, self._wire = self._wire, None
         silent = 0.0
         session = ""
@@ -299,8 +293,8 @@ class Remote:
         return self._wire.welcome.number > 0
 
     def _comes_back(self) -> bool:
-        """Whether the link was lost since the last question. It is back: a server that knows
-        nothing of us reads the text anew."""
+        """Whether the link was lost since the last question, and is back. A server that has
+        forgotten the session reads the text again."""
         if self._found is None:
             return False
         answered = self._wire.welcome.number if self._rejoined() and self._wire else 0

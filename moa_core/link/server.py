@@ -51,7 +51,7 @@ quiet = logging.getLogger(f"{__name__}.protocol")
 quiet.setLevel(logging.CRITICAL)  # else every malformed handshake writes a page into the log
 BEAT = 0.3  # seconds between two signs of life
 HELLO_WITHIN = 10.0  # seconds for a client to say who it is
-WRONG_TOKEN = 0.3  # seconds that whoever guesses tokens waits for each
+WRONG_TOKEN = 0.3  # seconds that a wrong token costs a client
 PING = 20.0  # seconds to the next ping, and then for its answer
 SEND_WITHIN = 30.0  # seconds for a client to read 64 KiB
 CLOSE_WITHIN = 2.0  # seconds for a client to answer a goodbye
@@ -63,7 +63,7 @@ END: Any = object()
 
 
 class Gone(Exception):
-    """Whoever asked is no longer there."""
+    """The client has left."""
 
 
 class Visitor(ServerConnection):
@@ -82,7 +82,7 @@ class Visitor(ServerConnection):
 
     @property
     def here(self) -> bool:
-        """Whether somebody may still listen."""
+        """Whether the connection is open."""
         return self.state is State.OPEN
 
     @property
@@ -111,7 +111,7 @@ class Visitor(ServerConnection):
 
 
 class Hall:
-    """All connections. waiting: at most so many without a good hello so far; the oldest goes."""
+    """All connections. waiting: at most `most` without a good hello; the oldest has to go."""
 
     def __init__(self, most: int = WAITING) -> None:
         self._most = most
@@ -131,7 +131,7 @@ class Hall:
         self._everyone.discard(visitor)
 
     def close(self) -> None:
-        """Everybody has to go."""
+        """Drop all of them."""
         for visitor in list(self._everyone):
             visitor.transport.abort()
 
@@ -139,11 +139,11 @@ class Hall:
 class Server:
     """Serves one target. All of its work is done by one thread, a request at a time, in turn.
 
-    Requests are done in the order of asking, and nobody has more than one in the queue: so each
-    waits for at most one step of every other. Whoever has left is passed over.
+    Requests are served in order, and each client has at most one in the queue, so each waits for at
+    most one step of every other. Clients that have left are skipped.
 
     drafters  loads the drafter of a name for its server half; UserError if there is none
-    token     what clients must say; "": anybody may come in
+    token     what clients must say; "": all are let in
     sessions  by name: at most `limits.sessions`, each with at most one connection
     """
 
@@ -248,7 +248,7 @@ class Server:
         return session
 
     def _make_room(self) -> None:
-        """Denied if a client is here in every session; else whoever was lost longest goes."""
+        """Free a place: that of the client lost longest. Denied if all clients are connected."""
         if len(self.sessions) < self._limits.sessions:
             return
         # A client may have left though that is not yet noticed: its request is in the queue.
@@ -271,7 +271,7 @@ class Server:
 
     @asynccontextmanager
     async def _beating(self, visitor: Visitor) -> AsyncIterator[None]:
-        """Signs of life, by which a client knows a slow link from a lost one."""
+        """Signs of life, which tell a client a slow link from a lost one."""
 
         async def beat() -> None:
             with suppress(ConnectionClosed, Gone):
@@ -297,8 +297,8 @@ class Server:
     async def _answer(self, visitor: Visitor, session: Session, request: Up) -> None:
         """Make and send one message after the other; between them others have their turn.
 
-        The next one is made when the last one is on its way: a client that does not read holds up
-        nobody but itself.
+        The next one is made when the last one is on its way, so a client that does not read holds
+        up only itself.
         """
         messages: Iterator[Any]
         match request:
@@ -328,7 +328,7 @@ class Server:
             piece = await asyncio.to_thread(lambda: next(rest, END))
 
     async def _work(self, visitor: Visitor, job: Callable[[], T]) -> T:
-        """Have the worker do it, when its turn comes. Gone if nobody waits for it then."""
+        """Run on the worker thread. Gone if the client has left by then."""
 
         def unless_gone() -> T:
             if not visitor.here:

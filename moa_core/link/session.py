@@ -45,7 +45,7 @@ class Denied(Exception):
 class Limits:
     """What one server gives its clients.
 
-    sessions  at most so many at once
+    sessions  at most, at once
     context   tokens of cache for each, drafts included: so all caches together take at most
               sessions * context * layers * 2 * G * d numbers of the target's type. Beside them a
               session holds its last answer, and until its first tree the prompt's hidden states.
@@ -101,7 +101,7 @@ class Session:
         if repeated:
             return
         size = self._target.embed.weight.shape[0]
-        ids = [request.token] if isinstance(request, Stream) else _ids(request)
+        ids = request.ids if isinstance(request, Prefill) else request.tokens
         if not ids or max(ids) >= size:
             raise Denied(f"Token ids must be from 0 to {size - 1}, and there must be some.")
         if isinstance(request, Prefill):
@@ -241,12 +241,7 @@ def read_chain(
 
 
 def _chain(tokens: tuple[int, ...]) -> DraftTree:
-    count = len(tokens)
-    return DraftTree(tokens, tuple(range(-1, count - 1)), tuple(range(count)), (0.0,) * count)
-
-
-def _ids(request: Prefill | Verify) -> list[int]:
-    return request.ids if isinstance(request, Prefill) else request.tokens
+    return DraftTree.chain(tokens[0], tokens[1:], [0.0] * (len(tokens) - 1))
 
 
 def _sampling(sampled: Sampled) -> Sampling:
@@ -280,7 +275,7 @@ def drafter_mark(drafter: Drafter) -> str:
 class Drafters:
     """Drafters, each loaded when it is first asked for.
 
-    load  from a name; UserError if there is none. It says which names are good: a client's name
+    load  from a name; UserError for an unknown one. It decides which names are allowed: a client
           must not make this machine open a folder or download.
     """
 

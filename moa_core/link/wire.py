@@ -1,7 +1,7 @@
 """What travels between client and server: one typed message a kind, checked when it is read.
 
 MessagePack; a frame is one message. Numbers travel as raw bytes with a shape and a kind, never as
-pickles. Whatever does not fit its type is refused before anybody looks at it.
+pickles. What does not fit its type is refused before it is used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from moa_core.link.tensors import MOST_WHOLE, Kind, Numbers
 
 VERSION = 1
 MOST_UP = 1 << 20  # bytes of a frame to the server: some 200,000 token ids
-MOST_HELLO = 1 << 12  # bytes of the first one: nobody knows yet who sends it
+MOST_HELLO = 1 << 12  # bytes of the first one, from an unknown sender
 MOST_DOWN = 1 << 20  # bytes of a frame to the client
 PART = 1 << 13  # bytes of a part: one takes a 0.1 Mbit/s link less than a second
 SHARE = 16  # prompt tokens whose half goes into one message, so that others get a turn between
@@ -118,6 +118,10 @@ class Stream(Message, frozen=True, tag="stream"):
     count: Annotated[int, Meta(ge=1, le=2**20)]
 
     @property
+    def tokens(self) -> list[int]:
+        return [self.token]
+
+    @property
     def answers(self) -> int:
         """Messages that it is answered with, at most."""
         return self.count
@@ -212,13 +216,13 @@ encode = msgspec.msgpack.Encoder().encode
 
 
 class WireError(Exception):
-    """A frame that is no message of ours."""
+    """A frame that holds no valid message."""
 
 
 def frames(message: Down) -> Iterator[bytes]:
     """A server's message as it is sent: in one frame, or in parts if it is long."""
     whole = encode(message)
-    if len(whole) <= PART or isinstance(message, Piece):  # nobody measures silence by pieces
+    if len(whole) <= PART or isinstance(message, Piece):  # files do not count for silence
         yield whole
         return
     for start in range(0, len(whole), PART):
@@ -256,12 +260,12 @@ class Joiner:
 
 
 def read_up(frame: bytes | str) -> Up:
-    """A client's message. WireError if it is none."""
+    """A client's message, or WireError."""
     return _read(_up, frame)
 
 
 def read_down(frame: bytes | str) -> Down:
-    """A server's message. WireError if it is none."""
+    """A server's message, or WireError."""
     return _read(_down, frame)
 
 
@@ -275,7 +279,7 @@ def _read(decoder: msgspec.msgpack.Decoder[T], frame: bytes | str) -> T:
 
 
 def choices(answer: First | Answer | Pushed, nodes: int, vocabulary: int) -> Choices:
-    """What the target chose after each of so many nodes. UserError if that cannot be."""
+    """What the target chose after each node. UserError if the answer does not fit them."""
     if isinstance(answer, Answer):
         found = Choices(tuple(answer.tokens), tuple(answer.probs), tuple(answer.drafts))
     else:

@@ -22,7 +22,7 @@ REPORT_EVERY = 0.5  # seconds
 
 
 def silent(words: str) -> None:
-    """A report that nobody reads."""
+    """A report that is not shown."""
 
 
 def split(spec: str) -> tuple[str, str | None]:

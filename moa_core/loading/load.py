@@ -98,7 +98,7 @@ def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
 
 
 def wanted_drafts(asked: str, dtype: str) -> str:
-    """The precision of drafts: whoever names a dtype gets drafts in float32."""
+    """The precision of drafts: float32 where a dtype was named."""
     return asked if asked != "auto" or dtype == "auto" else "float32"
 
 

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 COUNTED_CONTEXT = 8192  # tokens, of a target that reads more
 NF4_BLOCK = 64  # numbers that share a scale of four bytes
 CONTAINER = Path("/sys/fs/cgroup")  # Linux: what a container may take
+ADVICE = (
+    "Try --dtype bfloat16, --load-in-8bit or --load-in-4bit (python -m moa_core memory says what "
+    "each takes), --device-map auto with several GPUs, or a smaller target."
+)
 BORROWED = ("embed_tokens.", "lm_head.")  # in EAGLE's files, copies of the target's own
 
 
@@ -177,7 +181,7 @@ def stored(folder: Path, pickles: bool = False) -> Drafting:
         if not found and pickle.exists() and pickles_allowed(pickles):
             read = torch.load(pickle, map_location="meta", weights_only=True, mmap=True)
             found = {name: tuple(tensor.shape) for name, tensor in read.items()}
-    except Exception:  # whoever loads it says what is wrong
+    except Exception:  # loading it will say what is wrong
         return Drafting(0)
     return _drafting(found)
 
@@ -214,37 +218,8 @@ def check_room(
     has = "all devices together have" if spread else f"{where} has"
     raise UserError(
         f"{name} does not fit: it needs {need}, and {has} {size(free)} free, "
-        f"{size(need.total - free)} too little. {_advice(config, dtype, device, plan, drafters)}"
+        f"{size(need.total - free)} too little. {ADVICE}"
     )
-
-
-def _advice(
-    config: PretrainedConfig, dtype: torch.dtype, device: torch.device, plan: Plan,
-    drafters: Sequence[Drafting],
-) -> str:  # fmt: skip
-    """Which options would make it fit, the nearest to what was asked for first."""
-    spread = plan.device_map is not None
-    shorter = dtype == torch.float32
-    half = torch.bfloat16 if shorter else dtype
-    named = " --dtype bfloat16" if shorter else ""
-    options = [(named, half, None, spread)] if shorter and plan.bits is None else []
-    options += [
-        (f"--load-in-{bits}bit{named}", half, bits, spread)
-        for bits in (8, 4)
-        if bits < (plan.bits or 9)
-    ]
-    if device.type == "cuda" and not spread:
-        options.append(("--device-map auto", dtype, plan.bits, True))
-    fitting = [
-        f"{option.strip()} ({size(total)})"
-        for option, form, bits, wide in options
-        if (total := estimate(config, form, bits, drafters).total)
-        <= free_bytes(device, wide, not bits)
-    ]
-    if fitting:
-        return f"Try {', or '.join(fitting)}."
-    least = size(estimate(config, half, 4, drafters).total)
-    return f"Even 4-bit NF4 takes {least}: take a smaller target or a larger machine."
 
 
 def gpu_shares(need: Need) -> dict[int | str, int]:

@@ -5,14 +5,13 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from io import StringIO
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from moa_core.__main__ import EXTRAS, main
+from moa_core.__main__ import main
 from moa_core.decoding.trace import Drafted, Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.loading.load import load_target
@@ -280,12 +279,6 @@ def test_what_ends_a_command_is_said_in_a_line(
     else:
         assert main(["generate", *X]) == code
     assert capsys.readouterr().err == words
-
-
-def test_the_extras_are_those_of_the_project() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = [name for names in project["optional-dependencies"].values() for name in names]
-    assert {name.partition(">")[0] for name in extras} == {*EXTRAS, "bitsandbytes"}
 
 
 def test_a_reader_that_goes_away_is_no_error_to_report(

@@ -25,7 +25,7 @@ from moa_core.drafters.base import Vanilla
 from moa_core.generation import StopStrings
 from moa_core.model.target import Target
 from tests.moa_core.decoding.test_offline import Flaky
-from tests.models import speaking_target, tiny_target, useful
+from tests.models import drafter_of, speaking_target, tiny_target, useful
 
 PROMPT = "The fox ran"
 TREE = TreeSettings(3, 2, 6)
@@ -38,8 +38,7 @@ def target() -> Target:
 
 
 def pieces(target: Target, method: str, settings: Settings, **more: object) -> list[Piece]:
-    drafter = Vanilla() if method == "vanilla" else useful(method, target)
-    return list(generate(target, drafter, PROMPT, settings, **more))
+    return list(generate(target, drafter_of(method, target), PROMPT, settings, **more))
 
 
 def text(found: list[Piece]) -> str:
@@ -52,9 +51,8 @@ def test_pieces_are_what_decode_says(target: Target, method: str) -> None:
     found = pieces(target, method, settings)
     trace = found[-1].trace
     assert trace is not None and found[-1].reason == trace.reason == "length"
-    drafter = Vanilla() if method == "vanilla" else useful(method, target)
     ids = trace.events[0].prompt_ids
-    plain = Trace(events=list(decode(target, drafter, ids, settings)))
+    plain = Trace(events=list(decode(target, drafter_of(method, target), ids, settings)))
     assert plain.output_ids == trace.output_ids
     assert text(found) == target.tokenizer.decode(plain.output_ids, skip_special_tokens=True)
     assert found[0].bonus.id == plain.output_ids[0] and not found[0].accepted

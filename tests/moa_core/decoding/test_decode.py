@@ -14,7 +14,7 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.model.target import Target
-from tests.models import tiny_target, useful
+from tests.models import drafter_of, tiny_target, traced, useful
 
 loop = import_module("moa_core.decoding.decode")  # the module, not the function
 
@@ -22,14 +22,10 @@ PROMPT = [5, 9, 33]
 METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")
 
 
-def drafter_for(method: str, target: Target) -> Drafter:
-    return Vanilla() if method == "vanilla" else useful(method, target)
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_events_come_in_order_and_fit_together(method: str) -> None:
     target = tiny_target(vocab_size=61)
-    events = list(decode(target, drafter_for(method, target), PROMPT, Settings(25)))
+    events = list(decode(target, drafter_of(method, target), PROMPT, Settings(25)))
     assert isinstance(events[0], Prefilled) and events[0].prompt_ids == tuple(PROMPT)
     assert isinstance(events[-1], Finished)
     text = [*PROMPT, events[0].token]
@@ -101,7 +97,7 @@ def test_every_part_is_charged_to_its_phase_and_nothing_is_lost(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tiny_target()
-    drafter = drafter_for(method, target)
+    drafter = drafter_of(method, target)
     work = clocked(monkeypatch, drafter)
     run = decode(target, drafter, PROMPT, Settings(40), should_stop=lambda: work("stop") < 0)
     trace = Trace(events=list(run))
@@ -135,8 +131,8 @@ def test_the_clock_stands_still_while_events_are_shown(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("cycles", [0, 1, 3])
 def test_stopping_ends_after_the_cycle_with_what_there_is(method: str, cycles: int) -> None:
     target = tiny_target(vocab_size=61)
-    drafter = drafter_for(method, target)
-    whole = Trace(events=list(decode(target, drafter, PROMPT, Settings(60))))
+    drafter = drafter_of(method, target)
+    whole = traced(target, drafter, PROMPT, max_new_tokens=60)
     events: list[Event] = []
     asked = decode(
         target, drafter, PROMPT, Settings(60),
@@ -151,17 +147,10 @@ def test_stopping_ends_after_the_cycle_with_what_there_is(method: str, cycles: i
     assert text == whole.output_ids[: len(text)] and len(text) == 1 + sum(stopped.accepted_lengths)
 
 
-def test_a_run_that_ended_by_itself_is_not_called_stopped() -> None:
-    target = tiny_target()
-    ends = decode(target, Vanilla(), PROMPT, Settings(1), should_stop=lambda: True)
-    assert Trace(events=list(ends)).reason == "length"
-
-
 def test_the_first_token_may_end_it() -> None:
     target = tiny_target()
-    first = Trace(events=list(decode(target, Vanilla(), PROMPT, Settings(1)))).output_ids
-    run = decode(target, useful("moa-n0", target), PROMPT, Settings(9, eos_ids=tuple(first)))
-    trace = Trace(events=list(run))
+    first = traced(target, Vanilla(), PROMPT, max_new_tokens=1).output_ids
+    trace = traced(target, "moa-n0", PROMPT, max_new_tokens=9, eos_ids=tuple(first))
     assert (trace.output_ids, trace.reason, trace.target_calls) == (first, "eos", 1)
 
 

@@ -9,7 +9,7 @@ import pytest
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import AUTO, TreeSettings
-from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.drafters.base import Vanilla
 from moa_core.errors import UserError
 from moa_core.loading.catalog import bundled_drafters, bundled_target
 from moa_core.loading.load import load_drafter, load_target
@@ -17,7 +17,7 @@ from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train.bundle import tasks
 from moa_core.train.init import fresh
-from tests.models import plain_greedy, tiny_target, useful
+from tests.models import drafter_of, plain_greedy, tiny_target, traced, useful
 
 METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")
 PROMPTS = ([7], [5, 9, 33, 7, 21, 40, 11], [(i * i + 3) % 60 for i in range(40)])
@@ -70,14 +70,6 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
-def drafter_for(method: str, target: Target) -> Drafter:
-    return Vanilla() if method == "vanilla" else useful(method, target)
-
-
-def run(target: Target, drafter: Drafter, prompt: list[int], **settings: Any) -> Trace:
-    return Trace(events=list(decode(target, drafter, prompt, Settings(**settings))))
-
-
 def model(name: str) -> Target:
     sizes = dict(MODELS[name])
     if sizes.get("vocab_size") == 40:
@@ -95,8 +87,8 @@ def test_every_kind_of_target_writes_its_own_text(name: str) -> None:
     for prompt in (fitting(prompt, target) for prompt in PROMPTS):
         expected = plain_greedy(target, prompt, 18)
         untrained = [fresh(method, target, seed=1) for method in ("moa-n1", "eagle2")]
-        for drafter in (*(drafter_for(method, target) for method in METHODS), *untrained):
-            trace = run(target, drafter, prompt, max_new_tokens=18)
+        for drafter in (*(drafter_of(method, target) for method in METHODS), *untrained):
+            trace = traced(target, drafter, prompt, max_new_tokens=18)
             assert trace.output_ids == expected, (drafter.name, len(prompt))
             assert trace.reason == "length"
 
@@ -105,9 +97,9 @@ def test_every_kind_of_target_writes_its_own_text(name: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_every_shape_of_tree_gives_the_same_text(method: str, tree: str) -> None:
     target = tiny_target(vocab_size=61)
-    drafter = drafter_for(method, target)
+    drafter = drafter_of(method, target)
     for prompt in PROMPTS:
-        trace = run(target, drafter, prompt, max_new_tokens=30, tree=TREES[tree])
+        trace = traced(target, drafter, prompt, max_new_tokens=30, tree=TREES[tree])
         assert trace.output_ids == plain_greedy(target, prompt, 30)
         for event in trace.of(Drafted) if method != "vanilla" else ():
             shape = TREES[tree]
@@ -123,7 +115,7 @@ def test_useful_drafters_are_sometimes_right_and_sometimes_wrong(method: str) ->
     lengths = [
         length
         for prompt in PROMPTS
-        for length in run(
+        for length in traced(
             target, useful(method, target), prompt, max_new_tokens=60, tree=shape
         ).accepted_lengths
     ]
@@ -142,9 +134,10 @@ def test_all_of_the_targets_layers_draft_what_the_target_says(name: str) -> None
     chain, bush = TreeSettings(4, 1, 4), TreeSettings(4, 3, 30)
     for prompt in (fitting(prompt, target) for prompt in PROMPTS):
         assert (
-            run(target, drafter, prompt, max_new_tokens=26, tree=chain).accepted_lengths == [5] * 5
+            traced(target, drafter, prompt, max_new_tokens=26, tree=chain).accepted_lengths
+            == [5] * 5
         )
-        trace = run(target, drafter, prompt, max_new_tokens=26, tree=bush)
+        trace = traced(target, drafter, prompt, max_new_tokens=26, tree=bush)
         for drafted, verified in zip(trace.of(Drafted), trace.of(Verified), strict=True):
             tree = drafted.tree
             drafts = [tree.draft_prob(node) for node in range(len(tree))]
@@ -158,22 +151,22 @@ def test_a_full_context_ends_the_text_and_nothing_breaks(
 ) -> None:
     target = tiny_target(max_position_embeddings=48)
     prompt = [(7 * i + 1) % 60 for i in range(length)]
-    drafter = drafter_for(method, target)
-    trace = run(target, drafter, prompt, max_new_tokens=100)
+    drafter = drafter_of(method, target)
+    trace = traced(target, drafter, prompt, max_new_tokens=100)
     assert trace.reason == "context"
     assert trace.output_ids == plain_greedy(target, prompt, room)
-    exact = run(target, drafter, prompt, max_new_tokens=room)
+    exact = traced(target, drafter, prompt, max_new_tokens=room)
     assert (exact.reason, exact.output_ids) == ("length", trace.output_ids)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_an_end_of_text_within_an_accepted_path_ends_it_there(method: str) -> None:
     target = tiny_target(vocab_size=61)
-    drafter = drafter_for(method, target)
+    drafter = drafter_of(method, target)
     for prompt in PROMPTS:
         text = plain_greedy(target, prompt, 40)
         for eos in {text[0], text[3], text[10]}:
-            trace = run(target, drafter, prompt, max_new_tokens=40, eos_ids=(eos, 9999))
+            trace = traced(target, drafter, prompt, max_new_tokens=40, eos_ids=(eos, 9999))
             assert trace.output_ids == text[: text.index(eos) + 1]
             assert trace.reason == "eos"
 
@@ -182,8 +175,8 @@ def test_an_end_of_text_within_an_accepted_path_ends_it_there(method: str) -> No
 def test_one_drafter_serves_runs_that_take_turns(method: str) -> None:
     """Forks share weights and nothing else."""
     target = tiny_target()
-    drafter = drafter_for(method, target)
-    alone = [run(target, drafter, prompt, max_new_tokens=20) for prompt in PROMPTS]
+    drafter = drafter_of(method, target)
+    alone = [traced(target, drafter, prompt, max_new_tokens=20) for prompt in PROMPTS]
     settings = Settings(max_new_tokens=20)
     traces = [Trace() for _ in PROMPTS]
     runs = [
@@ -226,7 +219,7 @@ def test_bundled_models_write_the_targets_own_text() -> None:
     for number, prompt in enumerate(held_out_prompts(target, 200)):
         expected = plain_greedy(target, prompt, 128)
         for (name, drafter), tree in product(drafters.items(), ("own", "auto")):
-            trace = run(
+            trace = traced(
                 target, drafter, prompt, max_new_tokens=128,
                 tree=AUTO if tree == "auto" else drafter.tree, eos_ids=target.eos_ids,
             )  # fmt: skip

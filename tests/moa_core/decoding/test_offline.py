@@ -26,17 +26,11 @@ from moa_core.drafters.base import Drafter, Stepwise, Vanilla
 from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.train.init import fresh
-from tests.models import tiny_target, useful
+from tests.models import drafter_of, tiny_target, useful
 
 PROMPT = [5, 9, 33, 2]
 METHODS = ("moa-n0", "moa-n1", "moa-n3", "eagle2", "glide", "independent")
 TREE = TreeSettings(3, 3, 8)
-
-
-def drafter_for(method: str, target: Target) -> Drafter:
-    if method in ("glide", "independent"):
-        return fresh(method, target, 0)
-    return useful(method, target)
 
 
 class Flaky:
@@ -124,7 +118,7 @@ def test_wherever_the_link_is_lost_the_text_heals_to_the_target_s_own(
     method: str, sampling: Sampling
 ) -> None:
     target = tiny_target()
-    drafter = drafter_for(method, target)
+    drafter = drafter_of(method, target)
     local = run(target, drafter, {}, sampling=sampling)
     lost = wrote = 0
     for seed in range(8):
@@ -140,7 +134,7 @@ def test_wherever_the_link_is_lost_the_text_heals_to_the_target_s_own(
 @torch.inference_mode()
 def test_what_is_written_alone_is_the_drafter_s_own_greedy_text(method: str) -> None:
     target = tiny_target()
-    drafter = drafter_for(method, target).fork()
+    drafter = drafter_of(method, target).fork()
     assert isinstance(drafter, Stepwise)
     _, observation = target.prefill(PROMPT, 40)
     drafter.open(target, 60)

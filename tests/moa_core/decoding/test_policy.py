@@ -9,20 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from moa_core.decoding import policy
-from moa_core.decoding.decode import Settings, about, decode
+from moa_core.decoding.decode import Settings, about
 from moa_core.decoding.policy import FIXED_CYCLES, GOES_ON, Curve, Experience, Line, Sizer
 from moa_core.decoding.settings import tree_of
 from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import AUTO, Node, TreeSettings, grow
 from moa_core.decoding.verify import Sampling
-from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter, Vanilla
-from moa_core.drafters.ngram import NgramDrafter
 from moa_core.model.target import Target
-from moa_core.train.init import fresh
 from tests.moa_core.simulated import World
-from tests.models import plain_greedy, tiny_target, useful
+from tests.models import drafter_of, plain_greedy, tiny_target, traced, useful
 
 SHAPES = ("2-2-4", "4-3-10", "5-4-12", "8-4-20")
 METHODS = (
@@ -48,16 +44,6 @@ def test_it_is_as_fast_as_the_best_fixed_tree_without_being_told(costs: dict[str
     ]
     world = World(**costs)
     assert world.speed(AUTO, 400, sizer_of(world)) > 0.98 * max(fixed)
-
-
-def test_it_learns_what_the_made_up_costs_are() -> None:
-    world = World(noise=0.0)
-    sizer = sizer_of(world)
-    world.speed(AUTO, 400, sizer)
-    known = sizer.known
-    assert known.level(3) == pytest.approx(0.00056, rel=0.02)
-    assert known.verified.each == pytest.approx(0.00008, rel=0.1)
-    assert known.verified(9) == pytest.approx(0.0025 + 0.00072, rel=0.02)
 
 
 def test_sure_drafts_go_deep_and_unsure_ones_do_not() -> None:
@@ -109,26 +95,8 @@ def test_logits_that_are_no_numbers_draft_nothing() -> None:
     assert tree.tokens == (1,)
 
 
-def drafter_for(method: str, target: Target) -> Drafter:
-    match method:
-        case "vanilla":
-            return Vanilla()
-        case "ngram":
-            return NgramDrafter()
-        case "moa-auto":
-            return AutoDrafter([useful(f"moa-n{tli}", target) for tli in (0, 1)])
-        case "eagle":
-            made = useful("eagle2", target)
-            made.static = True
-            return made
-        case "glide" | "independent" | "medusa":
-            return fresh(method, target, seed=1)
-    return useful(method, target)
-
-
 def run(target: Target, drafter: Drafter, prompt: list[int], **settings: Any) -> Trace:
-    settings = {"max_new_tokens": 30, "tree": AUTO, **settings}
-    return Trace(events=list(decode(target, drafter, prompt, Settings(**settings))))
+    return traced(target, drafter, prompt, **{"max_new_tokens": 30, "tree": AUTO, **settings})
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +113,7 @@ def test_the_text_is_the_targets_own_whatever_is_drafted(
     method: str, plain: tuple[Target, list[tuple[list[int], list[int]]]]
 ) -> None:
     target, texts = plain
-    drafter = drafter_for(method, target)
+    drafter = drafter_of(method, target)
     for prompt, (greedy, drawn) in zip(PROMPTS, texts, strict=True):
         trace = run(target, drafter, prompt)
         assert trace.output_ids == greedy
@@ -225,14 +193,6 @@ def test_a_line_finds_fixed_and_slope_and_follows_when_they_change() -> None:
         assert line.each == pytest.approx(each, rel=0.15)
 
 
-def test_one_size_alone_leaves_the_slope_at_its_first_guess() -> None:
-    line = Line(0.05)
-    for _ in range(20):
-        line.add(10, 0.015)
-    assert line(10) == pytest.approx(0.015)
-    assert line.each == pytest.approx(0.05 * line.fixed) and line(20) > line(10)
-
-
 def test_a_larger_size_is_never_free_even_where_times_are_noise() -> None:
     line = Line(0.03)
     for number in range(60):
@@ -258,14 +218,6 @@ def test_a_curve_begins_with_what_the_drafter_says_and_learns_what_is_so() -> No
         curve.renew()
     for share in (0.9, 0.5, 0.2):
         assert curve(math.log(share)) == pytest.approx(share / 2, abs=0.07)
-
-
-def test_a_curve_takes_any_score() -> None:
-    curve = Curve(0.7)
-    for score in (0.0, -0.0, -5.6, -5.7, -80.0, -math.inf):
-        curve.add(score, False)
-        assert 0 <= curve(score) <= 1
-    assert curve(-math.inf) == 0
 
 
 def experience(level: float, wider: float, node: float, rate: float) -> Experience:
@@ -313,48 +265,3 @@ def test_the_kept_nodes_are_the_best_of_all_subtrees(node: float) -> None:
         ]
         assert worth(kept) == pytest.approx(max(map(worth, subtrees)), abs=2e-3)
         assert all(nodes[place][0] in (0, *kept) for place in kept)
-
-
-@pytest.mark.parametrize("odds", [0.3, 0.6, 0.9])
-@pytest.mark.parametrize("level", [0.0002, 0.0008])
-def test_a_chain_is_drafted_as_deep_as_is_best(
-    odds: float, level: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The target goes on with `odds` after every node, which no level tells more of: brute force
-    over all depths."""
-    monkeypatch.setattr(policy, "AHEAD", 1.0)
-    rate, known = 500, experience(level, 0.0, 0.00005, 500)
-    for _ in range(4000):
-        for depth in range(1, 13):
-            known.extended.add(depth * math.log(odds), False)
-        known.extended.renew()
-    known.extended._table = [math.exp(-place / 3) * odds for place in range(18)]
-    cost = rate * (level + known.verified.each)
-    best = max(range(1, 13), key=lambda d: sum(odds**i for i in range(1, d + 1)) - cost * d)
-    depth = 1
-    while depth < 12 and known.to_expand([depth * math.log(odds)]):
-        depth += 1
-    assert abs(depth - best) <= 1  # bins are coarse
-
-
-def test_more_is_drafted_the_slower_the_rest_is() -> None:
-    level = [math.log(odds) for odds in (0.3, 0.1, 0.05, 0.02)]
-    counts = [experience(0.0008, 0.0001, 0.0001, rate).to_expand(level) for rate in (900, 150, 30)]
-    assert counts[0] == 0 < counts[1] <= counts[2] == 4
-    kept = [experience(0.0008, 0.0001, 0.0002, rate).to_keep(level) for rate in (900, 300, 30)]
-    assert kept == sorted(kept) and kept[0] < kept[2]
-
-
-def test_what_is_below_the_least_score_is_never_kept() -> None:
-    known = experience(0.0005, 0.00002, 0.0002, 600)
-    least = known.least()
-    assert known.to_keep([-0.1, -0.2, least - 0.01]) == 2
-    assert experience(0.0005, 0.00002, 0.0002, 1).least() == -math.inf
-
-
-def test_a_hiccup_hardly_moves_the_rate() -> None:
-    known = experience(0.0005, 0.00002, 0.0002, 500)
-    for _ in range(50):
-        known.learn(4, 4 / 500, 8, 3)
-    known.learn(4, 30.0, 8, 3)
-    assert known.rate > 440

@@ -285,13 +285,3 @@ def test_a_seed_gives_the_same_text_by_every_method_and_tree(sampling: Sampling)
             accepted += sum(trace.accepted_lengths) - len(trace.accepted_lengths)
         assert len(texts) == 1
     assert accepted > 50
-
-
-def test_another_seed_gives_another_text() -> None:
-    target = tiny_target(scale=2.0)
-    texts = set()
-    for seed in range(5):
-        settings = Settings(20, sampling=Sampling(1.0, seed=seed))
-        trace = Trace(events=list(decode(target, Vanilla(), [5, 9], settings)))
-        texts.add(tuple(trace.output_ids))
-    assert len(texts) == 5

@@ -41,11 +41,6 @@ def test_a_draw_finds_its_token(probs: list[float], draw: float, token: int) -> 
     assert sample(torch.tensor([probs]), [draw]).tolist() == [token]
 
 
-def test_rows_are_drawn_one_by_one() -> None:
-    probs = torch.tensor([[0.5, 0.5], [0.5, 0.5], [1.0, 0.0]])
-    assert sample(probs, [0.1, 0.9, 0.9]).tolist() == [0, 1, 0]
-
-
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.7, 0.9, 5, seed=2)])
 def test_probabilities_are_those_of_the_choice_and_of_each_draft(sampling: Sampling) -> None:
     choices = choose(LOGITS, TREE, 20, sampling)
@@ -119,11 +114,6 @@ def test_next_to_no_temperature_is_next_to_greedy_and_gives_numbers(temperature:
     cold = choose(LOGITS, TREE, 3, Sampling(temperature, seed=1))
     assert cold.tokens == choose(LOGITS, TREE, 3, Sampling()).tokens
     assert all(0 < prob <= 1 for prob in cold.probs) and all(0 <= prob <= 1 for prob in cold.drafts)
-
-
-def test_top_k_above_the_vocabulary_is_no_limit() -> None:
-    wide, off = Sampling(1.0, top_k=500, seed=1), Sampling(1.0, seed=1)
-    assert choose(LOGITS, TREE, 3, wide) == choose(LOGITS, TREE, 3, off)
 
 
 def test_top_k_of_one_is_the_most_probable_token() -> None:

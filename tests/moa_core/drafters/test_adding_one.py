@@ -6,8 +6,6 @@ import importlib
 import json
 import re
 import shlex
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -26,10 +24,6 @@ from tests.models import save_bundle
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "adding_a_drafter.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-LISTS = [  # tests that look at all the methods there are
-    *(f"tests/demo/test_{name}.py" for name in ("compare", "engine", "model_arguments", "zero")),
-    "tests/moa_core/loading/test_load.py", "tests/moa_core/export/test_export.py",
-]  # fmt: skip
 PLACE = re.compile(r"# (?P<path>[\w/]+)\.py(?:, in (?P<table>\w+))?\n")
 
 
@@ -91,37 +85,6 @@ def test_it_is_accepted_where_a_text_repeats_itself(bundle: Path) -> None:
 def test_the_page_offers_it(bundle: Path) -> None:
     assert "bigram" in Engine().methods() and label("bigram") == "Bigrams"
     assert Engine().spec("bigram") == "bigram"
-
-
-@pytest.mark.slow
-def test_whoever_follows_it_has_tests_that_pass(tmp_path: Path) -> None:
-    """In a copy of the program, with the page's files and lines on disk."""
-    for name in ("moa_core", "demo", "tests", "docs"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("assets", "app.py", "pyproject.toml"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    for text in (text for kind, text in BLOCKS if kind == "python"):
-        place = PLACE.match(text)
-        path = tmp_path / f"{place['path']}.py"
-        if place["table"] is None:
-            path.write_text(text)
-            continue
-        before, table, after = path.read_text().partition(f"\n{place['table']}")
-        path.write_text(before + table + after.replace("\n}", f"\n    {text[place.end() :]}}}", 1))
-    known = tmp_path / "moa_core" / "drafters" / "known.py"
-    line = re.search(r"with `(from moa_core.*)` at the top", PAGE)[1]
-    first = "from moa_core.drafters.ngram"
-    known.write_text(known.read_text().replace(first, f"{line}\n{first}"))
-    checks = (
-        ["pytest", "-q", "-n", "0", "tests/moa_core/drafters", *LISTS], ["ruff", "check"],
-        ["ruff", "format", "--check"], ["mypy"],
-    )  # fmt: skip
-    for words in checks:
-        done = subprocess.run(
-            [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr
-    assert "bigram" in known.read_text()
 
 
 def test_what_it_names_is_there() -> None:

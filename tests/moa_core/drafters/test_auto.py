@@ -9,9 +9,8 @@ import torch
 
 from moa_core.bench.methods import load_methods
 from moa_core.decoding import trace as trace_module
-from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.policy import BLOCK, Chooser
-from moa_core.decoding.trace import Drafted, Trace, Verified
+from moa_core.decoding.trace import Drafted, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.auto import AutoDrafter
@@ -21,7 +20,7 @@ from moa_core.errors import UserError
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.loading.memory import parameters
 from moa_core.model.target import Target
-from tests.models import plain_greedy, tiny_target, useful
+from tests.models import plain_greedy, tiny_target, traced, useful
 
 PROMPT = [5, 9, 33, 7, 21, 40, 11]
 GAINS = {0: 4.0, 1: 4.2, 2: 4.4, 3: 4.6}
@@ -42,50 +41,12 @@ def choices(
     return found
 
 
-def test_the_first_two_are_tried_in_order_and_whoever_promises_as_much_next() -> None:
-    alike = dict.fromkeys(GAINS, 0.010)
-    first = choices(Chooser([0, 1, 3]), alike, 3 * BLOCK, spread=0)
-    assert first == [tli for tli in (0, 1, 3) for _ in range(BLOCK)]
-    assert choices(Chooser([2]), alike, 3) == [2] * 3
-
-
-def test_what_cannot_pay_is_not_tried_until_much_later() -> None:
-    steep = {0: 0.010, 1: 0.016, 2: 0.022, 3: 0.028}
-    found = choices(Chooser(list(GAINS)), steep, 500)
-    assert not {2, 3} & set(found[:30]) and set(found) == set(GAINS)
-
-
-@pytest.mark.parametrize(
-    ("measured", "expected"),
-    [
-        ({0: 0.010, 1: 0.013}, {2: 0.016, 3: 0.019}),
-        ({0: 0.010, 1: 0.008}, {2: 0.008, 3: 0.008}),  # a layer takes no time back
-        ({0: 0.010, 1: 0.013, 3: 0.025}, {2: 0.019}),
-    ],
-)
-def test_a_time_not_measured_lies_on_a_line_through_the_nearest_two(measured, expected) -> None:
-    chooser = Chooser(list(GAINS))
-    for tli, seconds in measured.items():
-        chooser.now = tli
-        chooser.learn(4, seconds)
-    for tli, seconds in expected.items():
-        assert chooser.rate(tli) == pytest.approx(4 / seconds)
-
-
 @pytest.mark.parametrize("best", list(GAINS))
 @pytest.mark.parametrize("seed", range(5))
 def test_the_choice_settles_on_what_is_worth_most(best: int, seed: int) -> None:
     seconds = {tli: 0.010 if tli == best else 0.016 for tli in GAINS}
     found = choices(Chooser(list(GAINS)), seconds, 200, seed)
     assert found[40:].count(best) >= 0.85 * 160
-
-
-def test_gains_decide_where_times_are_alike() -> None:
-    chooser, rng, found = Chooser([0, 1]), random.Random(1), []
-    for _ in range(300):
-        found.append(chooser.pick())
-        chooser.learn(rng.choice((1, 2) if found[-1] == 0 else (3, 5)), 0.01)
-    assert found[50:].count(1) >= 0.9 * 250
 
 
 def test_the_choice_leaves_whoever_becomes_slow_and_finds_whoever_becomes_fast() -> None:
@@ -101,14 +62,6 @@ def test_a_long_round_trip_makes_gain_worth_more_than_time() -> None:
     near = choices(Chooser([0, 3]), CHEAP, 200, spread=0.3)
     far = choices(Chooser([0, 3], round_trip=0.5), CHEAP, 200, spread=0.3)
     assert near[50:].count(0) >= 120 and far[50:].count(3) >= 120
-
-
-def test_one_hiccup_of_the_machine_does_not_turn_the_choice() -> None:
-    chooser = Chooser([0, 1])
-    for cycle in range(60):
-        seconds = CHEAP | {0: 0.3 if cycle == 40 else 0.010}
-        chooser.learn(4, seconds[chooser.pick()])
-    assert chooser.rate(0) > chooser.rate(1) and chooser.pick() == 0
 
 
 class Clock:
@@ -146,10 +99,6 @@ def drafters(target: Target, *stops: int, whisper: float = 0.01) -> list[MoADraf
     return [one for one in made if isinstance(one, MoADrafter)]
 
 
-def run(target: Target, drafter, prompt=PROMPT, **settings) -> Trace:
-    return Trace(events=list(decode(target, drafter, prompt, Settings(**settings))))
-
-
 def test_a_cycle_takes_its_way_over_the_network_too() -> None:
     target = tiny_target(vocab_size=61)
     auto = AutoDrafter(drafters(target, 0, 1))
@@ -164,7 +113,7 @@ def test_a_cycle_takes_its_way_over_the_network_too() -> None:
 
 def test_the_loop_settles_on_the_fastest_by_its_own_clock(clock: Clock) -> None:
     target = tiny_target(vocab_size=61)
-    trace = run(target, AutoDrafter(drafters(target, 0, 1, 2)), max_new_tokens=200)
+    trace = traced(target, AutoDrafter(drafters(target, 0, 1, 2)), PROMPT, max_new_tokens=200)
     assert len(trace.choices) == len(trace.accepted_lengths) > 40
     assert trace.choices[: 3 * BLOCK] == [0, 0, 1, 1, 2, 2]
     assert trace.choices[20:].count(1) >= 0.8 * len(trace.choices[20:])
@@ -172,7 +121,7 @@ def test_the_loop_settles_on_the_fastest_by_its_own_clock(clock: Clock) -> None:
 
 def test_only_who_drafts_takes_anything_in_and_that_is_charged_to_the_draft(clock: Clock) -> None:
     target = tiny_target(vocab_size=61)
-    trace = run(target, AutoDrafter(drafters(target, 0, 1, 2)), max_new_tokens=40)
+    trace = traced(target, AutoDrafter(drafters(target, 0, 1, 2)), PROMPT, max_new_tokens=40)
     assert {event.tli for event in trace.of(Drafted)} == {0, 1, 2}
     for event in trace.of(Drafted)[1:]:  # the first draft follows the prefill's own taking in
         assert event.seconds == pytest.approx(OBSERVE + COSTS[event.tli])
@@ -199,12 +148,12 @@ def test_greedy_text_is_the_targets_own(tree: TreeSettings, length: int) -> None
     prompt = [(i * i + 3) % 60 for i in range(length)]
     auto = AutoDrafter(drafters(target, 0, 1, 3))
     for _ in range(2):  # one drafter serves several runs
-        trace = run(target, auto, prompt, max_new_tokens=60, tree=tree)
+        trace = traced(target, auto, prompt, max_new_tokens=60, tree=tree)
         assert trace.output_ids == plain_greedy(target, prompt, 60)
         assert set(trace.choices) == {0, 1, 3}
     drawn = {"max_new_tokens": 60, "sampling": Sampling(1.0, seed=3)}
-    text = run(target, Vanilla(), prompt, **drawn).output_ids
-    assert run(target, auto, prompt, tree=tree, **drawn).output_ids == text
+    text = traced(target, Vanilla(), prompt, **drawn).output_ids
+    assert traced(target, auto, prompt, tree=tree, **drawn).output_ids == text
 
 
 def test_who_waited_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +164,7 @@ def test_who_waited_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = iter([whole, 0, 0, whole, 0, 0, 0, 0, whole, whole, 0, whole] * 9)
     monkeypatch.setattr(Chooser, "pick", lambda self: setattr(self, "now", next(turns)) or self.now)
     chain = TreeSettings(4, 1, 4)
-    trace = run(target, AutoDrafter([itself, other]), max_new_tokens=80, tree=chain)
+    trace = traced(target, AutoDrafter([itself, other]), PROMPT, max_new_tokens=80, tree=chain)
     gained = [
         event.gained
         for event, tli in zip(trace.of(Verified), trace.choices, strict=True)
@@ -236,7 +185,7 @@ def test_what_was_missed_is_taken_in_as_if_nothing_had_been(
         or real(self, *rest),
     )  # fmt: skip
     made = drafters(target, 0, 1, 3)
-    trace = run(target, AutoDrafter(made), max_new_tokens=60)
+    trace = traced(target, AutoDrafter(made), PROMPT, max_new_tokens=60)
     whole = [*PROMPT, *trace.output_ids]
     twin = target.fork()
     with torch.inference_mode():
@@ -260,12 +209,12 @@ def test_each_n_may_have_a_tree_of_its_own_but_none_larger_than_the_run_allows()
     alike = AutoDrafter(made, 0.2)
     auto = alike.with_own_trees()
     assert (auto.tree, auto.round_trip) == (TreeSettings(5, 3, 6), 0.2) and not alike.trees
-    trace = run(target, auto, max_new_tokens=40, tree=auto.tree)
+    trace = traced(target, auto, PROMPT, max_new_tokens=40, tree=auto.tree)
     sizes = {
         event.tli: (max(event.tree.depths), len(event.tree) - 1) for event in trace.of(Drafted)
     }
     assert sizes == {0: (2, 6), 1: (5, 5)}
-    small = run(target, auto, max_new_tokens=40, tree=TreeSettings(1, 1, 1))
+    small = traced(target, auto, PROMPT, max_new_tokens=40, tree=TreeSettings(1, 1, 1))
     assert {len(event.tree) for event in small.of(Drafted)} == {2}
     assert small.output_ids == trace.output_ids
 

@@ -6,7 +6,6 @@ import torch
 from moa_core.drafters import moa
 from moa_core.drafters.moa import MoAConfig, Sizes
 from moa_core.errors import UserError
-from moa_core.loading.memory import parameters
 from moa_core.train.init import fresh, moa_config
 from tests.models import tiny_target, useful
 
@@ -106,23 +105,3 @@ def test_a_fresh_drafter_finds_lsa_heads_for_any_target(
     assert config.lsa.heads * config.lsa.head_dim == target.kv_width
     for sizes in (config.sa, config.ca, config.lsa):
         assert sizes.heads % sizes.kv_heads == 0 and sizes.head_dim % 2 == 0
-
-
-def test_eagle_starts_with_embeddings_and_features_weighing_alike() -> None:
-    target = tiny_target()
-    weight = fresh("eagle2", target, 0).net.fc.weight
-    embeddings = weight[:, :32] @ target.embed.weight.T  # what each half adds, all tokens
-    features = weight[:, 32:] @ (target.decoder.norm.weight[:, None] * torch.randn(32, 500))
-    assert embeddings.std().item() == pytest.approx(features.std().item(), rel=0.2)
-
-
-def test_methods_have_about_as_many_parameters() -> None:
-    target = tiny_target(hidden_size=64, intermediate_size=96)
-    counts = {name: parameters(fresh(name, target, 0).net) for name in ("moa-n0", "eagle2")}
-    assert counts["eagle2"] == pytest.approx(counts["moa-n0"], rel=0.01)
-
-
-@pytest.mark.parametrize("method", ["", "moa", "moa-n", "moa-n-1", "eagle", "moa-n1 "])
-def test_unknown_methods_are_refused(method: str) -> None:
-    with pytest.raises(UserError, match="Unknown method"):
-        fresh(method, tiny_target(), 0)

@@ -11,8 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Drafted, Trace
+from moa_core.decoding.trace import Drafted
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
@@ -30,7 +29,14 @@ from moa_core.train.init import fresh
 from moa_core.train.losses import Weights
 from moa_core.train.masks import every_token, on_policy
 from moa_core.train.teacher import teach
-from tests.models import chatml_tokenizer, plain_greedy, speaking_target, tiny_target
+from tests.models import (
+    chatml_tokenizer,
+    drafter_of,
+    plain_greedy,
+    speaking_target,
+    tiny_target,
+    traced,
+)
 
 TRAINED = (
     "medusa", "glide", "independent", "moa-no-lsa", "moa-mean-lsa", "moa-no-sa", "moa-no-ca",
@@ -51,10 +57,6 @@ FAMILIES: dict[str, dict[str, Any]] = {
 }
 
 
-def run(target: Target, drafter: Drafter, prompt: list[int], **settings: Any) -> Trace:
-    return Trace(events=list(decode(target, drafter, prompt, Settings(**settings))))
-
-
 def made(method: str, target: Target) -> Drafter:
     """A drafter whose every weight matters: Medusa's start at zero."""
     drafter = fresh(method, target, seed=1)
@@ -70,16 +72,10 @@ def made(method: str, target: Target) -> Drafter:
 @pytest.mark.parametrize("method", [*TRAINED, "ngram", "eagle"])
 def test_lossless(method: str, family: str) -> None:
     target = tiny_target(**FAMILIES[family])
-    if method == "ngram":
-        drafter: Drafter = NgramDrafter()
-    elif method == "eagle":
-        drafter = fresh("eagle2", target, 1)
-        drafter.static = True
-    else:
-        drafter = made(method, target)
+    drafter = made(method, target) if method in TRAINED else drafter_of(method, target)
     for prompt in PROMPTS:
         for tree in (TreeSettings(5, 1, 5), TreeSettings(4, 3, 9)):
-            trace = run(target, drafter, prompt, max_new_tokens=24, tree=tree)
+            trace = traced(target, drafter, prompt, max_new_tokens=24, tree=tree)
             assert trace.output_ids == plain_greedy(target, prompt, 24)
             trees = [event.tree for event in trace.of(Drafted)]
             assert all(len(each) - 1 <= tree.budget for each in trees)
@@ -106,7 +102,7 @@ def test_a_saved_one_drafts_as_before(tmp_path: Path, method: str) -> None:
     assert isinstance(back, type(drafter)) and back.name == method
     assert back.tree == TreeSettings(**shape)
     trees = [
-        [event.tree for event in run(target, each, PROMPTS[0], max_new_tokens=12).of(Drafted)]
+        [event.tree for event in traced(target, each, PROMPTS[0], max_new_tokens=12).of(Drafted)]
         for each in (drafter, back)
     ]
     assert trees[0] == trees[1]
@@ -119,7 +115,7 @@ def test_the_training_forward_gives_the_logits_of_the_drafting_path(method: str)
     target = tiny_target(layers=4)
     drafter = made(method, target)
     prompt = PROMPTS[0]
-    tree = run(
+    tree = traced(
         target, drafter, prompt, max_new_tokens=2, tree=TreeSettings(5, 1, 5)
     ).of(Drafted)[0].tree  # fmt: skip
     ids = torch.tensor([prompt + list(tree.tokens)])
@@ -145,26 +141,6 @@ def _training_logits(drafter: Drafter, target: Target, batch: Batch, root: int) 
     return target.head(trained.features(batch, lesson, replace(masks, ca=block)))[0, root:-1]
 
 
-@pytest.mark.parametrize("method", TRAINED)
-def test_a_few_updates_lower_the_loss(method: str) -> None:
-    target = tiny_target()
-    trained = trainee(fresh(method, target, 0), target, Weights(1.0, 0.1))
-    generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(0, 60, (4, 40), generator=generator)
-    places = torch.arange(40).expand(4, -1)
-    batch = Batch(ids, places >= 6, torch.zeros_like(ids), places)
-    lesson, masks = teach(target, batch), [on_policy(batch, generator) for _ in range(2)]
-    optimiser = torch.optim.AdamW(trained.parameters(), 3e-3)
-    losses = []
-    for step in range(30):
-        loss, _ = trained(batch, lesson, masks, step)
-        losses.append(loss.item())
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    assert losses[-1] < 0.9 * losses[0]
-
-
 def test_without_boundaries_every_token_sees_the_memory_of_all_before_it() -> None:
     ids = torch.arange(12)[None]
     batch = Batch(ids, ids >= 4, torch.zeros_like(ids), ids)
@@ -177,10 +153,10 @@ def test_the_first_eagle_drafts_trees_of_one_shape(tmp_path: Path) -> None:
     target = tiny_target()
     drafter = fresh("eagle2", target, 1)
     assert isinstance(drafter, EagleDrafter)
-    free = run(target, drafter, PROMPTS[0], max_new_tokens=30, tree=TreeSettings(4, 3, 9))
+    free = traced(target, drafter, PROMPTS[0], max_new_tokens=30, tree=TreeSettings(4, 3, 9))
     assert len({event.tree.parents for event in free.of(Drafted)}) > 1
     drafter.static = True
-    fixed = run(target, drafter, PROMPTS[0], max_new_tokens=30, tree=TreeSettings(4, 3, 9))
+    fixed = traced(target, drafter, PROMPTS[0], max_new_tokens=30, tree=TreeSettings(4, 3, 9))
     shapes = {event.tree.parents for event in fixed.of(Drafted) if len(event.tree) == 10}
     assert len(shapes) == 1
     for event in fixed.of(Drafted):
@@ -222,13 +198,13 @@ def test_any_small_model_with_the_targets_tokenizer_can_draft(tmp_path: Path) ->
     drafter = load_drafter(str(tmp_path / "small"), target)
     assert isinstance(drafter, IndependentDrafter) and drafter.name == "small"
     assert as_model(drafter).config.hidden_size == 16
-    trace = run(target, drafter, PROMPTS[0], max_new_tokens=20)
+    trace = traced(target, drafter, PROMPTS[0], max_new_tokens=20)
     assert trace.output_ids == plain_greedy(target, PROMPTS[0], 20)
 
 
 def test_a_small_model_of_more_words_drafts_only_those_that_the_target_knows() -> None:
     target, small = tiny_target(), tiny_target(seed=3, layers=1, vocab_size=90)
-    trace = run(target, IndependentDrafter(small, target), PROMPTS[0], max_new_tokens=20)
+    trace = traced(target, IndependentDrafter(small, target), PROMPTS[0], max_new_tokens=20)
     assert max(token for event in trace.of(Drafted) for token in event.tree.tokens) < 64
     assert trace.output_ids == plain_greedy(target, PROMPTS[0], 20)
 

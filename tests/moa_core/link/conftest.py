@@ -13,11 +13,10 @@ from tests.serving import serving
 
 
 @pytest.fixture
-def models(saved_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def models(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The tiny bundle, for this process and those it starts."""
-    monkeypatch.setenv("MOA_MODELS", str(saved_bundle))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    return saved_bundle
+    return bundle
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A server to be tried out: its target, its clients, and a target that waits at a gate."""
+"""A server to be tried out: its target, its clients, runs over it, and a target that can wait."""
 
 import threading
 from functools import cache
@@ -12,13 +12,11 @@ from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link.connection import Address
+from moa_core.link.emulator import Link
 from moa_core.link.remote import Remote
 from moa_core.link.server import Server
-from moa_core.link.wire import (
-    First,
-    Prefill,
-    Share,
-)
+from moa_core.link.session import Session
+from moa_core.link.wire import First, Prefill, Share, Stream, Verify
 from moa_core.model.target import Target
 from moa_core.train.init import fresh
 from tests.models import plain_greedy, tiny_target, useful
@@ -27,9 +25,11 @@ from tests.serving import Caller
 TOKEN = "let me in"
 TARGET = tiny_target()
 PROMPT = [5, 9, 33, 2, 17, 40, 8]
-GREEDY = plain_greedy(TARGET, PROMPT, 30)
-METHODS = ("moa-n0", "moa-n1", "moa-n2", "eagle2", "independent", "vanilla", "streamed")
+GREEDY = plain_greedy(TARGET, PROMPT, 60)
+USEFUL = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2")
+FRESH = ("glide", "independent", "medusa")
 TREE = TreeSettings(3, 3, 8)
+SILENCE = 0.25  # so that a test need not wait for seconds
 Served = tuple[Server, int]
 
 
@@ -37,9 +37,13 @@ Served = tuple[Server, int]
 def drafter_for(method: str) -> Drafter:
     if method in ("vanilla", "streamed"):
         return Vanilla()
-    if method not in METHODS:
+    if method not in USEFUL + FRESH:
         raise UserError("it serves others")
-    return fresh(method, TARGET, 0) if method == "independent" else useful(method, TARGET)
+    return fresh(method, TARGET, 0) if method in FRESH else useful(method, TARGET)
+
+
+def address(port: int, kind: str = "bf16") -> Address:
+    return Address(f"ws://127.0.0.1:{port}", TOKEN, kind)
 
 
 def caller(port: int, **hello: Any) -> Caller:
@@ -50,27 +54,37 @@ def begun(port: int) -> Caller:
     """One that has had its prompt read."""
     one = caller(port)
     assert isinstance(one.ask(Prefill(1, PROMPT, 100)), First)
-    for _ in range(-(-len(PROMPT) // 16)):
-        assert isinstance(one.hear(), Share)
+    assert isinstance(one.hear(), Share)
     return one
 
 
-def run(method: str, port: int | None, prompt: list[int], sampling: Sampling) -> list[int]:
-    """A text, over a socket or, without a port, beside its target."""
+def run(
+    method: str, port: int | None = None, sampling: Sampling | None = None, count: int = 40,
+    kind: str = "bf16", away: Away | None = None, tree: TreeSettings = TREE,
+    link: Link | None = None, prompt: list[int] = PROMPT,
+) -> Trace:  # fmt: skip
+    """A text over a socket or, without a port, beside its target."""
     drafter, trace = drafter_for(method), Trace()
-    settings = Settings(24, TREE, sampling, away=Away(patience=20))
+    settings = Settings(count, tree, sampling or Sampling(), away=away or Away(patience=20))
     if port is None:
         trace.events = list(decode(TARGET, drafter, prompt, settings))
-    else:
-        address = Address(f"ws://127.0.0.1:{port}", TOKEN)
-        with Remote(address, TARGET, drafter, method == "streamed") as remote:
-            trace.events = list(decode(TARGET, drafter, prompt, settings, remote=remote))
-    return trace.output_ids
+        return trace
+    streams = method == "streamed"
+    with Remote(address(port, kind), TARGET, drafter, streams, SILENCE, link) as remote:
+        trace.events = list(decode(TARGET, drafter, prompt, settings, remote=remote))
+    return trace
+
+
+def answers(session: Session, request: Prefill | Verify | Stream) -> Any:
+    """What an honest server says."""
+    if isinstance(request, Verify):
+        return [session.verify(request)]
+    return (session.prefill if isinstance(request, Prefill) else session.push)(request)
 
 
 def check_good_client(port: int) -> None:
     """A client that means well gets the right text."""
-    assert run("moa-n1", port, PROMPT, Sampling())[:20] == GREEDY[:20]
+    assert run("moa-n1", port, count=20).output_ids == GREEDY[:20]
 
 
 class Gated(Target):

@@ -20,13 +20,12 @@ from moa_core.link.emulator import Link, link
 from moa_core.link.remote import Remote
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.text import prompt_ids
-from tests.moa_core.link.test_processes import COUNT, WORDS, free_port, local, started
+from tests.moa_core.link.test_processes import COUNT, SAMPLED, WORDS, free_port, local, started
 from tests.serving import until
 
 pytestmark = pytest.mark.slow
 FAR = link("rtt=250,jitter=20,down=20,up=20")
 TOKEN = "let me in"
-SAMPLED = Sampling(0.8, seed=3)
 KINDS = (("moa-n1", Sampling()), ("moa-n1", SAMPLED), ("eagle2", Sampling()), ("eagle2", SAMPLED))
 ROUNDS, KILLS = 6, 2
 
@@ -88,7 +87,7 @@ def test_clients_of_a_server_that_is_killed_again_and_again_write_the_local_text
         server.kill()
         server.communicate(timeout=10)
     for client, (method, sampling) in zip(clients, KINDS, strict=True):
-        assert client.trace.output_ids == local(sampling=sampling), (method, sampling)
+        assert client.trace.output_ids == local(sampling), (method, sampling)
         assert client.trace.reason == "length"
     for kind in (LinkDown, OfflineToken, LinkBack):  # the last of them may have ended before
         assert any(client.trace.of(kind) for client in clients), kind

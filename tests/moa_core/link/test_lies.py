@@ -12,7 +12,7 @@ from websockets.sync.server import ServerConnection
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
-from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.drafters.base import Vanilla
 from moa_core.errors import UserError
 from moa_core.link.client_weights import target_mark
 from moa_core.link.remote import Remote
@@ -21,50 +21,31 @@ from moa_core.link.tensors import Numbers, pack
 from moa_core.link.wire import (
     Answer,
     First,
-    Prefill,
     Pushed,
     Refused,
     Share,
-    Stream,
-    Verify,
     Welcome,
     encode,
     frames,
     read_up,
 )
 from moa_core.train.init import fresh
-from tests.models import plain_greedy, tiny_target, useful
+from tests.moa_core.link.scene import TARGET, answers, drafter_for
+from tests.models import plain_greedy, tiny_target
 from tests.serving import scripted
 
-TARGET = tiny_target()
 PROMPT = [(i * i + 3) % 60 for i in range(20)]  # two shares
+GREEDY = plain_greedy(TARGET, PROMPT, 30)
 METHODS = ("moa-n0", "eagle2", "glide", "medusa")
-NONE = "no message of ours"
+NONE = "unknown message"
 AFTER = 3  # true messages of a kind before the one that lies
 Lie = Callable[[Any], Any]
-
-
-def drafter_for(method: str) -> Drafter:
-    if method == "vanilla":
-        return Vanilla()
-    return fresh(method, TARGET, 0) if method in ("glide", "medusa") else useful(method, TARGET)
-
-
-def answers(session: Session, request: Prefill | Verify | Stream) -> Any:
-    """What an honest server says."""
-    match request:
-        case Prefill():
-            return session.prefill(request)
-        case Verify():
-            return [session.verify(request)]
-        case Stream():
-            return session.push(request)
 
 
 def decoded(method: str, kind: type, lie: Lie, after: int = AFTER) -> tuple[str, list[int]]:
     """The sentence that a run ends with when one message of a kind lies; its text until then."""
     drafter, count = drafter_for(method), 0
-    session = Session("x", TARGET, drafter_for(method), "bf16", Limits())
+    session = Session("x", TARGET, drafter, "bf16", Limits())
 
     def script(connection: ServerConnection) -> None:
         nonlocal count
@@ -122,7 +103,7 @@ def test_a_half_that_the_drafter_cannot_have_made_is_refused(
     after = AFTER if kind is Answer else 1
     told, text = decoded(method, kind, lambda one: replace(one, half=HALVES[lie](one.half)), after)
     assert "was due" in told or "more numbers than" in told
-    assert text == plain_greedy(TARGET, PROMPT, 30)[: len(text)]
+    assert text == GREEDY[: len(text)]
     # The target's choices came with the numbers that lie, and are shown.
     assert len(text) > after if kind is Answer else len(text) == 1
 
@@ -173,7 +154,7 @@ CHOICES: dict[str, tuple[type, Lie, str]] = {
 def test_choices_that_do_not_fit_the_question_are_refused(kind: type, lie: Lie, words: str) -> None:
     told, text = decoded("vanilla" if kind is Pushed else "moa-n0", kind, lie)
     assert words in told
-    assert len(text) > AFTER and text == plain_greedy(TARGET, PROMPT, 30)[: len(text)]
+    assert len(text) > AFTER and text == GREEDY[: len(text)]
 
 
 FIRSTS: dict[str, tuple[type, Lie, str]] = {

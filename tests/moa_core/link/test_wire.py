@@ -13,7 +13,6 @@ from moa_core.errors import UserError
 from moa_core.link import tensors, wire
 from moa_core.link.tensors import Numbers, check_kind, pack, unpack
 from moa_core.link.wire import (
-    MOST_HELLO,
     Alive,
     Answer,
     Fetch,
@@ -117,34 +116,6 @@ def test_a_changed_frame_is_a_message_or_the_protocol_s_error(
                 unpack(found.half, torch.float32, torch.device("cpu"))
 
 
-@given(halves(), st.integers(-9, 9))
-def test_numbers_that_do_not_fill_their_shape_are_the_protocol_s_error(
-    half: Any, more: int
-) -> None:
-    [(name, numbers)] = half.items()
-    fields = msgspec.to_builtins(Share(1, 0, 1, half))
-    for place in (2, 3):  # the numbers, and their scales
-        other = list(msgspec.structs.astuple(numbers))
-        other[place] = other[place][:more] if more < 0 else other[place] + bytes(more)
-        if other[place] == msgspec.structs.astuple(numbers)[place]:
-            continue
-        with pytest.raises(WireError):
-            read_down(msgspec.msgpack.encode(fields | {"half": {name: other}}))
-
-
-@given(halves(), st.integers(1, 4))
-def test_a_long_message_is_the_same_put_together(half: Any, times: int) -> None:
-    answer = Answer(1, [5] * 5000 * times, [0.5] * 2000, [0.5], half, 0.5)
-    joiner = Joiner()
-    *parts, last = [joiner.take(frame) for frame in frames(answer)]
-    assert last == answer and not any(parts)
-
-
-@given(NAME)
-def test_a_hello_fits_into_what_is_read_of_a_stranger(name: str) -> None:
-    assert len(encode(Hello(1, name, name, name, "bf16", name))) < MOST_HELLO
-
-
 # ---- numbers ----
 
 SHAPES = ((1, 2, 3, 5, 8), (4, 7), (9,), (1, 1), (), (3, 0), (0, 8), (0,))
@@ -164,20 +135,6 @@ def test_numbers_come_back_as_close_as_their_kind_promises(kind: str, shape: tup
     assert ((back - tensor).abs() <= bound).all()
     if kind != "f32" and tensor.numel() > 30:
         assert (back != tensor).any()
-
-
-def test_int8_is_exact_at_zero_and_at_the_largest_of_a_row() -> None:
-    tensor = torch.tensor([[0.0, 0.0, 0.0], [-3.0, 0.0, 1.5], [1e-6, 0.0, -1e-6]])
-    back = unpack(pack({"x": tensor}, "int8"), torch.float32, torch.device("cpu"))["x"]
-    assert torch.equal(back[0], tensor[0])
-    assert torch.allclose(back[:, 0], tensor[:, 0], rtol=1e-6, atol=0)
-    assert back[1, 2] == pytest.approx(1.5, abs=3 / 254)
-
-
-def test_bytes_of_numbers_are_what_their_kind_says() -> None:
-    tensor = torch.ones(4, 8, dtype=torch.bfloat16)
-    sizes = [len(pack({"x": tensor}, kind)["x"].data) for kind in ("f32", "bf16", "int8")]
-    assert sizes == [128, 64, 32] and len(pack({"x": tensor}, "int8")["x"].scales) == 16
 
 
 def raw(*fields: Any) -> bytes:
@@ -315,12 +272,6 @@ def test_a_long_message_comes_in_parts_with_life_between_them() -> None:
         taken += [joiner.take(frame), joiner.take(encode(Alive()))]
     assert taken == [None, Alive()] * 9 + [long, Alive()]
     assert joiner.take(encode(SHORT)) == SHORT
-
-
-def test_a_short_message_and_a_piece_of_a_file_come_whole() -> None:
-    assert [*frames(SHORT)] == [encode(SHORT)]
-    piece = Piece("model.safetensors", bytes(wire.PIECE), wire.PIECE)
-    assert [*frames(piece)] == [encode(piece)] and len(encode(piece)) < wire.MOST_DOWN
 
 
 def test_parts_that_are_no_message_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,6 @@ from moa_core.loading.untrusted import (
     PICKLES,
     check_sizes,
     read_config,
-    read_json,
     read_tensors,
 )
 from moa_core.model.target import Target
@@ -167,13 +166,6 @@ def test_the_largest_models_there_are_pass() -> None:
         check_sizes({"text_config": {"num_hidden_layers": MOST_PARTS + 1}}, "it")
     with pytest.raises(UserError, match="a number of more than 20 digits"):
         check_sizes({"a": [[10**40]]}, "it")
-
-
-def test_a_file_is_looked_at_before_it_is_read(tmp_path: Path) -> None:
-    (tmp_path / "x").write_text("[1, 2]")
-    assert read_json(tmp_path / "x", 6) == [1, 2]
-    with pytest.raises(ValueError, match="more than"):
-        read_json(tmp_path / "x", 5)
 
 
 # ---- weights ----

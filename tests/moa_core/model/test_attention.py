@@ -127,17 +127,6 @@ def test_long_texts_are_read_in_chunks_alike(monkeypatch: pytest.MonkeyPatch) ->
     torch.testing.assert_close(look(target, drafter, PROMPT).layers, whole.layers)
 
 
-def test_looking_leaves_a_run_in_progress_alone() -> None:
-    target, drafter = attentive(1)
-    settings = Settings(12, TreeSettings(3, 2, 6))
-    undisturbed = [type(event) for event in decode(target, drafter, PROMPT, settings)]
-    kinds = []
-    for event in decode(target, drafter, PROMPT, settings):
-        kinds.append(type(event))
-        look(target, drafter, PROMPT)
-    assert kinds == undisturbed
-
-
 def test_a_drafter_without_lsa_still_looks_at_the_text() -> None:
     target = tiny_target(layers=4)
     found = look(target, fresh("moa-no-lsa", target, 0), PROMPT)

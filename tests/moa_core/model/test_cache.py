@@ -58,16 +58,6 @@ def test_what_is_not_counted_is_written_over(cache: KVCache) -> None:
     assert torch.equal(cache.read(0, 5), torch.cat([old, second], -2))
 
 
-@pytest.mark.parametrize("slots", [(0,), (0, 1, 2), (0, 2), (0, 3, 5), (0, 1, 4), (2,), ()])
-def test_kept_slots_close_up_and_the_rest_goes(cache: KVCache, slots: tuple[int, ...]) -> None:
-    old, new = filled(cache, 3), some(6)
-    write(cache, new)
-    cache.keep(slots)
-    assert cache.length == 3 + len(slots)
-    expected = torch.cat([old, new[..., list(slots), :]], -2)
-    assert torch.equal(cache.read(0, cache.length), expected)
-
-
 def test_truncate_forgets_and_append_follows_on(cache: KVCache) -> None:
     old = filled(cache, 5)
     cache.truncate(2)

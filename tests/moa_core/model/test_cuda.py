@@ -6,36 +6,33 @@ from typing import Any
 import pytest
 import torch
 
-from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
-from moa_core.decoding.verify import compare_with_plain
-from moa_core.loading.drafter_files import save_drafter
+from moa_core.decoding.verify import Sampling, compare_with_plain
 from moa_core.loading.load import Plan, load_drafter, load_target, pick_dtype
 from moa_core.loading.memory import free_bytes
 from moa_core.model.target import Target
-from tests.models import plain_greedy, save_target, tiny_target, useful
+from tests.models import plain_greedy, save_pair, traced
 
 METHODS = ("vanilla", "moa-n0", "moa-n1", "moa-n2", "eagle2")
 PROMPTS = ([7], [5, 9, 33, 7, 21, 40, 11], [(i * i + 3) % 60 for i in range(40)])
 TREES = (TreeSettings(5, 4, 12), TreeSettings(6, 8, 62))
 NEAR_TIE = {"float32": 1e-3, "bfloat16": 0.5}  # of logits six apart on the average
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+]
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    target = tiny_target(vocab_size=61, hidden_size=128, intermediate_size=256)
-    save_target(folder / "target", target)
-    for method in METHODS[1:]:
-        save_drafter(folder / method, useful(method, target), target, {}, torch.float32)
-    return folder
+    return save_pair(folder, METHODS[1:], hidden_size=128, intermediate_size=256)
 
 
 def written(target: Target, folder: Path, method: str, prompt: list[int], **how: Any) -> Trace:
-    drafter = load_drafter("none" if method == "vanilla" else str(folder / method), target)
-    return Trace(events=list(decode(target, drafter, prompt, Settings(48, **how))))
+    drafter = load_drafter(method if method == "vanilla" else str(folder / method), target)
+    return traced(target, drafter, prompt, max_new_tokens=48, **how)
 
 
 def check_texts(target: Target, folder: Path, near_tie: float) -> None:
@@ -51,8 +48,6 @@ def check_texts(target: Target, folder: Path, near_tie: float) -> None:
     assert accepted > 50
 
 
-@needs_gpu
-@pytest.mark.cuda
 @pytest.mark.parametrize("dtype", NEAR_TIE)
 def test_lossless_on_a_gpu(saved: Path, dtype: str) -> None:
     target = load_target(str(saved / "target"), dtype, "cuda")
@@ -60,8 +55,6 @@ def test_lossless_on_a_gpu(saved: Path, dtype: str) -> None:
     check_texts(target, saved, NEAR_TIE[dtype])
 
 
-@needs_gpu
-@pytest.mark.cuda
 @pytest.mark.parametrize("bits", [8, 4])
 def test_lossless_on_a_gpu_quantised(saved: Path, bits: int) -> None:
     pytest.importorskip("bitsandbytes")
@@ -69,8 +62,6 @@ def test_lossless_on_a_gpu_quantised(saved: Path, bits: int) -> None:
     check_texts(target, saved, NEAR_TIE["bfloat16"])
 
 
-@needs_gpu
-@pytest.mark.cuda
 def test_layers_in_main_memory_and_on_a_gpu(saved: Path) -> None:
     """CPU offload: weights wait in main memory, and every layer computes on the GPU."""
     names = ("model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head", "model.layers.0")
@@ -80,11 +71,7 @@ def test_layers_in_main_memory_and_on_a_gpu(saved: Path) -> None:
     check_texts(target, saved, NEAR_TIE["float32"])
 
 
-@needs_gpu
-@pytest.mark.cuda
 def test_sampled_text_is_the_same_for_a_seed(saved: Path) -> None:
-    from moa_core.decoding.verify import Sampling
-
     target = load_target(str(saved / "target"), "float32", "cuda")
     draws = Sampling(0.8, seed=3)
     texts = [
@@ -93,8 +80,6 @@ def test_sampled_text_is_the_same_for_a_seed(saved: Path) -> None:
     assert all(text == texts[0] for text in texts)
 
 
-@needs_gpu
-@pytest.mark.cuda
 def test_memory_of_a_gpu_is_asked(saved: Path) -> None:
     assert pick_dtype("auto", torch.device("cuda")) is torch.bfloat16
     assert 0 < free_bytes(torch.device("cuda")) <= free_bytes(torch.device("cuda"), spread=True)

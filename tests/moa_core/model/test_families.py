@@ -7,11 +7,9 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
 from moa_core.model.target import Target
-from tests.models import plain_greedy, useful
+from tests.models import plain_greedy, traced
 
 SIZES = {
     "vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3,
@@ -70,7 +68,7 @@ def test_families_of_the_same_form_are_read_rightly(config: str) -> None:
     target = Target(made(config, **({"head_dim": 8} if config == "GemmaConfig" else {})))
     prompt = [5, 9, 33, 7, 21]
     for method in ("moa-n0", "moa-n2"):
-        trace = Trace(events=list(decode(target, useful(method, target), prompt, Settings(20))))
+        trace = traced(target, method, prompt, max_new_tokens=20)
         assert trace.output_ids == plain_greedy(target, prompt, 20)
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 
-import moa_core.loading.load as loading
 from moa_core.bench.suites import load_suite, suite_ids
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
@@ -23,10 +22,9 @@ from moa_core.link.client_weights import open_target, write
 from moa_core.link.connection import Address
 from moa_core.link.remote import Remote
 from moa_core.loading.catalog import bundled_target
-from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import Plan, load_drafter, load_target
 from moa_core.model.target import Target
-from tests.models import plain_greedy, save_target, tiny_target, useful
+from tests.models import plain_greedy, save_pair, traced
 from tests.serving import serving
 
 needs_bitsandbytes = pytest.mark.skipif(
@@ -34,18 +32,14 @@ needs_bitsandbytes = pytest.mark.skipif(
 )
 METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")
 PROMPTS = ([7], [5, 9, 33, 7, 21, 40, 11], [(i * i + 3) % 60 for i in range(40)])
-SIZES = {"vocab_size": 61, "hidden_size": 64, "intermediate_size": 128}
+TREE = TreeSettings(4, 3, 12)
 NEAR_TIE = 1e-3  # of logits that are tens apart elsewhere
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    target = tiny_target(**SIZES)
-    save_target(folder / "target", target)
-    for method in METHODS[1:]:
-        save_drafter(folder / method, useful(method, target), target, {}, torch.float32)
-    return folder
+    return save_pair(folder, METHODS[1:], hidden_size=64, intermediate_size=128)
 
 
 def quantised(folder: Path, bits: int) -> Target:
@@ -53,14 +47,16 @@ def quantised(folder: Path, bits: int) -> Target:
 
 
 def written(target: Target, folder: Path, method: str, prompt: list[int]) -> Trace:
-    drafter = load_drafter("none" if method == "vanilla" else str(folder / method), target)
-    settings = Settings(32, TreeSettings(4, 3, 12))
-    return Trace(events=list(decode(target, drafter, prompt, settings)))
+    drafter = load_drafter(method if method == "vanilla" else str(folder / method), target)
+    return traced(target, drafter, prompt, max_new_tokens=32, tree=TREE)
 
 
 @needs_bitsandbytes
 @pytest.mark.parametrize("bits", [8, 4])
-def test_a_quantised_target_writes_its_own_greedy_text(saved: Path, bits: int) -> None:
+def test_a_quantised_target_writes_its_own_greedy_text(
+    saved: Path, bits: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
     target, whole = quantised(saved, bits), load_target(str(saved / "target"), "float32", "cpu")
     kinds = {type(module).__name__ for module in target.layers.modules()}
     assert ("Linear8bitLt" if bits == 8 else "Linear4bit") in kinds
@@ -79,6 +75,7 @@ def test_a_quantised_target_writes_its_own_greedy_text(saved: Path, bits: int) -
                 assert found.same or abs(found.gap or 0) < NEAR_TIE, (method, found)
     assert others, "rounded weights should write another text than whole ones"
     assert accepted > 20
+    assert not [record for record in caplog.records if record.name.startswith("bitsandbytes")]
 
 
 @needs_bitsandbytes
@@ -94,20 +91,13 @@ def test_the_bundled_target_quantised(bits: int) -> None:
         expected = plain_greedy(target, prompt, 64)
         for name in ("none", "moa-n0", "moa-n1", "eagle2"):
             drafter = load_drafter(name, target)
-            settings = Settings(64, drafter.tree, eos_ids=target.eos_ids)
-            ours = Trace(events=list(decode(target, drafter, prompt, settings))).output_ids
-            found = compare_with_plain(target, prompt, ours, expected)
+            more = {"tree": drafter.tree, "eos_ids": target.eos_ids}
+            ours = traced(target, drafter, prompt, max_new_tokens=64, **more)
+            found = compare_with_plain(target, prompt, ours.output_ids, expected)
             texts += 1
             gaps += [] if found.same else [abs(found.gap or 0)]
     print(f"{bits} bits: {len(gaps)} of {texts} texts part, largest gap {max(gaps, default=0):.2g}")
     assert max(gaps, default=0) < (0.05 if bits == 8 else 0.5)
-
-
-@needs_bitsandbytes
-def test_no_line_a_layer_a_call(saved: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
-        written(quantised(saved, 8), saved, "moa-n1", [5, 9])
-    assert not [record for record in caplog.records if record.name.startswith("bitsandbytes")]
 
 
 @needs_bitsandbytes
@@ -122,7 +112,7 @@ def test_a_client_gets_plain_layers_of_a_quantised_target(saved: Path, bits: int
         here = written(target, saved, "moa-n1", prompt)
         with serving(target, lambda name: load_drafter(str(saved / name), target)) as (_, port):
             drafter = load_drafter(str(saved / "moa-n1"), client)
-            settings = Settings(32, TreeSettings(4, 3, 12))
+            settings = Settings(32, TREE)
             address = Address(f"ws://127.0.0.1:{port}", "", "f32")
             with Remote(address, client, drafter) as remote:
                 events = list(decode(client, drafter, prompt, settings, remote=remote))
@@ -135,8 +125,3 @@ def test_without_bitsandbytes_it_is_asked_for(saved: Path, monkeypatch: pytest.M
     monkeypatch.setitem(__import__("sys").modules, "bitsandbytes", None)
     with pytest.raises(UserError, match="--load-in-4bit needs bitsandbytes"):
         quantised(saved, 4)
-
-
-def test_other_widths_are_refused() -> None:
-    with pytest.raises(UserError, match="in 4 or 8 bits, not in 2"):
-        loading.Plan(2)

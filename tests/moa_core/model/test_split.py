@@ -11,15 +11,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.link.client_weights import WEIGHTS, write
-from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import Plan, load_drafter, load_target
 from moa_core.loading.untrusted import read_config
 from moa_core.model.target import Target, computes_on, is_split
-from tests.models import plain_greedy, save_target, tiny_target, useful
+from tests.models import plain_greedy, save_pair, traced
 
 PARTS = ("model.embed_tokens", "model.layers.0", "model.layers.1", "model.layers.2", "model.norm")
 PROMPT = [5, 9, 33, 7, 21, 40, 11]
@@ -37,13 +35,9 @@ METHODS = ("moa-n0", "moa-n1", "moa-n2", "eagle2")
 @pytest.fixture(scope="module", params=["llama", "qwen2", "llama, tied"])
 def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders of a target and its drafters."""
-    folder = tmp_path_factory.mktemp("models")
     family, _, tied = request.param.partition(",")
-    target = tiny_target(vocab_size=61, family=family, tie_word_embeddings=bool(tied))
-    save_target(folder / "target", target)
-    for method in METHODS:
-        save_drafter(folder / method, useful(method, target), target, {}, torch.float32)
-    return folder
+    folder = tmp_path_factory.mktemp("models")
+    return save_pair(folder, METHODS, family=family, tie_word_embeddings=bool(tied))
 
 
 def spread(folder: Path, on_disk: tuple[str, ...]) -> Target:
@@ -57,9 +51,8 @@ def spread(folder: Path, on_disk: tuple[str, ...]) -> Target:
 
 
 def written(target: Target, method: str, folder: Path) -> Trace:
-    spec = "none" if method == "vanilla" else str(folder / method)
-    settings = Settings(24, TreeSettings(4, 3, 12))
-    return Trace(events=list(decode(target, load_drafter(spec, target), PROMPT, settings)))
+    drafter = load_drafter(method if method == "vanilla" else str(folder / method), target)
+    return traced(target, drafter, PROMPT, max_new_tokens=24, tree=TreeSettings(4, 3, 12))
 
 
 @pytest.mark.parametrize("name", MAPS)
