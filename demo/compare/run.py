@@ -34,11 +34,12 @@ class Plan:
     sampling: Sampling = field(default_factory=Sampling)
     tree: TreeSettings | None = None
     target: str = ""
+    most: int = MOST  # methods
 
     def __post_init__(self) -> None:
         if len(set(self.methods)) < len(self.methods):
             raise UserError("A method is named twice: choose each one once.")
-        if not FEWEST <= len(self.methods) <= MOST:
+        if not FEWEST <= len(self.methods) <= self.most:
             chosen = {0: "none is", 1: "only 1 is"}.get(len(self.methods))
             raise UserError(
                 f"Choose {FEWEST} to {MOST} methods to compare: "

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from demo.common.charts import DOTTED, INK, bars, chart, cycles_axis
-from demo.common.methods import VANILLA, colour
-from demo.tli.rows import Row
+from demo.common.charts import DOTTED, INK, bars, chart
+from demo.common.methods import RIVAL, colour, family, label
+from demo.common.spread import Spread
+from demo.compare.rows import Row
+from demo.tli.verdict import draft_time, short
 from moa_core.bench.paper import Paper
 
-SHAPES = ("circle", "square", "diamond", "triangle-up")  # of N in the strip: never colour alone
 PANELS = {  # key of a row: title, axis, digits
     "tau": ("Acceptance length τ", "tokens per target forward", 2),
     "draft": ("Draft time", "ms per cycle", 1),
@@ -24,24 +25,27 @@ PAPER = {  # key of a cell: its place, title, axis
 
 
 def panel(rows: Sequence[Row], key: str) -> go.Figure:
-    """One figure of each N and of auto N, with its spread over the repeats, from zero."""
+    """One figure of each N, with its spread over the repeats; dotted: EAGLE-2's."""
     title, axis, places = PANELS[key]
-    drawn = [row for row in rows if row.method != VANILLA]
-    spreads = [getattr(row, key) for row in drawn]
-    values = [f"{one.middle:.{places}f}" for one in spreads]
-    hover = [f"{row.name}: {value}<br>from {one.low:.{places}f} to {one.high:.{places}f}"
-             for row, one, value in zip(drawn, spreads, values, strict=True)]  # fmt: skip
-    several = any(row.runs > 1 for row in drawn)
+    known = {row.method: spread for row in rows if (spread := _figure(row, key))}
+    rival = known.get(RIVAL)
+    drawn = {name: spread for name, spread in known.items() if family(name) == "moa"}
+    values = [f"{one.middle:.{places}f}" for one in drawn.values()]
+    hover = [f"{label(name)}: {value}<br>from {one.low:.{places}f} to {one.high:.{places}f}"
+             for (name, one), value in zip(drawn.items(), values, strict=True)]  # fmt: skip
     made = bars(
-        range(len(drawn)), [round(one.middle, 4) for one in spreads],
-        [colour(row.method) for row in drawn], hover=hover, spreads=spreads if several else (),
+        range(len(drawn)), [round(one.middle, 4) for one in drawn.values()],
+        [colour(name) for name in drawn], hover=hover, spreads=list(drawn.values()),
     )  # fmt: skip
-    plain = next((row.rate.middle for row in rows if row.method == VANILLA), None)
-    dotted = key == "rate" and plain
-    shown = f"{title} (dotted: plain decoding, {plain:.0f})" if dotted else title
-    words = [f"{row.name} {value}" for row, value in zip(drawn, values, strict=True)]
-    figure = _upright(made, shown, axis, words, values, [row.short for row in drawn])
-    return figure.add_hline(plain, line=DOTTED) if dotted else figure
+    shown = f"{title} (dotted: EAGLE-2, {rival.middle:.{places}f})" if rival else title
+    words = [f"{label(name)} {value}" for name, value in zip(drawn, values, strict=True)]
+    figure = _upright(made, shown, axis, words, values, [short(name) for name in drawn])
+    return figure.add_hline(rival.middle, line=DOTTED) if rival else figure
+
+
+def _figure(row: Row, key: str) -> Spread | None:
+    found: Spread | None = draft_time(row) if key == "draft" else getattr(row, key)
+    return found
 
 
 def paper_panel(paper: Paper, key: str) -> go.Figure:
@@ -75,28 +79,3 @@ def _upright(
         tickvals=list(range(len(ticks))), ticktext=ticks, showgrid=False, fixedrange=True,
         range=[-0.6, len(ticks) - 0.4],
     )  # fmt: skip
-
-
-def strip(choices: Sequence[int], stops: Sequence[int]) -> go.Figure:
-    """Which N auto N drafted with, a mark for each cycle."""
-    marks = go.Scatter(
-        x=list(range(1, len(choices) + 1)), y=[stops.index(tli) for tli in choices], mode="markers",
-        marker={
-            "symbol": [SHAPES[tli % len(SHAPES)] for tli in choices],
-            "color": [colour(f"moa-n{tli}") for tli in choices],
-            "size": 10, "line": {"color": INK, "width": 1},
-        },
-        text=[f"N = {tli}" for tli in choices],
-        hovertemplate="cycle %{x}: %{text}<extra></extra>",
-    )  # fmt: skip
-    counts = [f"N = {stop} in {choices.count(stop)}" for stop in stops]
-    counts[0] = f"of {len(choices)} cycles {counts[0]}"
-    figure = chart(
-        [marks], "What auto N chose, cycle by cycle", "cycle", "", counts, showlegend=False,
-        height=128 + 26 * len(stops), margin={"l": 52, "r": 8, "t": 44, "b": 44},
-    )  # fmt: skip
-    figure.update_yaxes(
-        tickvals=list(range(len(stops))), ticktext=[f"N = {stop}" for stop in stops],
-        range=[-0.6, len(stops) - 0.4], fixedrange=True,
-    )  # fmt: skip
-    return cycles_axis(figure, len(choices))

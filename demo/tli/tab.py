@@ -1,4 +1,4 @@
-"""The TLI tab: every N on the visitor's own prompt, what N means, and N chosen while decoding."""
+"""The tab Layers (TLI): every N on the visitor's own prompt against EAGLE-2, and what N means."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.measure import MOST_REPEATS, Measured
-from demo.common.methods import AUTO
+from demo.common.measure import MOST_REPEATS, Progress
+from demo.common.methods import RIVAL, VANILLA
 from demo.common.prompt import enter_presses, prompt_box
 from demo.common.status import progress, progress_bar, say, status_line, words
+from demo.compare.rows import Row, rows, table
+from demo.compare.run import Comparison, Plan, compare
 from demo.engine import Engine
 from demo.session import PRIVATE, Shared, Visit, connect, show_results
 from demo.share import (
@@ -27,27 +29,20 @@ from demo.share import (
     wire_share,
     wrong_target,
 )
-from demo.tli.charts import PANELS, panel, paper_panel, strip
+from demo.tli.charts import PANELS, panel, paper_panel
 from demo.tli.drawing import drawing_html
-from demo.tli.rows import Row, rows_of, sameness, sentences
-from demo.tli.run import SAME, Plan, sweep
 from demo.tli.stops import STOPS
-from demo.tli.table import table_html
+from demo.tli.verdict import verdict
 from moa_core.bench.paper import Paper, published
+from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
+from moa_core.loading.names import method_name
 
-ID, TITLE = "tli", "TLI"
+ID, TITLE = "tli", "Layers (TLI)"
 LONGEST = 256  # new tokens in one run: a sweep is many runs
-SAME_TREE = f"depth {SAME.depth}, breadth {SAME.breadth}, {SAME.budget} drafts"
-TREES = [(f"One for all: {SAME_TREE}", "same"), ("Each N its own, the one measured for it", "own")]
-ABOUT_AUTO = (
-    "<p><b>Auto N</b> chooses N anew in each cycle. It measures what each N gains and how long its "
-    "cycles take, and drafts with the one that promises most tokens per second. An N that has not "
-    "drafted for long is tried again, and first reads what it has missed. All of that counts as "
-    "its time. The paper leaves this to future work.</p>"
-)
-NAMES = [one.name for one in fields(Plan)]
-LINKED = ("tokens", "repeats", "trees", "auto")  # what an address sets here
+TREE = TreeSettings(5, 4, 12)  # one tree for all, so that only N differs
+NAMES = ("prompt", "tokens", "repeats", "target")  # of the settings, in the order of events
+LINKED = ("tokens", "repeats")  # what an address sets here
 
 
 @dataclass(frozen=True)
@@ -59,14 +54,12 @@ class Results:
     tau: gr.Plot
     draft: gr.Plot
     rate: gr.Plot
-    table: gr.HTML
-    strip: gr.Plot
-    about_strip: gr.HTML
+    table: gr.Dataframe
 
 
 @dataclass(frozen=True)
 class Tli:
-    """The components that events connect. settings: by the names of `Plan`."""
+    """The components that events connect. settings: by NAMES."""
 
     settings: dict[str, Any]
     run: gr.Button
@@ -117,10 +110,6 @@ def _settings() -> dict[str, Any]:
             1, MOST_REPEATS, 2, step=1, precision=0, label="Repeats", elem_id="sweep-repeats",
             buttons=[], min_width=160,
         )  # fmt: skip
-    made["trees"] = gr.Radio(TREES, value="same", label="Draft tree", elem_id="sweep-trees")
-    made["auto"] = gr.Checkbox(
-        True, label="Auto N, too: N chosen anew in each cycle", elem_id="sweep-auto"
-    )
     return made
 
 
@@ -130,10 +119,12 @@ def _results() -> Results:
         verdict = _html("", elem_id="sweep-verdict")
         with gr.Row(elem_classes="sweep-panels"):
             tau, draft, rate = (_plot(f"sweep-{key}") for key in PANELS)
-        table = _html("", elem_id="sweep-table")
-        chosen = _plot("sweep-strip", visible=False)
-        about = _html("", elem_id="sweep-about-strip", visible=False)
-    return Results(whole, verdict, tau, draft, rate, table, chosen, about)
+        shown = gr.Dataframe(
+            interactive=False, wrap=True, label="Table", show_label=False, buttons=[],
+            elem_id="sweep-table",
+        )  # fmt: skip
+        _html(f"<p>The draft tree is {TREE} for all: depth-breadth-budget.</p>")
+    return Results(whole, verdict, tau, draft, rate, shown)
 
 
 def _paper(known: Paper) -> None:
@@ -159,12 +150,11 @@ def _html(value: str, **kwargs: Any) -> gr.HTML:
     return words(value, elem_classes="sweep-words", **kwargs)
 
 
-def _plot(name: str, figure: Any = None, visible: bool = True) -> gr.Plot:
+def _plot(name: str, figure: Any = None) -> gr.Plot:
     with gr.Column(min_width=240):
         return gr.Plot(
-            figure, show_label=False, container=False, elem_id=name, elem_classes="sweep-plot",
-            visible=visible,
-        )  # fmt: skip
+            figure, show_label=False, container=False, elem_id=name, elem_classes="sweep-plot"
+        )
 
 
 def wire(demo: gr.Blocks, tab: Tli, shared: Shared) -> None:
@@ -173,7 +163,7 @@ def wire(demo: gr.Blocks, tab: Tli, shared: Shared) -> None:
 
     def work(visit: Visit, stop: Callable[[], bool], *values: Any) -> Iterator[tuple[Any, ...]]:
         del visit
-        yield from run(engine, stop, Plan(*values))
+        yield from run(engine, stop, plan_of(engine, *values))
 
     def from_link(request: gr.Request) -> tuple[Any, ...]:
         return from_address(engine, request)
@@ -195,8 +185,7 @@ def wire(demo: gr.Blocks, tab: Tli, shared: Shared) -> None:
 
 def address(*values: Any) -> tuple[Any, str]:
     """These settings as a query string: (status, query)."""
-    given = dict(zip(NAMES, values, strict=True))
-    return address_of(ID, given | {"auto": int(given["auto"])})
+    return address_of(ID, dict(zip(NAMES, values, strict=True)))
 
 
 def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
@@ -206,11 +195,8 @@ def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
     if not 8 <= given.get("tokens", 8) <= LONGEST:
         wrong.append(f"tokens must be a number from 8 to {LONGEST}")
         del given["tokens"]
-    if given.get("trees", "own") not in ("own", "same"):
-        wrong.append("trees must be one of own, same")
-        del given["trees"]
-    if "auto" in given:
-        given["auto"] = bool(given["auto"])
+    gone = [name for name in ("trees", "auto") if name in given]
+    wrong += [f"this tab no longer has the setting {name}" for name in gone]
     return complaint(wrong), *(given.get(name, gr.skip()) for name in LINKED)
 
 
@@ -224,51 +210,57 @@ def _draw(engine: Engine, tli: int, target: str) -> Iterator[str]:
         yield drawing_html(int(tli))
 
 
+def plan_of(engine: Engine, prompt: str, tokens: int, repeats: int, target: str = "") -> Plan:
+    """Plain decoding, EAGLE-2 and every trained N. UserError if there is no N to sweep."""
+    stops = engine.stops(target)
+    if not stops:
+        raise UserError(
+            "There is no MoA drafter for this target, so there is no N to sweep: choose another "
+            "target, or train drafters with python -m moa_core train drafters"
+        )
+    methods = [VANILLA, RIVAL] if RIVAL in engine.methods(target) else [VANILLA]
+    methods += [method_name("moa", stop) for stop in stops]
+    return Plan(
+        prompt, tuple(methods), int(repeats), int(tokens), tree=TREE, target=target,
+        most=len(methods),
+    )  # fmt: skip
+
+
 def run(engine: Engine, should_stop: Callable[[], bool], plan: Plan) -> Iterator[tuple[Any, ...]]:
     """One sweep: (status, progress, *results), again and again."""
-    made = Measured()
+    made = Comparison(plan=plan)
     nothing = (gr.skip(),) * len(fields(Results))
     said: Any = say("One run after the other; the methods take turns.")
     try:
-        for step in sweep(engine, plan, made, should_stop):
+        step: Progress
+        for step in compare(engine, made, should_stop):
             yield said, progress(step.words, step.share), *nothing
             said = gr.skip()
     except Exception:
         yield gr.skip(), progress(), *nothing
         raise
-    rows = rows_of(made.traces)
-    shown = _shown(plan, rows, engine.stops(plan.target)) or nothing
-    yield say(summary(made, rows), "done"), progress(), *shown
+    found = rows(made)
+    yield say(summary(made, found), "done"), progress(), *(_shown(found) or nothing)
 
 
-def summary(made: Measured, rows: Sequence[Row]) -> str:
-    """How a sweep ended, and whether all its runs wrote one text."""
-    if not any(row.fixed for row in rows):
-        if made.finished < made.wanted:
-            return "Stopped before a run of any N was finished: nothing was measured."
+def summary(made: Comparison, found: Sequence[Row]) -> str:
+    """How a sweep ended, and whether all its runs wrote the text of plain decoding."""
+    if not found:
+        return "Stopped before a run was finished: nothing was measured."
+    if all(row.tau is None for row in found):
         return "The target ended its answer with its first token: there is nothing to measure."
-    seconds = sum(sum(one.seconds.values()) for found in made.traces.values() for one in found)
-    done = f"{made.finished} runs in {seconds:.1f} s of decoding"
+    done = f"{made.finished} runs are done."
     if made.finished < made.wanted:
-        done = f"You pressed Stop: {made.finished} of {made.wanted} runs are done, and shown"
-    return f"{done}. {sameness(made.traces)}".strip()
+        done = f"You pressed Stop: {made.finished} of {made.wanted} runs are done, and shown."
+    others = [row.label for row in found if row.same is False]
+    if others:
+        return f"{done} {', '.join(others)} wrote another text than plain decoding."
+    return f"{done} All wrote the same text." if all(row.same for row in found) else done
 
 
-def _shown(plan: Plan, rows: Sequence[Row], stops: Sequence[int]) -> tuple[Any, ...] | None:
+def _shown(found: Sequence[Row]) -> tuple[Any, ...] | None:
     """Values for the results; None where there is nothing to show."""
-    if not any(row.fixed for row in rows):
+    if all(row.tau is None for row in found):
         return None
-    said = "".join(f"<p><b>{escape(lead)}</b>{escape(rest)}</p>" for lead, rest in sentences(rows))
-    tree = "Each N has the tree measured for it."
-    if plan.trees == "same":
-        tree = f"One for all: {SAME_TREE}."
-    auto = next((row for row in rows if row.method == AUTO), None)
-    drawn, about = None, ""
-    if auto:
-        drawn = strip([tli or 0 for tli in auto.choices], stops)
-        about = f"<p>{len(auto.choices)} cycles of its newest run.</p>{ABOUT_AUTO}"
-    return (
-        gr.update(visible=True), said, *(panel(rows, key) for key in PANELS),
-        table_html(rows, tree), gr.update(value=drawn, visible=auto is not None),
-        gr.update(value=about, visible=auto is not None),
-    )  # fmt: skip
+    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in verdict(found))
+    return gr.update(visible=True), said, *(panel(found, key) for key in PANELS), table(found)

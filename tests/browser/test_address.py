@@ -25,7 +25,7 @@ def test_back_and_forward_lead_from_tab_to_tab_without_loading_the_page(open_pag
     length = page.evaluate("history.length")
     open_tab(page, "Side by side")
     assert stands(page, "compare") and "method" not in page.url and "__theme=light" in page.url
-    open_tab(page, "TLI")
+    open_tab(page, "Layers (TLI)")
     assert stands(page, "tli")
     page.wait_for_function(HOLDS, arg=["#sweep-prompt", "First"])
     page.fill("#sweep-prompt textarea", "Second")
@@ -63,7 +63,7 @@ def test_an_address_of_no_tab_is_told_so_and_becomes_lives(open_page):
     assert "tab must be one of live, compare, " in status(page)
     page.wait_for_function("window.location.search === '?tab=live&n=9'")
     page.evaluate("window.same = true")
-    open_tab(page, "TLI")
+    open_tab(page, "Layers (TLI)")
     assert stands(page, "tli")
     page.go_back()
     assert stands(page, "live")

@@ -8,7 +8,7 @@ from tests.browser.driving import HOLDS, open_tab, type_number, type_prompt
 
 pytestmark = pytest.mark.browser
 
-BOXES = {"Live": "#prompt", "Side by side": "#compare-prompt", "TLI": "#sweep-prompt"}
+BOXES = {"Live": "#prompt", "Side by side": "#compare-prompt", "Layers (TLI)": "#sweep-prompt"}
 LINKED = "() => document.querySelector('#compare-link textarea').value.startsWith('http')"
 KEPT = "text => sessionStorage.getItem('prompt') === text"
 LATE = """box => {
@@ -29,8 +29,8 @@ def holds(page, name, text):
 def test_the_newest_prompt_is_in_every_tab_and_stays_when_the_page_is_loaded_again(page):
     mine, other = "A fox & a hen? ${6*7} <b>é</b>\nand more", "Say 742 in Spanish."
     type_prompt(page, mine)
-    assert all(holds(page, name, mine) for name in ("Side by side", "TLI", "Live"))
-    open_tab(page, "TLI")
+    assert all(holds(page, name, mine) for name in ("Side by side", "Layers (TLI)", "Live"))
+    open_tab(page, "Layers (TLI)")
     page.locator("#sweep-examples").get_by_text("Spanish").click()
     assert all(holds(page, name, other) for name in ("Live", "Side by side"))
     page.fill("#compare-prompt textarea", mine)
@@ -41,7 +41,7 @@ def test_the_newest_prompt_is_in_every_tab_and_stays_when_the_page_is_loaded_aga
 
 
 def test_an_example_is_the_prompt_at_once_without_the_server(page):
-    open_tab(page, "TLI")
+    open_tab(page, "Layers (TLI)")
     page.route("**/gradio_api/**", lambda route: None)  # nothing is ever answered
     page.locator("#sweep-examples").get_by_text("Spanish").click()
     assert all(holds(page, name, "Say 742 in Spanish.") for name in BOXES)
@@ -50,7 +50,7 @@ def test_an_example_is_the_prompt_at_once_without_the_server(page):
 
 def test_an_address_brings_its_prompt_to_every_tab_until_another_is_written(open_page):
     page = open_page("?tab=tli&prompt=From+the+address", ready="#sweep-run:not([disabled])")
-    assert all(holds(page, name, "From the address") for name in ("TLI", "Live", "Side by side"))
+    assert all(holds(page, name, "From the address") for name in ("Layers (TLI)", "Live", "Side by side"))
     page.fill("#compare-prompt textarea", "Mine")
     page.wait_for_function("!window.location.search.includes('prompt')")
     page.wait_for_function(KEPT, arg="Mine")
@@ -64,10 +64,10 @@ def test_an_address_brings_its_prompt_to_every_tab_until_another_is_written(open
 def test_what_a_box_in_another_tab_says_late_is_not_the_newest(page):
     assert holds(page, "Side by side", page.input_value("#prompt textarea"))
     page.fill("#compare-prompt textarea", "Mine")
-    assert holds(page, "TLI", "Mine")
+    assert holds(page, "Layers (TLI)", "Mine")
     page.evaluate(LATE, "#compare-prompt")
     page.wait_for_timeout(300)
-    assert all(holds(page, name, "Mine") for name in ("Live", "TLI"))
+    assert all(holds(page, name, "Mine") for name in ("Live", "Layers (TLI)"))
 
 
 def test_a_link_brings_a_comparison_along(open_page):

@@ -13,7 +13,7 @@ from demo.network.recorded import recorded, recorded_charts
 from demo.results.charts import CHARTS as RESULTS
 from demo.results.charts import colour as recorded_colour
 from demo.results.charts import shown
-from demo.tli.charts import panel, paper_panel, strip
+from demo.tli.charts import paper_panel
 from moa_core.bench.paper import published
 from moa_core.bench.records import recordings
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
@@ -23,7 +23,6 @@ from moa_core.train.init import ABLATIONS
 from tests.demo.comparisons import comparison_of, row_of, trace_of, usual_comparison
 from tests.demo.lost_links import gone, healed, kept, plain, trace
 from tests.demo.made_up import figures, recording
-from tests.demo.test_tli import AUTO, N0, N1, N3, PLAIN, ROWS, row
 
 BARE = DraftTree.only_root(9)
 # A prefill of 0.5 s, two cycles of 3 tokens and of 1, and a draft that was never verified.
@@ -68,21 +67,11 @@ CASES = {  # a chart: its words, then each trace's values along its axis of numb
         compare.phases(FOUND),
         "milliseconds: MoA N=1 draft 22.00 verify 77.00 other 11.00, EAGLE-2 draft 20.00",
         [[22, 20, 10], [77, 70, 35], [11, 10, 5], [110, 100, 50]]),
-    "tli τ": (panel(ROWS, "tau"), "", [[3, 3.5, 4, 3.2]]),
-    "tli draft": (
-        panel(ROWS, "draft"),
-        "Draft time, ms per cycle: MoA N=0 4.0, MoA N=1 6.0, MoA N=3 9.0, MoA, auto N 6.5.",
-        [[4, 6, 9, 6.5]]),
-    "tli rate": (panel(ROWS, "rate"), "dotted: plain decoding, 100", [[150, 120, 90, 130]]),
     "paper τ": (
         paper_panel(published(), "tau"),
         "The paper: τ, tokens per target forward: N = 0 4.22, N = 1 4.50, N = 3 4.79.",
         [[4.22, 4.5, 4.79]]),
     "paper speed": (paper_panel(published(), "speed_up"), "The paper", [[1.95, 1.95, 1.79]]),
-    "strip": (
-        strip(AUTO.choices, [0, 1, 3]),
-        "What auto N chose, cycle by cycle: of 5 cycles N = 0 in 3, N = 1 in 1, N = 3 in 1.",
-        [[0, 0, 1, 2, 0]]),
     "LSA": (
         layers_read(NEAR, MEAN, TOKENS, 1),
         "LSA over the target’s layers: most read on average layer 3 50.0%, layer 1 30.0%, "
@@ -145,8 +134,6 @@ def test_whiskers_reach_from_the_lowest_to_the_highest_repeat():
     assert highs == pytest.approx([one.high for one in ends]) == list(text.x)
     assert lows == pytest.approx([one.low for one in ends]) and bar.error_x.visible
     assert not compare.figures(FOUND, "tau").data[0].error_x.visible
-    assert panel(ROWS, "tau").data[0].error_y.array[-1] == pytest.approx(0.32)
-    assert panel([row("moa-n0", 5, runs=1)], "rate").data[0].error_y.array is None
     one = recording(moa_n0=figures(2.0, 30.0, spread=4.0), eagle2=figures(3.0, 20.0))
     bar = RESULTS["speed"](one, None).data[0]
     assert list(bar.error_x.array) == list(bar.error_x.arrayminus) == [4.0, 0]
@@ -154,10 +141,9 @@ def test_whiskers_reach_from_the_lowest_to_the_highest_repeat():
 
 def test_lines_mark_tau_plain_decoding_and_the_even_spread():
     lines = {name: [one.y0 for one in CASES[name][0].layout.shapes if one.type == "line"]
-             for name in ("lengths", "tli rate", "tli τ", "LSA")}  # fmt: skip
-    assert lines["lengths"] == [2] and lines["tli rate"] == [100] and lines["tli τ"] == []
+             for name in ("lengths", "LSA")}  # fmt: skip
+    assert lines["lengths"] == [2]
     assert lines["LSA"] == pytest.approx([1 / 3])
-    assert not panel(ROWS[1:], "rate").layout.shapes
     assert [one.x0 for one in RESULTS["speed"](ONE, None).layout.shapes] == [10.0]
 
 
@@ -170,19 +156,6 @@ def test_ratios_are_against_eagle_2_where_it_is_there():
     assert list(bar.y) == ["MoA N=1"]
     found = rows(comparison_of(moa_n1=[trace_of([])], vanilla=[trace_of([1])]))
     assert list(compare.phases(found).data[0].y) == ["Vanilla"]
-
-
-def test_names_stand_where_they_belong():
-    ticks = {name: [text.partition("<br>")[2] for text in CASES[name][0].layout.xaxis.ticktext]
-             for name in ("tli τ", "paper τ")}  # fmt: skip
-    assert ticks["tli τ"] == ["N = 0", "N = 1", "N = 3", "Auto N"]
-    assert ticks["paper τ"] == ["N = 0", "N = 1", "N = 3"]
-    assert list(panel(ROWS, "tau").data[0].marker.color) == [
-        colour(one.method) for one in (N0, N1, N3, AUTO)
-    ]
-    marks = CASES["strip"][0]
-    assert list(marks.layout.yaxis.ticktext) == ["N = 0", "N = 1", "N = 3"]
-    assert len(set(marks.data[0].marker.symbol)) == 3 and PLAIN.short == "Vanilla"
 
 
 # ---- attention ----

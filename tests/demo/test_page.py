@@ -236,15 +236,14 @@ def test_an_address_of_a_comparison_says_what_it_cannot_use(loads):
     assert all(unset(value) for value in brought("?tab=live&repeats=2")[1].values())
 
 
-@pytest.mark.parametrize("auto", [True, False])
-def test_a_sweep_comes_back_as_it_was(loads, auto):
-    _, query = tli.address("A", 48, 3, "own", auto, "fake")
+def test_a_sweep_comes_back_as_it_was(loads):
+    _, query = tli.address("A", 48, 3, "fake")
     status, *found = tli.from_address(Engine(), request(query))
-    assert unset(status) and found == [48, 3, "own", auto]
-    wrong = "?tab=tli&tokens=400&trees=tall&repeats=2&n=9"
+    assert unset(status) and found == [48, 3]
+    wrong = "?tab=tli&tokens=400&trees=same&auto=1&repeats=2&n=9"
     status, *found = tli.from_address(Engine(), request(wrong))
     assert "there is no setting n, only" in status["text"]
-    assert "from 8 to 256" in status["text"] and "trees must be" in status["text"]
+    assert "from 8 to 256" in status["text"] and "no longer has the setting auto" in status["text"]
     assert unset(found[0]) and found[1] == 2
 
 

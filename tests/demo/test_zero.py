@@ -23,7 +23,6 @@ from demo.live.run import aside
 from demo.live.run import compare as compare_plain
 from demo.session import Visit, guarded
 from demo.tli import tab as tli
-from demo.tli.run import Plan as Sweep
 from moa_core.decoding.trace import Finished, Prefilled
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.errors import UserError
@@ -135,8 +134,8 @@ def test_every_tab_runs_elsewhere(engine, visit):
     assert given["status"]["text"] == "All 4 runs are done."
     assert os.path.getsize(given["download"]) and given["tau"] is not None
     assert spaces.asked.pop() == zero.borrowed_seconds(2 * 16 + 4 * 20)
-    *_, (status, *_) = tli.run(engine, lambda: False, Sweep(PROMPT, 20, 1, "same", False))
-    assert status["text"].startswith("3 runs in ") and status["kind"] == "done"
+    *_, (status, *_) = tli.run(engine, lambda: False, tli.plan_of(engine, PROMPT, 20, 1))
+    assert "runs are done" in status["text"] and status["kind"] == "done"
     *_, (status, page) = lesson._run(engine, TRIALS["draft"], visit, lambda: False, PROMPT, "")
     assert status["kind"] == "done" and "how-tree" in page
     status, *_ = inside.run_example(engine, visit, lambda: False, "")
