@@ -1,11 +1,13 @@
-// The race: recorded runs, replayed at their true speed. `element`, `props` and `watch` come from
-// gradio; this runs once, at mount. The value is a whole race (demo/race.py says what is in it).
+// The race: recorded runs, replayed slowly enough to be watched. `element`, `props` and `watch` come from
+// gradio; this runs once, at mount. The value is a whole race (demo/compare/race.py says what is in it).
 const root = element.firstElementChild;
 const LONGEST_FRAME = 0.25; // seconds: a page in the background waits rather than jumps
+const SHOWN = 6; // seconds that the slowest lane takes on the screen, at least
 const READABLE = 0.3; // seconds on the screen below which a phase is not named
 const PHASES = ["drafting", "verifying", "keeping"];
 let lanes = [];
 let finish = 0; // seconds of the slowest lane
+let stretch = 1; // how many times slower than recorded it is shown
 let now = 0; // seconds into the race
 let speed = 1;
 let playing = false;
@@ -20,6 +22,7 @@ const legend = add(
   el("ul", "legend"),
   add(el("li"), add(el("span", "token accepted"), el("span", "mark", "accepted draft"))),
   add(el("li"), add(el("span", "token bonus"), el("span", "mark", "bonus: the target’s own"))),
+  add(el("li"), add(el("span", "token rejected"), el("span", "mark", "best rejected draft"))),
 );
 const play = button("play", "Pause", () => (playing ? pause() : start()));
 const again = button("", "Replay", () => (rewind(), start()));
@@ -52,6 +55,8 @@ function moments(run) {
   }
   return found;
 }
+
+const written = ([, kind]) => kind !== "rejected";
 
 function lane(run, longest) {
   const steps = moments(run);
@@ -86,16 +91,18 @@ function build() {
   texts.replaceChildren();
   const runs = race ? race.lanes : [];
   root.hidden = !runs.length;
-  const lengths = runs.map((run) => moments(run).reduce((sum, { tokens }) => sum + tokens.length, 0));
+  const lengths = runs.map((run) => moments(run).flatMap(({ tokens }) => tokens.filter(written)).length);
   lanes = runs.map((run) => lane(run, Math.max(...lengths)));
   finish = Math.max(0, ...lanes.map((one) => one.total));
   const order = [...lanes].sort((a, b) => a.total - b.total);
   for (const one of lanes) one.rank = order.findIndex((other) => other.total === one.total) + 1;
   if (!race) return;
+  stretch = finish > 0 && finish < SHOWN ? SHOWN / finish : 1;
+  const slow = stretch > 1.5 ? ` shown ${Math.round(stretch)} times slower than recorded` : " at its recorded speed";
   const which = race.repeats > 1 ? `the middle one of its ${race.repeats} measured runs` : "its measured run";
   note.textContent =
     "A replay of measured runs: the methods ran one after the other, each with the machine to " +
-    `itself; every lane shows ${which} at its recorded speed, prefill included.`;
+    `itself; every lane shows ${which},${slow}, prefill included.`;
   begun = false;
   root.dataset.race = race.id;
   // As high as the whole text, so that the page stands still while it appears.
@@ -114,7 +121,7 @@ function token([text, kind, special], place, run) {
   const [, space, rest] = text.match(/^( *)([^]*)$/);
   const node = add(el("span", `token ${kind}${special ? " special" : ""}`), rest ? space : "");
   if (text) add(node, el("span", "mark", rest || space));
-  if (place === run.differs) {
+  if (place === run.differs && kind !== "rejected") {
     node.classList.add("differs");
     node.title = "the first token that plain decoding did not write here";
   }
@@ -125,7 +132,10 @@ function advance(one) {
   const follow = one.text.scrollHeight - one.text.scrollTop - one.text.clientHeight < 40;
   let moved = false;
   while (one.next < one.steps.length && one.steps[one.next].at <= now) {
-    for (const item of one.steps[one.next].tokens) add(one.text, token(item, ++one.shown, one.run));
+    for (const item of one.steps[one.next].tokens) {
+      one.shown += written(item) ? 1 : 0;
+      add(one.text, token(item, one.shown, one.run));
+    }
     one.next += 1;
     moved = true;
   }
@@ -145,7 +155,7 @@ function phase(one) {
   let from = one.next ? one.steps[one.next - 1].at : 0;
   const parts = step.parts ? step.parts.map((part, i) => [part, PHASES[i]]) : [[step.at, "prefill"]];
   for (const [part, name] of parts) {
-    if (now < from + part) return part / speed >= READABLE ? name : "";
+    if (now < from + part) return (part * stretch) / speed >= READABLE ? name : "";
     from += part;
   }
   return "";
@@ -165,7 +175,7 @@ function draw() {
 function frame(mine, time) {
   if (mine !== turn || !playing) return;
   if (!root.isConnected) return pause(); // taken off the page: leave the machine to new runs
-  if (drawnAt !== null) now += Math.min((time - drawnAt) / 1000, LONGEST_FRAME) * speed;
+  if (drawnAt !== null) now += Math.min((time - drawnAt) / 1000, LONGEST_FRAME) * speed / stretch;
   drawnAt = time;
   if (now >= finish) end();
   else {

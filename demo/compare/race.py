@@ -8,7 +8,8 @@ a lane is
     cycles          [draft seconds, verify seconds, other seconds, [token]]
     tau, rate       as the table writes them
     differs         place of the first token that is not plain decoding's, from 1, or null
-and a token [text, kind, special]; kinds are first, accepted and bonus.
+and a token [text, kind, special]; kinds are first, accepted, bonus and rejected: the most probable
+draft in the place of a bonus, which is no part of the text.
 """
 
 from __future__ import annotations
@@ -60,19 +61,33 @@ def _lane(comparison: Comparison, row: Row) -> dict[str, Any]:
 
 def _timed(trace: Trace, text: TokenText) -> dict[str, Any]:
     made: dict[str, Any] = {"prefill": 0.0, "first": None, "cycles": []}
-    drafting = 0.0
+    drafted: Drafted | None = None
     for event in trace.events:
         match event:
             case Prefilled():
                 made["prefill"] = event.seconds
                 [made["first"]] = _tokens(text, [event.token], ["first"])
             case Drafted():
-                drafting = event.seconds
-            case Verified():
+                drafted = event
+            case Verified() if drafted:
                 kinds = ["accepted"] * len(event.path) + ["bonus"]  # both cut as emitted is
                 tokens = _tokens(text, event.emitted, kinds)
-                made["cycles"].append([drafting, event.seconds, event.other_seconds, tokens])
+                if len(event.emitted) > len(event.path):
+                    tokens[-1:-1] = _rejected(text, drafted, event)
+                times = drafted.seconds, event.seconds, event.other_seconds
+                made["cycles"].append([*times, tokens])
     return made
+
+
+def _rejected(text: TokenText, drafted: Drafted, verified: Verified) -> list[list[Any]]:
+    """The most probable draft where the target chose the bonus instead; none at a leaf."""
+    last = verified.path[-1] if verified.path else 0
+    tree = drafted.tree
+    best = max(tree.children[last].values(), key=tree.log_probs.__getitem__, default=None)
+    if best is None:
+        return []
+    token = tree.tokens[best]
+    return [[text.alone(token), "rejected", int(text.special(token))]]
 
 
 def _tokens(text: TokenText, ids: Sequence[int], kinds: Sequence[str]) -> list[list[Any]]:

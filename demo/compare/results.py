@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from demo.compare.charts import CHARTS, cumulative, figures, phases
 from demo.compare.race import race, race_view
 from demo.compare.rows import Row, table
 from demo.compare.run import Comparison
-from demo.compare.verdict import verdict
+from demo.compare.verdict import chips, verdict
 
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
 TAU_NOTE = f"τ: tokens gained per target forward after the prefill, bonus included; {CUT}"
@@ -38,6 +39,7 @@ class Results:
     bar: gr.HTML
     box: gr.Column
     shown: gr.State
+    chips: gr.HTML
     verdict: gr.HTML
     notes: gr.HTML
     race: gr.HTML
@@ -54,6 +56,7 @@ def build_results(status: gr.HTML, bar: gr.HTML) -> Results:
     """Everything below the controls; nothing of it is there before the first comparison."""
     made: dict[str, Any] = {"status": status, "bar": bar, "shown": gr.State(False)}
     with gr.Column(visible=False, elem_id="compare-results") as made["box"]:
+        made["chips"] = words("", elem_id="compare-chips")
         made["verdict"] = status_line(elem_id="compare-verdict")
         made["notes"] = status_line(elem_id="compare-notes")
         made["race"] = race_view(elem_id="compare-race")
@@ -90,6 +93,7 @@ def filled(comparison: Comparison, found: list[Row], file: Path) -> tuple[Any, .
         bar=progress(),
         box=gr.update(visible=True),
         shown=True,
+        chips="".join(f"<b>{escape(chip)}</b>" for chip in chips(found)),
         verdict=say(verdict(found)),
         notes=say(notes(comparison, found)),
         race=race(comparison, found),

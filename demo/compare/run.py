@@ -13,6 +13,7 @@ from demo.engine import Engine, Request
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Exactness, Sampling, first_difference
 from moa_core.errors import UserError
+from moa_core.loading.names import method_name
 
 FEWEST, MOST = 2, 4
 
@@ -68,9 +69,9 @@ class Comparison(Measured):
 
 
 def usual(engine: Engine, target: str = "") -> list[str]:
-    """The methods to begin with: MoA N=1 or another default, EAGLE-2 and vanilla, where there."""
-    there = engine.methods(target)
-    moa = "moa-n1" if "moa-n1" in there else engine.default(target)
+    """The methods to begin with: MoA of the largest N or another default, EAGLE-2 and vanilla."""
+    there, stops = engine.methods(target), engine.stops(target)
+    moa = method_name("moa", max(stops)) if stops else engine.default(target)
     return ordered({moa, RIVAL, VANILLA} & set(there))
 
 

@@ -30,6 +30,24 @@ def verdict(rows: Sequence[Row]) -> str:
     return " ".join(said)
 
 
+def chips(rows: Sequence[Row]) -> list[str]:
+    """The same in a few words each: tokens per call, speed, and whether the text is plain's."""
+    measured = [row for row in rows if row.rate and row.tau]
+    pair = _pair(measured)
+    if not pair:
+        return []
+    one, other = pair
+    assert one.tau and other.tau and one.rate and other.rate
+    taus = (f"{row.label} {digits(row.tau.middle, 'tau')}" for row in pair if row.tau)
+    speed = f"{one.label} {_percent(one.rate, other.rate)} against {other.label}"
+    if one.rate.overlaps(other.rate):
+        speed = "too close to call"
+    known = {row.same for row in measured}
+    same = "text not compared" if None in known else "same text ✓"
+    same = "another text ✗" if False in known else same
+    return [f"tokens per call: {', '.join(taus)}", f"speed: {speed}", same]
+
+
 def _pair(rows: Sequence[Row]) -> tuple[Row, Row] | None:
     """Whom to compare: the fastest MoA with EAGLE-2, else the two fastest that draft."""
     drafting = [row for row in rows if row.method != VANILLA]

@@ -32,7 +32,7 @@ HEADS = """() => Array.from(
   document.querySelectorAll('#compare-table [data-testid^=header-]'), cell => cell.title)"""
 TEXTS = """() => Array.from(document.querySelectorAll('.race .text'), lane => {
   const text = lane.cloneNode(true);
-  for (const extra of text.querySelectorAll('.special')) extra.remove();
+  for (const extra of text.querySelectorAll('.special, .rejected')) extra.remove();
   return text.textContent;
 })"""
 WATCH_STATES = """() => {

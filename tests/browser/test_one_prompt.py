@@ -50,7 +50,9 @@ def test_an_example_is_the_prompt_at_once_without_the_server(page):
 
 def test_an_address_brings_its_prompt_to_every_tab_until_another_is_written(open_page):
     page = open_page("?tab=tli&prompt=From+the+address", ready="#sweep-run:not([disabled])")
-    assert all(holds(page, name, "From the address") for name in ("Layers (TLI)", "Live", "Side by side"))
+    assert all(
+        holds(page, name, "From the address") for name in ("Layers (TLI)", "Live", "Side by side")
+    )
     page.fill("#compare-prompt textarea", "Mine")
     page.wait_for_function("!window.location.search.includes('prompt')")
     page.wait_for_function(KEPT, arg="Mine")

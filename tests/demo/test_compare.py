@@ -213,6 +213,10 @@ def test_a_lane_for_each_method_with_the_times_of_its_middle_run(tokenizer):
     assert [lane["differs"] for lane in lanes_of(comparison)] == [4, None]
 
 
+def paths_of(trace):
+    return [verified.path for _, verified in trace.cycles]
+
+
 def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
     hostile = "${6*7} <b>x</b> {{x}} `y` tïme"
     ids = [*tokenizer.encode(hostile), tokenizer.eos_token_id]
@@ -220,7 +224,9 @@ def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
     plain = trace_of([1], ids=[1, 2])
     lane, _ = lanes_of(comparison_of(tokenizer, moa_n1=[trace], vanilla=[plain]))
     tokens = [lane["first"], *(token for one in lane["cycles"] for token in one[3])]
-    assert "".join(piece for piece, _, special in tokens if not special) == hostile
+    written = [token for token in tokens if token[1] != "rejected"]
+    assert "".join(piece for piece, _, special in written if not special) == hostile
+    assert len(tokens) - len(written) == sum(path == () for path in paths_of(trace))  # best drafts
     assert tokens[-1][0] == "<|end|>" and tokens[-1][2] == 1
     assert [kind for _, kind, _ in tokens][:3] == ["first", "accepted", "bonus"]
     *start, verified, end = trace_of([3]).events
