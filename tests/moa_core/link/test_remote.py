@@ -84,7 +84,7 @@ def cuts(seed: int) -> list[tuple[str, int, float]]:
     """
     draw = random.Random(seed)
     return [
-        (draw.choice(["up", "down"]), draw.randint(1 if number else 5, 25), draw.uniform(0.02, 0.5))
+        (draw.choice(["up", "down"]), draw.randint(1 if number else 5, 25), draw.uniform(0.02, 0.8))
         for number in range(draw.randint(1, 4))
     ]
 
