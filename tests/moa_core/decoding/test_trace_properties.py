@@ -154,3 +154,17 @@ def test_a_speed_of_no_time_is_none(seconds: float) -> None:
     data = json.loads(good())
     data["events"][-1]["seconds"] = {"draft": seconds}
     assert Trace.from_json(json.dumps(data)).tokens_per_second is None
+
+
+@pytest.mark.parametrize(
+    ("event", "key", "value"),
+    [
+        *((1, "seconds", value) for value in (1e300, -1e300, 10**400, True, "1", None)),
+        *((0, "token", value) for value in (-1, 2**53 + 1, 1.0, True, "1", None)),
+    ],
+)
+def test_a_time_or_a_token_that_cannot_be_is_refused(event: int, key: str, value: object) -> None:
+    data = json.loads(good())
+    data["events"][event][key] = value
+    with pytest.raises(UserError, match="damaged"):
+        Trace.from_json(json.dumps(data))
