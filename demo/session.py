@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -54,7 +55,8 @@ class Visit:
     trace  the newest one shown, with its words
     shown  what the Live tab shows, and how to go on with it
     far    what the Network tab shows, and how to run it again
-    link   of the run that goes on, where it goes over one
+    link   of the Network tab's run that goes on
+    cut    the stage's link, while a run there goes on without its target
     said   by status line, what the last run there said last
     """
 
@@ -64,6 +66,7 @@ class Visit:
     shown: Any = None
     far: Any = None
     link: Any = None
+    cut: Any = None
     said: dict[int, Any] = field(default_factory=dict)
     _stopped: int = 0
 
@@ -114,6 +117,7 @@ def connect(
     inputs: Sequence[Any],
     outputs: Sequence[Any],
     hides: Sequence[Any] = (),
+    also: Sequence[Any] = (),
 ) -> Dependency:
     """Let a button run `work`, in turn with all other runs, and another one stop it.
 
@@ -121,6 +125,7 @@ def connect(
              sentences
     outputs  components, a status line first
     hides    components that do not fit the new run, hidden when it begins
+    also     other events that run it
 
     An output that is only now and then given a value belongs into a `.then`: gradio makes a
     component anew for every skip of a stream, which takes decoding's time. And a stream ends with
@@ -166,7 +171,9 @@ def connect(
         return when(what, given, shown, **{"queue": False, **PRIVATE, **more})
 
     visit = shared.visit
-    begun = event(run.click, begin, visit, [visit, run, stop, status, clock, *hides])
+    begun = event(
+        partial(gr.on, [run.click, *also]), begin, visit, [visit, run, stop, status, clock, *hides]
+    )
     queue = {"queue": True, "concurrency_id": "model", "concurrency_limit": 1}
     ran = event(begun.then, turn, [visit, *inputs], list(outputs), **queue)
     event(clock.tick, retell, visit, [status, clock])
