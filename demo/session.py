@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -117,7 +116,6 @@ def connect(
     inputs: Sequence[Any],
     outputs: Sequence[Any],
     hides: Sequence[Any] = (),
-    also: Sequence[Any] = (),
 ) -> Dependency:
     """Let a button run `work`, in turn with all other runs, and another one stop it.
 
@@ -125,7 +123,6 @@ def connect(
              sentences
     outputs  components, a status line first
     hides    components that do not fit the new run, hidden when it begins
-    also     other events that run it
 
     An output that is only now and then given a value belongs into a `.then`: gradio makes a
     component anew for every skip of a stream, which takes decoding's time. And a stream ends with
@@ -171,9 +168,7 @@ def connect(
         return when(what, given, shown, **{"queue": False, **PRIVATE, **more})
 
     visit = shared.visit
-    begun = event(
-        partial(gr.on, [run.click, *also]), begin, visit, [visit, run, stop, status, clock, *hides]
-    )
+    begun = event(run.click, begin, visit, [visit, run, stop, status, clock, *hides])
     queue = {"queue": True, "concurrency_id": "model", "concurrency_limit": 1}
     ran = event(begun.then, turn, [visit, *inputs], list(outputs), **queue)
     event(clock.tick, retell, visit, [status, clock])

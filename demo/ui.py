@@ -10,6 +10,7 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.palette import style_sheet
 from demo.common.prompt import carry
 from demo.common.status import SORRY, say, status_line
 from demo.common.theme import CSS, script, theme
@@ -122,6 +123,7 @@ def launch_options() -> dict[str, Any]:
     """What the page needs of gradio's `launch`, wherever it listens."""
     return {
         "theme": theme(),
+        "css": style_sheet(),
         "css_paths": CSS,
         "ssr_mode": False,  # a Space would switch it on: our scripts gain nothing by Node
         "max_file_size": 64 * 2**20,  # bytes

@@ -92,8 +92,8 @@ def latency(lanes: Sequence[Lane], about: str) -> go.Figure:
 def _small(figure: go.Figure, about: str) -> go.Figure:
     """With model, tree and machine below it, so that a picture of it says what it shows."""
     figure.add_annotation(
-        text=about, x=0, y=0, xref="container", yref="container", xanchor="left", yanchor="bottom",
-        showarrow=False, font={"size": 10.5},
+        text=about, x=0, y=0, xref="paper", yref="paper", xanchor="left", yanchor="top",
+        yshift=-22, showarrow=False, font={"size": 10.5},
     )  # fmt: skip
     figure.update_layout(title={"font": {"size": 13.5}, "y": 0.98, "yanchor": "top"})
     return figure.update_layout(height=HEIGHT, margin={"l": 40, "r": 16, "t": 46, "b": 42})

@@ -156,5 +156,12 @@ function chosen({ cycle = 1 }) {
 
 // The link is cut while the run is shown: it is decoded once more, cut where it was seen to be.
 window.addEventListener("link-cut", () => {
-  if (root.dataset.state === "running" && !recorded) trigger("cut");
+  if (root.dataset.state !== "running" || recorded) return;
+  const [again, ending] = ["#run", "#stop"].map((id) => document.querySelector(id));
+  if (!ending.disabled) ending.click();
+  const wait = setInterval(() => {
+    if (again.disabled) return; // until the server has ended the run
+    clearInterval(wait);
+    again.click();
+  }, 50);
 });

@@ -207,8 +207,7 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
         yield from follow(visit, engine)
 
     ran = connect(
-        shared, live.run, live.stop, run, list(settings.values()), shows, hides=live.charts,
-        also=[live.view.cut],
+        shared, live.run, live.stop, run, list(settings.values()), shows, hides=live.charts
     )  # fmt: skip
     ran.then(runs.aside, shared.visit, aside, queue=False, **PRIVATE)
     ran.then(
