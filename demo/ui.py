@@ -72,13 +72,11 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
             tabs=[module.ID for module in TABS],
         )
         status_line(note, elem_id="note", visible=bool(note))
-        with gr.Row(elem_id="models", equal_height=True):
-            target = gr.Dropdown(
-                [(short_name(name), name) for name in engine.installed], value=engine.first,
-                label="Target", elem_id="target", filterable=False, min_width=200, scale=1,
-                visible=len(engine.installed) > 1,
-            )  # fmt: skip
-            machine = status_line("Loading the models.", "load", elem_id="machine")
+        target = gr.Dropdown(
+            [(short_name(name), name) for name in engine.installed], value=engine.first,
+            label="Target", elem_id="target", filterable=False,
+            visible=len(engine.installed) > 1,
+        )  # fmt: skip
         names = tuple(module.ID for module in TABS)
         shared = Shared(engine, gr.State(), target, Far(engine, server), names)
         with gr.Tabs(elem_id="tabs") as tabs:
@@ -89,6 +87,7 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
                 if module in ONE_PROMPT:
                     carry(demo, tab, made[-1].prompt)
                 tab.select(None, js=OPENED.format(module.ID))
+        machine = status_line("Loading the models.", "load", elem_id="machine")
         visits = Visits()
 
         def arrive(request: gr.Request) -> Any:

@@ -82,8 +82,9 @@ def _known(visit: Visit, number: int, engine: Engine, stop: Any) -> Iterator[Kno
     before, measured, known = engine.worker.begun, Measured(), None
     with giving_way(engine), closing(measure(engine, requests, repeats, measured, stop)) as steps:  # type: ignore[type-var]
         for _ in steps:
-            if known is None and all(measured.traces.values()):
-                known = compared(engine, request, trace, measured.traces)
+            others = {name: found for name, found in measured.traces.items() if found}
+            if known is None and others.keys() | {request.method} == requests.keys() | {request.method}:
+                known = compared(engine, request, trace, others)
                 yield known
     if stop() or not all(measured.traces.values()):
         return
@@ -103,10 +104,10 @@ def giving_way(engine: Engine) -> Iterator[None]:
 
 
 def requests_for(engine: Engine, request: Request, cut: bool = False) -> dict[str, Request]:
-    """The runs to compare with: the run's own method first, its rival and plain decoding. Of one
-    whose link was cut only the text can be compared."""
+    """The runs to compare with: plain decoding, the rival, and the run's own method once more. Of
+    one whose link was cut only the text can be compared."""
     rival = RIVAL if request.method != RIVAL else engine.default(request.target)
-    names = [VANILLA] if cut else dict.fromkeys((request.method, rival, VANILLA))
+    names = [VANILLA] if cut else dict.fromkeys((VANILLA, rival, request.method))
     there = engine.methods(request.target)
     return {
         name: replace(request, method=name, tree=None if name == VANILLA else request.tree)
@@ -123,7 +124,8 @@ def compared(
     verdict = None
     if request.sampling.greedy:
         verdict = compare_texts(engine, request, trace.output_ids, base[0].output_ids)
-    lanes = [Lane.of(method, found) for method, found in traces.items()] if len(traces) > 1 else []
+    ranked = sorted({request.method: [trace], **traces}.items(), key=lambda one: one[0] == VANILLA)
+    lanes = [Lane.of(method, found) for method, found in ranked] if len(traces) > 1 else []
     rival = [lane for lane in lanes if lane.method not in (request.method, VANILLA)]
     said = {**_exact(verdict), "calls": None, "rival": None, "rival_tau": None}
     if request.method != VANILLA:

@@ -3,7 +3,7 @@
 const TEMPOS = { watch: 300, slow: 1200, step: 1200, full: 0 }; // milliseconds for a cycle
 const CHECKED = 0.35; // of them a cycle's drafts stand there alone, and from KEPT on its verdict
 const KEPT = 0.6;
-const SPEEDS = [["1.2 s per cycle", 1200], ["0.6 s per cycle", 600], ["0.3 s per cycle", 300], ["As decoded", 0]];
+const SPEEDS = [["1.2 s per cycle", 1200], ["0.6 s per cycle", 600], ["0.3 s per cycle", 300], ["as decoded", 0]];
 let run = null;
 let seen = ""; // of the value
 let lines = []; // all lines of this run; those from `next` on are yet to be painted
@@ -134,7 +134,7 @@ const press = (words, name, act) => {
 const back = press("‹", "Cycle before", () => rewind(painted() - 1));
 const play = press("▶", "Play", toggle_play);
 const on = press("›", "Next cycle", forward);
-const rest = press("⏭", "To the end", () => {
+const rest = press("»", "To the end", () => {
   [tempo, paused] = [0, false];
   tick();
 });
@@ -212,7 +212,7 @@ document.addEventListener("keydown", (event) => {
 
 function replay_recorded() {
   recorded = true;
-  tempo = calm.matches ? 0 : 900;
+  tempo = calm.matches ? 0 : 600;
   read(props.recorded);
   state("recorded");
   for (const kind of ["pointerdown", "keydown"]) window.addEventListener(kind, released, true);
