@@ -11,7 +11,8 @@ const panel = add(el("div", "stage-tree draft-tree"), add(el("div", "drawing"), 
 panel.dataset.stage = "tree";
 panel.setAttribute("role", "group");
 panel.setAttribute("aria-label", "Draft tree of the newest cycle");
-root.prepend(add(el("div", "top"), add(el("div", "result"), badge, headline), said));
+const told = el("span");
+root.prepend(add(el("div", "top"), headline, add(said, badge, told)));
 add(body, panel);
 const legends = add(el("div", "foot"), pacer, bar);
 root.insertBefore(legends, tip);
@@ -69,12 +70,12 @@ const figure = (name, value, words) => {
 function say() {
   if (!ended) {
     headline.replaceChildren(by ? `${by.split(",")[0]}: watch what is accepted` : "Press Run.");
-    said.textContent = by;
+    told.textContent = by;
     return;
   }
   const parts = [speedUp(), exactness(), calls(), lengths()].filter(Boolean);
   headline.replaceChildren(...parts.flatMap((part, order) => (order ? [" · ", ...part] : part)));
-  said.textContent = [by, ended.summary, beside?.about].filter(Boolean).join(" · ");
+  told.textContent = [by, ended.summary, beside?.about].filter(Boolean).join(" · ");
 }
 
 function speedUp() {
@@ -125,8 +126,19 @@ function settled() {
   if (newest.tree) {
     const { cycle, texts } = drawable(newest);
     drawTree(svg, cycle, texts, getComputedStyle(root).fontFamily, SMALL);
+    fit();
   } else svg.replaceChildren();
   phase("kept");
+}
+
+// As large as there is room for, and never too small to be read.
+function fit() {
+  const [width, height] = ["width", "height"].map((name) => Number(svg.getAttribute(name)));
+  const { clientWidth, clientHeight } = svg.parentNode;
+  const scale = Math.min(1.5, Math.max(0.8, Math.min(clientWidth / width, clientHeight / height)));
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.setAttribute("width", width * scale);
+  svg.setAttribute("height", height * scale);
 }
 
 const PHASES = {

@@ -81,7 +81,7 @@ def build(shared: Shared) -> Live:
     recorded = recording()
     with gr.Column(elem_id="stage"):
         with gr.Column(elem_id="ask"):
-            settings["prompt"] = prompt_box("", "runs it", lines=2, max_lines=3)
+            settings["prompt"] = prompt_box("", "runs it", lines=2, max_lines=4)
             _more("#examples", "more examples")
             with gr.Row(elem_classes="buttons"):
                 made["run"] = gr.Button("Run", variant="primary", elem_id="run")
