@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -52,6 +54,7 @@ SCRIPTS = (
     *(f"common/static/{name}.js" for name in ("charts", "address", "sliders")),
     "lesson/links.js",
 )
+PICTURES = Path("assets", "pictures")  # from where the program is started
 LOOK_EVERY = 1.0  # seconds, at how far a download is
 MOST_SESSIONS = 256  # that are held; gradio's 10,000, of 0.56 MB at least, are too many
 ONE_PROMPT = (live, compare, tli, network)  # the lesson has one of its own
@@ -120,7 +123,16 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
 
 def launch_options() -> dict[str, Any]:
     """What the page needs of gradio's `launch`, wherever it listens."""
+    icon, preview = PICTURES / "icon.svg", PICTURES / "live.png"
+    gr.set_static_paths([preview])
+    host = os.environ.get("SPACE_HOST")  # who shows a preview needs a whole address
+    where = f"{f'https://{host}' if host else ''}/gradio_api/file={preview}"
+    meta = {"og:title": TITLE, "og:description": ABOUT, "og:image": where}
+    head = [f'<meta name="description" content="{ABOUT}">']
+    head += [f'<meta property="{name}" content="{words}">' for name, words in meta.items()]
     return {
+        "head": "".join(head),
+        "favicon_path": icon,
         "theme": theme(),
         "css": style_sheet(),
         "css_paths": CSS,

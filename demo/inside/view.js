@@ -242,15 +242,12 @@ function load() {
   // The tallest tree's height for all, so that nothing jumps while cycles change.
   const rows = Math.max(...trace.cycles.map((cycle) => arrange(cycle).rows));
   tree.style.height = `${WIDE.top + rows * WIDE.row + 20}px`;
-  show(wanted.until > Date.now() ? wanted.cycle : 0);
+  show(wanted());
 }
 
 // A word of the stage was pressed: its cycle is shown, also of a trace that is still to come.
-let wanted = { until: 0 };
-window.addEventListener("open-cycle", ({ detail: cycle }) => {
-  wanted = { cycle, until: Date.now() + 5000 };
-  if (trace) move(cycle);
-});
+const wanted = () => (window.openCycle?.until > Date.now() ? window.openCycle.cycle : 0);
+window.addEventListener("open-cycle", () => trace && move(wanted()));
 
 // A run that ends while this tab is open is shown at once; Live's button is free again then.
 let followed = null;

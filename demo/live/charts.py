@@ -9,7 +9,8 @@ from typing import Any
 import plotly.graph_objects as go
 
 from demo.common.charts import bars, beside, chart, line, progress_of, rows_down
-from demo.common.methods import colour, label
+from demo.common.methods import colour
+from demo.common.methods import label as called
 from demo.common.spread import Spread
 from moa_core.decoding.trace import Trace
 from moa_core.loading.names import VANILLA
@@ -44,6 +45,10 @@ class Lane:
         rounded = [round(seconds[at], 5) for at in kept]
         return cls(method, trace.tau, [tokens[at] for at in kept], rounded)
 
+    @property
+    def label(self) -> str:
+        return "Plain" if self.method == VANILLA else called(self.method)
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -57,7 +62,7 @@ def speed(traces: Sequence[Trace]) -> Spread | None:
 def acceptance(lanes: Sequence[Lane], about: str) -> go.Figure:
     """A bar for each method: tokens that one target call brings."""
     known = [(lane, lane.tau) for lane in lanes if lane.tau is not None]
-    names = [label(lane.method) for lane, _ in known]
+    names = [lane.label for lane, _ in known]
     values = [tau for _, tau in known]
     texts = [f"{tau:.2f}" for tau in values]
     hover = [f"{name}: τ {text}" for name, text in zip(names, texts, strict=True)]
@@ -77,13 +82,13 @@ def latency(lanes: Sequence[Lane], about: str) -> go.Figure:
     """A line for each method: seconds until each token was there."""
     drawn = [
         line(
-            lane.tokens, lane.seconds, label(lane.method), colour(lane.method),
-            f"{label(lane.method)}: %{{x}} tokens after %{{y:.3f}} s",
+            lane.tokens, lane.seconds, lane.label, colour(lane.method),
+            f"{lane.label}: %{{x}} tokens after %{{y:.3f}} s",
             line={"dash": DASHES.get(lane.method, "solid")},
         )
         for lane in lanes
     ]  # fmt: skip
-    words = [f"{label(lane.method)} {lane.seconds[-1]:.2f} s" for lane in lanes if lane.seconds]
+    words = [f"{lane.label} {lane.seconds[-1]:.2f} s" for lane in lanes if lane.seconds]
     figure = chart(drawn, "Latency: seconds until each token", "", "", words or ["no token"])
     figure.update_layout(legend={"y": 1.0, "font": {"size": 12}}, showlegend=True)
     return _small(figure, about)

@@ -82,9 +82,9 @@ def _known(visit: Visit, number: int, engine: Engine, stop: Any) -> Iterator[Kno
     before, measured, known = engine.worker.begun, Measured(), None
     with giving_way(engine), closing(measure(engine, requests, repeats, measured, stop)) as steps:  # type: ignore[type-var]
         for _ in steps:
-            others = {name: found for name, found in measured.traces.items() if found}
-            if known is None and others.keys() | {request.method} == requests.keys() | {request.method}:
-                known = compared(engine, request, trace, others)
+            found = {name: traces for name, traces in measured.traces.items() if traces}
+            if known is None and {*found, request.method} >= set(requests):
+                known = compared(engine, request, trace, found)
                 yield known
     if stop() or not all(measured.traces.values()):
         return
@@ -117,8 +117,12 @@ def requests_for(engine: Engine, request: Request, cut: bool = False) -> dict[st
 
 
 def compared(
-    engine: Engine, request: Request, trace: Trace, traces: dict[str, list[Trace]], timed: bool = False
-) -> Known:  # fmt: skip
+    engine: Engine,
+    request: Request,
+    trace: Trace,
+    traces: dict[str, list[Trace]],
+    timed: bool = False,
+) -> Known:
     """What can be said of a run once its own method, the rival and plain decoding have run."""
     base = traces[VANILLA]
     verdict = None

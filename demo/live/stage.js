@@ -160,10 +160,11 @@ function phase(name) {
 
 function chosen({ cycle = 1 }) {
   const address = new URL(window.location);
-  address.search = "?tab=inside";
+  address.searchParams.set("tab", "inside");
   history.pushState(null, "", address);
   window.dispatchEvent(new PopStateEvent("popstate"));
-  window.dispatchEvent(new CustomEvent("open-cycle", { detail: cycle - 1 }));
+  window.openCycle = { cycle: cycle - 1, until: Date.now() + 5000 }; // that tab may have to come first
+  window.dispatchEvent(new CustomEvent("open-cycle"));
 }
 
 // The link is cut while the run is shown: it is decoded once more, cut where it was seen to be.

@@ -109,10 +109,15 @@ def build(shared: Shared) -> Live:
 
 def _more(of: str, name: str) -> None:
     """A button that unfolds what a component keeps back."""
+    template = f'<button type="button" class="unfold" aria-expanded="false">{name}</button>'
     gr.HTML(
-        "", html_template=f'<button type="button" class="unfold" aria-expanded="false">{name}</button>',
-        js_on_load=script("live/unfold.js"), apply_default_css=False, of=of, elem_classes="unfolds",
-    )  # fmt: skip
+        "",
+        html_template=template,
+        js_on_load=script("live/unfold.js"),
+        apply_default_css=False,
+        of=of,
+        elem_classes="unfolds",
+    )
 
 
 def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:

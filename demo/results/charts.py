@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from demo.common import methods as names
-from demo.common.charts import BONUS, DOTTED, GRID, INK, bars, label, look, told
+from demo.common.charts import DOTTED, GRID, INK, PHASES, bars, label, look, told
 from demo.common.numbers import listed, number, positive
 from demo.common.spread import Spread
 from moa_core.bench.records import Recording, phase_times
@@ -21,7 +21,7 @@ SYMBOLS = {  # plotly's name, and the letter that stands for it in the legend
     "circle-open": "○", "square-open": "□", "diamond-open": "◇", "triangle-up-open": "△",
     "cross-open": "✚", "x-open": "✖", "triangle-down-open": "▽", "star-open": "☆",
 }  # fmt: skip
-PHASE_COLOURS = {"draft": BONUS, "verify": "#0d9488", "other": INK}
+PHASE_COLOURS = {phase: PHASES[phase] for phase in ("draft", "verify", "other")}
 Frames = list[tuple[Recording, dict[str, Any]]]  # by method
 
 

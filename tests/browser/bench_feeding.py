@@ -27,7 +27,7 @@ from moa_core.decoding.trace import Prefilled
 from tests.browser.conftest import CHROMIUM, ROOT
 from tests.browser.driving import DONE, NEW_RUN
 
-PROMPTS = [EXAMPLES[name] for name in ("Story from its opening", "Story from words")]
+PROMPTS = [EXAMPLES[name] for name in ("Story", "Story from words")]
 PASSES, TOKENS, THREADS = 4, 256, 2
 TILE = ".token-view .tile:has(dt:text-is('Target calls')) .note"
 # Milliseconds from the first tokens on the page to the last.

@@ -113,8 +113,13 @@ class Feed:
     """Turns one run's events into the view's value, `ndjson`, which only grows."""
 
     def __init__(
-        self, run: str, text: TokenText | RecordedText, pace: str = "full", by: str = "", start: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        run: str,
+        text: TokenText | RecordedText,
+        pace: str = "full",
+        by: str = "",
+        start: int = 0,
+    ) -> None:
         self.ndjson = ""
         self._figures = Figures()
         self._text = text
