@@ -41,7 +41,7 @@ class Lane:
         trace = ranked[len(ranked) // 2]
         tokens, seconds = progress_of(trace)
         step = max(1, len(tokens) // SPARSE)
-        kept = sorted({*range(0, len(tokens), step), len(tokens) - 1})
+        kept = [at for at in range(len(tokens)) if at % step == 0 or at == len(tokens) - 1]
         rounded = [round(seconds[at], 5) for at in kept]
         return cls(method, trace.tau, [tokens[at] for at in kept], rounded)
 

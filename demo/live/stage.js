@@ -14,8 +14,9 @@ panel.setAttribute("aria-label", "Draft tree of the newest cycle");
 const told = el("span");
 root.prepend(add(el("div", "top"), headline, add(said, badge, told)));
 add(body, panel);
-const legends = add(el("div", "foot"), pacer, bar);
-root.insertBefore(legends, tip);
+add(pacer, tools);
+root.insertBefore(add(el("div", "foot"), pacer, legend), tip);
+bar.remove();
 
 let by = ""; // method and tree of the run
 let newest = null; // the cycle that is to be drawn
@@ -104,6 +105,13 @@ function lengths() {
   return ["τ ", figure("tau", counted.tau, counted.tau.toFixed(1)), rival];
 }
 
+// A text that goes on above or below what is seen fades out there.
+function fade() {
+  text.classList.toggle("above", text.scrollTop > 4);
+  text.classList.toggle("below", text.scrollHeight - text.scrollTop - text.clientHeight > 4);
+}
+text.addEventListener("scroll", fade);
+
 // ---- the tree ----
 
 // The cycle as tree.js draws it, the bonus after the nodes.
@@ -122,6 +130,7 @@ function drawable({ tree, bonus }) {
 }
 
 function settled() {
+  fade();
   if (!newest) return;
   if (newest.tree) {
     const { cycle, texts } = drawable(newest);
@@ -135,7 +144,7 @@ function settled() {
 function fit() {
   const [width, height] = ["width", "height"].map((name) => Number(svg.getAttribute(name)));
   const { clientWidth, clientHeight } = svg.parentNode;
-  const scale = Math.min(1.5, Math.max(0.8, Math.min(clientWidth / width, clientHeight / height)));
+  const scale = Math.min(1.5, Math.max(0.7, Math.min(clientWidth / width, clientHeight / height)));
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("width", width * scale);
   svg.setAttribute("height", height * scale);
