@@ -18,6 +18,7 @@ from demo.common.methods import AUTO, VANILLA, family, label, ordered, tli_of
 from demo.worker import Worker
 from demo.zero import borrow
 from moa_core.decoding.decode import Settings, about, check_prompt, decode
+from moa_core.decoding.offline import Away, FarTarget
 from moa_core.decoding.trace import Event, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MOST_NEW_TOKENS = 512
+PATIENCE = 30.0  # seconds for a lost link, when there is no more to write alone
 
 
 @dataclass(frozen=True)
@@ -138,12 +140,14 @@ class Engine:
         return [tli_of(name) for name in self.methods(target) if family(name) == "moa"]
 
     def default(self, target: str = "") -> str:
-        there = self.methods(target)
-        return DEFAULT_DRAFTER if DEFAULT_DRAFTER in there else there[0]
+        """MoA with the most of the target's layers, whose drafts are accepted longest."""
+        stops = self.stops(target)
+        return f"moa-n{max(stops)}" if stops else self.methods(target)[0]
 
     @property
     def busy(self) -> bool:
-        return self.worker.turn.locked()
+        """Whether a run is going on that others have to wait for."""
+        return self.worker.turn.locked() and not self.worker.gives_way
 
     def ready(self, target: str = "") -> bool:
         loading = self._loading.get(target or self.first)
@@ -297,8 +301,16 @@ class Engine:
             facts.append(f"{threads} thread{'s' if threads > 1 else ''}")
         return facts
 
-    def prepare(self, request: Request, should_stop: Callable[[], bool] = lambda: False) -> Run:
-        """Everything up to the first event. UserError for whatever the visitor can mend."""
+    def prepare(
+        self,
+        request: Request,
+        should_stop: Callable[[], bool] = lambda: False,
+        link: Callable[[Target, Drafter], FarTarget] | None = None,
+    ) -> Run:
+        """Everything up to the first event. UserError for whatever the visitor can mend.
+
+        link  the target at the end of a link that may be lost for at most PATIENCE
+        """
         check_length(request)
         drafter = self.drafter(request.method, request.target)
         target = self.target(request.target)
@@ -308,13 +320,17 @@ class Engine:
         if request.tree is None and isinstance(drafter, AutoDrafter):
             drafter = drafter.with_own_trees()
             tree = drafter.tree
-        settings = Settings(request.max_new_tokens, tree, request.sampling, target.eos_ids)
+        if link and (self.borrows or drafter.beside):
+            raise UserError(f"{label(request.method)} cannot go on alone: connect it again.")
+        away = Away(patience=PATIENCE) if link else Away()
+        settings = Settings(request.max_new_tokens, tree, request.sampling, target.eos_ids, away)
         asked = {"method": request.method, "prompt": request.prompt}
         trace = Trace({**about(target, drafter, settings), **asked})
         if self.borrows:
             events = borrow(self, request.max_new_tokens, decoded, request, should_stop=should_stop)
         else:
-            made = decode(target, drafter, ids, settings, should_stop)
+            far = {"remote": link(target, drafter)} if link else {}
+            made = decode(target, drafter, ids, settings, should_stop, **far)
             events = self.in_turn(made, request.target)
         return Run(target, ids, trace, trace.record(events))
 

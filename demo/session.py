@@ -54,7 +54,8 @@ class Visit:
     trace  the newest one shown, with its words
     shown  what the Live tab shows, and how to go on with it
     far    what the Network tab shows, and how to run it again
-    link   of the run that goes on, where it goes over one
+    link   of the Network tab's run that goes on
+    cut    the stage's link, while a run there goes on without its target
     said   by status line, what the last run there said last
     """
 
@@ -64,6 +65,7 @@ class Visit:
     shown: Any = None
     far: Any = None
     link: Any = None
+    cut: Any = None
     said: dict[int, Any] = field(default_factory=dict)
     _stopped: int = 0
 

@@ -33,8 +33,8 @@ NUMBERS: dict[str, tuple[type, float, float]] = {  # kind, lowest, highest
 }
 TEXTS = ("target", "method", "methods", "link", "prompt", "pace", "trees")
 
-# What gradio, its host and those who pass addresses on write into them: no business of ours.
-FOREIGN = re.compile(r"_|utm|(view|ui|deep_link|logs|ref|source|[a-z]+clid|msclkid)$")
+# What gradio, its host and those who pass addresses on write into them; `class` is for the page.
+FOREIGN = re.compile(r"_|utm|(class|view|ui|deep_link|logs|ref|source|[a-z]+clid|msclkid)$")
 
 
 def query_of(settings: Mapping[str, Any]) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
+from demo.common.palette import style_sheet
 from demo.common.prompt import carry
 from demo.common.status import SORRY, say, status_line
 from demo.common.theme import CSS, script, theme
@@ -51,6 +54,7 @@ SCRIPTS = (
     *(f"common/static/{name}.js" for name in ("charts", "address", "sliders")),
     "lesson/links.js",
 )
+PICTURES = Path("assets", "pictures")  # from where the program is started
 LOOK_EVERY = 1.0  # seconds, at how far a download is
 MOST_SESSIONS = 256  # that are held; gradio's 10,000, of 0.56 MB at least, are too many
 ONE_PROMPT = (live, compare, tli, network)  # the lesson has one of its own
@@ -71,13 +75,11 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
             tabs=[module.ID for module in TABS],
         )
         status_line(note, elem_id="note", visible=bool(note))
-        with gr.Row(elem_id="models", equal_height=True):
-            target = gr.Dropdown(
-                [(short_name(name), name) for name in engine.installed], value=engine.first,
-                label="Target", elem_id="target", filterable=False, min_width=200, scale=1,
-                visible=len(engine.installed) > 1,
-            )  # fmt: skip
-            machine = status_line("Loading the models.", "load", elem_id="machine")
+        target = gr.Dropdown(
+            [(short_name(name), name) for name in engine.installed], value=engine.first,
+            label="Target", elem_id="target", filterable=False,
+            visible=len(engine.installed) > 1,
+        )  # fmt: skip
         names = tuple(module.ID for module in TABS)
         shared = Shared(engine, gr.State(), target, Far(engine, server), names)
         with gr.Tabs(elem_id="tabs") as tabs:
@@ -88,6 +90,7 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
                 if module in ONE_PROMPT:
                     carry(demo, tab, made[-1].prompt)
                 tab.select(None, js=OPENED.format(module.ID))
+        machine = status_line("Loading the models.", "load", elem_id="machine")
         visits = Visits()
 
         def arrive(request: gr.Request) -> Any:
@@ -120,8 +123,18 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
 
 def launch_options() -> dict[str, Any]:
     """What the page needs of gradio's `launch`, wherever it listens."""
+    icon, preview = PICTURES / "icon.svg", PICTURES / "live.png"
+    gr.set_static_paths([preview])
+    host = os.environ.get("SPACE_HOST")  # who shows a preview needs a whole address
+    where = f"{f'https://{host}' if host else ''}/gradio_api/file={preview}"
+    meta = {"og:title": TITLE, "og:description": ABOUT, "og:image": where}
+    head = [f'<meta name="description" content="{ABOUT}">']
+    head += [f'<meta property="{name}" content="{words}">' for name, words in meta.items()]
     return {
+        "head": "".join(head),
+        "favicon_path": icon,
         "theme": theme(),
+        "css": style_sheet(),
         "css_paths": CSS,
         "ssr_mode": False,  # a Space would switch it on: our scripts gain nothing by Node
         "max_file_size": 64 * 2**20,  # bytes

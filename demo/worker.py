@@ -24,11 +24,14 @@ T = TypeVar("T")
 class Worker:
     """Threads for jobs, a lock for the one run that goes on, and the queue of those that wait.
 
-    inline  whether jobs are done in the thread that asks for them
+    inline     whether jobs are done in the thread that asks for them
+    begun      jobs that were ever begun
+    gives_way  whether the run that goes on ends as soon as somebody waits
     """
 
     def __init__(self) -> None:
-        self.inline = False
+        self.inline = self.gives_way = False
+        self.begun = 0
         self._waiting: dict[str, None] = {}
         self.renew_locks()
 
@@ -39,6 +42,7 @@ class Worker:
     def submit(self, job: Callable[[], T]) -> Future[T]:
         """Begin a job, in a thread of its own."""
         done: Future[T] = Future()
+        self.begun += 1
 
         def work() -> None:
             try:
@@ -102,6 +106,12 @@ class Worker:
         """How many are before them; 0 for whoever has the turn, or is not in the queue."""
         with self._queue:
             return list(self._waiting).index(who) if who in self._waiting else 0
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody has, or waits for, the turn."""
+        with self._queue:
+            return bool(self._waiting)
 
     def leave(self, who: str) -> None:
         """Done, or gone."""

@@ -11,13 +11,19 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from demo.common.palette import mark
 from demo.common.spread import Spread
 from moa_core.decoding.trace import Drafted, Event, Prefilled, Trace, Verified
 
 # Read on white and on near-black alike: no background of their own, greys half-way.
 INK, GRID = "#8a8580", "rgba(138, 133, 128, 0.22)"
-ACCEPTED, BONUS = "#0d9488", "#d97706"
-PHASES = {"draft": "#0d9488", "verify": "#0072b2", "network": "#d97706", "other": "#8a8580"}
+ACCEPTED, BONUS = mark("accepted"), mark("bonus")
+PHASES = {
+    "draft": mark("drafter"),
+    "verify": mark("bonus"),
+    "network": mark("offline"),
+    "other": mark("plain"),
+}
 PATTERNS = {"draft": "", "verify": "/", "network": "x", "other": "."}
 DOTTED = {"color": INK, "width": 1.5, "dash": "dot"}
 

@@ -127,10 +127,10 @@ def build(shared: Shared) -> Compare:
             made |= {name: _slider(name) for name in ("length", "temperature")}
             made["seed"] = gr.Number(0, label="Seed", elem_id="compare-seed", min_width=220)
         made["trees"] = gr.Radio(
-            [(words, name) for name, words in TREES.items()], value="auto", label="Draft tree",
+            [(words, name) for name, words in TREES.items()], value="same", label="Draft tree",
             elem_id="compare-trees",
         )  # fmt: skip
-        with gr.Row(visible=False) as one_tree:
+        with gr.Row() as one_tree:
             made |= {name: _slider(name) for name in TREE}
     results = build_results(status, bar)
     settings = {name: made[name] for name in NAMES}
@@ -195,7 +195,7 @@ def from_address(engine: Engine, query: Mapping[str, str]) -> tuple[Any, ...]:
     wrong += [reason for name in asked if (reason := engine.refusal(name, called=str))]
     if known := [name for name in asked if not engine.refusal(name)]:
         given["methods"] = known
-    if given.get("trees", "auto") not in TREES:
+    if given.get("trees", "same") not in TREES:
         wrong.append(f"trees must be one of {', '.join(TREES)}")
         del given["trees"]
     given["length"] = given.get("tokens", gr.skip())

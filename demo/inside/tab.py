@@ -22,13 +22,15 @@ from demo.inside.attention import (
     words,
 )
 from demo.inside.view import inside_view, packed
+from demo.live.recording import recording
 from demo.session import PRIVATE, Shared, Visit, connect
 from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
 from moa_core.text import record_words
 
 ID, TITLE = "inside", "Inside a cycle"
-EXAMPLE, EXAMPLE_TOKENS = "Story from its opening", 48
+EXAMPLE, EXAMPLE_TOKENS = "Story", 48
 EMPTY = "Nothing to show yet. Run an example to see its draft trees, or a prompt in the tab Live."
 ASK = (
     "Which layers of the target does the drafter read, and which tokens? Press the button to "
@@ -118,8 +120,11 @@ def wire(demo: gr.Blocks, tab: Inside, shared: Shared) -> None:
 
 
 def _open(engine: Engine, visit: Visit | None, shown: Trace | None) -> tuple[Any, ...]:
-    """The tab is opened, or a run has ended: show the visitor's newest trace, if it is another."""
+    """The tab is opened, or a run has ended: show the visitor's newest trace, if it is another, and
+    the recorded one before there is any."""
     trace = visit.trace if visit else None
+    if trace is None and (recorded := recording()):
+        trace = recorded.trace
     skip = gr.skip()
     if trace is None:
         return skip, skip, skip, gr.update(visible=True), skip, skip, skip, skip
@@ -151,7 +156,9 @@ def run_example(
     engine: Engine, visit: Visit, should_stop: Callable[[], bool], target: str
 ) -> tuple[Any, ...]:
     """A short run with the default method, for a visitor who has none."""
-    request = Request(EXAMPLES[EXAMPLE], engine.default(target), EXAMPLE_TOKENS, target=target)
+    request = Request(
+        EXAMPLES[EXAMPLE], engine.default(target), EXAMPLE_TOKENS, TreeSettings(), target=target
+    )
     run = engine.prepare(request, should_stop)
     for _ in run.events:
         pass

@@ -35,7 +35,7 @@ const legend = add(
   add(el("li"), "83%: the drafter’s probability after the token before it; of the bonus, the target’s"),
 );
 const svg = shape("svg", {});
-const tree = add(el("div", "tree"), svg);
+const tree = add(el("div", "tree draft-tree"), svg);
 tree.setAttribute("role", "group");
 tree.setAttribute("aria-label", "Draft tree. Arrow keys move between its nodes.");
 const tip = tipBox();
@@ -97,7 +97,10 @@ function paintFigures(cycle) {
 function paintTree(cycle) {
   unpoint();
   nodes = drawTree(svg, cycle, trace.texts, getComputedStyle(root).fontFamily);
-  for (const node of nodes) node.drawn.setAttribute("aria-label", spoken(cycle, node, trace.texts));
+  for (const node of nodes) {
+    const told = { role: "img", tabindex: node.index ? -1 : 0, "aria-label": spoken(cycle, node, trace.texts) };
+    for (const [name, value] of Object.entries(told)) node.drawn.setAttribute(name, value);
+  }
   [tree.scrollLeft, tree.scrollTop] = [0, 0];
 }
 
@@ -163,7 +166,7 @@ root.addEventListener("keydown", (event) => {
 
 const nodeOf = (target) => {
   const group = target.closest?.(".node");
-  return group ? nodes[Number(group.dataset.node)] : null;
+  return group ? nodes[Number(group.dataset.index)] : null;
 };
 
 function point(node) {
@@ -238,9 +241,13 @@ function load() {
   slider.max = trace.cycles.length;
   // The tallest tree's height for all, so that nothing jumps while cycles change.
   const rows = Math.max(...trace.cycles.map((cycle) => arrange(cycle).rows));
-  tree.style.height = `${TOP + rows * ROW + 20}px`;
-  show(0);
+  tree.style.height = `${WIDE.top + rows * WIDE.row + 20}px`;
+  show(wanted());
 }
+
+// A word of the stage was pressed: its cycle is shown, also of a trace that is still to come.
+const wanted = () => (window.openCycle?.until > Date.now() ? window.openCycle.cycle : 0);
+window.addEventListener("open-cycle", () => trace && move(wanted()));
 
 // A run that ends while this tab is open is shown at once; Live's button is free again then.
 let followed = null;

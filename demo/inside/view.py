@@ -28,11 +28,12 @@ import gradio as gr
 
 from demo.common.methods import label
 from demo.common.theme import script
+from demo.common.tokens.view import whole
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified, fits
 from moa_core.errors import UserError
 from moa_core.text import RecordedText
 
-SCRIPTS = ("common/static/dom.js", "inside/tree.js", "inside/words.js", "inside/view.js")
+SCRIPTS = ("common/static/dom.js", "common/tree/tree.js", "inside/words.js", "inside/view.js")
 SHOWN = 240  # characters of text before the cycle
 
 
@@ -116,18 +117,13 @@ def _cycle(texts: _Texts, drafted: Drafted, verified: Verified, before: int) -> 
         "before": before,
         "tokens": [texts.place(token) for token in tree.tokens],
         "parents": tree.parents,
-        "draft": [_whole(tree.draft_prob(node)) for node in range(len(tree))],
-        "reach": [_whole(math.exp(value)) for value in tree.log_probs],
-        "target": [_whole(value) for value in verified.draft_probs],
+        "draft": [whole(tree.draft_prob(node)) for node in range(len(tree))],
+        "reach": [whole(math.exp(value)) for value in tree.log_probs],
+        "target": [whole(value) for value in verified.draft_probs],
         "choices": [texts.place(token) for token in verified.choices],
-        "sure": [_whole(value) for value in verified.choice_probs],
+        "sure": [whole(value) for value in verified.choice_probs],
         "path": verified.path,
         "bonus": texts.place(verified.bonus),
         "emitted": len(verified.emitted),
         "ms": [round(1000 * value, 2) for value in seconds],
     }
-
-
-def _whole(probability: float) -> int:
-    """Ten-thousandths; what is not 0 stays above it."""
-    return max(round(10_000 * probability), 1) if probability > 0 else 0

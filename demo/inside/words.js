@@ -1,4 +1,6 @@
 // What the view says in words about a cycle and about each node of its tree.
+const percent = (whole) =>
+  whole > 0 && whole < 10 ? "< 0.1 %" : `${(whole / 100).toFixed(1)} %`;
 
 // The cycle in a sentence or two, for everyone.
 function sentence(cycle, texts) {

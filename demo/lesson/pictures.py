@@ -129,7 +129,7 @@ def observing() -> str:
     layers = ("layer 1", "layer 2", "layer 3", "last layer")
     stack = "".join(box(128, 164 - 34 * at, 104, f"{name}: K, V", "sure")
                     for at, name in enumerate(layers))  # fmt: skip
-    rays = "".join(line(232, 177 - 34 * at, 280, 126, "accepted") for at in range(4))
+    rays = "".join(line(232, 177 - 34 * at, 280, 126, "drafter") for at in range(4))
     return svg(
         "observing", "What a drafter is shown of one verified token",
         "In the middle the target’s layers, on top what the last one puts out: the hidden state. "
@@ -138,7 +138,7 @@ def observing() -> str:
         230, text(180, 14, "target, one token", "middle quiet"),
         box(128, 24, 104, "hidden state", "sure"), stack, line(180, 62, 180, 50, "to"), rays,
         line(128, 37, 76, 37, "to"), box(6, 24, 70, "EAGLE"),
-        box(280, 113, 74, "LSA", "accepted"),
+        box(280, 113, 74, "LSA", "drafter"),
         line(317, 139, 317, 170, "to"), box(280, 170, 74, "memory"),
         text(180, 214, "LSA reads every layer, EAGLE the last one’s output", "middle quiet"),
     )  # fmt: skip
@@ -148,16 +148,16 @@ def training() -> str:
     """Where the memory ends, and who looks where."""
     verified = "".join(box(6 + 40 * at, 88, 34, "", "sure") for at in range(4))
     drafts = "".join(box(174 + 46 * at, 88, 40, f"d{at + 1}", "dashed") for at in range(4))
-    looks = line(332, 57, 168, 57, "accepted") + "".join(
-        line(194 + 46 * at, 88, 194 + 46 * at, 57, "accepted") for at in range(4)
+    looks = line(332, 57, 168, 57, "drafter") + "".join(
+        line(194 + 46 * at, 88, 194 + 46 * at, 57, "drafter") for at in range(4)
     )
     return svg(
         "training", "Where the memory ends",
         "Four verified tokens with memory, then a boundary, then four drafts. Every draft looks "
         "through cross-attention at the memory before the boundary, and through self-attention at "
         "the text and at the drafts before it. There is no memory of the drafts.",
-        206, box(6, 44, 154, "memory (CA looks here)", "accepted"), looks, verified, drafts,
-        '<path class="bar accepted" d="M162 57l10 -5v10z"/>',
+        206, box(6, 44, 154, "memory (CA looks here)", "drafter"), looks, verified, drafts,
+        '<path class="bar drafter" d="M162 57l10 -5v10z"/>',
         line(167, 34, 167, 150, "cut"), text(167, 26, "last verified", "middle quiet"),
         brace(174, 352, 122, "drafts: SA looks back"), brace(6, 160, 122, "verified"),
         text(180, 184, "training cuts its texts in the same way:", "middle quiet"),
@@ -173,12 +173,12 @@ def tli() -> str:
         "last N layers of the target, then through its head. A larger N raises both the acceptance "
         "length and the time per draft level.",
         206, text(6, 20, "drafter", "quiet"), text(166, 20, "the target’s own weights", "quiet"),
-        box(6, 32, 46, "SA", "accepted"), line(52, 45, 76, 45, "to"),
-        box(76, 32, 46, "CA", "accepted"), line(122, 45, 166, 45, "to"),
+        box(6, 32, 46, "SA", "drafter"), line(52, 45, 76, 45, "to"),
+        box(76, 32, 46, "CA", "drafter"), line(122, 45, 166, 45, "to"),
         box(166, 32, 102, "last N layers", "bonus"), line(268, 45, 292, 45, "to"),
         box(292, 32, 62, "head", "bonus"),
         text(6, 100, "larger N:", ""), text(90, 100, "τ", ""), text(90, 134, "time per level", ""),
-        *(f'<rect class="bar accepted" x="{200 + 42 * at}" y="{102 - size}" width="30" '
+        *(f'<rect class="bar drafter" x="{200 + 42 * at}" y="{102 - size}" width="30" '
           f'height="{size}"/>' for at, size in enumerate((14, 18, 21, 23))),
         *(f'<rect class="bar bonus" x="{200 + 42 * at}" y="{150 - size}" width="30" '
           f'height="{size}"/>' for at, size in enumerate((8, 16, 24, 32))),
@@ -195,7 +195,7 @@ def alone() -> str:
         "connection between them is cut. The drafter goes on writing tokens that nobody has "
         "verified.",
         190, box(6, 20, 108, "your machine", "sure", 24), box(246, 20, 108, "server", "sure", 24),
-        box(6, 54, 108, "drafter", "accepted", 34), box(246, 54, 108, "target", "bonus", 34),
+        box(6, 54, 108, "drafter", "drafter", 34), box(246, 54, 108, "target", "bonus", 34),
         line(118, 71, 164, 71), line(196, 71, 242, 71), text(180, 78, "✗", "middle big rejected"),
         text(180, 50, "cut", "middle quiet"),
         *(box(6 + 40 * at, 120, 34, "", "sure") for at in range(3)),

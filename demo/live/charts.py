@@ -1,66 +1,107 @@
-"""The charts of a run on the Live tab."""
+"""The stage's two charts: how many tokens a target call brings, and when each token is there."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
 import plotly.graph_objects as go
 
-from demo.common.charts import (
-    ACCEPTED,
-    BONUS,
-    DOTTED,
-    bars,
-    chart,
-    counted,
-    cycles_axis,
-    line,
-    phases,
-    progress_of,
-)
+from demo.common.charts import bars, beside, chart, line, progress_of, rows_down
+from demo.common.methods import colour
+from demo.common.methods import label as called
+from demo.common.spread import Spread
 from moa_core.decoding.trace import Trace
+from moa_core.loading.names import VANILLA
+
+HEIGHT = 190
+DASHES = {VANILLA: "dot", "eagle2": "dash"}
+SPARSE = 24  # points of a line at most: a chart shows no more
 
 
-def accepted_lengths(trace: Trace) -> go.Figure:
-    """Tokens gained by each cycle: accepted drafts with the bonus token on top, and their mean."""
-    gained = trace.accepted_lengths
-    cycles = list(range(1, len(gained) + 1))
-    drafts = [count - 1 for count in gained]
-    stack = [
-        bars(cycles, drafts, ACCEPTED, "Accepted drafts", "", "cycle %{x}: %{y} accepted drafts"),
-        bars(cycles, [1] * len(gained), BONUS, "Bonus token", "", "cycle %{x}: %{y} bonus token"),
-    ]
-    words = ["no cycle"]
-    if gained:
-        mean = sum(gained) / len(gained)
-        ends = f"from {min(gained)} to {max(gained)}"
-        words = [counted(len(gained)), ends, f"mean {mean:.2f}"]
-    figure = chart(stack, "Tokens gained in each cycle", "cycle", "tokens", words, barmode="stack")
-    if trace.tau is not None:
-        figure.add_hline(trace.tau, line=DOTTED)
-        figure.add_annotation(
-            text=f"τ = {trace.tau:.2f}", x=1.005, y=trace.tau, xref="paper", xanchor="left",
-            showarrow=False,
-        )  # fmt: skip
-    figure.update_yaxes(dtick=1 if max(gained, default=1) < 10 else None)
-    return cycles_axis(figure, len(gained))
+@dataclass(frozen=True)
+class Lane:
+    """What the charts need of one method.
+
+    tau      None: it had no cycle
+    tokens   new tokens, after the prefill and after each cycle of its middle run
+    seconds  until then
+    """
+
+    method: str
+    tau: float | None
+    tokens: list[int]
+    seconds: list[float]
+
+    @classmethod
+    def of(cls, method: str, traces: Sequence[Trace]) -> Lane:
+        """Of a method's runs, the middle one by its speed."""
+        ranked = sorted(traces, key=lambda trace: sum(trace.seconds.values()))
+        trace = ranked[len(ranked) // 2]
+        tokens, seconds = progress_of(trace)
+        step = max(1, len(tokens) // SPARSE)
+        kept = [at for at in range(len(tokens)) if at % step == 0 or at == len(tokens) - 1]
+        rounded = [round(seconds[at], 5) for at in kept]
+        return cls(method, trace.tau, [tokens[at] for at in kept], rounded)
+
+    @property
+    def label(self) -> str:
+        return "Plain" if self.method == VANILLA else called(self.method)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
 
 
-def cumulative_latency(trace: Trace) -> go.Figure:
-    """When each new token was there: seconds since the run began, prefill and clock of the loop."""
-    tokens, seconds = progress_of(trace)
-    words = ["no token"]
-    if tokens:
-        first = f"the first token after {seconds[0]:.3f} s"
-        words = [first, f"all {tokens[-1]} after {seconds[-1]:.3f} s"]
-    steps = line(
-        tokens, seconds, "", ACCEPTED, "%{x} tokens after %{y:.3f} s", mode="lines+markers",
-        line={"shape": "hv", "width": 2}, marker={"size": 5}, showlegend=False,
+def speed(traces: Sequence[Trace]) -> Spread | None:
+    """Tokens per second, prefill included, over the runs of a method."""
+    rates = [rate for trace in traces if (rate := trace.tokens_per_second)]
+    return Spread.of(rates) if rates else None
+
+
+def acceptance(lanes: Sequence[Lane], about: str) -> go.Figure:
+    """A bar for each method: tokens that one target call brings."""
+    known = [(lane, lane.tau) for lane in lanes if lane.tau is not None]
+    names = [lane.label for lane, _ in known]
+    values = [tau for _, tau in known]
+    texts = [f"{tau:.2f}" for tau in values]
+    hover = [f"{name}: τ {text}" for name, text in zip(names, texts, strict=True)]
+    drawn = bars(
+        names, values, [colour(lane.method) for lane, _ in known], hover=hover, lying=True,
+        showlegend=False,
     )  # fmt: skip
-    return chart([steps], "Cumulative latency", "new tokens", "seconds", words)
+    words = [f"{name} {text}" for name, text in zip(names, texts, strict=True)] or ["no cycle"]
+    title = "Acceptance length τ: tokens per target call"
+    figure = chart([drawn, beside(values, names, texts)], title, "", "", words)
+    figure = rows_down(figure, len(names))
+    figure.update_xaxes(range=[0, 1.15 * max(values, default=1)])
+    return _small(figure, about)
 
 
-def times(trace: Trace) -> go.Figure:
-    """Milliseconds that each cycle spent on drafting, verifying and the rest."""
-    return phases(trace, {})
+def latency(lanes: Sequence[Lane], about: str) -> go.Figure:
+    """A line for each method: seconds until each token was there."""
+    drawn = [
+        line(
+            lane.tokens, lane.seconds, lane.label, colour(lane.method),
+            f"{lane.label}: %{{x}} tokens after %{{y:.3f}} s",
+            line={"dash": DASHES.get(lane.method, "solid")},
+        )
+        for lane in lanes
+    ]  # fmt: skip
+    words = [f"{lane.label} {lane.seconds[-1]:.2f} s" for lane in lanes if lane.seconds]
+    figure = chart(drawn, "Latency: seconds until each token", "", "", words or ["no token"])
+    figure.update_layout(legend={"y": 1.0, "font": {"size": 12}}, showlegend=True)
+    return _small(figure, about)
 
 
-CHARTS = {"lengths": accepted_lengths, "latency": cumulative_latency, "phases": times}
+def _small(figure: go.Figure, about: str) -> go.Figure:
+    """With model, tree and machine below it, so that a picture of it says what it shows."""
+    figure.add_annotation(
+        text=about, x=0, y=0, xref="paper", yref="paper", xanchor="left", yanchor="top",
+        yshift=-22, showarrow=False, font={"size": 10.5},
+    )  # fmt: skip
+    figure.update_layout(title={"font": {"size": 13.5}, "y": 0.98, "yanchor": "top"})
+    return figure.update_layout(height=HEIGHT, margin={"l": 40, "r": 16, "t": 46, "b": 42})
+
+
+CHARTS = {"acceptance": acceptance, "latency": latency}

@@ -1,4 +1,4 @@
-"""The Live tab: a prompt, decoded before your eyes, token by token and cycle by cycle."""
+"""The Live tab, the stage: a prompt, decoded before your eyes, and how it compares."""
 
 from __future__ import annotations
 
@@ -9,25 +9,17 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.methods import family, tli_of
+from demo.common.methods import VANILLA, family, tli_of
 from demo.common.prompt import enter_presses, prompt_box
 from demo.common.status import say, status_line, words
+from demo.common.theme import script
 from demo.common.tokens.view import PACES, trace_view
 from demo.engine import MOST_NEW_TOKENS, Engine
 from demo.live import run as runs
 from demo.live.charts import CHARTS
-from demo.live.settings import (
-    NAMES,
-    PACE_NAMES,
-    TREE,
-    Settings,
-    choose,
-    from_address,
-    link,
-    preset,
-    speed,
-    teaching,
-)
+from demo.live.follow import follow
+from demo.live.recording import recording
+from demo.live.settings import LINKED, NAMES, PACE_NAMES, Settings, choose, from_address, link
 from demo.session import PRIVATE, Shared, Visit, connect
 from demo.share import Share, load_address, share_box, wire_share
 from demo.tli.stops import STOPS, stops_html
@@ -36,20 +28,29 @@ from moa_core.errors import UserError
 from moa_core.loading.names import LABELS
 
 ID, TITLE = "live", "Live"
+TREE = TreeSettings()
 TREE_NOTE = (
-    "Automatic: the tree keeps growing as long as that is expected to pay off (on a GPU the "
-    "drafter’s own measured tree is taken). Otherwise it has the shape set here; choosing a "
-    "drafter sets the one measured for it. τ depends on the tree: compare it only between runs of "
-    "one fixed tree."
+    "τ depends on the draft tree: compare it only between runs of one fixed tree. Automatic: the "
+    "tree keeps growing as long as that is expected to pay off."
 )
-SLIDERS = {  # lowest, highest, step, label
-    "depth": (1, 12, 1, "Depth: drafted levels"),
-    "breadth": (1, 16, 1, "Breadth: nodes per level"),
-    "budget": (1, 64, 1, "Budget: drafted nodes kept"),
-    "tokens": (1, MOST_NEW_TOKENS, 1, "New tokens at most"),
-    "temperature": (0, 2, 0.05, "Temperature: 0 is greedy"),
-    "top_p": (0.05, 1, 0.05, "Top-p: 1 is off"),
+SLIDERS = {  # lowest, highest, start, step, label
+    "depth": (1, 12, TREE.depth, 1, "Depth: drafted levels"),
+    "breadth": (1, 16, TREE.breadth, 1, "Breadth: nodes per level"),
+    "budget": (1, 64, TREE.budget, 1, "Budget: drafted nodes kept"),
+    "tokens": (1, MOST_NEW_TOKENS, 128, 1, "New tokens at most"),
+    "temperature": (0, 2, 0, 0.05, "Temperature: 0 is greedy"),
+    "top_p": (0.05, 1, 1, 0.05, "Top-p: 1 is off"),
 }
+SHAPE = ("depth", "breadth", "budget")
+FEW = ("moa", "given", "eagle2", VANILLA)  # methods in the switch; the others are folded
+NAMED = {VANILLA: "Plain", "given": "MoA"}
+# The run is cut where it is seen to be, which only the page knows.
+CUT_AT = """on => {
+  const tokens = document.querySelectorAll("#view .text .token:not(.rejected)");
+  const running = document.querySelector("#view .token-view").dataset.state === "running";
+  return on || !running ? 0 : tokens.length;
+}"""
+CUT_NOW = """on => { if (!on) window.dispatchEvent(new CustomEvent("link-cut")); }"""
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,6 @@ class Live:
     settings: dict[str, Any]
     run: gr.Button
     stop: gr.Button
-    compare: gr.Button
-    teaching: gr.Button
-    speed: gr.Button
     stops: gr.HTML
     status: gr.HTML
     view: gr.HTML
@@ -79,81 +77,109 @@ class Live:
 def build(shared: Shared) -> Live:
     """Lay the tab out; nothing is connected yet."""
     engine, made = shared.engine, {}
-    method = engine.default()
     settings: dict[str, Any] = {"target": shared.target}
-    with gr.Row(equal_height=False, elem_classes="controls"):
-        with gr.Column(scale=3, min_width=320):
-            settings["prompt"] = prompt_box("", "runs it", lines=5, max_lines=12)
+    recorded = recording()
+    with gr.Column(elem_id="stage"):
+        with gr.Column(elem_id="ask"):
+            settings["prompt"] = prompt_box("", "runs it", lines=2, max_lines=4)
+            _more("#examples", "more examples")
             with gr.Row(elem_classes="buttons"):
                 made["run"] = gr.Button("Run", variant="primary", elem_id="run")
                 made["stop"] = gr.Button("Stop", interactive=False, elem_id="stop")
             made["status"] = status_line(elem_id="status")
-        with gr.Column(scale=2, min_width=280):
-            drafter, made["stops"] = _drafter(engine, method)
-            with gr.Row(elem_classes="presets"):
-                made["teaching"] = gr.Button(
-                    "Preset: slow motion, to teach", size="sm", elem_id="teaching"
+        with gr.Column(elem_id="how"):
+            drafter, made["stops"] = _drafter(engine)
+            settings |= drafter | _connection(engine)
+        made["view"] = trace_view(
+            "common/tree/tree.js", "live/stage.js", elem_id="view",
+            recorded=recorded.ndjson if recorded else "",
+        )  # fmt: skip
+        drawn = recorded.known.figures if recorded else {}
+        with gr.Row(elem_id="charts"):
+            made["charts"] = [
+                gr.Plot(
+                    drawn.get(name), visible=name in drawn, show_label=False, container=False,
+                    elem_id=f"chart-{name}", min_width=200,
                 )
-                made["speed"] = gr.Button("Preset: full speed", size="sm", elem_id="speed")
-    # The output comes next: what is set less often stands below it.
-    made["view"] = trace_view(elem_id="view")
-    made["compare"] = gr.Button("Compare with plain decoding", elem_id="compare-plain")
-    settings |= drafter | _settings(engine.tree(method))
-    with gr.Column(elem_id="charts"):
-        made["charts"] = [
-            gr.Plot(visible=False, show_label=False, container=False, elem_id=f"chart-{name}")
-            for name in CHARTS
-        ]
+                for name in CHARTS
+            ]  # fmt: skip
+    settings |= _settings()
     return Live({name: settings[name] for name in NAMES}, **made, **_files())
 
 
-def _drafter(engine: Engine, method: str) -> tuple[dict[str, Any], gr.HTML]:
+def _more(of: str, name: str) -> None:
+    """A button that unfolds what a component keeps back."""
+    template = f'<button type="button" class="unfold" aria-expanded="false">{name}</button>'
+    gr.HTML(
+        "",
+        html_template=template,
+        js_on_load=script("live/unfold.js"),
+        apply_default_css=False,
+        of=of,
+        elem_classes="unfolds",
+    )
+
+
+def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
     """The choice of method, and of N for MoA."""
+    method = engine.default()
     kinds = dict.fromkeys(family(name) for name in engine.methods())
-    kind = family(method)
+    ranked = sorted(kinds, key=lambda name: FEW.index(name) if name in FEW else len(FEW))
     choice = gr.Radio(
-        [(LABELS.get(name, name), name) for name in kinds], value=kind, label="Method",
-        elem_id="method",
+        [(NAMED.get(name, LABELS.get(name, name)), name) for name in ranked], value=family(method),
+        label="Method", elem_id="method",
+        elem_classes=f"few-{sum(name in FEW for name in ranked)}",
     )  # fmt: skip
+    _more("#method", "more methods")
     with gr.Group(elem_classes="tli"):
         slider = gr.Slider(
-            STOPS[0], STOPS[-1], tli_of(method), step=1, precision=0,
-            label="TLI (Target Layer Inference): target layers reused, N", elem_id="tli",
-            buttons=[], interactive=kind == "moa",
+            STOPS[0], STOPS[-1], tli_of(method), step=1, precision=0, elem_id="tli", buttons=[],
+            label="TLI: N of the target’s layers reused", interactive=family(method) == "moa",
         )  # fmt: skip
         stops = words(stops_html(engine, method), elem_id="tli-stops")
     return {"method": choice, "tli": slider}, stops
 
 
-def _settings(tree: TreeSettings) -> dict[str, Any]:
+def _connection(engine: Engine) -> dict[str, Any]:
+    note = "Off: the drafter writes on alone, and is corrected when the target is back."
+    if engine.borrows:
+        note = "It cannot be cut here: GPUs are lent for one run at a time."
+    return {
+        "connection": gr.Checkbox(
+            True, label="Connection to the target", info=note, elem_id="connection",
+            interactive=not engine.borrows,
+        ),
+        "cut_at": gr.Number(0, visible="hidden", elem_id="cut-at"),
+    }  # fmt: skip
+
+
+def _settings() -> dict[str, Any]:
     """The folded settings: the tree's shape, the sampling, the length and the pace."""
-    start = {"depth": tree.depth, "breadth": tree.breadth, "budget": tree.budget}
-    start |= {"tokens": 128, "temperature": 0, "top_p": 1}
     with gr.Accordion("Draft tree, sampling, length and pace", open=False, elem_id="settings"):
         words(f"<p>{TREE_NOTE}</p>")
         made: dict[str, Any] = {
             "auto_tree": gr.Checkbox(
-                True, label="Size trees automatically, for speed", elem_id="auto-tree"
+                False, label="Size trees automatically, for speed", elem_id="auto-tree"
             )
         }
         with gr.Row():
             made |= {
                 name: gr.Slider(
-                    low, high, start[name], step=step, label=label, elem_id=name, buttons=[],
-                    min_width=220, interactive=name not in TREE,
+                    low, high, start, step=step, label=label, elem_id=name, buttons=[],
+                    min_width=220,
                 )
-                for name, (low, high, step, label) in SLIDERS.items()
+                for name, (low, high, start, step, label) in SLIDERS.items()
             }  # fmt: skip
             made["seed"] = gr.Number(0, label="Seed", elem_id="seed", min_width=220)
         made["pace"] = gr.Radio(
             list(zip(PACE_NAMES, PACES, strict=True)), value=PACES[0], elem_id="pace",
-            label="Playback speed",
+            label="Playback",
         )  # fmt: skip
     return made
 
 
 def _files() -> dict[str, Any]:
-    """Below the view: the raw prompt, traces as files, and the link."""
+    """Below the stage: the raw prompt, traces as files, and the link."""
     with gr.Accordion("Raw prompt", open=False, elem_id="raw-prompt"):
         raw = gr.Textbox(
             label="What the target reads, template and special tokens included",
@@ -177,35 +203,36 @@ def _files() -> dict[str, Any]:
 def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     """Connect the tab's components."""
     engine, settings = shared.engine, live.settings
-    tree = [settings[name] for name in TREE]
-    aside = [*live.charts, live.raw, live.save]
-    shows = [live.status, live.view]
+    shows, aside = [live.status, live.view], [live.raw, live.save]
 
     def run(visit: Visit, stop: Callable[[], bool], *values: Any) -> Iterator[tuple[Any, ...]]:
-        given = Settings(*values)
-        yield from runs.run(visit, engine, given.request, given.pace, stop)
+        yield from runs.run(visit, engine, Settings(*values), stop)
 
-    def compare(visit: Visit, stop: Callable[[], bool]) -> Iterator[tuple[Any, ...]]:
-        yield from runs.compare(visit, engine, stop)
+    def after(visit: Visit) -> Iterator[tuple[Any, ...]]:
+        yield from follow(visit, engine)
 
     ran = connect(
         shared, live.run, live.stop, run, list(settings.values()), shows, hides=live.charts
-    )
+    )  # fmt: skip
     ran.then(runs.aside, shared.visit, aside, queue=False, **PRIVATE)
-    connect(shared, live.compare, live.stop, compare, [], shows)
+    ran.then(
+        after, shared.visit, [live.view, *live.charts], concurrency_id="follow",
+        concurrency_limit=1, **PRIVATE,
+    )  # fmt: skip
     enter_presses(settings["prompt"], "run")
-    _wire_settings(demo, live, shared, tree)
+    _wire_settings(demo, live, shared)
     live.opened.upload(
         open_file, [shared.visit, live.opened, settings["pace"]], shows, **PRIVATE
     ).then(
         lambda visit: (*runs.aside(visit), None), shared.visit, [*aside, live.opened],
         queue=False, **PRIVATE,
     )  # fmt: skip  # the file is let go: another can be opened where it lay
-    wire_share(live.share, live.status, partial(link, ID), list(settings.values()))
+    own = [settings[name] for name in LINKED]
+    wire_share(live.share, live.status, partial(link, ID), own)
 
 
-def _wire_settings(demo: gr.Blocks, live: Live, shared: Shared, tree: list[gr.Slider]) -> None:
-    """Choices, presets, and the page's address."""
+def _wire_settings(demo: gr.Blocks, live: Live, shared: Shared) -> None:
+    """Choices, the connection, and the page's address."""
     engine, settings = shared.engine, live.settings
 
     def from_link(request: gr.Request) -> tuple[Any, ...]:  # gradio sees no annotations in partials
@@ -214,19 +241,18 @@ def _wire_settings(demo: gr.Blocks, live: Live, shared: Shared, tree: list[gr.Sl
     gr.on(
         [settings["method"].input, settings["tli"].input, shared.target.input],
         partial(choose, engine), [shared.target, settings["method"], settings["tli"]],
-        [settings["tli"], live.stops, *tree], queue=False, trigger_mode="always_last", **PRIVATE,
+        [settings["tli"], live.stops], queue=False, trigger_mode="always_last", **PRIVATE,
     )  # fmt: skip
+    tree, switch = [settings[name] for name in SHAPE], settings["connection"]
     settings["auto_tree"].change(
         lambda auto: (gr.update(interactive=not auto),) * len(tree), settings["auto_tree"], tree,
         queue=False, **PRIVATE,
     )  # fmt: skip
-    known = [settings["method"], settings["tli"], live.stops, *tree, settings["auto_tree"]]
-    for button, which in ((live.teaching, teaching), (live.speed, speed)):
-        button.click(
-            partial(preset, engine, which), shared.target,
-            [live.status, *known, settings["tokens"], settings["pace"]], queue=False, **PRIVATE,
-        )  # fmt: skip
-    own = [settings[name] for name in NAMES[1:]]
+    switch.input(runs.reconnect, [shared.visit, switch], None, queue=False, **PRIVATE)
+    switch.input(None, switch, settings["cut_at"], js=CUT_AT, **PRIVATE).then(
+        None, switch, None, js=CUT_NOW, **PRIVATE
+    )
+    own = [settings[name] for name in LINKED[1:]]
     load_address(demo, from_link, [live.status, live.stops, *own], "run")
 
 

@@ -20,6 +20,7 @@ from demo.common.charts import (
     time_of,
     told,
 )
+from demo.common.palette import mark
 from moa_core.decoding.trace import (
     Drafted,
     LinkBack,
@@ -30,7 +31,8 @@ from moa_core.decoding.trace import (
     Verified,
 )
 
-OFFLINE, SHADE = "#8b5cf6", "rgba(139, 92, 246, 0.16)"
+OFFLINE = mark("offline")
+SHADE = f"{OFFLINE}29"  # pale
 NAMES = {"draft": "draft, here", "verify": "server", "other": "other, here"}
 
 
@@ -156,7 +158,7 @@ def traffic(trace: Trace) -> go.Figure:
     down, up = [one.received for one in verified], [one.sent for one in verified]
     cycles = list(range(1, len(verified) + 1))
     figure = make_subplots(2, 1, shared_xaxes=True, vertical_spacing=0.12)
-    ways = (("from the server", down, ACCEPTED, ""), ("to the server", up, BONUS, "/"))
+    ways = (("from the server", down, BONUS, ""), ("to the server", up, mark("drafter"), "/"))
     for place, (name, values, tint, pattern) in enumerate(ways, 1):
         hover = f"cycle %{{x}}: %{{y}} bytes {name}"
         figure.add_trace(bars(cycles, values, tint, name, pattern, hover), place, 1)

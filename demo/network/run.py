@@ -23,6 +23,7 @@ from moa_core.decoding.decode import Settings as Decoding
 from moa_core.decoding.decode import about, check_prompt, decode
 from moa_core.decoding.offline import Away
 from moa_core.decoding.trace import Event, LinkBack, LinkDown, Trace, Verified
+from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Exactness, compare_with_plain
 from moa_core.drafters.base import Drafter, Stepwise
 from moa_core.errors import UserError
@@ -126,7 +127,7 @@ def connected(
     check_length(request)
     ids = prompt_ids(target.tokenizer, request.prompt)
     check_prompt(ids, target)
-    tree = engine.tree(request.method, request.target)
+    tree = TreeSettings()
     away = Away(asked.back == "keep", PATIENCE)
     settings = Decoding(request.max_new_tokens, tree, request.sampling, target.eos_ids, away)
     trace = Trace(about(target, drafter, settings))

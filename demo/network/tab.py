@@ -99,7 +99,7 @@ def build(shared: Shared) -> Network:
         made["stop"] = gr.Button("Stop", interactive=False, elem_id="net-stop")
     made["switch"] = switch_view(elem_id="net-switch")
     made["status"] = status_line(NO_GPU if shared.far.borrows else "", elem_id="net-status")
-    made["view"] = trace_view("link_figures", elem_id="net-view")
+    made["view"] = trace_view("network/figures.js", elem_id="net-view")
     made["compare"] = gr.Button("Compare with the same run without a link", elem_id="net-compare")
     made["weight"] = words("", elem_id="net-weight")
     with gr.Column(elem_id="net-charts"):

@@ -23,12 +23,10 @@ from moa_core.bench.records import Row, check_out, head, select, write
 from moa_core.bench.results import aligned, grouped, shown, spread
 from moa_core.bench.run import Key, Runs, keep_settings
 from moa_core.bench.suites import Prompt, load_suite, readable, suite_hash
+from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
-from moa_core.decoding.tree import DraftTree
-from moa_core.decoding.verifier import LinkLost, Traffic
-from moa_core.decoding.verify import Choices, Sampling, choose
-from moa_core.drafters.base import Drafter, ServerHalf, Stepwise, Vanilla
+from moa_core.drafters.base import Drafter, Stepwise, Vanilla
 from moa_core.errors import UserError
 from moa_core.loading.catalog import bundled_drafters, known_drafters
 from moa_core.loading.load import load_drafter
@@ -136,40 +134,6 @@ def text_items(target: Target, prompts: Sequence[Prompt]) -> list[Item]:
 # ---- runs ----
 
 
-class Severed:
-    """The target in this process, at the end of a link that is lost for ever.
-
-    after  new tokens that the target still sends, at least 1: the first comes with the prompt
-    """
-
-    traffic = Traffic()
-
-    def __init__(self, target: Target, drafter: Drafter, after: int = 1) -> None:
-        self._target, self._drafter = target.fork(), drafter.fork()
-        self._left = max(after, 1) - 1
-
-    def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
-        self._drafter.serve(self._target, capacity)
-        self._sampling = sampling
-        logits, self._newest = self._target.prefill(ids, capacity)
-        return choose(logits[None], DraftTree.only_root(0), len(ids) - 1, sampling)
-
-    def verify(self, tree: DraftTree, position: int, keep: bool = False) -> Choices:
-        if self._left <= 0:
-            raise LinkLost(0.0)
-        return choose(self._target.verify(tree), tree, position, self._sampling)
-
-    def keep(self, path: Sequence[int]) -> None:
-        self._newest = self._target.keep(path)
-        self._left -= len(self._newest.ids)
-
-    def server_half(self) -> ServerHalf:
-        return self._drafter.server_half(self._newest)
-
-    def back(self, seconds: float) -> bool:
-        return False
-
-
 @dataclass(frozen=True)
 class Reference:
     """The target's own answer to an item, and the log-probability that it gave each token of it."""
@@ -228,7 +192,7 @@ def kept_tokens(answer: Sequence[int], share: float) -> int:
 def alone(target: Target, drafter: Drafter, ids: Sequence[int], most: int) -> list[int]:
     """What a drafter writes after the target's first token after these ids, greedily."""
     settings = Settings(most, drafter.tree, eos_ids=target.eos_ids)
-    severed = Severed(target, drafter)
+    severed = Cuttable(target, drafter, 1)
     trace = Trace(events=list(decode(target, drafter, ids, settings, remote=severed)))
     return trace.offline_ids
 

@@ -262,7 +262,7 @@ def test_pointing_at_a_node_tells_what_drafter_and_target_gave_it(shared, record
     )
     drafted, verified = trace.of(Drafted)[place], trace.of(Verified)[place]
     show(page, place)
-    box = page.locator(f".inside-view .node[data-node='{node}']")
+    box = page.locator(f".inside-view .node[data-index='{node}']")
     box.hover()
     tip = page.locator(".inside-view .tip")
     said = tip.inner_text()

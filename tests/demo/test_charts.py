@@ -2,12 +2,13 @@
 
 import pytest
 
-from demo.common.charts import progress_of
+from demo.common.charts import phases, progress_of
 from demo.common.methods import COLOURS, colour, family, label, ordered, tli_of
 from demo.compare import charts as compare
 from demo.compare.rows import middle, rows
 from demo.inside.charts import layers_read, short, text_read
 from demo.live.charts import CHARTS as LIVE
+from demo.live.charts import Lane
 from demo.network import charts as network
 from demo.network.recorded import recorded, recorded_charts
 from demo.results.charts import CHARTS as RESULTS
@@ -33,6 +34,7 @@ TIMED = Trace(
         Verified(1, (), 9, (), (), (), (9,), 0.3, 0.05), Drafted(2, 6, BARE, 0.1),
     ]
 )  # fmt: skip
+LANES = [Lane.of(method, [TIMED]) for method in ("moa-n1", "vanilla")]
 USUAL = usual_comparison()
 FOUND = rows(USUAL)
 NEAR, MEAN, TOKENS = [[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], [0.3, 0.2, 0.5], [" fox", "<b>x</b>"]
@@ -40,15 +42,15 @@ NEAR, MEAN, TOKENS = [[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], [0.3, 0.2, 0.5], [" f
 
 ONE = recording("One")
 CASES = {  # a chart: its words, then each trace's values along its axis of numbers
-    "lengths": (
-        LIVE["lengths"](TIMED), "Tokens gained in each cycle: 2 cycles, from 1 to 3, mean 2.00.",
-        [[2, 0], [1, 1]]),
+    "acceptance": (
+        LIVE["acceptance"](LANES, "tiny"),
+        "Acceptance length τ: tokens per target call: MoA N=1 2.00, Plain 2.00.", [[2, 2], [2, 2]]),
     "latency": (
-        LIVE["latency"](TIMED),
-        "Cumulative latency: the first token after 0.500 s, all 5 after 1.300 s.",
-        [[0.5, 0.85, 1.3]]),
+        LIVE["latency"](LANES, "tiny"),
+        "Latency: seconds until each token: MoA N=1 1.30 s, Plain 1.30 s.",
+        [[0.5, 0.85, 1.3]] * 2),
     "phases": (
-        LIVE["phases"](TIMED),
+        phases(TIMED, {}),
         "Where each cycle’s time goes: 2 cycles, on average draft 100.00 ms, verify 250.00 ms, "
         "other 50.00 ms.", [[100, 100], [200, 300], [50, 50]]),
     "compare τ": (
@@ -119,9 +121,14 @@ def test_parts_differ_by_more_than_colour(name):
     assert len({one.marker.pattern.shape for one in bars}) == len(bars) > 2
 
 
-@pytest.mark.parametrize("draw", [*LIVE.values(), *network.CHARTS.values()])
-def test_a_run_without_a_cycle_has_charts_all_the_same(draw):
-    figure = draw(Trace())
+def of_one(trace):
+    return [draw([Lane.of("moa-n1", [trace])], "") for draw in LIVE.values()]
+
+
+@pytest.mark.parametrize(
+    "figure", [*of_one(Trace()), *(draw(Trace()) for draw in network.CHARTS.values())]
+)
+def test_a_run_without_a_cycle_has_charts_all_the_same(figure):
     assert figure.layout.meta["words"].endswith(".") and not figure.layout.shapes
     assert all(len(one.x) == 0 or one.x[0] == 0 for one in figure.data)
 

@@ -1,7 +1,7 @@
 """The Live tab: runs, saved traces, the comparison with plain decoding, settings and links."""
 
 import json
-import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,14 +12,14 @@ from demo.common.status import SORRY
 from demo.engine import Engine
 from demo.live import run as runs
 from demo.live import settings as live
-from demo.live.run import aside, plainly
-from demo.live.settings import NAMES, Settings, choose, preset, speed, teaching
+from demo.live.follow import follow, ratio
+from demo.live.run import aside
+from demo.live.settings import LINKED, Settings, choose
 from demo.live.tab import ID, open_file
 from demo.session import Visit, guarded
 from demo.tli.stops import stops_html
 from demo.ui import TABS
 from moa_core.decoding.trace import Prefilled, Trace, Verified
-from moa_core.decoding.verify import Exactness
 
 PROMPT = "once upon a time"
 SETTINGS = {
@@ -34,13 +34,9 @@ def live_run(engine, visit, **changes):
 
     def work(visit, stop):
         given = Settings(**SETTINGS | changes)
-        yield from runs.run(visit, engine, given.request, given.pace, stop)
+        yield from runs.run(visit, engine, given, stop)
 
     return guarded(work, 2, visit)
-
-
-def compared(engine, visit):
-    return guarded(lambda visit, stop: runs.compare(visit, engine, stop), 2, visit)
 
 
 def lines(ndjson):
@@ -64,19 +60,17 @@ def engine(loads):
     return Engine()
 
 
-def test_a_finished_run_brings_its_charts_and_a_refused_one_leaves_them(engine, visit):
+def test_a_finished_run_brings_its_prompt_and_file_and_a_refused_one_leaves_them(engine, visit):
     assert all("value" not in one for one in aside(visit))
-    *stream, (status, _) = live_run(engine, visit)
+    *stream, (status, view) = live_run(engine, visit)
     # gradio makes a component anew for every skip.
     assert stream and all("text" in said and '"run"' in view for said, view in stream)
-    *charts, raw, file = aside(visit)
-    assert status["text"].startswith("20 tokens in 20 target calls, τ 1.00 (19 gained in 19 ")
-    assert len(charts) == 3 and all(chart["visible"] for chart in charts)
+    raw, file = aside(visit)
+    assert status["text"] == "" and '"end":"length"' in view
     assert PROMPT in raw and Path(file["value"]).exists()
     shown = visit.shown
     [(status, _)] = live_run(engine, visit, prompt="")
     assert status["kind"] == "error" and "empty" in status["text"] and visit.shown is shown
-    assert all(chart["visible"] for chart in aside(visit)[:3])
 
 
 @pytest.mark.parametrize(
@@ -95,9 +89,9 @@ def test_a_stopped_run_keeps_its_trace_and_one_in_the_queue_never_begins(engine,
     outputs = live_run(engine, visit, tokens=500)
     _, first = next(outputs)
     visit.stop()
-    *_, (status, _) = outputs
+    *_, (_, view) = outputs
     *_, file = aside(visit)
-    assert '"first"' in first and "you pressed Stop" in status["text"]
+    assert '"first"' in first and "stopped by you" in view
     saved = Trace.from_json(Path(file["value"]).read_text())
     assert saved.reason == "stopped" and saved.output_ids == visit.trace.output_ids
     loads.clear()
@@ -120,12 +114,10 @@ def test_a_saved_trace_opens_without_models_and_shows_the_same(engine, visit, lo
     loads.clear()
     other = Visit()
     status, value = open_file(other, file["value"], "full")
-    *charts, raw, again = aside(other)
+    raw, again = aside(other)
     assert lines(value)[1:] == lines(view)[1:] and loads == []  # but for the id of the run
     assert "Opened: Vanilla for fake" in status["text"] and PROMPT in raw
-    assert "value" not in again and all(chart["visible"] for chart in charts)
-    *_, (status, _) = compared(engine, other)
-    assert "opened from a file" in status["text"]
+    assert "value" not in again and followed(engine, other) == []
     # Settings that are gone, in a trace of an older program.
     saved = json.loads(visit.trace.to_json())
     saved["about"]["chat"] = {"prompt": PROMPT, "system": "Be kind.", "past": [["Hi", "Hello"]]}
@@ -151,31 +143,57 @@ def test_a_file_that_is_no_trace_gets_a_sentence_and_changes_nothing(tmp_path, c
     assert visit.trace is None and "value" not in view
 
 
-def test_plain_decoding_is_compared_in_turns_on_demand(engine, visit, loads, monkeypatch):
-    [(status, _)] = compared(engine, visit)
-    assert "Run a prompt first" in status["text"]
-    list(live_run(engine, visit))
-    [(status, _)] = compared(engine, visit)
-    assert "is plain decoding itself" in status["text"]
+def followed(engine, visit):
+    return [json.loads(lines(view)[-1])["plain"] for view, *_ in follow(visit, engine)]
+
+
+def test_plain_decoding_and_the_rival_follow_a_run_by_themselves(engine, visit, loads):
     list(live_run(engine, visit, method="moa"))
     loads.clear()
-    *_, (status, view) = compared(engine, visit)
-    *_, told, last = [json.loads(line) for line in lines(view)]
+    first, last = followed(engine, visit)
     lengths = [one.max_new_tokens for one in loads if hasattr(one, "tree")]
-    assert lengths[-8:] == [16] * 2 + [20] * 6
-    assert last["plain"]["same"] and last["plain"]["ratio"] == "1.00 ×"
-    assert re.fullmatch(r"Repeat 3 of 3: .* \(run 6 of 6\)\.", told["measuring"])
-    assert "Identical to plain decoding (20 of 20 tokens)." in status["text"]
-    assert "median of 3 runs each" in status["text"]
-    outputs = compared(engine, visit)
+    assert lengths == [16] * 2 + [20] * 6  # both methods in turns, after a short run of each
+    assert first["same"] and first["calls"] == 20 and "ratio" not in first
+    assert last["ratio"] == 1 and last["same"]
+    assert not engine.worker.gives_way
+
+
+def test_what_follows_a_run_gives_way_to_the_next(engine, visit, loads):
+    list(live_run(engine, visit, method="moa"))
+    found = follow(visit, engine)
+    next(found)
+    engine.worker.join("somebody")
+    assert list(found) == [] and not engine.worker.gives_way
+    engine.worker.leave("somebody")
+    found = follow(visit, engine)
+    next(found)
+    visit.begin()
+    assert list(found) == []
+
+
+def test_no_speed_is_claimed_where_the_machine_was_shared(engine, visit, loads):
+    list(live_run(engine, visit, method="moa"))
+    found = follow(visit, engine)
+    next(found)
+    list(engine.prepare(replace(visit.shown.request, max_new_tokens=4)).events)
+    [(view, acceptance, latency)] = found
+    assert "ratio" not in lines(view)[-1]
+    assert acceptance["visible"] and "value" not in latency
+
+
+def test_nothing_follows_where_it_cannot_be_compared(engine, visit, loads, monkeypatch):
+    assert followed(engine, visit) == []  # nothing has run
+    outputs = live_run(engine, visit, tokens=500)
     next(outputs)
     visit.stop()
-    *_, (status, view) = outputs
-    assert "Stopped before" in status["text"] and lines(view)[-1] == '{"measuring":""}'
+    list(outputs)
+    assert followed(engine, visit) == []
     visit.begin()
-    monkeypatch.setattr(module, "decode", broken)
-    *_, (_, view), (status, _) = compared(engine, visit)
-    assert lines(view)[-1] == '{"measuring":""}' and status["text"] == SORRY
+    list(live_run(engine, visit))
+    [*_, own] = followed(engine, visit)
+    assert own["calls"] is None and own["rival"] is None  # plain decoding itself
+    engine.borrows = True
+    assert followed(engine, visit) == []
 
 
 def spent(seconds):
@@ -184,23 +202,17 @@ def spent(seconds):
 
 
 @pytest.mark.parametrize(
-    ("base", "ours", "verdict", "ratio", "slower", "words"),
+    ("base", "ours", "found"),
     [
-        ((0.1, 0.11, 0.09), (0.3, 0.31, 0.29), Exactness(None, None), "0.50 ×", True,
-         "MoA N=1 5 (5–5) tokens/s, plain decoding 10 (10–11) (prefill included; median of 3 runs "
-         "each). Slower than plain decoding."),
-        ((0.1, 0.2), (0.15, 0.17), Exactness(None, None), "0.74–1.20 ×", False, "Too close to"),
-        ((0.2,), (0.1,), Exactness(3, 0.25), "1.50 ×", False, "median of 1 run each)."),
-        ((0,), (0,), Exactness(None, None), None, False, "Too short a text to time."),
+        ((0.1, 0.11, 0.09), (0.3, 0.31, 0.29), {"ratio": 0.5, "close": False}),
+        ((0.1, 0.2), (0.15, 0.17), {"ratio": 0.967, "close": True}),
+        ((0.2,), (0.1,), {"ratio": 1.5, "close": False}),
+        ((0,), (0,), {}),
     ],
-)  # fmt: skip
-def test_how_speeds_are_compared(base, ours, verdict, ratio, slower, words):
-    traces = [[Trace({"method": "moa-n1"}, [*spent(each)]) for each in all_of]
-              for all_of in (base, ours)]  # fmt: skip
-    found = plainly(*traces, traces[1][0], verdict)
-    assert (found["ratio"], found["slower"]) == (ratio, slower) and words in found["speed_words"]
-    assert ("Slower" in found["speed_words"]) == slower
-    assert ("part at token 4" in found["exact_words"]) == (verdict.at == 3)
+)
+def test_how_speeds_are_compared(base, ours, found):
+    traces = [[Trace({}, [*spent(each)]) for each in all_of] for all_of in (ours, base)]
+    assert ratio(*traces) == found
 
 
 # ---- settings ----
@@ -209,18 +221,18 @@ def test_how_speeds_are_compared(base, ours, verdict, ratio, slower, words):
 def address(engine, **query):
     request = SimpleNamespace(query_params=query)
     status, _, *values = live.from_address(engine, [tab.ID for tab in TABS], request)
-    return status, dict(zip(NAMES[1:], values, strict=True))
+    return status, dict(zip(LINKED[1:], values, strict=True))
 
 
 def unset(value):
     return isinstance(value, dict) and value.get("__type__") == "update" and "value" not in value
 
 
-def test_a_choice_brings_its_measured_tree(engine):
-    slider, stops, *tree = choose(engine, "", "moa", 1)
-    assert slider["interactive"] and "chosen" in stops and tree == [3, 2, 6]
-    slider, stops, *tree = choose(engine, "", "vanilla", 1)
-    assert not slider["interactive"] and tree == [5, 4, 12] and 'class="stops off"' in stops
+def test_a_choice_says_what_n_means(engine):
+    slider, stops = choose(engine, "", "moa", 1)
+    assert slider["interactive"] and "chosen" in stops
+    slider, stops = choose(engine, "", "vanilla", 1)
+    assert not slider["interactive"] and 'class="stops off"' in stops
     page = stops_html(engine, "moa-n3")
     assert page.count("no drafter</small>") == 2
     assert "No MoA drafter is trained for TLI N = 3" in page
@@ -230,11 +242,9 @@ def test_an_address_sets_what_it_names(engine):
     status, found = address(engine, method="moa-n1", prompt="Hi", depth="2", tab="live")
     assert unset(status) and unset(found["pace"]) and unset(found["tokens"])
     assert (found["prompt"], found["method"], found["tli"]["value"]) == ("Hi", "moa", 1)
-    assert (found["depth"], found["breadth"], found["budget"]) == (2, 2, 6)
-    assert found["auto_tree"] is False  # as links had it before there was such a setting
+    assert found["depth"] == 2 and unset(found["breadth"]) and unset(found["auto_tree"])
     for query, expected in (({"auto_tree": "1", "depth": "2"}, True), ({"auto_tree": "0"}, False)):
         assert address(engine, **query)[1]["auto_tree"] is expected
-    assert unset(address(engine, method="moa-n1")[1]["auto_tree"])
     for query in ({"tab": "live"}, {"tab": "compare", "method": "moa-n7", "tokens": "20"}):
         status, found = address(engine, **query)
         assert unset(status) and all(unset(value) for value in found.values())
@@ -253,14 +263,6 @@ def test_what_an_address_cannot_set_is_said(engine):
     assert "target must be fake;" in status["text"] and found["tokens"] == 20
     assert "no gpt9 drafter for this target: choose from moa-n0, moa-n1, " in status["text"]
     assert unset(address(engine, target="fake")[0])
-
-
-def test_presets_take_what_there_is(engine):
-    status, kind, tli, _, *tree, auto, tokens, pace = preset(engine, teaching, "")
-    assert (kind, tli["value"], tree, tokens, pace) == ("moa", 1, [3, 2, 6], 64, "slow")
-    assert auto and status["text"].startswith("Set: MoA N=1 with trees sized automatically, at ")
-    _, kind, tli, *_, tokens, pace = preset(engine, speed, "")
-    assert (kind, tli["value"], tokens, pace) == ("moa", 0, 256, "full")
 
 
 def test_a_link_carries_the_settings_and_refuses_long_prompts():

@@ -12,6 +12,7 @@ from demo.common.figures import stats, tree_of
 from demo.common.tokens.view import Feed
 from demo.inside.view import packed
 from demo.live.charts import CHARTS as LIVE
+from demo.live.charts import Lane
 from demo.live.run import drafted_by, open_trace, summary
 from demo.results import tab
 from demo.results import table as module
@@ -121,7 +122,7 @@ def test_a_trace_that_is_let_in_can_be_shown_everywhere(seed):
     assert summary(trace) and stats(trace)
     tree_of(trace)
     for chart in LIVE.values():
-        chart(trace).to_json().encode()
+        chart([Lane.of("moa-n1", [trace])], "").to_json().encode()
     try:
         json.loads(packed(trace), parse_constant=no_number)
     except UserError as error:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from demo.common.tokens.view import MOST_LISTED, Feed, likeliest, paced
+from demo.common.tokens.view import Feed, likeliest, paced, struck
 from moa_core.decoding.trace import (
     Drafted,
     Finished,
@@ -60,28 +60,29 @@ def lines_of(tokenizer, events):
 def test_a_cycle_shows_accepted_rejected_bonus_and_counts_the_rest(tokenizer, ids):
     events = cycle_of(ids, (1,), ids[" ran"], (ids[" cat"], ids[" ran"]))
     run, line, _ = lines_of(tokenizer, events)
-    assert run == {"run": "r1", "pace": "slow", "by": ""}
+    assert run == {"run": "r1", "pace": "slow", "by": "", "from": 0}
     assert line["accepted"] == [[" cat", 0.9048, 0.6, 0]]
     assert line["bonus"] == [" ran", None, 0.7, 0]
-    assert [token[0] for token in line["rejected"]] == [" sat", "."]
-    assert [(token[0], after) for token, after in line["others"]] == [
-        (" ran", " cat"),
-        (" down", "the"),
-    ]
-    assert (line["at"], line["drafted"], line["more"]) == (4, 5, 2)
+    assert (line["at"], line["branch"], line["after"]) == (4, [2, 5], 1)
+    tree = line["tree"]
+    assert tree["texts"] == ["the", " cat", " sat", " ran", " down", "."]
+    assert (tree["parents"], tree["path"]) == ([-1, 0, 1, 1, 0, 2], [1])
+    assert tree["draft"][1:3] == [9048, 6703] and tree["target"][:3] == [10_000, 6000, 3000]
+    assert tree["bonus"] == [" ran", 7000] and tree["special"] == []
 
 
-def test_a_whole_branch_accepted_leaves_no_struck_text(tokenizer, ids):
+def test_where_a_whole_branch_is_accepted_its_best_sibling_is_struck(tokenizer, ids):
     emitted = (ids[" cat"], ids[" sat"], ids["."], ids["the"])
     _, line, _ = lines_of(tokenizer, cycle_of(ids, (1, 2, 5), ids["the"], emitted))
     assert [token[0] for token in line["accepted"]] == [" cat", " sat", "."]
-    assert line["rejected"] == [] and line["more"] == 2
+    assert (line["branch"], line["after"]) == ([3], 1)  # beside the second accepted one
+    assert struck(DraftTree.chain(1, [2], [-0.1]), (1,)) == ([], 0)
 
 
 def test_a_cycle_cut_short_has_no_bonus(tokenizer, ids):
     _, line, _ = lines_of(tokenizer, cycle_of(ids, (1, 2), ids["the"], (ids[" cat"],)))
     assert [token[0] for token in line["accepted"]] == [" cat"]
-    assert line["bonus"] is None and line["rejected"] == []
+    assert line["bonus"] is None and line["branch"] == []
 
 
 def test_the_end_of_text_is_named(tokenizer, ids):
@@ -137,19 +138,6 @@ def test_the_value_only_grows(tokenizer, ids):
         before = after
     assert feed.plain({"same": True}).startswith(before)
     assert feed.broken().startswith(before)
-
-
-def test_large_trees_name_the_most_probable_and_count_the_rest(tokenizer, ids):
-    count = 40
-    tree = DraftTree(
-        tuple(range(count)),
-        (-1, *[0] * (count - 1)),
-        (0, *[1] * (count - 1)),
-        (0.0, *[-float(node) for node in range(1, count)]),
-    )
-    verified = Verified(0, (), 300, (300,) * count, (1,) * count, (0.01,) * count, (300,), 0, 0)
-    _, line, _ = lines_of(tokenizer, [Drafted(0, 1, tree, 0), verified])
-    assert len(line["others"]) == MOST_LISTED and line["more"] == count - 2
 
 
 def test_the_likeliest_continuation_follows_the_best_child(ids):
@@ -220,7 +208,7 @@ def test_offline_tokens_come_as_they_are_written_and_are_healed(tokenizer, ids):
     assert first["confirmed"] == 1 and "changed" not in first
     assert (second["confirmed"], second["changed"]) == (1, 3)
     # What was drafted had been written alone: it is changed, not rejected, and keeps its odds.
-    assert second["rejected"] == [] and second["more"] == 0
+    assert second["branch"] == [] and second["tree"] is None
     assert second["accepted"] == [[".", 0.8, 0.5, 0]]
 
 
@@ -232,7 +220,7 @@ def test_text_that_stays_is_said_to_be_kept(tokenizer, ids):
 
 def test_a_link_that_stays_lost_ends_the_run(tokenizer, ids):
     *_, end = over_a_link(tokenizer, gone(), ids)
-    assert end == {"end": "offline", "words": "the link stayed lost"}
+    assert end == {"end": "offline", "summary": "ended as the link stayed lost"}
 
 
 def test_characters_that_are_written_alone_come_whole_and_leave_the_text_as_it_was(tokenizer):

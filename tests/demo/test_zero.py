@@ -19,9 +19,9 @@ from demo.inside import tab as inside
 from demo.lesson import tab as lesson
 from demo.lesson.run import TRIALS
 from demo.live.api import answers
+from demo.live.follow import follow
 from demo.live.run import aside
-from demo.live.run import compare as compare_plain
-from demo.session import Visit, guarded
+from demo.session import Visit
 from demo.tli import tab as tli
 from moa_core.decoding.trace import Finished, Prefilled
 from moa_core.drafters.known import WITHOUT_WEIGHTS
@@ -107,24 +107,15 @@ def test_everything_is_loaded_at_once_and_in_this_thread(loads, lending, monkeyp
 
 def test_a_live_run_comes_back_whole_and_its_process_is_used_again(engine, visit):
     *stream, (status, view) = live_run(engine, visit)
-    assert status["text"].startswith("20 tokens in 20 target calls, τ 1.00 (19 gained in 19 ")
+    assert status["text"] == ""
     assert len(stream) >= 1 and lines(view)[-2].startswith('{"end":"length"')
     first = made_in(visit.trace)
     assert first != os.getpid() and visit.trace.output_ids == [9] * 20
-    *charts, raw, file = aside(visit)
-    assert all(chart["visible"] for chart in charts) and PROMPT in raw and file["value"]
+    raw, file = aside(visit)
+    assert PROMPT in raw and file["value"] and list(follow(visit, engine)) == []
     assert spaces.asked == [zero.borrowed_seconds(20)] and not engine.busy
     list(live_run(engine, visit, prompt="and then"))
     assert made_in(visit.trace) == first and len(spaces.workers) == 1
-
-
-def test_runs_in_turns_borrow_once(engine, visit):
-    list(live_run(engine, visit, method="moa"))
-    before, trace = visit.shown.feed.ndjson, visit.trace
-    *_, (status, view) = guarded(lambda visit, stop: compare_plain(visit, engine, stop), 2, visit)
-    assert view.startswith(before) and '"plain":' in lines(view)[-1] and visit.trace is trace
-    assert "Identical to plain decoding (20 of 20 tokens)" in status["text"]
-    assert spaces.asked[1:] == [zero.borrowed_seconds(2 * 16 + 6 * 20)]
 
 
 def test_every_tab_runs_elsewhere(engine, visit):

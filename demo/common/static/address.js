@@ -1,3 +1,6 @@
+// ?class=1: large, and with no more than a class needs (live/style.css).
+document.body.classList.toggle("class-mode", new URLSearchParams(window.location.search).get("class") === "1");
+
 // The address names the tab that is open, and Back and Forward lead from tab to tab. `props`, which
 // has the tabs' names, and `trigger` come from gradio; this runs once, at mount.
 const inAddress = () => new URLSearchParams(window.location.search).get("tab");
@@ -9,7 +12,7 @@ let awaited = props.tabs.includes(inAddress()) ? inAddress() : props.tabs[0];
 function addressOf(tab) {
   const address = new URL(window.location);
   for (const name of [...address.searchParams.keys()])
-    if (!name.startsWith("__")) address.searchParams.delete(name);
+    if (!name.startsWith("__") && name !== "class") address.searchParams.delete(name);
   address.searchParams.set("tab", tab);
   address.hash = "";
   return address;

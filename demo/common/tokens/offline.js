@@ -70,6 +70,7 @@ function unbreak(node) {
 function become(kind, node, before = "offline") {
   node.classList.remove(before);
   node.classList.add(kind);
+  node.dataset.token = HOOKS[kind] ?? kind;
   details.get(node).kind = kind;
   marks[kind].hidden = false;
 }

@@ -1,16 +1,21 @@
-// ---- reading the value, at the chosen pace ----
+// ---- reading the value, and moving through it ----
 
-const SLOW = 1400; // milliseconds for a cycle in slow motion: first drafted, then verified
+const TEMPOS = { watch: 300, slow: 1200, step: 1200, full: 0 }; // milliseconds for a cycle
+const CHECKED = 0.35; // of them a cycle's drafts stand there alone, and from KEPT on its verdict
+const KEPT = 0.6;
+const SPEEDS = [["1.2 s per cycle", 1200], ["0.6 s per cycle", 600], ["0.3 s per cycle", 300], ["as decoded", 0]];
 let run = null;
 let seen = ""; // of the value
 let lines = []; // all lines of this run; those from `next` on are yet to be painted
 let next = 0;
-let pace = "full";
+let tempo = 0;
 let paused = false;
+let recorded = false;
 let timer = null;
+let verdicts = []; // timers of the cycle that is drawn
 
 function clear() {
-  current = null;
+  current = pinned = null;
   root.dataset.state = "running";
   text.replaceChildren();
   unpoint();
@@ -26,56 +31,63 @@ function take(line) {
     gain(line);
     return heal(line, cycle(line));
   } else if ("stats" in line) figures(line.stats);
-  else if ("measuring" in line) measuring(line.measuring);
   else if ("plain" in line) plain(line.plain);
   else if ("end" in line) end(line);
   return null;
 }
 
 const reading = () => text.contains(document.activeElement);
+const isStep = (line) => "cycle" in line || "end" in line;
+const painted = () => lines.slice(0, next).filter((line) => "cycle" in line).length;
+const tokens = () => text.querySelectorAll(".token:not(.rejected)").length;
 
-// Paint what is waiting, up to the given number of cycles; returns the last one's box. The newest
-// tokens stay in sight; a text that is finished at full speed is there to be read from its beginning.
+// Paint what is waiting, up to the given number of cycles (the end counts as one); returns the last
+// one's box. The newest tokens stay in sight.
 function advance(cycles) {
   const follow = text.scrollHeight - text.scrollTop - text.clientHeight < 60;
   let box = null;
   let over = false;
   for (; next < lines.length; next += 1) {
-    if ("cycle" in lines[next] && cycles-- <= 0) break;
+    if (isStep(lines[next]) && cycles-- <= 0) break;
     box = take(lines[next]) || box;
     over ||= "end" in lines[next];
   }
-  if (follow && (box || over)) text.scrollTop = over && pace === "full" && !reading() ? 0 : text.scrollHeight;
+  settled();
+  if (follow && (box || over)) text.scrollTop = over && !tempo && !reading() ? 0 : text.scrollHeight;
   return box;
 }
 
-// A new run is brought where it can be read, without taking the focus from where it is. One that was
-// there before the page looked, or that runs while another tab is open, moves nothing.
-function bringIntoSight() {
-  const { top, height } = root.getBoundingClientRect();
-  if (!height || (top >= 0 && top < 0.25 * window.innerHeight)) return;
-  // Not scrollIntoView: Chromium then lets the Tab key go on from here, and not from Run.
-  const by = top - parseFloat(getComputedStyle(root).scrollMarginTop);
-  window.scrollBy({ top: by, behavior: calm.matches ? "instant" : "smooth" });
+function judge(box) {
+  for (const one of verdicts) clearTimeout(one);
+  box?.classList.remove("unjudged");
+  phase("kept");
 }
 
-// One cycle of slow motion: its drafts appear, unjudged; then the target's verdict.
-function stage() {
+// One cycle: its drafts appear, the target checks them, and what it keeps stays. Returns how long to
+// wait for the next.
+function step() {
+  judge(text.querySelector(".unjudged"));
   const box = advance(1);
-  if (!box) return;
+  if (!box || calm.matches || !tempo) return tempo;
+  const long = box.querySelector(".rejected, .accepted, .more") ? tempo : tempo / 4;
   box.classList.add("unjudged");
-  setTimeout(() => box.classList.remove("unjudged"), calm.matches ? 0 : SLOW / 2);
+  phase("drafted");
+  verdicts = [
+    setTimeout(phase, long * CHECKED, "checked"),
+    setTimeout(judge, long * KEPT, box),
+  ];
+  return long;
 }
 
 function tick() {
   clearTimeout(timer);
   timer = null;
-  if (pace === "full") advance(Infinity);
-  else if (pace === "step" || paused) advance(0);
-  else {
-    stage();
-    if (next < lines.length) timer = setTimeout(tick, SLOW);
-  }
+  if (recorded && !root.checkVisibility()) timer = setTimeout(tick, 500); // its tab is not open
+  else if (paused) advance(0);
+  else if (!tempo) {
+    judge(text.querySelector(".unjudged"));
+    advance(Infinity);
+  } else if (next < lines.length) timer = setTimeout(tick, step());
   show_buttons();
 }
 
@@ -84,72 +96,139 @@ function tick() {
 // seen: a stream's last message has the whole value, which is then painted anew.
 function paint() {
   const value = props.value || "";
-  if (typeof value !== "string" || (value && !value.startsWith("{"))) return;
+  if (typeof value !== "string" || !value.startsWith("{")) return;
   const head = value.slice(0, value.indexOf("\n"));
-  if (!value.startsWith(seen) || !seen) {
-    lines = [];
-    next = 0;
-    paused = false;
-    seen = "";
-  }
+  if (!value.startsWith(seen) || !seen) begin();
   if (head !== run) {
     run = head;
-    if (head) {
-      const line = JSON.parse(head);
-      pace = line.pace;
-      by = line.by;
-      root.dataset.run = line.run;
-      bringIntoSight();
-    }
+    const line = JSON.parse(head);
+    [tempo, paused] = [calm.matches ? 0 : TEMPOS[line.pace], line.pace === "step"];
+    speed.value = String(tempo);
+    root.dataset.id = line.run;
+    state("live");
   }
-  for (const line of value.slice(seen.length).split("\n")) if (line) lines.push(JSON.parse(line));
+  read(value.slice(seen.length));
   seen = value;
-  if (timer === null) tick();
+  if (timer === null || lines[0].from > tokens()) tick();
 }
 
-// ---- the buttons of slow motion ----
+function begin() {
+  [lines, next, seen, recorded] = [[], 0, "", false];
+  clearTimeout(timer);
+  timer = null;
+}
 
-const press = (words, act) => add(pacer, button("quiet-button", words, act)).lastChild;
-const again = press("Replay in slow motion", () => replay("slow"));
-const stepwise = press("Replay step by step", () => replay("step"));
-const pause = press("Pause", () => {
-  paused = !paused;
+// A run that goes on from another one is at once where that one was.
+function read(more) {
+  for (const line of more.split("\n")) if (line) lines.push(JSON.parse(line));
+  while (next < lines.length && lines[0].from > tokens()) advance(1);
+}
+
+// ---- the buttons ----
+
+const press = (words, name, act) => {
+  const made = button("quiet-button", words, act);
+  made.setAttribute("aria-label", name);
+  return add(pacer, made).lastChild;
+};
+const back = press("‹", "Cycle before", () => rewind(painted() - 1));
+const play = press("▶", "Play", toggle_play);
+const on = press("›", "Next cycle", forward);
+const rest = press("»", "To the end", () => {
+  [tempo, paused] = [0, false];
   tick();
 });
-const one = press("Next cycle", () => {
-  paused = true;
-  stage();
-  show_buttons();
-});
-const rest = press("Skip to the end", () => {
-  pace = "full";
+const speed = add(pacer, el("select", "quiet-button")).lastChild;
+for (const [words, value] of SPEEDS) add(speed, Object.assign(el("option", "", words), { value }));
+speed.setAttribute("aria-label", "Playback speed");
+speed.addEventListener("change", () => {
+  tempo = Number(speed.value);
   tick();
 });
 const count = add(pacer, el("span", "count")).lastChild;
 
-function replay(how) {
-  pace = how;
-  paused = false;
+function rewind(cycles) {
+  paused = true;
+  clearTimeout(timer);
   next = 0;
+  advance(Math.max(cycles, 0));
+  judge(null);
   tick();
-  text.focus();
+}
+
+function forward() {
+  clearTimeout(timer);
+  paused = true;
+  tempo ||= 600;
+  step();
+  if (!lines.slice(next).some((line) => "cycle" in line) && next < lines.length)
+    timer = setTimeout(() => advance(Infinity), tempo); // nothing is left but the figures
+  show_buttons();
+}
+
+function toggle_play() {
+  if (root.dataset.state === "done" && next >= lines.length) {
+    next = 0;
+    paused = true;
+  }
+  paused = !paused;
+  tempo ||= Number(speed.value) || 600;
+  tick();
 }
 
 function show_buttons() {
-  const waiting = next < lines.length;
-  const slow = pace !== "full" && waiting;
   const cycles = lines.filter((line) => "cycle" in line).length;
-  const done = lines.slice(0, next).filter((line) => "cycle" in line).length;
-  const over = lines.some((line) => "end" in line); // decoded, if not yet shown to its end
-  again.hidden = stepwise.hidden = slow || !over || !cycles;
-  pause.hidden = !(slow && pace === "slow");
-  pause.textContent = paused ? "Go on" : "Pause";
-  one.hidden = !(slow && (pace === "step" || paused));
-  rest.hidden = !slow;
-  const place = `cycle ${done} of ${cycles}`;
-  count.textContent = slow ? `${place}${over ? ", replayed" : " decoded so far"}` : "";
-  if (slow) ending.small.textContent = over ? "decoded already; this is its replay" : "still decoding";
+  const waiting = next < lines.length && root.dataset.state !== "done";
+  const plays = waiting && !paused && tempo > 0;
+  play.textContent = plays ? "❚❚" : "▶";
+  play.setAttribute("aria-label", plays ? "Pause" : waiting ? "Go on" : "Replay");
+  speed.value = String(tempo);
+  back.disabled = !painted();
+  on.disabled = rest.disabled = !waiting;
+  play.disabled = speed.disabled = !cycles;
+  count.textContent = cycles ? `cycle ${painted()} of ${cycles}` : "";
+}
+
+// ---- the keys ----
+
+const STEPS = { ArrowLeft: back, ArrowRight: on, " ": play };
+const OWN = "input, textarea, select, [role=tab], [role=radio], [role=slider], [contenteditable]";
+
+function keyed(event) {
+  const held = event.altKey || event.ctrlKey || event.metaKey || event.shiftKey;
+  if (held || !(event.key in STEPS) || !root.checkVisibility()) return null;
+  const own = event.target.closest?.(event.key === " " ? `${OWN}, button, a, summary` : OWN);
+  return own ? null : STEPS[event.key];
+}
+
+document.addEventListener("keydown", (event) => {
+  const made = keyed(event);
+  if (!made || event.defaultPrevented) return;
+  event.preventDefault();
+  made.click();
+});
+
+// ---- a recorded run, until something is pressed ----
+
+function replay_recorded() {
+  recorded = true;
+  tempo = calm.matches ? 0 : 600;
+  read(props.recorded);
+  state("recorded");
+  for (const kind of ["pointerdown", "keydown"]) window.addEventListener(kind, released, true);
+  tick();
+}
+
+function released(event) {
+  for (const kind of ["pointerdown", "keydown"]) window.removeEventListener(kind, released, true);
+  if (!recorded) return;
+  state("idle");
+  if (pacer.contains(event.target) || (event.type === "keydown" && keyed(event))) return;
+  [tempo, paused] = [0, false];
+  tick();
 }
 
 watch("value", paint);
-paint();
+if (props.recorded && !props.value) replay_recorded();
+else paint();
+show_buttons();

@@ -3,20 +3,23 @@
 const percent = (p) =>
   p === null ? "–" : p > 0 && p < 0.001 ? "< 0.1 %" : `${(p * 100).toFixed(1)} %`;
 
+const LISTED = 12; // rejected drafts named in the tip of "+14"
+let pinned = null; // the "+6" that was pressed: its tip stays until the next press
+
 function describe(about) {
   if (about.others) {
-    const table = add(el("table"), row("th", "node", "after", "draft", "target"));
-    for (const [[piece, draft, target], before] of about.others)
+    const table = add(el("table"), row("th", "draft", "after", "drafter", "target"));
+    for (const [[piece, draft, target], before] of about.others.slice(0, LISTED))
       add(table, row("td", quoted(piece), quoted(before), percent(draft), percent(target)));
-    const rest = about.more - about.others.length;
-    const head = el("p", "", `Cycle ${about.cycle}: ${about.more} other rejected nodes`);
+    const rest = about.others.length - LISTED;
+    const head = el("p", "", `Also rejected in cycle ${about.cycle}:`);
     return rest > 0 ? [head, table, el("p", "", `and ${rest} less probable ones`)] : [head, table];
   }
   const name = about.piece ? quoted(about.piece) : "part of a character";
   const pairs = [["position", String(about.position)]];
   if (about.cycle) pairs.unshift(["cycle", String(about.cycle)]);
-  if (about.draft !== null) pairs.push(["draft probability", percent(about.draft)]);
-  pairs.push(["target probability", percent(about.target)]);
+  if (about.draft !== null) pairs.push(["drafter’s probability", percent(about.draft)]);
+  pairs.push(["target’s probability", percent(about.target)]);
   return [add(el("p"), el("b", "", name), ` ${kinds[about.kind]}`), pairList(pairs)];
 }
 
@@ -32,24 +35,43 @@ function unpoint() {
 }
 
 const tokenAt = (event) => {
-  const node = event.target.closest(".token, .more");
+  const node = event.target.closest?.(".token, .more");
   return node && details.has(node) ? node : null;
 };
-for (const kind of ["mouseover", "focusin", "click"]) {
+for (const kind of ["mouseover", "focusin"]) {
   text.addEventListener(kind, (event) => {
     const node = tokenAt(event);
+    if (pinned) return;
     if (node) point(node);
     else unpoint();
   });
 }
-for (const kind of ["mouseleave", "focusout", "scroll"]) text.addEventListener(kind, unpoint);
+for (const kind of ["mouseleave", "focusout", "scroll"])
+  text.addEventListener(kind, () => pinned || unpoint());
+
+document.addEventListener("click", (event) => {
+  const node = text.contains(event.target) ? tokenAt(event) : null;
+  const opens = node?.matches(".more") && node !== pinned;
+  pinned?.setAttribute("aria-expanded", "false");
+  pinned = opens ? node : null;
+  if (opens) {
+    point(node);
+    node.setAttribute("aria-expanded", "true");
+  } else unpoint();
+  if (node?.matches(".token")) chosen(details.get(node));
+});
 
 text.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") unpoint();
+  if (event.key === "Escape") {
+    pinned = null;
+    unpoint();
+  }
+  if (event.key === "Enter" && tokenAt(event)?.matches(".token")) chosen(details.get(tokenAt(event)));
   const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
   const from = tokenAt(event);
   if (!from || !(event.key in steps)) return;
   event.preventDefault();
+  event.stopPropagation(); // else the player would step as well
   const all = [...text.querySelectorAll(".token, .more")].filter((node) => node.offsetParent);
   const place = all.indexOf(from) + steps[event.key];
   const next = all[Math.max(0, Math.min(all.length - 1, place))];

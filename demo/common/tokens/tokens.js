@@ -11,8 +11,12 @@ function mark(parent, piece) {
   }
 }
 
+// What the hook says of each kind: the first token is the target's own, as the bonus is.
+const HOOKS = { first: "bonus", confirmed: "accepted", changed: "offline", kept: "offline" };
+
 function token(kind, [piece, draft, target, special], about) {
   const node = el(kind === "rejected" ? "del" : "span", `token ${kind}`);
+  node.dataset.token = HOOKS[kind] ?? kind;
   if (special) node.classList.add("special");
   if (piece && kind === "rejected") {
     // A rejected line break is shown, but breaks no line.
@@ -38,20 +42,47 @@ const kinds = {
   bonus: "bonus: the target’s own token",
 };
 
+// A node of the tree as a token: what it says, and its odds for drafter and target.
+function drafted(tree, node) {
+  const odds = [tree.draft[node], tree.target[node]].map((whole) => whole / 10_000);
+  return [tree.texts[node], ...odds, tree.special.includes(node)];
+}
+
+// The rejected nodes that are not in the line, the most probable first: [token, text before it].
+function others({ tree, branch }) {
+  if (!tree) return [];
+  const shown = new Set([0, ...tree.path, ...branch]);
+  const reach = [1];
+  for (let node = 1; node < tree.texts.length; node += 1)
+    reach[node] = reach[tree.parents[node]] * tree.draft[node];
+  const rest = Object.keys(tree.texts).map(Number).filter((node) => !shown.has(node));
+  rest.sort((one, other) => reach[other] - reach[one]);
+  return rest.map((node) => [drafted(tree, node), tree.texts[tree.parents[node]]]);
+}
+
+// The best rejected branch is struck out where it was rejected: before what the target wanted there.
 function cycle(line) {
   const number = line.cycle + 1;
   const box = el("span", "cycle newest");
   text.querySelector(".cycle.newest")?.classList.remove("newest");
   let position = line.at;
   const place = () => ({ cycle: number, position: (position += 1) });
-  for (const item of line.accepted) add(box, token("accepted", item, place()));
-  const after = position;
-  for (const item of line.rejected) add(box, token("rejected", item, place()));
-  position = after; // the bonus stands where the first rejected draft would have
+  const strike = () => {
+    const from = position;
+    for (const node of line.branch) add(box, token("rejected", drafted(line.tree, node), place()));
+    position = from;
+  };
+  line.accepted.forEach((item, order) => {
+    if (order === line.after) strike();
+    add(box, token("accepted", item, place()));
+  });
+  if (line.after === line.accepted.length) strike();
   if (line.bonus) add(box, token("bonus", line.bonus, place()));
-  if (line.more) {
-    const more = el("span", "more", `+${line.more}`);
-    add(box, reachable(more, { cycle: number, more: line.more, others: line.others }));
+  const rest = others(line);
+  if (rest.length) {
+    const more = button("more", `+${rest.length}`);
+    more.setAttribute("aria-label", `${many(rest.length, "more rejected draft")}`);
+    add(box, reachable(more, { cycle: number, others: rest }));
   }
   close(box);
   return box;

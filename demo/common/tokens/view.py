@@ -4,20 +4,25 @@ The value of the component only ever grows, so gradio sends what is new and noth
 page reads the lines it has not yet seen. A token is [text, draft probability, target probability,
 special]. Lines, in order:
 
-    {"run": id, "pace": pace, "by": words}               a new run, and what drafts: the page clears
+    {"run": id, "pace": pace, "by": words, "from": n}    a new run, and what drafts: the page clears
     {"first": token, "at": position}                     after the prefill
-    {"cycle": i, "at": root's position, "drafted": n,    after each verification
+    {"cycle": i, "at": root's position,                  after each verification
      "accepted": [token], "bonus": token or null,
-     "rejected": [token], "others": [[token, after]], "more": n}
+     "branch": [node], "after": n, "tree": {...}}        the best rejected branch, behind so many of
+                                                         the accepted; no tree without drafts
     {"down": seconds}                                    the link is lost, after so much silence
     {"offline": token, "at": position}                   written alone; of what stands there already
                                                          nothing stays
     {"back": seconds, "tokens": n}                       the link is there again
     {"stats": {...}}                                     after each of these: the figures so far
-    {"end": reason, "words": sentence}
-    {"measuring": words}                                 how far a comparison is; "": it is over
+    {"end": reason, "summary": words}
     {"plain": {...}}                                     what plain decoding took, and wrote
 
+A tree has a column for each of what is known of its nodes, the root first: "texts", "parents",
+"draft" and "target", their odds after the node's parent in ten-thousandths; "special", some nodes;
+"path", the accepted ones; "bonus", the target's own token, and its odds.
+
+A run with a "from" is another one again, up to that many tokens: the page is at once where it was.
 A cycle takes the place of offline tokens. "confirmed": so many of its tokens had been written alone
 as well; "changed": after them, so many had been that now go; "kept": so many of its tokens stay as
 they were written. An "end" may say how many offline tokens are "dropped".
@@ -49,34 +54,30 @@ from moa_core.decoding.tree import DraftTree
 from moa_core.text import RecordedText, TokenText
 
 INTERVAL = 1 / 8  # seconds between two updates of the page: more often costs the decoding time
-MOST_LISTED = 12  # rejected nodes named in the "+7" mark's tip
-VIEW = ("frame", "tokens", "tip", "offline", "{figures}", "player")
-PACES = ("full", "slow", "step")  # as decoded, a cycle at a time, or one for each press
+PACES = ("watch", "full", "slow", "step")  # to follow, as decoded, slowly, a cycle for each press
 ENDINGS = {
-    "eos": "the target ended its answer",
-    "length": "the token limit is reached",
-    "context": "the target's context is full",
-    "stopped": "you pressed Stop",
-    "offline": "the link stayed lost",
-    "error": "an error",
+    "eos": "ended by the target",
+    "length": "stopped at the token limit",
+    "context": "stopped where the target’s context was full",
+    "stopped": "stopped by you",
+    "offline": "ended as the link stayed lost",
+    "error": "ended by an error",
 }
 
 Token = list[Any]
 
 
-def trace_view(figures: str = "figures", **kwargs: Any) -> gr.HTML:
+def trace_view(*figures: str, **kwargs: Any) -> gr.HTML:
     """The component. A function, since gradio writes a .pyi file beside every subclass.
 
-    figures  name of the script in common/tokens with its tiles
+    figures  scripts of `demo/` that show what is known of the run beside its text
     """
-    parts = [
-        "common/static/dom.js",
-        *(f"common/tokens/{name.format(figures=figures)}.js" for name in VIEW),
-    ]
+    names = [f"common/tokens/{name}.js" for name in ("frame", "tokens", "tip", "offline")]
+    player = "common/tokens/player.js"
     return gr.HTML(
         "",
         html_template='<div class="token-view"></div>',
-        js_on_load=script(*parts),
+        js_on_load=script("common/static/dom.js", *names, *figures, player),
         apply_default_css=False,
         **kwargs,
     )
@@ -112,7 +113,12 @@ class Feed:
     """Turns one run's events into the view's value, `ndjson`, which only grows."""
 
     def __init__(
-        self, run: str, text: TokenText | RecordedText, pace: str = PACES[0], by: str = ""
+        self,
+        run: str,
+        text: TokenText | RecordedText,
+        pace: str = "full",
+        by: str = "",
+        start: int = 0,
     ) -> None:
         self.ndjson = ""
         self._figures = Figures()
@@ -120,8 +126,7 @@ class Feed:
         self._aside = text  # a fork of it, for what is written alone
         self._healing = Healing()
         self._drafted: Drafted | None = None
-        self._measuring = ""
-        self._write({"run": run, "pace": pace, "by": by})
+        self._write({"run": run, "pace": pace, "by": by, "from": start})
 
     def add(self, events: Iterable[Event]) -> str:
         """Append the lines of some events, each with the figures so far; return the whole value."""
@@ -133,22 +138,14 @@ class Feed:
                 self._write({"stats": rounded(self._figures.as_dict())})
         return self.ndjson
 
-    def measuring(self, words: str) -> str:
-        """Append how far a comparison is, where that is news; return the whole value."""
-        if words != self._measuring:
-            self._measuring = words
-            self._write({"measuring": words})
-        return self.ndjson
-
     def plain(self, measured: dict[str, Any]) -> str:
         """Append how plain decoding compares; return the whole value."""
-        self._measuring = ""
         self._write({"plain": measured})
         return self.ndjson
 
     def broken(self) -> str:
         """Append that an error ended the run; return the whole value."""
-        self._write({"end": "error", "words": ENDINGS["error"]})
+        self._write({"end": "error", "summary": ENDINGS["error"]})
         return self.ndjson
 
     def _write(self, line: dict[str, Any]) -> None:
@@ -175,7 +172,7 @@ class Feed:
             case Finished():
                 words = ENDINGS.get(event.reason, event.reason)
                 dropped = self._healing.add(event).dropped
-                end = {"end": event.reason, "words": words}
+                end = {"end": event.reason, "summary": words}
                 return {**end, "dropped": dropped} if dropped else end
 
     def _offline(self, event: OfflineToken) -> dict[str, Any]:
@@ -190,7 +187,7 @@ class Feed:
         healed = self._healing.add(verified)
         line = self._verified(drafted, verified)
         if drafted.offline:  # what was drafted, and rejected, was written alone
-            line |= {"rejected": [], "others": [], "more": 0}
+            line |= {"branch": [], "tree": None}
             for token, prob in zip(line["accepted"], probs, strict=False):
                 token[1] = round(prob, 4)
         said = {"confirmed": healed.confirmed, "changed": len(healed.changed), "kept": healed.kept}
@@ -207,33 +204,28 @@ class Feed:
         if len(emitted) == verified.gained:  # else cut before the bonus
             last = path[-1] if path else 0
             bonus = self._token(emitted[-1], pieces[-1], None, verified.choice_probs[last])
-        inline = likeliest(tree, path[-1] if path else 0) if bonus else ()
-        kept = {0, *path, *inline}
-        others = sorted(
-            (node for node in range(len(tree)) if node not in kept),
-            key=lambda node: -tree.log_probs[node],
-        )
+        branch, after = struck(tree, path) if bonus else ([], 0)
         return {
             "cycle": verified.cycle,
             "at": drafted.position,
-            "drafted": len(tree) - 1,
             "accepted": accepted,
             "bonus": bonus,
-            "rejected": [self._rejected(drafted, verified, node) for node in inline],
-            "others": [
-                [self._rejected(drafted, verified, node), self._after(tree, node)]
-                for node in others[:MOST_LISTED]
-            ],
-            "more": len(others),
+            "branch": branch,
+            "after": after,
+            "tree": self._tree(tree, verified) if len(tree) > 1 else None,
         }
 
-    def _rejected(self, drafted: Drafted, verified: Verified, node: int) -> Token:
-        token, tree = drafted.tree.tokens[node], drafted.tree
-        piece = self._text.alone(token)
-        return self._token(token, piece, tree.draft_prob(node), verified.draft_probs[node])
-
-    def _after(self, tree: DraftTree, node: int) -> str:
-        return self._text.alone(tree.tokens[tree.parents[node]])
+    def _tree(self, tree: DraftTree, verified: Verified) -> dict[str, Any]:
+        last = verified.path[-1] if verified.path else 0
+        return {
+            "texts": [self._text.alone(token) for token in tree.tokens],
+            "parents": tree.parents,
+            "draft": [whole(tree.draft_prob(node)) for node in range(len(tree))],
+            "target": [whole(prob) for prob in verified.draft_probs],
+            "special": [at for at, token in enumerate(tree.tokens) if self._text.special(token)],
+            "path": verified.path,
+            "bonus": [self._text.alone(verified.bonus), whole(verified.choice_probs[last])],
+        }
 
     def _token(self, token: int, piece: str, draft: float | None, target: float | None) -> Token:
         special = self._text.special(token)
@@ -242,13 +234,31 @@ class Feed:
         return [text, *probs, int(special)]
 
 
-def likeliest(tree: DraftTree, node: int) -> Sequence[int]:
+def struck(tree: DraftTree, path: Sequence[int]) -> tuple[list[int], int]:
+    """The most probable branch that was rejected, and how many accepted nodes are before it: below
+    the last one, where the target wanted something else, or else beside the path."""
+    kept = [0, *path]
+    if chain := likeliest(tree, kept[-1]):
+        return chain, len(path)
+    beside = [node for at in kept for node in tree.children[at].values() if node not in kept]
+    if not beside:
+        return [], 0
+    best = max(beside, key=lambda node: tree.log_probs[node])
+    return [best, *likeliest(tree, best)], kept.index(tree.parents[best])
+
+
+def likeliest(tree: DraftTree, node: int) -> list[int]:
     """The drafter's most probable continuation below a node."""
     chain: list[int] = []
     while tree.children[node]:
         node = max(tree.children[node].values(), key=lambda child: tree.log_probs[child])
         chain.append(node)
     return chain
+
+
+def whole(probability: float) -> int:
+    """Ten-thousandths; what is not 0 stays above it."""
+    return max(round(10_000 * probability), 1) if probability > 0 else 0
 
 
 def rounded(figures: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from moa_core.bench.offline import (
     Item,
     Measure,
     Reference,
-    Severed,
     alone,
     judged,
     log_probs,
@@ -22,6 +21,7 @@ from moa_core.bench.offline import (
     rows,
 )
 from moa_core.bench.records import read, select
+from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import LinkDown, Trace
 from moa_core.decoding.tree import TreeSettings
@@ -46,7 +46,7 @@ def drafter_for(method: str, target: Target) -> Drafter:
 def test_the_target_is_heard_of_so_many_tokens_and_never_again(after: int) -> None:
     target = tiny_target()
     drafter = drafter_for("moa-n0", target)
-    severed = Severed(target, drafter, after)
+    severed = Cuttable(target, drafter, after)
     settings = Settings(40, drafter.tree)
     trace = Trace(events=list(decode(target, drafter, PROMPT, settings, remote=severed)))
     known = len(trace.verified_ids)
@@ -62,7 +62,7 @@ def test_a_run_that_begins_at_the_cut_goes_on_like_one_that_was_cut_there(method
     drafter = drafter_for(method, target)
     lengths = set()
     for after in (1, 4, 7, 12):
-        severed, settings = Severed(target, drafter, after), Settings(30, drafter.tree)
+        severed, settings = Cuttable(target, drafter, after), Settings(30, drafter.tree)
         trace = Trace(events=list(decode(target, drafter, PROMPT, settings, remote=severed)))
         known = trace.verified_ids
         lengths.add(len(known))

@@ -1,7 +1,22 @@
 // ---- figures of a run over a link ----
 
+const tiles = add(root, el("dl", "tiles")).lastChild;
 always = "offline"; // the entry of the legend that is there from the start
 marks[always].hidden = false;
+
+// A figure of the run: its name, its value and what is to be known of it.
+function tile(name, note) {
+  const value = el("dd", "value", "–");
+  const small = el("dd", "note", note);
+  add(tiles, add(el("div", "tile"), el("dt", "", name), value, small));
+  return { value, small, note };
+}
+
+function blank(one, words) {
+  one.value.textContent = "–";
+  one.small.textContent = words;
+  one.small.classList.remove("warning");
+}
 
 const each = tile("Time per token", "after the first token");
 const first = tile("First token after", "the prompt’s way there, its prefill, and the way back");
@@ -66,3 +81,8 @@ function gain() {}
 function no_figures() {
   for (const one of every) blank(one, one.note);
 }
+
+function state() {}
+function settled() {}
+function phase() {}
+function chosen() {}

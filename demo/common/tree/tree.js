@@ -1,11 +1,9 @@
 // One cycle's draft tree as SVG. The accepted path with the bonus token after it is the top row, so
 // that it reads as text; a first child stands on its parent's row, its siblings below.
-const ROW = 30; // px from one row to the next
-const BOX = 24; // height of a node
-const GAP = 28; // between two levels
-const TOP = 28; // the levels' names
-const LONGEST = 16; // characters of a token that are drawn
-const FONT = 13;
+// row: px from one row to the next; box: height of a node; gap: between two levels; top: room for the
+// levels' names, 0 for none; longest: characters of a token that are drawn; numbers: with odds.
+const WIDE = { row: 30, box: 24, gap: 28, top: 28, longest: 16, font: 13, pad: 9, numbers: true };
+const SMALL = { row: 25, box: 20, gap: 16, top: 0, longest: 12, font: 12, pad: 6, numbers: false };
 const pen = document.createElement("canvas").getContext("2d");
 
 // White space made visible, so that no node looks empty.
@@ -16,13 +14,11 @@ function visible(piece) {
   return shown || "∅";
 }
 
-function short(piece) {
+function short(piece, longest) {
   const shown = [...visible(piece)];
-  return shown.length > LONGEST ? `${shown.slice(0, LONGEST - 1).join("")}…` : shown.join("");
+  return shown.length > longest ? `${shown.slice(0, longest - 1).join("")}…` : shown.join("");
 }
 
-const percent = (whole) =>
-  whole > 0 && whole < 10 ? "< 0.1 %" : `${(whole / 100).toFixed(1)} %`;
 const rounded = (whole) => (whole > 0 && whole < 50 ? "<1%" : `${Math.round(whole / 100)}%`);
 
 // Every node of a cycle with what is known of it. The bonus token comes last, as a child of the last
@@ -68,69 +64,73 @@ function arrange(cycle) {
   return { nodes, rows: rows + 1 };
 }
 
-function measure(text, size, family) {
+function widthOf(text, size, family) {
   pen.font = `${size}px ${family}`;
   return pen.measureText(text).width;
 }
 
 // Left edge of each level; a level is as wide as its widest node.
-function columns(nodes, texts, family) {
+function columns(nodes, texts, family, look) {
   const widths = [];
   for (const node of nodes) {
-    node.label = short(texts[node.token]);
-    node.wide = measure(node.label, FONT, family);
-    const small = node.number ? 7 + measure(node.number, FONT - 2, family) : 0;
-    node.width = Math.max(BOX + 4, node.wide + small + 18);
+    node.label = short(texts[node.token], look.longest);
+    if (!look.numbers) node.number = "";
+    node.wide = widthOf(node.label, look.font, family);
+    const small = node.number ? 7 + widthOf(node.number, look.font - 2, family) : 0;
+    node.width = Math.max(look.box + 4, node.wide + small + 2 * look.pad);
     widths[node.level] = Math.max(widths[node.level] ?? 0, node.width);
   }
   const lefts = [1];
-  for (const width of widths) lefts.push(lefts.at(-1) + width + GAP);
+  for (const width of widths) lefts.push(lefts.at(-1) + width + look.gap);
   return lefts;
 }
 
 // Along the row, down in the gap between two levels, and into the child.
-function edge(parent, child) {
-  const [x, y] = [parent.x + parent.width, parent.y + BOX / 2];
-  const [to, down] = [child.x, child.y + BOX / 2];
-  const trunk = to - GAP / 2;
+function edge(parent, child, look) {
+  const [x, y] = [parent.x + parent.width, parent.y + look.box / 2];
+  const [to, down] = [child.x, child.y + look.box / 2];
+  const trunk = to - look.gap / 2;
   const way = down === y ? "" : `H ${trunk - 6} q 6 0 6 6 V ${down - 6} q 0 6 6 6 `;
   return shape("path", { class: `edge ${child.kind}`, d: `M ${x} ${y} ${way}H ${to}` });
 }
 
-function box(node) {
+function box(node, look) {
   const group = shape("g", {
     class: `node ${node.kind}${node.cut ? " cut" : ""}`,
     transform: `translate(${node.x} ${node.y})`,
-    "data-node": node.index,
-    role: "img",
-    tabindex: node.index === 0 ? 0 : -1,
+    "data-node": node.kind,
+    "data-index": node.index,
   });
-  const round = node.kind === "bonus" ? BOX / 2 : 5;
-  group.append(shape("rect", { width: node.width, height: BOX, rx: round }));
-  const middle = { y: BOX / 2, dy: "0.35em" };
-  group.append(shape("text", { x: 9, ...middle }, node.label));
+  const round = node.kind === "bonus" ? look.box / 2 : 5;
+  const drawn = shape("g", {});
+  group.append(drawn);
+  drawn.append(shape("rect", { width: node.width, height: look.box, rx: round }));
+  const middle = { y: look.box / 2, dy: "0.35em" };
+  drawn.append(shape("text", { x: look.pad, ...middle }, node.label));
   if (node.number) {
-    const at = { class: "number", x: node.width - 9, "text-anchor": "end" };
-    group.append(shape("text", { ...at, ...middle }, node.number));
+    const at = { class: "number", x: node.width - look.pad, "text-anchor": "end" };
+    drawn.append(shape("text", { ...at, ...middle }, node.number));
   }
   return group;
 }
 
 // Draws into an svg element; returns the nodes, each with its group in `drawn`.
-function drawTree(svg, cycle, texts, family) {
+function drawTree(svg, cycle, texts, family, look = WIDE) {
   const { nodes, rows } = arrange(cycle);
-  const lefts = columns(nodes, texts, family);
-  for (const node of nodes) [node.x, node.y] = [lefts[node.level], TOP + node.row * ROW + 2];
+  const lefts = columns(nodes, texts, family, look);
+  for (const node of nodes)
+    [node.x, node.y] = [lefts[node.level], look.top + node.row * look.row + 2];
   const drafted = Math.max(0, ...nodes.filter((node) => node.kind !== "bonus").map((node) => node.level));
   const name = (level) => (level > drafted ? "bonus" : level ? `level ${level}` : "root");
-  const heads = lefts.slice(0, -1).map((left, level) =>
+  const named = look.top ? lefts.slice(0, -1) : [];
+  const heads = named.map((left, level) =>
     shape("text", { class: "head", x: left + 2, y: 14 }, name(level)),
   );
-  const edges = nodes.slice(1).map((node) => edge(nodes[node.parent], node));
+  const edges = nodes.slice(1).map((node) => edge(nodes[node.parent], node, look));
   // The kept path is drawn last, over the others.
   edges.sort((one, other) => other.matches(".rejected") - one.matches(".rejected"));
-  for (const node of nodes) node.drawn = box(node);
-  const size = { width: lefts.at(-1) - GAP + 2, height: TOP + rows * ROW + 2 };
+  for (const node of nodes) node.drawn = box(node, look);
+  const size = { width: lefts.at(-1) - look.gap + 2, height: look.top + rows * look.row + 2 };
   for (const [name, value] of Object.entries(size)) svg.setAttribute(name, value);
   svg.replaceChildren(...heads, ...edges, ...nodes.map((node) => node.drawn));
   return nodes;

@@ -1,0 +1,66 @@
+"""The colours that carry meaning, and no others: text, trees, charts and lessons take them here.
+
+Each has three shades: `light` and `dark` are words on the grounds of the two themes, `mark` is an
+area or a line of a chart, which has to be seen on both. Shape always says the same as colour.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GROUNDS = {"light": "#ffffff", "dark": "#1c1917"}  # of both themes: gradio's stone
+
+
+@dataclass(frozen=True)
+class Colour:
+    """Shades of one meaning."""
+
+    light: str
+    dark: str
+    mark: str
+
+
+PALETTE = {
+    "accepted": Colour("#037f7e", "#5eeadf", "#2a9d97"),
+    "rejected": Colour("#8f2331", "#f7667a", "#ab4a44"),
+    "bonus": Colour("#a0610c", "#ffc437", "#cb8029"),  # the target's own
+    "offline": Colour("#7133c2", "#a583f7", "#8e5bd3"),
+    "drafter": Colour("#0068b3", "#58b0ff", "#2387d6"),
+    "moa": Colour("#304fdc", "#8aa6ff", "#4a6af8"),
+    "eagle2": Colour("#a3487e", "#f8609e", "#e75cb1"),
+    "plain": Colour("#4d4844", "#d6d0cb", "#76716c"),
+}
+TOKENS, LANES = ("accepted", "rejected", "bonus", "offline"), ("moa", "eagle2", "plain")
+PHASES = ("drafter", "bonus")
+MOA_SHADES = ("#a3b4f9", "#7f95f8", "#647ff8", "#4a6af8")  # N = 0 to 3: the darker, the more
+OTHER_METHODS = {  # by family; they never stand for a token
+    "moa-auto": "#7a5195",
+    "eagle": "#c99b2b",
+    "glide": "#2b93b8",
+    "medusa": "#8f6ad0",
+    "independent": "#4f9d69",
+    "ngram": "#8a7a3c",
+}
+
+
+def mark(name: str) -> str:
+    """The shade of a chart's area or line."""
+    return PALETTE[name].mark
+
+
+def style_sheet() -> str:
+    """The colours as variables: --accepted, --accepted-ground, --accepted-mark ..."""
+    return f":root {{ {_variables('light', 0.12)} }}\n.dark {{ {_variables('dark', 0.15)} }}\n"
+
+
+def _variables(theme: str, ground: float) -> str:
+    found = []
+    for name, colour in PALETTE.items():
+        shade = getattr(colour, theme)
+        red, green, blue = (int(shade[at : at + 2], 16) for at in (1, 3, 5))
+        found += [
+            f"--{name}: {shade};",
+            f"--{name}-ground: rgba({red}, {green}, {blue}, {ground});",
+            f"--{name}-mark: {colour.mark};",
+        ]
+    return " ".join(found)

@@ -1,0 +1,182 @@
+"""What follows a visitor's run by itself: plain decoding and the rival, for headline and charts.
+
+They give way: they begin when nobody waits, and end as soon as somebody does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from time import sleep
+from typing import Any
+
+import gradio as gr
+import plotly.graph_objects as go
+
+from demo.common.figures import tree_of, tree_words
+from demo.common.measure import Measured, compare_texts, measure, turns
+from demo.common.methods import RIVAL, VANILLA, label
+from demo.engine import Engine, Request
+from demo.live.charts import CHARTS, Lane, speed
+from demo.session import Visit
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.verify import Exactness
+
+REPEATS = 3
+LOOK = 0.1  # seconds between two looks whether somebody else has the turn
+WHOLE = ("eos", "length", "context")  # endings of a run that is worth comparing
+
+
+@dataclass
+class Known:
+    """What is known of a run beside itself, as it grows.
+
+    plain  the view's `plain` line
+    lanes  of the charts, the run's own method first; timed: whether their times may be shown
+    """
+
+    plain: dict[str, Any]
+    about: str
+    lanes: list[Lane] = field(default_factory=list)
+    timed: bool = False
+
+    @property
+    def figures(self) -> dict[str, go.Figure]:
+        """The charts by name: what is not known is not drawn."""
+        drawn = CHARTS if self.timed else {"acceptance": CHARTS["acceptance"]}
+        return {name: draw(self.lanes, self.about) for name, draw in drawn.items() if self.lanes}
+
+
+def follow(visit: Visit, engine: Engine) -> Iterator[tuple[Any, ...]]:
+    """Complete what the stage shows: yields (view, acceptance chart, latency chart)."""
+    shown, number = visit.shown, visit.number
+    if engine.borrows or shown is None or shown.request is None:
+        return
+    if shown.trace.reason not in WHOLE:
+        return
+
+    def stop() -> bool:
+        return visit.ended(number) or engine.worker.wanted
+
+    for known in _known(visit, number, engine, stop):
+        if not visit.ended(number):
+            drawn = known.figures
+            charts = (
+                gr.update(value=drawn[name], visible=True) if name in drawn else gr.skip()
+                for name in CHARTS
+            )
+            yield shown.feed.plain(known.plain), *charts
+
+
+def _known(visit: Visit, number: int, engine: Engine, stop: Any) -> Iterator[Known]:
+    request, trace = visit.shown.request, visit.shown.trace
+    requests = requests_for(engine, request, visit.shown.cut)
+    for method in requests:
+        engine.drafter(method, request.target)
+    while engine.busy or engine.worker.wanted:
+        if visit.ended(number):
+            return
+        sleep(LOOK)
+    repeats = 1 if visit.shown.cut else REPEATS
+    before, measured, known = engine.worker.begun, Measured(), None
+    with giving_way(engine), closing(measure(engine, requests, repeats, measured, stop)) as steps:  # type: ignore[type-var]
+        for _ in steps:
+            found = {name: traces for name, traces in measured.traces.items() if traces}
+            if known is None and {*found, request.method} >= set(requests):
+                known = compared(engine, request, trace, found)
+                yield known
+    if stop() or not all(measured.traces.values()):
+        return
+    own = len(turns(list(requests), repeats))
+    alone = engine.worker.begun - before <= own
+    yield compared(engine, request, trace, measured.traces, timed=alone and not visit.shown.cut)
+
+
+@contextmanager
+def giving_way(engine: Engine) -> Iterator[None]:
+    """Nobody need be told that they wait for this."""
+    engine.worker.gives_way = True
+    try:
+        yield
+    finally:
+        engine.worker.gives_way = False
+
+
+def requests_for(engine: Engine, request: Request, cut: bool = False) -> dict[str, Request]:
+    """The runs to compare with: plain decoding, the rival, and the run's own method once more. Of
+    one whose link was cut only the text can be compared."""
+    rival = RIVAL if request.method != RIVAL else engine.default(request.target)
+    names = [VANILLA] if cut else dict.fromkeys((VANILLA, rival, request.method))
+    there = engine.methods(request.target)
+    return {
+        name: replace(request, method=name, tree=None if name == VANILLA else request.tree)
+        for name in names
+        if name in there
+    }
+
+
+def compared(
+    engine: Engine,
+    request: Request,
+    trace: Trace,
+    traces: dict[str, list[Trace]],
+    timed: bool = False,
+) -> Known:
+    """What can be said of a run once its own method, the rival and plain decoding have run."""
+    base = traces[VANILLA]
+    verdict = None
+    if request.sampling.greedy:
+        verdict = compare_texts(engine, request, trace.output_ids, base[0].output_ids)
+    ranked = sorted({request.method: [trace], **traces}.items(), key=lambda one: one[0] == VANILLA)
+    lanes = [Lane.of(method, found) for method, found in ranked] if len(traces) > 1 else []
+    rival = [lane for lane in lanes if lane.method not in (request.method, VANILLA)]
+    said = {**_exact(verdict), "calls": None, "rival": None, "rival_tau": None}
+    if request.method != VANILLA:
+        said["calls"] = base[0].target_calls
+    if rival:
+        said |= {"rival": label(rival[0].method), "rival_tau": rival[0].tau}
+        said["about"] = _who_leads(request.method, trace, rival[0])
+    if timed and request.method != VANILLA:
+        said |= ratio(traces[request.method], base)
+    return Known(said, about_of(trace), lanes, timed)
+
+
+def _exact(verdict: Exactness | None) -> dict[str, Any]:
+    """Whether the text is plain decoding's; not known where it was drawn."""
+    if verdict is None:
+        return {"same": None, "parted": None}
+    return {"same": verdict.at is None, "parted": None if verdict.at is None else verdict.at + 1}
+
+
+def _who_leads(method: str, trace: Trace, rival: Lane) -> str:
+    if trace.tau is None or rival.tau is None:
+        return ""
+    names = label(method), label(rival.method)
+    if abs(trace.tau - rival.tau) < 0.005:
+        return f"{names[0]} and {names[1]} are level on this prompt"
+    first = names[0] if trace.tau > rival.tau else names[1]
+    return f"{first} is ahead on this prompt"
+
+
+def ratio(ours: Sequence[Trace], base: Sequence[Trace]) -> dict[str, Any]:
+    """How many times plain decoding's speed, and whether that is too close to call."""
+    fast, slow = speed(ours), speed(base)
+    if not fast or not slow:
+        return {}
+    times = fast.over(slow)
+    close = fast.overlaps(slow) and times.known
+    return {"ratio": round(times.middle, 3), "close": close}
+
+
+def about_of(trace: Trace) -> str:
+    """Model, tree and machine, in a small line."""
+    machine = trace.about.get("machine", {})
+    tree = tree_of(trace)
+    parts = [
+        str(trace.about.get("target", "")),
+        f"tree {tree_words(tree)}" if tree else "",
+        " ".join(str(machine.get(key, "")) for key in ("device", "dtype") if machine.get(key)),
+        f"{machine['threads']} threads" if machine.get("threads", 0) > 1 else "",
+    ]
+    return " · ".join(part for part in parts if part)

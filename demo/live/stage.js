@@ -1,0 +1,189 @@
+// ---- the stage: one headline over the text, and the tree of the newest cycle beside it ----
+
+const stage = element.closest("#stage") ?? root;
+const headline = el("p", "headline");
+headline.setAttribute("role", "status");
+const badge = Object.assign(el("span", "badge", "recorded"), { hidden: true });
+const said = el("p", "said");
+const svg = shape("svg", { "aria-hidden": "true" });
+const caption = el("p", "caption");
+const panel = add(el("div", "stage-tree draft-tree"), add(el("div", "drawing"), svg), caption);
+panel.dataset.stage = "tree";
+panel.setAttribute("role", "group");
+panel.setAttribute("aria-label", "Draft tree of the newest cycle");
+const told = el("span");
+root.prepend(add(el("div", "top"), headline, add(said, badge, told)));
+add(body, panel);
+add(pacer, tools);
+root.insertBefore(add(el("div", "foot"), pacer, legend), tip);
+bar.remove();
+
+let by = ""; // method and tree of the run
+let newest = null; // the cycle that is to be drawn
+let counted = null; // figures of the run so far
+let beside = null; // what plain decoding and the rival did
+let ended = null;
+
+function state(name) {
+  stage.dataset.run = name;
+  badge.hidden = !recorded;
+  by = lines[0]?.by ?? by;
+  if (name === "live" || name === "recorded") say();
+}
+
+function no_figures() {
+  newest = counted = beside = ended = null;
+  by = lines[0]?.by ?? "";
+  svg.replaceChildren();
+  caption.textContent = "";
+  say();
+}
+
+function figures(stats) {
+  counted = stats;
+}
+
+function gain(line) {
+  newest = line;
+}
+
+function plain(line) {
+  beside = line;
+  if (ended) say();
+}
+
+function end(line) {
+  root.dataset.state = "done";
+  ended = line;
+  if (!recorded) state(["eos", "length", "context"].includes(line.end) ? "done" : "stopped");
+  say();
+}
+
+// ---- the headline: nothing before the end, and then only what is known ----
+
+const figure = (name, value, words) => {
+  const made = el("b", "", words);
+  made.dataset.figure = name;
+  made.dataset.value = String(value);
+  return made;
+};
+
+function say() {
+  if (!ended) {
+    headline.replaceChildren(by ? `${by.split(",")[0]}: watch what is accepted` : "Press Run.");
+    told.textContent = by;
+    return;
+  }
+  const parts = [speedUp(), exactness(), calls(), lengths()].filter(Boolean);
+  headline.replaceChildren(...parts.flatMap((part, order) => (order ? [" · ", ...part] : part)));
+  told.textContent = [by, ended.summary, beside?.about].filter(Boolean).join(" · ");
+}
+
+function speedUp() {
+  if (!beside?.ratio) return null;
+  const shown = `${beside.ratio.toFixed(beside.ratio < 1 ? 2 : 1)}×`;
+  if (beside.close) return [figure("speedup", beside.ratio, "about as fast"), " as plain decoding"];
+  if (beside.ratio < 1) return [figure("speedup", beside.ratio, shown), " the speed of plain decoding"];
+  return [figure("speedup", beside.ratio, shown), " faster than plain decoding"];
+}
+
+function exactness() {
+  if (!beside || beside.same === null) return null;
+  if (beside.same) return ["same text ", figure("exact", 1, "✓")];
+  return [figure("exact", 0, "another text"), ` from token ${beside.parted}`];
+}
+
+function calls() {
+  if (!counted) return null;
+  const instead = beside?.calls ? ` instead of ${beside.calls}` : "";
+  return [figure("calls", counted.calls, String(counted.calls)), ` target calls${instead}`];
+}
+
+function lengths() {
+  if (!counted || counted.tau === null) return null;
+  const rival = beside?.rival_tau ? `, ${beside.rival} ${beside.rival_tau.toFixed(1)}` : "";
+  return ["τ ", figure("tau", counted.tau, counted.tau.toFixed(1)), rival];
+}
+
+// A text that goes on above or below what is seen fades out there.
+function fade() {
+  text.classList.toggle("above", text.scrollTop > 4);
+  text.classList.toggle("below", text.scrollHeight - text.scrollTop - text.clientHeight > 4);
+}
+text.addEventListener("scroll", fade);
+
+// ---- the tree ----
+
+// The cycle as tree.js draws it, the bonus after the nodes.
+function drawable({ tree, bonus }) {
+  const nodes = tree.texts.length;
+  const sure = Array(nodes).fill(0);
+  const last = tree.path.at(-1) ?? 0;
+  sure[last] = tree.bonus[1];
+  return {
+    cycle: {
+      tokens: tree.texts.map((_, node) => node), parents: tree.parents, draft: tree.draft,
+      path: tree.path, emitted: newest.accepted.length + (bonus ? 1 : 0), bonus: nodes, sure,
+    },
+    texts: [...tree.texts, tree.bonus[0]],
+  };
+}
+
+function settled() {
+  fade();
+  if (!newest) return;
+  if (newest.tree) {
+    const { cycle, texts } = drawable(newest);
+    drawTree(svg, cycle, texts, getComputedStyle(root).fontFamily, SMALL);
+    fit();
+  } else svg.replaceChildren();
+  phase("kept");
+}
+
+// As large as there is room for, and never too small to be read.
+function fit() {
+  const [width, height] = ["width", "height"].map((name) => Number(svg.getAttribute(name)));
+  const { clientWidth, clientHeight } = svg.parentNode;
+  const scale = Math.min(1.5, Math.max(0.7, Math.min(clientWidth / width, clientHeight / height)));
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.setAttribute("width", width * scale);
+  svg.setAttribute("height", height * scale);
+}
+
+const PHASES = {
+  drafted: ({ drafts }) => `${drafts} ${drafts === 1 ? "guess" : "guesses"} drafted …`,
+  checked: ({ drafts }) => `… the target checks all ${drafts} at once …`,
+  kept: ({ drafts, kept }) =>
+    `${kept} kept, ${drafts - kept} thrown away, and one token from the target`,
+};
+
+function phase(name) {
+  panel.dataset.phase = name;
+  if (!newest) return;
+  const drafts = newest.tree ? newest.tree.texts.length - 1 : 0;
+  const kept = newest.tree?.path.length ?? 0;
+  caption.textContent = drafts ? PHASES[name]({ drafts, kept }) : "The target writes one token.";
+}
+
+// ---- a word was pressed: its cycle opens in Inside, in this page ----
+
+function chosen({ cycle = 1 }) {
+  const address = new URL(window.location);
+  address.searchParams.set("tab", "inside");
+  history.pushState(null, "", address);
+  window.dispatchEvent(new PopStateEvent("popstate"));
+  window.openCycle = { cycle: cycle - 1, until: Date.now() + 5000 }; // that tab may have to come first
+  window.dispatchEvent(new CustomEvent("open-cycle"));
+}
+
+// The link is cut while the run is shown: it is decoded once more, cut where it was seen to be.
+window.addEventListener("link-cut", () => {
+  if (root.dataset.state !== "running" || recorded) return;
+  const [again, ending] = ["#run", "#stop"].map((id) => document.querySelector(id));
+  if (!ending.disabled) ending.click();
+  const wait = setInterval(() => {
+    if (again.disabled) return; // until the server has ended the run
+    clearInterval(wait);
+    again.click();
+  }, 50);
+});

@@ -1,0 +1,63 @@
+"""The target in this process, at the end of a link that can be cut and restored."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from moa_core.decoding.tree import DraftTree
+from moa_core.decoding.verifier import LinkLost, Traffic
+from moa_core.decoding.verify import Choices, Sampling, choose
+from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.model.target import Target
+
+
+class Cuttable:
+    """A `FarTarget` without a server: nothing travels, but while it is cut it is not heard of.
+
+    after  new tokens after which it is cut by itself; at least 1, as the first comes with the
+           prompt. None: only `cut` cuts it
+    look   seconds that a drafter on its own waits for the link before each token, at least
+    """
+
+    traffic = Traffic()
+
+    def __init__(
+        self, target: Target, drafter: Drafter, after: int | None = None, look: float = 0.0
+    ) -> None:
+        self._target, self._drafter = target.fork(), drafter.fork()
+        self._left = None if after is None else max(after, 1) - 1
+        self._look = look
+        self._up = threading.Event()
+        self._up.set()
+
+    def cut(self) -> None:
+        self._up.clear()
+
+    def restore(self) -> None:
+        self._left = None
+        self._up.set()
+
+    def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
+        self._drafter.serve(self._target, capacity)
+        self._sampling = sampling
+        logits, self._newest = self._target.prefill(ids, capacity)
+        return choose(logits[None], DraftTree.only_root(0), len(ids) - 1, sampling)
+
+    def verify(self, tree: DraftTree, position: int, keep: bool = False) -> Choices:
+        if self._left is not None and self._left <= 0:
+            self.cut()
+        if not self._up.is_set():
+            raise LinkLost(0.0)
+        return choose(self._target.verify(tree), tree, position, self._sampling)
+
+    def keep(self, path: Sequence[int]) -> None:
+        self._newest = self._target.keep(path)
+        if self._left is not None:
+            self._left -= len(self._newest.ids)
+
+    def server_half(self) -> ServerHalf:
+        return self._drafter.server_half(self._newest)
+
+    def back(self, seconds: float) -> bool:
+        return self._up.wait(max(seconds, self._look))

@@ -1,0 +1,46 @@
+"""The recorded run of the first screen is what the bundle writes today."""
+
+import pytest
+
+from demo.engine import Engine
+from demo.live.follow import requests_for
+from demo.live.recording import COMMAND, FILE, recording, request
+from moa_core.decoding.trace import Drafted, Verified
+
+STALE = f"{FILE.name} is not what the bundle writes: make it anew by `{COMMAND}`"
+
+
+@pytest.fixture(scope="module")
+def traces():
+    """The recorded run and those beside it, made now."""
+    engine, made = Engine(), {}
+    for method, asked in requests_for(engine, request(engine)).items():
+        run = engine.prepare(asked)
+        for _ in run.events:
+            pass
+        made[method] = run.trace
+    return made
+
+
+def test_the_recorded_run_is_the_bundle_s(traces):
+    kept = recording().trace
+    again = traces.get(kept.about["method"])
+    assert again is not None and kept.about["prompt"] == again.about["prompt"], STALE
+    assert kept.output_ids == again.output_ids, STALE
+    for kind, what in ((Drafted, lambda one: one.tree.tokens), (Verified, lambda one: one.path)):
+        assert list(map(what, kept.of(kind))) == list(map(what, again.of(kind))), STALE
+
+
+def test_what_is_recorded_beside_it_is_the_bundle_s_too(traces):
+    known = recording().known
+    assert {lane.method for lane in known.lanes} == set(traces), STALE
+    for lane in known.lanes:
+        assert lane.tau == pytest.approx(traces[lane.method].tau, abs=1e-4), STALE
+    assert known.plain["same"] and known.plain["calls"] == traces["vanilla"].target_calls, STALE
+
+
+def test_it_is_small_and_shows_what_the_page_is_about():
+    found = recording()
+    assert FILE.stat().st_size < 100_000
+    assert found.known.timed and len(found.known.figures) == 2
+    assert '"branch":[' in found.ndjson and '"plain":{' in found.ndjson
