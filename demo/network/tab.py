@@ -109,9 +109,10 @@ def build(shared: Shared) -> Network:
         ]
     made |= _files()
     found = recorded()
-    words(f"<h2>Recorded</h2>{records_html(found)}", elem_id="net-records")
-    for at, figure in enumerate(recorded_charts(found)):
-        gr.Plot(figure, show_label=False, container=False, elem_id=f"net-recorded-{at}")
+    with gr.Accordion("Recorded: many links and cuts", open=False, elem_id="net-recorded"):
+        words(records_html(found), elem_id="net-records")
+        for at, figure in enumerate(recorded_charts(found)):
+            gr.Plot(figure, show_label=False, container=False, elem_id=f"net-recorded-{at}")
     return Network({name: settings[name] for name in links.NAMES}, **made)
 
 
