@@ -96,7 +96,9 @@ def fingerprint(target: Target) -> str:
 
 def tokenizer_hash(tokenizer: PreTrainedTokenizerBase | None) -> str | None:
     """A short hash of a tokenizer's whole definition."""
-    return tokenizer and _short_hash(tokenizer.backend_tokenizer.to_str().encode())
+    if tokenizer is None:
+        return None
+    return _short_hash(tokenizer.backend_tokenizer.to_str().encode())
 
 
 def weights_hash(target: Target) -> str | None:
