@@ -112,7 +112,7 @@ class Forward:
         self._names = torch.zeros(3, rows, dtype=torch.long, device=device)
         self._tokens, self._places, slots = self._names
         self._mask = torch.zeros(1, 1, rows, reach, dtype=torch.bool, device=device)
-        self._window = Window(cache.read(0, cache.capacity), slots, reach)
+        self._window: Any = Window(cache.read(0, cache.capacity), slots, reach)  # as a cache
         self._capture = capture
         self._graph: Any = None
 

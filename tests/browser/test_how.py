@@ -113,7 +113,7 @@ def test_a_link_into_another_tab_runs_there_and_its_address_alone_does_not(tab, 
     run(page, "draft")
     link = next(step for step in STEPS if step.id == "tli").links[0]
     page.get_by_role("link", name=link.words, exact=True).click()
-    page.wait_for_selector("#sweep-verdict:has-text('Fastest here')")
+    page.wait_for_selector("#sweep-verdict:has-text('Fastest')")
     assert "tab=tli" in page.url
     other = open_page(link.address, ready="#sweep-run:not([disabled])")
     other.wait_for_function(HAS, arg=["#sweep-prompt textarea", PROMPT])
