@@ -34,10 +34,10 @@ TILE = ".token-view .tile:has(dt:text-is('Target calls')) .note"
 WATCH = """() => {
   const view = document.querySelector('.token-view');
   window.fed = null;
-  const old = view.getAttribute('data-run');
+  const old = view.getAttribute('data-id');
   let first = null;
   new MutationObserver((_, observer) => {
-    if (view.getAttribute('data-run') === old) return;
+    if (view.getAttribute('data-id') === old) return;
     first ??= performance.now();
     if (view.dataset.state !== 'done') return;
     window.fed = performance.now() - first;
@@ -118,7 +118,7 @@ def on_page(page: Page, prompt: str) -> float:
     """Tokens per second of wall time from the first tokens painted to the last."""
     page.fill("#prompt textarea", prompt)
     page.wait_for_selector("#run:not([disabled])")
-    before = page.locator(".token-view").get_attribute("data-run")
+    before = page.locator(".token-view").get_attribute("data-id")
     page.evaluate(WATCH)
     page.click("#run")
     page.wait_for_function(NEW_RUN, arg=before)

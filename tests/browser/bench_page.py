@@ -76,7 +76,7 @@ def place_given_up(browser: Browser, url: str, leave: Callable[[Page], None]) ->
     for page in (here, there):
         type_prompt(page, PROMPTS[0])
     start(here)
-    before = there.locator(".token-view").get_attribute("data-run")
+    before = there.locator(".token-view").get_attribute("data-id")
     there.click("#run")
     wait_for_status(there, "Another run")
     there.wait_for_timeout(300)
@@ -102,7 +102,7 @@ def three_visitors(browser: Browser, url: str) -> None:
         start(page)
         finish(page)
         alone.append(page.evaluate(KEPT))
-    before = [page.locator(".token-view").get_attribute("data-run") for page in pages]
+    before = [page.locator(".token-view").get_attribute("data-id") for page in pages]
     began = time.perf_counter()
     for page in pages:
         page.click("#run")

@@ -49,7 +49,7 @@ def one_start(browser: Browser) -> tuple[float, float, float]:
         since = page.evaluate(f"performance.now() - ({PAINT})()") / 1000
         painted = time.perf_counter() - began - since
         page.wait_for_selector("#run:not([disabled])")
-        before = page.locator(".token-view").get_attribute("data-run")
+        before = page.locator(".token-view").get_attribute("data-id")
         page.click("#run")
         page.wait_for_function(NEW_RUN, arg=before)
         first = time.perf_counter() - began

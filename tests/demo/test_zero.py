@@ -21,7 +21,7 @@ from demo.lesson.run import TRIALS
 from demo.live.api import answers
 from demo.live.follow import follow
 from demo.live.run import aside
-from demo.session import Visit, guarded
+from demo.session import Visit
 from demo.tli import tab as tli
 from demo.tli.run import Plan as Sweep
 from moa_core.decoding.trace import Finished, Prefilled
