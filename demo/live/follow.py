@@ -83,7 +83,7 @@ def _known(visit: Visit, number: int, engine: Engine, stop: Any) -> Iterator[Kno
     with giving_way(engine), closing(measure(engine, requests, repeats, measured, stop)) as steps:  # type: ignore[type-var]
         for _ in steps:
             found = {name: traces for name, traces in measured.traces.items() if traces}
-            if known is None and {*found, request.method} >= set(requests):
+            if known is None and VANILLA in found and {*found, request.method} >= set(requests):
                 known = compared(engine, request, trace, found)
                 yield known
     if stop() or not all(measured.traces.values()):

@@ -209,10 +209,10 @@ def warm(window, app):
     """The app's models are loaded, and a first run has ended: nobody else need be so patient."""
     page = window.tab(LOOKS[0])
     page.set_default_timeout(60_000)
-    page.goto(app)
-    page.wait_for_selector("#run:not([disabled])")
+    page.goto(app + "?pace=full")
+    page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
     page.click("#run")
-    page.wait_for_selector(".token-view .tiles")
+    page.wait_for_selector("#stage[data-run=done]")
     window.leave(LOOKS[0], page)
 
 
@@ -283,10 +283,8 @@ def tab(request, open_page):
 
 @pytest.fixture
 def page(open_page):
-    """A fresh visitor's page, on the Live tab."""
-    page = open_page(ready="#run:not([disabled])")
-    page.wait_for_selector(".token-view .tiles")
-    return page
+    """A fresh visitor's page, on the stage, which shows a run as fast as it is decoded."""
+    return open_page("?pace=full", ready="#run:not([disabled])")
 
 
 SETTLE = """() => document.getAnimations().filter(one => one instanceof CSSTransition)

@@ -9,7 +9,7 @@ SEEN = """place => {
   return box && box.top >= 0 && box.bottom <= window.innerHeight;
 }"""
 TEXT = "#view .token-view .text"
-NEW_RUN = "old => document.querySelector('#view .token-view').getAttribute('data-run') !== old"
+NEW_RUN = "old => document.querySelector('#view .token-view').getAttribute('data-id') !== old"
 DONE = "() => document.querySelector('#view .token-view').dataset.state === 'done'"
 KEPT = """view => {
   const text = document.querySelector(`${view ?? '#view'} .text`).cloneNode(true);
@@ -24,7 +24,7 @@ def type_prompt(page, text):
 
 def start(page):
     """Press Run; wait until the new run's first tokens are there."""
-    before = page.locator("#view .token-view").get_attribute("data-run")
+    before = page.locator("#view .token-view").get_attribute("data-id")
     page.click("#run")
     page.wait_for_function(NEW_RUN, arg=before)
 
@@ -73,15 +73,9 @@ def wait_for_status(page, words, tab=""):
     page.wait_for_function(SAYS, arg=arg, timeout=180_000)
 
 
-AUTO = "Size trees automatically, for speed"
-
-
 def settings(page, **values):
-    """Open the settings and type numbers in; a tree's shape turns its automatic sizing off."""
+    """Open the settings and type numbers in."""
     page.get_by_role("button", name="Draft tree, sampling, length and pace").click()
-    if {"depth", "breadth", "budget"} & set(values):
-        page.get_by_label(AUTO).uncheck()
-        page.wait_for_selector("#depth input[type=number]:not([disabled])")
     for name, value in values.items():
         type_number(page, f"#{name}", value)
 
@@ -98,8 +92,11 @@ def type_number(page, component, value):
     raise AssertionError(f"{component} does not take {value}")
 
 
-def tile(page, name):
-    return page.inner_text(f"#view .tile:has(dt:text-is('{name}')) .value")
+def figure(page, name):
+    """A number of the headline, once it is known."""
+    place = f"#view [data-figure={name}]"
+    page.wait_for_selector(place, timeout=180_000)
+    return float(page.get_attribute(place, "data-value"))
 
 
 def fits(page):

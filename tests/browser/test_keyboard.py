@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.browser.driving import NEW_RUN, SEEN, TEXT, run, settings, status, wait_for_status
+from tests.browser.driving import NEW_RUN, SEEN, TEXT, run, settings, wait_for_status
 
 pytestmark = pytest.mark.browser
 
@@ -52,17 +52,19 @@ def write(page, text):
 
 
 def test_from_a_prompt_to_the_verdict_without_a_mouse(open_page):
-    page = open_page("?tokens=512&depth=12&breadth=16&budget=64", ready="#run:not([disabled])")
+    page = open_page(
+        "?pace=full&tokens=512&depth=12&breadth=16&budget=64", ready="#run:not([disabled])"
+    )
     go_to(page, "#prompt textarea")
     write(page, "Tell me a story.")
     go_to(page, "#run")
-    before = page.locator(".token-view").get_attribute("data-run")
+    before = page.locator(".token-view").get_attribute("data-id")
     page.keyboard.press("Enter")
     page.wait_for_function(NEW_RUN, arg=before)
     page.wait_for_selector(f"{TEXT} .cycle:nth-of-type(4)")
     go_to(page, "#stop")
     page.keyboard.press("Enter")
-    wait_for_status(page, "you pressed Stop")
+    page.wait_for_selector("#stage[data-run=stopped]")
     go_to(page, "[role=tab][data-tab-id=compare]", "Shift+Tab")
     page.keyboard.press("Enter")
     page.wait_for_selector("#compare-run:not([disabled])")
@@ -90,5 +92,5 @@ def test_a_run_is_announced_in_one_sentence_and_nothing_moves_for_those_who_mind
     page.evaluate(LISTEN)
     run(page, "Tell me a story.")
     assert page.locator(f"{TEXT} .cycle").count() > 20
-    assert page.evaluate("window.told") == [status(page)]
+    assert len(page.evaluate("window.told")) <= 2  # the headline as it begins, and at its end
     assert page.evaluate(MOVING) == 0

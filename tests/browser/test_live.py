@@ -1,38 +1,44 @@
-"""The Live tab, driven as a visitor would."""
+"""The stage, driven as a visitor would, by the hooks that it keeps for whoever automates it."""
+
+import json
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.browser.conftest import LOOKS
+from tests.browser.conftest import LOOKS, both_themes, keep_picture
 from tests.browser.driving import (
     KEPT,
-    NEW_RUN,
     TEXT,
-    chart,
+    can_be_read,
+    charts_are_named,
+    figure,
     finish,
+    fits,
     raw_prompt,
     run,
     settings,
     start,
-    status,
-    tile,
     type_prompt,
     wait_for_status,
 )
 
 pytestmark = pytest.mark.browser
 
-PLACES = """() => {
-  const seen = id => {
-    const { top, bottom } = document.querySelector(id).getBoundingClientRect();
-    return top >= 0 && bottom <= window.innerHeight;
-  };
-  return {
-    top: document.querySelector('#view').getBoundingClientRect().top, run: seen('#run'),
-    legend: seen('.token-view .legend'), first: seen('.token-view .token.first'),
-    scrolled: document.querySelector('.token-view .text').scrollTop,
-    focus: document.activeElement.closest('#prompt') !== null,
-  };
+CONTROLS = ("prompt", "run", "stop", "method", "tli", "connection")
+TREE = "[data-stage=tree]"
+FILES = "Save, open, share"
+LINKED = "() => document.querySelector('#link textarea').value.startsWith('http')"
+HOLDS = "([id, value]) => document.querySelector(`#${id} input[type=number]`)?.value === value"
+SHIFTS = """() => {
+  window.shifted = 0;
+  new PerformanceObserver((list) => {
+    for (const one of list.getEntries()) if (!one.hadRecentInput) window.shifted += one.value;
+  }).observe({ type: "layout-shift", buffered: true });
 }"""
+INSIDE = """ids => ids.filter(id => {
+  const { top, bottom, width } = document.querySelector(id).getBoundingClientRect();
+  return top < 0 || bottom > window.innerHeight || !width;
+})"""
 # From now on every second message of a stream is overtaken by the next, the first excepted.
 OVERTAKE = """() => {
   const plain = window.setTimeout;
@@ -58,70 +64,130 @@ OVERTAKE = """() => {
 HOSTILE = "${6*7} <b>x</b> {{x}} `y` <script>alert(1)</script>"
 
 
-def test_a_run_shows_every_kind_of_token_and_its_figures_and_can_be_copied(page):
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    written = run(page, "Tell me a story.")
-    for kind in ("accepted", "rejected", "bonus", "first"):
-        assert page.locator(f"{TEXT} .token.{kind}").count() > 0, kind
-    assert page.locator(f"{TEXT} .more").count() > 0
-    assert "river.\n" in written
-    cycles = page.locator(f"{TEXT} .cycle").count()
-    assert tile(page, "Target calls") == str(cycles)
-    assert float(tile(page, "Acceptance length τ")) > 1
-    assert tile(page, "Ended by") == "length"
-    assert page.inner_text(".token-view .tiles").count("bonus included") == 1
-    assert status(page).startswith("128 tokens in ")
-    assert f"each cycle: {cycles - 1} cycles, from " in chart(page, "chart-lengths")["words"]
-    raw = raw_prompt(page, "Tell me a story.")
-    assert raw == "<|bos|><|user|>Tell me a story.<|end|><|assistant|>"
-    page.get_by_role("button", name="Copy text").click()
-    page.wait_for_selector("button:has-text('Copied')")
-    assert page.evaluate("navigator.clipboard.readText()") == written
+def kinds(page):
+    """How many tokens of each kind the text has."""
+    found = page.locator(f"{TEXT} [data-token]").evaluate_all(
+        "all => all.map(one => one.dataset.token)"
+    )
+    return {kind: found.count(kind) for kind in set(found)}
 
 
-@pytest.mark.parametrize("look", [LOOKS[0], LOOKS[-1]], ids=str)
-def test_a_run_is_brought_into_sight_and_read_from_its_beginning(open_page, look):
-    page = open_page("?tokens=300", look, "#run:not([disabled])")
+def count(page):
+    return page.inner_text("#view .pacer .count")
+
+
+def state(page):
+    return page.get_attribute("#stage", "data-run")
+
+
+def test_a_recorded_run_plays_until_something_is_pressed(open_page):
+    page = open_page()
+    assert state(page) == "recorded" and page.locator(".badge").is_visible()
+    page.wait_for_selector(f"{TREE} [data-node=accepted]")
+    seen = count(page)
+    page.wait_for_function(
+        "old => document.querySelector('#view .count').textContent !== old", arg=seen
+    )
+    assert page.locator("#view [data-figure]").count() == 0  # no figures before the end
+    page.mouse.click(2, 2)
+    assert state(page) == "idle" and figure(page, "exact") == 1
+    assert kinds(page)["rejected"] >= 20 and kinds(page)["bonus"] > 10
     page.emulate_media(reduced_motion="reduce")
-    page.focus("#prompt textarea")
-    before = page.locator(".token-view").get_attribute("data-run")
-    page.keyboard.press("Shift+Enter")
-    page.wait_for_function(NEW_RUN, arg=before)
-    page.wait_for_selector(f"{TEXT} .cycle:nth-of-type(9)")
-    places = page.evaluate(PLACES)
-    assert places["legend"] and places["top"] < 0.25 * look[1] and places["focus"]
-    assert places["run"] == (look == LOOKS[0])  # on a phone the choices stand in between
-    finish(page)
-    places = page.evaluate(PLACES)
-    text = page.locator(TEXT).evaluate("box => [box.scrollHeight, box.clientHeight]")
-    assert text[0] > text[1] and places["scrolled"] == 0 and places["first"] and places["focus"]
-    if places["run"]:
-        page.evaluate("window.scrollBy(0, -20)")  # who has it in sight is left where they are
-        before = page.evaluate("window.scrollY")
-        run(page)
-        assert page.evaluate("window.scrollY") == before
+    page.reload()
+    page.wait_for_selector("#stage[data-run=recorded]")
+    assert figure(page, "calls") > 10  # its last frame, at once
 
 
-def test_tokens_tell_their_probabilities_and_rejected_ones_can_be_hidden(page):
+@pytest.mark.parametrize("look", LOOKS, ids=str)
+def test_the_whole_of_it_is_on_one_screen(open_page, look):
+    page = open_page("?tokens=60", look, "#run:not([disabled])")
+    page.evaluate(SHIFTS)
+    for control in CONTROLS:
+        assert page.locator(f"#{control}").count() == 1, control
     run(page)
-    tip = page.locator(".token-view .tip")
-    page.locator(f"{TEXT} .token.accepted").first.hover()
-    for word in ("accepted draft", "cycle", "position", "draft probability", "target probability"):
-        assert word in tip.inner_text()
-    page.locator(f"{TEXT} .more").first.hover()
-    assert "other rejected nodes" in tip.inner_text()
-    page.locator(f"{TEXT} .token.first").focus()
+    assert state(page) == "done" and page.locator("#stage").count() == 1
+    assert figure(page, "exact") == 1 and figure(page, "speedup") > 0
+    assert figure(page, "calls") < 60 and figure(page, "tau") > 1
+    page.wait_for_selector("#chart-latency .main-svg")
+    assert {"accepted", "rejected", "bonus"} <= set(kinds(page))
+    for kind in ("accepted", "rejected", "bonus"):
+        assert page.locator(f"{TREE} [data-node={kind}]").count() or kind == "accepted"
+    if look[0] > 900:
+        places = (
+            "#prompt",
+            "#run",
+            "#tli",
+            "#connection",
+            TREE,
+            "#chart-acceptance",
+            "#chart-latency",
+        )
+        assert page.evaluate(INSIDE, [*places, "#view .headline"]) == []
+    assert page.evaluate("window.shifted") < 0.1 and page.evaluate("window.scrollY") == 0
+    assert fits(page) and charts_are_named(page)
+    for _ in both_themes(page):
+        marks = (f"{TEXT} .{kind} .mark" for kind in ("accepted", "rejected", "bonus", "first"))
+        assert can_be_read(
+            page, *marks, f"{TEXT} .more", ".headline", ".headline b", ".said", ".caption",
+            ".quiet-button:not([disabled])", "#machine .status-line", "#run", ".unfold",
+        )  # fmt: skip
+        keep_picture(page, "live")
+
+
+def test_cycles_are_stepped_through_by_buttons_and_keys(open_page):
+    page = open_page("?pace=step&tokens=40", ready="#run:not([disabled])")
+    start(page)
+    page.wait_for_selector("#run:not([disabled])")
+    assert page.locator(f"{TEXT} [data-token]").count() == 1  # the first token; the run is over
+    page.get_by_role("button", name="Next cycle").click()
+    assert count(page).startswith("cycle 1 of ") and page.locator(f"{TEXT} .unjudged").count() == 1
+    page.evaluate("document.activeElement.blur()")
     page.keyboard.press("ArrowRight")
-    assert "cycle" in tip.inner_text()
+    assert count(page).startswith("cycle 2 of ")
+    page.keyboard.press("ArrowLeft")
+    assert (
+        count(page).startswith("cycle 1 of ") and page.locator("#view [data-figure]").count() == 0
+    )
+    page.keyboard.press("Space")
+    finish(page)
+    whole = page.evaluate(KEPT)
+    assert figure(page, "calls") > 1
+    page.get_by_role("button", name="Replay").click()
+    page.get_by_role("button", name="To the end").click()
+    finish(page)
+    assert page.evaluate(KEPT) == whole
+
+
+def test_a_word_opens_its_cycle_and_the_plus_its_rest(page):
+    run(page, "Tell me a story.")
+    more = page.locator(f"{TEXT} .more").first
+    more.click()
+    tip = page.locator("#view .tip")
+    assert "Also rejected in cycle" in tip.inner_text()
+    page.mouse.move(2, 2)
+    assert tip.is_visible()  # until the next press
     page.keyboard.press("Escape")
     assert tip.is_hidden()
-    rejected = page.locator(f"{TEXT} .rejected")
-    assert rejected.first.is_visible()
-    page.get_by_label("Show rejected").uncheck()
-    assert rejected.first.is_hidden()
-    run(page)  # and they fade while tokens come
-    assert rejected.count() > 0
-    assert page.locator(f"{TEXT} .rejected:visible").count() == 0
+    word = page.locator(f"{TEXT} .cycle:nth-of-type(4) .token").last
+    word.focus()
+    cycle = tip.inner_text().split("cycle")[1].split()[0]
+    word.click()
+    page.wait_for_selector(f".inside-view .count:has-text('Cycle {cycle} of')")
+    page.go_back()
+    page.wait_for_selector(f"{TEXT} .token", state="visible")
+
+
+def test_without_its_target_the_drafter_goes_on_and_is_healed(page):
+    whole = run(page, "Tell me a story.")
+    page.locator("#connection input").uncheck()
+    start(page)
+    wait_for_status(page, "the drafter goes on alone")
+    page.wait_for_selector(f"{TEXT} [data-token=offline]")
+    page.locator("#connection input").check()
+    finish(page)
+    wait_for_status(page, "The link is back")
+    assert page.evaluate(KEPT).replace("↵", "") == whole
+    assert figure(page, "exact") == 1
 
 
 STOP_AT = """count => new MutationObserver((_, observer) => {
@@ -133,18 +199,12 @@ STOP_AT = """count => new MutationObserver((_, observer) => {
 
 
 def test_stop_ends_the_run_and_keeps_what_was_done(page):
-    page.emulate_media(reduced_motion="reduce")  # a page that scrolls smoothly moves the button
     settings(page, depth=12, breadth=16, budget=64, tokens=512)
     page.evaluate(STOP_AT, 8)  # within the page: the run may be over before a test can look
     start(page)
     finish(page)
-    wait_for_status(page, "you pressed Stop")
-    assert tile(page, "Ended by") == "stopped"
-    assert 8 <= page.locator(f"{TEXT} .cycle").count() < 250
-    chart(page, "chart-lengths")
-    start(page)
-    page.evaluate("document.querySelector('#stop').click()")
-    finish(page)
+    assert state(page) == "stopped" and figure(page, "calls") >= 8
+    assert page.locator("#view [data-figure=exact]").count() == 0
 
 
 def test_hostile_text_stays_text(page):
@@ -169,47 +229,21 @@ def test_a_prompt_that_cannot_be_read_gets_a_sentence(page):
     run(page, "Tell me a story.")
 
 
-def test_an_n_without_a_drafter_says_so_and_the_page_goes_on(page):
+def test_methods_are_a_switch_and_an_n_without_a_drafter_says_so(page):
+    drafted = run(page, "Tell me a story.")
+    assert page.get_by_label("N-gram").count() == 0 or not page.get_by_label("N-gram").is_visible()
+    page.get_by_role("button", name="more methods").click()
+    page.get_by_label("Plain").check()
+    page.wait_for_selector("#tli-stops .stops.off")
+    assert run(page) == drafted and figure(page, "tau") == 1
+    assert "rejected" not in kinds(page)
+    page.get_by_label("MoA").check()
     slider = page.get_by_role("slider", name="TLI")
     slider.focus()
     slider.press("End")
     page.wait_for_selector("#tli-stops .refusal")
-    assert "No MoA drafter is trained for TLI N = 3" in page.inner_text("#tli-stops")
-    assert page.locator("#tli-stops li.untrained").count() == 2
     page.click("#run")
     wait_for_status(page, "No MoA drafter is trained for TLI N = 3")
-    page.wait_for_selector("#run:not([disabled])")
-    slider.press("Home")
-    page.wait_for_selector("#tli-stops p.about")
-    run(page)
-    assert "tokens in" in status(page)
-
-
-def test_a_slider_s_box_that_is_left_empty_keeps_its_number(page):
-    settings(page, tokens=40)
-    box = page.locator("#tokens input[type=number]")
-    box.fill("")
-    box.press("Tab")
-    assert box.input_value() == "40"
-    box.fill("")
-    run(page)
-    assert "40 tokens in" in status(page)
-    box.fill("")
-    box.press_sequentially("12")
-    run(page)
-    assert "12 tokens in" in status(page)
-
-
-def test_vanilla_gains_one_token_a_call_and_writes_the_same_text(page):
-    drafted = run(page)
-    assert float(tile(page, "Acceptance length τ")) > 1
-    assert "drafter in Live: MoA N=0" in page.inner_text("#machine")
-    page.get_by_label("Vanilla").check()
-    page.wait_for_selector("#machine:has-text('drafter in Live: none, plain decoding')")
-    page.wait_for_selector("#tli-stops .stops.off")
-    assert run(page) == drafted
-    assert tile(page, "Acceptance length τ") == "1.00"
-    assert page.locator(f"{TEXT} .rejected").count() == 0
 
 
 def test_a_second_visitor_waits_and_a_closed_tab_frees_the_place(page, browser, app):
@@ -222,8 +256,49 @@ def test_a_second_visitor_waits_and_a_closed_tab_frees_the_place(page, browser, 
     wait_for_status(other, "Another run is going on")
     page.close()
     finish(other)
-    assert "tokens in" in status(other)
     other.close()
+
+
+def test_a_trace_and_a_link_bring_a_run_to_another_visitor(page, open_page, tmp_path):
+    type_prompt(page, "A fox & a hen? 100 % ${6*7} <b>é</b>")
+    settings(page, tokens=33, depth=2, seed=7)
+    written = run(page)
+    page.get_by_role("button", name=FILES).click()
+    page.wait_for_selector("#save:not([disabled])")
+    with page.expect_download() as download:
+        page.click("#save")
+    path = tmp_path / "trace.json"
+    download.value.save_as(path)
+    assert json.loads(path.read_text())["about"]["method"] == "moa-n1"
+    page.click("#share")
+    page.wait_for_function(LINKED)
+    link = urlsplit(page.locator("#link textarea").input_value())
+    other = open_page(f"?{link.query}", ready="#run:not([disabled])")
+    other.get_by_role("button", name="Draft tree, sampling, length and pace").click()
+    for name, value in {"tokens": "33", "depth": "2", "seed": "7"}.items():
+        other.wait_for_function(HOLDS, arg=[name, value])
+    assert run(other) == written
+    other.get_by_role("button", name=FILES).click()
+    other.set_input_files("#open input[type=file]", path)
+    wait_for_status(other, "Opened: MoA N=1 for tiny")
+    finish(other)
+    assert other.evaluate(KEPT) == written and figure(other, "calls") == figure(page, "calls")
+    path.write_text("{}")
+    other.set_input_files("#open input[type=file]", path)
+    wait_for_status(other, "not a trace of this program")
+
+
+def test_class_mode_has_no_controls_but_run_and_the_steps(open_page):
+    page = open_page("?class=1&tokens=30", ready="#run:not([disabled])")
+    run(page)
+    for control in ("#prompt", "#method", "#tli", "#connection", "#settings", "[role=tab]"):
+        assert not page.locator(control).first.is_visible(), control
+    assert page.get_by_role("button", name="Cycle before").is_visible() and fits(page)
+
+
+def test_an_address_that_cannot_be_used_says_what(open_page):
+    page = open_page("?method=moa-n7&tokens=many", ready="#run:not([disabled])")
+    wait_for_status(page, "tokens must be a number from 1 to 512")
 
 
 def test_the_endpoint_answers_a_program(app):

@@ -30,7 +30,7 @@ def test_three_visitors_at_once_get_their_own_texts(open_page):
         finish(page)
         alone.append(page.evaluate(KEPT))
     assert len(set(alone)) == 3
-    before = [page.locator(".token-view").get_attribute("data-run") for page in pages]
+    before = [page.locator(".token-view").get_attribute("data-id") for page in pages]
     for page in pages:
         page.click("#run")
     for page, old in zip(pages, before, strict=True):
