@@ -9,7 +9,7 @@ from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.text import record_words
 from tests.browser.driving import DONE, KEPT, open_tab, wait_for_status
-from tests.demo.made_up import figures, recording
+from tests.demo.results.made_up import figures, recording
 from tests.models import speaking_target, useful
 
 pytestmark = pytest.mark.browser

@@ -27,7 +27,7 @@ from moa_core.decoding.trace import Finished, Prefilled
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.errors import UserError
 from tests.demo import forking_spaces as spaces
-from tests.demo.test_live import PROMPT, lines, live_run
+from tests.demo.live.test_live import PROMPT, lines, live_run
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from demo.tli.verdict import verdict
 from moa_core.decoding.decode import Settings
 from moa_core.errors import UserError
 from moa_core.loading.catalog import Installed
-from tests.demo.comparisons import comparison_of, row_of, trace_of
+from tests.demo.compare.comparisons import comparison_of, row_of, trace_of
 
 PROMPT = "once upon a time"
 PLAIN, EAGLE = row_of("vanilla", (1,) * 3, (100, 99, 101)), row_of("eagle2", (3,) * 3, (120,) * 3)

@@ -19,7 +19,7 @@ from moa_core.decoding.trace import (
 from moa_core.decoding.tree import DraftTree
 from moa_core.text import RecordedText, TokenText, record_words
 from moa_core.train.tokenizer import train_tokenizer
-from tests.demo.lost_links import fitted, gone, healed, kept
+from tests.demo.network.lost_links import fitted, gone, healed, kept
 
 WORDS = ["the", " cat", " sat", " ran", " down", "."]
 

@@ -17,7 +17,7 @@ from moa_core.decoding.trace import (
     Verified,
 )
 from moa_core.decoding.tree import AUTO, DraftTree, TreeSettings
-from tests.demo.lost_links import begun, gone, healed, kept, plain, trace, verified, written
+from tests.demo.network.lost_links import begun, gone, healed, kept, plain, trace, verified, written
 
 TREE = DraftTree((9, 4, 5), (-1, 0, 1), (0, 1, 2), (0.0, -0.1, -0.2))
 

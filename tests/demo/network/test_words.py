@@ -6,7 +6,7 @@ from demo.network.words import Words, summary
 from moa_core.bench.records import write
 from moa_core.decoding.trace import LinkBack, LinkDown
 from moa_core.link.emulator import Link, LinkSettings
-from tests.demo.lost_links import begun, gone, healed, kept, trace
+from tests.demo.network.lost_links import begun, gone, healed, kept, trace
 
 
 def said(events, able=True):

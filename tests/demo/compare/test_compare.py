@@ -21,7 +21,7 @@ from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Exactness, Sampling
 from moa_core.errors import UserError
 from moa_core.loading.catalog import DrafterInfo
-from tests.demo.comparisons import TREE, comparison_of, row_of, trace_of, usual_comparison
+from tests.demo.compare.comparisons import TREE, comparison_of, row_of, trace_of, usual_comparison
 from tests.models import plain_greedy, tiny_target
 
 PROMPT = "once upon a time"

@@ -24,7 +24,7 @@ from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
 from moa_core.text import RecordedText, record_words
-from tests.demo.made_up import figures, recording
+from tests.demo.results.made_up import figures, recording
 from tests.models import speaking_target, useful
 from tests.mutations import mutated
 from tests.properties import SEEDS

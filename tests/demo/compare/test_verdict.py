@@ -9,7 +9,7 @@ import pytest
 from demo.compare.rows import table
 from demo.compare.verdict import chips, verdict
 from moa_core.decoding.tree import AUTO, TreeSettings
-from tests.demo.comparisons import row_of
+from tests.demo.compare.comparisons import row_of
 
 EAGLE = row_of("eagle2", (3.0, 3.0, 3.0), (100, 98, 103))
 

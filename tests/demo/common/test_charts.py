@@ -21,9 +21,9 @@ from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
 from moa_core.loading.names import LABELS
 from moa_core.train.init import ABLATIONS
-from tests.demo.comparisons import comparison_of, row_of, trace_of, usual_comparison
-from tests.demo.lost_links import gone, healed, kept, plain, trace
-from tests.demo.made_up import figures, recording
+from tests.demo.compare.comparisons import comparison_of, row_of, trace_of, usual_comparison
+from tests.demo.network.lost_links import gone, healed, kept, plain, trace
+from tests.demo.results.made_up import figures, recording
 
 BARE = DraftTree.only_root(9)
 # A prefill of 0.5 s, two cycles of 3 tokens and of 1, and a draft that was never verified.
