@@ -185,7 +185,7 @@ def record_words(trace: Trace, tokenizer: PreTrainedTokenizerBase) -> None:
             case Drafted():
                 seen.update(event.tree.tokens)
             case Verified():
-                seen.update(event.choices)
+                seen.update((*event.choices, event.bonus))
             case OfflineToken():
                 seen.add(event.token)
     prompt = [token for event in trace.of(Prefilled) for token in event.prompt_ids]

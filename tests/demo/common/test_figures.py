@@ -62,11 +62,11 @@ def test_a_sentence_has_the_numbers_that_its_tau_is_made_of():
     cut = [*rest, replace(last, emitted=(7,))]
     assert was_cut(Trace(events=cut)) and not was_cut(Trace(events=[*rest, last]))
     assert Trace(events=cut).tau == 2.5 and not was_cut(Trace())
-    said = "5 tokens in 3 target calls, τ 2.50 (5 gained in 2 calls after the prefill; "
+    said = "5 tokens in 3 target calls; stopped at the token limit."
     assert summary(Trace(events=[*cut, Finished("length", {"prefill": 1})])).startswith(said)
     assert [many(count, "token") for count in (0, 1, 2)] == ["0 tokens", "1 token", "2 tokens"]
     alone = Trace(events=[Prefilled((1,), 2, 1, 0.1), Finished("length", {})])
-    assert summary(alone).startswith("1 token in 1 target call. ")
+    assert summary(alone).startswith("1 token in 1 target call;")
 
 
 def test_a_tree_is_named_where_one_was_drafted():
