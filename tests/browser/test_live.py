@@ -192,7 +192,8 @@ def test_without_its_target_the_drafter_goes_on_and_is_healed(page):
 
 STOP_AT = """count => new MutationObserver((_, observer) => {
   const stop = document.querySelector("#stop");
-  if (stop.disabled || document.querySelectorAll("#view .cycle").length < count) return;
+  const begun = document.querySelector("#view .token-view").dataset.id;
+  if (!begun || stop.disabled || document.querySelectorAll("#view .cycle").length < count) return;
   observer.disconnect();
   stop.click();
 }).observe(document.body, { attributes: true, childList: true, subtree: true })"""
