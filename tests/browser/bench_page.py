@@ -48,7 +48,7 @@ def opened(browser: Browser, address: str) -> Page:
     page.goto(address)
     page.wait_for_selector("#machine:has-text('Target')")
     page.wait_for_selector("#run:not([disabled])")
-    page.wait_for_selector(".token-view .tiles")
+    page.wait_for_selector("#stage")
     return page
 
 

@@ -171,10 +171,10 @@ def test_whiskers_reach_from_the_lowest_to_the_highest_repeat():
     assert list(bar.error_x.array) == list(bar.error_x.arrayminus) == [4.0, 0]
 
 
-def test_lines_mark_tau_plain_decoding_and_the_even_spread():
+def test_lines_mark_plain_decoding_and_the_even_spread():
     lines = {name: [one.y0 for one in CASES[name][0].layout.shapes if one.type == "line"]
-             for name in ("lengths", "tli rate", "tli τ", "LSA")}  # fmt: skip
-    assert lines["lengths"] == [2] and lines["tli rate"] == [100] and lines["tli τ"] == []
+             for name in ("tli rate", "tli τ", "LSA")}  # fmt: skip
+    assert lines["tli rate"] == [100] and lines["tli τ"] == []
     assert lines["LSA"] == pytest.approx([1 / 3])
     assert not panel(ROWS[1:], "rate").layout.shapes
     figure = RESULTS["speed"](view(ONE, methods=["moa-n1"])).figure

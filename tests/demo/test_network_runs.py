@@ -137,7 +137,7 @@ def test_a_stop_while_the_link_is_lost_ends_the_run(page):
         if "nothing goes on" in status["text"]:
             visit.stop()
     assert visit.far.trace.reason == "stopped" and not visit.far.trace.of(OfflineToken)
-    assert "you pressed Stop" in status["text"]
+    assert "stopped by you" in status["text"]
 
 
 def test_a_visitor_who_leaves_ends_a_run_that_only_waits(page):

@@ -49,9 +49,9 @@ def test_before_the_drafter_has_read_the_prompt_it_cannot_go_on():
 def test_the_summary_has_the_figures_and_what_became_of_offline_tokens():
     words = summary(trace(healed))
     assert words.startswith("6 tokens in 4 server calls, the first after 200 ms, then ")
-    assert words.endswith("the token limit is reached. 2 offline tokens confirmed, 3 changed.")
+    assert words.endswith("stopped at the token limit. 2 offline tokens confirmed, 3 changed.")
     words = summary(trace(gone))
-    assert "the link stayed lost. The last 2 offline tokens: not verified" in words
+    assert "ended as the link stayed lost. The last 2 offline tokens: not verified" in words
 
 
 def test_the_button_cuts_and_restores_the_visitors_own_link_alone():

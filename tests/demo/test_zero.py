@@ -15,7 +15,6 @@ from demo.compare import tab as compare
 from demo.compare.results import Results
 from demo.compare.run import Plan
 from demo.engine import Engine, Request
-from demo.inside import tab as inside
 from demo.lesson import tab as lesson
 from demo.lesson.run import TRIALS
 from demo.live.api import answers
@@ -130,8 +129,6 @@ def test_every_tab_runs_elsewhere(engine, visit):
     assert status["text"].startswith("3 runs in ") and status["kind"] == "done"
     *_, (status, page) = lesson._run(engine, TRIALS["draft"], visit, lambda: False, PROMPT, "")
     assert status["kind"] == "done" and "how-tree" in page
-    status, *_ = inside.run_example(engine, visit, lambda: False, "")
-    assert status["kind"] == "note" and len(visit.trace.output_ids) == inside.EXAMPLE_TOKENS
     *_, (_, figures) = answers(engine, Request(PROMPT, "vanilla", 20))
     assert figures["tokens"] == 20 and figures["reason"] == "length"
     with pytest.raises(UserError, match="empty"):
@@ -145,7 +142,7 @@ def test_stop_reaches_a_run_elsewhere_and_keeps_what_was_done(engine, visit, mon
     assert engine.busy
     visit.stop()
     *_, (status, _) = outputs
-    assert "you pressed Stop" in status["text"] and visit.trace.reason == "stopped"
+    assert status["kind"] == "done" and visit.trace.reason == "stopped"
     assert 0 < len(visit.trace.output_ids) < 500 and not engine.busy
 
 
