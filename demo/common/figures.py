@@ -123,11 +123,6 @@ def many(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
-def was_cut(trace: Trace) -> bool:
-    """Whether the last cycle gained more tokens than were kept."""
-    return bool(trace.output_ids) and sum(trace.accepted_lengths) + 1 > len(trace.output_ids)
-
-
 def tree_of(trace: Trace) -> TreeSettings | None:
     """The shape of a run's draft trees; None where nothing is drafted, or a file does not say."""
     settings = trace.about.get("settings")

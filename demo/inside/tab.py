@@ -9,9 +9,8 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.prompt import EXAMPLES
 from demo.common.status import say, status_line
-from demo.engine import Engine, Request
+from demo.engine import Engine
 from demo.inside.attention import (
     MEAN,
     Look,
@@ -25,13 +24,9 @@ from demo.inside.view import inside_view, packed
 from demo.live.recording import recording
 from demo.session import PRIVATE, Shared, Visit, connect
 from moa_core.decoding.trace import Trace
-from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
-from moa_core.text import record_words
 
 ID, TITLE = "inside", "Inside a cycle"
-EXAMPLE, EXAMPLE_TOKENS = "Story", 48
-EMPTY = "Nothing to show yet. Run an example to see its draft trees, or a prompt in the tab Live."
 ASK = (
     "Which layers of the target does the drafter read, and which tokens? Press the button to "
     "compute its attention at the cycle shown above."
@@ -46,8 +41,6 @@ class Inside:
     looked  State: the attention last computed
     """
 
-    empty: gr.Column
-    example: gr.Button
     view: gr.HTML
     shown: gr.State
     ask: gr.Column
@@ -65,9 +58,6 @@ class Inside:
 
 def build(shared: Shared) -> Inside:
     """Lay the tab out; nothing is connected yet."""
-    with gr.Column(visible=False, elem_id="inside-empty") as empty:
-        gr.HTML(f"<p>{EMPTY}</p>", apply_default_css=False)
-        example = gr.Button("Run a short example", variant="primary", elem_id="inside-example")
     view = inside_view(elem_id="inside-view")
     with gr.Column(visible=False, elem_id="inside-ask") as ask:
         gr.HTML("<h2>Inside the drafter</h2>", apply_default_css=False)
@@ -82,7 +72,7 @@ def build(shared: Shared) -> Inside:
         )
         layers, text = _plots()
     return Inside(
-        empty, example, view, gr.State(), ask, about, look, stop, status, gr.State(), found, note,
+        view, gr.State(), ask, about, look, stop, status, gr.State(), found, note,
         head, layers, text,
     )  # fmt: skip
 
@@ -102,11 +92,8 @@ def _plots() -> list[gr.Plot]:
 def wire(demo: gr.Blocks, tab: Inside, shared: Shared) -> None:
     """Connect the tab's components."""
     engine = shared.engine
-    shows = [tab.status, tab.view, tab.shown, tab.empty, tab.ask, tab.about, tab.look, tab.found]
+    shows = [tab.status, tab.view, tab.shown, tab.ask, tab.about, tab.look, tab.found]
     found = [tab.status, tab.looked, tab.found, tab.note, tab.head, tab.layers, tab.text]
-
-    def run(visit: Visit, stop: Callable[[], bool], target: str) -> Iterator[tuple[Any, ...]]:
-        yield run_example(engine, visit, stop, target)
 
     def look(
         visit: Visit, stop: Callable[[], bool], trace: Trace, cycle: int
@@ -114,7 +101,6 @@ def wire(demo: gr.Blocks, tab: Inside, shared: Shared) -> None:
         yield shown_attention(look_inside(engine, trace, int(cycle)))
 
     tab.view.shown(partial(_open, engine), [shared.visit, tab.shown], shows, queue=False, **PRIVATE)
-    connect(shared, tab.example, tab.stop, run, [shared.target], shows)
     connect(shared, tab.look, tab.stop, look, [tab.shown, tab.view], found)
     tab.head.input(layers_chart, [tab.looked, tab.head], tab.layers, queue=False, **PRIVATE)
 
@@ -122,49 +108,29 @@ def wire(demo: gr.Blocks, tab: Inside, shared: Shared) -> None:
 def _open(engine: Engine, visit: Visit | None, shown: Trace | None) -> tuple[Any, ...]:
     """The tab is opened, or a run has ended: show the visitor's newest trace, if it is another, and
     the recorded one before there is any."""
-    trace = visit.trace if visit else None
-    if trace is None and (recorded := recording()):
-        trace = recorded.trace
+    trace = (visit and visit.trace) or recording().trace
     skip = gr.skip()
-    if trace is None:
-        return skip, skip, skip, gr.update(visible=True), skip, skip, skip, skip
     if trace is shown:
-        return (skip,) * 8
+        return (skip,) * 7
     try:
         return _shown(engine, trace)
     except UserError as error:
-        return say(str(error), "error"), *(skip,) * 7
+        return say(str(error), "error"), *(skip,) * 6
 
 
 def _shown(engine: Engine, trace: Trace) -> tuple[Any, ...]:
-    """What shows a trace: status, view, shown, empty, ask, about, look, found."""
+    """What shows a trace: status, view, shown, ask, about, look, found."""
     view, reason = packed(trace), refusal(engine, trace)
     cycles = bool(trace.accepted_lengths)
     return (
         say("" if cycles else "This run ended before its first cycle: there is nothing to see."),
         gr.update(trace=view),
         trace,
-        gr.update(visible=False),
         gr.update(visible=cycles),
         say(reason or ASK),
         gr.update(visible=reason is None),
         gr.update(visible=False),
     )
-
-
-def run_example(
-    engine: Engine, visit: Visit, should_stop: Callable[[], bool], target: str
-) -> tuple[Any, ...]:
-    """A short run with the default method, for a visitor who has none."""
-    request = Request(
-        EXAMPLES[EXAMPLE], engine.default(target), EXAMPLE_TOKENS, TreeSettings(), target=target
-    )
-    run = engine.prepare(request, should_stop)
-    for _ in run.events:
-        pass
-    record_words(run.trace, run.target.tokenizer)
-    visit.trace = run.trace
-    return _shown(engine, run.trace)
 
 
 def shown_attention(looked: Look) -> tuple[Any, ...]:

@@ -40,10 +40,8 @@ class Recording:
 
 
 @cache
-def recording() -> Recording | None:
-    """The file; None where there is none."""
-    if not FILE.exists():
-        return None
+def recording() -> Recording:
+    """The file."""
     found = json.loads(FILE.read_text(encoding="utf-8"))
     known = found["known"]
     lanes = [Lane(**lane) for lane in known.pop("lanes")]

@@ -74,7 +74,7 @@ def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[A
         visit.cut = None
     record_words(trace, target.tokenizer)
     visit.trace = trace
-    yield say(words.now), feed.ndjson
+    yield say(words.now, "done"), feed.ndjson
 
 
 def _urgent(event: Event) -> bool:

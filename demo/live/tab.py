@@ -92,9 +92,9 @@ def build(shared: Shared) -> Live:
             settings |= drafter | _connection(engine)
         made["view"] = trace_view(
             "common/tree/tree.js", "live/stage.js", elem_id="view",
-            recorded=recorded.ndjson if recorded else "",
+            recorded=recorded.ndjson,
         )  # fmt: skip
-        drawn = recorded.known.figures if recorded else {}
+        drawn = recorded.known.figures
         with gr.Row(elem_id="charts"):
             made["charts"] = [
                 gr.Plot(

@@ -91,7 +91,7 @@ def summary(trace: Trace) -> str:
         parts.append(f"the first after {1000 * link['first']:.0f} ms")
     if found["decode_rate"]:
         parts.append(f"then {1000 / found['decode_rate']:.1f} ms per token")
-    said = f"{', '.join(parts)}. Ended: {ENDINGS.get(trace.reason or '', trace.reason)}."
+    said = f"{', '.join(parts)}; {ENDINGS.get(trace.reason or '', trace.reason)}."
     if link and link["confirmed"] + link["changed"] + link["kept"]:
         counts = (link["confirmed"], link["changed"], link["kept"])
         said += f" {healed(*counts).capitalize()}."

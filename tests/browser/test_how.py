@@ -4,7 +4,7 @@ import pytest
 
 from demo.lesson.text import PROMPT, REFERENCES, STEPS
 from tests.browser.conftest import HOSTILE, LOOKS, both_themes, keep_picture
-from tests.browser.driving import can_be_read, fits, wait_for_status
+from tests.browser.driving import can_be_read, fits
 
 pytestmark = pytest.mark.browser
 
@@ -97,10 +97,10 @@ def follow_a_link(page):
     page.fill("#how-prompt textarea, #how-prompt input", MINE)
     link = next(step for step in STEPS if step.id == "lossless").links[0]
     page.get_by_role("link", name=link.words, exact=True).click()
-    wait_for_status(page, "96 tokens in")
+    page.wait_for_selector("#stage[data-run=done]")
     assert page.input_value("#prompt textarea") == MINE
     assert "tab=live" in page.url and "method=moa-n1" in page.url
-    assert "MoA N=1" in page.inner_text(".token-view .tiles")
+    assert "MoA N=1" in page.inner_text("#view .said")
     page.reload()
     page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
     page.wait_for_function(HAS, arg=["#prompt textarea", MINE])

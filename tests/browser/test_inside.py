@@ -110,7 +110,7 @@ def recorded(bundle):
 def shared(window, app, warm):
     """A page with a run, open on this tab; each test moves to the cycle that it is about."""
     with visitor(window, app) as opened:
-        page = opened(ready=".token-view .tiles")
+        page = opened(ready="#run:not([disabled])")
         run_live(page)
         yield page
 
@@ -122,7 +122,7 @@ def spaced(text):
 
 @pytest.mark.parametrize("look", LOOKS, ids=str)
 def test_the_kept_paths_of_all_trees_are_the_text(open_page, recorded, look):
-    page = open_page(look=look, ready=".token-view .tiles")
+    page = open_page(look=look, ready="#run:not([disabled])")
     text = run_live(page)
     trace, target, _ = recorded
     paths = page.evaluate(PATHS)
@@ -163,15 +163,9 @@ def check_contrast(page):
     assert can_be_read(page, *(f".inside-view {place}" for place in words))
 
 
-def test_a_first_visitor_gets_a_sentence_and_an_example(open_page):
+def test_a_first_visitor_sees_the_recorded_run(open_page):
     page = open_page("?tab=inside")
-    page.wait_for_selector("#inside-empty")
-    assert "Nothing to show yet" in page.inner_text("#inside-empty")
-    assert page.locator(".inside-view").is_hidden() and page.locator("#inside-look").is_hidden()
-    page.click("#inside-example")
     page.wait_for_selector(".inside-view .node.bonus")
-    for gone in ("#inside-empty", "#inside-stop"):
-        page.wait_for_selector(gone, state="hidden")
     assert "Cycle 1 of" in page.inner_text(".inside-view .count")
 
 

@@ -238,7 +238,7 @@ def test_methods_are_a_switch_and_an_n_without_a_drafter_says_so(page):
     page.wait_for_selector("#tli-stops .stops.off")
     assert run(page) == drafted and figure(page, "tau") == 1
     assert "rejected" not in kinds(page)
-    page.get_by_label("MoA").check()
+    page.get_by_label("MoA", exact=True).check()
     slider = page.get_by_role("slider", name="TLI")
     slider.focus()
     slider.press("End")

@@ -224,7 +224,7 @@ class Feed:
             "target": [whole(prob) for prob in verified.draft_probs],
             "special": [at for at, token in enumerate(tree.tokens) if self._text.special(token)],
             "path": verified.path,
-            "bonus": [self._text.alone(verified.bonus), whole(verified.choice_probs[last])],
+            "bonus": [self._text.alone(verified.choices[last]), whole(verified.choice_probs[last])],
         }
 
     def _token(self, token: int, piece: str, draft: float | None, target: float | None) -> Token:

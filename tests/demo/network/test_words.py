@@ -51,7 +51,7 @@ def test_the_summary_has_the_figures_and_what_became_of_offline_tokens():
     assert words.startswith("6 tokens in 4 server calls, the first after 200 ms, then ")
     assert words.endswith("stopped at the token limit. 2 offline tokens confirmed, 3 changed.")
     words = summary(trace(gone))
-    assert "the link stayed lost. The last 2 offline tokens: not verified" in words
+    assert "ended as the link stayed lost. The last 2 offline tokens: not verified" in words
 
 
 def test_the_button_cuts_and_restores_the_visitors_own_link_alone():
