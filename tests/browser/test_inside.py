@@ -98,7 +98,7 @@ def recorded(bundle):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOA_MODELS", str(bundle))  # bundled drafters draft in int8, as on the page
         target = load_target("tiny")
-        drafter = load_drafter("moa-n0", target)
+        drafter = load_drafter("moa-n1", target)
     settings = Settings(128, TreeSettings(**TREE), eos_ids=target.eos_ids)
     trace = Trace()
     for _ in trace.record(decode(target, drafter, prompt_ids(target.tokenizer, PROMPT), settings)):
@@ -110,7 +110,7 @@ def recorded(bundle):
 def shared(window, app, warm):
     """A page with a run, open on this tab; each test moves to the cycle that it is about."""
     with visitor(window, app) as opened:
-        page = opened(ready="#run:not([disabled])")
+        page = opened("?pace=full", ready="#run:not([disabled])")
         run_live(page)
         yield page
 
@@ -122,7 +122,7 @@ def spaced(text):
 
 @pytest.mark.parametrize("look", LOOKS, ids=str)
 def test_the_kept_paths_of_all_trees_are_the_text(open_page, recorded, look):
-    page = open_page(look=look, ready="#run:not([disabled])")
+    page = open_page("?pace=full", look, "#run:not([disabled])")
     text = run_live(page)
     trace, target, _ = recorded
     paths = page.evaluate(PATHS)
@@ -347,7 +347,7 @@ def close(found, expected):
 
 
 def test_other_methods_have_no_lsa_and_their_trees_are_drawn(page):
-    page.get_by_label("EAGLE-2").check()
+    page.locator("#method").get_by_label("EAGLE-2").check()
     run_live(page)
     page.wait_for_selector("#inside-about:has-text('drafted by EAGLE-2')")
     assert page.locator("#inside-look").is_hidden()
