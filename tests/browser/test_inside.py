@@ -271,15 +271,16 @@ def test_pointing_at_a_node_tells_what_drafter_and_target_gave_it(shared, record
     assert tip.is_hidden()
 
 
-def test_arrow_keys_move_between_nodes_of_the_tree(shared):
-    page = shared
-    show(page, 0)
+def test_arrow_keys_move_between_nodes_of_the_tree(shared, recorded):
+    page, (trace, *_) = shared, recorded
+    place = next(at for at, found in enumerate(trace.of(Verified)) if not found.path)
+    show(page, place)
     page.locator(".inside-view .node.root").focus()
     tip = page.locator(".inside-view .tip")
     assert "the newest token" in tip.inner_text()
     page.keyboard.press("ArrowRight")
     name = "document.activeElement.getAttribute('aria-label')"
-    assert "bonus" in page.evaluate(name) and cycle(page) == 0
+    assert "bonus" in page.evaluate(name) and cycle(page) == place
     page.keyboard.press("ArrowDown")
     assert "rejected draft" in page.evaluate(name) and "; level 1;" in page.evaluate(name)
     assert "rejected draft" in tip.inner_text()
@@ -330,7 +331,7 @@ def test_attention_is_what_the_drafter_computes(shared, recorded):
     close(heads[-len(near) :], found.text[:, -len(near) :].T.tolist())
     close([[sum(column) for column in zip(*heads, strict=True)]], [[1] * len(heads[0])])
     note = page.inner_text("#inside-note")
-    assert f"the {len(ids) - 1} verified tokens" in note and "N = 0" in note
+    assert f"the {len(ids) - 1} verified tokens" in note and "N = 1" in note
     page.get_by_label("Head of LSA").click()
     page.get_by_role("option", name="head 2").click()
     page.wait_for_function(
@@ -352,7 +353,7 @@ def test_other_methods_have_no_lsa_and_their_trees_are_drawn(page):
     page.wait_for_selector("#inside-about:has-text('drafted by EAGLE-2')")
     assert page.locator("#inside-look").is_hidden()
     open_tab(page, "Live")
-    page.get_by_label("Vanilla").check()
+    page.locator("#method").get_by_label("Plain").check()
     run_live(page)
     page.wait_for_selector("#inside-about:has-text('drafted by Vanilla')")
     assert page.inner_text(".inside-view .sentence").startswith("Nothing was drafted")
