@@ -122,6 +122,12 @@ def aside(visit: Visit) -> tuple[Any, Any]:
     return str(trace.about["words"].get("prompt", "")), file
 
 
+def beside(visit: Visit, charts: int) -> tuple[Any, ...]:
+    """The same after a file was opened, and the charts: a trace that was opened has none."""
+    opened = visit.shown is not None and visit.shown.request is None
+    return *aside(visit), *[gr.update(visible=False) if opened else gr.skip()] * charts
+
+
 def saved(trace: Trace) -> Any:
     """The trace as a file to download."""
     path = download(f"trace-{trace.about.get('method', 'run')}.json", trace.to_json())

@@ -224,8 +224,8 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     live.opened.upload(
         open_file, [shared.visit, live.opened, settings["pace"]], shows, **PRIVATE
     ).then(
-        lambda visit: (*runs.aside(visit), None), shared.visit, [*aside, live.opened],
-        queue=False, **PRIVATE,
+        lambda visit: (*runs.beside(visit, len(live.charts)), None), shared.visit,
+        [*aside, *live.charts, live.opened], queue=False, **PRIVATE,
     )  # fmt: skip  # the file is let go: another can be opened where it lay
     own = [settings[name] for name in LINKED]
     wire_share(live.share, live.status, partial(link, ID), own)

@@ -59,7 +59,7 @@ def test_a_trace_of_a_stranger_is_only_shown(page, tmp_path):
         assert word in written, word
     said = page.inner_text("#status .status-line")
     assert WORDS[0] in said and WORDS[3] in said
-    page.wait_for_selector("#chart-lengths .main-svg")
+    page.wait_for_selector("#chart-acceptance", state="hidden")  # it was another run's
     for place in page.locator(".token-view .token, .token-view .more").all()[:12]:
         place.dispatch_event("mouseover")
     assert page.evaluate(HARM) == NONE

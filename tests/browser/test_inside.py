@@ -98,7 +98,7 @@ def recorded(bundle):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOA_MODELS", str(bundle))  # bundled drafters draft in int8, as on the page
         target = load_target("tiny")
-        drafter = load_drafter("moa-n0", target)
+        drafter = load_drafter("moa-n1", target)
     settings = Settings(128, TreeSettings(**TREE), eos_ids=target.eos_ids)
     trace = Trace()
     for _ in trace.record(decode(target, drafter, prompt_ids(target.tokenizer, PROMPT), settings)):
@@ -110,7 +110,7 @@ def recorded(bundle):
 def shared(window, app, warm):
     """A page with a run, open on this tab; each test moves to the cycle that it is about."""
     with visitor(window, app) as opened:
-        page = opened(ready="#run:not([disabled])")
+        page = opened("?pace=full", ready="#run:not([disabled])")
         run_live(page)
         yield page
 
@@ -122,7 +122,7 @@ def spaced(text):
 
 @pytest.mark.parametrize("look", LOOKS, ids=str)
 def test_the_kept_paths_of_all_trees_are_the_text(open_page, recorded, look):
-    page = open_page(look=look, ready="#run:not([disabled])")
+    page = open_page("?pace=full", look, "#run:not([disabled])")
     text = run_live(page)
     trace, target, _ = recorded
     paths = page.evaluate(PATHS)
@@ -271,15 +271,16 @@ def test_pointing_at_a_node_tells_what_drafter_and_target_gave_it(shared, record
     assert tip.is_hidden()
 
 
-def test_arrow_keys_move_between_nodes_of_the_tree(shared):
-    page = shared
-    show(page, 0)
+def test_arrow_keys_move_between_nodes_of_the_tree(shared, recorded):
+    page, (trace, *_) = shared, recorded
+    place = next(at for at, found in enumerate(trace.of(Verified)) if not found.path)
+    show(page, place)
     page.locator(".inside-view .node.root").focus()
     tip = page.locator(".inside-view .tip")
     assert "the newest token" in tip.inner_text()
     page.keyboard.press("ArrowRight")
     name = "document.activeElement.getAttribute('aria-label')"
-    assert "bonus" in page.evaluate(name) and cycle(page) == 0
+    assert "bonus" in page.evaluate(name) and cycle(page) == place
     page.keyboard.press("ArrowDown")
     assert "rejected draft" in page.evaluate(name) and "; level 1;" in page.evaluate(name)
     assert "rejected draft" in tip.inner_text()
@@ -330,7 +331,7 @@ def test_attention_is_what_the_drafter_computes(shared, recorded):
     close(heads[-len(near) :], found.text[:, -len(near) :].T.tolist())
     close([[sum(column) for column in zip(*heads, strict=True)]], [[1] * len(heads[0])])
     note = page.inner_text("#inside-note")
-    assert f"the {len(ids) - 1} verified tokens" in note and "N = 0" in note
+    assert f"the {len(ids) - 1} verified tokens" in note and "N = 1" in note
     page.get_by_label("Head of LSA").click()
     page.get_by_role("option", name="head 2").click()
     page.wait_for_function(
@@ -347,12 +348,12 @@ def close(found, expected):
 
 
 def test_other_methods_have_no_lsa_and_their_trees_are_drawn(page):
-    page.get_by_label("EAGLE-2").check()
+    page.locator("#method").get_by_label("EAGLE-2").check()
     run_live(page)
     page.wait_for_selector("#inside-about:has-text('drafted by EAGLE-2')")
     assert page.locator("#inside-look").is_hidden()
     open_tab(page, "Live")
-    page.get_by_label("Vanilla").check()
+    page.locator("#method").get_by_label("Plain").check()
     run_live(page)
     page.wait_for_selector("#inside-about:has-text('drafted by Vanilla')")
     assert page.inner_text(".inside-view .sentence").startswith("Nothing was drafted")

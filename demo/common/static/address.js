@@ -1,5 +1,6 @@
 // ?class=1: large, and with no more than a class needs (live/style.css).
-document.body.classList.toggle("class-mode", new URLSearchParams(window.location.search).get("class") === "1");
+for (const frame of [document.body, element.closest(".contain > *")]) // gradio styles the inner one alone
+  frame?.classList.toggle("class-mode", new URLSearchParams(window.location.search).get("class") === "1");
 
 // The address names the tab that is open, and Back and Forward lead from tab to tab. `props`, which
 // has the tabs' names, and `trigger` come from gradio; this runs once, at mount.
