@@ -69,7 +69,7 @@ def test_another_recording_and_one_kind_of_prompt(tab):
         "wanted => document.querySelector('#bench-tau .js-plotly-plot').data[0].x.includes(wanted)",
         arg=wanted,
     )
-    check_bars(page, second, kind)
+    check_bars(page, second, kind, ("tau",))
 
 
 def test_all_numbers_as_charts_table_and_csv_and_the_papers_apart(tab):

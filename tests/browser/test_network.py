@@ -48,7 +48,7 @@ def start(page):
 def finish(page):
     page.wait_for_function(SETTLED)
     page.wait_for_selector(READY)
-    wait_for_status(page, "Ended:", "net-")
+    page.wait_for_selector("#net-status .status-line[data-kind=done]")
 
 
 # By the page itself: on a busy machine the run may be over before a driver has found the button.
