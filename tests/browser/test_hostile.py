@@ -9,7 +9,6 @@ from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.text import record_words
 from tests.browser.driving import DONE, KEPT, open_tab, wait_for_status
-from tests.demo.results.made_up import figures, recording
 from tests.models import speaking_target, useful
 
 pytestmark = pytest.mark.browser
@@ -67,29 +66,6 @@ def test_a_trace_of_a_stranger_is_only_shown(page, tmp_path):
     page.wait_for_selector(".inside-view svg")
     assert WORDS[0] in page.locator(".inside-view").first.inner_text()
     assert page.evaluate(HARM) == NONE
-
-
-def test_a_recording_of_a_stranger_is_only_shown(open_page, tmp_path):
-    page = open_page("?tab=benchmarks", ready="#bench-times .js-plotly-plot .main-svg")
-    mine = recording("", ALL, ALL, **{word: figures(2.2, 33.0, kinds=("story", word))
-                                      for word in WORDS})  # fmt: skip
-    mine.results.update(command=ALL, commit=ALL, date=ALL)
-    path = tmp_path / "<img src=x onerror='window.hit=1'>.json"
-    path.write_text(json.dumps(mine.results), encoding="utf-8")
-    with page.expect_file_chooser() as chooser:
-        page.click("#bench-upload")
-    chooser.value.set_files(path)
-    wait_for_status(page, "Opened Yours: ", "bench-")  # gradio leaves brackets out of a name
-    page.wait_for_function(
-        "word => document.querySelector('#bench-tau-source').textContent.includes(word)",
-        arg=WORDS[1],
-    )
-    for chart in page.locator(".js-plotly-plot").all():
-        if chart.is_visible():
-            chart.hover()
-    assert page.evaluate(HARM) == NONE
-    texts = page.locator("#bench-tau .js-plotly-plot text").all_text_contents()
-    assert any("<img src=x" in text for text in texts), texts
 
 
 def test_no_file_of_the_machine_is_served(page, app):
