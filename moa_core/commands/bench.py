@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                                     "operators that take most of it; one prompt of each kind if "
                                     "--limit is not given").add_argument
     add("--profile", action="store_true", help="instead of the usual benchmark")
-    add("--contexts", help="with --profile: a cycle after so many tokens, as in 256,1024,4096,8192")
+    add("--contexts", help="with --profile: a cycle after 256,1024,4096 tokens, say")
     add("--shape", choices=sorted(PRESETS), help="with --profile: a published pair's sizes with "
         "random weights; nothing is downloaded")
     # fmt: on

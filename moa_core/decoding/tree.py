@@ -217,7 +217,7 @@ def grow(
     sizing = sizing or Fixed()
     device, least = root_logits.device, sizing.begin()
     breadth = min(limit.breadth, root_logits.shape[-1])
-    worth = rank_worth(breadth, torch.device("cpu")).tolist() if static else None
+    worth = [rank_worth(rank) for rank in range(1, breadth + 1)] if static else None
     tried = _children(root_logits[None], [None], breadth, worth, least)
     level, depth = tried, 1
     seen = np.zeros((1, 0), np.bool_)
@@ -255,10 +255,10 @@ def best_children(logits: Tensor, breadth: int) -> tuple[Tensor, Tensor]:
     return torch.log_softmax(logits.float(), dim=-1).topk(breadth, dim=-1)
 
 
-def rank_worth(breadth: int, device: torch.device) -> Tensor:
-    """[breadth] log of how often the target takes the child of each rank: a power law, assumed."""
-    worth = math.log(0.7) - RANK_DECAY * torch.arange(1, breadth + 1, device=device).log()
-    return (1024 * worth).round() / 1024  # sums of these are exact, so that equals stay equal
+def rank_worth(rank: int) -> float:
+    """Log of how often the target takes the child of a rank, from 1: a power law, assumed."""
+    # In steps of 1/1024, so that sums are exact and equals stay equal.
+    return round(1024 * (math.log(0.7) - RANK_DECAY * math.log(rank))) / 1024
 
 
 def _frontier(

@@ -8,7 +8,7 @@ special]. Lines, in order:
     {"first": token, "at": position}                     after the prefill
     {"cycle": i, "at": root's position,                  after each verification
      "accepted": [token], "bonus": token or null,
-     "branch": [node], "after": n, "tree": {...}}        the best rejected branch, behind so many of
+     "branch": [node], "after": n, "tree": {...}}        the best rejected branch, behind n of
                                                          the accepted; no tree without drafts
     {"down": seconds}                                    the link is lost, after so much silence
     {"offline": token, "at": position}                   written alone; of what stands there already
