@@ -113,6 +113,7 @@ def shared(window, app, warm):
         page = opened("?pace=full", ready="#run:not([disabled])")
         run_live(page)
         yield page
+        page.close()  # one of its tests replaced its clock, for good
 
 
 def spaced(text):
