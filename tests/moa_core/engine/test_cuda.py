@@ -19,7 +19,7 @@ from moa_core.model.target import Target
 from tests.models import plain_greedy, tiny_target, useful
 
 PROMPTS = ([7], [5, 9, 33, 7, 21, 40, 11], [(i * i + 3) % 60 for i in range(40)])
-METHODS = ("vanilla", "moa-n0", "moa-n3", "eagle2", "medusa", "independent")
+METHODS = ("vanilla", "moa-n0", "moa-n3", "eagle2", "eagle3", "medusa", "independent")
 needs_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 

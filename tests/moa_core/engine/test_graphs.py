@@ -52,7 +52,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 METHODS = (
     "moa-n0", "moa-n1", "moa-n2", "moa-n3", "moa-mean-lsa", "moa-no-lsa", "moa-no-sa",
-    "eagle2", "glide", "independent",
+    "eagle2", "eagle3", "glide", "independent",
 )  # fmt: skip
 
 
