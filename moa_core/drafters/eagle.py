@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from moa_core.decoding.tree import Frontier
 from moa_core.drafters.base import HalfShapes, ServerHalf, Stepwise
 from moa_core.model.cache import KVCache
-from moa_core.model.layers import DecoderLayer, Rope, Rotation, rows_mask
+from moa_core.model.layers import Attention, DecoderLayer, Rope, Rotation, rows_mask
 from moa_core.model.target import Observation, Target
 
 
@@ -79,6 +80,11 @@ class FeatureDrafter(Stepwise):
 
     rope: Rope
 
+    @property
+    @abstractmethod
+    def attention(self) -> Attention:
+        """Of its one layer: what its cache holds."""
+
     @abstractmethod
     def logits(self, hidden: Tensor) -> Tensor:
         """[.., E] what the net foretold -> [.., V] after it."""
@@ -91,10 +97,8 @@ class FeatureDrafter(Stepwise):
         self.serve(target, capacity)
         self.rope.reserve(capacity)
         self.target = target
-        sizes = self.net.config
-        self.cache = KVCache(
-            [target.device], sizes.kv_heads, sizes.head_dim, capacity, target.dtype
-        )
+        groups, size = self.attention.kv_heads, self.attention.head_dim
+        self.cache = KVCache([target.device], groups, size, capacity, target.dtype)
         self.ids: list[int] = []  # verified tokens
         self.features: list[Tensor] = []  # of verified tokens not yet read, [n, E] each
 
@@ -162,6 +166,10 @@ class EagleDrafter(FeatureDrafter):
             "rope_theta": target.config.rope_parameters["rope_theta"],
         }
         self.rope = Rope(net.config.head_dim, parameters, target.context)
+
+    @property
+    def attention(self) -> Attention:
+        return cast(DecoderLayer, self.net.layers[0]).self_attn
 
     def server_half(self, observation: Observation) -> ServerHalf:
         """E numbers a token."""

@@ -17,7 +17,7 @@ from moa_core.drafters.base import HalfShapes, ServerHalf
 from moa_core.drafters.eagle import FeatureDrafter
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
-from moa_core.model.layers import DecoderLayer, RMSNorm, Rope, Rotation
+from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, Rope, Rotation
 from moa_core.model.target import Observation, Target
 
 
@@ -166,6 +166,10 @@ class Eagle3Drafter(FeatureDrafter):
         self.name = name
         plain = {"rope_type": "default", "rope_theta": target.config.rope_parameters["rope_theta"]}
         self.rope = Rope(net.config.head_dim, rope or plain, target.context)
+
+    @property
+    def attention(self) -> Attention:
+        return self.net.midlayer.self_attn
 
     def serve(self, target: Target, capacity: int) -> None:
         target.taps = self.net.config.layers

@@ -201,9 +201,9 @@ def config_keys(drafter: Drafter) -> tuple[dict[str, Any], dict[str, Any]]:
         case EagleDrafter():
             return eagle_keys(drafter.net.config), {"method": "eagle2"}
         case Eagle3Drafter():
-            found = drafter.net.config
-            ours = {"method": "eagle3", "layers": list(found.layers)}
-            return eagle3_keys(found, drafter.rope.parameters), ours
+            read = drafter.net.config
+            keys = eagle3_keys(read, drafter.rope.parameters)
+            return keys, {"method": "eagle3", "layers": list(read.layers)}
         case MedusaDrafter():
             return asdict(drafter.net.config), {"method": "medusa"}
         case GlideDrafter():

@@ -302,13 +302,13 @@ def _may_be_pickle(place: Path | str) -> bool:
 
 
 def _is_whole_model(folder: Path) -> bool:
-    """Whether a folder holds a language model with embeddings of its own: no drafter's head, whose `fc`
-    joins features."""
+    """Whether a folder holds a language model with embeddings of its own: no drafter's head."""
     if (folder / "model.safetensors.index.json").exists():
         return True
     try:
         with safe_open(folder / "model.safetensors", framework="pt") as file:
             names = {*file.keys()}
+            # Some EAGLE-3 heads call their one layer so, too; they have an `fc`.
             return "model.layers.0.self_attn.q_proj.weight" in names and "fc.weight" not in names
     except (OSError, SafetensorError):
         return False  # read_tensors says what is wrong with it

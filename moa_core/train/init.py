@@ -27,17 +27,8 @@ Net = TypeVar("Net", bound=nn.Module)
 MEDUSA_HEADS = 5
 # All with N = 0; the control is moa-n0. moa-mean-lsa pools LSA's rows as the paper does.
 ABLATIONS = ("moa-no-lsa", "moa-mean-lsa", "moa-no-sa", "moa-no-ca")
-METHODS = (
-    "moa-n0",
-    "moa-n1",
-    "...",
-    "eagle2",
-    "eagle3",
-    "medusa",
-    "glide",
-    "independent",
-    *ABLATIONS,
-)
+OTHERS = ("eagle2", "eagle3", "medusa", "glide", "independent")
+METHODS = ("moa-n0", "moa-n1", "...", *OTHERS, *ABLATIONS)
 
 
 def fresh(method: str, target: Target, seed: int) -> Drafter:

@@ -64,7 +64,7 @@ def test_texts_over_several_steps(method: str) -> None:
     for prompt in PROMPTS:
         trace = check(target, drafter, prompt, 60, tree=TreeSettings(4, 3, 10))
         accepted += sum(len(event.path) for _, event in trace.cycles)
-    assert method in ("vanilla", "medusa") or accepted > 20
+    assert method in ("vanilla", "eagle3", "medusa") or accepted > 20
 
 
 @pytest.mark.parametrize(

@@ -133,8 +133,8 @@ def levels_of(target: Target, drafter: Drafter) -> list[Tensor]:
     """What a drafter says of the root and of two levels, in two cycles."""
     target, drafter, said = target.fork(), drafter.fork(), []
     assert isinstance(drafter, Stepwise)
-    _, seen = target.prefill(PROMPT, 80)
     drafter.open(target, 80)
+    _, seen = target.prefill(PROMPT, 80)
     for token in (5, 8):
         drafter.observe(seen.ids, drafter.server_half(seen))
         drafter.root(token)
