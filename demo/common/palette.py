@@ -35,6 +35,7 @@ PHASES = ("drafter", "bonus")
 MOA_SHADES = ("#a3b4f9", "#7f95f8", "#647ff8", "#4a6af8")  # N = 0 to 3: the darker, the more
 OTHER_METHODS = {  # by family; they never stand for a token
     "moa-auto": "#7a5195",
+    "eagle3": "#b3542f",
     "eagle": "#c99b2b",
     "glide": "#2b93b8",
     "medusa": "#8f6ad0",

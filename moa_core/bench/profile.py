@@ -241,7 +241,9 @@ def random_drafter(method: str, target: Target, shape: str) -> Drafter:
     tli = tli_of(method)
     if method != "eagle2" and method != f"moa-n{tli}":
         raise UserError(f"{shape} has no {method}: choose from vanilla, ngram, eagle2, moa-n0 ...")
-    spec = chosen.baseline if method == "eagle2" else chosen.drafters[min(chosen.drafters)]
+    spec = chosen.by_method.get(method if method == "eagle2" else "moa-n0")
+    if spec is None:
+        raise UserError(f"{shape} has no {method}: choose from {', '.join(chosen.by_method)}.")
     net: Any = random_net(chosen.configs[spec], target.config, target.dtype, target.device)
     return EagleDrafter(net, target) if method == "eagle2" else MoADrafter(net, target, tli, method)
 

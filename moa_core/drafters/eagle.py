@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +13,7 @@ from torch import Tensor, nn
 from moa_core.decoding.tree import Frontier
 from moa_core.drafters.base import HalfShapes, ServerHalf, Stepwise
 from moa_core.model.cache import KVCache
-from moa_core.model.layers import DecoderLayer, Rope, rows_mask
+from moa_core.model.layers import Attention, DecoderLayer, Rope, Rotation, rows_mask
 from moa_core.model.target import Observation, Target
 
 
@@ -54,44 +56,51 @@ class EagleNet(nn.Module):
         joined: Tensor = self.fc(torch.cat([embedded, features], -1))
         return joined
 
+    def forward(
+        self,
+        embedded: Tensor,
+        features: Tensor,
+        rotation: Rotation,
+        mask: Tensor | None = None,
+        cache: KVCache | None = None,
+    ) -> Tensor:
+        """[.., E] each, as in `join` -> features of the tokens, foretold [.., E]."""
+        hidden: Tensor = self.layers[0](
+            self.join(embedded, features), rotation, mask=mask, cache=cache
+        )
+        return hidden
 
-class EagleDrafter(Stepwise):
-    """Drafts with an EAGLE head. Features are the target's last hidden states after its norm.
+
+class FeatureDrafter(Stepwise):
+    """Drafts from a feature of the target's for each token, and beyond those from its own.
 
     Row i of its cache belongs to feature i and token i + 1, and has position i: the shifted
-    sequence of the authors' code.
-
-    static  a tree of fixed shape, as in the first EAGLE (arXiv 2401.15077)
+    sequence of EAGLE's code.
     """
 
-    name = "eagle2"
-    net: EagleNet
+    rope: Rope
 
-    def __init__(
-        self, net: EagleNet, target: Target, name: str = "eagle2", static: bool = False
-    ) -> None:
-        self.net = net
-        self.name = name
-        self.static = static
-        parameters = {
-            "rope_type": "default",
-            "rope_theta": target.config.rope_parameters["rope_theta"],
-        }
-        self.rope = Rope(net.config.head_dim, parameters, target.context)
+    @property
+    @abstractmethod
+    def attention(self) -> Attention:
+        """Of its one layer: what its cache holds."""
+
+    @abstractmethod
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[.., E] what the net foretold -> [.., V] after it."""
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """[n] -> [n, E]"""
+        return self.target.embed(tokens)
 
     def open(self, target: Target, capacity: int) -> None:
+        self.serve(target, capacity)
         self.rope.reserve(capacity)
         self.target = target
-        sizes = self.net.config
-        self.cache = KVCache(
-            [target.device], sizes.kv_heads, sizes.head_dim, capacity, target.dtype
-        )
+        groups, size = self.attention.kv_heads, self.attention.head_dim
+        self.cache = KVCache([target.device], groups, size, capacity, target.dtype)
         self.ids: list[int] = []  # verified tokens
         self.features: list[Tensor] = []  # of verified tokens not yet read, [n, E] each
-
-    def server_half(self, observation: Observation) -> ServerHalf:
-        """E numbers a token."""
-        return {"features": observation.hidden}
 
     def half_shapes(self, target: Target, count: int) -> HalfShapes:
         return {"features": (count, target.config.hidden_size)}
@@ -129,10 +138,42 @@ class EagleDrafter(Stepwise):
         seen      [n, s] bool: what of the tree each node sees; None: they are text
         """
         count, past = len(tokens), self.cache.length
-        hidden = self.net.join(self.target.embed(tokens)[None], features)  # [1, n, E]
-        rotation = self.rope.span(start, start + (count if seen is None else 1), hidden)
-        mask = rows_mask(count, past, seen, hidden.device)
-        hidden = self.net.layers[0](hidden, rotation, mask=mask, cache=self.cache)
+        embedded = self.embed(tokens)[None]  # [1, n, E]
+        rotation = self.rope.span(start, start + (count if seen is None else 1), embedded)
+        mask = rows_mask(count, past, seen, embedded.device)
+        hidden = self.net(embedded, features, rotation, mask, self.cache)
         self.cache.advance(count)
         hidden = hidden[:, -1:] if seen is None else hidden
-        return hidden, self.target.head(hidden)[0]
+        return hidden, self.logits(hidden)[0]
+
+
+class EagleDrafter(FeatureDrafter):
+    """Drafts with an EAGLE head. Features are the target's last hidden states after its norm.
+
+    static  a tree of fixed shape, as in the first EAGLE (arXiv 2401.15077)
+    """
+
+    net: EagleNet
+
+    def __init__(
+        self, net: EagleNet, target: Target, name: str = "eagle2", static: bool = False
+    ) -> None:
+        self.net = net
+        self.name = name
+        self.static = static
+        parameters = {
+            "rope_type": "default",
+            "rope_theta": target.config.rope_parameters["rope_theta"],
+        }
+        self.rope = Rope(net.config.head_dim, parameters, target.context)
+
+    @property
+    def attention(self) -> Attention:
+        return cast(DecoderLayer, self.net.layers[0]).self_attn
+
+    def server_half(self, observation: Observation) -> ServerHalf:
+        """E numbers a token."""
+        return {"features": observation.hidden}
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return self.target.head(hidden)

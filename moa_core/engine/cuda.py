@@ -85,7 +85,7 @@ class Place:
     owner: Any = _nobody
 
     def __post_init__(self) -> None:
-        self._forwards: dict[tuple[int, int], Forward] = {}
+        self._forwards: dict[tuple[int, int, tuple[int, ...]], Forward] = {}
 
     def forward(
         self, target: GraphTarget, ids: Sequence[int], positions: Sequence[int], seen: Tensor
@@ -93,9 +93,10 @@ class Place:
         """As `Target._forward`, for a tree."""
         rows = 1 if len(ids) == 1 else -(-len(ids) // ROWS) * ROWS
         reach = -(-(self.cache.length + rows) // STEP) * STEP
-        found = self._forwards.pop((rows, reach), None)
+        key = rows, reach, target.taps
+        found = self._forwards.pop(key, None)
         found = found or Forward(target, self.cache, rows, reach, target.capture)
-        self._forwards[rows, reach] = found
+        self._forwards[key] = found
         for old in list(self._forwards)[:-KEPT]:
             del self._forwards[old]
         return found(ids, positions, self.cache.length, seen)
@@ -141,7 +142,7 @@ class Forward:
         hidden = target.embed(self._tokens[None])
         hidden = target.read_layers(hidden, self._places[None], self._mask, self._window)
         self._hidden: Tensor = hidden[0]
-        self._logits: Tensor = target.head(self._hidden)
+        self._logits: Tensor = target.head(self._hidden[:, -target.config.hidden_size :])
 
     def _captured(self) -> None:
         """Capture what has just run. What cannot be captured has run all the same."""

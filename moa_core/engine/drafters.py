@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Drafter, Reader
-from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.eagle import EagleDrafter, FeatureDrafter
+from moa_core.drafters.eagle3 import Eagle3Drafter
 from moa_core.drafters.glide import GlideDrafter
 from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.medusa import MedusaDrafter
@@ -45,6 +46,11 @@ class Onnx(Drafter):
     def _last(self) -> int:
         """How many of those layers."""
         return self.tli or 0
+
+    @property
+    def _words(self) -> int:
+        """How many tokens its logits are for."""
+        return self._model.head.out_features
 
     def session(self) -> Any:
         """None where torch has to run this drafter."""
@@ -87,7 +93,7 @@ class Onnx(Drafter):
         places = range(start, start + count) if seen is None else [start] * count
         inputs = {"x": self._model.embed(tokens)[None], **rows(places, past, seen), **more}
         widths = {f"new.{name}": one.shape[-1] for name, one in more.items()}
-        widths = {"logits": self._model.head.out_features, **widths}
+        widths = {"logits": self._words, **widths}
         wanted = 1 if seen is None else count
         return run(inputs, **{name: (1, wanted, width) for name, width in widths.items()})
 
@@ -218,21 +224,25 @@ class OnnxIndependent(OnnxReader, IndependentDrafter):
         return super().read(tokens, start, seen)[:, : self.target.config.vocab_size]
 
 
-class OnnxEagle(Onnx, EagleDrafter):
+class OnnxFeatures(Onnx, FeatureDrafter):
+    """EAGLE's heads: features go in beside the embeddings, and come out."""
+
     def _caches(self) -> Caches:
         return {"text": (self.cache, 0)}
 
     def _graph(self) -> Graph:
         (graph, x), width = self._begun(), self.target.config.hidden_size
         features = graph.input("features", np.float32, 1, "n", width)
-        x = graph.linear(graph.op("Concat", x, features, axis=-1), self.net.fc)
-        x = graph.layer(
-            x, cast(DecoderLayer, self.net.layers[0]), self._reserved(self.rope), "text"
-        )
-        x = graph.from_first(x)
+        x = graph.from_first(self._layer(graph, x, features, self._reserved(self.rope)))
         graph.output("new.features", x, 1, "rows", width)
-        add_head(graph, x, self.target)
+        self._head(graph, x)
         return graph
+
+    @abstractmethod
+    def _layer(self, graph: Graph, x: str, features: str, rope: Rope) -> str: ...
+
+    def _head(self, graph: Graph, x: str) -> None:
+        add_head(graph, x, self.target)
 
     def _step(
         self, tokens: Tensor, features: Tensor, start: int, seen: Tensor | None
@@ -243,6 +253,46 @@ class OnnxEagle(Onnx, EagleDrafter):
         logits, hidden = self._ask(self._run, tokens, start, past, seen, features=features)
         self.cache.advance(len(tokens))
         return hidden, logits[0]
+
+
+class OnnxEagle(OnnxFeatures, EagleDrafter):
+    def _layer(self, graph: Graph, x: str, features: str, rope: Rope) -> str:
+        x = graph.linear(graph.op("Concat", x, features, axis=-1), self.net.fc)
+        return graph.layer(x, cast(DecoderLayer, self.net.layers[0]), rope, "text")
+
+
+class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
+    @property
+    def _words(self) -> int:
+        return self.net.config.words or super()._words
+
+    def session(self) -> Any:
+        return None if self.net.config.embeddings else super().session()
+
+    def _layer(self, graph: Graph, x: str, features: str, rope: Rope) -> str:
+        sizes, layer = self.net.config, self.net.midlayer
+        normed = graph.norm(features, layer.hidden_norm, sizes.eps)
+        joined = graph.norm(x, layer.input_layernorm, sizes.eps)
+        joined = graph.op("Concat", joined, normed, axis=-1)
+        residual = normed if sizes.norm_residual else features
+        x = graph.op("Add", residual, graph.attend(joined, layer.self_attn, rope, "text"))
+        x = graph.feed(x, layer.mlp, layer.post_attention_layernorm)
+        return graph.norm(x, self.net.norm, sizes.eps) if sizes.norm_output else x
+
+    def _head(self, graph: Graph, x: str) -> None:
+        sizes = self.net.config
+        x = x if sizes.norm_output else graph.norm(x, self.net.norm, sizes.eps)
+        if not sizes.words:
+            add_head(graph, x, self.target)
+        else:
+            graph.output("logits", graph.linear(x, self.net.lm_head), 1, "rows", sizes.words)
+
+    def _step(
+        self, tokens: Tensor, features: Tensor, start: int, seen: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        hidden, logits = super()._step(tokens, features, start, seen)
+        few = logits.shape[-1] == self.net.config.words  # a graph's, not torch's
+        return hidden, self.widened(logits) if few else logits
 
 
 class OnnxMedusa(Onnx, MedusaDrafter):
@@ -267,7 +317,7 @@ class OnnxMedusa(Onnx, MedusaDrafter):
         return self._run({"feature": feature[None]}, logits=shape)[0][0]
 
 
-KINDS = (OnnxMoA, OnnxEagle, OnnxGlide, OnnxIndependent, OnnxMedusa)
+KINDS = (OnnxMoA, OnnxEagle, OnnxEagle3, OnnxGlide, OnnxIndependent, OnnxMedusa)
 QUICK: dict[type[Drafter], type[Onnx]] = {kind.__bases__[-1]: kind for kind in KINDS}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -32,7 +33,7 @@ class OnnxTarget(Target):
 
     def __init__(self, target: Target) -> None:
         self.__dict__.update(target.__dict__)
-        self._sessions = Sessions()
+        self._sessions: defaultdict[tuple[int, ...], Sessions] = defaultdict(Sessions)  # by taps
         self._run: Run | None = None
         self._bound: KVCache | None = None  # the cache that the run is of
 
@@ -44,16 +45,19 @@ class OnnxTarget(Target):
     def session(self) -> Any:
         """None where torch has to run this target."""
         weights = graph_weights(self, len(self.layers))
-        return None if weights is None else self._sessions.get(weights, self._graph)
+        return None if weights is None else self._sessions[self.taps].get(weights, self._graph)
 
     def pair(self, drafter: Drafter, shape: TreeSettings) -> tuple[Drafter, Verifier]:
         return drafter, OnnxVerifier(self, drafter)
 
     def _graph(self) -> Graph:
         graph, width = Graph(), self.config.hidden_size
-        hidden = add_layers(graph, graph.rows(width), self, "text", len(self.layers))
-        graph.output("hidden", hidden, 1, "n", width)
-        add_head(graph, graph.from_first(hidden), self)
+        tapped: dict[int, str] = {}
+        last = add_layers(graph, graph.rows(width), self, "text", len(self.layers), tapped=tapped)
+        states = [*(tapped[layer] for layer in self.taps), last]
+        hidden = graph.op("Concat", *states, axis=-1) if self.taps else last
+        graph.output("hidden", hidden, 1, "n", len(states) * width)
+        add_head(graph, graph.from_first(last), self)
         return graph
 
     def _forward(
@@ -71,7 +75,8 @@ class OnnxTarget(Target):
             x = self.embed(torch.tensor([ids[start : start + step]]))
             at = rows(positions[start : start + step], cache.length + start, seen)
             shape = 1, 1 if seen is None else len(ids), self.head.out_features
-            found, logits = self._run({"x": x, **at}, hidden=tuple(x.shape), logits=shape)
+            states = 1, x.shape[1], (len(self.taps) + 1) * x.shape[2]
+            found, logits = self._run({"x": x, **at}, hidden=states, logits=shape)
             hidden.append(found[0])
         return torch.cat(hidden), logits[0]
 
@@ -96,12 +101,18 @@ def graph_weights(target: Target, last: int) -> list[Tensor] | None:
 
 
 def add_layers(
-    graph: Graph, x: str, target: Target, cache: str, last: int, at: tuple[str, str] = ROWS
-) -> str:
-    """A target's last layers, each with its part of a cache, and the norm after them."""
+    graph: Graph, x: str, target: Target, cache: str, last: int, at: tuple[str, str] = ROWS,
+    tapped: dict[int, str] | None = None,
+) -> str:  # fmt: skip
+    """A target's last layers, each with its part of a cache, and the norm after them.
+
+    tapped  gets what enters each of them
+    """
     rope, layers = cast(tuple[Rope, list[DecoderLayer]], target.own)
     rope.reserve(target.context)
     for place, layer in enumerate(layers[-last:]):
+        if tapped is not None:
+            tapped[place] = x
         x = graph.layer(x, layer, rope, f"{cache}.{place}", at)
     return graph.norm(x, target.decoder.norm, target.config.rms_norm_eps)
 

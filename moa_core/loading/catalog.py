@@ -22,7 +22,7 @@ from moa_core.loading.presets import PRESETS, Preset, untrained
 from moa_core.loading.untrusted import Count, read_config, section, value
 
 DEFAULT_DRAFTER = "moa-n0"  # drafts without the target's own layers
-METHODS = ("moa", "eagle2", "medusa", "glide", "independent")
+METHODS = ("moa", "eagle2", "eagle3", "medusa", "glide", "independent")
 HUB_ID = re.compile(r"[^/@ ]*[^/@ .][^/@ ]*/[^/@ ]*[^/@ .][^/@ ]*(@[^@ ]+)?")
 DERIVED = {"eagle": "eagle2"}  # methods that need no files of their own
 
@@ -32,7 +32,7 @@ class DrafterInfo:
     """What a drafter's config says about it."""
 
     name: str
-    method: str  # moa, eagle2, medusa, glide or independent
+    method: str  # moa, eagle2, eagle3, medusa, glide or independent
     tli: int
     tree: TreeSettings
     parameters: int | None
@@ -191,6 +191,8 @@ def _foreign_method(config: Mapping[str, Any]) -> str:
     named = config.get("model_type") == "moa_spec"
     if named or "MOASpec" in str(config.get("architectures")):
         return "moa"
+    if config.get("speculators_model_type") == "eagle3" or "draft_vocab_size" in config:
+        return "eagle3"
     layers = config.get("num_hidden_layers")
     return "given" if layers is None else "eagle2" if layers == 1 else "independent"
 

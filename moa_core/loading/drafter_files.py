@@ -15,12 +15,14 @@ from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter, EagleNet
+from moa_core.drafters.eagle3 import Eagle3Drafter, Eagle3Net
 from moa_core.drafters.glide import GlideDrafter, GlideNet
 from moa_core.drafters.independent import IndependentDrafter, borrowing, own_parts
 from moa_core.drafters.medusa import MedusaDrafter, MedusaNet
 from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.errors import UserError, first_line
 from moa_core.loading.catalog import tree_settings
+from moa_core.loading.eagle3 import in_one_form, is_eagle3, rope_of
 from moa_core.loading.fit import about_target, check_fit, check_same, other_weights
 from moa_core.loading.formats import SIZES, Tensors, check_shape, config_keys, independent_sizes
 from moa_core.loading.untrusted import Count, careful, section, value
@@ -39,6 +41,8 @@ def build_drafter(
 
     tli  layers to reuse; None: what the config says, else 0
     """
+    if is_eagle3(tensors):
+        config, tensors = in_one_form(config, tensors)
     check_fit(config, target, name)
     ours = section(config, "drafter", name)
     drafter = build(_method(ours, tensors, name), config, tensors, target, tli, name)
@@ -54,6 +58,8 @@ def _method(ours: dict[str, Any], tensors: Tensors, name: str) -> str:
         return str(ours["method"])
     if "cross_attention.self_attn.q_proj.weight" in tensors:
         return "moa"
+    if is_eagle3(tensors):
+        return "eagle3"
     if {"fc.weight", "layers.0.self_attn.q_proj.weight"} <= tensors.keys():
         return "eagle2"
     raise UserError(f"{name} holds neither a MoA drafter nor any other drafter known here.")
@@ -86,6 +92,8 @@ def build(
             return MoADrafter(net_of(MoANet), target, _tli(config, tli, name), name)
         case "eagle2":
             return EagleDrafter(net_of(EagleNet, width), target, name)
+        case "eagle3":
+            return Eagle3Drafter(net_of(Eagle3Net), target, name, rope_of(config, name))
         case "medusa":
             return MedusaDrafter(net_of(MedusaNet, width), target, name)
     return GlideDrafter(net_of(GlideNet), target, name)

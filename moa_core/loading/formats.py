@@ -18,11 +18,13 @@ from transformers import LlamaConfig, PretrainedConfig
 
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
+from moa_core.drafters.eagle3 import Eagle3Drafter, Eagle3Net
 from moa_core.drafters.glide import GlideConfig, GlideDrafter
 from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.medusa import MedusaConfig, MedusaDrafter
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.errors import UserError
+from moa_core.loading.eagle3 import eagle3_keys, eagle3_sizes, in_one_form
 from moa_core.loading.fit import check_same
 from moa_core.loading.untrusted import Whole, section, value
 from moa_core.model.target import Target
@@ -38,6 +40,9 @@ def bare_net(published: Mapping[str, Any], target: PretrainedConfig) -> nn.Modul
     with torch.device("meta"):
         if config.get("model_type") == "moa_spec":
             return MoANet(moa_sizes(config, target, {}, "This config"))
+        if "draft_vocab_size" in config:
+            config, _ = in_one_form(config, {})
+            return Eagle3Net(eagle3_sizes(config, target, {}, "This config"))
         return EagleNet(eagle_sizes(config, target, {}, "This config"), target.hidden_size)
 
 
@@ -115,6 +120,7 @@ def independent_sizes(
 SIZES: dict[str, Callable[[dict[str, Any], PretrainedConfig, Tensors, str], Any]] = {
     "moa": moa_sizes,
     "eagle2": eagle_sizes,
+    "eagle3": eagle3_sizes,
     "glide": glide_sizes,
     "medusa": medusa_sizes,
 }
@@ -194,6 +200,10 @@ def config_keys(drafter: Drafter) -> tuple[dict[str, Any], dict[str, Any]]:
             return _moa_keys(sizes), {"method": "moa", "tli": drafter.tli, **ours}
         case EagleDrafter():
             return eagle_keys(drafter.net.config), {"method": "eagle2"}
+        case Eagle3Drafter():
+            read = drafter.net.config
+            keys = eagle3_keys(read, drafter.rope.parameters)
+            return keys, {"method": "eagle3", "layers": list(read.layers)}
         case MedusaDrafter():
             return asdict(drafter.net.config), {"method": "medusa"}
         case GlideDrafter():

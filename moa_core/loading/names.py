@@ -13,6 +13,7 @@ LABELS = {  # as the page shows them
     AUTO: "MoA, auto N",
     "given": "Drafter",
     "eagle2": "EAGLE-2",
+    "eagle3": "EAGLE-3",
     "eagle": "EAGLE",
     "glide": "GLIDE",
     "medusa": "Medusa",

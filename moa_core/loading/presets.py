@@ -14,6 +14,8 @@ from moa_core.loading.names import NGRAM, VANILLA, family, matched, no_such, tli
 LLAMA3 = "meta-llama/Meta-Llama-3-8B-Instruct@8afb486c1db24fe5011ec46dfbe5b5dccdb575c2"
 LLAMA3_MOA = "huawei-noah/MOASpec-Llama-3-8B-Instruct@2398649caeba2141e4d600ae12802a3adabadcaf"
 LLAMA3_EAGLE = "yuhuili/EAGLE-LLaMA3-Instruct-8B@02d97adb0cacd1a50d4af8db61f4aca424ba2531"
+QWEN3 = "Qwen/Qwen3-8B@b968826d9c46dd6066d109eabc6255188de91218"
+QWEN3_EAGLE3 = "RedHatAI/Qwen3-8B-speculator.eagle3@08610ffa01dd9f16731fe8f627b85905b6aa51c4"
 
 
 def untrained(tli: int, trained: Iterable[int], target: str = "") -> str:
@@ -30,37 +32,30 @@ def untrained(tli: int, trained: Iterable[int], target: str = "") -> str:
 class Preset:
     """A published target and drafters for it, as id@revision.
 
-    drafters  MoA, by N
-    baseline  an EAGLE head, to compare with
+    by_method  drafters by the names of their methods; the first is what a run without --drafter has
     tree      depth, breadth and budget of the authors, which suit a GPU
     configs   the published config.json of each id, as far as sizes depend on it
     """
 
     target: str
-    drafters: Mapping[int, str]
-    baseline: str
+    by_method: Mapping[str, str]
     tree: tuple[int, int, int]
     configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    @property
-    def by_method(self) -> dict[str, str]:
-        """The drafters by the names of their methods."""
-        moa = {f"moa-n{tli}": spec for tli, spec in self.drafters.items()}
-        return {**moa, "eagle2": self.baseline}
 
     def drafter(self, name: str | None, tli: int | None = None) -> str:
         """The Hub id of a method's drafter; a folder or a Hub id stays as it is.
 
-        None: MoA for this N. UserError, saying which there are, for another name.
+        None: MoA for this N, or the first. UserError, saying which there are, for another name.
         """
-        wanted = name or f"moa-n{min(self.drafters) if tli is None else tli}"
+        wanted = name or (next(iter(self.by_method)) if tli is None else f"moa-n{tli}")
         names = [*self.by_method, NGRAM, VANILLA]
         if found := matched(wanted, names):
             return self.by_method.get(found, found)
         if "/" in wanted or Path(wanted).expanduser().is_dir():
             return wanted
         if family(wanted) == "moa":
-            raise UserError(untrained(tli_of(wanted), self.drafters, self.target))
+            trained = [tli_of(method) for method in self.by_method if family(method) == "moa"]
+            raise UserError(untrained(tli_of(wanted), trained, self.target))
         raise UserError(no_such(wanted, names, "drafter of this preset"))
 
 
@@ -79,11 +74,17 @@ _LLAMA3_MOA = {
     "layer_self_attention_intermediate_size": 3072, "disable_LSA": False, "vocab_size": 128256,
     "rope_theta": 500000.0, "rms_norm_eps": 1e-5,
 }  # fmt: skip
+_QWEN3 = {
+    "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "hidden_size": 4096,
+    "intermediate_size": 12288, "num_hidden_layers": 36, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936,
+    "max_position_embeddings": 40960, "rope_theta": 1000000.0, "rms_norm_eps": 1e-6,
+    "hidden_act": "silu", "tie_word_embeddings": False,
+}  # fmt: skip
 PRESETS = {
     "llama3-8b": Preset(
         LLAMA3,
-        {0: LLAMA3_MOA},
-        LLAMA3_EAGLE,
+        {"moa-n0": LLAMA3_MOA, "eagle2": LLAMA3_EAGLE},
         tree=(6, 8, 62),
         configs={
             LLAMA3: _LLAMA3,
@@ -91,7 +92,21 @@ PRESETS = {
             LLAMA3_EAGLE: {**_LLAMA3, "num_hidden_layers": 1, "bias": True},
         },
     ),
-}
+    "qwen3-8b": Preset(  # neither asks for an account; nobody has published MoA for it
+        QWEN3,
+        {"eagle3": QWEN3_EAGLE3},
+        tree=(7, 10, 60),
+        configs={
+            QWEN3: _QWEN3,
+            QWEN3_EAGLE3: {
+                "draft_vocab_size": 32000, "speculators_model_type": "eagle3",
+                "transformer_layer_config": {
+                    key: _QWEN3[key] for key in _QWEN3 if key != "num_hidden_layers"
+                },
+            },
+        },
+    ),
+}  # fmt: skip
 
 
 def pinned(spec: str) -> bool:

@@ -49,6 +49,7 @@ class Rope:
         config = LlamaConfig(
             head_dim=head_dim, rope_parameters=dict(parameters), max_position_embeddings=context
         )
+        self.parameters = dict(parameters)
         self._source = LlamaRotaryEmbedding(config)
         self._tables: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, Tensor]] = {}
         self._count = 0
@@ -129,13 +130,15 @@ class Attention(nn.Module):
         qkv_bias: bool = False,
         o_bias: bool = False,
         head_norms: float | None = None,
+        reads: int | None = None,
     ) -> None:
+        """reads: the width of what Q, K and V are made of, where it is another."""
         super().__init__()
         self.head_dim, self.heads, self.kv_heads = head_dim, heads, kv_heads
-        self.grouped = heads != kv_heads
-        self.q_proj = nn.Linear(width, heads * head_dim, bias=qkv_bias)
-        self.k_proj = nn.Linear(width, kv_heads * head_dim, bias=qkv_bias)
-        self.v_proj = nn.Linear(width, kv_heads * head_dim, bias=qkv_bias)
+        self.grouped, reads = heads != kv_heads, reads or width
+        self.q_proj = nn.Linear(reads, heads * head_dim, bias=qkv_bias)
+        self.k_proj = nn.Linear(reads, kv_heads * head_dim, bias=qkv_bias)
+        self.v_proj = nn.Linear(reads, kv_heads * head_dim, bias=qkv_bias)
         self.o_proj = nn.Linear(heads * head_dim, width, bias=o_bias)
         self.head_norms = head_norms is not None
         if head_norms is not None:  # Qwen3's, over each head of Q and K
@@ -212,11 +215,13 @@ class DecoderLayer(nn.Module):
         mlp_bias: bool = False,
         input_norm: bool = True,
         head_norms: bool = False,
+        reads: int | None = None,
     ) -> None:
+        """reads: the width of what attention reads, where it is another."""
         super().__init__()
         size = head_dim or width // heads
         norms = eps if head_norms else None
-        self.self_attn = Attention(width, heads, kv_heads, size, qkv_bias, o_bias, norms)
+        self.self_attn = Attention(width, heads, kv_heads, size, qkv_bias, o_bias, norms, reads)
         self.mlp = SwiGLU(width, inner, mlp_bias)
         # EAGLE's layer has none.
         self.input_layernorm = RMSNorm(width, eps) if input_norm else nn.Identity()
@@ -241,7 +246,7 @@ class DecoderLayer(nn.Module):
         keys, values = self.self_attn.keys_values(x, rotation)
         if cache is not None:
             keys, values = cache.update(keys, values, place)
-        return self._feed(hidden + self.self_attn(queries, keys, values, mask, causal))
+        return self.feed(hidden + self.self_attn(queries, keys, values, mask, causal))
 
     def memorise(self, memory: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
         """K and V [B, G, m, d] of a memory [B, m, width] for `attend`.
@@ -260,13 +265,14 @@ class DecoderLayer(nn.Module):
     ) -> Tensor:
         """Cross-attention from hidden [B, n, width] to a memory's K and V [B, G, m, d]."""
         queries = self.self_attn.queries(self.input_layernorm(hidden), rotation)
-        return self._feed(hidden + self.self_attn(queries, keys, values, mask))
+        return self.feed(hidden + self.self_attn(queries, keys, values, mask))
 
     def weights(self, hidden: Tensor, rotation: Rotation, keys: Tensor) -> Tensor:
         """[B, H, n, m] float32: where each row of hidden [B, n, width] looks in `attend`."""
         return self.self_attn.weights(self.input_layernorm(hidden), rotation, keys)
 
-    def _feed(self, hidden: Tensor) -> Tensor:
+    def feed(self, hidden: Tensor) -> Tensor:
+        """The feed-forward block, its norm and the sum: [.., width] -> the same."""
         fed: Tensor = self.mlp(self.post_attention_layernorm(hidden))
         return hidden + fed
 

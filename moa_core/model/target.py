@@ -57,7 +57,8 @@ class Observation:
     """What one target forward taught about the tokens it verified.
 
     ids     [n] the tokens, from position `start` on
-    hidden  [n, E] the target's last hidden state, after its final norm
+    hidden  [n, E] the target's last hidden state, after its final norm; for a drafter that taps
+            layers [n, (taps + 1) E], what entered each of those before it
     cache   where the K and V of these tokens lie, slots start..start + n
     """
 
@@ -110,6 +111,7 @@ class Target:
         self.own = None if is_split(model) else _in_our_form(self)
         self.drafts = "auto"  # the precision of drafts that was asked for: auto, int8, float32
         self._cache: KVCache | None = None
+        self.taps: tuple[int, ...] = ()  # layers whose inputs this run's drafter reads, too
         self._pending: Tensor | None = None  # [n, E] hidden states of the tree being verified
         self._tree: DraftTree | None = None
         check_logits(self)
@@ -221,14 +223,18 @@ class Target:
     ) -> Tensor:
         """Run all decoder layers, or the last few (TLI), then the final norm.
 
+        Of all layers it returns `Observation.hidden`, with what the run's taps are of.
+
         hidden     [B, n, E] what enters the first of them
         positions  [B, n]
         mask       [B, 1, n, past + n] bool, True where a row may attend; None: causal, no past
         """
         # The model's own forward would build masks of its own for each call; its layers do not.
         rope = self.decoder.rotary_emb(hidden, position_ids=positions)
-        for layer in self.layers if last is None else self.layers[len(self.layers) - last :]:
-            hidden = layer(
+        taps = Taps(self.taps if last is None else ())
+        for place in range(len(self.layers) - (last or len(self.layers)), len(self.layers)):
+            taps.pass_by(place, hidden)
+            hidden = self.layers[place](
                 hidden,
                 attention_mask=mask,
                 position_ids=positions,
@@ -236,7 +242,7 @@ class Target:
                 use_cache=cache is not None,
                 position_embeddings=rope,
             )
-        return self.decoder.norm(hidden).to(self.device)
+        return taps.beside(self.decoder.norm(hidden).to(self.device))
 
     def read_layers(
         self,
@@ -259,11 +265,13 @@ class Target:
         rotation, causal = rope(positions, hidden), mask is None and hidden.shape[1] > 1
         if mask is not None:  # once, not in each layer
             mask = torch.zeros_like(mask, dtype=hidden.dtype).masked_fill_(~mask, -torch.inf)
+        taps = Taps(self.taps if last is None else ())
         for place in range(len(layers) - (last or len(layers)), len(layers)):
+            taps.pass_by(place, hidden)
             hidden = layers[place](
                 hidden, rotation, mask=mask, causal=causal, cache=cache, place=place
             )
-        return self.decoder.norm(hidden)
+        return taps.beside(self.decoder.norm(hidden))
 
     def _forward(
         self, ids: Sequence[int], positions: Sequence[int], seen: Tensor | None
@@ -280,7 +288,25 @@ class Target:
         if seen is not None and len(ids) > 1:
             mask = tree_mask(seen.to(self.device), self._cache.length)
         hidden = self.read_layers(hidden, places, mask, self._cache)[0]
-        return hidden, self.head(hidden[-1:] if seen is None else hidden)
+        last = hidden[..., -self.config.hidden_size :]
+        return hidden, self.head(last[-1:] if seen is None else last)
+
+
+class Taps:
+    """What entered some of the layers of one forward."""
+
+    def __init__(self, layers: Sequence[int]) -> None:
+        self._layers = layers
+        self._kept: dict[int, Tensor] = {}
+
+    def pass_by(self, layer: int, hidden: Tensor) -> None:
+        if layer in self._layers:
+            self._kept[layer] = hidden
+
+    def beside(self, hidden: Tensor) -> Tensor:
+        """[.., (taps + 1) E]: all that was kept, in order, before the last hidden state."""
+        kept = [self._kept[layer].to(hidden.device) for layer in self._layers]
+        return torch.cat([*kept, hidden], -1) if kept else hidden
 
 
 class _Brought(nn.Module):

@@ -16,6 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.eagle3 import Eagle3Drafter
 from moa_core.drafters.glide import GlideDrafter
 from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.medusa import MedusaDrafter
@@ -31,6 +32,7 @@ from moa_core.train.batches import Batch, Batches, Recipe
 from moa_core.train.init import fresh
 from moa_core.train.loop import Run, Schedule
 from moa_core.train.losses import (
+    Eagle3Trainee,
     EagleTrainee,
     GlideTrainee,
     IndependentTrainee,
@@ -182,6 +184,8 @@ def trainee(drafter: Drafter, target: Target, weights: Weights) -> Trainee:
             return MoATrainee(drafter, target, weights, blocks=drafter.name != "moa-no-ca")
         case EagleDrafter():
             return EagleTrainee(drafter, target, weights)
+        case Eagle3Drafter():
+            return Eagle3Trainee(drafter, target)
         case GlideDrafter():
             return GlideTrainee(drafter, target)
         case IndependentDrafter():
@@ -197,6 +201,9 @@ class _Lessons:
     def __init__(self, target: Target, drafters: Iterable[Drafter], plan: Plan, run: Run) -> None:
         self._target, self._plan, self._run = target, plan, run
         self._tails = {d.tli for d in drafters if isinstance(d, MoADrafter) and d.tli}
+        for drafter in drafters:
+            if isinstance(drafter, Eagle3Drafter):
+                self._tails |= {len(target.layers) - at for at in drafter.net.config.layers}
 
     def __call__(self, batch: Batch, update: int) -> tuple[Lesson, list[Masks]]:
         plan = self._plan

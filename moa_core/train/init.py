@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
+from moa_core.drafters.eagle3 import Eagle3Config, Eagle3Drafter, Eagle3Net, default_layers
 from moa_core.drafters.glide import GlideConfig, GlideDrafter, GlideNet
 from moa_core.drafters.independent import IndependentDrafter, borrowing
 from moa_core.drafters.medusa import MedusaConfig, MedusaDrafter, MedusaNet
@@ -26,7 +27,8 @@ Net = TypeVar("Net", bound=nn.Module)
 MEDUSA_HEADS = 5
 # All with N = 0; the control is moa-n0. moa-mean-lsa pools LSA's rows as the paper does.
 ABLATIONS = ("moa-no-lsa", "moa-mean-lsa", "moa-no-sa", "moa-no-ca")
-METHODS = ("moa-n0", "moa-n1", "...", "eagle2", "medusa", "glide", "independent", *ABLATIONS)
+OTHERS = ("eagle2", "eagle3", "medusa", "glide", "independent")
+METHODS = ("moa-n0", "moa-n1", "...", *OTHERS, *ABLATIONS)
 
 
 def fresh(method: str, target: Target, seed: int) -> Drafter:
@@ -50,6 +52,8 @@ def fresh(method: str, target: Target, seed: int) -> Drafter:
             return MoADrafter(net, target, 0, method)
         case "eagle2":
             return EagleDrafter(_eagle(target, budget), target, method)
+        case "eagle3":
+            return Eagle3Drafter(_eagle3(target, budget), target, method)
         case "glide":
             return GlideDrafter(_glide(target, budget), target, method)
         case "medusa":
@@ -115,6 +119,18 @@ def _eagle(target: Target, budget: int) -> EagleNet:
     with torch.no_grad():
         net.fc.weight[:, :width] *= features / embeddings
     return net
+
+
+def _eagle3(target: Target, budget: int) -> Eagle3Net:
+    """Its words are the target's, by the target's head: MoA and EAGLE-2 have no other."""
+    config, width = target.config, target.config.hidden_size
+
+    def make(inner: int) -> Eagle3Net:
+        heads, layers = config.num_attention_heads, default_layers(len(target.layers))
+        sizes = (width, heads, target.kv_heads, target.head_dim, inner, config.rms_norm_eps)
+        return Eagle3Net(Eagle3Config(*sizes, layers, width))
+
+    return _widened(make, budget)
 
 
 def _rms(values: Tensor) -> Tensor:

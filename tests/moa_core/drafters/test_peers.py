@@ -39,7 +39,8 @@ from tests.models import (
 )
 
 TRAINED = (
-    "medusa", "glide", "independent", "moa-no-lsa", "moa-mean-lsa", "moa-no-sa", "moa-no-ca",
+    "eagle3", "medusa", "glide", "independent",
+    "moa-no-lsa", "moa-mean-lsa", "moa-no-sa", "moa-no-ca",
 )  # fmt: skip
 PROMPTS = ([5, 9, 33, 7, 21, 40, 11], [3], [8, 8, 8, 8, 2, 8, 8])
 FAMILIES: dict[str, dict[str, Any]] = {

@@ -22,7 +22,7 @@ from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from tests.models import plain_greedy, tiny_target, useful
 
-METHODS = ("moa-n0", "moa-n1", "moa-n2", "eagle2", "glide", "independent", "medusa")
+METHODS = ("moa-n0", "moa-n1", "moa-n2", "eagle2", "eagle3", "glide", "independent", "medusa")
 PROMPT = [5, 9, 33, 7, 21, 40, 11]
 MARGIN = 0.05  # share of the accepted length that eight bits may cost
 

@@ -52,7 +52,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 METHODS = (
     "moa-n0", "moa-n1", "moa-n2", "moa-n3", "moa-mean-lsa", "moa-no-lsa", "moa-no-sa",
-    "eagle2", "glide", "independent",
+    "eagle2", "eagle3", "glide", "independent",
 )  # fmt: skip
 
 
@@ -133,8 +133,8 @@ def levels_of(target: Target, drafter: Drafter) -> list[Tensor]:
     """What a drafter says of the root and of two levels, in two cycles."""
     target, drafter, said = target.fork(), drafter.fork(), []
     assert isinstance(drafter, Stepwise)
-    _, seen = target.prefill(PROMPT, 80)
     drafter.open(target, 80)
+    _, seen = target.prefill(PROMPT, 80)
     for token in (5, 8):
         drafter.observe(seen.ids, drafter.server_half(seen))
         drafter.root(token)

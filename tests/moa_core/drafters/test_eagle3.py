@@ -1,0 +1,288 @@
+"""EAGLE-3: published forms load, drafts are those of the formulas, training is drafting."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+from torch import Tensor
+
+from moa_core.decoding.trace import Drafted
+from moa_core.decoding.tree import TreeSettings
+from moa_core.drafters.eagle3 import Eagle3Drafter, default_layers
+from moa_core.errors import UserError
+from moa_core.loading.load import load_drafter
+from moa_core.model.layers import rotate
+from moa_core.model.target import Target
+from moa_core.train.batches import Batch
+from moa_core.train.init import fresh
+from moa_core.train.losses import EAGLE3_DECAY, Eagle3Trainee
+from moa_core.train.masks import predictable
+from moa_core.train.teacher import teach
+from tests.models import plain_greedy, tiny_target, traced
+
+E, V, WORDS, LAYERS = 32, 64, 20, 8
+PROMPT = [5, 9, 33, 7, 21, 40, 11]
+CHAIN = TreeSettings(depth=4, breadth=1, budget=4)
+CONFIG: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLMEagle3"],
+    "model_type": "llama",
+    "hidden_size": E,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 48,
+    "num_hidden_layers": 1,
+    "rms_norm_eps": 1e-6,
+    "vocab_size": V,
+    "draft_vocab_size": WORDS,
+}
+NESTED = {
+    "architectures": ["Eagle3Speculator"],
+    "speculators_model_type": "eagle3",
+    "draft_vocab_size": WORDS,
+    "eagle_aux_hidden_state_layer_ids": None,
+    "target_hidden_size": None,
+    "transformer_layer_config": {
+        key: one for key, one in CONFIG.items() if key not in ("architectures", "draft_vocab_size")
+    },
+}
+
+
+def weights(layers: int = 3, words: int | None = WORDS, **more: tuple[int, ...]) -> dict[str, Any]:
+    """Random weights under SafeAILab's names. words: None for a head of all words."""
+    draw = torch.Generator().manual_seed(3)
+    shapes = {
+        "fc.weight": (E, layers * E),
+        "midlayer.hidden_norm.weight": (E,),
+        "midlayer.input_layernorm.weight": (E,),
+        "midlayer.post_attention_layernorm.weight": (E,),
+        "midlayer.self_attn.q_proj.weight": (E, 2 * E),
+        "midlayer.self_attn.k_proj.weight": (E // 2, 2 * E),
+        "midlayer.self_attn.v_proj.weight": (E // 2, 2 * E),
+        "midlayer.self_attn.o_proj.weight": (E, E),
+        "midlayer.mlp.gate_proj.weight": (48, E),
+        "midlayer.mlp.up_proj.weight": (48, E),
+        "midlayer.mlp.down_proj.weight": (E, 48),
+        "norm.weight": (E,),
+        "lm_head.weight": (words or V, E),
+        **more,
+    }
+    found = {
+        name: torch.randn(shape, generator=draw) * 0.2 + (1.0 if "norm" in name else 0.0)
+        for name, shape in shapes.items()
+    }
+    if words:
+        ids = torch.randperm(V, generator=draw)[:words].sort().values
+        found["d2t"] = ids - torch.arange(words)
+        found["t2d"] = torch.zeros(V, dtype=torch.bool).index_fill_(0, ids, True)
+    return found
+
+
+def other_names(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.replace("midlayer.", prefix): one for name, one in tensors.items()}
+
+
+def saved(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]) -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    save_file(tensors, folder / "model.safetensors")
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def target() -> Target:
+    return tiny_target(layers=LAYERS, hidden_size=E, vocab_size=V)
+
+
+@pytest.fixture
+def head(tmp_path: Path, target: Target) -> Eagle3Drafter:
+    drafter = load_drafter(saved(tmp_path / "head", CONFIG, weights()), target)
+    assert isinstance(drafter, Eagle3Drafter)
+    return drafter
+
+
+def rms(x: Tensor, weight: Tensor) -> Tensor:
+    return x / (x.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt() * weight
+
+
+def by_the_book(
+    target: Target, tensors: dict[str, Tensor], chain: list[int], residual: bool = False
+) -> list[Tensor]:
+    """Log-probabilities [D] after each token of a chain below the prompt: the formulas, no cache,
+    no masks, each draft's rows one after another.
+
+    chain  the root and the drafted tokens
+    """
+    text = torch.tensor([PROMPT])
+    states = target.model(text, output_hidden_states=True).hidden_states
+    tapped = torch.cat([states[layer][0] for layer in (2, 4, 5)], -1)  # of 8 layers
+    features = list(tapped @ tensors["fc.weight"].T)
+    ids, part, found = [*PROMPT[1:], *chain], "midlayer.", []
+    embedding = target.model.get_input_embeddings().weight
+    angles = torch.arange(64)[:, None] / 10_000 ** (torch.arange(0, 8, 2) / 8)
+    for last in range(len(PROMPT) - 1, len(PROMPT) - 1 + len(chain)):
+        before = torch.stack(features[: last + 1])
+        normed = rms(before, tensors[part + "hidden_norm.weight"])
+        read = embedding[ids[: last + 1]]
+        joined = torch.cat([rms(read, tensors[part + "input_layernorm.weight"]), normed], -1)
+        q, k, v = (
+            (joined @ tensors[f"{part}self_attn.{one}_proj.weight"].T).unflatten(-1, (-1, 8))
+            for one in "qkv"
+        )
+        cos, sin = angles[: last + 1].cos().repeat(1, 2), angles[: last + 1].sin().repeat(1, 2)
+        turns = cos, torch.cat([-sin[:, :4], sin[:, 4:]], -1)
+        q, k = (rotate(one.transpose(0, 1), turns) for one in (q, k))
+        k, v = (one.repeat_interleave(2, 0) for one in (k, v.transpose(0, 1)))
+        mixed = (q[:, -1:] @ k.mT / 8**0.5).softmax(-1) @ v
+        x = (normed if residual else before)[-1] + mixed.transpose(0, 1).flatten() @ tensors[
+            part + "self_attn.o_proj.weight"
+        ].T
+        fed = rms(x, tensors[part + "post_attention_layernorm.weight"])
+        gate, up = (fed @ tensors[f"{part}mlp.{one}_proj.weight"].T for one in ("gate", "up"))
+        x = x + (F.silu(gate) * up) @ tensors[part + "mlp.down_proj.weight"].T
+        features.append(x)
+        logits = rms(x, tensors["norm.weight"]) @ tensors["lm_head.weight"].T
+        found.append(logits.log_softmax(-1))
+    return found
+
+
+def drafted(target: Target, drafter: Eagle3Drafter) -> tuple[list[int], list[float]]:
+    """A first cycle's chain: root and drafts, and their cumulative log-probabilities."""
+    run = traced(target, drafter, PROMPT, max_new_tokens=8, tree=CHAIN)
+    assert run.output_ids == plain_greedy(target, PROMPT, 8)
+    tree = run.of(Drafted)[0].tree
+    return list(tree.tokens), list(tree.log_probs)
+
+
+def test_drafts_are_those_of_the_formulas(target: Target, head: Eagle3Drafter) -> None:
+    tensors = weights()
+    tokens, log_probs = drafted(target, head)
+    ids = (tensors["d2t"] + torch.arange(WORDS)).tolist()
+    assert set(tokens[1:]) <= set(ids)
+    steps = by_the_book(target, tensors, tokens[:-1])
+    total = 0.0
+    for token, known, step in zip(tokens[1:], log_probs[1:], steps, strict=True):
+        assert int(step.argmax()) == ids.index(token)
+        total += step[ids.index(token)].item()
+        assert known == pytest.approx(total, abs=1e-4)
+
+
+@pytest.mark.parametrize("prefix", ["layers.0.", "model.layers.0."])
+def test_speculators_form_is_the_same_head(
+    prefix: str, target: Target, head: Eagle3Drafter, tmp_path: Path
+) -> None:
+    """But for the residual, which is normed there where a config does not say."""
+    tensors = other_names(weights(), prefix)
+    other = load_drafter(
+        saved(tmp_path / "a", NESTED | {"norm_before_residual": False}, tensors), target
+    )
+    assert isinstance(other, Eagle3Drafter)
+    assert drafted(target, other) == drafted(target, head)
+    usual = load_drafter(saved(tmp_path / "b", NESTED, tensors), target)
+    assert isinstance(usual, Eagle3Drafter)
+    tokens, log_probs = drafted(target, usual)
+    first = by_the_book(target, weights(), tokens[:1], residual=True)[0]
+    assert log_probs[1] == pytest.approx(first.max().item(), abs=1e-4)
+
+
+NORMS = {
+    "fc_norm": {f"fc_norm.{place}.weight": (E,) for place in range(3)},
+    "input_norm": {"input_norm.weight": (3 * E,)},
+    "heads": {f"midlayer.self_attn.{one}_norm.weight": (8,) for one in "qk"},
+}
+
+
+@pytest.mark.parametrize("parts", [*NORMS, "norm_output", "all words", "own embeddings"])
+def test_optional_parts_are_found_in_the_files(parts: str, target: Target, tmp_path: Path) -> None:
+    more, config = NORMS.get(parts, {}), {**CONFIG, "norm_output": parts == "norm_output"}
+    if parts == "own embeddings":
+        more, config["embed_requires_grad"] = {"embed_tokens.weight": (V, E)}, True
+    tensors = weights(words=None if parts == "all words" else WORDS, **more)
+    drafter = load_drafter(saved(tmp_path / "head", config, tensors), target)
+    assert isinstance(drafter, Eagle3Drafter)
+    known = {**drafter.net.state_dict()}
+    assert all(torch.equal(known[name], tensors[name]) for name in more)
+    plain = load_drafter(saved(tmp_path / "plain", CONFIG, weights()), target)
+    assert isinstance(plain, Eagle3Drafter)
+    assert drafted(target, drafter)[1] != drafted(target, plain)[1]
+
+
+def test_a_copy_of_the_targets_embeddings_is_left_out(target: Target, tmp_path: Path) -> None:
+    tensors = weights(**{"embed_tokens.weight": (V, E)})
+    drafter = load_drafter(saved(tmp_path / "head", CONFIG, tensors), target)
+    assert "embed_tokens.weight" not in drafter.net.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("named", "read"),
+    [({}, (2, 4, 5)), ({"eagle_aux_hidden_state_layer_ids": [0, 3, 6]}, (0, 3, 6)),
+     ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 6]}}, (2, 4, 7))],
+)  # fmt: skip
+def test_layers_are_those_of_the_config(
+    named: dict[str, Any], read: tuple[int, ...], target: Target, tmp_path: Path
+) -> None:
+    drafter = load_drafter(saved(tmp_path / "head", CONFIG | named, weights()), target)
+    assert isinstance(drafter, Eagle3Drafter)
+    assert drafter.net.config.layers == read
+    drafted(target, drafter)
+
+
+@pytest.mark.parametrize(
+    ("config", "tensors", "words"),
+    [
+        ({"eagle_aux_hidden_state_layer_ids": [2, 4, 9]}, {}, "this target has 8"),
+        ({"eagle_aux_hidden_state_layer_ids": [2, 4]}, {}, "reads 3 of the target's layers"),
+        ({}, {"mask_hidden": torch.zeros(E)}, "P-EAGLE"),
+        ({}, {"layers.1.hidden_norm.weight": torch.zeros(E)}, "more than one layer"),
+        ({}, {"d2t": torch.full((WORDS,), V)}, "vocabulary does not have"),
+        ({}, {"d2t": torch.zeros(3, dtype=torch.long)}, "does not fit"),
+        ({"vocab_size": V + 1}, {}, "vocabulary is 65"),
+    ],
+)
+def test_what_cannot_be_drafted_with_is_refused(
+    config: dict[str, Any], tensors: dict[str, Tensor], words: str, target: Target, tmp_path: Path
+) -> None:
+    folder = saved(tmp_path / "head", CONFIG | config, weights() | tensors)
+    with pytest.raises(UserError, match=words):
+        load_drafter(folder, target)
+
+
+def test_layers_of_small_targets_differ() -> None:
+    assert default_layers(36) == (2, 18, 33)
+    for count in range(3, 40):
+        layers = default_layers(count)
+        assert len({*layers}) == 3 and min(layers) >= 0 and max(layers) < count
+
+
+def test_it_trains_on_what_it_drafts_from(target: Target) -> None:
+    """Each unrolled draft's loss is that of the draft itself, from the same row of the text."""
+    drafter = fresh("eagle3", target, seed=1)
+    assert isinstance(drafter, Eagle3Drafter)
+    tokens, log_probs = drafted(target, drafter)
+    ids = torch.tensor([[*PROMPT, *tokens, 3]])
+    places = torch.arange(ids.shape[1])[None]
+    batch = Batch(ids, places >= len(PROMPT), torch.zeros_like(ids), places)
+    lesson = teach(target, batch, {LAYERS - layer for layer in drafter.net.config.layers})
+    trained = Eagle3Trainee(drafter, target, steps=len(tokens) - 1)
+    total = 0.0
+    unrolled = trained.features(batch, lesson)
+    for token, known, hidden in zip(tokens[1:], log_probs[1:], unrolled, strict=True):
+        logits = target.head(drafter.net.words(hidden))[0, len(PROMPT) - 1]
+        total += logits.log_softmax(-1)[token].item()
+        assert known == pytest.approx(total, abs=1e-4)
+    loss, stats = trained(batch, lesson, [], 0)
+    parts = []
+    for step, hidden in enumerate(unrolled):
+        where = predictable(batch)[:, 1 + step :]
+        told = target.head(lesson.hidden[:, 1 + step :]).softmax(-1)
+        found = target.head(drafter.net.words(hidden))[:, : where.shape[1]].log_softmax(-1)
+        parts.append(-(told * found).sum(-1)[where].mean())
+    decay = [EAGLE3_DECAY**step for step in range(len(parts))]
+    wanted = sum(weight * part for weight, part in zip(decay, parts, strict=True)) / sum(decay)
+    torch.testing.assert_close(loss, wanted, rtol=1e-4, atol=0)
+    torch.testing.assert_close(stats["cross_entropy"], parts[0].detach(), rtol=1e-4, atol=0)
