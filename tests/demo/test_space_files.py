@@ -1,4 +1,4 @@
-"""A Space from its files alone: copied as they are sent, and started as a Space starts them.
+"""A Space from its files alone: the folder that is sent, started as a Space starts it.
 
 The slow test also makes the environment that a Space makes, from requirements.txt: minutes, and
 some 6 GB that go again.
@@ -20,8 +20,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+import yaml
 from gradio_client import Client
-from huggingface_hub.utils import filter_repo_objects
+
+from demo.space.folder import FLAVORS, write
+from moa_core.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 USER = 1000  # as whom a Space runs
@@ -30,16 +33,6 @@ PROMPT = "Say 742 in Spanish."
 AS_USER = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups",
            "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")  # fmt: skip
 KEPT = ("PATH", "LANG", "OMP_NUM_THREADS", "PYENV_VERSION", "PYENV_ROOT")  # of our environment
-
-
-def sent():
-    """What the command in docs/space.md sends, of the files that git knows."""
-    page = (ROOT / "docs" / "space.md").read_text(encoding="utf-8")
-    wanted = re.findall(r'--include "?([^"\s]+)', page)
-    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    known = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    there = [name for name in known.splitlines() if (ROOT / name).exists()]
-    return list(filter_repo_objects(there, allow_patterns=wanted))
 
 
 @pytest.fixture
@@ -54,10 +47,8 @@ def place():
 def program(place):
     """The files, which nobody may write, and a folder for what is temporary, which the user may."""
     folder, own = place / "app", place / "tmp"
-    folder.mkdir(), own.mkdir()
-    for name in sent():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, folder / name)
+    own.mkdir()
+    write(folder, "cpu")
     own.chmod(0o777)
     for path in [folder, *folder.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
@@ -141,10 +132,45 @@ def decodes_losslessly(url, log, note):
     assert said.count("Traceback") == known, said
 
 
-def test_no_file_that_is_sent_is_too_large_for_git():
-    files = [ROOT / name for name in sent()]
-    assert ROOT / "app.py" in files and ROOT / "requirements.txt" in files
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]+)")
+
+
+@pytest.mark.parametrize("hardware", FLAVORS)
+def test_the_folder_is_whole_and_small_enough_for_git(hardware, tmp_path):
+    folder = tmp_path / "space"
+    write(folder, hardware, "someone/moa")
+    files = [path for path in folder.rglob("*") if path.is_file()]
     assert max(path.stat().st_size for path in files) < 10_000_000
+    dead = [
+        (page.name, link)
+        for page in files
+        if page.suffix == ".md"
+        for link in LINK.findall(page.read_text(encoding="utf-8"))
+        if not (page.parent / link).exists()
+    ]
+    assert not dead
+    _, front, _ = (folder / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    card = yaml.safe_load(front)
+    assert card["suggested_hardware"] == FLAVORS[hardware]
+    picture = card["thumbnail"].removeprefix(
+        "https://huggingface.co/spaces/someone/moa/resolve/main/"
+    )
+    assert (folder / picture).is_file()
+    with pytest.raises(UserError, match="not empty"):
+        write(folder, hardware)
+
+
+def test_each_hardware_has_requirements_of_its_own(tmp_path):
+    pins = {}
+    for hardware in FLAVORS:
+        write(tmp_path / hardware, hardware)
+        pins[hardware] = (tmp_path / hardware / "requirements.txt").read_text(encoding="utf-8")
+    ours = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    assert pins["gpu"] == ours
+    torch = re.search(r"torch==(\S+)", ours)[1]
+    assert f"torch=={torch}+cpu" in pins["cpu"] and "bitsandbytes" not in pins["cpu"]
+    assert "torch==2.11.0\n" in pins["zero"] and "bitsandbytes" in pins["zero"]
+    assert {pin.count("gradio==") for pin in pins.values()} == {1}
 
 
 def test_the_files_that_are_sent_are_enough_and_nothing_else_is_written(program):
@@ -155,7 +181,7 @@ def test_the_files_that_are_sent_are_enough_and_nothing_else_is_written(program)
     with a_space(program, sys.executable, PYTHONDONTWRITEBYTECODE="1") as (url, log):
         decodes_losslessly(url, log, "so the small bundled models run here")
     assert sorted(program.rglob("*")) == before
-    assert not any((program / name).exists() for name in ("tests", ".git", "pyproject.toml"))
+    assert not any((program / name).exists() for name in (".git", "pyproject.toml"))
 
 
 @pytest.mark.slow

@@ -1,0 +1,85 @@
+"""Write the folder that a Space gets: python -m demo.space.folder OUT --hardware cpu --name OWNER/NAME"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from moa_core.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+SENT = (
+    "README.md", "LICENSE", "CITATION.cff", "CHANGELOG.md", "CONTRIBUTING.md", "app.py",
+    "requirements.txt", "demo", "docs", "moa_core", "assets", "tests/parity/README.md",
+)  # fmt: skip
+LEFT_OUT = "assets/in-training/"
+CPU_TORCH = "--extra-index-url https://download.pytorch.org/whl/cpu\n"
+ZERO_TORCH = "2.11.0"  # the newest on ZeroGPU's list
+FLAVORS = {"cpu": "cpu-basic", "gpu": "l4x1", "zero": "zero-a10g"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m demo.space.folder", description=__doc__)
+    parser.add_argument("out", type=Path, help="a folder that does not exist yet")
+    parser.add_argument("--hardware", choices=FLAVORS, default="cpu")
+    parser.add_argument("--name", help="OWNER/NAME of the Space, for its preview picture")
+    options = parser.parse_args(arguments)
+    try:
+        write(options.out, options.hardware, options.name)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(
+        f"{options.out} is ready: hf upload {options.name or 'OWNER/NAME'} {options.out} . "
+        '--type space --delete "*"'
+    )
+    return 0
+
+
+def write(out: Path, hardware: str, name: str | None = None) -> None:
+    """Copy what a Space needs; change the README's first lines and the requirements.
+
+    UserError for a folder with something in it, and outside a clone.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise UserError(f"{out} is not empty: name another folder.")
+    listed = subprocess.run(
+        ["git", "ls-files", *SENT], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode or not listed.stdout:
+        raise UserError(f"{ROOT} is no clone of the repository: git lists no files there.")
+    for file in listed.stdout.splitlines():
+        if not file.startswith(LEFT_OUT) and (ROOT / file).exists():
+            (out / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / file, out / file)
+    for file, change in (("README.md", card), ("requirements.txt", requirements)):
+        path = out / file
+        path.write_text(change(path.read_text(encoding="utf-8"), hardware, name), encoding="utf-8")
+
+
+def card(text: str, hardware: str, name: str | None) -> str:
+    """The README with this hardware suggested and, of a named Space, a preview picture."""
+    text = re.sub(r"(?m)^suggested_hardware: .*$", f"suggested_hardware: {FLAVORS[hardware]}", text)
+    if name:
+        picture = f"https://huggingface.co/spaces/{name}/resolve/main/assets/pictures/live.png"
+        text = text.replace("\n---\n", f"\nthumbnail: {picture}\n---\n", 1)
+    return text
+
+
+def requirements(text: str, hardware: str, name: str | None) -> str:
+    """Without CUDA's 4.5 GB and without quantisation on a CPU; ZeroGPU's own torch."""
+    if hardware == "zero":
+        return re.sub(r"(?m)^torch==.*$", f"torch=={ZERO_TORCH}", text)
+    if hardware == "gpu":
+        return text
+    text = re.sub(r"(?m)^(torch==\S+)$", r"\1+cpu", text)
+    return CPU_TORCH + re.sub(r"(?m)^(# 4- and 8-bit .*|bitsandbytes.*)\n", "", text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
