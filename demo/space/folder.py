@@ -1,4 +1,4 @@
-"""Write the folder that a Space gets: python -m demo.space.folder OUT --hardware cpu --name OWNER/NAME"""
+"""Write the folder that a Space gets: python -m demo.space.folder OUT --name OWNER/NAME"""
 
 from __future__ import annotations
 
