@@ -186,37 +186,27 @@ def said() -> Iterator[str]:
     yield f"({tau(ABLATED, 'moa-mean-lsa')})"
 
 
+ROWS = {
+    "vanilla": "plain decoding",
+    "hf-generate": "transformers' `generate`",
+    "eagle2": "EAGLE-2",
+    "moa-n0": "MoA, N = 0",
+    "moa-n2": "MoA, N = 2",
+}
+
+
 def readme() -> Iterator[str]:
     """What README.md says."""
-    names = (*MOA, "eagle2", "eagle", "glide", "independent", "medusa", "ngram", "vanilla")
-    yield f"| τ | {' | '.join(tau(SAME, name).replace('1.00', '1') for name in names)} |"
-    for key, what in ((WHOLE, "whole run"), (ALONE, "decoding")):
-        cells = [rate(BEST, name, key) if name in BEST else "" for name in names]
-        yield f"| tokens/s, {what} | {' | '.join(cells)} |".replace("|  |", "| |").replace(
-            "|  |", "| |"
-        )
+    for name, shown in ROWS.items():
+        cells = [tau(SAME, name)]
+        for key in (WHOLE, ALONE):
+            cells += [rate(BEST, name, key), over(BEST, name, "vanilla", key)]
+        yield f"| {shown} | {' | '.join(cells)} |"
     yield f"{SAME['vanilla']['prompts']} prompts"
     yield f"over {BEST['vanilla']['prompts']} of them, each method at its fastest tree"
-    plain, rival, peer = (
-        over(BEST, "moa-n2", other) for other in ("vanilla", "eagle2", "hf-generate")
-    )
-    yield (
-        f"{plain} times plain decoding, {rival} times EAGLE-2 and {peer} times transformers' "
-        "`generate`"
-    )
-    plain, rival = (over(BEST, "moa-n2", other, ALONE) for other in ("vanilla", "eagle2"))
-    yield f"{plain} times plain decoding and {rival} times EAGLE-2"
-    ratios = [float(over(SAME, name, "eagle2")) for name in MOA]
-    yield f"{min(ratios):.2f} to {max(ratios):.2f} times EAGLE-2"
-    behind = 1 - WARM["moa-n2"][WHOLE] / WARM["eagle2"][WHOLE]
-    yield f"at temperature 1 N = 2 is {100 * behind:.0f} % behind"
     yield f"{ENGINES['plain_tokens_per_second']['llama.cpp']} tokens/s of plain decoding in float32"
-    yield f"{ENGINES['ms']['this program']['1']:.1f} ms a token"
     table = published()
     assert table is not None
-    speed, length = table.by_tli[1].printed
-    yield f"MoA's own paper: {length} and {speed} times"
-    yield f"{read('best-tree/summary.json')['target']['parameters'] / 1e6:.0f} million parameters"
     yield f"{100 * papers_ratios(table)[0] - 100:.0f} % over EAGLE-2 in τ"
     small = [100 * SAME[name]["tau"] / SAME["eagle2"]["tau"] - 100 for name in ("moa-n1", "moa-n3")]
     yield "N = 1 is {:.0f} % ahead, N = 3 {:.0f} %".format(*small)
