@@ -193,7 +193,7 @@ def config_keys(drafter: Drafter) -> tuple[dict[str, Any], dict[str, Any]]:
             ours = {"lsa_heads": sizes.lsa and sizes.lsa.heads, "lsa_pool": sizes.pool}
             return _moa_keys(sizes), {"method": "moa", "tli": drafter.tli, **ours}
         case EagleDrafter():
-            return eagle_keys(drafter.net.config), {"method": "eagle2"}
+            return _eagle_keys(drafter.net.config), {"method": "eagle2"}
         case MedusaDrafter():
             return asdict(drafter.net.config), {"method": "medusa"}
         case GlideDrafter():
@@ -205,7 +205,7 @@ def config_keys(drafter: Drafter) -> tuple[dict[str, Any], dict[str, Any]]:
     return {**small, "embeddings": "the target's"}, {"method": "independent"}
 
 
-def eagle_keys(sizes: EagleConfig) -> dict[str, Any]:
+def _eagle_keys(sizes: EagleConfig) -> dict[str, Any]:
     """Sizes in the keys of SafeAILab's format."""
     return {
         "architectures": ["LlamaForCausalLM"],
