@@ -164,8 +164,7 @@ def _target(options: argparse.Namespace) -> None:
     train_target(
         _data(options), options.out, schedule, sizes=sizes, rows=options.rows,
         start=options.start, new_tokenizer=options.new_tokenizer, row_length=options.row_length,
-        seed=options.seed, compile_model=options.compile, machine=_machine(options),
-        **_shared(options),
+        seed=options.seed, machine=_machine(options),
     )  # fmt: skip
     named = ("--target", str(options.out))
     drafters = options.out.with_name(f"{options.out.name}-drafters")
@@ -206,10 +205,8 @@ def _drafters(options: argparse.Namespace) -> None:
     target.tokenizer.save_pretrained(tokenizer)
     data = _data(options)
     train_drafters(
-        target, data, tokenizer, options.out, schedule, training, compiled=options.compile,
-        machine=machine, watch_times=options.watch_times,
-        watched=_watched(options, target, data) if options.watch_times else None,
-        **_shared(options),
+        target, data, tokenizer, options.out, schedule, training, machine,
+        _watched(options, target, data) if options.watch_times else None, options.watch_times,
     )  # fmt: skip
     folders = [str(options.out / method) for method in training.methods]
     form = (f"--load-in-{options.bits}bit",) if options.bits else ()
@@ -217,11 +214,6 @@ def _drafters(options: argparse.Namespace) -> None:
     be = "The drafter is in" if len(folders) == 1 else "The drafters are in"
     line = ("generate", *named, *form, "--drafter", folders[0], "--prompt", "Once upon a time")
     _tell_next(f"{be} {', '.join(folders)}.", line)
-
-
-def _shared(options: argparse.Namespace) -> dict[str, Any]:
-    names = ("workers", "stop_at", "log_every", "save_every")
-    return {name: getattr(options, name) for name in names}
 
 
 def _data(options: argparse.Namespace) -> Path:
@@ -239,7 +231,7 @@ def _data(options: argparse.Namespace) -> Path:
 
 
 def _machine(options: argparse.Namespace) -> Machine:
-    """The device, precision and parts that were asked for."""
+    """Where and how to compute, as asked for."""
     import torch
 
     from moa_core.train.loop import Machine
@@ -247,7 +239,10 @@ def _machine(options: argparse.Namespace) -> Machine:
     cpu = options.device == "cpu" or not torch.cuda.is_available()
     fast = not cpu or torch.ops.mkldnn._is_mkldnn_bf16_supported()
     bf16 = options.precision == "bf16" or (options.precision == "auto" and fast)
-    return Machine("cpu" if cpu else "cuda", bf16, options.accumulate)
+    return Machine(
+        "cpu" if cpu else "cuda", bf16, options.accumulate, options.compile, options.workers,
+        options.stop_at, options.save_every, options.log_every,
+    )  # fmt: skip
 
 
 def _tell_next(result: str, *lines: Sequence[str]) -> None:

@@ -77,15 +77,9 @@ def train_drafters(
     out: Path,
     schedule: Schedule,
     plan: Plan,
-    *,
-    workers: int = 2,
-    stop_at: int | None = None,
-    compiled: bool = False,
     machine: Machine = CPU,
     watched: dict[str, list[list[int]]] | None = None,
     watch_times: int = 8,
-    log_every: int = 25,
-    save_every: float = 60.0,
 ) -> None:
     """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`.
 
@@ -101,18 +95,15 @@ def train_drafters(
     out.mkdir(parents=True, exist_ok=True)
     about = {name: _about(name, drafter, plan) for name, drafter in drafters.items()}
     trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
-    if compiled:
+    if machine.compiled:
         for each in trainees.values():
             each.compile_features()
-    batches = _batches(target, data, tokenizer, out, plan, workers)
+    batches = _batches(target, data, tokenizer, out, plan, machine.workers)
     progress = Progress(target, drafters, watched, watch_times) if watched else None
     models: dict[str, nn.Module] = dict(trainees)
-    run = Run(
-        out / "run", models, batches, schedule, machine, asdict(plan), save_every, progress,
-        log_every,
-    )  # fmt: skip
+    run = Run(out / "run", models, batches, schedule, machine, asdict(plan), progress)
     lessons = _Lessons(target, drafters.values(), plan, run)
-    run.train(lessons, _step, stop_at, count=lambda batch: predictable(batch).sum())
+    run.train(lessons, _step, count=lambda batch: predictable(batch).sum())
     if progress:
         progress.restore_best()
     for name, drafter in drafters.items():

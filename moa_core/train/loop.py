@@ -32,11 +32,24 @@ PROBE = 40  # updates of a process before --minutes is turned into a number of u
 
 @dataclass(frozen=True)
 class Machine:
-    """Where a run computes. bf16: by autocast; parts: that the rows of an update are taken in."""
+    """Where and how a run computes: nothing of it changes the result, apart from rounding.
+
+    bf16        by autocast
+    parts       that the rows of an update are taken in
+    compiled    torch.compile for the costly parts
+    workers     processes that prepare text
+    stop_at     end at this update, with the schedule as if it went on
+    save_every  seconds between checkpoints; log_every: updates between log lines
+    """
 
     device: str = "cpu"
     bf16: bool = False
     parts: int = 1
+    compiled: bool = False
+    workers: int = 2
+    stop_at: int | None = None
+    save_every: float = 60.0
+    log_every: int = 25
 
     def autocast(self) -> torch.autocast:
         return torch.autocast(self.device, torch.bfloat16, enabled=self.bf16)
@@ -104,17 +117,14 @@ class Run:
         schedule: Schedule,
         machine: Machine,
         recipe: Mapping[str, Any],
-        save_every: float = 60.0,
         watch: Progress | None = None,
-        log_every: int = 25,
     ) -> None:
         """recipe: what shapes the result with the schedule; a resume with another is refused.
 
         Over how many parts gradients are accumulated does not.
         """
         self.folder, self.batches, self.schedule = folder, batches, schedule
-        self.machine, self.save_every, self.watch = machine, save_every, watch
-        self.log_every = log_every
+        self.machine, self.watch = machine, watch
         self.recipe = json.loads(json.dumps({**recipe, "schedule": asdict(schedule)}, default=str))
         folder.mkdir(parents=True, exist_ok=True)
         self.update, self.updates, self.seconds = 0, schedule.updates, 0.0
@@ -134,7 +144,6 @@ class Run:
         self,
         prepare: Callable[[Batch, int], Any],
         step: Step,
-        stop_at: int | None = None,
         count: Count = lambda batch: torch.tensor(len(batch.ids)),
     ) -> None:
         """Train to the end of the schedule, or to an update before it.
@@ -148,9 +157,9 @@ class Run:
         before, stream = self.seconds, iter(self.batches)
         first, mark = self.update, begun
         try:
-            if not self._done(stop_at):
+            if not self._done:
                 bar.write(self.batches.about())
-            while not self._done(stop_at):
+            while not self._done:
                 parts = self._advance(list(self._parts(next(stream), count)), prepare, step)
                 self.update += 1
                 bar.update()
@@ -159,10 +168,10 @@ class Run:
                 if self.updates is None:
                     mark = self._probe(self.update - first, mark, bar)
                 begun += self._look()
-                last = self._done(stop_at)
-                if self.update % self.log_every == 0 or last:
+                last = self._done
+                if self.update % self.machine.log_every == 0 or last:
                     self._log(parts, bar)
-                if now - saved > self.save_every or last:
+                if now - saved > self.machine.save_every or last:
                     self.save()
                     saved = time.monotonic()
         except KeyboardInterrupt:
@@ -223,8 +232,9 @@ class Run:
         self._write({"measured": self.watch.measure(self.update, self.spent)})
         return time.monotonic() - begun
 
-    def _done(self, stop_at: int | None) -> bool:
-        ends = [end for end in (self.updates, stop_at) if end is not None]
+    @property
+    def _done(self) -> bool:
+        ends = [end for end in (self.updates, self.machine.stop_at) if end is not None]
         return bool(ends) and self.update >= min(ends)
 
     def _probe(self, done: int, mark: float, bar: tqdm) -> float:

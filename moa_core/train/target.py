@@ -154,18 +154,12 @@ def train_target(
     new_tokenizer: bool = False,
     row_length: int | None = None,
     seed: int = 0,
-    workers: int = 2,
-    compile_model: bool = False,
-    stop_at: int | None = None,
     machine: Machine = CPU,
-    log_every: int = 25,
-    save_every: float = 60.0,
 ) -> None:
     """Train a target into `out`: a Hugging Face folder, with the run's log and checkpoint in `run`.
 
     rows           packed rows per update
     row_length     tokens in a row, the whole context by default; short ones are cheaper
-    stop_at        end at this update, with the schedule as if it went on
     start          folder of a target, and its tokenizer, to go on from with a new schedule
     new_tokenizer  learn a tokenizer from the data in place of the one in `start`
     """
@@ -180,7 +174,7 @@ def train_target(
     else:
         model = LlamaForCausalLM.from_pretrained(start, dtype=torch.float32)
     recipe = Recipe(data, out, seed, row_length or sizes.context)
-    batches = Batches(recipe, rows, workers)
+    batches = Batches(recipe, rows, machine.workers)
     trainee = NextToken(model)
     settings = {
         "sizes": asdict(sizes),
@@ -191,16 +185,12 @@ def train_target(
         **({"new_tokenizer": True} if new_tokenizer else {}),
     }
     models: dict[str, nn.Module] = {"target": trainee}
-    run = Run(
-        out / "run", models, batches, schedule, machine, settings, save_every,
-        log_every=log_every,
-    )  # fmt: skip
-    if compile_model:
+    run = Run(out / "run", models, batches, schedule, machine, settings)
+    if machine.compiled:
         trainee.compile()
     run.train(
         lambda batch, update: None,
         lambda model, batch, shared, update: model(batch),
-        stop_at,
         count=lambda batch: token_weights(batch).sum(),
     )
     done = {"updates": run.update, "of": run.updates, "seconds": round(run.seconds)}

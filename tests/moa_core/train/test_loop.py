@@ -48,7 +48,7 @@ class Training:
         self.run = Run(
             folder, models, Batches(recipe, 4, 1),
             Schedule(updates, {"": 3e-3, "eagle2": 1e-3}, warmup=3, **more),
-            Machine(), {"seed": seed}, save_every=40.0,
+            Machine(save_every=40.0), {"seed": seed},
         )  # fmt: skip
         self.names = {id(model): name for name, model in self.run.models.items()}
 
@@ -73,11 +73,10 @@ class Training:
 
 def drafters(data: Path, out: Path, updates: int, methods: Any = METHODS, **more: Any) -> None:
     """`train_drafters`, in this process."""
-    settings = {"workers": 1, "log_every": 1, **more}
     train_drafters(
         speaking_target(), data, data.parent / "tokenizer", out,
         Schedule(updates, {"": 3e-3}, warmup=2), Plan(methods, rows=4, row_length=48),
-        **settings,
+        Machine(workers=1, log_every=1, **more),
     )  # fmt: skip
 
 
@@ -131,7 +130,7 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(data: Path, tmp_path
     """Rows hold unequal numbers of reply tokens: a mean of their means would be another loss."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     drafters(data, whole, 5)
-    drafters(data, parts, 5, machine=Machine(parts=2))
+    drafters(data, parts, 5, parts=2)
     one, other = (
         torch.load(out / "run/checkpoint.pt", weights_only=True)["models"] for out in (whole, parts)
     )
@@ -145,7 +144,7 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(data: Path, tmp_path
 @pytest.mark.usefixtures("threads")
 def test_rows_that_cannot_be_shared_out_are_refused(data: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"4 rows cannot .* a multiple of 3"):
-        drafters(data, tmp_path, 5, machine=Machine(parts=3))
+        drafters(data, tmp_path, 5, parts=3)
 
 
 @pytest.mark.usefixtures("threads")

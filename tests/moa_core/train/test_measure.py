@@ -18,7 +18,7 @@ from moa_core.train import measure
 from moa_core.train.bundle import tasks
 from moa_core.train.drafters import Plan, train_drafters
 from moa_core.train.init import fresh
-from moa_core.train.loop import Schedule
+from moa_core.train.loop import Machine, Schedule
 from moa_core.train.measure import Progress, heldout_loss, heldout_prompts, task_accuracy
 from tests.models import speaking_target
 
@@ -139,7 +139,7 @@ def test_training_records_how_acceptance_grew(data: Path, tmp_path: Path) -> Non
     train_drafters(
         target, data, tmp_path / "tokenizer", tmp_path / "out",
         Schedule(6, {"": 1e-3, "eagle2": 5e-4}), Plan(METHODS, rows=2, row_length=48),
-        workers=1, watched=prompts, watch_times=3,
+        Machine(workers=1), prompts, 3,
     )  # fmt: skip
     lines = [json.loads(line) for line in (tmp_path / "out/run/log.jsonl").read_text().splitlines()]
     logged = [line["measured"] for line in lines if "measured" in line]
