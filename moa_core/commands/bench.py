@@ -86,8 +86,8 @@ def _mode(options: argparse.Namespace) -> str:
     if len(modes) > 1:
         raise UserError(f"Choose one of --{' and --'.join(modes)}: each is a run of its own.")
     mode = modes[0] if modes else ""
-    if mode and (options.preset or options.bits or options.device_map):
-        raise UserError("--preset, --load-in-... and --device-map are for the usual benchmark.")
+    if mode and (options.preset or options.bits):
+        raise UserError("--preset and --load-in-... are for the usual benchmark.")
     for name in ("repeat", "threads", "limit"):
         value = getattr(options, name)
         if value is not None and value < 1:

@@ -83,9 +83,7 @@ class EagleDrafter(Stepwise):
         self.rope.reserve(capacity)
         self.target = target
         sizes = self.net.config
-        self.cache = KVCache(
-            [target.device], sizes.kv_heads, sizes.head_dim, capacity, target.dtype
-        )
+        self.cache = KVCache(target.device, sizes.kv_heads, sizes.head_dim, capacity, target.dtype)
         self.ids: list[int] = []  # verified tokens
         self.features: list[Tensor] = []  # of verified tokens not yet read, [n, E] each
 

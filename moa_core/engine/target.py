@@ -16,7 +16,7 @@ from moa_core.engine.graph import ROWS, Graph
 from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, Rope
-from moa_core.model.target import Target, is_split
+from moa_core.model.target import Target
 
 CHUNK = 256  # tokens of a prompt that are read at once: each has a score for all before it
 
@@ -85,7 +85,7 @@ def accelerate(target: Target) -> Target:
 def graph_weights(target: Target, last: int) -> list[Tensor] | None:
     """The weights of a target's head and last layers; None where those can be in no graph."""
     head: Any = target.model.get_output_embeddings()
-    if is_split(target.model) or type(head) is not nn.Linear:
+    if type(head) is not nn.Linear or getattr(target.model, "is_quantized", False):
         return None
     parts: list[nn.Module] = [head]
     if last:
