@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from moa_core.decoding.trace import Drafted
-from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verifier import Answer, Asked, LocalVerifier, Verifier
 from moa_core.drafters.base import Drafter
 from moa_core.engine.graph import ROWS, Graph
@@ -46,8 +45,8 @@ class OnnxTarget(Target):
         weights = graph_weights(self, len(self.layers))
         return None if weights is None else self._sessions.get(weights, self._graph)
 
-    def pair(self, drafter: Drafter, shape: TreeSettings) -> tuple[Drafter, Verifier]:
-        return drafter, OnnxVerifier(self, drafter)
+    def verifier(self, drafter: Drafter) -> Verifier:
+        return OnnxVerifier(self, drafter)
 
     def _graph(self) -> Graph:
         graph, width = Graph(), self.config.hidden_size

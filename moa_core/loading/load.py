@@ -117,7 +117,7 @@ def load_target(
     read_config(folder)  # its sentences are clearer than transformers' own
     name = place.name if isinstance(place, Path) else short_name(place)
     beside = drafters_beside(plan.drafters, plan.report)
-    need = check_room(name, config_of(folder), wanted, where, plan, beside)
+    need = check_room(name, config_of(folder), wanted, where, plan.bits, beside)
     if not is_bundled(folder):
         plan.report(f"{name} will need {need}.")
     if not isinstance(place, Path):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -17,9 +17,6 @@ from moa_core.drafters.moa import LSA_CHUNK
 from moa_core.errors import UserError, first_line
 from moa_core.loading.formats import bare_net, head_size, kv_heads
 from moa_core.loading.untrusted import PICKLE, pickles_allowed
-
-if TYPE_CHECKING:
-    from moa_core.loading.load import Plan
 
 COUNTED_CONTEXT = 8192  # tokens, of a target that reads more
 NF4_BLOCK = 64  # numbers that share a scale of four bytes
@@ -200,12 +197,12 @@ def _drafting(shapes: Mapping[str, tuple[int, ...]]) -> Drafting:
 
 
 def check_room(
-    name: str, config: PretrainedConfig, dtype: torch.dtype, device: torch.device, plan: Plan,
-    drafters: Sequence[Drafting] = (),
+    name: str, config: PretrainedConfig, dtype: torch.dtype, device: torch.device,
+    bits: int | None, drafters: Sequence[Drafting] = (),
 ) -> Need:  # fmt: skip
     """What will be needed. UserError, naming the shortfall, if the device has less than that."""
     try:
-        need = estimate(config, dtype, plan.bits, drafters)
+        need = estimate(config, dtype, bits, drafters)
     except Exception as error:  # transformers and torch raise many kinds; all mean: no such model
         raise UserError(
             f"{name} has a config.json that makes no model: {first_line(error)}"

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from moa_core.decoding.tree import DraftTree, TreeSettings
+from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verifier import LocalVerifier, Verifier
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
@@ -155,12 +155,9 @@ class Target:
         twin._cache = twin._pending = twin._tree = None
         return twin
 
-    def pair(self, drafter: Drafter, shape: TreeSettings) -> tuple[Drafter, Verifier]:
-        """The drafter and the verifier of a run. A wrapper that runs a target otherwise has others.
-
-        shape  the largest trees of the run
-        """
-        return drafter, LocalVerifier(self, drafter)
+    def verifier(self, drafter: Drafter) -> Verifier:
+        """How a run asks this target. A wrapper that runs a target otherwise has another."""
+        return LocalVerifier(self, drafter)
 
     def prefill(self, ids: Sequence[int], capacity: int) -> tuple[Tensor, Observation]:
         """Read the prompt. Returns the logits [V] after its last token, and what was learnt.

@@ -174,21 +174,21 @@ CPU, CARD = torch.device("cpu"), torch.device("cuda")
 
 
 @pytest.mark.parametrize(
-    ("free", "dtype", "device", "plan", "words"),
+    ("free", "dtype", "device", "bits", "words"),
     [
-        (24, torch.float32, CPU, Plan(), r"^llama does not fit: it needs 40\.2 GB \(weights in "
+        (24, torch.float32, CPU, None, r"^llama does not fit: it needs 40\.2 GB \(weights in "
          r"float32 32\.1 GB, .* and this machine has 24\.0 GB free, 16\.2 GB too little\. Try "),
-        (9, torch.bfloat16, CPU, Plan(4), r"10\.1 GB \(weights in 4-bit NF4"),
-        (10, torch.bfloat16, CARD, Plan(), r"the device cuda has 10\.0 GB"),
+        (9, torch.bfloat16, CPU, 4, r"10\.1 GB \(weights in 4-bit NF4"),
+        (10, torch.bfloat16, CARD, None, r"the device cuda has 10\.0 GB"),
     ],
 )  # fmt: skip
 def test_a_shortfall_is_named(
     monkeypatch: pytest.MonkeyPatch, free: int, dtype: torch.dtype, device: torch.device,
-    plan: Plan, words: str,
+    bits: int | None, words: str,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(memory, "free_bytes", lambda _: int(free * 1e9))
     with pytest.raises(UserError, match=words):
-        check_room("llama", LLAMA, dtype, device, plan, DRAFTERS)
+        check_room("llama", LLAMA, dtype, device, bits, DRAFTERS)
 
 
 def test_no_weights_are_read_for_a_refusal(
