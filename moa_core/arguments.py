@@ -37,11 +37,6 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
     parser.add_argument(
-        "--eager",
-        action="store_true",
-        help="do without CUDA graphs on a GPU",
-    )
-    parser.add_argument(
         "--drafts", default="auto", help="precision of drafts: float32, or int8 on a processor; "
         "auto: int8 for bundled models, unless --dtype is named",
     )  # fmt: skip
@@ -63,11 +58,7 @@ def add_pickle(parser: argparse.ArgumentParser) -> None:
 
 
 def add_form(parser: argparse._ActionsContainer) -> None:
-    """On which devices a target lies, and in how many bits."""
-    parser.add_argument(
-        "--device-map", choices=("auto",), help="spread the target over several GPUs, main memory "
-        "and disk, by accelerate",
-    )  # fmt: skip
+    """In how many bits a target is loaded."""
     bits = parser.add_mutually_exclusive_group()
     for number in (4, 8):
         bits.add_argument(
@@ -110,11 +101,9 @@ def loading(
         "device": options.device,
         "plan": Plan(
             options.bits,
-            options.device_map,
             tuple(drafters),
-            report or on_terminal(),
-            getattr(options, "eager", False),  # the commands of training have no such options
-            getattr(options, "drafts", "auto"),
+            report or on_terminal,
+            getattr(options, "drafts", "auto"),  # the commands of training have no such option
         ),
     }
 
@@ -132,34 +121,13 @@ def repeated(options: argparse.Namespace) -> list[str]:
     for name in ("dtype", "device", "drafts"):
         if getattr(options, name) != "auto":
             words += [f"--{name}", getattr(options, name)]
-    words += ["--eager"] if options.eager else []
-    return [*words, *(["--device-map", options.device_map] if options.device_map else [])]
+    return words
 
 
-def on_terminal() -> Report:
-    """Tells on the terminal how far things are: on one line where it is a screen, else rarely."""
-    stream, told = sys.stderr, {"tenth": -1, "open": False}
-
-    def report(words: str) -> None:
-        share = _share(words)
-        if stream.isatty():
-            stream.write(f"\r\x1b[K{words}" if share is not None else _line(told, words))
-            told["open"] = share is not None
-        elif share is None or int(10 * share) != told["tenth"]:
-            stream.write(f"{words}\n")
-            told["tenth"] = -1 if share is None else int(10 * share)
-        stream.flush()
-
-    return report
-
-
-def _line(told: dict[str, Any], words: str) -> str:
-    return f"\n{words}\n" if told["open"] else f"{words}\n"
-
-
-def _share(words: str) -> float | None:
-    """How much of a download is done, where the words tell of one."""
-    if not words.startswith("Downloading"):
-        return None
-    done, _, total = words.rstrip(".").rpartition(": ")[2].partition(" of ")
-    return float(done) / max(float(total.split()[0]), 0.1)
+def on_terminal(words: str) -> None:
+    """Say how far things are. A download has one line, and only on a screen."""
+    screen = sys.stderr.isatty()
+    if screen and words.startswith("Downloading"):
+        print(f"\r\x1b[K{words}", end="", file=sys.stderr, flush=True)
+    elif not words.startswith("Downloading"):
+        print(f"\r\x1b[K{words}" if screen else words, file=sys.stderr, flush=True)

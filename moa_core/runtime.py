@@ -52,11 +52,9 @@ def quickest(target: Target) -> int:
     """
     import torch
 
-    from moa_core.model.target import is_split
-
     target, most = target.fork(), torch.get_num_threads()
     numbers = sum(weight.numel() for weight in target.model.parameters())
-    if most == 1 or numbers > LARGE or is_split(target.model):
+    if most == 1 or numbers > LARGE or getattr(target.model, "is_quantized", False):
         return most
     best, number, least = most, 1, float("inf")
     with torch.inference_mode():

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import PretrainedConfig
 
-from moa_core.bench.profile import random_net
+from moa_core.loading.formats import bare_net
 from moa_core.loading.memory import config_of
 from moa_core.loading.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS
 from tests.models import save_target, tiny_target, tiny_tokenizer
@@ -33,6 +34,16 @@ def published_config(spec: str) -> dict[str, Any]:
         if key in WIDTHS or key.endswith("_intermediate_size")
     }
     return {**published, **narrow, **sizes}
+
+
+def random_net(published: dict[str, Any], target: PretrainedConfig) -> nn.Module:
+    """A drafter's net of a published config with random weights."""
+    torch.manual_seed(3)
+    net = bare_net(published, target).to_empty(device="cpu")
+    for name, weight in net.named_parameters():
+        value = torch.randn(weight.shape) * weight.shape[-1] ** -0.5
+        weight.data.copy_(torch.full_like(weight, "norm" in name) if weight.ndim == 1 else value)
+    return net
 
 
 def save_published(folder: Path, **sizes: Any) -> dict[str, Path]:

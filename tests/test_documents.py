@@ -98,7 +98,7 @@ def called(words: list[str]) -> str:
 
 def runs(words: list[str]) -> bool:
     """Whether a command runs a module; pytest's -m is another."""
-    return words[0] in ("python", "accelerate") and "-m" in words
+    return words[0] == "python" and "-m" in words
 
 
 def arguments(words: list[str]) -> list[str]:

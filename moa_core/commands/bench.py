@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from moa_core.arguments import add_target, chosen_preset, target_of
 from moa_core.errors import UserError
 from moa_core.loading.names import listed
-from moa_core.loading.presets import PRESETS
 
 if TYPE_CHECKING:
     from moa_core.bench.methods import Method
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from moa_core.model.target import Target
 
 METHODS = "vanilla,eagle2,moa-n1"
-MODES = ("link", "offline", "profile")  # each a run of its own; the first two are modules of bench
+MODES = ("link", "offline")  # each a run of its own, and a module of bench
 KEPT = ("repeat", "limit", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree")
 
 
@@ -46,11 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--tree", help="auto, the default: each cycle's sized by measured costs and gains; same: "
         "5-4-12 for all, so that acceptance lengths can be compared; best: for each method the one "
         "at which it is fastest, found on other prompts; or depth-breadth-budget for all. Default "
-        "over a link: same; in a profile: each drafter's own")
+        "over a link: same")
     add("--grid", help="trees that --tree best tries, comma separated")
     add("--threads", type=int, help="CPU threads; default: the quickest")
-    add("--out", type=Path, help="folder for results.json and summary.json; FILE.json with --link, "
-        "--offline and --profile")
+    add("--out", type=Path, help="folder for results.json and summary.json; FILE.json with --link "
+        "and --offline")
 
     add = parser.add_argument_group("a server and its client", "two processes, the link emulated; "
                                     "--out FILE.json").add_argument
@@ -60,29 +59,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add = parser.add_argument_group("a client alone", "--out FILE.json").add_argument
     add("--offline", action="store_true", help="what drafters write once the link is cut for ever")
-
-    add = parser.add_argument_group("where the time goes", "a cycle by its parts, and the "
-                                    "operators that take most of it; one prompt of each kind if "
-                                    "--limit is not given").add_argument
-    add("--profile", action="store_true", help="instead of the usual benchmark")
-    add("--contexts", help="with --profile: a cycle after 256,1024,4096 tokens, say")
-    add("--shape", choices=sorted(PRESETS), help="with --profile: a published pair's sizes with "
-        "random weights; nothing is downloaded")
     # fmt: on
 
 
 def run(options: argparse.Namespace) -> None:
     """Measure, write the results, print a table. options.given: the command's own words."""
     mode = _mode(options)
-    if mode in ("link", "offline"):
+    if mode:
         options.tree = options.tree or "same"
         import_module(f"moa_core.bench.{mode}").run(options)
         return
     from moa_core.runtime import quiet
 
     quiet()
-    if mode == "profile":
-        return _profile(options)
     from moa_core.bench.suites import load_suite, suite_ids
 
     options.tree = options.tree or "auto"
@@ -97,11 +86,8 @@ def _mode(options: argparse.Namespace) -> str:
     if len(modes) > 1:
         raise UserError(f"Choose one of --{' and --'.join(modes)}: each is a run of its own.")
     mode = modes[0] if modes else ""
-    if mode in ("link", "offline") and (options.preset or options.bits or options.device_map):
-        raise UserError("--preset, --load-in-... and --device-map are for the usual benchmark.")
-    for name in ("contexts", "shape"):
-        if getattr(options, name) is not None and mode != "profile":
-            raise UserError(f"--{name} goes with --profile.")
+    if mode and (options.preset or options.bits):
+        raise UserError("--preset and --load-in-... are for the usual benchmark.")
     for name in ("repeat", "threads", "limit"):
         value = getattr(options, name)
         if value is not None and value < 1:
@@ -125,26 +111,6 @@ def _loaded(options: argparse.Namespace) -> tuple[Target, dict[str, Method]]:
     target = target_of(options, [spec for name, spec in specs.items() if needs_files(name)])
     settle(target, options.threads)
     return target, load_methods(names, target, specs)
-
-
-def _profile(options: argparse.Namespace) -> None:
-    from moa_core.bench import profile
-    from moa_core.bench.suites import load_suite, suite_ids
-    from moa_core.runtime import settle
-
-    profile.check(options)
-    if options.shape:
-        names, lengths = _specs(options), profile.contexts(options.contexts) or [256]
-        context = lengths[-1] + options.max_new_tokens
-        given = (context, options.dtype, options.device, options.eager)
-        target, methods = profile.random_methods(options.shape, names, *given)
-        settle(target, options.threads)
-        prompts = [profile.random_ids(lengths[0], target)]
-    else:
-        target, methods = _loaded(options)
-        chosen = [] if options.contexts else load_suite(options.suite, options.limit or 1)
-        prompts = suite_ids(chosen, target)
-    profile.run(options, target, methods, prompts)
 
 
 def _specs(options: argparse.Namespace) -> list[str]:

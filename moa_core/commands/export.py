@@ -1,4 +1,4 @@
-"""Write a drafter for another engine: its authors' code, SGLang, vLLM or transformers."""
+"""Write a drafter for another engine: `generate` of transformers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from moa_core.arguments import add_pickle
 from moa_core.errors import UserError
 
-FORMATS = ("authors", "custom-generate")
+FORMATS = ("custom-generate",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +35,8 @@ def run(options: argparse.Namespace) -> None:
     quiet()
     target = target_without_weights(options.target)
     named = options.target_name or ""
-    source = read_source(options.drafter, target, options.tli, named, options.target)
-    export(source, options.format, folder, overwrite=options.overwrite, licence=options.licence)
+    source = read_source(options.drafter, target, options.tli, named)
+    export(source, folder, overwrite=options.overwrite, licence=options.licence)
     if "/" not in source.verifier:
         print("Its card names no base_model: add --target-name with the target's Hub id.")
     print(f"{source.name} ({source.kind}) is in {folder} as {options.format}; read its README.md.")

@@ -32,11 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prompt.add_argument("--prompt-ids", help="token ids instead: 1,2,3")
     add("--raw", action="store_true", help="--prompt as it is, no chat template")
     add("--max-new-tokens", type=int, default=128)
-    add("--tree", help="auto, the default: each cycle's sized by measured costs and gains; own: "
-        "the drafter's measured one; or depth-breadth-budget")
-    add("--depth", type=int, help="own tree, changed: drafted levels")
-    add("--breadth", type=int, help="the same: nodes expanded per level")
-    add("--budget", type=int, help="the same: drafted nodes kept, root not counted")
+    add("--tree", default="auto", help="auto: each cycle's sized by measured costs and gains; "
+        "own: the drafter's measured one; or depth-breadth-budget")
     add("--temperature", type=float, default=0.0, help="0: greedy")
     add("--top-p", type=float, default=1.0)
     add("--top-k", type=int, default=0, help="0: off")
@@ -128,8 +125,8 @@ def _address(options: argparse.Namespace) -> Address | None:
         return None
     if options.target:
         raise UserError("The server has the target: name --target or --server, not both.")
-    if options.bits or options.device_map:
-        raise UserError("The server has the target: --load-in-... and --device-map are for serve.")
+    if options.bits:
+        raise UserError("The server has the target: --load-in-... is for serve.")
     from moa_core.link.connection import Address
 
     return Address(options.server, token_of(options), options.numbers)
@@ -162,18 +159,9 @@ def _settings(options: argparse.Namespace, drafter: Any) -> Settings:
 
 def _tree(options: argparse.Namespace, own: TreeSettings) -> TreeSettings:
     """Sized automatically, unless a shape was asked for; own: the drafter's."""
-    from dataclasses import replace
-
     from moa_core.decoding.tree import named_tree
 
-    names = ("depth", "breadth", "budget")
-    given = {name: value for name in names if (value := getattr(options, name)) is not None}
-    if given and options.tree not in (None, "own"):
-        raise UserError("--depth, --breadth and --budget change the drafter's own tree: leave out "
-                        "--tree, or name one whole.")  # fmt: skip
-    if given or options.tree == "own":
-        return replace(own, **given)
-    return named_tree(options.tree or "auto", "auto, own")
+    return own if options.tree == "own" else named_tree(options.tree, "auto, own")
 
 
 def _report(trace: Trace, text: str | None, reason: str | None) -> dict[str, Any]:

@@ -1,16 +1,13 @@
 """Train a target from text, or drafters against a frozen target.
 
-Runs resume where they were after a kill: give the same command again. Several devices or processes:
-accelerate launch -m moa_core train ..., with as many --rows in all as one process would take.
+Runs resume where they were after a kill: give the same command again.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +15,14 @@ from moa_core.arguments import SPEC, Defaults, add_form
 from moa_core.errors import UserError
 
 if TYPE_CHECKING:
-    from accelerate import Accelerator
-
     from moa_core.model.target import Target
+    from moa_core.train.loop import Machine
 
 # The smallest numbers that mean anything; `minutes` and `rate` must be above 0.
 AT_LEAST = {
     "updates": 1, "stop_at": 1, "warmup": 0, "workers": 1, "accumulate": 1, "log_every": 1,
     "save_every": 0, "rows": 1, "row_length": 2, "tasks": 0, "layers": 1, "width": 32, "heads": 1,
-    "context": 2, "vocabulary": 262, "watch_times": 0, "own_tokens": 0, "threads": 1, "prompts": 1,
+    "context": 2, "vocabulary": 262, "watch_times": 0, "own_tokens": 0, "threads": 1,
 }  # fmt: skip
 NONE_HELD_OUT = (
     "{} has no held-out text to measure on: 2 % of the documents are held out, of 50 or more."
@@ -41,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     _add_training(command("target", "Train a target and its tokenizer on text of yours."), False)
     _add_training(command("drafters", "Train drafters for a target on text of yours."), True)
-    _add_measure(command("measure", "Tell what a target, or drafters, can do, as JSON."))
+    _add_measure(command("measure", "Tell what a target can do, as JSON."))
 
 
 def _add(group: Any, name: str, default: Any, text: str, **more: Any) -> None:
@@ -63,7 +59,7 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
     if drafters:
         _add(text, "own-tokens", 0, "tokens that the target writes first; they then are half of "
              "what is learnt")
-    _add(text, "rows", rows, "packed rows per update, over all processes")
+    _add(text, "rows", rows, "packed rows per update")
     _add(text, "row-length", length, "tokens per row")
     _add(text, "seed", 0, "of order, first weights and all draws")
 
@@ -102,14 +98,14 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
     _add(optimiser, "muon", False, "Muon for the weight matrices, else AdamW for all")
 
     machine = parser.add_argument_group("machine")
-    _add(machine, "device", "auto", "accelerate picks the GPUs", choices=("auto", "cpu"))
-    _add(machine, "precision", "auto", "auto: accelerate's configured one, else bf16 if fast",
+    _add(machine, "device", "auto", "auto: a GPU if there is one", choices=("auto", "cpu"))
+    _add(machine, "precision", "auto", "auto: bf16 where it is fast",
          choices=("auto", "bf16", "no"))
     if drafters:
         add_form(machine)
     _add(machine, "compile", False, "torch.compile the costly parts")
     _add(machine, "workers", 2, "processes that prepare text")
-    _add(machine, "accumulate", 1, "parts that a process's rows are taken in")
+    _add(machine, "accumulate", 1, "parts that the rows of an update are taken in")
     _add(machine, "save-every", 60.0, "seconds between checkpoints")
     _add(machine, "log-every", 25, "updates between log lines")
     # fmt: on
@@ -121,9 +117,6 @@ def _add_measure(parser: argparse.ArgumentParser) -> None:
     _add(parser, "target", str, f"{SPEC}; default: the bundled one")
     _add(parser, "tasks", 0, "held-out generated tasks of each kind to answer")
     _add(parser, "device", "auto", "auto, cpu, cuda, mps")
-    _add(parser, "drafters", str, "their acceptance instead: names, comma separated")
-    _add(parser, "prompts", 6, "held-out prompts of each kind")
-    _add(parser, "trees", "5-4-12", "depth-breadth-budget, comma separated")
     _add(parser, "threads", int, "CPU threads")
     # fmt: on
 
@@ -168,24 +161,21 @@ def _target(options: argparse.Namespace) -> None:
         options.updates, rates, options.minutes, options.warmup, options.floor, 0.1,
         muon=options.muon,
     )  # fmt: skip
-    accelerator = _accelerator(options)
     train_target(
-        _data(options, accelerator), options.out, schedule, sizes=sizes, rows=options.rows,
+        _data(options), options.out, schedule, sizes=sizes, rows=options.rows,
         start=options.start, new_tokenizer=options.new_tokenizer, row_length=options.row_length,
-        seed=options.seed, compile_model=options.compile, accelerator=accelerator,
-        **_shared(options),
+        seed=options.seed, machine=_machine(options),
     )  # fmt: skip
-    if accelerator.is_main_process:
-        named = ("--target", str(options.out))
-        drafters = options.out.with_name(f"{options.out.name}-drafters")
-        length = "--minutes" if options.minutes else "--updates"
-        _tell_next(
-            f"The target is in {options.out}.",
-            ("generate", *named, "--drafter", "none", "--prompt", "Once upon a time"),
-            ("train", "drafters", *named, "--data", options.data, "--out", str(drafters),
-             length, f"{options.minutes or options.updates:g}", "--rows", str(options.rows),
-             "--row-length", str(min(options.row_length, options.context))),
-        )  # fmt: skip
+    named = ("--target", str(options.out))
+    drafters = options.out.with_name(f"{options.out.name}-drafters")
+    length = "--minutes" if options.minutes else "--updates"
+    _tell_next(
+        f"The target is in {options.out}.",
+        ("generate", *named, "--drafter", "none", "--prompt", "Once upon a time"),
+        ("train", "drafters", *named, "--data", options.data, "--out", str(drafters),
+         length, f"{options.minutes or options.updates:g}", "--rows", str(options.rows),
+         "--row-length", str(min(options.row_length, options.context))),
+    )  # fmt: skip
 
 
 def _drafters(options: argparse.Namespace) -> None:
@@ -195,17 +185,12 @@ def _drafters(options: argparse.Namespace) -> None:
     from moa_core.train.loop import Schedule
     from moa_core.train.losses import Weights
 
-    accelerator = _accelerator(options)
-    if options.device_map and accelerator.num_processes > 1:
-        raise UserError(
-            "Each process has a target of its own: leave out --device-map, or start one process. "
-            "--load-in-4bit makes a target small enough for most GPUs."
-        )
+    machine = _machine(options)
     # A frozen target has the precision of the computation.
-    mixed = accelerator.mixed_precision == "bf16" and accelerator.device.type == "cuda"
-    plan = Plan(options.bits, options.device_map)
+    mixed = machine.bf16 and machine.device == "cuda"
+    plan = Plan(options.bits)
     dtype = "bfloat16" if mixed else "float32"
-    target = load_target(options.target, dtype, str(accelerator.device), plan)
+    target = load_target(options.target, dtype, machine.device, plan)
     if target.tokenizer is None:
         raise UserError(f"{target.name} has no tokenizer: text cannot be turned into its tokens.")
     training = Training(
@@ -217,31 +202,21 @@ def _drafters(options: argparse.Namespace) -> None:
     schedule = Schedule(options.updates, rates, options.minutes, options.warmup, muon=options.muon)
     options.out.mkdir(parents=True, exist_ok=True)
     tokenizer = options.out / "tokenizer"
-    if accelerator.is_main_process:
-        target.tokenizer.save_pretrained(tokenizer)
-    accelerator.wait_for_everyone()
-    data = _data(options, accelerator)
+    target.tokenizer.save_pretrained(tokenizer)
+    data = _data(options)
     train_drafters(
-        target, data, tokenizer, options.out, schedule, training, compiled=options.compile,
-        accelerator=accelerator, watch_times=options.watch_times,
-        watched=_watched(options, target, data) if options.watch_times else None,
-        **_shared(options),
+        target, data, tokenizer, options.out, schedule, training, machine,
+        _watched(options, target, data) if options.watch_times else None, options.watch_times,
     )  # fmt: skip
-    if accelerator.is_main_process:
-        folders = [str(options.out / method) for method in training.methods]
-        form = (f"--load-in-{options.bits}bit",) if options.bits else ()
-        named = ("--target", options.target) if options.target else ()
-        be = "The drafter is in" if len(folders) == 1 else "The drafters are in"
-        line = ("generate", *named, *form, "--drafter", folders[0], "--prompt", "Once upon a time")
-        _tell_next(f"{be} {', '.join(folders)}.", line)
+    folders = [str(options.out / method) for method in training.methods]
+    form = (f"--load-in-{options.bits}bit",) if options.bits else ()
+    named = ("--target", options.target) if options.target else ()
+    be = "The drafter is in" if len(folders) == 1 else "The drafters are in"
+    line = ("generate", *named, *form, "--drafter", folders[0], "--prompt", "Once upon a time")
+    _tell_next(f"{be} {', '.join(folders)}.", line)
 
 
-def _shared(options: argparse.Namespace) -> dict[str, Any]:
-    names = ("workers", "stop_at", "log_every", "save_every")
-    return {name: getattr(options, name) for name in names}
-
-
-def _data(options: argparse.Namespace, accelerator: Accelerator) -> Path:
+def _data(options: argparse.Namespace) -> Path:
     """The folder of text, or the one into which a data set is fetched from the Hub or a folder."""
     from moa_core.train.corpus import fetch, has_text
 
@@ -252,27 +227,21 @@ def _data(options: argparse.Namespace, accelerator: Accelerator) -> Path:
         name = str(folder)
     elif folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
         raise UserError(f"There is no folder {name}.")
-    with accelerator.main_process_first():
-        return fetch(name, options.out / "data")
+    return fetch(name, options.out / "data")
 
 
-def _accelerator(options: argparse.Namespace) -> Accelerator:
-    """The processes, precision and accumulation that were asked for."""
+def _machine(options: argparse.Namespace) -> Machine:
+    """Where and how to compute, as asked for."""
     import torch
-    from accelerate import Accelerator
-    from accelerate.utils import InitProcessGroupKwargs
+
+    from moa_core.train.loop import Machine
 
     cpu = options.device == "cpu" or not torch.cuda.is_available()
     fast = not cpu or torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    configured = os.environ.get("ACCELERATE_MIXED_PRECISION", "no")  # by accelerate launch
-    wanted = options.precision
-    if wanted == "auto":
-        wanted = configured if configured != "no" else ("bf16" if fast else "no")
-    # The others wait while the main process writes the target's own text or measures acceptance.
-    patience = InitProcessGroupKwargs(timeout=timedelta(hours=6))
-    return Accelerator(
-        cpu=options.device == "cpu", mixed_precision=wanted, kwargs_handlers=[patience],
-        gradient_accumulation_steps=options.accumulate,
+    bf16 = options.precision == "bf16" or (options.precision == "auto" and fast)
+    return Machine(
+        "cpu" if cpu else "cuda", bf16, options.accumulate, options.compile, options.workers,
+        options.stop_at, options.save_every, options.log_every,
     )  # fmt: skip
 
 
@@ -309,24 +278,16 @@ def _measure(options: argparse.Namespace) -> None:
 
     import torch
 
-    from moa_core.decoding.tree import named_tree
-    from moa_core.loading.load import load_drafter, load_target
+    from moa_core.loading.load import load_target
     from moa_core.train import measure
 
     if options.threads:
         torch.set_num_threads(options.threads)
     target, data = load_target(options.target, "float32", options.device), Path(options.data)
-    prompts = measure.heldout_prompts(target, data, options.prompts)
+    prompts = measure.heldout_prompts(target, data, 1)
     if not prompts:
         raise UserError(NONE_HELD_OUT.format(data))
-    if options.drafters:
-        trees = [named_tree(text) for text in options.trees.split(",")]
-        for name in options.drafters.split(","):
-            results = measure.best_tree(target, load_drafter(name, target), prompts, trees)
-            report = {"drafter": name, "threads": torch.get_num_threads(), "results": results}
-            print(json.dumps(report))
-        return
-    asked = [ids for of_kind in prompts.values() for ids in of_kind[:1]]
+    asked = [ids for of_kind in prompts.values() for ids in of_kind]
     right = measure.task_accuracy(target, options.tasks) if options.tasks else None
     report = {
         "tasks_right": right,

@@ -48,7 +48,7 @@ def decode(
     capacity += max(shape.budget, shape.breadth * shape.depth)
     verifier: Verifier
     if remote is None:
-        drafter, verifier = target.pair(drafter, shape)
+        verifier = target.verifier(drafter)
     else:
         drafter = verifier = OfflineRun(
             drafter, remote, settings.away, sampling, text, clock, should_stop

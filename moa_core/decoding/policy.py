@@ -275,12 +275,9 @@ class Chooser:
     candidate's gain is mixed with that of all, and its time is a median, which a hiccup of the
     machine does not move. The two least N are tried first; what the others will take is known from
     theirs, so that one of no promise costs nothing for a long while.
-
-    round_trip  seconds that a link adds to each cycle, where the measured times do not hold it
     """
 
-    def __init__(self, names: Sequence[int], round_trip: float = 0.0) -> None:
-        self.round_trip = round_trip
+    def __init__(self, names: Sequence[int]) -> None:
         self.known = {name: Candidate() for name in names}
         self.now = names[0]
         self._row = 0  # cycles that this one has now drafted without a break
@@ -314,7 +311,7 @@ class Chooser:
         common = sum(one.tokens for one in self.known.values())
         common /= sum(one.cycles for one in self.known.values())
         gain = (known.tokens + PRIOR_CYCLES * common) / (known.cycles + PRIOR_CYCLES)
-        return gain / max(self._seconds(name) + self.round_trip, 1e-9)
+        return gain / max(self._seconds(name), 1e-9)
 
     def _seconds(self, name: int) -> float:
         """Of a cycle. Before any was measured, by a line through the two nearest N that have been:

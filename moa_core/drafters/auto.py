@@ -29,8 +29,7 @@ class AutoDrafter(Drafter):
     target's cache, so whoever drafts anew takes in all that it has missed in one go: while it waits
     it costs nothing, and what it catches up on is part of its cycle's draft time.
 
-    round_trip  see Chooser
-    trees       a tree for each N; None: the run's tree for all
+    trees  a tree for each N; None: the run's tree for all
     """
 
     name = "moa-auto"
@@ -40,7 +39,6 @@ class AutoDrafter(Drafter):
     def __init__(
         self,
         candidates: Sequence[MoADrafter],
-        round_trip: float = 0.0,
         trees: Mapping[int, TreeSettings] | None = None,
     ) -> None:
         if not candidates:
@@ -48,7 +46,6 @@ class AutoDrafter(Drafter):
         self.candidates = {one.tli: one for one in sorted(candidates, key=lambda one: one.tli)}
         if len(self.candidates) < len(candidates):
             raise UserError("Auto N chooses between drafters of different N: two are alike.")
-        self.round_trip = round_trip
         self.trees = dict(trees or {})
         self.net = nn.ModuleList([one.net for one in self.candidates.values()])
         self.precision = candidates[0].precision
@@ -63,10 +60,10 @@ class AutoDrafter(Drafter):
     def with_own_trees(self) -> AutoDrafter:
         """The same candidates, each with the tree that was measured for it."""
         trees = {tli: one.tree for tli, one in self.candidates.items()}
-        return AutoDrafter(list(self.candidates.values()), self.round_trip, trees)
+        return AutoDrafter(list(self.candidates.values()), trees)
 
     def open(self, target: Target, capacity: int) -> None:
-        self.chooser = Chooser(list(self.candidates), self.round_trip)
+        self.chooser = Chooser(list(self.candidates))
         self.ids: list[int] = []  # verified tokens
         for one in self.candidates.values():
             one.open(target, capacity)

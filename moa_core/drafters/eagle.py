@@ -98,7 +98,7 @@ class FeatureDrafter(Stepwise):
         self.rope.reserve(capacity)
         self.target = target
         groups, size = self.attention.kv_heads, self.attention.head_dim
-        self.cache = KVCache([target.device], groups, size, capacity, target.dtype)
+        self.cache = KVCache(target.device, groups, size, capacity, target.dtype)
         self.ids: list[int] = []  # verified tokens
         self.features: list[Tensor] = []  # of verified tokens not yet read, [n, E] each
 

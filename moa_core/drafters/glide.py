@@ -112,8 +112,8 @@ class GlideDrafter(Reader):
         self.target = target
         self.ids = []
         sizes, device, dtype = self.net.config, target.device, target.dtype
-        self.text = KVCache([device], sizes.kv_heads, sizes.head_dim, capacity, dtype)
-        self.seen = KVCache([device], target.kv_heads, target.head_dim, capacity, dtype)
+        self.text = KVCache(device, sizes.kv_heads, sizes.head_dim, capacity, dtype)
+        self.seen = KVCache(device, target.kv_heads, target.head_dim, capacity, dtype)
 
     def server_half(self, observation: Observation) -> ServerHalf:
         """K and V of the last layer [1, 2, G, n, d]."""

@@ -141,7 +141,7 @@ class MoADrafter(Reader):
 
     def open(self, target: Target, capacity: int) -> None:
         def cache(sizes: Sizes) -> KVCache:
-            return KVCache([target.device], sizes.kv_heads, sizes.head_dim, capacity, target.dtype)
+            return KVCache(target.device, sizes.kv_heads, sizes.head_dim, capacity, target.dtype)
 
         self.serve(target, capacity)
         self.sa_rope.reserve(capacity)

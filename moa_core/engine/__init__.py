@@ -1,11 +1,10 @@
-"""Quicker ways to run the same forwards: ONNX graphs on a processor, CUDA graphs on a GPU.
+"""A quicker way to run the same forwards on a processor: ONNX graphs.
 
-These functions are the way in, and only loading and profiles call them. `model`, `drafters` and
-`decoding` are plain torch, which runs all else: other formats, other layers.
+These functions are the way in, and only loading calls them. `model`, `drafters` and `decoding` are
+plain torch, which runs all else: other formats, other layers, GPUs.
 """
 
-from moa_core.engine.cuda import with_graphs
 from moa_core.engine.drafters import accelerate_drafter
 from moa_core.engine.target import accelerate
 
-__all__ = ["accelerate", "accelerate_drafter", "with_graphs"]
+__all__ = ["accelerate", "accelerate_drafter"]

@@ -7,15 +7,13 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Drafter, Reader
 from moa_core.drafters.eagle import EagleDrafter, FeatureDrafter
 from moa_core.drafters.eagle3 import Eagle3Drafter
-from moa_core.drafters.glide import GlideDrafter
 from moa_core.drafters.independent import IndependentDrafter
-from moa_core.drafters.medusa import MedusaDrafter
 from moa_core.drafters.moa import LSA_CHUNK, MoADrafter
 from moa_core.engine.graph import ROWS, Graph
 from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
@@ -184,24 +182,6 @@ class OnnxMoA(OnnxReader, MoADrafter):
         return graph
 
 
-class OnnxGlide(OnnxReader, GlideDrafter):
-    def _caches(self) -> Caches:
-        return {"text": (self.text, 0), "memory": (self.seen, 0)}
-
-    def _graph(self) -> Graph:
-        (graph, x), net, eps = self._begun(), self.net, self.net.config.eps
-        rope = self._reserved(self.rope)
-        normed = graph.norm(x, net.input_layernorm, eps)
-        x = graph.op("Add", x, graph.attend(normed, net.self_attn, rope, "text"))
-        x, positions = graph.from_first(x), graph.from_first(ROWS[0])
-        memory = graph.memory("memory", self.target.kv_heads, self.target.head_dim)
-        normed = graph.norm(x, net.cross_attn_layernorm, eps)
-        x = graph.op("Add", x, graph.look(normed, net.cross_attn, rope, positions, memory))
-        x = graph.feed(x, net.mlp, net.post_attention_layernorm)
-        add_head(graph, graph.norm(x, net.norm, eps), self.target)
-        return graph
-
-
 class OnnxIndependent(OnnxReader, IndependentDrafter):
     @property
     def _model(self) -> Target:
@@ -295,29 +275,7 @@ class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
         return hidden, self.widened(logits) if few else logits
 
 
-class OnnxMedusa(Onnx, MedusaDrafter):
-    def _caches(self) -> Caches:
-        return {}
-
-    def _graph(self) -> Graph:
-        graph, ahead = Graph(self.precision == "int8"), []
-        feature = graph.input("feature", np.float32, 1, 1, self.target.config.hidden_size)
-        for head in self.net.heads:
-            x = feature
-            for block in cast(nn.ModuleList, head):
-                x = graph.op("Add", x, graph.silu(graph.linear(x, cast(nn.Linear, block))))
-            ahead.append(x)
-        add_head(graph, graph.op("Concat", *ahead, axis=1), self.target)
-        return graph
-
-    def _ahead(self, feature: Tensor) -> Tensor:
-        if self._run is None:
-            return super()._ahead(feature)
-        shape = 1, len(self.net.heads), self.target.head.out_features
-        return self._run({"feature": feature[None]}, logits=shape)[0][0]
-
-
-KINDS = (OnnxMoA, OnnxEagle, OnnxEagle3, OnnxGlide, OnnxIndependent, OnnxMedusa)
+KINDS = (OnnxMoA, OnnxEagle, OnnxEagle3, OnnxIndependent)
 QUICK: dict[type[Drafter], type[Onnx]] = {kind.__bases__[-1]: kind for kind in KINDS}
 
 

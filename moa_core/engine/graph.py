@@ -149,16 +149,13 @@ class Graph:
 
     def over(self, x: str, layer: DecoderLayer, rope: Rope, positions: str, memory: Memory) -> str:
         """A decoder layer over a memory: x [B, n, E] -> the same."""
-        mixed = self.look(self.normed(x, layer), layer.self_attn, rope, positions, memory)
-        return self.feed(self.op("Add", x, mixed), layer.mlp, layer.post_attention_layernorm)
-
-    def look(self, x: str, attention: Any, rope: Rope, positions: str, memory: Memory) -> str:
-        """What attention without a mask finds for x [B, n, E] in a memory."""
-        size = attention.head_dim
-        heads, (keys, values, groups) = attention.q_proj.out_features // size, memory
-        queries = self.rotate(self.linear(x, attention.q_proj), rope, positions, heads)
+        attention, (keys, values, groups) = layer.self_attn, memory
+        size, heads = attention.head_dim, attention.heads
+        queries = self.linear(self.normed(x, layer), attention.q_proj)
+        queries = self.rotate(queries, rope, positions, heads)
         mixed = self._mix(queries, keys, values, (groups, heads // groups, size))
-        return self.linear(mixed, attention.o_proj)
+        x = self.op("Add", x, self.linear(mixed, attention.o_proj))
+        return self.feed(x, layer.mlp, layer.post_attention_layernorm)
 
     def memorise(self, x: str, layer: DecoderLayer, rope: Rope, positions: str) -> Memory:
         """Of x [B, m, E], with K turned."""
@@ -203,10 +200,8 @@ class Graph:
         """The feed-forward block, its norm and the sum: [.., E] -> the same."""
         both = self.linear(self.norm(x, norm, norm.eps), mlp.gate_proj, mlp.up_proj)
         gate, up = self.ops(2, "Split", both, axis=-1, num_outputs=2)
-        return self.op("Add", x, self.linear(self.op("Mul", self.silu(gate), up), mlp.down_proj))
-
-    def silu(self, x: str) -> str:
-        return self.op("QuickGelu", x, domain=MICROSOFT, alpha=1.0)
+        silu = self.op("QuickGelu", gate, domain=MICROSOFT, alpha=1.0)
+        return self.op("Add", x, self.linear(self.op("Mul", silu, up), mlp.down_proj))
 
     def _head_norm(self, x: str, norm: Any, size: int) -> str:
         """Qwen3's, over each head."""

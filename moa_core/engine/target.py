@@ -10,14 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from moa_core.decoding.trace import Drafted
-from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verifier import Answer, Asked, LocalVerifier, Verifier
 from moa_core.drafters.base import Drafter
 from moa_core.engine.graph import ROWS, Graph
 from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, Rope
-from moa_core.model.target import Target, is_split
+from moa_core.model.target import Target
 
 CHUNK = 256  # tokens of a prompt that are read at once: each has a score for all before it
 
@@ -47,8 +46,8 @@ class OnnxTarget(Target):
         weights = graph_weights(self, len(self.layers))
         return None if weights is None else self._sessions[self.taps].get(weights, self._graph)
 
-    def pair(self, drafter: Drafter, shape: TreeSettings) -> tuple[Drafter, Verifier]:
-        return drafter, OnnxVerifier(self, drafter)
+    def verifier(self, drafter: Drafter) -> Verifier:
+        return OnnxVerifier(self, drafter)
 
     def _graph(self) -> Graph:
         graph, width = Graph(), self.config.hidden_size
@@ -90,7 +89,7 @@ def accelerate(target: Target) -> Target:
 def graph_weights(target: Target, last: int) -> list[Tensor] | None:
     """The weights of a target's head and last layers; None where those can be in no graph."""
     head: Any = target.model.get_output_embeddings()
-    if is_split(target.model) or type(head) is not nn.Linear:
+    if type(head) is not nn.Linear or getattr(target.model, "is_quantized", False):
         return None
     parts: list[nn.Module] = [head]
     if last:

@@ -21,11 +21,11 @@ LICENCE = re.compile(r"\A---\n(?:.*\n)*?license: ([\w.-]+)\n")  # in a card's fr
 HUB_LICENCES = {"apache-2.0", "mit", "llama3", "cc-by-4.0", "cc-by-sa-4.0", "openrail"}
 LONGEST = 2000  # characters of what a config says of itself
 RECORDED = ASSETS / "results" / "same-tree" / "summary.json"
-CARDS = Path(__file__).parent / "cards"  # how each export is used
+USE = Path(__file__).parent / "use.md"  # how an export is used
 
 
-def card(source: Source, kind: str, licence: str | None) -> str:
-    """README.md of an export in a format, from what the drafter's config says.
+def card(source: Source, licence: str | None) -> str:
+    """README.md of an export, from what the drafter's config says.
 
     licence  of the weights, where the config does not say it
     """
@@ -35,6 +35,9 @@ def card(source: Source, kind: str, licence: str | None) -> str:
         tags, paper = f"{tags}, mixture-of-attentions", "2410.03804"
     elif isinstance(source.drafter, EagleDrafter):
         tags, paper = f"{tags}, eagle2", "2406.16858"
+    use = Template(USE.read_text(encoding="utf-8").strip()).substitute(
+        verifier=source.verifier, distribution=DISTRIBUTION
+    )
     count = sum(tensor.numel() for tensor in source.tensors.values())
     facts = [
         f"{count:,} parameters, {source.dtype}; embeddings and head are the target's.",
@@ -46,9 +49,7 @@ def card(source: Source, kind: str, licence: str | None) -> str:
         facts.append(
             f"Its own draft tree: {tree.depth} levels, {tree.breadth} wide, {tree.budget} nodes."
         )
-    front = ["library_name: transformers", f"tags: [{tags}]"]
-    if kind == "custom-generate":
-        front[1] = f"tags: [{tags}, custom_generate]"
+    front = ["library_name: transformers", f"tags: [{tags}, custom_generate]"]
     if "/" in source.verifier:
         front.append(f"base_model: {source.verifier}")
     if licence and licence.lower() in HUB_LICENCES:
@@ -61,7 +62,7 @@ def card(source: Source, kind: str, licence: str | None) -> str:
         f"{source.kind[0].upper()}{source.kind[1:]}{cited}, for the target {source.verifier} and "
         "no other. Speculative decoding: it drafts, the target verifies, and the text is the "
         "target's own.\n",
-        f"## Use\n\n{_use(source, kind)}\n\n## Facts\n", *(f"- {fact}" for fact in facts), "",
+        f"## Use\n\n{use}\n\n## Facts\n", *(f"- {fact}" for fact in facts), "",
     ])  # fmt: skip
 
 
@@ -106,16 +107,3 @@ def plain(text: str) -> str:
     """Words of an unknown config as one line of Markdown that is nothing but text."""
     line = escape(" ".join(text.split())[:LONGEST], quote=False)
     return re.sub(r"([\\`*\[\]|])", r"\\\1", line)
-
-
-def _use(source: Source, kind: str) -> str:
-    name, tree = kind, source.drafter.tree
-    if kind == "authors" and isinstance(source.drafter, MoADrafter):
-        name = "authors-moa"
-    elif kind == "authors":  # by whether the head has a bias where it joins embedding and feature
-        name = f"authors-eagle-{'sglang' if 'fc.bias' in source.tensors else 'vllm'}"
-    text = (CARDS / f"{name}.md").read_text(encoding="utf-8")
-    return Template(text).substitute(
-        verifier=source.verifier, tli=source.tli, distribution=DISTRIBUTION,
-        depth=tree.depth, breadth=tree.breadth, nodes=tree.budget + 1,
-    ).strip()  # fmt: skip

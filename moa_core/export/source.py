@@ -1,7 +1,7 @@
 """What is exported: a drafter as its files hold it, checked against the target it is for.
 
 The target needs no weights, only its config and tokenizer: a drafter of an 8B target is exported
-where that target would not fit. SafeAILab's layout needs the target's embeddings, one tensor.
+where that target would not fit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
@@ -28,15 +27,13 @@ from moa_core.loading.catalog import (
     locate,
 )
 from moa_core.loading.drafter_files import build_drafter
-from moa_core.loading.hub import fetch, fetch_weights, split
+from moa_core.loading.hub import fetch_weights, split
 from moa_core.loading.load import tokenizer_in
 from moa_core.loading.memory import config_of
 from moa_core.loading.names import AUTO
 from moa_core.loading.presets import pinned
-from moa_core.loading.untrusted import read_config, read_json, read_tensors
+from moa_core.loading.untrusted import read_config, read_tensors
 from moa_core.model.target import Target
-
-INDEX = "model.safetensors.index.json"
 
 
 @dataclass(frozen=True)
@@ -47,11 +44,9 @@ class Source:
     folder: Path
     ours: dict[str, Any]  # our own keys of its config; empty for others' files
     tensors: dict[str, Tensor]  # those that it needs, in the dtype in which they are stored
-    embedding: Tensor | None  # the copy of the target's that EAGLE heads may bring along
     drafter: Drafter  # the same, loaded beside its target
     target: Target
     verifier: str  # what to call the target in an export: a Hub id or a name, never a path
-    place: str | None = None  # where the target's files are
 
     @property
     def tli(self) -> int | None:
@@ -73,9 +68,7 @@ class Source:
         return f"a drafter of the method {self.ours.get('method')}"
 
 
-def read_source(
-    spec: str, target: Target, tli: int | None = None, verifier: str = "", place: str | None = None
-) -> Source:
+def read_source(spec: str, target: Target, tli: int | None = None, verifier: str = "") -> Source:
     """Read a drafter: a bundled name, a folder or a Hub id. UserError if it does not fit."""
     spec = drafter_name(spec)
     spec = DERIVED.get(spec, spec)
@@ -89,8 +82,7 @@ def read_source(
     drafter = build_drafter(config, stored, target, tli, name)
     tensors = {key: stored[key].contiguous() for key in drafter.net.state_dict()}
     named = verifier or split(target.name)[0]
-    ours, embedding = config.get("drafter") or {}, stored.get("embed_tokens.weight")
-    return Source(name, folder, ours, tensors, embedding, drafter, target, named, place)
+    return Source(name, folder, config.get("drafter") or {}, tensors, drafter, target, named)
 
 
 def target_without_weights(spec: str | None) -> Target:
@@ -112,25 +104,3 @@ def target_without_weights(spec: str | None) -> Target:
         raise UserError(
             f"The target {spec or place} cannot be read: {first_line(error)}"
         ) from error
-
-
-def embeddings_of(spec: str | None) -> Tensor:
-    """[V, E] a target's embeddings, the one tensor that is read of its weights."""
-    place = locate(spec or bundled_target())
-    folder = place if isinstance(place, Path) else fetch(place, [INDEX, "model.safetensors"])
-    files = ["model.safetensors"]
-    if (folder / INDEX).is_file():
-        shards = read_json(folder / INDEX)["weight_map"]
-        files = [shard for name, shard in shards.items() if name.endswith("embed_tokens.weight")]
-    if not isinstance(place, Path):
-        folder = fetch(place, files)
-    for path in (folder / name for name in files):
-        try:
-            with safe_open(path, framework="pt") as file:
-                for name in file.keys():  # noqa: SIM118
-                    if name.endswith("embed_tokens.weight"):
-                        found: Tensor = file.get_tensor(name)
-                        return found
-        except (OSError, SafetensorError):
-            continue
-    raise UserError(f"The embeddings of {spec or place} cannot be found in its safetensors files.")

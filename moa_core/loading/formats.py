@@ -199,7 +199,7 @@ def config_keys(drafter: Drafter) -> tuple[dict[str, Any], dict[str, Any]]:
             ours = {"lsa_heads": sizes.lsa and sizes.lsa.heads, "lsa_pool": sizes.pool}
             return _moa_keys(sizes), {"method": "moa", "tli": drafter.tli, **ours}
         case EagleDrafter():
-            return eagle_keys(drafter.net.config), {"method": "eagle2"}
+            return _eagle_keys(drafter.net.config), {"method": "eagle2"}
         case Eagle3Drafter():
             read = drafter.net.config
             keys = eagle3_keys(read, drafter.rope.parameters)
@@ -215,7 +215,7 @@ def config_keys(drafter: Drafter) -> tuple[dict[str, Any], dict[str, Any]]:
     return {**small, "embeddings": "the target's"}, {"method": "independent"}
 
 
-def eagle_keys(sizes: EagleConfig) -> dict[str, Any]:
+def _eagle_keys(sizes: EagleConfig) -> dict[str, Any]:
     """Sizes in the keys of SafeAILab's format."""
     return {
         "architectures": ["LlamaForCausalLM"],

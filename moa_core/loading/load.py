@@ -18,7 +18,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
-from moa_core.engine import accelerate, accelerate_drafter, with_graphs
+from moa_core.engine import accelerate, accelerate_drafter
 from moa_core.errors import UserError, first_line
 from moa_core.loading.catalog import (
     DERIVED,
@@ -33,7 +33,7 @@ from moa_core.loading.catalog import (
 from moa_core.loading.drafter_files import build_drafter, whole_model
 from moa_core.loading.fit import check_tokenizer
 from moa_core.loading.hub import Report, fetch_config, fetch_weights, short_name, silent
-from moa_core.loading.memory import Drafting, Need, check_room, config_of, gpu_shares, stored
+from moa_core.loading.memory import Drafting, check_room, config_of, stored
 from moa_core.loading.names import AUTO
 from moa_core.loading.presets import pinned
 from moa_core.loading.untrusted import careful, read_config, read_tensors
@@ -52,19 +52,15 @@ class Plan:
     """How to load a target.
 
     bits        4 or 8: its linear layers as NF4 or 8-bit integers, by bitsandbytes; None: as it is
-    device_map  "auto", or accelerate's own: layers over several GPUs, main memory and disk
     drafters    names, folders or Hub ids that will be loaded beside it: their memory counts
     report      gets a sentence on how far downloads are
-    eager       no CUDA graphs
     drafts      int8: weights in eight bits; float32; auto: int8 where target and drafter are
                 both bundled and no dtype was named
     """
 
     bits: int | None = None
-    device_map: str | dict[str, Any] | None = None
     drafters: tuple[str, ...] = ()
     report: Report = silent
-    eager: bool = False
     drafts: str = "auto"
 
     def __post_init__(self) -> None:
@@ -121,13 +117,13 @@ def load_target(
     read_config(folder)  # its sentences are clearer than transformers' own
     name = place.name if isinstance(place, Path) else short_name(place)
     beside = drafters_beside(plan.drafters, plan.report)
-    need = check_room(name, config_of(folder), wanted, where, plan, beside)
+    need = check_room(name, config_of(folder), wanted, where, plan.bits, beside)
     if not is_bundled(folder):
         plan.report(f"{name} will need {need}.")
     if not isinstance(place, Path):
         folder = fetch_weights(place, plan.report)
         plan.report(f"Loading {name}.")
-    options = _options(wanted, where, plan, need)
+    options = _options(wanted, where, plan)
     try:
         model = AutoModelForCausalLM.from_pretrained(folder, **options).requires_grad_(False)
     except Exception as error:  # transformers raises many kinds; all mean: not loadable
@@ -139,19 +135,15 @@ def load_target(
     target.drafts = wanted_drafts(plan.drafts, dtype if is_bundled(folder) else "float32")
     if plan.drafts == "int8" and (target.device.type != "cpu" or target.dtype != torch.float32):
         raise UserError("Drafts in int8 need a float32 target on a processor: leave out --drafts.")
-    return accelerate(target if plan.eager else with_graphs(target))
+    return accelerate(target)
 
 
-def _options(dtype: torch.dtype, device: torch.device, plan: Plan, need: Need) -> dict[str, Any]:
+def _options(dtype: torch.dtype, device: torch.device, plan: Plan) -> dict[str, Any]:
     """What `from_pretrained` is told."""
     options: dict[str, Any] = {"dtype": dtype, **careful()}
     if plan.bits:
         options["quantization_config"] = _quantised(plan.bits, dtype)
-    if plan.device_map is not None:
-        options["device_map"] = plan.device_map
-        if plan.device_map == "auto" and torch.cuda.is_available():
-            options["max_memory"] = gpu_shares(need)
-    elif plan.bits or device.type != "cpu":  # straight to the device, not by way of main memory
+    if plan.bits or device.type != "cpu":  # straight to the device, not by way of main memory
         options["device_map"] = {"": device}
     return options
 
@@ -198,22 +190,15 @@ def _eos_ids(target: Target) -> tuple[int, ...]:
 
 
 def plain_weights(model: PreTrainedModel, wanted: Callable[[str], bool]) -> dict[str, Tensor]:
-    """Tensors by name in the model's float format, wherever and however it holds them.
-
-    Quantised weights are unpacked, offloaded ones are read.
-    """
-    if not (hasattr(model, "_hf_hook") or getattr(model, "is_quantized", False)):
+    """Tensors by name in the model's float format; quantised weights are unpacked."""
+    if not getattr(model, "is_quantized", False):
         return {name: tensor for name, tensor in model.state_dict().items() if wanted(name)}
-    from accelerate.utils import align_module_device
-
-    found = {}
-    for prefix, module in model.named_modules(remove_duplicate=False):
-        names = [name for name, _ in module.named_parameters(recurse=False)]
-        if any(wanted(f"{prefix}.{name}") for name in names):
-            with align_module_device(module, torch.device("cpu")):
-                for name in names:
-                    found[f"{prefix}.{name}"] = _unpacked(module, name, model.dtype)
-    return {name: tensor for name, tensor in found.items() if wanted(name)}
+    return {
+        f"{prefix}.{name}": _unpacked(module, name, model.dtype)
+        for prefix, module in model.named_modules(remove_duplicate=False)
+        for name, _ in module.named_parameters(recurse=False)
+        if wanted(f"{prefix}.{name}")
+    }
 
 
 def _unpacked(module: nn.Module, name: str, dtype: torch.dtype) -> Tensor:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -18,15 +18,12 @@ from moa_core.errors import UserError, first_line
 from moa_core.loading.formats import bare_net, head_size, kv_heads
 from moa_core.loading.untrusted import PICKLE, pickles_allowed
 
-if TYPE_CHECKING:
-    from moa_core.loading.load import Plan
-
 COUNTED_CONTEXT = 8192  # tokens, of a target that reads more
 NF4_BLOCK = 64  # numbers that share a scale of four bytes
 CONTAINER = Path("/sys/fs/cgroup")  # Linux: what a container may take
 ADVICE = (
     "Try --dtype bfloat16, --load-in-8bit or --load-in-4bit (python -m moa_core memory says what "
-    "each takes), --device-map auto with several GPUs, or a smaller target."
+    "each takes), or a smaller target."
 )
 BORROWED = ("embed_tokens.", "lm_head.")  # in EAGLE's files, copies of the target's own
 
@@ -200,57 +197,33 @@ def _drafting(shapes: Mapping[str, tuple[int, ...]]) -> Drafting:
 
 
 def check_room(
-    name: str, config: PretrainedConfig, dtype: torch.dtype, device: torch.device, plan: Plan,
-    drafters: Sequence[Drafting] = (),
+    name: str, config: PretrainedConfig, dtype: torch.dtype, device: torch.device,
+    bits: int | None, drafters: Sequence[Drafting] = (),
 ) -> Need:  # fmt: skip
     """What will be needed. UserError, naming the shortfall, if the device has less than that."""
     try:
-        need = estimate(config, dtype, plan.bits, drafters)
+        need = estimate(config, dtype, bits, drafters)
     except Exception as error:  # transformers and torch raise many kinds; all mean: no such model
         raise UserError(
             f"{name} has a config.json that makes no model: {first_line(error)}"
         ) from error
-    spread = plan.device_map is not None
-    free = free_bytes(device, spread, offload=not plan.bits)  # quantised weights stay on GPUs
-    if need.total <= free or plan.device_map not in (None, "auto"):
-        return need  # a map of the person's own, disk included, is trusted
+    free = free_bytes(device)
+    if need.total <= free:
+        return need
     where = "this machine" if device.type == "cpu" else f"the device {device}"
-    has = "all devices together have" if spread else f"{where} has"
     raise UserError(
-        f"{name} does not fit: it needs {need}, and {has} {size(free)} free, "
+        f"{name} does not fit: it needs {need}, and {where} has {size(free)} free, "
         f"{size(need.total - free)} too little. {ADVICE}"
     )
 
 
-def gpu_shares(need: Need) -> dict[int | str, int]:
-    """Bytes of weights for each GPU, at most, and for main memory: the rest is for decoding.
-
-    Any GPU may be the one that drafts; K and V lie with their layers.
-    """
-    free = _free_on_cards()
-    kept = need.drafters + need.working + need.cache // max(len(free), 1)
-    shares: dict[int | str, int] = {card: max(one - kept, 0) for card, one in enumerate(free)}
-    return {**shares, "cpu": _main_memory()}
-
-
-def free_bytes(device: torch.device, spread: bool = False, offload: bool = True) -> int:
-    """Bytes that can still be taken on a device.
-
-    spread   on all GPUs
-    offload  and in main memory
-    """
-    if spread:
-        cards = _free_on_cards()
-        return sum(cards) + (_main_memory() if offload or not cards else 0)
+def free_bytes(device: torch.device) -> int:
+    """Bytes that can still be taken on a device."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     if device.type == "mps":
         return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
     return _main_memory()
-
-
-def _free_on_cards() -> list[int]:
-    return [torch.cuda.mem_get_info(card)[0] for card in range(torch.cuda.device_count())]
 
 
 def _main_memory() -> int:

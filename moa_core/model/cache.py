@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
 import torch
@@ -13,39 +12,30 @@ from torch import Tensor
 class KVCache:
     """K and V of consecutive layers for one sequence; transformers' layers take it as their cache.
 
-    Layers on one device share a block [layers, 2, kv_heads, capacity, head_dim]. `length` slots are
-    in use; a forward writes behind them and counts only after `advance` or `keep`, so whatever was
-    drafted in vain is forgotten by doing nothing.
+    The layers share a block [layers, 2, kv_heads, capacity, head_dim]. `length` slots are in use; a
+    forward writes behind them and counts only after `advance` or `keep`, so whatever was drafted in
+    vain is forgotten by doing nothing.
 
-    devices      one per layer
     first_layer  index in the model of the first layer held here
     """
 
     def __init__(
         self,
-        devices: Sequence[torch.device],
+        device: torch.device,
         kv_heads: int,
         head_dim: int,
         capacity: int,
         dtype: torch.dtype,
+        layers: int = 1,
         first_layer: int = 0,
     ) -> None:
-        self.capacity = capacity
+        self.capacity, self.device = capacity, device
         self.length = 0
         self._first = first_layer
-        self._blocks = [
-            torch.empty(
-                len(list(group)), 2, kv_heads, capacity, head_dim, dtype=dtype, device=device
-            )
-            for device, group in groupby(devices)
-        ]
+        shape = (layers, 2, kv_heads, capacity, head_dim)
+        self._block = torch.empty(shape, dtype=dtype, device=device)
         # K and V of each layer, [1, kv_heads, capacity, head_dim]: made once, used at each call.
-        self._views = [layer.unsqueeze(1).unbind() for block in self._blocks for layer in block]
-
-    @property
-    def device(self) -> torch.device:
-        """Of the first layer."""
-        return self._blocks[0].device
+        self._views = [layer.unsqueeze(1).unbind() for layer in self._block]
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
@@ -69,9 +59,8 @@ class KVCache:
         """Of the slots just written keep these (ascending, counted from `length`), closed up."""
         if list(slots) != list(range(len(slots))):
             end = self.length + len(slots)
-            for block in self._blocks:
-                source = torch.tensor(slots, device=block.device) + self.length
-                block[..., self.length : end, :] = block[..., source, :]
+            source = torch.tensor(slots, device=self.device) + self.length
+            self._block[..., self.length : end, :] = self._block[..., source, :]
         self.length += len(slots)
 
     def layer(self, place: int = 0) -> tuple[Tensor, Tensor]:
@@ -84,21 +73,17 @@ class KVCache:
 
     def append(self, keys_values: Tensor) -> None:
         """Write K and V computed elsewhere, [layers, 2, G, n, d], and count them as in use."""
-        count, done = keys_values.shape[-2], 0
-        for block in self._blocks:
-            block.narrow(-2, self.length, count).copy_(keys_values[done : done + len(block)])
-            done += len(block)
+        count = keys_values.shape[-2]
+        self._block.narrow(-2, self.length, count).copy_(keys_values)
         self.length += count
 
     def read(self, start: int, stop: int, last: int | None = None) -> Tensor:
         """K and V of slots start..stop, of all layers or the last few: [layers, 2, G, n, d].
 
-        A view where the layers share a device: read it before the next write.
+        A view: read it before the next write.
         """
-        cut = [block[..., start:stop, :] for block in self._blocks]
-        if len(cut) > 1:
-            cut = [torch.cat([part.to(cut[-1].device) for part in cut])]
-        return cut[0] if last is None else cut[0][len(self._views) - last :]
+        first = 0 if last is None else len(self._views) - last
+        return self._block[first:, ..., start:stop, :]
 
 
 def token_vectors(keys_values: Tensor) -> Tensor:

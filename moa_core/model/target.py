@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from moa_core.decoding.tree import DraftTree, TreeSettings
+from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verifier import LocalVerifier, Verifier
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
@@ -69,8 +69,7 @@ class Observation:
 
     def keys_values(self, last: int | None = None) -> Tensor:
         """K (after RoPE) and V of every layer, or of the last few: [layers, 2, G, n, d]."""
-        read = self.cache.read(self.start, self.start + len(self.ids), last)
-        return read.to(self.hidden.device)  # of a split target the last layer may be elsewhere
+        return self.cache.read(self.start, self.start + len(self.ids), last)
 
     def part(self, start: int, stop: int) -> Observation:
         """What was learnt about some of these tokens, counted from the first of them."""
@@ -106,9 +105,9 @@ class Target:
         self.decoder = cast(Backbone, model.base_model)
         self.head = cast(Matrix, model.get_output_embeddings())
         self.layers = self.decoder.layers
-        self.embed = _embeddings(model, self.device)
+        self.embed = cast(Matrix, model.get_input_embeddings())
         # RoPE and layers in our form, on the model's weights; None where layers have another form
-        self.own = None if is_split(model) else _in_our_form(self)
+        self.own = _in_our_form(self)
         self.drafts = "auto"  # the precision of drafts that was asked for: auto, int8, float32
         self._cache: KVCache | None = None
         self.taps: tuple[int, ...] = ()  # layers whose inputs this run's drafter reads, too
@@ -118,8 +117,7 @@ class Target:
 
     @property
     def device(self) -> torch.device:
-        """Where drafting goes on: where the head is, the last of a split model's devices."""
-        return computes_on(self.head)
+        return self.head.weight.device
 
     @property
     def dtype(self) -> torch.dtype:
@@ -159,12 +157,9 @@ class Target:
         twin._cache = twin._pending = twin._tree = None
         return twin
 
-    def pair(self, drafter: Drafter, shape: TreeSettings) -> tuple[Drafter, Verifier]:
-        """The drafter and the verifier of a run. A wrapper that runs a target otherwise has others.
-
-        shape  the largest trees of the run
-        """
-        return drafter, LocalVerifier(self, drafter)
+    def verifier(self, drafter: Drafter) -> Verifier:
+        """How a run asks this target. A wrapper that runs a target otherwise has another."""
+        return LocalVerifier(self, drafter)
 
     def prefill(self, ids: Sequence[int], capacity: int) -> tuple[Tensor, Observation]:
         """Read the prompt. Returns the logits [V] after its last token, and what was learnt.
@@ -173,7 +168,7 @@ class Target:
         """
         if not ids:
             raise UserError("The prompt is empty: there is nothing to go on from.")
-        self._cache = self.new_cache(capacity)
+        self._cache = self.tail_cache(len(self.layers), capacity)
         hidden, logits = self._forward(ids, range(len(ids)), None)
         self._cache.advance(len(ids))
         return logits[0], Observation(tuple(ids), 0, hidden, self._cache)
@@ -203,15 +198,10 @@ class Target:
         assert self._cache is not None, "prefill first"
         self._cache.truncate(length)
 
-    def new_cache(self, capacity: int) -> KVCache:
-        """An empty cache for all layers."""
-        return self.tail_cache(len(self.layers), capacity)
-
     def tail_cache(self, last: int, capacity: int) -> KVCache:
         """An empty cache for the last few layers."""
-        first = len(self.layers) - last
-        devices = [computes_on(layer) for layer in self.layers[first:]]
-        return KVCache(devices, self.kv_heads, self.head_dim, capacity, self.dtype, first)
+        sizes = self.kv_heads, self.head_dim, capacity, self.dtype
+        return KVCache(self.device, *sizes, last, len(self.layers) - last)
 
     def run_layers(
         self,
@@ -242,7 +232,7 @@ class Target:
                 use_cache=cache is not None,
                 position_embeddings=rope,
             )
-        return taps.beside(self.decoder.norm(hidden).to(self.device))
+        return taps.beside(self.decoder.norm(hidden))
 
     def read_layers(
         self,
@@ -305,24 +295,8 @@ class Taps:
 
     def beside(self, hidden: Tensor) -> Tensor:
         """[.., (taps + 1) E]: all that was kept, in order, before the last hidden state."""
-        kept = [self._kept[layer].to(hidden.device) for layer in self._layers]
+        kept = [self._kept[layer] for layer in self._layers]
         return torch.cat([*kept, hidden], -1) if kept else hidden
-
-
-class _Brought(nn.Module):
-    """A split model's embeddings, whose rows are brought to where drafting goes on."""
-
-    def __init__(self, inner: Matrix, device: torch.device) -> None:
-        super().__init__()
-        self.inner = inner
-        self.device = device
-
-    @property
-    def weight(self) -> Tensor:
-        return self.inner.weight
-
-    def forward(self, ids: Tensor) -> Tensor:
-        return self.inner(ids).to(self.device)
 
 
 def draft_precision(target: Target, drafter: Any) -> str | None:
@@ -337,23 +311,6 @@ def moved(model: M, *where: torch.device | torch.dtype) -> M:
     to: Any = model.to
     to(*where)
     return model
-
-
-def is_split(model: PreTrainedModel) -> bool:
-    """Whether accelerate moves weights or activations between devices for this model."""
-    return hasattr(model, "_hf_hook")
-
-
-def computes_on(module: nn.Module) -> torch.device:
-    """Where a module computes: with accelerate's hooks its weights may wait elsewhere."""
-    hook = getattr(module, "_hf_hook", None)
-    device = getattr(hook, "execution_device", None)
-    return next(module.parameters()).device if device is None else torch.device(device)
-
-
-def _embeddings(model: PreTrainedModel, device: torch.device) -> Matrix:
-    embed = cast(Matrix, model.get_input_embeddings())
-    return embed if computes_on(embed) == device else cast(Matrix, _Brought(embed, device))
 
 
 def _in_our_form(target: Target) -> tuple[Rope, list[DecoderLayer]] | None:

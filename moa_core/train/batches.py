@@ -27,7 +27,7 @@ class Batch(NamedTuple):
     segment    [B, T] number of the document, PADDING for padding
     positions  [B, T] counted from the start of each document
     rows       [B] place of each row in the whole update's batch. Random draws are made by it, so
-               that the result does not depend on how processes share out the rows
+               that the result does not depend on the parts that the rows are taken in
     """
 
     ids: Tensor
@@ -36,7 +36,7 @@ class Batch(NamedTuple):
     positions: Tensor
     rows: Tensor | None = None
 
-    def to(self, device: torch.device) -> Batch:
+    def to(self, device: str) -> Batch:
         return self._each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def part(self, places: slice) -> Batch:
@@ -132,9 +132,6 @@ def epoch_rows(recipe: Recipe, number: int) -> Epoch:
 
 class Batches:
     """Endless batches of a folder's text, epoch by epoch.
-
-    Every process makes all rows and trains on its own share: it then knows, without asking, how
-    much the others have.
 
     place  epoch, first row of the next batch
     """

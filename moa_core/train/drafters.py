@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -30,7 +29,7 @@ from moa_core.model.target import Target
 from moa_core.train import own_text
 from moa_core.train.batches import Batch, Batches, Recipe
 from moa_core.train.init import fresh
-from moa_core.train.loop import Run, Schedule
+from moa_core.train.loop import Machine, Run, Schedule
 from moa_core.train.losses import (
     Eagle3Trainee,
     EagleTrainee,
@@ -46,12 +45,14 @@ from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
 from moa_core.train.measure import Progress
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
 
+CPU = Machine()
+
 
 @dataclass(frozen=True)
 class Plan:
     """How drafters are trained, apart from the schedule.
 
-    rows        packed rows of `row_length` tokens per update, over all processes
+    rows        packed rows of `row_length` tokens per update
     own_tokens  text for the target to write first; it then makes up half of all training tokens
     draws       draws of block boundaries per update, on one pass of LSA
     block       shortest and longest block, in tokens
@@ -78,22 +79,15 @@ def train_drafters(
     out: Path,
     schedule: Schedule,
     plan: Plan,
-    *,
-    workers: int = 2,
-    stop_at: int | None = None,
-    compiled: bool = False,
-    accelerator: Accelerator | None = None,
+    machine: Machine = CPU,
     watched: dict[str, list[list[int]]] | None = None,
     watch_times: int = 8,
-    log_every: int = 25,
-    save_every: float = 60.0,
 ) -> None:
     """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`.
 
     watched  prompts by kind on which acceptance is measured during training; each drafter then
              keeps the weights with the highest
     """
-    accelerator = accelerator or Accelerator()
     drafters = {method: _begun(method, target, plan) for method in plan.methods}
     if plan.row_length > target.context:
         raise UserError(
@@ -103,20 +97,15 @@ def train_drafters(
     out.mkdir(parents=True, exist_ok=True)
     about = {name: _about(name, drafter, plan) for name, drafter in drafters.items()}
     trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
-    if compiled:
+    if machine.compiled:
         for each in trainees.values():
             each.compile_features()
-    batches = _batches(target, data, tokenizer, out, plan, workers, accelerator)
+    batches = _batches(target, data, tokenizer, out, plan, machine.workers)
     progress = Progress(target, drafters, watched, watch_times) if watched else None
     models: dict[str, nn.Module] = dict(trainees)
-    run = Run(
-        out / "run", models, batches, schedule, accelerator, asdict(plan), save_every, progress,
-        log_every,
-    )  # fmt: skip
+    run = Run(out / "run", models, batches, schedule, machine, asdict(plan), progress)
     lessons = _Lessons(target, drafters.values(), plan, run)
-    run.train(lessons, _step, stop_at, count=lambda batch: predictable(batch).sum())
-    if not accelerator.is_main_process:
-        return
+    run.train(lessons, _step, count=lambda batch: predictable(batch).sum())
     if progress:
         progress.restore_best()
     for name, drafter in drafters.items():
@@ -153,14 +142,12 @@ def _batches(
     out: Path,
     plan: Plan,
     workers: int,
-    accelerator: Accelerator,
 ) -> Batches:
     """The target's own text, if the plan wants any, is written first."""
     own = out / "own_text.npz" if plan.own_tokens else None
-    if own and accelerator.is_main_process:
-        processes = workers if accelerator.device.type == "cpu" else 1
+    if own:
+        processes = workers if target.device.type == "cpu" else 1
         own_text.write(target, own, plan.own_tokens, own_text.Writing(data, plan.seed), processes)
-    accelerator.wait_for_everyone()
     return Batches(Recipe(data, tokenizer, plan.seed, plan.row_length, own), plan.rows, workers)
 
 
@@ -209,8 +196,8 @@ class _Lessons:
         plan = self._plan
         progress = update / (self._run.updates or 100_000)
         staircase = 0.0 if plan.start else plan.staircase * max(0.0, 1 - 2 * progress)
-        # Drawn from seed and update alone, for all rows: a resumed run, or several processes, draw
-        # what one uninterrupted process would.
+        # Drawn from seed and update alone, for all rows: a resumed run, or one in several parts,
+        # draws what an uninterrupted one would.
         generator = torch.Generator().manual_seed((plan.seed * 1_000_003 + update) * 1_009)
         draws = [
             on_policy(batch, generator, plan.block, staircase, plan.rows) for _ in range(plan.draws)

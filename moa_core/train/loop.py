@@ -1,8 +1,8 @@
 """The training loop: several models on one stream of batches, resumable after a kill.
 
-An update's batch is a fixed number of rows whatever the machine: processes share them out, and each
-goes over its own in as many parts as gradients are accumulated over. Losses are means over what
-counts in the whole batch, so neither changes the result, apart from rounding.
+An update's batch is a fixed number of rows whatever the machine: it is gone over in as many parts
+as gradients are accumulated over. Losses are means over what counts in the whole batch, so the
+number of parts does not change the result, apart from rounding.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from time import perf_counter
 from typing import Any
 
 import torch
-from accelerate import Accelerator
-from accelerate.utils import DistributedType, broadcast
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -30,6 +28,31 @@ from moa_core.train.measure import Progress
 Step = Callable[[nn.Module, Batch, Any, int], tuple[Tensor, dict[str, Tensor]]]
 Count = Callable[[Batch], Tensor]
 PROBE = 40  # updates of a process before --minutes is turned into a number of updates
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where and how a run computes: nothing of it changes the result, apart from rounding.
+
+    bf16        by autocast
+    parts       that the rows of an update are taken in
+    compiled    torch.compile for the costly parts
+    workers     processes that prepare text
+    stop_at     end at this update, with the schedule as if it went on
+    save_every  seconds between checkpoints; log_every: updates between log lines
+    """
+
+    device: str = "cpu"
+    bf16: bool = False
+    parts: int = 1
+    compiled: bool = False
+    workers: int = 2
+    stop_at: int | None = None
+    save_every: float = 60.0
+    log_every: int = 25
+
+    def autocast(self) -> torch.autocast:
+        return torch.autocast(self.device, torch.bfloat16, enabled=self.bf16)
 
 
 @dataclass(frozen=True)
@@ -92,38 +115,35 @@ class Run:
         models: dict[str, nn.Module],
         batches: Batches,
         schedule: Schedule,
-        accelerator: Accelerator,
+        machine: Machine,
         recipe: Mapping[str, Any],
-        save_every: float = 60.0,
         watch: Progress | None = None,
-        log_every: int = 25,
     ) -> None:
         """recipe: what shapes the result with the schedule; a resume with another is refused.
 
-        How many processes there are, and over how many parts gradients are accumulated, does not.
+        Over how many parts gradients are accumulated does not.
         """
         self.folder, self.batches, self.schedule = folder, batches, schedule
-        self.accelerator, self.save_every, self.watch = accelerator, save_every, watch
-        self.log_every = log_every
+        self.machine, self.watch = machine, watch
         self.recipe = json.loads(json.dumps({**recipe, "schedule": asdict(schedule)}, default=str))
         folder.mkdir(parents=True, exist_ok=True)
         self.update, self.updates, self.seconds = 0, schedule.updates, 0.0
         self._kept = 0  # update of the checkpoint
         self.spent = dict.fromkeys(models, 0.0)  # seconds, as if each had been trained alone
-        self.bare = models
-        self.models: dict[str, nn.Module] = {}
-        self.optimisers: dict[str, list[torch.optim.Optimizer]] = {}
-        self._rows = _part_rows(accelerator, batches.rows)
-        for name, model in models.items():
-            prepared = accelerator.prepare(model, *optimisers(schedule, name, model))
-            self.models[name], *self.optimisers[name] = prepared
+        self.models = {name: model.to(machine.device) for name, model in models.items()}
+        self.optimisers = {name: optimisers(schedule, name, of) for name, of in models.items()}
+        self._rows, rest = divmod(batches.rows, machine.parts)
+        if rest:
+            raise UserError(
+                f"{batches.rows} rows cannot be taken in {machine.parts} equal parts: give a "
+                f"multiple of {machine.parts}."
+            )
         self._resume()
 
     def train(
         self,
         prepare: Callable[[Batch, int], Any],
         step: Step,
-        stop_at: int | None = None,
         count: Count = lambda batch: torch.tensor(len(batch.ids)),
     ) -> None:
         """Train to the end of the schedule, or to an update before it.
@@ -132,15 +152,14 @@ class Run:
         step     (model, batch, prepared, update) -> mean loss over what counts, and its parts
         count    how much counts in a batch on the CPU
         """
-        shown = self.accelerator.is_main_process
-        bar = tqdm(total=self.updates, initial=self.update, disable=not shown, smoothing=0.05)
+        bar = tqdm(total=self.updates, initial=self.update, smoothing=0.05)
         saved = begun = time.monotonic()
         before, stream = self.seconds, iter(self.batches)
         first, mark = self.update, begun
         try:
-            if shown and not self._done(stop_at):
+            if not self._done:
                 bar.write(self.batches.about())
-            while not self._done(stop_at):
+            while not self._done:
                 parts = self._advance(list(self._parts(next(stream), count)), prepare, step)
                 self.update += 1
                 bar.update()
@@ -149,10 +168,10 @@ class Run:
                 if self.updates is None:
                     mark = self._probe(self.update - first, mark, bar)
                 begun += self._look()
-                last = self._done(stop_at)
-                if self.update % self.log_every == 0 or last:
+                last = self._done
+                if self.update % self.machine.log_every == 0 or last:
                     self._log(parts, bar)
-                if now - saved > self.save_every or last:
+                if now - saved > self.machine.save_every or last:
                     self.save()
                     saved = time.monotonic()
         except KeyboardInterrupt:
@@ -163,120 +182,91 @@ class Run:
             self.batches.close()
 
     def _parts(self, whole: Batch, count: Count) -> Iterator[tuple[Batch, float]]:
-        """This process's rows in the parts it goes over, each with its share of what counts."""
-        rank, world = self.accelerator.process_index, self.accelerator.num_processes
+        """The parts of an update's rows, each with its share of what counts."""
         total = float(count(whole))
-        mine = whole.part(slice(rank, None, world))
-        for start in range(0, len(mine.ids), self._rows):
-            part = mine.part(slice(start, start + self._rows))
+        for start in range(0, len(whole.ids), self._rows):
+            part = whole.part(slice(start, start + self._rows))
             yield part, float(count(part)) / max(total, 1e-9)
 
     def _advance(
         self, batches: list[tuple[Batch, float]], prepare: Callable[[Batch, int], Any], step: Step
     ) -> dict[str, dict[str, Tensor]]:
-        """One update of all models: their losses' parts, this process's share of them."""
+        """One update of all models: their losses' parts."""
         parts: dict[str, dict[str, Tensor]] = {name: {} for name in self.models}
         for cpu_batch, share in batches:
-            batch = cpu_batch.to(self.accelerator.device)
+            batch = cpu_batch.to(self.machine.device)
             start = _clock()
-            with self.accelerator.autocast():
+            with self.machine.autocast():
                 shared = prepare(batch, self.update)
             shared_seconds = _clock() - start
-            with self.accelerator.accumulate(*self.models.values()):
-                for name, of in parts.items():
-                    start = _clock()
-                    found = self._learn(name, batch, share, shared, step)
-                    for key, value in found.items():
-                        of[key] = of[key] + value if key in of else value
-                    self.spent[name] += shared_seconds + _clock() - start
+            for name, of in parts.items():
+                start = _clock()
+                with self.machine.autocast():
+                    loss, more = step(self.models[name], batch, shared, self.update)
+                (loss * share).backward()
+                for key, value in {"loss": loss.detach(), **more}.items():
+                    of[key] = of.get(key, 0) + value * share
+                self.spent[name] += shared_seconds + _clock() - start
+        for name, of in parts.items():
+            start = _clock()
+            of["norm"] = self._step(name)
+            self.spent[name] += _clock() - start
         return parts
 
-    def _learn(
-        self, name: str, batch: Batch, share: float, shared: Any, step: Step
-    ) -> dict[str, Tensor]:
-        """Gradients of one part of a batch, and after the last one the optimiser's step."""
-        model, optimisers, accelerator = self.models[name], self.optimisers[name], self.accelerator
+    def _step(self, name: str) -> Tensor:
+        """The optimisers' step with the gradients there are; returns their norm."""
         factor = self.schedule.factor(self.update, self.updates or 100_000)
-        for optimiser in optimisers:
+        norm = nn.utils.clip_grad_norm_(self.models[name].parameters(), 1.0)
+        for optimiser in self.optimisers[name]:
             for group in optimiser.param_groups:
                 group["lr"] = self.schedule.rate(name) * factor
-        with accelerator.autocast():
-            loss, parts = step(model, batch, shared, self.update)
-        # Gradients are averaged over processes and parts; what is wanted is a weighted sum.
-        weight = share * accelerator.num_processes * accelerator.gradient_accumulation_steps
-        accelerator.backward(loss * weight)
-        found = {key: value * share for key, value in {"loss": loss.detach(), **parts}.items()}
-        if accelerator.sync_gradients:
-            # Alike in all processes, and summed over them when it is logged.
-            norm = accelerator.clip_grad_norm_(model.parameters(), 1.0)
-            found["norm"] = torch.as_tensor(norm) / accelerator.num_processes
-        for optimiser in optimisers:  # accelerate's do nothing before the last part
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
-        return found
+        return norm
 
     def _look(self) -> float:
         """Let the watch measure if it is time. Returns the seconds that this took."""
         if self.watch is None or not self.watch.due(self.update, self.updates):
             return 0.0
         begun = time.monotonic()
-        found = {}
-        if self.accelerator.is_main_process:
-            found = self.watch.measure(self.update, self.spent)
-        self.accelerator.wait_for_everyone()
-        self._write({"measured": found})
+        self._write({"measured": self.watch.measure(self.update, self.spent)})
         return time.monotonic() - begun
 
-    def _done(self, stop_at: int | None) -> bool:
-        ends = [end for end in (self.updates, stop_at) if end is not None]
+    @property
+    def _done(self) -> bool:
+        ends = [end for end in (self.updates, self.machine.stop_at) if end is not None]
         return bool(ends) and self.update >= min(ends)
 
     def _probe(self, done: int, mark: float, bar: tqdm) -> float:
         """Turn minutes into updates, once this process has done enough of them to know its pace.
 
-        The main process decides for all: clocks differ, and one that stops earlier than the others
-        leaves them waiting for ever.
-
         mark  when the timed ones began; the half before them, slow with warming up, is not timed
         """
         assert self.schedule.minutes is not None
         left = 60 * self.schedule.minutes - self.seconds
-        planned = 0
         if left <= 0:  # slow updates, or many kills
-            planned = self.update
+            self.updates = bar.total = self.update
         elif done == PROBE // 2:
             mark = _clock(time.monotonic)
         elif done == PROBE:
             pace = (_clock(time.monotonic) - mark) / (PROBE - PROBE // 2)
-            planned = self.update + int(left / pace)
-        if planned := int(self._agreed(planned)):
-            self.updates = bar.total = planned
+            self.updates = bar.total = self.update + int(left / pace)
         return mark
-
-    def _agreed(self, value: float) -> float:
-        """The main process's number, in every process."""
-        if self.accelerator.num_processes == 1:
-            return value
-        mine = torch.tensor([value], dtype=torch.float64, device=self.accelerator.device)
-        return float(broadcast(mine).item())
 
     def _log(self, parts: dict[str, dict[str, Tensor]], bar: tqdm) -> None:
         flat = torch.stack([value.float() for of in parts.values() for value in of.values()])
-        found = iter(self.accelerator.reduce(flat, "sum").tolist())
+        found = iter(flat.tolist())
         values = {name: {k: round(next(found), 5) for k in of} for name, of in parts.items()}
         self._write(values)
         bar.set_postfix({name: f"{of['loss']:.3f}" for name, of in values.items()})
 
     def _write(self, values: Mapping[str, Any]) -> None:
-        if self.accelerator.is_main_process:
-            line = {"update": self.update, "seconds": round(self.seconds, 1), **values}
-            with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
-                log.write(json.dumps(line) + "\n")
+        line = {"update": self.update, "seconds": round(self.seconds, 1), **values}
+        with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
+            log.write(json.dumps(line) + "\n")
 
     def save(self) -> None:
         """Write a checkpoint beside the old one, then swap: a kill leaves one of the two."""
-        if not self.accelerator.is_main_process:
-            return
         state = {
             "recipe": self.recipe,
             "update": self.update,
@@ -285,7 +275,7 @@ class Run:
             "spent": self.spent,
             "watch": self.watch and self.watch.state_dict(),
             "place": self.batches.place,
-            "models": {name: model.state_dict() for name, model in self.bare.items()},
+            "models": {name: model.state_dict() for name, model in self.models.items()},
             "optimisers": {
                 n: [one.state_dict() for one in of] for n, of in self.optimisers.items()
             },
@@ -310,7 +300,7 @@ class Run:
                 f"{self.folder} holds a run with other settings ({', '.join(changed) or 'fewer'}): "
                 "give the same ones to go on, or another folder to start anew."
             )
-        for name, model in self.bare.items():
+        for name, model in self.models.items():
             model.load_state_dict(state["models"][name])
             for optimiser, step in zip(
                 self.optimisers[name], state["optimisers"][name], strict=True
@@ -322,20 +312,6 @@ class Run:
         self.spent = state["spent"]
         if self.watch:
             self.watch.load_state_dict(state["watch"])
-
-
-def _part_rows(accelerator: Accelerator, rows: int) -> int:
-    """Rows of one part of a process's batch. rows: of an update, over all processes."""
-    if accelerator.distributed_type in (DistributedType.FSDP, DistributedType.DEEPSPEED):
-        raise UserError("Drafters are small: every process holds them whole. Launch with DDP.")
-    world, steps = accelerator.num_processes, accelerator.gradient_accumulation_steps
-    part, rest = divmod(rows, world * steps)
-    if rest or not part:
-        raise UserError(
-            f"{rows} rows cannot be shared out evenly: give a multiple of {world * steps}, the "
-            f"processes ({world}) times the accumulated parts ({steps})."
-        )
-    return int(part)
 
 
 def _clock(now: Callable[[], float] = perf_counter) -> float:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -97,42 +96,14 @@ def heldout_prompts(target: Target, data: Path, each: int) -> dict[str, list[lis
 
 
 def acceptance(
-    target: Target,
-    drafter: Drafter,
-    prompts: dict[str, list[list[int]]],
-    tree: TreeSettings,
-    max_new_tokens: int = 128,
-) -> dict[str, Any]:
-    """Acceptance length by kind and over all, and speed, of greedy decoding.
-
-    tau  tokens gained per target forward after the prefill, bonus included
-    """
-    settings = Settings(max_new_tokens, tree, eos_ids=target.eos_ids)
-    gained: dict[str, int] = defaultdict(int)
-    calls: dict[str, int] = defaultdict(int)
-    tokens, seconds = 0, 0.0
-    for kind, of_kind in prompts.items():
-        for ids in of_kind:
-            trace = Trace(events=list(decode(target, drafter, ids, settings)))
-            gained[kind] += sum(trace.accepted_lengths)
-            calls[kind] += len(trace.accepted_lengths)
-            tokens += len(trace.output_ids) - 1
-            seconds += sum(v for phase, v in trace.seconds.items() if phase != "prefill")
-    return {
-        "tree": asdict(tree),
-        "tau": round(sum(gained.values()) / max(1, sum(calls.values())), 3),
-        "tau_by_kind": {kind: round(gained[kind] / max(1, calls[kind]), 3) for kind in gained},
-        "tokens_per_second": round(tokens / seconds, 1),
-        "prompts": sum(map(len, prompts.values())),
-    }
-
-
-def best_tree(
-    target: Target, drafter: Drafter, prompts: dict[str, list[list[int]]], trees: list[TreeSettings]
-) -> list[dict[str, Any]]:
-    """Every tree measured, the one of most tokens per second first."""
-    results = [acceptance(target, drafter, prompts, tree) for tree in trees]
-    return sorted(results, key=lambda result: -result["tokens_per_second"])
+    target: Target, drafter: Drafter, prompts: dict[str, list[list[int]]], tokens: int = 128
+) -> float:
+    """τ of greedy decoding: tokens gained per target forward after the prefill, bonus included."""
+    settings = Settings(tokens, TREE, eos_ids=target.eos_ids)
+    lengths: list[int] = []
+    for ids in chain.from_iterable(prompts.values()):
+        lengths += Trace(events=list(decode(target, drafter, ids, settings))).accepted_lengths
+    return round(sum(lengths) / max(1, len(lengths)), 3)
 
 
 class Progress:
@@ -168,11 +139,11 @@ class Progress:
     def measure(self, update: int, seconds: Mapping[str, float]) -> dict[str, float]:
         """Every drafter's τ now; `seconds` is how long each was trained."""
         for name, drafter in self._drafters.items():
-            found = acceptance(self._target, drafter, self._prompts, TREE, self._tokens)
+            found = acceptance(self._target, drafter, self._prompts, self._tokens)
             before = max((one["tau"] for one in self.metrics[name]), default=0.0)
-            entry = {"updates": update, "seconds": round(seconds[name], 3), "tau": found["tau"]}
+            entry = {"updates": update, "seconds": round(seconds[name], 3), "tau": found}
             self.metrics[name].append(entry)
-            if found["tau"] >= before:
+            if found >= before:
                 state = drafter.net.state_dict()
                 self._best[name] = {key: value.detach().clone() for key, value in state.items()}
         return {name: of[-1]["tau"] for name, of in self.metrics.items()}

@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
-from accelerate import Accelerator
 from torch import Tensor, nn
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -18,11 +17,12 @@ from moa_core.errors import UserError
 from moa_core.model.target import moved
 from moa_core.train import corpus
 from moa_core.train.batches import Batch, Batches, Recipe
-from moa_core.train.loop import Run, Schedule
+from moa_core.train.loop import Machine, Run, Schedule
 from moa_core.train.tokenizer import PADDING, train_tokenizer
 
 PROMPT_WEIGHT = 0.2  # of what users write: it teaches language, not how to answer
 HEAD = 64  # width of an attention head
+CPU = Machine()
 
 
 @dataclass(frozen=True)
@@ -154,27 +154,19 @@ def train_target(
     new_tokenizer: bool = False,
     row_length: int | None = None,
     seed: int = 0,
-    workers: int = 2,
-    compile_model: bool = False,
-    stop_at: int | None = None,
-    accelerator: Accelerator | None = None,
-    log_every: int = 25,
-    save_every: float = 60.0,
+    machine: Machine = CPU,
 ) -> None:
     """Train a target into `out`: a Hugging Face folder, with the run's log and checkpoint in `run`.
 
-    rows           packed rows per update, over all processes
+    rows           packed rows per update
     row_length     tokens in a row, the whole context by default; short ones are cheaper
-    stop_at        end at this update, with the schedule as if it went on
     start          folder of a target, and its tokenizer, to go on from with a new schedule
     new_tokenizer  learn a tokenizer from the data in place of the one in `start`
     """
     sizes = sizes or TargetSizes()
-    accelerator = accelerator or Accelerator()
-    with accelerator.main_process_first():
-        if start is not None and not new_tokenizer:
-            AutoTokenizer.from_pretrained(start).save_pretrained(out)
-        tokenizer = make_tokenizer(data, out, seed, sizes.vocabulary)
+    if start is not None and not new_tokenizer:
+        AutoTokenizer.from_pretrained(start).save_pretrained(out)
+    tokenizer = make_tokenizer(data, out, seed, sizes.vocabulary)
     if start is None:
         model = make_model(sizes, tokenizer, seed)
     elif new_tokenizer:
@@ -182,7 +174,7 @@ def train_target(
     else:
         model = LlamaForCausalLM.from_pretrained(start, dtype=torch.float32)
     recipe = Recipe(data, out, seed, row_length or sizes.context)
-    batches = Batches(recipe, rows, workers)
+    batches = Batches(recipe, rows, machine.workers)
     trainee = NextToken(model)
     settings = {
         "sizes": asdict(sizes),
@@ -193,21 +185,16 @@ def train_target(
         **({"new_tokenizer": True} if new_tokenizer else {}),
     }
     models: dict[str, nn.Module] = {"target": trainee}
-    run = Run(
-        out / "run", models, batches, schedule, accelerator, settings, save_every,
-        log_every=log_every,
-    )  # fmt: skip
-    if compile_model:
-        run.models["target"] = cast(nn.Module, torch.compile(run.models["target"]))
+    run = Run(out / "run", models, batches, schedule, machine, settings)
+    if machine.compiled:
+        trainee.compile()
     run.train(
         lambda batch, update: None,
         lambda model, batch, shared, update: model(batch),
-        stop_at,
         count=lambda batch: token_weights(batch).sum(),
     )
-    if accelerator.is_main_process:
-        done = {"updates": run.update, "of": run.updates, "seconds": round(run.seconds)}
-        save_target(model, out, {**run.recipe, **done})
+    done = {"updates": run.update, "of": run.updates, "seconds": round(run.seconds)}
+    save_target(model, out, {**run.recipe, **done})
 
 
 def save_target(model: LlamaForCausalLM, out: Path, about: dict[str, Any]) -> None:

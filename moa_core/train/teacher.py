@@ -95,7 +95,7 @@ def teach(
     entering = {}
     for index, layer in enumerate(target.layers):
         if (left := len(target.layers) - index) in tails:
-            entering[left] = hidden.to(embedded.device)
+            entering[left] = hidden
         hidden = layer(
             hidden,
             attention_mask=mask,
@@ -104,15 +104,15 @@ def teach(
             use_cache=True,
             position_embeddings=rope,
         )
-    hidden = target.decoder.norm(hidden).to(embedded.device)  # a split target ends elsewhere
+    hidden = target.decoder.norm(hidden)
     verdicts = Verdicts(hidden, target.head)
-    return Lesson(embedded, hidden, entering, _vectors(record, embedded.device), record, verdicts)
+    return Lesson(embedded, hidden, entering, _vectors(record), record, verdicts)
 
 
-def _vectors(record: Recorder, device: torch.device) -> Tensor:
+def _vectors(record: Recorder) -> Tensor:
     batch, _, count, _ = record.keys[0].shape
     columns = [
-        torch.stack([keys, values]).to(device).transpose(1, 2).flatten(2, 3)  # [2, G, B * T, d]
+        torch.stack([keys, values]).transpose(1, 2).flatten(2, 3)  # [2, G, B * T, d]
         for keys, values in zip(record.keys, record.values, strict=True)
     ]
     vectors: Tensor = token_vectors(torch.stack(columns)).unflatten(0, (batch, count))

@@ -111,7 +111,7 @@ def test_a_trace_loads_back_with_how_it_was_made(
     bundle: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "trace.json"
-    tree = ("--depth", "2", "--breadth", "3", "--budget", "5")
+    tree = ("--tree", "2-3-5")
     options = ("--temperature", "0.7", "--top-p", "0.9", "--top-k", "20", "--seed", "3", "--raw")
     words = ("--prompt", "The fox", *SHORT, *tree, *options, "--trace", str(path), "--json")
     report = json.loads(run(capsys, *words))
@@ -134,7 +134,6 @@ def test_a_trace_loads_back_with_how_it_was_made(
         (("--tree", "auto"), AUTO),
         (("--tree", "own"), TreeSettings(3, 2, 6)),
         (("--tree", "4-1-4"), TreeSettings(4, 1, 4)),
-        (("--budget", "4"), TreeSettings(3, 2, 4)),
     ],
 )
 def test_trees_are_sized_automatically_unless_one_is_named(
@@ -168,11 +167,9 @@ BAD = {  # the mistake: what the sentence must contain
     ("--prompt-ids", "1,99999"): "outside the target's vocabulary",
     ("--prompt-ids=-4",): "outside the target's vocabulary",
     (*X, "--max-new-tokens", "0"): "at least 1",
-    (*X, "--depth", "0"): "depth",
+    (*X, "--tree", "0-1-1"): "depth",
     (*X, "--tree", "5-4"): "5-4",
-    (*X, "--tree", "auto", "--depth", "3"): "leave out --tree",
-    (*X, "--breadth", "65"): "breadth",
-    (*X, "--budget", "-3"): "budget",
+    (*X, "--tree", "5-65-9"): "breadth",
     (*X, "--temperature", "-1"): "emperature",
     (*X, "--temperature", "nan"): "emperature",
     (*X, "--top-p", "0"): "Top-p must be above 0",
@@ -211,7 +208,7 @@ def test_a_mistake_is_told_in_one_sentence(
     "words",
     [
         "", "fly", "generate", "generate --prompt x --prompt-ids 1", "generate --wings",
-        "generate --prompt x --depth deep", "train", "train drafters", "train target --data x",
+        "generate --prompt x --seed deep", "train", "train drafters", "train target --data x",
     ],
 )  # fmt: skip
 def test_argparse_says_what_is_missing(capsys: pytest.CaptureFixture[str], words: str) -> None:

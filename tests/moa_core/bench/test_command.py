@@ -110,16 +110,6 @@ MISTAKES = [
     ((*OFFLINE, "--methods", ","), "at least one"),
     ((*OFFLINE, "--methods", "ngram"), "ngram cannot write"),
     ((*OFFLINE, "--limit", "0"), "--limit must be"),
-    (("--profile", "--contexts", "a"), "whole numbers"),
-    (("--profile", "--contexts", "8,300"), "tiny has 256 positions"),
-    (("--profile", "--shape", "llama3-8b", "--target", "tiny"), "leave out --target"),
-    (("--profile", "--tree", "best"), "one tree for each method"),
-    (("--profile", "--out", "/nowhere/p.json"), "cannot be written"),
-    (("--profile", "--methods", "hf-generate", "--contexts", "8"), "our own loop"),
-    (("--profile", "--repeat", "0"), "at least 1"),
-    (("--profile", "--link", "lan"), "Choose one of"),
-    (("--contexts", "256"), "--contexts goes with --profile"),
-    (("--shape", "llama3-8b"), "--shape goes with --profile"),
 ]
 
 

@@ -60,7 +60,8 @@ def test_the_choice_leaves_whoever_becomes_slow_and_finds_whoever_becomes_fast()
 
 def test_a_long_round_trip_makes_gain_worth_more_than_time() -> None:
     near = choices(Chooser([0, 3]), CHEAP, 200, spread=0.3)
-    far = choices(Chooser([0, 3], round_trip=0.5), CHEAP, 200, spread=0.3)
+    away = {tli: seconds + 0.5 for tli, seconds in CHEAP.items()}
+    far = choices(Chooser([0, 3]), away, 200, spread=0.3)
     assert near[50:].count(0) >= 120 and far[50:].count(3) >= 120
 
 
@@ -206,9 +207,9 @@ def test_each_n_may_have_a_tree_of_its_own_but_none_larger_than_the_run_allows()
     trees = {0: TreeSettings(2, 3, 6), 1: TreeSettings(5, 1, 5)}
     made = drafters(target, 0, 1)
     made[0].tree, made[1].tree = trees[0], trees[1]
-    alike = AutoDrafter(made, 0.2)
+    alike = AutoDrafter(made)
     auto = alike.with_own_trees()
-    assert (auto.tree, auto.round_trip) == (TreeSettings(5, 3, 6), 0.2) and not alike.trees
+    assert auto.tree == TreeSettings(5, 3, 6) and not alike.trees
     trace = traced(target, auto, PROMPT, max_new_tokens=40, tree=auto.tree)
     sizes = {
         event.tli: (max(event.tree.depths), len(event.tree) - 1) for event in trace.of(Drafted)

@@ -81,11 +81,11 @@ def test_transformers_writes_the_same_with_fewer_forwards(tmp_path: Path) -> Non
     names = []
     for method in ("moa-n0", "moa-n2", "eagle2"):
         source = read_source(saved(tmp_path / method, method, target), target)
-        export(source, "custom-generate", tmp_path / f"{method}-out")
+        export(source, tmp_path / f"{method}-out")
         names.append(str(tmp_path / f"{method}-out"))
     # A downloaded repository, as the Hub's cache keeps it: found by its id, without a network.
     cached = tmp_path / "home" / "hub" / "models--somebody--moa"
-    export(source, "custom-generate", cached / "snapshots" / COMMIT)
+    export(source, cached / "snapshots" / COMMIT)
     (cached / "refs").mkdir()
     (cached / "refs" / "main").write_text(COMMIT)
     # transformers asks for the distribution by name; here the source tree stands in for it.

@@ -17,7 +17,7 @@ from moa_core.errors import UserError
 from moa_core.link.client_weights import target_mark
 from moa_core.link.remote import Remote
 from moa_core.link.session import Limits, Session
-from moa_core.link.tensors import Numbers, pack
+from moa_core.link.tensors import Numbers, check_half, pack
 from moa_core.link.wire import (
     Answer,
     First,
@@ -92,17 +92,26 @@ HALVES: dict[str, Callable[[dict[str, Numbers]], Any]] = {
 }
 
 
+@pytest.mark.parametrize("lie", HALVES)
+@pytest.mark.parametrize("method", [*METHODS, "moa-n2"])
+@torch.inference_mode()
+def test_a_half_that_the_drafter_cannot_have_made_is_refused(method: str, lie: str) -> None:
+    drafter, count = fresh(method, TARGET, 0), 7
+    drafter.serve(TARGET, 64)
+    _, seen = TARGET.fork().prefill(PROMPT, 64)
+    half = pack(drafter.server_half(seen.part(0, count)), "bf16")
+    due = drafter.half_shapes(TARGET, count)
+    check_half(half, due, "bf16")
+    with pytest.raises(UserError, match=r"was due|more numbers than"):
+        check_half(HALVES[lie](half), due, "bf16")
+
+
 @pytest.mark.parametrize("kind", [Share, Answer])
-@pytest.mark.parametrize(
-    ("method", "lie"),
-    [*(("moa-n2", lie) for lie in HALVES), *((method, "wider") for method in METHODS)],
-)
-def test_a_half_that_the_drafter_cannot_have_made_is_refused(
-    method: str, kind: type, lie: str
-) -> None:
+def test_a_run_ends_at_such_a_half(kind: type) -> None:
     after = AFTER if kind is Answer else 1
-    told, text = decoded(method, kind, lambda one: replace(one, half=HALVES[lie](one.half)), after)
-    assert "was due" in told or "more numbers than" in told
+    wider = HALVES["wider"]
+    told, text = decoded("moa-n2", kind, lambda one: replace(one, half=wider(one.half)), after)
+    assert "was due" in told
     assert text == GREEDY[: len(text)]
     # The target's choices came with the numbers that lie, and are shown.
     assert len(text) > after if kind is Answer else len(text) == 1

@@ -7,17 +7,11 @@ from torch import Tensor
 from moa_core.model.cache import KVCache, token_vectors
 
 LAYERS, HEADS, SIZE, CAPACITY = 3, 2, 4, 12
-# A device by another name is another device to the cache: the second list has two blocks.
-DEVICES = {
-    "one device": ["cpu", "cpu", "cpu"],
-    "two devices": ["cpu", "cpu", "cpu:0"],
-}
 
 
-@pytest.fixture(params=DEVICES)
-def cache(request: pytest.FixtureRequest) -> KVCache:
-    devices = [torch.device(name) for name in DEVICES[request.param]]
-    return KVCache(devices, HEADS, SIZE, CAPACITY, torch.float32, first_layer=5)
+@pytest.fixture
+def cache() -> KVCache:
+    return KVCache(torch.device("cpu"), HEADS, SIZE, CAPACITY, torch.float32, LAYERS, 5)
 
 
 def some(count: int, seed: int = 0) -> Tensor:

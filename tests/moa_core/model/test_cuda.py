@@ -62,15 +62,6 @@ def test_lossless_on_a_gpu_quantised(saved: Path, bits: int) -> None:
     check_texts(target, saved, NEAR_TIE["bfloat16"])
 
 
-def test_layers_in_main_memory_and_on_a_gpu(saved: Path) -> None:
-    """CPU offload: weights wait in main memory, and every layer computes on the GPU."""
-    names = ("model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head", "model.layers.0")
-    places = dict.fromkeys(names, "cuda:0") | {"model.layers.1": "cpu", "model.layers.2": "cpu"}
-    target = load_target(str(saved / "target"), "float32", "cuda", Plan(device_map=places))
-    assert target.device.type == "cuda"
-    check_texts(target, saved, NEAR_TIE["float32"])
-
-
 def test_sampled_text_is_the_same_for_a_seed(saved: Path) -> None:
     target = load_target(str(saved / "target"), "float32", "cuda")
     draws = Sampling(0.8, seed=3)
@@ -82,4 +73,4 @@ def test_sampled_text_is_the_same_for_a_seed(saved: Path) -> None:
 
 def test_memory_of_a_gpu_is_asked(saved: Path) -> None:
     assert pick_dtype("auto", torch.device("cuda")) is torch.bfloat16
-    assert 0 < free_bytes(torch.device("cuda")) <= free_bytes(torch.device("cuda"), spread=True)
+    assert free_bytes(torch.device("cuda")) > 0

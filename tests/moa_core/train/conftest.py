@@ -1,13 +1,11 @@
 """A data folder and prompt epoch preparation for the training tests."""
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from accelerate.state import AcceleratorState
 
 from moa_core.train import batches
 from moa_core.train.bundle.prompts import chat
@@ -15,14 +13,6 @@ from moa_core.train.corpus import END_OF_DOCUMENT
 from tests.models import tiny_tokenizer
 
 NAMES = ("fox", "cat", "dog", "hen", "cow")
-
-
-@pytest.fixture(autouse=True)
-def fresh_process() -> Iterator[None]:
-    """accelerate keeps a process's precision for good; here one process stands for several."""
-    AcceleratorState._reset_state(reset_partial_state=True)
-    yield
-    AcceleratorState._reset_state(reset_partial_state=True)
 
 
 @pytest.fixture

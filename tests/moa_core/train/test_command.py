@@ -119,14 +119,14 @@ def test_a_folder_of_text_trains_a_target_and_the_commands_it_prints_work(
 def test_ctrl_c_ends_in_a_line_that_says_where_it_goes_on(
     command: list[str], tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    learn = Run._learn
+    advance = Run._advance
 
-    def interrupted(self: Run, name: str, *rest: Any) -> Any:
+    def interrupted(self: Run, *given: Any) -> Any:
         if self.update == 2:
             raise KeyboardInterrupt
-        return learn(self, name, *rest)
+        return advance(self, *given)
 
-    monkeypatch.setattr(Run, "_learn", interrupted)
+    monkeypatch.setattr(Run, "_advance", interrupted)
     assert main([*command, "--updates", "4", "--save-every", "0"]) == 130
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == "Stopped; the same command goes on from update 2."

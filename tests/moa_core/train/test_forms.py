@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from accelerate import Accelerator
 from torch import Tensor
 
 from moa_core.__main__ import main
@@ -51,19 +50,6 @@ def gradients(target: Target, method: str) -> tuple[Tensor, dict[str, Tensor]]:
     return loss.detach(), {name: weight.grad for name, weight in net.named_parameters()}
 
 
-def test_gradients_through_a_spread_target_are_a_plain_ones(saved: Path) -> None:
-    places = dict.fromkeys(
-        ("model.embed_tokens", "model.layers.0", "model.norm", "model.rotary_emb", "lm_head"), "cpu"
-    )
-    places |= {"model.layers.1": "disk", "model.layers.2": "disk"}
-    target = load_target(str(saved), "float32", "cpu", Plan(device_map=places))
-    plain = load_target(str(saved), "float32", "cpu")
-    for method in ("moa-n0", "moa-n1", "eagle2"):
-        (loss, found), (wanted, expected) = gradients(target, method), gradients(plain, method)
-        assert loss == wanted
-        assert all(torch.equal(found[name], gradient) for name, gradient in expected.items())
-
-
 @needs_bitsandbytes
 def test_the_command_trains_for_a_target_in_4_bits(saved: Path, tmp_path: Path) -> None:
     ultrachat(tmp_path / "data", 40)
@@ -83,12 +69,3 @@ def test_the_command_trains_for_a_target_in_4_bits(saved: Path, tmp_path: Path) 
             target, prompt, trace.output_ids, plain_greedy(target, prompt, 20)
         )
         assert found.same or abs(found.gap or 0) < 1e-3
-
-
-def test_several_processes_do_not_spread_a_target(
-    monkeypatch: pytest.MonkeyPatch, saved: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(Accelerator, "num_processes", property(lambda self: 2))
-    words = f"train drafters --target {saved} --data {saved} --out {saved}/out --updates 1"
-    assert main([*words.split(), "--device", "cpu", "--device-map", "auto"]) == 2
-    assert "Each process has a target of its own" in capsys.readouterr().err

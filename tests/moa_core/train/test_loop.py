@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from accelerate import Accelerator
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -18,7 +17,7 @@ from moa_core.train import loop
 from moa_core.train.batches import Batches, Recipe
 from moa_core.train.drafters import Plan, train_drafters, trainee
 from moa_core.train.init import fresh
-from moa_core.train.loop import Run, Schedule, optimisers
+from moa_core.train.loop import Machine, Run, Schedule, optimisers
 from moa_core.train.losses import Weights
 from moa_core.train.masks import on_policy
 from moa_core.train.teacher import teach
@@ -49,7 +48,7 @@ class Training:
         self.run = Run(
             folder, models, Batches(recipe, 4, 1),
             Schedule(updates, {"": 3e-3, "eagle2": 1e-3}, warmup=3, **more),
-            Accelerator(cpu=True), {"seed": seed}, save_every=40.0,
+            Machine(save_every=40.0), {"seed": seed},
         )  # fmt: skip
         self.names = {id(model): name for name, model in self.run.models.items()}
 
@@ -74,13 +73,10 @@ class Training:
 
 def drafters(data: Path, out: Path, updates: int, methods: Any = METHODS, **more: Any) -> None:
     """`train_drafters`, in this process."""
-    # Not made beside another: all accelerators of a process share how often they accumulate.
-    accelerator = more.pop("accelerator", None) or Accelerator(cpu=True)
-    settings = {"accelerator": accelerator, "workers": 1, "log_every": 1, **more}
     train_drafters(
         speaking_target(), data, data.parent / "tokenizer", out,
         Schedule(updates, {"": 3e-3}, warmup=2), Plan(methods, rows=4, row_length=48),
-        **settings,
+        Machine(workers=1, log_every=1, **more),
     )  # fmt: skip
 
 
@@ -134,8 +130,7 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(data: Path, tmp_path
     """Rows hold unequal numbers of reply tokens: a mean of their means would be another loss."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     drafters(data, whole, 5)
-    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
-    drafters(data, parts, 5, accelerator=accelerator)
+    drafters(data, parts, 5, parts=2)
     one, other = (
         torch.load(out / "run/checkpoint.pt", weights_only=True)["models"] for out in (whole, parts)
     )
@@ -148,9 +143,8 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(data: Path, tmp_path
 
 @pytest.mark.usefixtures("threads")
 def test_rows_that_cannot_be_shared_out_are_refused(data: Path, tmp_path: Path) -> None:
-    three = Accelerator(cpu=True, gradient_accumulation_steps=3)
-    with pytest.raises(UserError, match=r"4 rows cannot .* a multiple of 3, the processes \(1\)"):
-        drafters(data, tmp_path, 5, accelerator=three)
+    with pytest.raises(UserError, match=r"4 rows cannot .* a multiple of 3"):
+        drafters(data, tmp_path, 5, parts=3)
 
 
 @pytest.mark.usefixtures("threads")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from accelerate import Accelerator
 from safetensors.torch import load_file
 
 from moa_core.__main__ import main
@@ -19,7 +18,7 @@ from moa_core.train import measure
 from moa_core.train.bundle import tasks
 from moa_core.train.drafters import Plan, train_drafters
 from moa_core.train.init import fresh
-from moa_core.train.loop import Schedule
+from moa_core.train.loop import Machine, Schedule
 from moa_core.train.measure import Progress, heldout_loss, heldout_prompts, task_accuracy
 from tests.models import speaking_target
 
@@ -91,28 +90,6 @@ def test_the_command_tells_what_a_target_can_do(
     assert 0 <= report["tasks_right"]["all"] <= 1
 
 
-def test_the_command_finds_a_drafter_s_best_tree(
-    bundle: Path, data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--data", str(data), "--drafters", "moa-n0", "--prompts", "1"]
-    assert main(["train", "measure", *words, "--trees", "2-2-4,1-1-1"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    speeds = [result["tokens_per_second"] for result in found["results"]]
-    assert found["drafter"] == "moa-n0"
-    assert len(speeds) == 2 and speeds == sorted(speeds, reverse=True)
-    for result in found["results"]:
-        assert 1 <= result["tau"] <= 1 + result["tree"]["depth"]
-
-
-@pytest.mark.parametrize(("trees", "words"), [("5-4", "no tree"), ("0-1-1", "Tree depth")])
-def test_trees_that_are_none_get_a_sentence(
-    bundle: Path, data: Path, capsys: pytest.CaptureFixture[str], trees: str, words: str
-) -> None:
-    given = ["--data", str(data), "--drafters", "moa-n0", "--prompts", "1", "--trees", trees]
-    assert main(["train", "measure", *given]) == 2
-    assert words in capsys.readouterr().err
-
-
 METHODS = ("moa-n0", "eagle2", "medusa")
 
 
@@ -137,8 +114,8 @@ def test_the_weights_that_were_accepted_most_are_kept_through_a_stop(
     values = {"moa-n0": [1.5, 2.5, 2.0], "eagle2": [1.0, 1.1, 1.3], "medusa": [2.0, 1.0, 2.0]}
     left: dict[str, Iterator[float]] = {name: iter(of) for name, of in values.items()}
 
-    def acceptance(target: Any, drafter: Drafter, *rest: object) -> dict[str, Any]:
-        return {"tau": next(left[drafter.name])}
+    def acceptance(target: Any, drafter: Drafter, *rest: object) -> float:
+        return next(left[drafter.name])
 
     monkeypatch.setattr(measure, "acceptance", acceptance)
     for place in range(3):
@@ -162,7 +139,7 @@ def test_training_records_how_acceptance_grew(data: Path, tmp_path: Path) -> Non
     train_drafters(
         target, data, tmp_path / "tokenizer", tmp_path / "out",
         Schedule(6, {"": 1e-3, "eagle2": 5e-4}), Plan(METHODS, rows=2, row_length=48),
-        workers=1, accelerator=Accelerator(cpu=True), watched=prompts, watch_times=3,
+        Machine(workers=1), prompts, 3,
     )  # fmt: skip
     lines = [json.loads(line) for line in (tmp_path / "out/run/log.jsonl").read_text().splitlines()]
     logged = [line["measured"] for line in lines if "measured" in line]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from accelerate import Accelerator
 from safetensors.torch import load_file
 
 from moa_core.decoding.decode import Settings, decode
@@ -23,7 +22,7 @@ from moa_core.text import prompt_ids
 from moa_core.train.batches import Batch, same_document
 from moa_core.train.drafters import Plan, _Lessons, train_drafters
 from moa_core.train.init import fresh
-from moa_core.train.loop import Schedule
+from moa_core.train.loop import Machine, Schedule
 from moa_core.train.losses import Weights
 from moa_core.train.target import TargetSizes, train_target
 from tests.models import plain_greedy, speaking_target, tiny_target, useful
@@ -52,7 +51,7 @@ def train(
 ) -> None:
     train_drafters(
         target, data, data.parent / "tokenizer", out, Schedule(updates, {"": rate}, warmup=2), plan,
-        workers=1, log_every=1, accelerator=Accelerator(cpu=True),
+        Machine(workers=1, log_every=1),
     )  # fmt: skip
 
 
@@ -69,7 +68,7 @@ def test_a_trained_target_is_a_folder_that_decodes(data: Path, tmp_path: Path) -
     sizes = TargetSizes(layers=2, width=32, heads=4, kv_heads=2, inner=48, vocabulary=280)
     train_target(
         data, tmp_path, Schedule(60, {"": 1e-2}, warmup=4), sizes=sizes, rows=4, row_length=48,
-        workers=1, accelerator=Accelerator(cpu=True),
+        machine=Machine(workers=1),
     )  # fmt: skip
     lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
     losses = [json.loads(line)["target"]["loss"] for line in lines]
