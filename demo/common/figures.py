@@ -23,7 +23,7 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
 
 SHOWN = ("draft", "verify", "network", "other")
-CUT = "a last cycle cut short counts whole"  # in τ; the tokens that were kept do not
+CUT = "a last cycle that is cut short counts in full"  # in τ; its tokens do not
 
 
 class Figures:
@@ -118,9 +118,9 @@ def stats(trace: Trace) -> dict[str, Any]:
     return Figures(trace.events).as_dict()
 
 
-def many(count: int, word: str) -> str:
-    """A count of things: 1 token, 2 tokens."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
+def many(count: int, word: str, words: str = "") -> str:
+    """A count of things: 1 token, 2 tokens. words: the plural where it is not word + s."""
+    return f"{count} {word if count == 1 else words or word + 's'}"
 
 
 def tree_of(trace: Trace) -> TreeSettings | None:

@@ -32,12 +32,15 @@ const legend = add(
   add(el("li"), el("span", "key accepted", "accepted"), " draft"),
   add(el("li"), el("span", "key rejected", "rejected"), " draft"),
   add(el("li"), el("span", "key bonus", "bonus"), " the target’s own"),
-  add(el("li"), "83%: the drafter’s probability after the token before it; of the bonus, the target’s"),
+  add(el("li"), "% = the drafter’s confidence (for the bonus token: the target’s)"),
 );
 const svg = shape("svg", {});
 const tree = add(el("div", "tree draft-tree"), svg);
 tree.setAttribute("role", "group");
 tree.setAttribute("aria-label", "Draft tree. Arrow keys move between its nodes.");
+const other = shape("svg", { role: "img" });
+const beside = el("p", "sentence");
+const rival = add(el("div", "rival"), beside, Object.assign(add(el("div", "tree draft-tree"), other), { tabIndex: 0 }));
 const tip = tipBox();
 const hint = el("p", "hint", "Point at a node, or reach it with Tab and the arrow keys, to see what drafter and target gave it.");
 const figures = el("dl", "figures");
@@ -46,7 +49,7 @@ const table = Object.assign(el("div", "table"), { tabIndex: 0 });
 table.setAttribute("role", "region");
 table.setAttribute("aria-label", "Nodes of the draft tree");
 const folded = add(el("details"), summary, table);
-add(root, controls, said, before, legend, tree, hint, figures, folded, tip);
+add(root, controls, said, before, legend, tree, hint, rival, figures, folded, tip);
 
 // ---- one cycle ----
 
@@ -104,6 +107,19 @@ function paintTree(cycle) {
   [tree.scrollLeft, tree.scrollTop] = [0, 0];
 }
 
+// Another method's cycle at the same place of the same text: the one that wrote the token after it.
+function paintRival({ at }) {
+  const { method, cycles, texts } = trace.rival;
+  const same = cycles.findLastIndex((cycle) => cycle.at <= at);
+  const cycle = cycles[Math.max(same, 0)];
+  const earlier = at - cycle.at;
+  const began = earlier ? `, begun ${many(earlier, "token")} earlier` : "";
+  const words = `${method} at the same place (its cycle ${same + 1}${began}): ${sentence(cycle, texts)}`;
+  beside.textContent = words;
+  other.setAttribute("aria-label", words);
+  drawTree(other, cycle, texts, getComputedStyle(root).fontFamily);
+}
+
 function paintTable() {
   const drafted = many(trace.cycles[place].tokens.length - 1, "drafted node");
   summary.textContent = `The ${drafted} and the bonus token as a table`;
@@ -118,9 +134,10 @@ function show(wanted) {
   slider.value = place + 1;
   slider.setAttribute("aria-valuetext", `Cycle ${place + 1}: ${words}`);
   count.textContent = `Cycle ${place + 1} of ${trace.cycles.length}`;
-  said.textContent = words;
+  said.textContent = `${trace.method}: ${words}`;
   paintText(cycle);
   paintTree(cycle);
+  if (trace.rival) paintRival(cycle);
   paintFigures(cycle);
   paintTable();
   root.dataset.cycle = String(place);
@@ -240,8 +257,11 @@ function load() {
   if (root.hidden) return;
   slider.max = trace.cycles.length;
   // The tallest tree's height for all, so that nothing jumps while cycles change.
-  const rows = Math.max(...trace.cycles.map((cycle) => arrange(cycle).rows));
-  tree.style.height = `${WIDE.top + rows * WIDE.row + 20}px`;
+  const tallest = ({ cycles }) => Math.max(...cycles.map((cycle) => arrange(cycle).rows));
+  tree.style.height = `${WIDE.top + tallest(trace) * WIDE.row + 20}px`;
+  rival.hidden = !trace.rival?.cycles.length;
+  if (rival.hidden) trace.rival = null;
+  else other.parentNode.style.height = `${WIDE.top + tallest(trace.rival) * WIDE.row + 20}px`;
   show(wanted());
 }
 

@@ -47,7 +47,7 @@ class Lane:
 
     @property
     def label(self) -> str:
-        return "Plain" if self.method == VANILLA else called(self.method)
+        return called(self.method)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

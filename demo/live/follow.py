@@ -22,6 +22,7 @@ from demo.live.charts import CHARTS, Lane, speed
 from demo.session import Visit
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.verify import Exactness
+from moa_core.text import record_words, tokenizer_of
 
 REPEATS = 3
 LOOK = 0.1  # seconds between two looks whether somebody else has the turn
@@ -86,11 +87,22 @@ def _known(visit: Visit, number: int, engine: Engine, stop: Any) -> Iterator[Kno
             if known is None and VANILLA in found and {*found, request.method} >= set(requests):
                 known = compared(engine, request, trace, found)
                 yield known
+    visit.rival = rival_of(engine, request, measured.traces)
     if stop() or not all(measured.traces.values()):
         return
     own = len(turns(list(requests), repeats))
     alone = engine.worker.begun - before <= own
     yield compared(engine, request, trace, measured.traces, timed=alone and not visit.shown.cut)
+
+
+def rival_of(engine: Engine, request: Request, found: dict[str, list[Trace]]) -> Trace | None:
+    """A run of the method to compare with, with its words; None where there is none."""
+    names = [name for name in found if name not in (request.method, VANILLA) and found[name]]
+    if not names:
+        return None
+    trace = found[names[0]][0]
+    record_words(trace, tokenizer_of(engine.target(request.target)))
+    return trace
 
 
 @contextmanager

@@ -103,7 +103,7 @@ def _settings() -> dict[str, Any]:
     made: dict[str, Any] = {"prompt": prompt_box("sweep-", "sweeps", lines=3, max_lines=10)}
     with gr.Row():
         made["tokens"] = gr.Slider(
-            8, LONGEST, 96, step=8, precision=0, label="New tokens at most",
+            8, LONGEST, 96, step=8, precision=0, label="Maximum new tokens",
             elem_id="sweep-length", buttons=[], min_width=200,
         )  # fmt: skip
         made["repeats"] = gr.Slider(
@@ -132,9 +132,9 @@ def _paper(known: Paper) -> None:
     stops = ", ".join(map(str, known.by_tli))
     about = (
         f"<p>The authors’ own figures for N = {stops}: {escape(known.target)}, "
-        f"{escape(known.settings)}, the mean of {len(known.sets)} sets as printed. Another model, "
-        "another machine and other texts than here, so compare the shapes, not the numbers: τ "
-        "rises with N, speed is level and then falls.</p>"
+        f"{escape(known.settings)}, the mean of {len(known.sets)} sets as printed. τ rises with N; "
+        "speed stays level, then falls. Model, machine and texts differ from ours, so compare the "
+        "shapes, not the numbers.</p>"
         f"<p><small>{escape(known.source['paper'])}. Its machine is not stated, and in its table "
         "the GSM8K cells repeat those of MT-bench; the means include them.</small></p>"
     )
@@ -175,7 +175,7 @@ def wire(demo: gr.Blocks, tab: Tli, shared: Shared) -> None:
     enter_presses(tab.prompt, "sweep-run")
     wire_share(tab.share, tab.status, address, list(settings.values()))
     linked = [settings[name] for name in LINKED]
-    load_address(demo, from_link, [tab.status, *linked], "sweep-run")
+    load_address(demo, from_link, [tab.status, *linked])
     gr.on(
         [demo.load, tab.focus.change, shared.target.change], partial(_draw, engine),
         [tab.focus, shared.target], tab.drawing, concurrency_limit=None,
@@ -251,7 +251,7 @@ def summary(made: Comparison, found: Sequence[Row]) -> str:
         return "The target ended its answer with its first token: there is nothing to measure."
     done = f"{made.finished} runs are done."
     if made.finished < made.wanted:
-        done = f"You pressed Stop: {made.finished} of {made.wanted} runs are done, and shown."
+        done = f"Stopped: {made.finished} of {made.wanted} runs are done, and shown."
     others = [row.label for row in found if row.same is False]
     if others:
         return f"{done} {', '.join(others)} wrote another text than plain decoding."

@@ -124,7 +124,7 @@ function drawTree(svg, cycle, texts, family, look = WIDE) {
   const name = (level) => (level > drafted ? "bonus" : level ? `level ${level}` : "root");
   const named = look.top ? lefts.slice(0, -1) : [];
   const heads = named.map((left, level) =>
-    shape("text", { class: "head", x: left + 2, y: 14 }, name(level)),
+    shape("text", { class: level > drafted ? "head bonus" : "head", x: left + 2, y: 14 }, name(level)),
   );
   const edges = nodes.slice(1).map((node) => edge(nodes[node.parent], node, look));
   // The kept path is drawn last, over the others.
