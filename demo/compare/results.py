@@ -9,7 +9,8 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.figures import CUT
+from demo.common.charts import signed
+from demo.common.figures import CUT, about_of
 from demo.common.measure import WARM_UP
 from demo.common.methods import VANILLA
 from demo.common.status import progress, say, status_line, words
@@ -83,7 +84,9 @@ def values(**changed: Any) -> tuple[Any, ...]:
 
 def filled(comparison: Comparison, found: list[Row], file: Path) -> tuple[Any, ...]:
     """A comparison that has runs to show, on the page."""
-    shown = table(found, comparison.plan.sampling.greedy)
+    shown, about = table(found, comparison.plan.sampling.greedy), sign(comparison)
+    charts = {kind: figures(found, kind) for kind in CHARTS}
+    charts |= {"cumulative": cumulative(comparison), "phases": phases(found)}
     done, wanted = comparison.finished, comparison.wanted
     ended = f"All {wanted} runs are done."
     if done < wanted:
@@ -97,12 +100,16 @@ def filled(comparison: Comparison, found: list[Row], file: Path) -> tuple[Any, .
         verdict=say(verdict(found)),
         notes=say(notes(comparison, found)),
         race=race(comparison, found),
-        **{kind: figures(found, kind) for kind in CHARTS},
-        cumulative=cumulative(comparison),
-        phases=phases(found),
+        **{name: signed(drawn, about) for name, drawn in charts.items()},
         table=gr.update(value=shown, column_widths=[WIDTHS.get(name, 100) for name in shown]),
         download=str(file),
     )
+
+
+def sign(comparison: Comparison) -> str:
+    """Model, tree and machine of a comparison."""
+    runs = [trace for found in comparison.traces.values() for trace in found]
+    return max(map(about_of, runs), key=len)  # plain decoding's names no tree
 
 
 def notes(comparison: Comparison, found: list[Row]) -> str:
@@ -131,6 +138,4 @@ def _parting(row: Row) -> str:
     said = f"{row.label}’s text differs from plain decoding’s from token {row.differs} on"
     if row.gap is None:
         return said
-    return (
-        f"{said}, where plain decoding’s token leads by only {row.gap:.2g} in logit (0 is a tie)"
-    )
+    return f"{said}, where plain decoding’s token leads by only {row.gap:.2g} in logit (0 is a tie)"

@@ -154,5 +154,9 @@ def alone() -> str:
 
 
 PICTURES: dict[str, Callable[[], str]] = {
-    "lossless": lossless, "observing": observing, "training": training, "tli": tli, "alone": alone,
+    "lossless": lossless,
+    "observing": observing,
+    "training": training,
+    "tli": tli,
+    "alone": alone,
 }

@@ -81,7 +81,9 @@ def drawn(trial: Trial, trace: Trace) -> str:
     """A trace's first cycle in a sentence and a tree: the JSON that lesson/tree.js paints."""
     packed = pack(trace)
     said = f"{label(method_of(trace))}: {trial.said(trace)}"
-    return json.dumps({**packed, "cycles": packed["cycles"][:1], "said": said, "judged": trial.judged})
+    return json.dumps(
+        {**packed, "cycles": packed["cycles"][:1], "said": said, "judged": trial.judged}
+    )
 
 
 def _times(drafted: Drafted, verified: Verified) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from demo.common.charts import bars, beside, chart, line, progress_of, rows_down
+from demo.common.charts import bars, beside, chart, line, progress_of, rows_down, signed
 from demo.common.methods import colour
 from demo.common.methods import label as called
 from demo.common.spread import Spread
@@ -95,13 +95,9 @@ def latency(lanes: Sequence[Lane], about: str) -> go.Figure:
 
 
 def _small(figure: go.Figure, about: str) -> go.Figure:
-    """With model, tree and machine below it, so that a picture of it says what it shows."""
-    figure.add_annotation(
-        text=about, x=0, y=0, xref="paper", yref="paper", xanchor="left", yanchor="top",
-        yshift=-22, showarrow=False, font={"size": 10.5},
-    )  # fmt: skip
     figure.update_layout(title={"font": {"size": 13.5}, "y": 0.98, "yanchor": "top"})
-    return figure.update_layout(height=HEIGHT, margin={"l": 40, "r": 16, "t": 46, "b": 42})
+    figure.update_layout(height=HEIGHT, margin={"l": 40, "r": 16, "t": 46, "b": 28})
+    return signed(figure, about, 22)
 
 
 CHARTS = {"acceptance": acceptance, "latency": latency}

@@ -14,7 +14,7 @@ from typing import Any
 import gradio as gr
 import plotly.graph_objects as go
 
-from demo.common.figures import tree_of, tree_words
+from demo.common.figures import about_of
 from demo.common.measure import Measured, compare_texts, measure, turns
 from demo.common.methods import RIVAL, VANILLA, label
 from demo.engine import Engine, Request
@@ -179,16 +179,3 @@ def ratio(ours: Sequence[Trace], base: Sequence[Trace]) -> dict[str, Any]:
     times = fast.over(slow)
     close = fast.overlaps(slow) and times.known
     return {"ratio": round(times.middle, 3), "close": close}
-
-
-def about_of(trace: Trace) -> str:
-    """Model, tree and machine, in a small line."""
-    machine = trace.about.get("machine", {})
-    tree = tree_of(trace)
-    parts = [
-        str(trace.about.get("target", "")),
-        f"tree {tree_words(tree)}" if tree else "",
-        " ".join(str(machine.get(key, "")) for key in ("device", "dtype") if machine.get(key)),
-        f"{machine['threads']} threads" if machine.get("threads", 0) > 1 else "",
-    ]
-    return " · ".join(part for part in parts if part)

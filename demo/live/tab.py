@@ -126,8 +126,8 @@ def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
     kinds = dict.fromkeys(family(name) for name in engine.methods())
     ranked = sorted(kinds, key=lambda name: FEW.index(name) if name in FEW else len(FEW))
     choice = gr.Radio(
-        [(LABELS["moa"] if name == "given" else label(name), name) for name in ranked], value=family(method),
-        label="Method", elem_id="method",
+        [(LABELS["moa"] if name == "given" else label(name), name) for name in ranked],
+        value=family(method), label="Method", elem_id="method",
         elem_classes=f"few-{sum(name in FEW for name in ranked)}",
     )  # fmt: skip
     _more("#method", "more methods")

@@ -22,7 +22,7 @@ NOTES = {  # under each chart: how to read it
     "decoding": "Without the prefill’s time and its one token. Dotted: plain decoding.",
     "acceptance": "Share of cycles that accepted at least this many drafts.",
     "times": (
-        "Without the prefill; all kinds of prompt together. “Other”: acceptance, cache, bookkeeping."
+        "Without the prefill; all kinds of prompt together. “Other”: acceptance, cache and so on."
     ),
 }
 

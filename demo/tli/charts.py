@@ -72,7 +72,7 @@ def _upright(
     ticks = [f"<b>{value}</b><br>{name}" for value, name in zip(values, names, strict=True)]
     figure = chart(
         [made.update(width=0.62)], title, "", axis, words, axis, height=250,
-        margin={"l": 52, "r": 8, "t": 44, "b": 46},
+        margin={"l": 52, "r": 8, "t": 44, "b": 48},
     )  # fmt: skip
     figure.update_yaxes(title_standoff=6, fixedrange=True)
     return figure.update_xaxes(

@@ -40,8 +40,8 @@ def explanation(tli: int, layers: int | None = None) -> str:
     known = f" of {layers}" if layers else ""
     return (
         f"<b>N = {tli}.</b> CA’s output passes through the target’s {which}{known} (same weights), "
-        "once per draft level. There it reads these layers’ K and V of the verified text and of the "
-        "drafts so far. Then come the target’s norm and head."
+        "once per draft level. They read their own K and V of the verified text and of the drafts "
+        "so far. Then come the target’s norm and head."
     )
 
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.charts import signed
 from demo.common.measure import MOST_REPEATS, Progress
 from demo.common.methods import RIVAL, VANILLA
 from demo.common.prompt import enter_presses, prompt_box
 from demo.common.status import progress, progress_bar, say, status_line, words
+from demo.compare.results import sign
 from demo.compare.rows import Row, rows, table
 from demo.compare.run import Comparison, Plan, compare
 from demo.engine import Engine
@@ -123,7 +125,6 @@ def _results() -> Results:
             interactive=False, wrap=True, label="Table", show_label=False, buttons=[],
             elem_id="sweep-table",
         )  # fmt: skip
-        _html(f"<p>The draft tree is {TREE} for all: depth-breadth-budget.</p>")
     return Results(whole, verdict, tau, draft, rate, shown)
 
 
@@ -240,7 +241,7 @@ def run(engine: Engine, should_stop: Callable[[], bool], plan: Plan) -> Iterator
         yield gr.skip(), progress(), *nothing
         raise
     found = rows(made)
-    yield say(summary(made, found), "done"), progress(), *(_shown(found) or nothing)
+    yield say(summary(made, found), "done"), progress(), *(_shown(made, found) or nothing)
 
 
 def summary(made: Comparison, found: Sequence[Row]) -> str:
@@ -258,9 +259,11 @@ def summary(made: Comparison, found: Sequence[Row]) -> str:
     return f"{done} All wrote the same text." if all(row.same for row in found) else done
 
 
-def _shown(found: Sequence[Row]) -> tuple[Any, ...] | None:
+def _shown(made: Comparison, found: Sequence[Row]) -> tuple[Any, ...] | None:
     """Values for the results; None where there is nothing to show."""
     if all(row.tau is None for row in found):
         return None
     said = "".join(f"<p>{escape(sentence)}</p>" for sentence in verdict(found))
-    return gr.update(visible=True), said, *(panel(found, key) for key in PANELS), table(found)
+    about = sign(made)
+    drawn = (signed(panel(found, key), about, 40) for key in PANELS)
+    return gr.update(visible=True), said, *drawn, table(found)

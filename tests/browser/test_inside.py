@@ -356,7 +356,7 @@ def test_other_methods_have_no_lsa_and_their_trees_are_drawn(page):
     open_tab(page, "Live")
     page.locator("#method").get_by_label("Plain").check()
     run_live(page)
-    page.wait_for_selector("#inside-about:has-text('drafted by Vanilla')")
+    page.wait_for_selector("#inside-about:has-text('drafted by Plain')")
     assert page.inner_text(".inside-view .sentence").startswith("Nothing was drafted")
     assert page.locator(".inside-view .node").count() == 2
 
