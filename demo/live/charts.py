@@ -72,7 +72,9 @@ def acceptance(lanes: Sequence[Lane], about: str) -> go.Figure:
     )  # fmt: skip
     words = [f"{name} {text}" for name, text in zip(names, texts, strict=True)] or ["no cycle"]
     title = "Acceptance length τ: tokens per target call"
-    figure = chart([drawn, beside(values, names, texts)], title, "", "", words)
+    figure = chart(
+        [drawn, beside(values, names, [f" {text}" for text in texts])], title, "", "", words
+    )
     figure = rows_down(figure, len(names))
     figure.update_xaxes(range=[0, 1.15 * max(values, default=1)])
     return _small(figure, about)

@@ -25,7 +25,6 @@ from demo.share import Share, load_address, share_box, wire_share
 from demo.tli.stops import STOPS, stops_html
 from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
-from moa_core.loading.names import LABELS
 
 ID, TITLE = "live", "Live"
 TREE = TreeSettings()
@@ -126,7 +125,7 @@ def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
     kinds = dict.fromkeys(family(name) for name in engine.methods())
     ranked = sorted(kinds, key=lambda name: FEW.index(name) if name in FEW else len(FEW))
     choice = gr.Radio(
-        [(LABELS["moa"] if name == "given" else label(name), name) for name in ranked],
+        [("MoA" if name in ("moa", "given") else label(name), name) for name in ranked],
         value=family(method), label="Method", elem_id="method",
         elem_classes=f"few-{sum(name in FEW for name in ranked)}",
     )  # fmt: skip

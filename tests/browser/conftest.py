@@ -114,8 +114,11 @@ def app(bundle, tmp_path_factory):
 
 @contextmanager
 def running_app(bundle, log, *options):
-    """A process of the app: its address. bundle: None for the one that comes with it; options: of its
-    command."""
+    """A process of the app: its address.
+
+    bundle  its folder; None: the one that comes with the program
+    options  of its command
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

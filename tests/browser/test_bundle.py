@@ -1,6 +1,6 @@
-"""The page with the bundled models, as a new visitor meets it: how soon it is there and moves, that
-nothing jumps, what is rejected. Where MOA_SCREENSHOTS names a folder, the README's pictures go there.
-"""
+"""The page with the bundled models, as a new visitor meets it: how soon it is there and moves,
+that nothing jumps, what is rejected. Where MOA_SCREENSHOTS names a folder, the README's pictures go
+there."""
 
 import os
 from pathlib import Path
@@ -61,14 +61,13 @@ def test_it_is_there_at_once_moves_by_itself_and_jumps_nowhere(page):
 
 
 def test_the_other_pictures(page):
-    page.set_viewport_size({"width": 1020, "height": 800})
     page.get_by_role("tab", name="Inside a cycle").click()
     page.wait_for_selector(".inside-view .rival:visible")
     slider = page.get_by_role("slider", name="Cycle")
     slider.fill("8")
     box = page.locator(".inside-view").bounding_box()
     assert page.locator(".inside-view .node.rejected").count() > 10
-    picture(page, "inside", full_page=True, clip={**box, "height": min(box["height"], 900)})
+    picture(page, "inside", full_page=True, clip={**box, "height": min(box["height"], 800)})
     page.get_by_role("tab", name="Side by side").click()
     page.click("#compare-run")
     page.wait_for_selector("#compare-status :text('runs are done')")
@@ -77,4 +76,4 @@ def test_the_other_pictures(page):
     page.evaluate("window.scrollTo(0, 0)")
     box = page.locator("#compare-results").bounding_box()
     assert page.locator(".race .text [data-token=rejected]").count() >= 20
-    picture(page, "compare", full_page=True, clip={**box, "height": 900})
+    picture(page, "compare", full_page=True, clip={**box, "height": 800})
