@@ -5,7 +5,7 @@ const said = el("p", "how-said");
 said.setAttribute("role", "status");
 const svg = shape("svg", { role: "img" });
 const frame = Object.assign(add(el("div", "draft-tree"), svg), { tabIndex: 0 });
-frame.setAttribute("role", "region");
+frame.setAttribute("role", "group");
 frame.setAttribute("aria-label", "Draft tree");
 add(root, said, frame);
 

@@ -339,7 +339,7 @@ def test_other_methods_have_no_lsa_and_their_trees_are_drawn(page):
     page.locator("#method").get_by_label("Plain").check()
     run_live(page)
     page.wait_for_selector("#inside-about:has-text('drafted by Plain')")
-    assert page.inner_text(".inside-view .sentence").startswith("Nothing was drafted")
+    assert page.inner_text(".inside-view .sentence").startswith("Plain: Nothing was drafted")
     assert page.locator(".inside-view > .tree .node").count() == 2
 
     # A run that ends while the tab is open is shown.
