@@ -66,7 +66,7 @@ def told(figure: go.Figure, words: Iterable[str], unit: str = "") -> go.Figure:
     return figure.update_layout(meta={"words": f"{title}: {', '.join(words)}."})
 
 
-def signed(figure: go.Figure, about: str, below: int = 50) -> go.Figure:
+def signed(figure: go.Figure, about: str, below: int = 54) -> go.Figure:
     """With model, tree and machine in a small line, so that a picture of it says what it shows.
 
     below  px from the axis to the line: what else stands there
@@ -75,7 +75,7 @@ def signed(figure: go.Figure, about: str, below: int = 50) -> go.Figure:
         text=about, x=0, y=0, xref="paper", yref="paper", xanchor="left", yanchor="top",
         yshift=-below, showarrow=False, font={"size": 10.5},
     )  # fmt: skip
-    return figure.update_layout(margin_b=figure.layout.margin.b + 16)
+    return figure.update_layout(margin_b=figure.layout.margin.b + 20)
 
 
 def bars(

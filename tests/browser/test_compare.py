@@ -228,8 +228,6 @@ def test_the_race_is_paused_slowed_and_replayed_and_shows_text_as_it_is(tab):
     page.wait_for_selector("#compare-budget")
     compare(page)
     assert {row["Tree"] for row in table(page)} == {"5-4-12", "–"}
-    for kind in ("accepted", "rejected", "bonus"):
-        assert page.locator(f".race .text [data-token={kind}]").count() > 3
     race = page.locator(".race")
     race.get_by_role("button", name="¼×").click()
     race.get_by_role("button", name="Replay").click()
@@ -246,6 +244,8 @@ def test_the_race_is_paused_slowed_and_replayed_and_shows_text_as_it_is(tab):
     for hostile in HOSTILE:
         assert hostile in ended[0]
     assert race.locator("b").count() == 0
+    for kind in ("accepted", "rejected", "bonus"):
+        assert race.locator(f".text [data-token={kind}]").count() > 3
     places = sorted(page.locator(".race .place").all_inner_texts())
     assert places[0] == "1st"
 

@@ -106,10 +106,11 @@ function box(node, look) {
   group.append(drawn);
   drawn.append(shape("rect", { width: node.width, height: look.box, rx: round }));
   const middle = { y: look.box / 2, dy: "0.35em" };
-  drawn.append(shape("text", { x: look.pad, ...middle }, node.label));
+  const sized = (size) => ({ ...middle, style: `font-size: ${size}px` }); // as it was measured
+  drawn.append(shape("text", { x: look.pad, ...sized(look.font) }, node.label));
   if (node.number) {
     const at = { class: "number", x: node.width - look.pad, "text-anchor": "end" };
-    drawn.append(shape("text", { ...at, ...middle }, node.number));
+    drawn.append(shape("text", { ...at, ...sized(look.font - 2) }, node.number));
   }
   return group;
 }
