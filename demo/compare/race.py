@@ -31,7 +31,7 @@ def race_view(**kwargs: Any) -> gr.HTML:
     """The component."""
     return gr.HTML(
         None,
-        html_template='<section class="race" aria-label="Race"></section>',
+        html_template='<section class="race tokens" aria-label="Race"></section>',
         js_on_load=script("common/static/dom.js", "common/tokens/tokens.js", "compare/race.js"),
         apply_default_css=False,
         **kwargs,

@@ -70,9 +70,10 @@ def _bench(name: str) -> Bench:
                         elem_id=f"how-{name}-run")  # fmt: skip
         stop = gr.Button("Stop", interactive=False, size="md", scale=0, min_width=90,
                          elem_id=f"how-{name}-stop")  # fmt: skip
-    status = status_line(elem_id=f"how-{name}-status", elem_classes="how-status")
     trial = TRIALS[name]
     first = "" if trial.tree.breadth == 1 else drawn(trial, recording().trace)
+    said = "A recorded example, of another prompt:" if first else ""
+    status = status_line(said, elem_id=f"how-{name}-status", elem_classes="how-status")
     return Bench(run, stop, status, drawing(value=first, elem_id=f"how-{name}-result"))
 
 

@@ -60,7 +60,7 @@ ENDINGS = {
     "length": "stopped at the token limit",
     "context": "stopped: the target’s context is full",
     "stopped": "stopped by you",
-    "offline": "ended: the link stayed down",
+    "offline": "ended as the link stayed lost",
     "error": "ended by an error",
 }
 
@@ -76,7 +76,7 @@ def trace_view(*figures: str, **kwargs: Any) -> gr.HTML:
     player = "common/tokens/player.js"
     return gr.HTML(
         "",
-        html_template='<div class="token-view"></div>',
+        html_template='<div class="token-view tokens"></div>',
         js_on_load=script("common/static/dom.js", *names, *figures, player),
         apply_default_css=False,
         **kwargs,
