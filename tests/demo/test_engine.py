@@ -103,7 +103,7 @@ def test_a_named_target_comes_first(loads):
 
 def test_methods_go_by_label_and_by_none(loads):
     engine = Engine()
-    said = ["MoA N=1", "N-GRAM lookup", "none", "Plain", "moa-n9"]
+    said = ["MoA N=1", "N-GRAM lookup", "none", "Vanilla", "moa-n9"]
     assert [engine.named(text) for text in said] == [
         "moa-n1", "ngram", "vanilla", "vanilla", "moa-n9"
     ]  # fmt: skip
