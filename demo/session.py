@@ -37,6 +37,7 @@ class Shared:
     target  name of the target in use
     far     the target at the other end of a link
     tabs    names of the page's tabs, in their order
+    header  of the page: a tab that is opened by a link is told by its event `follow`
     """
 
     engine: Engine
@@ -44,6 +45,7 @@ class Shared:
     target: gr.Dropdown
     far: Far
     tabs: tuple[str, ...]
+    header: gr.HTML
 
 
 @dataclass
@@ -52,6 +54,7 @@ class Visit:
 
     begun  the newest run that has had its turn
     trace  the newest one shown, with its words
+    rival  another method's of the same prompt, likewise, once it has run
     shown  what the Live tab shows, and how to go on with it
     far    what the Network tab shows, and how to run it again
     link   of the Network tab's run that goes on
@@ -62,6 +65,7 @@ class Visit:
     number: int = 0
     begun: int = 0
     trace: Trace | None = None
+    rival: Trace | None = None
     shown: Any = None
     far: Any = None
     link: Any = None
@@ -222,11 +226,11 @@ def dated(said: dict[str, Any]) -> dict[str, Any]:
 def waiting(engine: Engine, before: int) -> dict[str, str]:
     """What a run waits for, in words; none where it need not wait."""
     if before > 1:
-        return say(f"{before} runs are before yours; it begins when they have ended.", "wait")
+        return say(f"{before} runs are ahead of yours; it begins when they have ended.", "wait")
     if before or engine.busy:
-        return say("Another run is going on here; yours begins when it ends.", "wait")
+        return say("Another run is going on; yours begins when it ends.", "wait")
     if not engine.ready():
-        words = "The models are still loading; your run begins when they are there."
+        words = "The models are still loading; your run begins when they are ready."
         return say(words, "wait")
     return say("")
 

@@ -12,7 +12,6 @@ import gradio as gr
 
 from demo.common.measure import MOST_REPEATS
 from demo.common.status import say
-from demo.common.theme import script
 from demo.engine import Engine
 from demo.session import PRIVATE
 
@@ -136,18 +135,7 @@ def complaint(wrong: Sequence[str]) -> Any:
     return say(words, "error") if wrong else gr.skip()
 
 
-def load_address(
-    demo: gr.Blocks, read: Callable[..., Any], outputs: Sequence[Any], button: str
-) -> None:
-    """Take a tab's settings from the page's address, when it is opened.
-
-    read    from the request to values for the outputs
-    button  elem_id of what is pressed next, where a link of the lesson led here
-    """
-    demo.load(read, None, list(outputs), queue=False, **PRIVATE).then(
-        None,
-        None,
-        None,
-        js=f"() => {{ {script('common/static/press_once.js')}('{button}'); }}",
-        **PRIVATE,
-    )
+def load_address(demo: gr.Blocks, read: Callable[..., Any], outputs: Sequence[Any]) -> None:
+    """Take a tab's settings from the page's address, when it is opened. read: from the request to
+    values for the outputs."""
+    demo.load(read, None, list(outputs), queue=False, **PRIVATE)

@@ -41,8 +41,12 @@ TABS = (live, compare, inside, tli, network, results, lesson)
 
 TITLE = "Mixture of Attentions, live"
 ABOUT = (
-    "A small drafter guesses ahead; a large model checks all the guesses at once. The text comes "
-    "out exactly as if it had written alone."
+    "A small drafter guesses ahead; a large model checks all guesses at once. The text is exactly "
+    "the large model’s own."
+)
+HELP = (
+    '<button type="button" class="link" id="tour">60-second tour</button> · '
+    '<a class="link" href="?tab=how" data-press="">How it works</a>'
 )
 OPENED = "() => {{ window.dispatchEvent(new CustomEvent('tab-opened', {{ detail: '{}' }})); }}"
 READ = "() => { window.dispatchEvent(new CustomEvent('address-read')); }"
@@ -51,8 +55,8 @@ GO_BACK = f"""() => ({{
   selected: new URLSearchParams(window.location.search).get("tab") ?? "{TABS[0].ID}",
 }})"""
 SCRIPTS = (
-    *(f"common/static/{name}.js" for name in ("charts", "address", "sliders")),
-    "lesson/links.js",
+    *(f"common/static/{name}.js" for name in ("dom", "charts", "address", "sliders")),
+    "live/tour.js",
 )
 PICTURES = Path("assets", "pictures")  # from where the program is started
 LOOK_EVERY = 1.0  # seconds, at how far a download is
@@ -68,7 +72,7 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
     """
     with gr.Blocks(title=TITLE, analytics_enabled=False) as demo:
         header = gr.HTML(
-            f"<header><h1>{TITLE}</h1><p>{ABOUT}</p></header>",
+            f"<header><h1>{TITLE}</h1><p>{ABOUT} {HELP}</p></header>",
             js_on_load=script(*SCRIPTS),
             apply_default_css=False,
             elem_id="header",
@@ -81,7 +85,7 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
             visible=len(engine.installed) > 1,
         )  # fmt: skip
         names = tuple(module.ID for module in TABS)
-        shared = Shared(engine, gr.State(), target, Far(engine, server), names)
+        shared = Shared(engine, gr.State(), target, Far(engine, server), names, header)
         with gr.Tabs(elem_id="tabs") as tabs:
             made = []
             for module in TABS:

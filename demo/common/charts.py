@@ -11,6 +11,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from demo.common.figures import many
 from demo.common.palette import mark
 from demo.common.spread import Spread
 from moa_core.decoding.trace import Drafted, Event, Prefilled, Trace, Verified
@@ -63,6 +64,18 @@ def told(figure: go.Figure, words: Iterable[str], unit: str = "") -> go.Figure:
     """
     title = f"{figure.layout.title.text}, {unit}" if unit else figure.layout.title.text
     return figure.update_layout(meta={"words": f"{title}: {', '.join(words)}."})
+
+
+def signed(figure: go.Figure, about: str, below: int = 54) -> go.Figure:
+    """With model, tree and machine in a small line, so that a picture of it says what it shows.
+
+    below  px from the axis to the line: what else stands there
+    """
+    figure.add_annotation(
+        text=about, x=0, y=0, xref="paper", yref="paper", xanchor="left", yanchor="top",
+        yshift=-below, showarrow=False, font={"size": 10.5},
+    )  # fmt: skip
+    return figure.update_layout(margin_b=figure.layout.margin.b + 20)
 
 
 def bars(
@@ -159,7 +172,7 @@ def phases(trace: Trace, names: Mapping[str, str], more: Sequence[str] = ()) -> 
     if cycles:
         means = {phase: sum(values) / len(cycles) for phase, values in spent.items()}
         said = [f"{names.get(phase, phase)} {mean:.2f} ms" for phase, mean in means.items()]
-        said[0] = f"{counted(len(cycles))}, on average {said[0]}"
+        said[0] = f"{many(len(cycles), 'cycle')}, on average {said[0]}"
     title = "Where each cycle’s time goes"
     figure = chart(
         stack, title, "cycle", "milliseconds", [*said, *more], barmode="stack", showlegend=True
@@ -192,11 +205,6 @@ def time_of(event: Event) -> float:
         case Verified():
             return event.seconds + event.network_seconds + event.other_seconds
     return 0.0
-
-
-def counted(cycles: int) -> str:
-    """1 cycle, 2 cycles."""
-    return f"{cycles} cycle{'' if cycles == 1 else 's'}"
 
 
 def label(name: str, width: int = 26) -> str:

@@ -23,7 +23,7 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
 
 SHOWN = ("draft", "verify", "network", "other")
-CUT = "a last cycle cut short counts whole"  # in τ; the tokens that were kept do not
+CUT = "a last cycle that is cut short counts in full"  # in τ; its tokens do not
 
 
 class Figures:
@@ -118,9 +118,9 @@ def stats(trace: Trace) -> dict[str, Any]:
     return Figures(trace.events).as_dict()
 
 
-def many(count: int, word: str) -> str:
-    """A count of things: 1 token, 2 tokens."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
+def many(count: int, word: str, words: str = "") -> str:
+    """A count of things: 1 token, 2 tokens. words: the plural where it is not word + s."""
+    return f"{count} {word if count == 1 else words or word + 's'}"
 
 
 def tree_of(trace: Trace) -> TreeSettings | None:
@@ -138,3 +138,16 @@ def tree_of(trace: Trace) -> TreeSettings | None:
 def tree_words(tree: TreeSettings | None) -> str:
     """5-4-12: depth, breadth and budget; or auto."""
     return "–" if tree is None else str(tree)
+
+
+def about_of(trace: Trace) -> str:
+    """Model, tree and machine, in a small line."""
+    machine = trace.about.get("machine", {})
+    tree = tree_of(trace)
+    parts = [
+        str(trace.about.get("target", "")),
+        f"tree {tree_words(tree)}" if tree else "",
+        " ".join(str(machine.get(key, "")) for key in ("device", "dtype") if machine.get(key)),
+        f"{machine['threads']} threads" if machine.get("threads", 0) > 1 else "",
+    ]
+    return " · ".join(part for part in parts if part)

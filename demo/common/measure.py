@@ -48,9 +48,9 @@ class Progress:
     def words(self) -> str:
         """Which method, which repeat, of how many."""
         if self.phase == "warm-up":
-            return f"Warming up {label(self.method)}: a short run that is not counted."
+            return f"Warming up {label(self.method)} (not counted)."
         if self.phase == "plain":
-            return "Plain decoding, not counted: the text that all others must write."
+            return "Plain decoding, not counted: its text is the reference."
         return (
             f"Repeat {self.repeat} of {self.repeats}: {label(self.method)} "
             f"(run {self.run} of {self.runs})."

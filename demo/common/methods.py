@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from demo.common.palette import MOA_SHADES, OTHER_METHODS, mark
-from moa_core.loading.names import AUTO, VANILLA, family, label, tli_of
+from moa_core.loading import names
+from moa_core.loading.names import AUTO, VANILLA, family, tli_of
 
 __all__ = ["AUTO", "RIVAL", "VANILLA", "colour", "family", "label", "ordered", "tli_of"]
 
@@ -21,6 +22,11 @@ COLOURS = {
 RIVAL = "eagle2"  # whom the paper compares MoA with
 
 
+def label(name: str) -> str:
+    """What a method is called on the page."""
+    return "Plain" if name == VANILLA else names.label(name)
+
+
 def colour(name: str) -> str:
     """The colour of a method in every chart."""
     if family(name) == "moa":
@@ -28,7 +34,7 @@ def colour(name: str) -> str:
     return COLOURS.get(name, COLOURS[VANILLA])
 
 
-def ordered(names: Iterable[str]) -> list[str]:
+def ordered(chosen: Iterable[str]) -> list[str]:
     """Names in the order of the families, MoA by N."""
     places = {name: place for place, name in enumerate(COLOURS)}
-    return sorted(names, key=lambda name: (places.get(family(name), len(places)), tli_of(name)))
+    return sorted(chosen, key=lambda name: (places.get(family(name), len(places)), tli_of(name)))

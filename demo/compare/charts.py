@@ -8,18 +8,18 @@ import plotly.graph_objects as go
 
 from demo.common.charts import bars, beside, chart, line, progress_of, rows_down
 from demo.common.measure import Measured
-from demo.common.methods import RIVAL, colour, label
+from demo.common.methods import RIVAL, VANILLA, colour, label
 from demo.common.spread import Spread
 from demo.compare.rows import Row, against, digits, middle
 
 DASHES = ("solid", "dash", "dot", "dashdot")
 PATTERNS = {"draft": "", "verify": "/", "other": "."}  # of a phase; the colour is the method's
 CHARTS = {  # title, axis
-    "tau": ("Acceptance length τ", "tokens per target forward"),
-    "rate": ("Tokens per second: more is better", "tokens/s of the whole run, prefill included"),
+    "tau": ("Acceptance length τ", "tokens per target call"),
+    "rate": ("Speed: more is better", "tokens per second, prefill included"),
     "latency": ("Latency: less is better", "ms per token after the prefill"),
 }
-ROOM = 1.9  # times the longest bar: part of the width is kept for what is written after it
+ROOM = 1.6  # times the longest bar: part of the width is kept for what is written after it
 
 
 def figures(rows: Sequence[Row], kind: str) -> go.Figure:
@@ -55,7 +55,7 @@ def _range(spread: Spread, kind: str) -> str:
 
 def _text(row: Row, spread: Spread, kind: str, base: Spread | None) -> str:
     value = f" {digits(spread.middle, kind)}"
-    if base is None or row.method == RIVAL:
+    if base is None or row.method in (RIVAL, VANILLA):
         return value
     return f"{value}<br> {digits(spread.middle / base.middle, 'ratio')} × EAGLE-2"
 
@@ -72,7 +72,7 @@ def cumulative(measured: Measured) -> go.Figure:
     ends = [f"{label(name)} {tokens[-1]} after {seconds[-1]:.2f} s"
             for name, (tokens, seconds) in runs.items() if tokens]  # fmt: skip
     return chart(
-        lines, "Time until each token", "tokens", "seconds", ends, height=320, showlegend=True,
+        lines, "Seconds until each token", "tokens", "seconds", ends, height=320, showlegend=True,
         margin_r=24,
     )  # fmt: skip
 

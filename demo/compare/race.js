@@ -4,7 +4,8 @@ const root = element.firstElementChild;
 const LONGEST_FRAME = 0.25; // seconds: a page in the background waits rather than jumps
 const SHOWN = 6; // seconds that the slowest lane takes on the screen, at least
 const READABLE = 0.3; // seconds on the screen below which a phase is not named
-const PHASES = ["drafting", "verifying", "keeping"];
+const PHASES = ["drafting", "verifying", "keeping"]; // of a cycle; a prefill has one alone
+const reachable = (node) => (node.matches(".more") ? el("span", "more", node.textContent) : node);
 let lanes = [];
 let finish = 0; // seconds of the slowest lane
 let stretch = 1; // how many times slower than recorded it is shown
@@ -22,7 +23,8 @@ const legend = add(
   el("ul", "legend"),
   add(el("li"), add(el("span", "token accepted"), el("span", "mark", "accepted draft"))),
   add(el("li"), add(el("span", "token bonus"), el("span", "mark", "bonus: the target’s own"))),
-  add(el("li"), add(el("span", "token rejected"), el("span", "mark", "best rejected draft"))),
+  add(el("li"), add(el("del", "token rejected"), el("span", "mark", "rejected draft"))),
+  add(el("li"), el("span", "more", "+7"), " more rejected"),
 );
 const play = button("play", "Pause", () => (playing ? pause() : start()));
 const again = button("", "Replay", () => (rewind(), start()));
@@ -46,17 +48,13 @@ add(root, texts, result);
 
 const seconds = (value) => `${value.toFixed(value < 10 ? 2 : 1)} s`;
 
-// Each lane as a list of moments: when it happens, and the tokens that are there from then on.
+// Each lane as a list of moments: when it happens, what it took, and the line that is there from then on.
 function moments(run) {
-  let at = run.prefill;
-  const found = [{ at, tokens: run.first ? [run.first] : [] }];
-  for (const [draft, verify, other, tokens] of run.cycles) {
-    found.push({ at: (at += draft + verify + other), tokens, parts: [draft, verify, other] });
-  }
-  return found;
+  let at = 0;
+  return run.steps.map(([parts, line]) => ({ at: (at += parts.reduce((sum, one) => sum + one, 0)), parts, line }));
 }
 
-const written = ([, kind]) => kind !== "rejected";
+const tokensOf = ({ accepted = [], bonus = null, first = null }) => accepted.length + (bonus || first ? 1 : 0);
 
 function lane(run, longest) {
   const steps = moments(run);
@@ -91,18 +89,16 @@ function build() {
   texts.replaceChildren();
   const runs = race ? race.lanes : [];
   root.hidden = !runs.length;
-  const lengths = runs.map((run) => moments(run).flatMap(({ tokens }) => tokens.filter(written)).length);
+  const lengths = runs.map((run) => run.steps.reduce((sum, [, line]) => sum + tokensOf(line), 0));
   lanes = runs.map((run) => lane(run, Math.max(...lengths)));
   finish = Math.max(0, ...lanes.map((one) => one.total));
   const order = [...lanes].sort((a, b) => a.total - b.total);
   for (const one of lanes) one.rank = order.findIndex((other) => other.total === one.total) + 1;
   if (!race) return;
   stretch = finish > 0 && finish < SHOWN ? SHOWN / finish : 1;
-  const slow = stretch > 1.5 ? ` shown ${Math.round(stretch)} times slower than recorded` : " at its recorded speed";
-  const which = race.repeats > 1 ? `the middle one of its ${race.repeats} measured runs` : "its measured run";
-  note.textContent =
-    "A replay of measured runs: the methods ran one after the other, each with the machine to " +
-    `itself; every lane shows ${which},${slow}, prefill included.`;
+  const slow = stretch > 1.5 ? `Shown ${Math.round(stretch)}× slower than real. ` : "";
+  const which = race.repeats > 1 ? ` (the middle one of ${race.repeats})` : "";
+  note.textContent = `${slow}Each method ran alone; this replays its measured run${which}, prefill included.`;
   begun = false;
   root.dataset.race = race.id;
   // As high as the whole text, so that the page stands still while it appears.
@@ -116,26 +112,21 @@ function build() {
   else watchFor();
 }
 
-// The space before a word stays outside of its mark.
-function token([text, kind, special], place, run) {
-  const [, space, rest] = text.match(/^( *)([^]*)$/);
-  const node = add(el("span", `token ${kind}${special ? " special" : ""}`), rest ? space : "");
-  if (text) add(node, el("span", "mark", rest || space));
-  if (place === run.differs && kind !== "rejected") {
-    node.classList.add("differs");
-    node.title = "the first token that plain decoding did not write here";
-  }
-  return node;
+function write(one, line) {
+  if (line.first) close(add(el("span", "cycle"), token("first", line.first)), one.text);
+  else cycle(line, one.text);
+  one.shown += tokensOf(line);
+  if (!one.run.differs || one.shown < one.run.differs) return;
+  const parted = one.text.querySelectorAll(".token:not(.rejected)")[one.run.differs - 1];
+  parted.classList.add("differs");
+  parted.title = "the first token that plain decoding did not write here";
 }
 
 function advance(one) {
   const follow = one.text.scrollHeight - one.text.scrollTop - one.text.clientHeight < 40;
   let moved = false;
   while (one.next < one.steps.length && one.steps[one.next].at <= now) {
-    for (const item of one.steps[one.next].tokens) {
-      one.shown += written(item) ? 1 : 0;
-      add(one.text, token(item, one.shown, one.run));
-    }
+    write(one, one.steps[one.next].line);
     one.next += 1;
     moved = true;
   }
@@ -153,9 +144,9 @@ function advance(one) {
 function phase(one) {
   const step = one.steps[one.next];
   let from = one.next ? one.steps[one.next - 1].at : 0;
-  const parts = step.parts ? step.parts.map((part, i) => [part, PHASES[i]]) : [[step.at, "prefill"]];
-  for (const [part, name] of parts) {
-    if (now < from + part) return (part * stretch) / speed >= READABLE ? name : "";
+  const names = step.parts.length > 1 ? PHASES : ["prefill"];
+  for (const [order, part] of step.parts.entries()) {
+    if (now < from + part) return (part * stretch) / speed >= READABLE ? names[order] : "";
     from += part;
   }
   return "";

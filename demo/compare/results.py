@@ -9,7 +9,8 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.figures import CUT
+from demo.common.charts import signed
+from demo.common.figures import CUT, about_of
 from demo.common.measure import WARM_UP
 from demo.common.methods import VANILLA
 from demo.common.status import progress, say, status_line, words
@@ -20,14 +21,13 @@ from demo.compare.run import Comparison
 from demo.compare.verdict import chips, verdict
 
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
-TAU_NOTE = f"τ: tokens gained per target forward after the prefill, bonus included; {CUT}"
+TAU_NOTE = f"τ: tokens gained per target call after the prefill, bonus included; {CUT}"
 AUTO_NOTE = "Tree sizes differed, so compare τ only with one tree for all"
 TABLE_NOTE = (
-    "Every figure but the ranges is of a method’s middle run: the one whose tokens/s are the "
-    "median of its repeats (of two, the slower). Tokens/s count the whole run, prefill included; "
-    "decoding alone, also in tokens/s, and ms per token leave the prefill out. Acceptance rate: "
-    "accepted drafts of all drafted ones. Tree: depth-breadth-budget, or auto and the drafts of "
-    "the mean tree."
+    "Figures are of each method’s middle run, by tokens/s (of two runs, the slower); ranges are of "
+    "all. Tokens/s include the prefill; decoding alone and ms per token leave it out. Acceptance "
+    "rate: accepted of all drafted nodes. Tree: depth-breadth-budget, or auto and the mean number "
+    "of drafts."
 )
 
 
@@ -57,8 +57,9 @@ def build_results(status: gr.HTML, bar: gr.HTML) -> Results:
     made: dict[str, Any] = {"status": status, "bar": bar, "shown": gr.State(False)}
     with gr.Column(visible=False, elem_id="compare-results") as made["box"]:
         made["chips"] = words("", elem_id="compare-chips")
-        made["verdict"] = status_line(elem_id="compare-verdict")
-        made["notes"] = status_line(elem_id="compare-notes")
+        with gr.Accordion("In words", open=False, elem_id="compare-words"):
+            made["verdict"] = status_line(elem_id="compare-verdict")
+            made["notes"] = status_line(elem_id="compare-notes")
         made["race"] = race_view(elem_id="compare-race")
         for row in (CHARTS, ("cumulative", "phases")):
             with gr.Row():
@@ -83,7 +84,9 @@ def values(**changed: Any) -> tuple[Any, ...]:
 
 def filled(comparison: Comparison, found: list[Row], file: Path) -> tuple[Any, ...]:
     """A comparison that has runs to show, on the page."""
-    shown = table(found, comparison.plan.sampling.greedy)
+    shown, about = table(found, comparison.plan.sampling.greedy), sign(comparison)
+    charts = {kind: figures(found, kind) for kind in CHARTS}
+    charts |= {"cumulative": cumulative(comparison), "phases": phases(found)}
     done, wanted = comparison.finished, comparison.wanted
     ended = f"All {wanted} runs are done."
     if done < wanted:
@@ -97,12 +100,16 @@ def filled(comparison: Comparison, found: list[Row], file: Path) -> tuple[Any, .
         verdict=say(verdict(found)),
         notes=say(notes(comparison, found)),
         race=race(comparison, found),
-        **{kind: figures(found, kind) for kind in CHARTS},
-        cumulative=cumulative(comparison),
-        phases=phases(found),
+        **{name: signed(drawn, about) for name, drawn in charts.items()},
         table=gr.update(value=shown, column_widths=[WIDTHS.get(name, 100) for name in shown]),
         download=str(file),
     )
+
+
+def sign(comparison: Comparison) -> str:
+    """Model, tree and machine of a comparison."""
+    runs = [trace for found in comparison.traces.values() for trace in found]
+    return max(map(about_of, runs), key=len)  # plain decoding's names no tree
 
 
 def notes(comparison: Comparison, found: list[Row]) -> str:
@@ -116,11 +123,11 @@ def notes(comparison: Comparison, found: list[Row]) -> str:
         parts.insert(1, AUTO_NOTE)
     texts = [{tuple(run.output_ids) for run in runs} for runs in comparison.traces.values()]
     if plan.repeats > 1 and all(len(written) <= 1 for written in texts):
-        parts.append("Every repeat writes the same text, so the spread is the machine’s")
+        parts.append("Every repeat wrote the same text, so the spread in speed is the machine’s")
     others = [row for row in found if row.same is False]
     parts += [_parting(row) for row in others]
     if others:
-        parts.append("Rounding may do that where two tokens are almost equally probable")
+        parts.append("Rounding can do that where two tokens are almost equally probable")
     elif all(row.same for row in found):
         parts.append("All methods wrote the text of plain decoding, token for token")
     return ". ".join(parts) + "."
@@ -128,9 +135,7 @@ def notes(comparison: Comparison, found: list[Row]) -> str:
 
 def _parting(row: Row) -> str:
     """Where a text leaves plain decoding's, and how narrowly."""
-    said = f"{row.label} writes another text than plain decoding from token {row.differs} on"
+    said = f"{row.label}’s text differs from plain decoding’s from token {row.differs} on"
     if row.gap is None:
         return said
-    return (
-        f"{said}: there plain decoding’s token leads by {row.gap:.2g} in logit, and near 0 is a tie"
-    )
+    return f"{said}, where plain decoding’s token leads by only {row.gap:.2g} in logit (0 is a tie)"

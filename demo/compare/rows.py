@@ -138,7 +138,7 @@ def table(rows: Sequence[Row], greedy: bool = True) -> pd.DataFrame:
     """The rows as people read them."""
     made = pd.DataFrame([_shown(row, greedy) for row in rows])
     compared = any(row.method == VANILLA for row in rows)
-    return made if compared else made.drop(columns="Speed-up over vanilla", errors="ignore")
+    return made if compared else made.drop(columns="Speed-up over plain", errors="ignore")
 
 
 def _shown(row: Row, greedy: bool) -> dict[str, str]:
@@ -152,7 +152,7 @@ def _shown(row: Row, greedy: bool) -> dict[str, str]:
         "Target calls": str(row.calls),
         "Acceptance rate": "–" if row.acceptance is None else f"{100 * row.acceptance:.1f} %",
         f"Same text as plain {how}?": _sameness(row),
-        "Speed-up over vanilla": f"{digits(row.speedup, 'ratio')} ×" if row.speedup else "–",
+        "Speed-up over plain": f"{digits(row.speedup, 'ratio')} ×" if row.speedup else "–",
         "Tree": _tree(row),
         "Runs": str(row.runs),
     }
@@ -175,7 +175,7 @@ def _sameness(row: Row) -> str:
     if row.same is None:
         return "–"
     if row.method == VANILLA and row.same:
-        return "it is plain"
+        return "–"
     if row.same:
         return "yes"
     gap = "" if row.gap is None else f" (logit gap {row.gap:.2g})"

@@ -33,22 +33,22 @@ from moa_core.decoding.verify import Sampling
 
 ID, TITLE = "compare", "Side by side"
 TREES = {
-    "auto": "Each cycle’s sized automatically",
-    "own": "Each method’s own measured tree",
     "same": "One tree for all",
+    "own": "Each method’s own measured tree",
+    "auto": "Automatic: each tree keeps growing as long as that is expected to pay off",
 }
 SAME = TreeSettings()
 SLIDERS = {  # lowest, highest, start, step, label
-    "length": (2, MOST_NEW_TOKENS, 128, 1, "New tokens at most"),
-    "temperature": (0, 2, 0, 0.05, "Temperature: 0 is greedy"),
+    "length": (2, MOST_NEW_TOKENS, 128, 1, "Maximum new tokens"),
+    "temperature": (0, 2, 0, 0.05, "Temperature (0 = greedy)"),
     "depth": (1, 12, SAME.depth, 1, "Depth: drafted levels"),
     "breadth": (1, 16, SAME.breadth, 1, "Breadth: nodes per level"),
     "budget": (1, 64, SAME.budget, 1, "Budget: drafted nodes kept"),
 }
 TREE = ("depth", "breadth", "budget")
 HOW = (
-    f"Each method first decodes {WARM_UP} tokens to warm up; that is not counted. Then they run "
-    "one after the other, in turns, so that each has the machine to itself."
+    f"The methods take turns, so that each has the machine to itself. A first run of {WARM_UP} "
+    "tokens each warms up and is not counted."
 )
 
 
@@ -107,7 +107,7 @@ def build(shared: Shared) -> Compare:
     engine, made = shared.engine, {"target": shared.target}
     with gr.Row(equal_height=False, elem_classes="controls"):
         with gr.Column(scale=3, min_width=320):
-            made["prompt"] = prompt_box("compare-", "compares", lines=5, max_lines=12)
+            made["prompt"] = prompt_box("compare-", "compares", lines=2, max_lines=8)
             with gr.Row(elem_classes="buttons"):
                 run = gr.Button("Compare", variant="primary", elem_id="compare-run")
                 stop = gr.Button("Stop", interactive=False, elem_id="compare-stop")
@@ -175,7 +175,7 @@ def wire(demo: gr.Blocks, tab: Compare, shared: Shared) -> None:
     enter_presses(tab.prompt, "compare-run")
     wire_share(tab.share, tab.results.status, address, list(settings.values()))
     linked = [settings[name] for name in LINKED]
-    load_address(demo, from_link, [tab.results.status, *linked], "compare-run")
+    load_address(demo, from_link, [tab.results.status, *linked])
 
 
 def address(*values: Any) -> tuple[Any, str]:

@@ -44,8 +44,9 @@ def chips(rows: Sequence[Row]) -> list[str]:
         speed = "too close to call"
     known = {row.same for row in measured}
     same = "text not compared" if None in known else "same text ✓"
-    same = "another text ✗" if False in known else same
-    return [f"tokens per call: {', '.join(taus)}", f"speed: {speed}", same]
+    same = "different text ✗" if False in known else same
+    ahead = _percent(one.tau, other.tau)
+    return [f"tokens per call: {' · '.join(taus)} ({ahead})", f"speed: {speed}", same]
 
 
 def _pair(rows: Sequence[Row]) -> tuple[Row, Row] | None:

@@ -61,7 +61,7 @@ def refusal(engine: Engine, trace: Trace) -> str | None:
     """Why a trace's drafter cannot be looked into, in one sentence; None if it can."""
     method = method_of(trace)
     if family(method) not in ("moa", "given"):
-        return f"This run was drafted by {label(method)}: LSA and CA are parts of MoA alone."
+        return f"This run was drafted by {label(method)}; only MoA has LSA and CA."
     target = _installed(engine, trace)
     if target is None:
         return f"The target {trace.about.get('target')} of this trace is not installed here."
@@ -175,8 +175,8 @@ def _tli(looked: Look) -> str:
     first = looked.depth - looked.tli + 1
     named = f"layer {first}" if looked.tli == 1 else f"layers {first} to {looked.depth}"
     return (
-        f"TLI N = {looked.tli}: of the target’s {looked.depth} layers {named} "
-        f"{'is' if looked.tli == 1 else 'are'} reused, on CA’s output, before the target’s head."
+        f"TLI N = {looked.tli}: CA’s output passes through {named} of the target’s {looked.depth} "
+        "before its head."
     )
 
 
@@ -187,7 +187,7 @@ def _ca(looked: Look) -> str:
     own = range(len(rows) - len(looked.tokens), len(rows))
     most = sorted(own, key=lambda row: -mean[row])[:MOST]
     named = ", ".join(f"{_quoted(rows[row])} ({mean[row]:.0%})" for row in most)
-    return f"Of the tokens listed, CA’s heads on average read most of {named}."
+    return f"Of the tokens listed, CA attends most to {named}, on average over its heads."
 
 
 def _quoted(text: str) -> str:

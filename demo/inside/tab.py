@@ -27,9 +27,10 @@ from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
 
 ID, TITLE = "inside", "Inside a cycle"
+Pair = tuple[Trace, Trace | None]  # a run, and another method's of the same prompt
 ASK = (
-    "Which layers of the target does the drafter read, and which tokens? Press the button to "
-    "compute its attention at the cycle shown above."
+    "Which layers of the target does the drafter read, and which tokens? This computes its "
+    "attention at the cycle above."
 )
 
 
@@ -37,7 +38,7 @@ ASK = (
 class Inside:
     """The components that events connect.
 
-    shown   State: the trace in the view, None before the first
+    shown   State: the trace in the view and the one below it; None before the first
     looked  State: the attention last computed
     """
 
@@ -96,36 +97,37 @@ def wire(demo: gr.Blocks, tab: Inside, shared: Shared) -> None:
     found = [tab.status, tab.looked, tab.found, tab.note, tab.head, tab.layers, tab.text]
 
     def look(
-        visit: Visit, stop: Callable[[], bool], trace: Trace, cycle: int
+        visit: Visit, stop: Callable[[], bool], shown: Pair, cycle: int
     ) -> Iterator[tuple[Any, ...]]:
-        yield shown_attention(look_inside(engine, trace, int(cycle)))
+        yield shown_attention(look_inside(engine, shown[0], int(cycle)))
 
     tab.view.shown(partial(_open, engine), [shared.visit, tab.shown], shows, queue=False, **PRIVATE)
     connect(shared, tab.look, tab.stop, look, [tab.shown, tab.view], found)
     tab.head.input(layers_chart, [tab.looked, tab.head], tab.layers, queue=False, **PRIVATE)
 
 
-def _open(engine: Engine, visit: Visit | None, shown: Trace | None) -> tuple[Any, ...]:
+def _open(engine: Engine, visit: Visit | None, shown: Pair | None) -> tuple[Any, ...]:
     """The tab is opened, or a run has ended: show the visitor's newest trace, if it is another, and
     the recorded one before there is any."""
-    trace = (visit and visit.trace) or recording().trace
+    kept = recording()
+    pair = (visit.trace, visit.rival) if visit and visit.trace else (kept.trace, kept.rival)
     skip = gr.skip()
-    if trace is shown:
+    if shown and all(one is other for one, other in zip(pair, shown, strict=True)):
         return (skip,) * 7
     try:
-        return _shown(engine, trace)
+        return _shown(engine, pair)
     except UserError as error:
         return say(str(error), "error"), *(skip,) * 6
 
 
-def _shown(engine: Engine, trace: Trace) -> tuple[Any, ...]:
+def _shown(engine: Engine, pair: Pair) -> tuple[Any, ...]:
     """What shows a trace: status, view, shown, ask, about, look, found."""
-    view, reason = packed(trace), refusal(engine, trace)
-    cycles = bool(trace.accepted_lengths)
+    view, reason = packed(*pair), refusal(engine, pair[0])
+    cycles = bool(pair[0].accepted_lengths)
     return (
         say("" if cycles else "This run ended before its first cycle: there is nothing to see."),
         gr.update(trace=view),
-        trace,
+        pair,
         gr.update(visible=cycles),
         say(reason or ASK),
         gr.update(visible=reason is None),

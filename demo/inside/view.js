@@ -2,24 +2,21 @@
 // this runs once, at mount. `props.trace` is the JSON of demo/inside_view.py, `props.value` the place
 // of the cycle that is shown.
 const root = element.firstElementChild;
-const STEP = 1400; // ms a cycle is shown for while playing
 const SHOWN = 240; // characters of text before the cycle
 let trace = null;
 let place = 0;
 let nodes = [];
-let playing = null;
 
 // ---- the frame: controls, text, tree, figures ----
 
-const back = button("quiet-button", "‹", () => move(place - 1));
-const play = button("quiet-button play", "▶ Play", () => (playing === null ? start() : pause()));
-const on = button("quiet-button", "›", () => move(place + 1));
+const back = button("quiet-button", "‹", () => show(place - 1));
+const on = button("quiet-button", "›", () => show(place + 1));
 back.setAttribute("aria-label", "Cycle before");
 on.setAttribute("aria-label", "Next cycle");
 const slider = Object.assign(el("input"), { type: "range", min: 1, step: 1 });
 slider.setAttribute("aria-label", "Cycle");
-const count = el("output", "count");
-const controls = add(el("div", "controls"), back, play, on, slider, count);
+const count = Object.assign(el("output", "count"), { ariaLive: "polite" });
+const controls = add(el("div", "controls"), back, on, slider, count);
 const said = el("p", "sentence");
 const before = el("div", "text");
 before.setAttribute("role", "group");
@@ -32,21 +29,19 @@ const legend = add(
   add(el("li"), el("span", "key accepted", "accepted"), " draft"),
   add(el("li"), el("span", "key rejected", "rejected"), " draft"),
   add(el("li"), el("span", "key bonus", "bonus"), " the target’s own"),
-  add(el("li"), "83%: the drafter’s probability after the token before it; of the bonus, the target’s"),
+  add(el("li"), "% = the drafter’s confidence (for the bonus token: the target’s)"),
 );
 const svg = shape("svg", {});
 const tree = add(el("div", "tree draft-tree"), svg);
 tree.setAttribute("role", "group");
 tree.setAttribute("aria-label", "Draft tree. Arrow keys move between its nodes.");
+const other = shape("svg", { role: "img" });
+const beside = el("p", "sentence");
+const rival = add(el("div", "rival"), beside, Object.assign(add(el("div", "tree draft-tree"), other), { tabIndex: 0 }));
 const tip = tipBox();
 const hint = el("p", "hint", "Point at a node, or reach it with Tab and the arrow keys, to see what drafter and target gave it.");
 const figures = el("dl", "figures");
-const summary = el("summary");
-const table = Object.assign(el("div", "table"), { tabIndex: 0 });
-table.setAttribute("role", "region");
-table.setAttribute("aria-label", "Nodes of the draft tree");
-const folded = add(el("details"), summary, table);
-add(root, controls, said, before, legend, tree, hint, figures, folded, tip);
+add(root, controls, said, before, legend, tree, hint, rival, figures, tip);
 
 // ---- one cycle ----
 
@@ -104,12 +99,18 @@ function paintTree(cycle) {
   [tree.scrollLeft, tree.scrollTop] = [0, 0];
 }
 
-function paintTable() {
-  const drafted = many(trace.cycles[place].tokens.length - 1, "drafted node");
-  summary.textContent = `The ${drafted} and the bonus token as a table`;
-  if (folded.open) table.replaceChildren(nodeTable(trace.cycles[place], nodes, trace.texts));
+// Another method's cycle at the same place of the same text: the one that wrote the token after it.
+function paintRival({ at }) {
+  const { method, cycles, texts } = trace.rival;
+  const same = cycles.findLastIndex((cycle) => cycle.at <= at);
+  const cycle = cycles[Math.max(same, 0)];
+  const earlier = at - cycle.at;
+  const began = earlier ? `, begun ${many(earlier, "token")} earlier` : "";
+  const words = `${method} at the same place (its cycle ${same + 1}${began}): ${sentence(cycle, texts)}`;
+  beside.textContent = words;
+  other.setAttribute("aria-label", words);
+  drawTree(other, cycle, texts, getComputedStyle(root).fontFamily);
 }
-folded.addEventListener("toggle", () => trace && paintTable());
 
 function show(wanted) {
   place = Math.max(0, Math.min(wanted, trace.cycles.length - 1));
@@ -118,48 +119,26 @@ function show(wanted) {
   slider.value = place + 1;
   slider.setAttribute("aria-valuetext", `Cycle ${place + 1}: ${words}`);
   count.textContent = `Cycle ${place + 1} of ${trace.cycles.length}`;
-  said.textContent = words;
+  said.textContent = `${trace.method}: ${words}`;
   paintText(cycle);
   paintTree(cycle);
+  if (trace.rival) paintRival(cycle);
   paintFigures(cycle);
-  paintTable();
   root.dataset.cycle = String(place);
   props.value = place; // the server asks for it when it looks inside the drafter
 }
 
 // ---- moving ----
 
-function pause() {
-  clearInterval(playing);
-  playing = null;
-  count.ariaLive = "polite";
-  play.textContent = "▶ Play";
-}
-
-function move(wanted) {
-  pause();
-  show(wanted);
-}
-
-function start() {
-  count.ariaLive = "off"; // while it plays, nobody wants to hear each number
-  if (place === trace.cycles.length - 1) show(0);
-  play.textContent = "❚❚ Pause";
-  playing = setInterval(() => {
-    show(place + 1);
-    if (place === trace.cycles.length - 1) pause();
-  }, STEP);
-}
-
-slider.addEventListener("input", () => move(Number(slider.value) - 1));
+slider.addEventListener("input", () => show(Number(slider.value) - 1));
 
 root.addEventListener("keydown", (event) => {
   if (event.altKey || event.ctrlKey || event.metaKey) return;
   const steps = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: Infinity };
-  const aside = tree.contains(event.target) || [slider, before, table].includes(event.target);
+  const aside = tree.contains(event.target) || [slider, before].includes(event.target);
   if (aside || !(event.key in steps)) return; // the slider knows these keys itself
   event.preventDefault();
-  move(steps[event.key]);
+  show(steps[event.key]);
 });
 
 // ---- pointing at a node ----
@@ -200,7 +179,6 @@ tree.addEventListener("pointerout", (event) => {
   else unpoint();
 });
 tree.addEventListener("focusin", (event) => {
-  pause(); // else the node would be gone before it is read
   const node = nodeOf(event.target);
   if (node) point(node);
 });
@@ -233,21 +211,23 @@ tree.addEventListener("keydown", (event) => {
 // ---- a trace comes, the tab is opened ----
 
 function load() {
-  pause();
   trace = props.trace ? JSON.parse(props.trace) : null;
   root.hidden = !trace || !trace.cycles.length;
   root.dataset.run = trace ? trace.run : "";
   if (root.hidden) return;
   slider.max = trace.cycles.length;
   // The tallest tree's height for all, so that nothing jumps while cycles change.
-  const rows = Math.max(...trace.cycles.map((cycle) => arrange(cycle).rows));
-  tree.style.height = `${WIDE.top + rows * WIDE.row + 20}px`;
+  const tallest = ({ cycles }) => Math.max(...cycles.map((cycle) => arrange(cycle).rows));
+  tree.style.height = `${WIDE.top + tallest(trace) * WIDE.row + 20}px`;
+  rival.hidden = !trace.rival?.cycles.length;
+  if (rival.hidden) trace.rival = null;
+  else other.parentNode.style.height = `${WIDE.top + tallest(trace.rival) * WIDE.row + 20}px`;
   show(wanted());
 }
 
 // A word of the stage was pressed: its cycle is shown, also of a trace that is still to come.
 const wanted = () => (window.openCycle?.until > Date.now() ? window.openCycle.cycle : 0);
-window.addEventListener("open-cycle", () => trace && move(wanted()));
+window.addEventListener("open-cycle", () => trace && show(wanted()));
 
 // A run that ends while this tab is open is shown at once; Live's button is free again then.
 let followed = null;
@@ -263,7 +243,7 @@ function follow() {
 
 const opened = new IntersectionObserver(
   (entries) => {
-    if (!entries.at(-1).isIntersecting) return pause();
+    if (!entries.at(-1).isIntersecting) return;
     follow();
     trigger("shown");
   },

@@ -14,6 +14,8 @@ A cycle, one entry a node in each of its columns, the root first:
      "path": [accepted node], "bonus": place, "emitted": tokens gained and kept,
      "ms": [draft, verify, other]}
 
+"rival" is another method's run of the same prompt, likewise, or null.
+
 The value of the component is the place of the cycle that is shown, from 0.
 """
 
@@ -49,18 +51,21 @@ def inside_view(**kwargs: Any) -> gr.HTML:
     )
 
 
-def packed(trace: Trace) -> str:
-    """The JSON of a trace. UserError if it has no words, or if its trees are no trees."""
-    text = RecordedText(trace)
+def packed(trace: Trace, rival: Trace | None = None) -> str:
+    """The JSON of a trace, and of another one of the same text to be drawn below it. UserError if
+    one has no words, or if its trees are no trees."""
     try:
-        return json.dumps(_packed(trace, text), separators=(",", ":"), allow_nan=False)
+        whole = pack(trace) | {"rival": pack(rival) if rival else None}
+        return json.dumps(whole, separators=(",", ":"), allow_nan=False)
     except UserError:
         raise
     except (TypeError, ValueError, OverflowError) as error:  # a file may hold anything
         raise UserError(f"This trace is damaged ({error}).") from None
 
 
-def _packed(trace: Trace, text: RecordedText) -> dict[str, Any]:
+def pack(trace: Trace) -> dict[str, Any]:
+    """What the page needs of a trace to draw its cycles."""
+    text = RecordedText(trace)
     texts = _Texts(text)
     prompt_length = sum(len(event.prompt_ids) for event in trace.of(Prefilled))
     cycles = [

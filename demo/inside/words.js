@@ -57,26 +57,3 @@ function spoken(cycle, node, texts) {
   const level = node.kind === "bonus" ? [] : [`level ${node.level}`]; // no drafted one
   return [place, ...level, ...known].join("; ");
 }
-
-const HEADS = [
-  "token", "after", "level", "verdict", "drafter, after it", "drafter, whole path",
-  "target, after it", "next, the target says",
-];
-
-// The whole tree as a table, for those who cannot see or point at the drawing.
-function nodeTable(cycle, nodes, texts) {
-  const body = nodes.slice(1).map((node) => {
-    const before = quoted(texts[cycle.tokens[node.parent]]);
-    const level = node.kind === "bonus" ? "–" : String(node.level);
-    const place = [quoted(texts[node.token]), before, level, verdicts[node.kind]];
-    if (node.kind === "bonus") {
-      return row("td", ...place, "–", "–", percent(cycle.sure[node.parent]), "–");
-    }
-    const chances = [cycle.draft, cycle.reach, cycle.target].map((all) => percent(all[node.index]));
-    const choice = `${quoted(texts[cycle.choices[node.index]])} ${percent(cycle.sure[node.index])}`;
-    return row("td", ...place, ...chances, choice);
-  });
-  const head = row("th", ...HEADS);
-  for (const cell of head.children) cell.scope = "col";
-  return add(el("table"), add(el("thead"), head), add(el("tbody"), ...body));
-}

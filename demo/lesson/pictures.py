@@ -50,59 +50,8 @@ def svg(name: str, title: str, about: str, height: int, *parts: str) -> str:
     )
 
 
-def _tree(kinds: dict[str, str], signs: dict[str, str]) -> list[str]:
-    """One draft tree: a root and three levels."""
-    places = {
-        "the": (6, 82, 48), "old": (92, 36, 52), "red": (92, 128, 52), "fox": (184, 16, 52),
-        "man": (184, 60, 52), "hen": (184, 128, 52), "ran": (276, 16, 52), "sat": (276, 60, 52),
-    }  # fmt: skip
-    edges = (("the", "old"), ("the", "red"), ("old", "fox"), ("old", "man"), ("red", "hen"),
-             ("fox", "ran"), ("man", "sat"))  # fmt: skip
-    parts = []
-    for above, below in edges:
-        (x1, y1, w), (x2, y2, _) = places[above], places[below]
-        kind = "accepted" if kinds.get(below) == "accepted" else ""
-        parts.append(line(x1 + w, y1 + 13, x2, y2 + 13, kind))
-    for word, (x, y, w) in places.items():
-        parts.append(box(x, y, w, word, kinds.get(word, "")))
-        if word in signs:
-            parts.append(text(x + w - 10, y - 4, signs[word], f"sign {kinds.get(word, '')}"))
-    return parts
-
-
-def drafting() -> str:
-    """The tree that a drafter proposes."""
-    return svg(
-        "drafting", "A draft tree",
-        "The newest token, the root, on the left. From it the drafter’s guesses branch to the "
-        "right in three levels, seven nodes in all; none is checked yet.",
-        206, *_tree({"the": "sure"}, {}),
-        text(30, 126, "root", "middle quiet"),
-        brace(92, 144, 164, "level 1"), brace(184, 236, 164, "level 2"),
-        brace(276, 328, 164, "level 3"),
-    )  # fmt: skip
-
-
-def verifying() -> str:
-    """The same tree, verified."""
-    kinds = dict.fromkeys(("red", "hen", "fox", "ran", "sat"), "rejected")
-    kinds |= {"the": "sure", "old": "accepted", "man": "accepted"}
-    signs = {word: "✓" if kind == "accepted" else "✗" for word, kind in kinds.items()
-             if kind != "sure"}  # fmt: skip
-    return svg(
-        "verifying", "The same tree, verified in one forward",
-        "Two nodes on one path from the root agree with the target and are accepted. The next "
-        "drafted node does not; in its place stands the target’s own token, the bonus. All other "
-        "nodes are rejected.",
-        206, *_tree(kinds, signs),
-        line(236, 82, 276, 108, "bonus"), box(276, 96, 52, "went", "bonus"),
-        text(302, 138, "bonus", "middle bonus"),
-        brace(6, 328, 164, "all nodes in one target forward"),
-    )  # fmt: skip
-
-
 def lossless() -> str:
-    """The same text, in fewer forwards."""
+    """The same text, in fewer target calls."""
     words = ("the", "old", "man", "went", "home", "again")
 
     def row(y: float, kinds: tuple[str, ...]) -> str:
@@ -113,11 +62,11 @@ def lossless() -> str:
 
     alone = "".join(brace(8 + 58 * at, 58 + 58 * at, 58, str(at + 1)) for at in range(6))
     return svg(
-        "lossless", "The same text in fewer forwards",
-        "Above, the target alone writes six tokens in six forwards. Below, with a drafter, the "
-        "same six tokens take two forwards: each gains two accepted drafts and a bonus.",
-        214, text(6, 18, "target alone: six forwards"), row(28, ("sure",) * 6), alone,
-        text(6, 120, "with a drafter: two forwards, the same words"),
+        "lossless", "The same text in fewer target calls",
+        "Above, the target alone writes six tokens in six calls. Below, with a drafter, the "
+        "same six tokens take two calls: each gains two accepted drafts and a bonus.",
+        214, text(6, 18, "target alone: six calls"), row(28, ("sure",) * 6), alone,
+        text(6, 120, "with a drafter: two calls, the same words"),
         row(130, ("accepted", "accepted", "bonus") * 2),
         brace(8, 174, 160, "1: two drafts ✓, one bonus"),
         brace(182, 348, 160, "2: two drafts ✓, one bonus"),
@@ -205,6 +154,9 @@ def alone() -> str:
 
 
 PICTURES: dict[str, Callable[[], str]] = {
-    "drafting": drafting, "verifying": verifying, "lossless": lossless, "observing": observing,
-    "training": training, "tli": tli, "alone": alone,
-}  # fmt: skip
+    "lossless": lossless,
+    "observing": observing,
+    "training": training,
+    "tli": tli,
+    "alone": alone,
+}

@@ -13,14 +13,15 @@ import gradio as gr
 from demo.common.status import say, status_line, words
 from demo.engine import Engine
 from demo.lesson.pictures import PICTURES
-from demo.lesson.run import TRIALS, Trial, first_cycle, request, show
+from demo.lesson.run import TRIALS, Trial, drawing, drawn, first_cycle, request
 from demo.lesson.text import ARXIV, GLOSSARY, PROMPT, REFERENCES, STEPS, TODAY, WRONG, Step
+from demo.live.recording import recording
 from demo.session import Shared, Visit, connect
 
 ID, TITLE = "how", "How it works"
 ABOUT = (
-    "Seven short steps. Each has a drawing, an example that really runs, here or in the tab that "
-    "its buttons open, and a question to test yourself (click for the answer)."
+    "Seven short steps, each with a drawing, an example that really runs, and a question to test "
+    "yourself (click for the answer). Buttons with an arrow open another tab; Back returns here."
 )
 
 
@@ -63,14 +64,17 @@ def build(shared: Shared) -> How:
 
 
 def _bench(name: str) -> Bench:
-    """Run, Stop, a status line and the place of the table."""
+    """Run, Stop, a status line, and the tree: of the recorded run, until another is drafted."""
     with gr.Row(elem_classes="how-buttons"):
         run = gr.Button(TRIALS[name].button, variant="primary", size="md", scale=0, min_width=210,
                         elem_id=f"how-{name}-run")  # fmt: skip
         stop = gr.Button("Stop", interactive=False, size="md", scale=0, min_width=90,
                          elem_id=f"how-{name}-stop")  # fmt: skip
-    status = status_line(elem_id=f"how-{name}-status", elem_classes="how-status")
-    return Bench(run, stop, status, words("", elem_id=f"how-{name}-result"))
+    trial = TRIALS[name]
+    first = "" if trial.tree.breadth == 1 else drawn(trial, recording().trace)
+    said = "A recorded example, of another prompt:" if first else ""
+    status = status_line(said, elem_id=f"how-{name}-status", elem_classes="how-status")
+    return Bench(run, stop, status, drawing(value=first, elem_id=f"how-{name}-result"))
 
 
 def wire(demo: gr.Blocks, how: How, shared: Shared) -> None:
@@ -87,10 +91,10 @@ def _run(
     engine: Engine, trial: Trial, visit: Visit, should_stop: Callable[[], bool], prompt: str,
     target: str,
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
-    """One cycle: (status, table)."""
+    """One cycle: (status, drawing)."""
     del visit
     run = engine.prepare(request(engine, trial, prompt, target), should_stop)
-    yield say("One cycle, run just now.", "done"), show(trial, first_cycle(run))
+    yield say("One cycle, run just now.", "done"), drawn(trial, first_cycle(run))
 
 
 def _overview() -> str:
@@ -102,16 +106,17 @@ def _overview() -> str:
 
 
 def _lesson(number: int, step: Step) -> str:
-    """A step's words, its drawing, and the way into its example."""
+    """A step's words, its drawing where no example of its own is drawn, and the way into it."""
+    picture = f"<figure>{PICTURES[step.id]()}</figure>" if step.id in PICTURES else ""
     said = "".join(f"<p>{escape(paragraph)}</p>" for paragraph in step.paragraphs)
     links = "".join(
         f'<a class="how-link" href="{escape(link.address)}" data-press="{link.press}">'
-        f"{escape(link.words)}</a>"
+        f"{escape(link.words)} →</a>"
         for link in step.links
     )
     return (
         f'<h2><span class="how-number">{number}</span> {escape(step.title)}</h2>'
-        f'<div class="how-body"><div>{said}</div><figure>{PICTURES[step.id]()}</figure></div>'
+        f'<div class="how-body"><div>{said}</div>{picture}</div>'
         f'<p class="how-lead"><b>Try it.</b> {escape(step.lead)}</p>'
         + (f'<p class="how-links">{links}</p>' if links else "")
     )

@@ -10,7 +10,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 ARXIV = "https://arxiv.org/abs/"
-PRESSED = {"live": "run", "compare": "compare-run", "tli": "sweep-run"}  # what runs, in each tab
+PRESSED = {  # what runs, in each tab
+    "live": "run", "compare": "compare-run", "tli": "sweep-run", "inside": "inside-look",
+}  # fmt: skip
 
 _WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 PROMPT: str = _WORDS["prompt"]
@@ -52,9 +54,9 @@ class Step:
 
 
 def _link(words: str, tab: str, prompt: bool = False, **settings: str | int) -> Link:
-    """A link to a tab. One that brings the prompt of this page also runs it."""
+    """A link to a tab, which presses its button. prompt: it brings the prompt of this page."""
     settings |= {"prompt": PROMPT} if prompt else {}
-    return Link(words, "?" + urlencode({"tab": tab, **settings}), PRESSED[tab] if prompt else "")
+    return Link(words, "?" + urlencode({"tab": tab, **settings}), PRESSED.get(tab, ""))
 
 
 STEPS = [

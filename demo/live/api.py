@@ -42,9 +42,9 @@ def add_decode(engine: Engine) -> None:
         automatically.
 
         Figures: tokens, rate (tokens per second, prefill included), decode_rate (prefill left
-        out), tau (tokens gained per target forward after the prefill, bonus included), acceptance
+        out), tau (tokens gained per target call after the prefill, bonus included), acceptance
         (accepted drafts over drafted nodes), drafted, nodes (drafted in the mean tree), calls
-        (target forwards), cycles, prefill (seconds), shares (of the time after it by phase),
+        (target calls), cycles, prefill (seconds), shares (of the time after it by phase),
         draft_precision (int8, or the target's format; null without a network) and, in the last
         answer, reason (eos, length, context).
         """

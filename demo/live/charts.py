@@ -8,7 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from demo.common.charts import bars, beside, chart, line, progress_of, rows_down
+from demo.common.charts import bars, beside, chart, line, progress_of, rows_down, signed
 from demo.common.methods import colour
 from demo.common.methods import label as called
 from demo.common.spread import Spread
@@ -47,7 +47,7 @@ class Lane:
 
     @property
     def label(self) -> str:
-        return "Plain" if self.method == VANILLA else called(self.method)
+        return called(self.method)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -72,7 +72,9 @@ def acceptance(lanes: Sequence[Lane], about: str) -> go.Figure:
     )  # fmt: skip
     words = [f"{name} {text}" for name, text in zip(names, texts, strict=True)] or ["no cycle"]
     title = "Acceptance length τ: tokens per target call"
-    figure = chart([drawn, beside(values, names, texts)], title, "", "", words)
+    figure = chart(
+        [drawn, beside(values, names, [f" {text}" for text in texts])], title, "", "", words
+    )
     figure = rows_down(figure, len(names))
     figure.update_xaxes(range=[0, 1.15 * max(values, default=1)])
     return _small(figure, about)
@@ -95,13 +97,9 @@ def latency(lanes: Sequence[Lane], about: str) -> go.Figure:
 
 
 def _small(figure: go.Figure, about: str) -> go.Figure:
-    """With model, tree and machine below it, so that a picture of it says what it shows."""
-    figure.add_annotation(
-        text=about, x=0, y=0, xref="paper", yref="paper", xanchor="left", yanchor="top",
-        yshift=-22, showarrow=False, font={"size": 10.5},
-    )  # fmt: skip
     figure.update_layout(title={"font": {"size": 13.5}, "y": 0.98, "yanchor": "top"})
-    return figure.update_layout(height=HEIGHT, margin={"l": 40, "r": 16, "t": 46, "b": 42})
+    figure.update_layout(height=HEIGHT, margin={"l": 40, "r": 16, "t": 46, "b": 28})
+    return signed(figure, about, 22)
 
 
 CHARTS = {"acceptance": acceptance, "latency": latency}

@@ -14,7 +14,7 @@ from typing import Any
 import gradio as gr
 import plotly.graph_objects as go
 
-from demo.common.figures import tree_of, tree_words
+from demo.common.figures import about_of
 from demo.common.measure import Measured, compare_texts, measure, turns
 from demo.common.methods import RIVAL, VANILLA, label
 from demo.engine import Engine, Request
@@ -22,6 +22,7 @@ from demo.live.charts import CHARTS, Lane, speed
 from demo.session import Visit
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.verify import Exactness
+from moa_core.text import record_words, tokenizer_of
 
 REPEATS = 3
 LOOK = 0.1  # seconds between two looks whether somebody else has the turn
@@ -86,11 +87,22 @@ def _known(visit: Visit, number: int, engine: Engine, stop: Any) -> Iterator[Kno
             if known is None and VANILLA in found and {*found, request.method} >= set(requests):
                 known = compared(engine, request, trace, found)
                 yield known
+    visit.rival = rival_of(engine, request, measured.traces)
     if stop() or not all(measured.traces.values()):
         return
     own = len(turns(list(requests), repeats))
     alone = engine.worker.begun - before <= own
     yield compared(engine, request, trace, measured.traces, timed=alone and not visit.shown.cut)
+
+
+def rival_of(engine: Engine, request: Request, found: dict[str, list[Trace]]) -> Trace | None:
+    """A run of the method to compare with, with its words; None where there is none."""
+    names = [name for name in found if name not in (request.method, VANILLA) and found[name]]
+    if not names:
+        return None
+    trace = found[names[0]][0]
+    record_words(trace, tokenizer_of(engine.target(request.target)))
+    return trace
 
 
 @contextmanager
@@ -167,16 +179,3 @@ def ratio(ours: Sequence[Trace], base: Sequence[Trace]) -> dict[str, Any]:
     times = fast.over(slow)
     close = fast.overlaps(slow) and times.known
     return {"ratio": round(times.middle, 3), "close": close}
-
-
-def about_of(trace: Trace) -> str:
-    """Model, tree and machine, in a small line."""
-    machine = trace.about.get("machine", {})
-    tree = tree_of(trace)
-    parts = [
-        str(trace.about.get("target", "")),
-        f"tree {tree_words(tree)}" if tree else "",
-        " ".join(str(machine.get(key, "")) for key in ("device", "dtype") if machine.get(key)),
-        f"{machine['threads']} threads" if machine.get("threads", 0) > 1 else "",
-    ]
-    return " · ".join(part for part in parts if part)

@@ -13,7 +13,7 @@ from demo.common.measure import Measured, measure
 from demo.common.prompt import EXAMPLES
 from demo.engine import Engine, Request
 from demo.live.charts import Lane
-from demo.live.follow import Known, compared, requests_for
+from demo.live.follow import Known, compared, requests_for, rival_of
 from demo.live.run import feed_of
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
@@ -27,9 +27,10 @@ DIGITS = 5  # of numbers in the file
 
 @dataclass(frozen=True)
 class Recording:
-    """A run with its words, and what was known beside it."""
+    """A run with its words, another method's, and what was known beside it."""
 
     trace: Trace
+    rival: Trace
     known: Known
 
     @property
@@ -45,7 +46,8 @@ def recording() -> Recording:
     found = json.loads(FILE.read_text(encoding="utf-8"))
     known = found["known"]
     lanes = [Lane(**lane) for lane in known.pop("lanes")]
-    return Recording(Trace.from_json(json.dumps(found["trace"])), Known(lanes=lanes, **known))
+    trace, rival = (Trace.from_json(json.dumps(found[name])) for name in ("trace", "rival"))
+    return Recording(trace, rival, Known(lanes=lanes, **known))
 
 
 def request(engine: Engine) -> Request:
@@ -66,7 +68,11 @@ def record(repeats: int = REPEATS) -> dict[str, Any]:
         pass
     known = compared(engine, asked, run.trace, measured.traces, timed=True)
     beside = {**vars(known), "lanes": [lane.as_dict() for lane in known.lanes]}
-    return _rounded({"trace": json.loads(run.trace.to_json()), "known": beside})
+    rival = rival_of(engine, asked, measured.traces)
+    assert rival is not None, "the bundle has EAGLE-2"
+    kept = {"trace": run.trace, "rival": rival}
+    made = {name: json.loads(one.to_json()) for name, one in kept.items()}
+    return _rounded({**made, "known": beside})
 
 
 def _rounded(value: Any) -> Any:

@@ -73,7 +73,7 @@ def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[A
     finally:
         visit.cut = None
     record_words(trace, target.tokenizer)
-    visit.trace = trace
+    visit.trace, visit.rival = trace, None
     yield say(words.now, "done"), feed.ndjson
 
 
@@ -100,7 +100,7 @@ def open_trace(visit: Visit, path: str | None, pace: str) -> tuple[Any, Any]:
     trace = Trace.from_json(text)
     feed = feed_of(trace, pace)
     visit.begin()  # a run that goes on ends: the view now shows something else
-    visit.shown, visit.trace = Shown(feed, trace, None), trace
+    visit.shown, visit.trace, visit.rival = Shown(feed, trace, None), trace, None
     target = trace.about.get("target", "a target")
     about = f"Opened: {method_of(trace)} for {target}, recorded elsewhere or earlier. "
     return say(about + summary(trace), "done"), feed.ndjson

@@ -90,7 +90,7 @@ function speedUp() {
 function exactness() {
   if (!beside || beside.same === null) return null;
   if (beside.same) return ["same text ", figure("exact", 1, "✓")];
-  return [figure("exact", 0, "another text"), ` from token ${beside.parted}`];
+  return ["text ", figure("exact", 0, "differs"), ` from token ${beside.parted}`];
 }
 
 function calls() {
@@ -144,7 +144,8 @@ function settled() {
 function fit() {
   const [width, height] = ["width", "height"].map((name) => Number(svg.getAttribute(name)));
   const { clientWidth, clientHeight } = svg.parentNode;
-  const scale = Math.min(1.5, Math.max(0.7, Math.min(clientWidth / width, clientHeight / height)));
+  const most = stage.closest(".class-mode") ? 2.4 : 1.5;
+  const scale = Math.min(most, Math.max(0.7, Math.min(clientWidth / width, clientHeight / height)));
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("width", width * scale);
   svg.setAttribute("height", height * scale);
@@ -168,10 +169,7 @@ function phase(name) {
 // ---- a word was pressed: its cycle opens in Inside, in this page ----
 
 function chosen({ cycle = 1 }) {
-  const address = new URL(window.location);
-  address.searchParams.set("tab", "inside");
-  history.pushState(null, "", address);
-  window.dispatchEvent(new PopStateEvent("popstate"));
+  window.dispatchEvent(new CustomEvent("open-tab", { detail: { tab: "inside" } }));
   window.openCycle = { cycle: cycle - 1, until: Date.now() + 5000 }; // that tab may have to come first
   window.dispatchEvent(new CustomEvent("open-cycle"));
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.methods import VANILLA, family, tli_of
+from demo.common.methods import VANILLA, family, label, tli_of
 from demo.common.prompt import enter_presses, prompt_box
 from demo.common.status import say, status_line, words
 from demo.common.theme import script
@@ -25,31 +25,30 @@ from demo.share import Share, load_address, share_box, wire_share
 from demo.tli.stops import STOPS, stops_html
 from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
-from moa_core.loading.names import LABELS
 
 ID, TITLE = "live", "Live"
 TREE = TreeSettings()
 TREE_NOTE = (
-    "τ depends on the draft tree: compare it only between runs of one fixed tree. Automatic: the "
-    "tree keeps growing as long as that is expected to pay off."
+    "τ depends on the draft tree, so compare it only at the same fixed tree. Automatic: the tree "
+    "keeps growing as long as that is expected to pay off."
 )
 SLIDERS = {  # lowest, highest, start, step, label
     "depth": (1, 12, TREE.depth, 1, "Depth: drafted levels"),
     "breadth": (1, 16, TREE.breadth, 1, "Breadth: nodes per level"),
     "budget": (1, 64, TREE.budget, 1, "Budget: drafted nodes kept"),
-    "tokens": (1, MOST_NEW_TOKENS, 128, 1, "New tokens at most"),
-    "temperature": (0, 2, 0, 0.05, "Temperature: 0 is greedy"),
-    "top_p": (0.05, 1, 1, 0.05, "Top-p: 1 is off"),
+    "tokens": (1, MOST_NEW_TOKENS, 128, 1, "Maximum new tokens"),
+    "temperature": (0, 2, 0, 0.05, "Temperature (0 = greedy)"),
+    "top_p": (0.05, 1, 1, 0.05, "Top-p (1 = off)"),
 }
 SHAPE = ("depth", "breadth", "budget")
 FEW = ("moa", "given", "eagle2", VANILLA)  # methods in the switch; the others are folded
-NAMED = {VANILLA: "Plain", "given": "MoA"}
 # The run is cut where it is seen to be, which only the page knows.
 CUT_AT = """on => {
   const tokens = document.querySelectorAll("#view .text .token:not(.rejected)");
   const running = document.querySelector("#view .token-view").dataset.state === "running";
   return on || !running ? 0 : tokens.length;
 }"""
+FOLLOWED = "() => { window.dispatchEvent(new CustomEvent('followed')); }"
 CUT_NOW = """on => { if (!on) window.dispatchEvent(new CustomEvent("link-cut")); }"""
 
 
@@ -126,15 +125,15 @@ def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
     kinds = dict.fromkeys(family(name) for name in engine.methods())
     ranked = sorted(kinds, key=lambda name: FEW.index(name) if name in FEW else len(FEW))
     choice = gr.Radio(
-        [(NAMED.get(name, LABELS.get(name, name)), name) for name in ranked], value=family(method),
-        label="Method", elem_id="method",
+        [("MoA" if name in ("moa", "given") else label(name), name) for name in ranked],
+        value=family(method), label="Method", elem_id="method",
         elem_classes=f"few-{sum(name in FEW for name in ranked)}",
     )  # fmt: skip
     _more("#method", "more methods")
     with gr.Group(elem_classes="tli"):
         slider = gr.Slider(
             STOPS[0], STOPS[-1], tli_of(method), step=1, precision=0, elem_id="tli", buttons=[],
-            label="TLI: N of the target’s layers reused", interactive=family(method) == "moa",
+            label="TLI: target layers reused (N)", interactive=family(method) == "moa",
         )  # fmt: skip
         stops = words(stops_html(engine, method), elem_id="tli-stops")
     return {"method": choice, "tli": slider}, stops
@@ -173,7 +172,7 @@ def _settings() -> dict[str, Any]:
             made["seed"] = gr.Number(0, label="Seed", elem_id="seed", min_width=220)
         made["pace"] = gr.Radio(
             list(zip(PACE_NAMES, PACES, strict=True)), value=PACES[0], elem_id="pace",
-            label="Playback",
+            label="Playback speed",
         )  # fmt: skip
     return made
 
@@ -182,7 +181,7 @@ def _files() -> dict[str, Any]:
     """Below the stage: the raw prompt, traces as files, and the link."""
     with gr.Accordion("Raw prompt", open=False, elem_id="raw-prompt"):
         raw = gr.Textbox(
-            label="What the target reads, template and special tokens included",
+            label="Exactly what the target reads, with template and special tokens",
             lines=3, max_lines=14, interactive=False, buttons=["copy"], elem_id="raw",
         )  # fmt: skip
     with (
@@ -192,7 +191,7 @@ def _files() -> dict[str, Any]:
         with gr.Column(min_width=260):
             save = gr.DownloadButton("Save this trace", interactive=False, elem_id="save")
             opened = gr.File(
-                label="Open a trace, also one from the command line (--trace)",
+                label="Open a trace of this page or of the command line (--trace)",
                 file_types=[".json"], file_count="single", height=150, elem_id="open",
             )  # fmt: skip
         with gr.Column(min_width=260):
@@ -253,7 +252,11 @@ def _wire_settings(demo: gr.Blocks, live: Live, shared: Shared) -> None:
         None, switch, None, js=CUT_NOW, **PRIVATE
     )
     own = [settings[name] for name in LINKED[1:]]
-    load_address(demo, from_link, [live.status, live.stops, *own], "run")
+    shown = [live.status, live.stops, *own]
+    load_address(demo, from_link, shown)
+    shared.header.follow(from_link, None, shown, queue=False, **PRIVATE).then(
+        None, None, None, js=FOLLOWED, **PRIVATE
+    )
 
 
 def open_file(visit: Visit, path: str | None, pace: str) -> tuple[Any, Any]:

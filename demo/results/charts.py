@@ -119,7 +119,7 @@ def _figure(
 
 
 CHARTS: dict[str, Chart] = {
-    "tau": rates("tau", "Acceptance length τ", "tokens per target forward", 2),
+    "tau": rates("tau", "Acceptance length τ", "tokens per target call", 2),
     "speed": rates("tokens_per_second", "Tokens per second, whole runs", "tokens/s", 0),
     "decoding": rates(
         "decode_tokens_per_second", "Tokens per second, decoding alone", "tokens/s", 0

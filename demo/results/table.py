@@ -12,18 +12,17 @@ from moa_core.bench.records import Recording
 
 NOTES = {  # under each chart: how to read it
     "tau": (
-        "Tokens gained per target forward after the prefill, the bonus token included. Plain "
-        "decoding has τ = 1. Whiskers: 95 % of resamples of the prompts."
+        "Tokens gained per target call after the prefill, bonus included. Plain decoding: τ = 1. "
+        "Whiskers: 95 % of resamples of the prompts."
     ),
     "speed": (
-        "New tokens over the time of the whole run, prefill included. Whiskers: the slowest and "
-        "the fastest of several passes. Dotted: plain decoding by the same program."
+        "New tokens per second of the whole run, prefill included. Whiskers: slowest and fastest "
+        "of several passes. Dotted: plain decoding."
     ),
-    "decoding": "The prefill’s time and its one token left out. Dotted: plain decoding.",
-    "acceptance": "Share of the cycles that accepted at least that many drafts.",
+    "decoding": "Without the prefill’s time and its one token. Dotted: plain decoding.",
+    "acceptance": "Share of cycles that accepted at least this many drafts.",
     "times": (
-        "Prefill left out; prompts of every kind together. “Other” is acceptance, cache and "
-        "bookkeeping."
+        "Without the prefill; all kinds of prompt together. “Other”: acceptance, cache and so on."
     ),
 }
 

@@ -14,13 +14,13 @@ from demo.tli.verdict import draft_time, short
 from moa_core.bench.paper import Paper
 
 PANELS = {  # key of a row: title, axis, digits
-    "tau": ("Acceptance length τ", "tokens per target forward", 2),
+    "tau": ("Acceptance length τ", "tokens per target call", 2),
     "draft": ("Draft time", "ms per cycle", 1),
-    "rate": ("Speed", "tokens per second, prefill included", 0),
+    "rate": ("Speed", "tokens/s, prefill included", 0),
 }
 PAPER = {  # key of a cell: its place, title, axis
     "speed_up": (0, "The paper: speed", "× plain decoding"),
-    "tau": (1, "The paper: τ", "tokens per target forward"),
+    "tau": (1, "The paper: τ", "tokens per target call"),
 }
 
 
@@ -72,7 +72,7 @@ def _upright(
     ticks = [f"<b>{value}</b><br>{name}" for value, name in zip(values, names, strict=True)]
     figure = chart(
         [made.update(width=0.62)], title, "", axis, words, axis, height=250,
-        margin={"l": 52, "r": 8, "t": 44, "b": 46},
+        margin={"l": 52, "r": 8, "t": 44, "b": 48},
     )  # fmt: skip
     figure.update_yaxes(title_standoff=6, fixedrange=True)
     return figure.update_xaxes(

@@ -16,7 +16,7 @@ WRONG = (
     "every draft level: acceptance rises, drafting slows. Each N is a drafter trained for it; the "
     "text stays the target’s own whatever N is."
 )
-KEY = "Green: the target’s own parts, used by both. Dashed: trained for the drafter."
+KEY = "Orange: the target’s own parts, used by both. Blue, dashed: trained for the drafter."
 
 
 def drawing_html(tli: int, layers: int | None = None) -> str:
@@ -40,8 +40,8 @@ def explanation(tli: int, layers: int | None = None) -> str:
     known = f" of {layers}" if layers else ""
     return (
         f"<b>N = {tli}.</b> CA’s output passes through the target’s {which}{known} (same weights), "
-        "once per draft level. There it reads their own K and V of the verified text, and those of "
-        "the drafts so far. Then come the target’s norm and head."
+        "once per draft level. They read their own K and V of the verified text and of the drafts "
+        "so far. Then come the target’s norm and head."
     )
 
 

@@ -31,11 +31,11 @@ def _stop(stop: int, trained: bool, chosen: bool) -> str:
 
 def _about(method: str) -> str:
     if method == AUTO:
-        return "Auto N chooses one of the trained N in each cycle, by measured times and gains."
+        return "Auto N: each cycle uses the N that promises most, by measured times and gains."
     if family(method) != "moa":
-        return f"TLI is a part of MoA; {label(method)} does without."
+        return f"TLI is part of MoA; {label(method)} has none."
     tli = tli_of(method)
     if not tli:
         return "The drafter reuses none of the target’s layers."
     layers = "layer" if tli == 1 else f"{tli} layers"
-    return f"The drafter also runs the target’s last {layers} over what it drafts."
+    return f"The drafter also runs the target’s last {layers} on each draft."

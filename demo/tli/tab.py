@@ -10,10 +10,12 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.charts import signed
 from demo.common.measure import MOST_REPEATS, Progress
 from demo.common.methods import RIVAL, VANILLA
 from demo.common.prompt import enter_presses, prompt_box
 from demo.common.status import progress, progress_bar, say, status_line, words
+from demo.compare.results import sign
 from demo.compare.rows import Row, rows, table
 from demo.compare.run import Comparison, Plan, compare
 from demo.engine import Engine
@@ -103,7 +105,7 @@ def _settings() -> dict[str, Any]:
     made: dict[str, Any] = {"prompt": prompt_box("sweep-", "sweeps", lines=3, max_lines=10)}
     with gr.Row():
         made["tokens"] = gr.Slider(
-            8, LONGEST, 96, step=8, precision=0, label="New tokens at most",
+            8, LONGEST, 96, step=8, precision=0, label="Maximum new tokens",
             elem_id="sweep-length", buttons=[], min_width=200,
         )  # fmt: skip
         made["repeats"] = gr.Slider(
@@ -123,7 +125,6 @@ def _results() -> Results:
             interactive=False, wrap=True, label="Table", show_label=False, buttons=[],
             elem_id="sweep-table",
         )  # fmt: skip
-        _html(f"<p>The draft tree is {TREE} for all: depth-breadth-budget.</p>")
     return Results(whole, verdict, tau, draft, rate, shown)
 
 
@@ -132,9 +133,9 @@ def _paper(known: Paper) -> None:
     stops = ", ".join(map(str, known.by_tli))
     about = (
         f"<p>The authors’ own figures for N = {stops}: {escape(known.target)}, "
-        f"{escape(known.settings)}, the mean of {len(known.sets)} sets as printed. Another model, "
-        "another machine and other texts than here, so compare the shapes, not the numbers: τ "
-        "rises with N, speed is level and then falls.</p>"
+        f"{escape(known.settings)}, the mean of {len(known.sets)} sets as printed. τ rises with N; "
+        "speed stays level, then falls. Model, machine and texts differ from ours, so compare the "
+        "shapes, not the numbers.</p>"
         f"<p><small>{escape(known.source['paper'])}. Its machine is not stated, and in its table "
         "the GSM8K cells repeat those of MT-bench; the means include them.</small></p>"
     )
@@ -175,7 +176,7 @@ def wire(demo: gr.Blocks, tab: Tli, shared: Shared) -> None:
     enter_presses(tab.prompt, "sweep-run")
     wire_share(tab.share, tab.status, address, list(settings.values()))
     linked = [settings[name] for name in LINKED]
-    load_address(demo, from_link, [tab.status, *linked], "sweep-run")
+    load_address(demo, from_link, [tab.status, *linked])
     gr.on(
         [demo.load, tab.focus.change, shared.target.change], partial(_draw, engine),
         [tab.focus, shared.target], tab.drawing, concurrency_limit=None,
@@ -240,7 +241,7 @@ def run(engine: Engine, should_stop: Callable[[], bool], plan: Plan) -> Iterator
         yield gr.skip(), progress(), *nothing
         raise
     found = rows(made)
-    yield say(summary(made, found), "done"), progress(), *(_shown(found) or nothing)
+    yield say(summary(made, found), "done"), progress(), *(_shown(made, found) or nothing)
 
 
 def summary(made: Comparison, found: Sequence[Row]) -> str:
@@ -251,16 +252,18 @@ def summary(made: Comparison, found: Sequence[Row]) -> str:
         return "The target ended its answer with its first token: there is nothing to measure."
     done = f"{made.finished} runs are done."
     if made.finished < made.wanted:
-        done = f"You pressed Stop: {made.finished} of {made.wanted} runs are done, and shown."
+        done = f"Stopped: {made.finished} of {made.wanted} runs are done, and shown."
     others = [row.label for row in found if row.same is False]
     if others:
         return f"{done} {', '.join(others)} wrote another text than plain decoding."
     return f"{done} All wrote the same text." if all(row.same for row in found) else done
 
 
-def _shown(found: Sequence[Row]) -> tuple[Any, ...] | None:
+def _shown(made: Comparison, found: Sequence[Row]) -> tuple[Any, ...] | None:
     """Values for the results; None where there is nothing to show."""
     if all(row.tau is None for row in found):
         return None
     said = "".join(f"<p>{escape(sentence)}</p>" for sentence in verdict(found))
-    return gr.update(visible=True), said, *(panel(found, key) for key in PANELS), table(found)
+    about = sign(made)
+    drawn = (signed(panel(found, key), about, 40) for key in PANELS)
+    return gr.update(visible=True), said, *drawn, table(found)

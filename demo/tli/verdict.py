@@ -30,11 +30,11 @@ def verdict(rows: Sequence[Row]) -> list[str]:
     rival, plain = against(rows, RIVAL), against(rows, VANILLA)
     fastest = max(swept, key=_rate)
     said = f"Fastest: {short(fastest.method)} with {_rate(fastest):.0f} tokens per second"
-    said += _times(fastest, rival, _rate, "EAGLE-2’s") if rival else ""
-    said += _times(fastest, plain, _rate, "plain decoding’s") if plain else ""
+    said += _times(fastest, rival, _rate, "EAGLE-2") if rival else ""
+    said += _times(fastest, plain, _rate, "plain decoding") if plain else ""
     best = max(swept, key=_tau)
     more = f"Highest τ: {short(best.method)} with {_tau(best):.2f}"
-    more += _times(best, rival, _tau, "EAGLE-2’s") if rival else ""
+    more += _times(best, rival, _tau, "EAGLE-2") if rival else ""
     return [f"{said}.", f"{more}."]
 
 

@@ -114,11 +114,16 @@ def app(bundle, tmp_path_factory):
 
 @contextmanager
 def running_app(bundle, log, *options):
-    """A process of the app: its address. options: of its command."""
+    """A process of the app: its address.
+
+    bundle  its folder; None: the one that comes with the program
+    options  of its command
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    env = os.environ | {"MOA_MODELS": str(bundle), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    env = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    env |= {"MOA_MODELS": str(bundle)} if bundle else {}
     env["MOA_CACHE"] = str(log.parent / "cache")
     with log.open("w") as out:
         command = [sys.executable, "app.py", "--port", str(port), *options]

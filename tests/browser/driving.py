@@ -8,6 +8,13 @@ SEEN = """place => {
   const box = document.querySelector(place)?.getBoundingClientRect();
   return box && box.top >= 0 && box.bottom <= window.innerHeight;
 }"""
+# From now on `window.shifted` is the page's cumulative layout shift.
+SHIFTS = """() => {
+  window.shifted = 0;
+  new PerformanceObserver((list) => {
+    for (const one of list.getEntries()) if (!one.hadRecentInput) window.shifted += one.value;
+  }).observe({ type: "layout-shift", buffered: true });
+}"""
 TEXT = "#view .token-view .text"
 NEW_RUN = "old => document.querySelector('#view .token-view').getAttribute('data-id') !== old"
 DONE = "() => document.querySelector('#view .token-view').dataset.state === 'done'"

@@ -8,6 +8,7 @@ import pytest
 from tests.browser.conftest import LOOKS, both_themes, keep_picture
 from tests.browser.driving import (
     KEPT,
+    SHIFTS,
     TEXT,
     can_be_read,
     charts_are_named,
@@ -29,12 +30,6 @@ TREE = "[data-stage=tree]"
 FILES = "Save, open, share"
 LINKED = "() => document.querySelector('#link textarea').value.startsWith('http')"
 HOLDS = "([id, value]) => document.querySelector(`#${id} input[type=number]`)?.value === value"
-SHIFTS = """() => {
-  window.shifted = 0;
-  new PerformanceObserver((list) => {
-    for (const one of list.getEntries()) if (!one.hadRecentInput) window.shifted += one.value;
-  }).observe({ type: "layout-shift", buffered: true });
-}"""
 INSIDE = """ids => ids.filter(id => {
   const { top, bottom, width } = document.querySelector(id).getBoundingClientRect();
   return top < 0 || bottom > window.innerHeight || !width;

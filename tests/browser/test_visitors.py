@@ -51,7 +51,7 @@ def test_who_waits_sees_their_place_and_leaves_it_at_once(open_page):
     second.click("#compare-run")
     wait_for_status(second, "Another run is going on", "compare-")
     third.click("#run")
-    wait_for_status(third, "2 runs are before yours")
+    wait_for_status(third, "2 runs are ahead of yours")
     first.click("#compare-stop")
     wait_for_status(third, "Another run is going on")
     third.click("#stop")

@@ -230,7 +230,7 @@ def test_an_address_of_a_comparison_says_what_it_cannot_use(loads):
     for word in ("N = 7", "magic", "repeats must be a number from 1 to 5", "trees must be one of",
                  "choose from moa-n0, moa-n1, ngram", "target must be fake"):  # fmt: skip
         assert word in status["text"]
-    assert ".;" not in status["text"] and status["text"].endswith("same.")
+    assert ".;" not in status["text"] and status["text"].endswith("auto.")
     assert (found["methods"], found["seed"]) == (["moa-n1"], 4)
     assert unset(found["repeats"]) and unset(found["trees"])
     assert all(unset(value) for value in brought("?tab=live&repeats=2")[1].values())

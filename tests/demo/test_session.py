@@ -25,7 +25,7 @@ def test_who_waits_is_told_how_many_are_before_until_the_turn_has_come(loads):
     engine, visit = Engine(), Visit()
     engine.target()
     said = [session.waiting(engine, before)["text"] for before in range(3)]
-    assert said[0] == "" and "Another run" in said[1] and said[2].startswith("2 runs are before")
+    assert said[0] == "" and "Another run" in said[1] and said[2].startswith("2 runs are ahead")
     assert "still loading" in session.waiting(Engine(), 0)["text"]
     visit.begin()
     status, clock = session.place(engine, visit, 2)

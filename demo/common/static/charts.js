@@ -11,5 +11,9 @@ function tell() {
   }
 }
 
+// Drawn while its tab was out of sight, a chart does not know how wide it is.
+window.addEventListener("tab-opened", () =>
+  requestAnimationFrame(() => window.dispatchEvent(new Event("resize"))),
+);
 new MutationObserver(tell).observe(document.body, { childList: true, subtree: true });
 tell();

@@ -82,7 +82,7 @@ function step() {
 function tick() {
   clearTimeout(timer);
   timer = null;
-  if (recorded && !root.checkVisibility()) timer = setTimeout(tick, 500); // its tab is not open
+  if (recorded && !root.checkVisibility()) timer = setTimeout(tick, 50); // its tab is not open
   else if (paused) advance(0);
   else if (!tempo) {
     judge(text.querySelector(".unjudged"));

@@ -1,5 +1,19 @@
 // ---- the tip ----
 
+function reachable(node, about) {
+  details.set(node, about);
+  node.tabIndex = current ? -1 : 0;
+  current ||= node;
+  return node;
+}
+
+const kinds = {
+  first: "first token, the target’s own after the prefill",
+  accepted: "accepted draft",
+  rejected: "rejected draft",
+  bonus: "bonus: the target’s own token",
+};
+
 const percent = (p) =>
   p === null ? "–" : p > 0 && p < 0.001 ? "< 0.1 %" : `${(p * 100).toFixed(1)} %`;
 

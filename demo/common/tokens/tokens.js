@@ -1,4 +1,4 @@
-// ---- tokens ----
+// ---- tokens: a cycle's, into the text. `reachable` makes one answer to keyboard and pointer ----
 
 function mark(parent, piece) {
   for (const part of piece.split(/(\n)/)) {
@@ -28,20 +28,6 @@ function token(kind, [piece, draft, target, special], about) {
   return reachable(node, { kind, piece, draft, target, special, ...about });
 }
 
-function reachable(node, about) {
-  details.set(node, about);
-  node.tabIndex = current ? -1 : 0;
-  current ||= node;
-  return node;
-}
-
-const kinds = {
-  first: "first token, the target’s own after the prefill",
-  accepted: "accepted draft",
-  rejected: "rejected draft",
-  bonus: "bonus: the target’s own token",
-};
-
 // A node of the tree as a token: what it says, and its odds for drafter and target.
 function drafted(tree, node) {
   const odds = [tree.draft[node], tree.target[node]].map((whole) => whole / 10_000);
@@ -61,10 +47,10 @@ function others({ tree, branch }) {
 }
 
 // The best rejected branch is struck out where it was rejected: before what the target wanted there.
-function cycle(line) {
+function cycle(line, into = text) {
   const number = line.cycle + 1;
   const box = el("span", "cycle newest");
-  text.querySelector(".cycle.newest")?.classList.remove("newest");
+  into.querySelector(".cycle.newest")?.classList.remove("newest");
   let position = line.at;
   const place = () => ({ cycle: number, position: (position += 1) });
   const strike = () => {
@@ -84,14 +70,14 @@ function cycle(line) {
     more.setAttribute("aria-label", `${many(rest.length, "more rejected draft")}`);
     add(box, reachable(more, { cycle: number, others: rest }));
   }
-  close(box);
+  close(box, into);
   return box;
 }
 
 // The cycle's end is marked before a line break, not on the next line.
-function close(box) {
+function close(box, into = text) {
   const last = [...box.querySelectorAll(".token:not(.rejected)")].at(-1);
   const ending = last?.lastChild.nodeValue === "\n" ? [last.lastChild] : [];
-  add(text, add(box, el("span", "edge"), ...ending));
+  add(into, add(box, el("span", "edge"), ...ending));
 }
 

@@ -58,7 +58,7 @@ PACES = ("watch", "full", "slow", "step")  # to follow, as decoded, slowly, a cy
 ENDINGS = {
     "eos": "ended by the target",
     "length": "stopped at the token limit",
-    "context": "stopped where the target’s context was full",
+    "context": "stopped: the target’s context is full",
     "stopped": "stopped by you",
     "offline": "ended as the link stayed lost",
     "error": "ended by an error",
@@ -76,7 +76,7 @@ def trace_view(*figures: str, **kwargs: Any) -> gr.HTML:
     player = "common/tokens/player.js"
     return gr.HTML(
         "",
-        html_template='<div class="token-view"></div>',
+        html_template='<div class="token-view tokens"></div>',
         js_on_load=script("common/static/dom.js", *names, *figures, player),
         apply_default_css=False,
         **kwargs,
@@ -132,7 +132,7 @@ class Feed:
         """Append the lines of some events, each with the figures so far; return the whole value."""
         for event in events:
             self._figures.add(event)
-            line = self._line(event)
+            line = self.line(event)
             if line:
                 self._write(line)
                 self._write({"stats": rounded(self._figures.as_dict())})
@@ -151,7 +151,8 @@ class Feed:
     def _write(self, line: dict[str, Any]) -> None:
         self.ndjson += json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n"
 
-    def _line(self, event: Event) -> dict[str, Any] | None:
+    def line(self, event: Event) -> dict[str, Any] | None:
+        """What the page is told of an event; None for those that it need not know."""
         match event:
             case Prefilled():
                 [piece] = self._text.push([event.token])

@@ -106,10 +106,11 @@ function box(node, look) {
   group.append(drawn);
   drawn.append(shape("rect", { width: node.width, height: look.box, rx: round }));
   const middle = { y: look.box / 2, dy: "0.35em" };
-  drawn.append(shape("text", { x: look.pad, ...middle }, node.label));
+  const sized = (size) => ({ ...middle, style: `font-size: ${size}px` }); // as it was measured
+  drawn.append(shape("text", { x: look.pad, ...sized(look.font) }, node.label));
   if (node.number) {
     const at = { class: "number", x: node.width - look.pad, "text-anchor": "end" };
-    drawn.append(shape("text", { ...at, ...middle }, node.number));
+    drawn.append(shape("text", { ...at, ...sized(look.font - 2) }, node.number));
   }
   return group;
 }
@@ -124,7 +125,7 @@ function drawTree(svg, cycle, texts, family, look = WIDE) {
   const name = (level) => (level > drafted ? "bonus" : level ? `level ${level}` : "root");
   const named = look.top ? lefts.slice(0, -1) : [];
   const heads = named.map((left, level) =>
-    shape("text", { class: "head", x: left + 2, y: 14 }, name(level)),
+    shape("text", { class: level > drafted ? "head bonus" : "head", x: left + 2, y: 14 }, name(level)),
   );
   const edges = nodes.slice(1).map((node) => edge(nodes[node.parent], node, look));
   // The kept path is drawn last, over the others.

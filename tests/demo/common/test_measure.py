@@ -57,11 +57,11 @@ def test_without_vanilla_plain_decoding_runs_once_for_its_text(loads, quiet):
 
 def test_words_on_progress_say_which_method_and_which_repeat():
     words = [step.words for step in turns(METHODS[:2], 2, plain=True)]
-    assert words[0] == "Warming up MoA N=0: a short run that is not counted."
+    assert words[0] == "Warming up MoA N=0 (not counted)."
     assert "Plain decoding, not counted" in words[2]
     assert words[3] == "Repeat 1 of 2: MoA N=0 (run 1 of 4)."
     assert words[5] == "Repeat 2 of 2: MoA N=1 (run 3 of 4)."
-    assert Progress("run", "vanilla", 0, 1, 1, 1, 1).words.endswith("Vanilla (run 1 of 1).")
+    assert Progress("run", "vanilla", 0, 1, 1, 1, 1).words.endswith("Plain (run 1 of 1).")
 
 
 def test_the_share_done_grows_to_the_end(loads, chatty):

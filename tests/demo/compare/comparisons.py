@@ -25,10 +25,10 @@ def trace_of(gained, pace=0.1, drafted=4, ids=None):
             tokens, (-1, *[0] * drafted), (0, *[1] * drafted), (0.0, *[-1.0] * drafted)
         )
         path, emitted = tuple(range(1, count)), tuple(ids[place : place + count])
+        choices, probs = (emitted[-1],) * len(tree), (0.5,) * len(tree)
+        spent = 0.7 * pace, 0.1 * pace
         events.append(Drafted(cycle, place, tree, 0.2 * pace))
-        events.append(
-            Verified(cycle, path, emitted[-1], (), (), (), emitted, 0.7 * pace, 0.1 * pace)
-        )
+        events.append(Verified(cycle, path, emitted[-1], choices, probs, probs, emitted, *spent))
         place += count
     spent = pace * len(gained)
     seconds = {"prefill": 0.05, "draft": 0.2 * spent, "verify": 0.7 * spent, "other": 0.1 * spent}

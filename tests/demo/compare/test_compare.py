@@ -122,7 +122,7 @@ def test_the_endpoint_streams_progress_then_rows_and_verdict(timed):
 
 def test_a_row_holds_its_middle_run_and_the_range_of_all():
     moa, eagle, plain = rows(usual_comparison())
-    assert [row.label for row in (moa, eagle, plain)] == ["MoA N=1", "EAGLE-2", "Vanilla"]
+    assert [row.label for row in (moa, eagle, plain)] == ["MoA N=1", "EAGLE-2", "Plain"]
     assert (moa.tau.middle, moa.tokens, moa.calls, moa.cycles, moa.runs) == (3, 7, 3, 2, 3)
     assert moa.rate.middle == pytest.approx(7 / 0.27)  # the prefill takes 0.05 s
     assert (moa.rate.low, moa.rate.high) == (pytest.approx(7 / 0.29), pytest.approx(7 / 0.25))
@@ -144,8 +144,8 @@ def test_the_table_reads_as_the_rows_do():
         "ms per token": ["36.67", "50.00", "50.00"],
         "Target calls": ["3", "4", "7"],
         "Acceptance rate": ["50.0 %", "25.0 %", "–"],
-        "Same text as plain greedy?": ["yes", "yes", "it is plain"],
-        "Speed-up over vanilla": ["1.30 ×", "1.00 ×", "1.00 ×"],
+        "Same text as plain greedy?": ["yes", "yes", "–"],
+        "Speed-up over plain": ["1.30 ×", "1.00 ×", "1.00 ×"],
         "Tree": ["3-2-4", "3-2-4", "–"],
         "Runs": ["3", "3", "3"],
     }
@@ -158,15 +158,15 @@ def test_a_text_that_differs_is_marked_with_its_place():
     comparison = comparison_of(moa_n1=[trace_of([3, 3]), trace_of([3, 3], ids=OTHER)],
                                vanilla=[trace_of([1] * 6, 0.1, 0)])  # fmt: skip
     same = "Same text as plain greedy?"
-    assert list(table(rows(comparison))[same]) == ["no, from token 4", "it is plain"]
+    assert list(table(rows(comparison))[same]) == ["no, from token 4", "–"]
     said = notes(comparison, rows(comparison))
-    assert "MoA N=1 writes another text than plain decoding from token 4 on" in said
+    assert "MoA N=1’s text differs from plain decoding’s from token 4 on" in said
     assert "token for token" not in said and "logit" not in said
     comparison.parted["moa-n1"] = Exactness(3, 0.000031)
     found = rows(comparison)
     assert table(found)[same][0] == "no, from token 4 (logit gap 3.1e-05)"
     assert [record(row)["logit_gap_there"] for row in found] == [0.000031, None]
-    assert "there plain decoding’s token leads by 3.1e-05 in logit" in notes(comparison, found)
+    assert "where plain decoding’s token leads by only 3.1e-05 in logit" in notes(comparison, found)
     assert "Same text as plain sampling?" in table(found, greedy=False)
 
 
@@ -174,7 +174,7 @@ def test_what_is_not_known_is_not_claimed():
     [row] = rows(comparison_of(moa_n1=[trace_of([2])], eagle2=[]))
     assert (row.same, row.differs, row.speedup) == (None, None, None)
     assert table([row])["Same text as plain greedy?"][0] == "–"
-    assert "Speed-up over vanilla" not in table([row])
+    assert "Speed-up over plain" not in table([row])
     found = rows(comparison_of(moa_n1=[trace_of([])], vanilla=[trace_of([])]))
     assert [(row.tau, row.decoding, row.latency) for row in found] == [(None,) * 3] * 2
     assert list(table(found)["τ"]) == ["–", "–"] and record(found[0])["tau"] is None
@@ -197,24 +197,18 @@ def test_the_file_has_every_digit_and_says_how_it_was_measured():
 
 
 def lanes_of(comparison):
-    found = race(comparison, rows(comparison))
-    assert json.loads(json.dumps(found)) == found
-    return found["lanes"]
+    return json.loads(json.dumps(race(comparison, rows(comparison))))["lanes"]
 
 
 def test_a_lane_for_each_method_with_the_times_of_its_middle_run(tokenizer):
     lanes = lanes_of(usual_comparison(tokenizer))
-    assert [lane["label"] for lane in lanes] == ["MoA N=1", "EAGLE-2", "Vanilla"]
-    spent = [lane["prefill"] + sum(sum(one[:3]) for one in lane["cycles"]) for lane in lanes]
+    assert [lane["label"] for lane in lanes] == ["MoA N=1", "EAGLE-2", "Plain"]
+    spent = [sum(sum(parts) for parts, _ in lane["steps"]) for lane in lanes]
     assert spent == pytest.approx([0.27, 0.35, 0.35])
     assert (lanes[0]["tau"], lanes[0]["rate"]) == ("3.00", "25.9")
     comparison = comparison_of(tokenizer, moa_n1=[trace_of([3, 3], ids=OTHER)],
                                vanilla=[trace_of([1] * 6, drafted=0)])  # fmt: skip
     assert [lane["differs"] for lane in lanes_of(comparison)] == [4, None]
-
-
-def paths_of(trace):
-    return [verified.path for _, verified in trace.cycles]
 
 
 def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
@@ -223,16 +217,18 @@ def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
     trace = trace_of([2] * ((len(ids) - 1) // 2) + [1] * ((len(ids) - 1) % 2), ids=ids)
     plain = trace_of([1], ids=[1, 2])
     lane, _ = lanes_of(comparison_of(tokenizer, moa_n1=[trace], vanilla=[plain]))
-    tokens = [lane["first"], *(token for one in lane["cycles"] for token in one[3])]
-    written = [token for token in tokens if token[1] != "rejected"]
-    assert "".join(piece for piece, _, special in written if not special) == hostile
-    assert len(tokens) - len(written) == sum(path == () for path in paths_of(trace))  # best drafts
-    assert tokens[-1][0] == "<|end|>" and tokens[-1][2] == 1
-    assert [kind for _, kind, _ in tokens][:3] == ["first", "accepted", "bonus"]
+    [[_, first], *cycles] = lane["steps"]
+    written = [first["first"]]
+    for _, line in cycles:
+        written += [*line["accepted"], line["bonus"]]
+        assert line["branch"] and len(line["tree"]["texts"]) == 5  # what was rejected, and how many
+    assert "".join(piece for piece, *_, special in written if not special) == hostile
+    assert written[-1][0] == "<|end|>" and written[-1][3] == 1
     *start, verified, end = trace_of([3]).events
     trace.events[:] = [*start, replace(verified, emitted=verified.emitted[:2]), end]
     lane, _ = lanes_of(comparison_of(tokenizer, moa_n1=[trace], vanilla=[plain]))
-    assert [kind for _, kind, _ in lane["cycles"][0][3]] == ["accepted"] * 2  # cut: no bonus
+    [_, [_, cut]] = lane["steps"]
+    assert len(cut["accepted"]) == 2 and cut["bonus"] is None
 
 
 # ---- the tab ----
@@ -270,7 +266,7 @@ def test_a_comparison_ends_with_everything_filled(timed, visit, loads):
     assert not any(is_skip(value) for value in last.values())
     assert last["status"]["text"] == "All 4 runs are done." and not last["bar"]["words"]
     assert last["box"]["visible"] is True and last["shown"] is True
-    assert list(last["table"]["value"]["Method"]) == ["MoA N=1", "Vanilla"]
+    assert list(last["table"]["value"]["Method"]) == ["MoA N=1", "Plain"]
     assert last["verdict"]["text"] == "Against plain decoding: MoA N=1 is as fast."
     assert "token for token" in last["notes"]["text"] and AUTO_NOTE in last["notes"]["text"]
     with open(last["download"], encoding="utf-8") as file:

@@ -77,11 +77,12 @@ def test_whom_to_compare_and_what_is_said_of_it():
 def test_three_chips_say_the_same_in_a_few_words():
     moa = row_of("moa-n1", (3.6,) * 3, (120, 118, 125))
     assert chips([moa, EAGLE]) == [
-        "tokens per call: MoA N=1 3.60, EAGLE-2 3.00", "speed: MoA N=1 +20 % against EAGLE-2",
+        "tokens per call: MoA N=1 3.60 · EAGLE-2 3.00 (+20 %)",
+        "speed: MoA N=1 +20 % against EAGLE-2",
         "same text ✓",
-    ]  # fmt: skip
+    ]
     close = replace(moa, rate=EAGLE.rate, same=False)
-    assert chips([close, EAGLE])[1:] == ["speed: too close to call", "another text ✗"]
+    assert chips([close, EAGLE])[1:] == ["speed: too close to call", "different text ✗"]
     assert chips([replace(moa, same=None), EAGLE])[2] == "text not compared"
     assert chips([EAGLE]) == []
 
@@ -109,5 +110,5 @@ def test_the_verdict_agrees_with_the_table(seed):
         assert ("(−" in part) <= (float(mine) < float(theirs))
     best = max(found[:2], key=lambda row: row.rate.middle)
     times = re.search(r"(\d+\.\d\d) × plain", said)[1]
-    assert f"{times} ×" == shown["Speed-up over vanilla"][found.index(best)]
+    assert f"{times} ×" == shown["Speed-up over plain"][found.index(best)]
     assert ("speculation pays" in said) <= (float(times) > 1)

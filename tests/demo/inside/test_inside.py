@@ -188,7 +188,10 @@ def test_the_numbers_are_those_of_the_text_before_the_cycle(engine, trace):
         next(iter(found.layers)) == MEAN and text_chart(found).layout.yaxis.ticktext[0] == EARLIER
     )
     said = words(found)
-    depth = {"moa-n0": "N = 0: no target layer", "moa-n1": "of the target’s 4 layers layer 4 is"}
+    depth = {
+        "moa-n0": "N = 0: no target layer",
+        "moa-n1": "passes through layer 4 of the target’s 4 before",
+    }
     assert depth[trace.about["method"]] in said and "<b>" not in said
     assert "The memory is its last row." in said  # how fresh drafters pool
 
@@ -207,7 +210,7 @@ def test_what_cannot_be_looked_into_gets_a_sentence(engine, trace):
     name = trace.about["target"]
     assert refusal(engine, trace) is None
     others = {
-        "EAGLE-2: LSA and CA are parts of MoA": {"method": "eagle2", "target": name},
+        "EAGLE-2; only MoA has LSA and CA": {"method": "eagle2", "target": name},
         "target far-away of this trace": {"method": "moa-n0", "target": "far-away"},
         "MoA N=3 of this trace": {"method": "moa-n3", "target": name},
     }

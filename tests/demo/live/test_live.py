@@ -116,7 +116,7 @@ def test_a_saved_trace_opens_without_models_and_shows_the_same(engine, visit, lo
     status, value = open_file(other, file["value"], "full")
     raw, again = aside(other)
     assert lines(value)[1:] == lines(view)[1:] and loads == []  # but for the id of the run
-    assert "Opened: Vanilla for fake" in status["text"] and PROMPT in raw
+    assert "Opened: Plain for fake" in status["text"] and PROMPT in raw
     assert "value" not in again and followed(engine, other) == []
     # Settings that are gone, in a trace of an older program.
     saved = json.loads(visit.trace.to_json())

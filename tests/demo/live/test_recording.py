@@ -22,8 +22,9 @@ def traces():
     return made
 
 
-def test_the_recorded_run_is_the_bundle_s(traces):
-    kept = recording().trace
+@pytest.mark.parametrize("which", ["trace", "rival"])
+def test_the_recorded_runs_are_the_bundle_s(traces, which):
+    kept = getattr(recording(), which)
     again = traces.get(kept.about["method"])
     assert again is not None and kept.about["prompt"] == again.about["prompt"], STALE
     assert kept.output_ids == again.output_ids, STALE

@@ -47,11 +47,11 @@ def test_what_cannot_be_swept_is_refused(loads, monkeypatch):
 
 def test_sentences_say_what_the_figures_say():
     assert verdict(ROWS) == [
-        "Fastest: N = 0 with 150 tokens per second, 1.25 × EAGLE-2’s, 1.50 × plain decoding’s.",
-        "Highest τ: N = 1 with 3.50, 1.17 × EAGLE-2’s.",
+        "Fastest: N = 0 with 150 tokens per second, 1.25 × EAGLE-2, 1.50 × plain decoding.",
+        "Highest τ: N = 1 with 3.50, 1.17 × EAGLE-2.",
     ]
     fastest, _ = verdict([EAGLE, N1])
-    assert "too close to call against EAGLE-2’s" in fastest and "plain" not in fastest
+    assert "too close to call against EAGLE-2" in fastest and "plain" not in fastest
     assert verdict([PLAIN, EAGLE]) == []
 
 
@@ -60,7 +60,7 @@ def test_how_a_sweep_ended():
     same = [row_of("vanilla"), row_of("moa-n0")]
     assert summary(made, same) == "2 runs are done. All wrote the same text."
     made.repeats = 2
-    assert summary(made, same).startswith("You pressed Stop: 2 of 4 runs are done")
+    assert summary(made, same).startswith("Stopped: 2 of 4 runs are done")
     assert "nothing was measured" in summary(made, [])
     assert "nothing to measure" in summary(made, [row_of("vanilla", None, None)])
 

@@ -1,0 +1,69 @@
+// ---- a tour of the stage, a minute long: what is where, each with a frame around it ----
+
+const STAY = 8500; // ms at each place; nobody is hurried who minds motion, or who pressed a button
+const PLACES = [
+  ["#prompt", "A small drafter guesses several tokens ahead, and a large target checks all the guesses at once. Write a prompt, or take an example below."],
+  ["#run", "Run decodes the prompt before your eyes. Until then you see a recorded run."],
+  ["#view .text", "Underlined: guesses that the target agreed with. Struck out: guesses that it threw away. Boxed: tokens of its own."],
+  ["[data-stage=tree]", "Each cycle drafts a tree of guesses. One target call checks the whole tree and keeps the longest path that agrees, plus one token of its own, the bonus."],
+  [".tli", "MoA may also borrow the target’s last N layers (TLI): more guesses are right, and each takes longer. Above: EAGLE-2, its rival, and plain decoding."],
+  ["#connection", "Cut the connection while text streams: the drafter writes on alone, and is corrected when the target is back."],
+  ["#view .headline", "After a run EAGLE-2 and plain decoding get the same prompt. Here you read how much faster it was, whether the text is the same, and who won; the charts below show it."],
+];
+const words = el("p");
+const step = el("span", "count");
+const card = el("div", "tour");
+const earlier = button("quiet-button", "‹", () => (hold(), visit(at - 1)));
+const later = button("quiet-button", "Next", () => (hold(), visit(at + 1)));
+earlier.setAttribute("aria-label", "Back");
+card.setAttribute("role", "dialog");
+card.setAttribute("aria-label", "Tour");
+words.setAttribute("aria-live", "polite");
+add(card, words, add(el("div"), earlier, step, later, button("quiet-button", "Close", leave)));
+const screen = { getBoundingClientRect: () => new DOMRect(0, 0, window.innerWidth, window.innerHeight) };
+let at = -1;
+let clock = null;
+
+const here = () => document.querySelector(PLACES[at]?.[0]);
+
+function hold() {
+  clearInterval(clock);
+  clock = null;
+}
+
+function visit(place) {
+  here()?.classList.remove("tour-here");
+  at = place;
+  const spot = here();
+  if (!spot?.checkVisibility()) return leave();
+  spot.classList.add("tour-here");
+  words.textContent = PLACES[at][1];
+  step.textContent = `${at + 1} of ${PLACES.length}`;
+  earlier.disabled = !at;
+  later.textContent = at + 1 < PLACES.length ? "Next" : "Done";
+  spot.scrollIntoView({ block: "nearest" });
+  putBeside(card, screen, spot.getBoundingClientRect());
+}
+
+function leave() {
+  hold();
+  here()?.classList.remove("tour-here");
+  at = -1;
+  card.remove();
+  document.querySelector("#tour").focus();
+}
+
+function begin_tour() {
+  element.append(card); // within the page's styles
+  visit(0);
+  later.focus();
+  if (!calm.matches) clock = setInterval(() => visit(at + 1), STAY);
+}
+
+element.querySelector("#tour").addEventListener("click", () => {
+  if (here()) return leave();
+  if (document.querySelector("#stage").checkVisibility()) return begin_tour();
+  window.addEventListener("tab-opened", () => setTimeout(begin_tour, 100), { once: true });
+  window.dispatchEvent(new CustomEvent("open-tab", { detail: { tab: "live" } }));
+});
+card.addEventListener("keydown", (event) => event.key === "Escape" && leave());
