@@ -41,7 +41,7 @@ SLIDERS = {  # lowest, highest, start, step, label
     "top_p": (0.05, 1, 1, 0.05, "Top-p (1 = off)"),
 }
 SHAPE = ("depth", "breadth", "budget")
-FEW = ("moa", "given", "eagle2", VANILLA)  # methods in the switch; the others are folded
+FEW = ("moa", "given", "eagle2", "eagle3", VANILLA)  # methods in the switch; the others are folded
 # The run is cut where it is seen to be, which only the page knows.
 CUT_AT = """on => {
   const tokens = document.querySelectorAll("#view .text .token:not(.rejected)");
