@@ -3,12 +3,15 @@ that nothing jumps, what is rejected. Where MOA_SCREENSHOTS names a folder, the 
 there."""
 
 import os
+from io import BytesIO
 from pathlib import Path
+from time import monotonic
 
 import pytest
+from PIL import Image
 
 from tests.browser.conftest import running_app
-from tests.browser.driving import SHIFTS, TEXT, figure
+from tests.browser.driving import SHIFTS, TEXT, figure, wait_for_status
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -83,3 +86,56 @@ def test_the_other_pictures(page):
         full_page=True,
         clip={**box, "height": race["y"] + race["height"] - box["y"]},
     )
+
+
+class Film:
+    """Frames of the page, a few a second, kept as one animated picture."""
+
+    def __init__(self, page):
+        self._page, self._frames, self._times, self._last = page, [], [], monotonic()
+
+    def roll(self, seconds, until=None):
+        """For some seconds, or until a selector is there."""
+        end = monotonic() + seconds
+        while monotonic() < end and not (until and self._page.locator(until).count()):
+            frame = Image.open(BytesIO(self._page.screenshot(type="jpeg", quality=90)))
+            self._frames.append(frame.resize((960, 600), Image.Resampling.LANCZOS))
+            now = monotonic()
+            self._times.append(round(1000 * min(now - self._last, 0.4)))
+            self._last = now
+            self._page.wait_for_timeout(120)
+
+    def save(self, path):
+        first, *rest = self._frames
+        first.save(
+            path, save_all=True, append_images=rest, duration=self._times, loop=0, quality=45, method=4
+        )
+
+
+def test_the_moving_picture(page, tmp_path):
+    """A run with its rejections, a larger N, the link cut in the middle of a story, and healed."""
+    page.goto(page.url.split("?")[0] + "?pace=slow")
+    page.wait_for_selector("#view [data-token]")
+    film = Film(page)
+    film.roll(3)
+    page.click("#run")
+    film.roll(7)
+    page.wait_for_selector("#stage[data-run=done]")
+    page.wait_for_selector("#chart-latency .main-svg")
+    film.roll(2)
+    slider = page.get_by_role("slider", name="TLI")
+    slider.fill("1")
+    film.roll(1)
+    slider.fill("3")
+    page.click("#run")
+    film.roll(3)
+    page.locator("#connection input").uncheck()
+    wait_for_status(page, "the drafter goes on alone")
+    film.roll(4)
+    page.locator("#connection input").check()
+    film.roll(8, until="#stage[data-run=done]")
+    page.wait_for_selector("#stage[data-run=done]")
+    film.roll(2)
+    path = Path(os.environ.get("MOA_SCREENSHOTS", tmp_path)) / "live.webp"
+    film.save(path)
+    assert 100_000 < path.stat().st_size < 3_000_000
