@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 from gradio.events import Dependency
@@ -17,9 +17,6 @@ from demo.common.theme import script
 from demo.engine import Engine
 from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
-
-if TYPE_CHECKING:
-    from demo.network.server import Far
 
 log = logging.getLogger(__name__)
 
@@ -35,14 +32,12 @@ class Shared:
 
     visit   a `Visit`, one per visitor; None until the page has loaded
     target  name of the target in use
-    far     the target at the other end of a link
     tabs    names of the page's tabs, in their order
     """
 
     engine: Engine
     visit: gr.State
     target: gr.Dropdown
-    far: Far
     tabs: tuple[str, ...]
 
 
@@ -53,8 +48,6 @@ class Visit:
     begun  the newest run that has had its turn
     trace  the newest one shown, with its words
     shown  what the Live tab shows, and how to go on with it
-    far    what the Network tab shows, and how to run it again
-    link   of the Network tab's run that goes on
     cut    the stage's link, while a run there goes on without its target
     said   by status line, what the last run there said last
     """
@@ -63,8 +56,6 @@ class Visit:
     begun: int = 0
     trace: Trace | None = None
     shown: Any = None
-    far: Any = None
-    link: Any = None
     cut: Any = None
     said: dict[int, Any] = field(default_factory=dict)
     _stopped: int = 0
