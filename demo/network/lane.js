@@ -148,7 +148,7 @@ function lap(row, phase, seconds) {
 }
 
 const median = (values) => [...values].sort((one, other) => one - other)[values.length >> 1];
-const amount = (count) => (count < 1e6 ? `${(count / 1e3).toFixed(1)} kB` : `${(count / 1e6).toFixed(1)} MB`);
+const amount = (count) => count < 1e3 ? `${count.toFixed(0)} B` : (count < 1e6 ? `${(count / 1e3).toFixed(1)} kB` : `${(count / 1e6).toFixed(1)} MB`);
 
 function figure(name, value, note) {
   const node = box.querySelector(`[data-figure="${name}"]`);
@@ -162,7 +162,7 @@ function tell() {
   if (!cycles) return;
   const more = tokens - 1, [up, down] = ["sent", "received"].map((way) => bytes[way] - first[way]);
   figure("speed", ((1000 * more) / (performance.now() - began)).toFixed(0));
-  figure("trip", `${median(trips).toFixed(0)} ms`);
+  if (trips.length) figure("trip", `${median(trips).toFixed(0)} ms`);
   figure("tau", (more / cycles).toFixed(2));
   figure("up", amount(up / more), `draft trees; ${amount(up / cycles)} a cycle`);
   figure("down", amount(down / more), `what the drafter reads of the target; ${amount(down / cycles)} a cycle, the prompt’s part included`);
