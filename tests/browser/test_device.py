@@ -63,11 +63,12 @@ DRAFT = """async ([name, cycles, tree]) => {
 RUN = """([name, { link, ...run }, plan]) => new Promise((done) => {
   const worker = new Worker("/device/js/worker.js", { type: "module" }), events = [];
   window.heard = events;
+  const began = performance.now();
   setTimeout(() => done([...events, { type: "failed", words: "it does not end" }]), 90_000);
   const count = (type) => events.filter((event) => event.type === type).length;
   worker.onerror = (error) => done([...events, { type: "failed", words: error.message }]);
   worker.onmessage = ({ data }) => {
-    events.push(data);
+    events.push({ ...data, now: performance.now() - began });
     if (data.type === "facts") worker.postMessage({ do: "fetch" });
     if (link && data.type === "ready") worker.postMessage({ do: "link", ...link });
     if (data.type === "ready") worker.postMessage({ do: "run", kind: "f32", ...run });
@@ -387,6 +388,34 @@ def test_the_bundle(name, bundled, blank):
         assert last["ids"] == piece.trace.output_ids
         assert last["text"] == target.tokenizer.decode(last["ids"], skip_special_tokens=True)
     assert cycles > 20 and ties <= cycles / 20
+
+
+@pytest.mark.slow
+def test_speed_over_links_and_that_no_link_changes_a_token(bundled, blank, capsys):
+    """`pytest -m slow -k test_speed -s` prints what the figures of a browser are."""
+    served, target, drafters = bundled
+    prompt = prompt_ids(target.tokenizer, EXAMPLES["Sum"])
+    texts = set()
+    for name in ("moa-n0", "moa-n3", "eagle2"):
+        for trip, ahead in ((0, False), (40, False), (40, True), (150, False), (150, True)):
+            link = {"delay": trip / 2, "up": 0, "down": 0}
+            events = run(blank(served), name, prompt=prompt, link=link, ahead=ahead, kind="bf16")
+            texts.add(tuple(events[-1]["ids"]))
+            drafts, answers = kinds(events, "drafted"), kinds(events, "verified")
+            [first], last = kinds(events, "prefilled"), answers[-1]
+            levels = sorted(1000 * d["seconds"] / d["levels"] for d in drafts[1:] if not d["early"])
+            more = len(events[-1]["ids"]) - 1
+            sent, came = (last["bytes"][k] - first["bytes"][k] for k in ("sent", "received"))
+            with capsys.disabled():
+                print(
+                    f"\n{name} +{trip} ms{', ahead' if ahead else ''}: first draft after "
+                    f"{drafts[0]['now']:.0f} ms, {levels[len(levels) // 2]:.1f} ms a level, "
+                    f"{1000 * more / (last['now'] - first['now']):.1f} tokens/s, "
+                    f"{sum(d['early'] for d in drafts)} of {len(drafts)} trees early, bytes a "
+                    f"token {sent / more:.0f} up and {came / more:.0f} down, file "
+                    f"{len(pack(target, drafters(name))) / 1e6:.2f} MB"
+                )
+    assert len(texts) == 1
 
 
 @pytest.mark.slow
