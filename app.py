@@ -18,9 +18,7 @@ from demo import space, zero
 from demo.access import door
 from demo.arguments import engine_of, options
 from demo.ui import build_demo, launch_options
-from moa_core.arguments import token_of
 from moa_core.errors import UserError
-from moa_core.link.connection import Address
 from moa_core.loading.load import pick_device
 
 parser = options(__doc__)
@@ -34,8 +32,7 @@ try:
     opened = door(args.host, password, args.open_to_all, os.environ)
     engine = engine_of(args)
     zero.hold(engine)
-    address = Address(args.server, token_of(args)) if args.server else None
-    demo = build_demo(engine, address, chosen.words)
+    demo = build_demo(engine, chosen.words)
 except UserError as error:
     parser.error(str(error))
 gc.freeze()  # collect from here on, but do not walk again what is here to stay
@@ -43,4 +40,4 @@ gc.enable()
 
 if __name__ == "__main__":
     engine.start()  # in the background: the page is up before the models are
-    demo.queue(max_size=waiting).launch(server_port=args.port, **opened, **launch_options())
+    demo.queue(max_size=waiting).launch(server_port=args.port, **opened, **launch_options(engine))

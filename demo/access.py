@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any
 
+from starlette.requests import HTTPConnection
+
 from demo.space import on_space
 from moa_core.errors import UserError
 
@@ -61,3 +63,11 @@ class Password:
 
     def __repr__(self) -> str:
         return "Password()"
+
+
+def signed_in(visitor: HTTPConnection) -> bool:
+    """For routes beside gradio's: whether a visitor told the password, or there is none."""
+    app = visitor.scope["app"]
+    names = (f"access-token-{app.cookie_id}", f"access-token-unsecure-{app.cookie_id}")
+    told = (app.tokens.get(visitor.cookies.get(name)) for name in names)
+    return app.auth is None or any(user is not None for user in told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from demo.engine import Engine
-from moa_core.arguments import SPEC, add_target, add_token, chosen_preset, loading, repeated
+from moa_core.arguments import SPEC, add_target, chosen_preset, loading
 from moa_core.decoding.tree import TreeSettings
 from moa_core.loading.catalog import by_method, preset_drafters
 
@@ -21,10 +21,6 @@ def options(about: str | None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--open-to-all", action="store_true", help="no password where others come")
     add_models(parser)
-    parser.add_argument(
-        "--server", help="ws://host:port for runs over a link (default: one of ours)"
-    )
-    add_token(parser, "what the server wants to be told")
     return parser
 
 
@@ -45,5 +41,4 @@ def engine_of(options: argparse.Namespace) -> Engine:
     specs = [*options.drafter, *([options.baseline] if options.baseline else [])]
     drafters = {**known, **by_method(specs, TreeSettings(*preset.tree) if preset else None)}
     names = sorted({info.name for info in drafters.values()})
-    words = repeated(options)
-    return Engine(options.target, drafters, loading(options, names), words)
+    return Engine(options.target, drafters, loading(options, names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -83,7 +83,6 @@ class Engine:
     target    a name, folder or Hub id to offer before those that are installed
     drafters  by method, to offer for the first target in place of the installed ones
     loading   how to load the first target: what `load_target` takes besides its name
-    words     the same as options of a command line, for a server of our own
     """
 
     def __init__(
@@ -91,12 +90,11 @@ class Engine:
         target: str | None = None,
         drafters: Mapping[str, DrafterInfo] | None = None,
         loading: Mapping[str, Any] | None = None,
-        words: Sequence[str] = (),
     ) -> None:
         self.given = dict(drafters or {})
         self.worker = Worker()
         self.borrows = False  # whether a GPU is there only while a run goes on
-        self._named, self._how, self._words = target, dict(loading or {}), tuple(words)
+        self._named, self._how = target, dict(loading or {})
         self._said: dict[str, str] = {}
         self._facts: dict[str, list[str]] = {}
         self._threads: dict[str, int] = {}  # by target, the quickest number
@@ -231,14 +229,6 @@ class Engine:
         if method in (*WITHOUT_WEIGHTS, "eagle", AUTO):
             return method
         return self._of(target).drafters[method].name
-
-    def server_options(self, target: str) -> list[str]:
-        """For a process that serves a target with the drafters that go with it."""
-        if target != self.first:
-            return ["--target", target] if target else []
-        named = {info.name for method, info in self.given.items() if method != "eagle"}
-        drafters = [word for name in sorted(named) for word in ("--drafter", name)]
-        return [*(["--target", target] if target else []), *drafters, *self._words]
 
     def refusal(
         self, method: str, target: str = "", called: Callable[[str], str] = label

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 from gradio.events import Dependency
@@ -17,9 +17,6 @@ from demo.common.theme import script
 from demo.engine import Engine
 from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
-
-if TYPE_CHECKING:
-    from demo.network.server import Far
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +32,6 @@ class Shared:
 
     visit   a `Visit`, one per visitor; None until the page has loaded
     target  name of the target in use
-    far     the target at the other end of a link
     tabs    names of the page's tabs, in their order
     header  of the page: a tab that is opened by a link is told by its event `follow`
     """
@@ -43,7 +39,6 @@ class Shared:
     engine: Engine
     visit: gr.State
     target: gr.Dropdown
-    far: Far
     tabs: tuple[str, ...]
     header: gr.HTML
 
@@ -56,8 +51,6 @@ class Visit:
     trace  the newest one shown, with its words
     rival  another method's of the same prompt, likewise, once it has run
     shown  what the Live tab shows, and how to go on with it
-    far    what the Network tab shows, and how to run it again
-    link   of the Network tab's run that goes on
     cut    the stage's link, while a run there goes on without its target
     said   by status line, what the last run there said last
     """
@@ -67,8 +60,6 @@ class Visit:
     trace: Trace | None = None
     rival: Trace | None = None
     shown: Any = None
-    far: Any = None
-    link: Any = None
     cut: Any = None
     said: dict[int, Any] = field(default_factory=dict)
     _stopped: int = 0

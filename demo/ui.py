@@ -12,24 +12,25 @@ from typing import Any
 
 import gradio as gr
 
+from demo.access import signed_in
 from demo.common.palette import style_sheet
 from demo.common.prompt import carry
 from demo.common.status import SORRY, say, status_line
 from demo.common.theme import CSS, script, theme
 from demo.compare import tab as compare
 from demo.compare.api import add_compare
+from demo.device.endpoint import EACH, Device
 from demo.engine import Engine
 from demo.inside import tab as inside
 from demo.lesson import tab as lesson
 from demo.live import tab as live
 from demo.live.api import add_decode
 from demo.network import tab as network
-from demo.network.server import Far
 from demo.results import tab as results
 from demo.session import LINGER, PRIVATE, Shared, Visits
 from demo.tli import tab as tli
 from moa_core.errors import UserError
-from moa_core.link.connection import Address
+from moa_core.link.session import Limits
 from moa_core.loading.hub import short_name
 from moa_core.loading.names import method_name
 
@@ -61,15 +62,12 @@ SCRIPTS = (
 PICTURES = Path("assets", "pictures")  # from where the program is started
 LOOK_EVERY = 1.0  # seconds, at how far a download is
 MOST_SESSIONS = 256  # that are held; gradio's 10,000, of 0.56 MB at least, are too many
+LINKS = Limits(sessions=24, context=2048)  # of drafters in visitors' browsers
 ONE_PROMPT = (live, compare, tli, network)  # the lesson has one of its own
 
 
-def build_demo(engine: Engine, server: Address | None = None, note: str = "") -> gr.Blocks:
-    """The whole page for one engine; loads no model.
-
-    server  for runs over a link; None: one of our own
-    note    a sentence for below the title
-    """
+def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
+    """The whole page for one engine; loads no model. note: a sentence for below the title."""
     with gr.Blocks(title=TITLE, analytics_enabled=False) as demo:
         header = gr.HTML(
             f"<header><h1>{TITLE}</h1><p>{ABOUT} {HELP}</p></header>",
@@ -85,13 +83,13 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
             visible=len(engine.installed) > 1,
         )  # fmt: skip
         names = tuple(module.ID for module in TABS)
-        shared = Shared(engine, gr.State(), target, Far(engine, server), names, header)
+        shared = Shared(engine, gr.State(), target, names, header)
         with gr.Tabs(elem_id="tabs") as tabs:
             made = []
             for module in TABS:
                 with gr.Tab(module.TITLE, id=module.ID) as tab:
                     made.append(module.build(shared))
-                if module in ONE_PROMPT:
+                if module in ONE_PROMPT and made[-1] is not None:
                     carry(demo, tab, made[-1].prompt)
                 tab.select(None, js=OPENED.format(module.ID))
         machine = status_line("Loading the models.", "load", elem_id="machine")
@@ -125,7 +123,7 @@ def build_demo(engine: Engine, server: Address | None = None, note: str = "") ->
     return demo
 
 
-def launch_options() -> dict[str, Any]:
+def launch_options(engine: Engine) -> dict[str, Any]:
     """What the page needs of gradio's `launch`, wherever it listens."""
     icon, preview = PICTURES / "icon.svg", PICTURES / "live.png"
     gr.set_static_paths([preview])
@@ -134,7 +132,10 @@ def launch_options() -> dict[str, Any]:
     meta = {"og:title": TITLE, "og:description": ABOUT, "og:image": where}
     head = [f'<meta name="description" content="{ABOUT}">']
     head += [f'<meta property="{name}" content="{words}">' for name, words in meta.items()]
+    each = LINKS.sessions if host else EACH  # a Space's proxy is one address for all
+    device = Device(engine.target, engine.drafter, LINKS, each, signed_in)
     return {
+        "app_kwargs": {"routes": [] if engine.borrows else [device.mount()]},
         "head": "".join(head),
         "favicon_path": icon,
         "theme": theme(),

@@ -39,13 +39,15 @@ EXAMPLES = {  # one for each kind of text that the bundled target was trained on
 }
 
 
-def prompt_box(prefix: str, verb: str, **kwargs: Any) -> gr.Textbox:
-    """A box with the first example in it, and all examples below; ids begin with the prefix.
+def prompt_box(
+    prefix: str, verb: str, value: str = next(iter(EXAMPLES.values())), **kwargs: Any
+) -> gr.Textbox:
+    """A box with a prompt in it, and all examples below; ids begin with the prefix.
 
     verb  what Shift + Enter does, as in "compares"; see `enter_presses`
     """
     box = gr.Textbox(
-        label=LABEL, value=next(iter(EXAMPLES.values())), elem_id=f"{prefix}prompt",
+        label=LABEL, value=value, elem_id=f"{prefix}prompt",
         placeholder=f"Write a prompt. Shift + Enter {verb}.", **kwargs,
     )  # fmt: skip
     texts = list(EXAMPLES.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -84,17 +85,20 @@ class Device:
     # ---- weights ----
 
     async def _facts(self, request: Request) -> Response:
-        """How large a drafter's file is, and its name for good."""
+        """How large a drafter's file is, and its name for good; or why there is none."""
         name = request.path_params["name"]
         self._let_in(request)
-        weights = await self._packed(name)
+        try:
+            weights = await self._packed(name)
+        except UserError as error:
+            return JSONResponse({"error": str(error)}, 404)
         facts = {"name": name, "hash": weights.hash, "bytes": len(weights.data)}
         return JSONResponse(facts, headers={"Cache-Control": "no-cache"})
 
     async def _file(self, request: Request) -> Response:
         self._let_in(request)
-        weights = await self._packed(request.path_params["name"])
-        if request.path_params["hash"] != weights.hash:
+        weights = self._weights.get(request.path_params["name"])
+        if weights is None or request.path_params["hash"] != weights.hash:
             raise HTTPException(404, "These weights are of another time.")
         headers = {"ETag": f'"{weights.hash}"', **FOREVER}
         if headers["ETag"] in request.headers.get("if-none-match", ""):
@@ -102,25 +106,24 @@ class Device:
         return Response(weights.data, headers=headers, media_type="application/octet-stream")
 
     async def _packed(self, name: str) -> Weights:
-        """A drafter's file, made once."""
+        """A drafter's file, made once. UserError if there is none."""
         target = await self._loaded()
         async with self._loading:
             if name not in self._weights:
-                try:
-                    data = await run_in_threadpool(lambda: pack(target, self._load(name)))
-                except UserError as error:
-                    raise HTTPException(404, str(error)) from None
+                data = await run_in_threadpool(lambda: pack(target, self._load(name)))
                 self._weights[name] = Weights(data, sha256(data).hexdigest()[:32])
         return self._weights[name]
 
     async def _loaded(self) -> Target:
-        """The target, loaded once."""
+        """The target, loaded once. UserError if it cannot be, or no other thread may use it."""
         async with self._loading:
             if self._target is None:
-                try:
-                    self._target = await run_in_threadpool(self._find)
-                except UserError as error:
-                    raise HTTPException(503, str(error)) from None
+                target = await run_in_threadpool(self._find)
+                if target.device.type != "cpu":
+                    raise UserError(
+                        "The target runs on a GPU here, which only the page itself can use."
+                    )
+                self._target = target
         return self._target
 
     def _let_in(self, request: HTTPConnection) -> None:
@@ -130,8 +133,8 @@ class Device:
     async def _ids(self, request: Request) -> Response:
         """Token ids of a prompt: {"text": ...} -> {"ids": [...]}."""
         self._let_in(request)
-        target = await self._loaded()
         try:
+            target = await self._loaded()
             text = (await _json(request))["text"]
             ids = await run_in_threadpool(prompt_ids, tokenizer_of(target), str(text))
         except (UserError, ValueError, KeyError, TypeError) as error:
@@ -150,7 +153,11 @@ class Device:
             return
         self._here[address] += 1
         try:
-            server = self._serving(await self._loaded())
+            try:
+                server = self._serving(await self._loaded())
+            except UserError:
+                await socket.close()
+                return
             await socket.accept()
             async with asyncio.TaskGroup() as tasks:
                 visitor = Visitor(socket)
@@ -175,9 +182,14 @@ class Device:
 
 
 def own_page(socket: HTTPConnection) -> bool:
-    """Whether the page that asks is of this very server: a browser tells it truly."""
-    origin = urlsplit(socket.headers.get("origin", ""))
-    return bool(origin.netloc) and origin.netloc == socket.headers.get("host")
+    """Whether the page that asks is of this very server: a browser tells it truly.
+
+    A proxy may ask for it by another name; no page of elsewhere can set the header that tells.
+    """
+    origin = urlsplit(socket.headers.get("origin", "")).netloc
+    names = ("host", "x-forwarded-host")
+    ours = [os.environ.get("SPACE_HOST"), *(socket.headers.get(name) for name in names)]
+    return bool(origin) and origin in ours
 
 
 async def _json(request: Request) -> Any:

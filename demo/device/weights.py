@@ -29,6 +29,7 @@ from moa_core.model.target import Target
 
 FORMAT = 1
 KINDS = ("int8", "bf16")
+MOST = 64_000_000  # numbers: a file of about as many bytes is what a browser may be asked to fetch
 BYTES = {char: byte for byte, char in bytes_to_unicode().items()}
 Arrays = dict[str, NDArray[Any]]
 
@@ -43,6 +44,9 @@ def pack(target: Target, drafter: Drafter, kind: str = "int8") -> bytes:
     if not target.config.tie_word_embeddings:
         tensors["head"] = target.model.get_output_embeddings().weight
     tensors["norm"] = target.decoder.norm.weight
+    numbers = sum(tensor.numel() for tensor in tensors.values())
+    if numbers > MOST:
+        raise UserError(f"This drafter is too large for a browser: {numbers / 1e6:,.0f} MB.")
     tree = asdict(drafter.tree)
     header = {
         "format": FORMAT,

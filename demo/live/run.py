@@ -17,7 +17,7 @@ from demo.common.status import STOPPING, say
 from demo.common.tokens.view import ENDINGS, Feed, paced
 from demo.engine import PATIENCE, Engine, Request
 from demo.live.settings import Settings
-from demo.network.words import Words
+from demo.live.words import Words
 from demo.session import Visit
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.trace import Event, LinkBack, LinkDown, Trace

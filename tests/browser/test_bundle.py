@@ -108,7 +108,13 @@ class Film:
     def save(self, path):
         first, *rest = self._frames
         first.save(
-            path, save_all=True, append_images=rest, duration=self._times, loop=0, quality=45, method=4
+            path,
+            save_all=True,
+            append_images=rest,
+            duration=self._times,
+            loop=0,
+            quality=45,
+            method=4,
         )
 
 

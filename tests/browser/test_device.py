@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from demo.common.prompt import EXAMPLES
 from demo.device.endpoint import Device
 from demo.device.weights import pack
 from moa_core.decoding.decode import Settings, decode
@@ -49,24 +50,27 @@ DRAFT = """async ([name, cycles, tree]) => {
   const { hash } = await (await fetch(`/device/facts/${name}`)).json();
   const file = await (await fetch(`/device/weights/${name}/${hash}`)).arrayBuffer();
   const one = drafter(open(file), 400);
-  return cycles.map(({ ids, half, token }) => {
+  const trees = [];
+  for (const { ids, half, token } of cycles) {
     const bytes = Uint8Array.from(atob(half), (char) => char.charCodeAt(0));
     one.observe(ids, unpack([decode(bytes)]));
-    const found = grow(token, one.root(token), (level) => one.expand(level), tree);
+    trees.push(await grow(token, one.root(token), (level) => one.expand(level), tree));
     one.forget();
-    return found;
-  });
+  }
+  return trees;
 }"""
 
-RUN = """([name, run, plan]) => new Promise((done) => {
+RUN = """([name, { link, ...run }, plan]) => new Promise((done) => {
   const worker = new Worker("/device/js/worker.js", { type: "module" }), events = [];
   window.heard = events;
+  const began = performance.now();
   setTimeout(() => done([...events, { type: "failed", words: "it does not end" }]), 90_000);
   const count = (type) => events.filter((event) => event.type === type).length;
   worker.onerror = (error) => done([...events, { type: "failed", words: error.message }]);
   worker.onmessage = ({ data }) => {
-    events.push(data);
+    events.push({ ...data, now: performance.now() - began });
     if (data.type === "facts") worker.postMessage({ do: "fetch" });
+    if (link && data.type === "ready") worker.postMessage({ do: "link", ...link });
     if (data.type === "ready") worker.postMessage({ do: "run", kind: "f32", ...run });
     if (plan.length && count(plan[0].after) >= plan[0].times) {
       const { act, lasts } = plan.shift();
@@ -262,21 +266,20 @@ def test_cut_for_good_it_writes_to_the_end_alone(name, served, blank):
     assert last["alone"] == alone(TARGET, drafter, file, text, room)
 
 
-@pytest.mark.parametrize("keep", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_text_written_alone_is_healed_or_stays(keep, served, blank):
+def test_text_written_alone_is_told_to_be_confirmed_or_changed(served, blank):
     plan = [{"after": "verified", "times": 3, "act": "cut"}]
     plan += [{"after": "offline token", "times": 20, "act": "mend"}]
-    events = run(blank(served), "eagle2", plan, keep=keep)
-    ids, own = events[-1]["ids"], plain_greedy(TARGET, PROMPT, 120)
-    written = [event["token"] for event in kinds(events, "offline token")]
-    assert len(ids) == 120 and (ids == own) is not keep
-    if not keep:
-        return
-    (kept,) = (event for event in kinds(events, "verified") if event["kept"])
-    assert kept["emitted"][:-1] == written
-    before = sum((event["emitted"] for event in kinds(events, "verified")[:3]), [ids[0]])
-    after = [*before, *written]
-    assert ids == [*after, *plain_greedy(TARGET, PROMPT + after, 120 - len(after))]
+    events = run(blank(served), "eagle2", plan)
+    assert events[-1]["ids"] == plain_greedy(TARGET, PROMPT, 120)
+    healed = [event["line"] for event in kinds(events, "verified")]
+    became = sum(line["confirmed"] + line["changed"] for line in healed)
+    assert became == len(kinds(events, "offline token")) >= 20
+    own, base = events[-1]["ids"], len(PROMPT)
+    differs = next(
+        event["position"] - base + 1 for event in kinds(events, "offline token")
+        if own[event["position"] - base] != event["token"]
+    )  # fmt: skip
+    assert events[-1]["parted"] == {"at": differs}
 
 
 def test_its_file_is_fetched_once_and_an_older_one_goes(served, blank):
@@ -310,8 +313,9 @@ def test_text_of_tokens(served, blank):
     wanted = ["".join(pieces := [*pieces, *reader.push([token])]) for token in ids]
     found = blank(served).evaluate(
         """async ([header, ids]) => {
-          const { Words } = await import("/device/js/text.js"), words = new Words(header);
-          return ids.map((_, at) => words.text(ids.slice(0, at + 1)));
+          const { Reader, Words } = await import("/device/js/text.js");
+          const reader = new Reader(new Words(header));
+          return ids.reduce((told, id) => [...told, (told.at(-1) ?? "") + reader.push(id)], []);
         }""",
         [{"words": header["words"], "special": header["special"]}, ids],
     )
@@ -357,6 +361,18 @@ def bundled():
         yield page, target, drafters
 
 
+def test_drafting_while_waiting_gains_trees_and_changes_no_token(bundled, blank):
+    """On a link whose round trip is longer than a draft; its delay is added in the browser."""
+    served, target, _ = bundled
+    prompt = prompt_ids(target.tokenizer, EXAMPLES["Sum"])
+    slow = {"delay": 150, "up": 0, "down": 0}
+    events = run(blank(served), "moa-n0", prompt=prompt, link=slow, ahead=True, kind="bf16")
+    assert target.tokenizer.decode(events[-1]["ids"], skip_special_tokens=True).endswith(" 28.")
+    assert any(event["early"] for event in kinds(events, "drafted"))
+    waits = [event["seconds"] - event["worked"] for event in kinds(events, "verified")]
+    assert min(waits) > 0.29
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_the_bundle(name, bundled, blank):
@@ -372,6 +388,34 @@ def test_the_bundle(name, bundled, blank):
         assert last["ids"] == piece.trace.output_ids
         assert last["text"] == target.tokenizer.decode(last["ids"], skip_special_tokens=True)
     assert cycles > 20 and ties <= cycles / 20
+
+
+@pytest.mark.slow
+def test_speed_over_links_and_that_no_link_changes_a_token(bundled, blank, capsys):
+    """`pytest -m slow -k test_speed -s` prints what the figures of a browser are."""
+    served, target, drafters = bundled
+    prompt = prompt_ids(target.tokenizer, EXAMPLES["Sum"])
+    texts = set()
+    for name in ("moa-n0", "moa-n3", "eagle2"):
+        for trip, ahead in ((0, False), (40, False), (40, True), (150, False), (150, True)):
+            link = {"delay": trip / 2, "up": 0, "down": 0}
+            events = run(blank(served), name, prompt=prompt, link=link, ahead=ahead, kind="bf16")
+            texts.add(tuple(events[-1]["ids"]))
+            drafts, answers = kinds(events, "drafted"), kinds(events, "verified")
+            [first], last = kinds(events, "prefilled"), answers[-1]
+            levels = sorted(1000 * d["seconds"] / d["levels"] for d in drafts[1:] if not d["early"])
+            more = len(events[-1]["ids"]) - 1
+            sent, came = (last["bytes"][k] - first["bytes"][k] for k in ("sent", "received"))
+            with capsys.disabled():
+                print(
+                    f"\n{name} +{trip} ms{', ahead' if ahead else ''}: first draft after "
+                    f"{drafts[0]['now']:.0f} ms, {levels[len(levels) // 2]:.1f} ms a level, "
+                    f"{1000 * more / (last['now'] - first['now']):.1f} tokens/s, "
+                    f"{sum(d['early'] for d in drafts)} of {len(drafts)} trees early, bytes a "
+                    f"token {sent / more:.0f} up and {came / more:.0f} down, file "
+                    f"{len(pack(target, drafters(name))) / 1e6:.2f} MB"
+                )
+    assert len(texts) == 1
 
 
 @pytest.mark.slow

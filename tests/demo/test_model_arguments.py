@@ -12,10 +12,9 @@ from demo.engine import Engine, Request
 from demo.tli.stops import stops_html
 from demo.ui import _machine
 from moa_core.errors import UserError
-from moa_core.loading.catalog import DrafterInfo
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA
-from tests.demo.conftest import TREE, WITHOUT_FILES
+from tests.demo.conftest import WITHOUT_FILES
 from tests.models import save_target, speaking_target, useful
 
 
@@ -53,10 +52,6 @@ def test_a_preset_names_target_drafter_and_baseline_without_a_download() -> None
     row = stops_html(engine, "moa-n2")
     assert row.count("no drafter") == 3 and 'class="refusal"' in row
     assert "--target meta-llama/Meta-Llama-3-8B-Instruct --methods moa-n2" in row
-    assert engine.server_options(LLAMA3) == [
-        "--target", LLAMA3, "--drafter", LLAMA3_MOA, "--drafter", LLAMA3_EAGLE,
-        "--load-in-8bit", "--device", "cpu",
-    ]  # fmt: skip
 
 
 def test_how_to_load_goes_to_the_first_target_alone(loads: list, monkeypatch) -> None:
@@ -120,11 +115,3 @@ def test_what_cannot_be_offered_is_said_before_the_page_opens(
     monkeypatch.chdir(folder)
     with pytest.raises(UserError, match=said):
         asked(*words)
-
-
-def test_a_servers_process_gets_the_drafters_once(loads: list) -> None:
-    head = DrafterInfo("someone/head", "eagle2", 0, TREE, None)
-    engine = Engine("a/b", {"eagle2": head, "eagle": head}, words=["--load-in-4bit"])
-    options = ["--target", "a/b", "--drafter", "someone/head", "--load-in-4bit"]
-    assert engine.server_options("a/b") == options
-    assert engine.server_options("fake") == ["--target", "fake"]

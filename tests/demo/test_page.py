@@ -25,7 +25,6 @@ from demo.ui import build_demo, launch_options
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
-from moa_core.link.connection import Address
 from moa_core.loading.presets import PRESETS
 from moa_core.text import LONGEST_PROMPT
 
@@ -74,10 +73,15 @@ def test_a_password_is_compared_and_not_shown():
 def test_nobody_sees_the_page_without_its_password():
     with gr.Blocks() as page:
         gr.Textbox("inside")
-    options = {**launch_options(), **door("127.0.0.1", SECRET, False, {})}
+    options = {**launch_options(Engine()), **door("127.0.0.1", SECRET, False, {})}
     _, url, _ = page.launch(quiet=True, prevent_thread_lock=True, **options)
     try:
-        for path in ("config", "gradio_api/info", "gradio_api/file=/etc/passwd"):
+        for path in (
+            "config",
+            "gradio_api/info",
+            "gradio_api/file=/etc/passwd",
+            "device/facts/moa-n0",
+        ):
             with pytest.raises(urllib.error.HTTPError) as refused:
                 ask(url + path)
             assert refused.value.code == 401
@@ -118,7 +122,7 @@ def test_nothing_that_one_visitor_asks_for_is_without_a_limit(loads, wrong):
 def test_secrets_are_shown_nowhere_and_no_link_carries_them(loads, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", f"hf_{SECRET}")
     monkeypatch.setenv("MOA_TOKEN", SECRET)
-    page = build_demo(Engine(), Address("ws://127.0.0.1:1", SECRET))
+    page = build_demo(Engine())
     assert SECRET not in json.dumps(page.get_config_file(), default=str)
     assert SECRET not in json.dumps(page.get_api_info(), default=str)
     secrets = {"token": SECRET, "password": SECRET, "server": f"ws://{SECRET}", "HF_TOKEN": SECRET}

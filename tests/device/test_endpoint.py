@@ -1,13 +1,15 @@
 """The endpoint of drafters in browsers: who may come in, how much they may send, what is cached."""
 
 import json
+import random
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from demo.device.endpoint import MOST_BODY, Device
@@ -20,6 +22,7 @@ from moa_core.link.wire import (
     MOST_UP,
     VERSION,
     Alive,
+    Answer,
     Hello,
     Joiner,
     Prefill,
@@ -31,7 +34,7 @@ from moa_core.link.wire import (
 )
 from moa_core.text import prompt_ids
 from tests.device.twins import Page, serving
-from tests.models import tiny_target, tiny_tokenizer, useful
+from tests.models import plain_greedy, tiny_target, tiny_tokenizer, useful
 from tests.serving import until
 
 TOKENIZER = tiny_tokenizer()
@@ -147,6 +150,46 @@ def test_long_messages_and_floods_are_not_held(page: Page) -> None:
                 while True:
                     hear(socket)
         assert until(lambda: page.device._here.total() == 0)
+
+
+def write(page: Page, prompt: list[int], count: int) -> list[int]:
+    """What a client decodes plainly, a token a question."""
+    with visit(page) as socket:
+        assert isinstance(hear(socket), Welcome)
+        socket.send(encode(Prefill(1, prompt, 100)))
+        told = [hear(socket).token]  # type: ignore[attr-defined]
+        for place in range(count - 1):
+            root, position = DraftTree.only_root(told[-1]), len(prompt) + place
+            socket.send(encode(Verify(2 + place, position, list(root.tokens), list(root.parents))))
+            while not isinstance(answer := hear(socket), Answer):
+                assert isinstance(answer, Share)
+            told.append(answer.tokens[0])
+    return told
+
+
+@pytest.mark.parametrize("frames", [50, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_twenty_at_once_have_texts_of_their_own_whatever_others_send(frames: int) -> None:
+    """One sends garbage, each frame from a connection of its own, and some say nothing."""
+    prompts = [[5 + one, 9, 33 - one, 2 + one] for one in range(20)]
+    garbage = random.Random(0)
+
+    def disturb(page: Page) -> None:
+        for _ in range(frames):
+            with suppress(OSError, WebSocketException), visit(page, hello=None) as socket:
+                socket.send(garbage.randbytes(garbage.randrange(1, 2 * MOST_HELLO)))
+                while True:
+                    hear(socket)
+
+    limits = Limits(sessions=24, context=200)
+    device = Device(lambda: TARGET, lambda name: DRAFTER, limits, each=40)
+    with serving(device) as page, ExitStack() as silent, ThreadPoolExecutor(21) as threads:
+        for _ in range(8):
+            silent.enter_context(visit(page, hello=None))
+        bad = threads.submit(disturb, page)
+        found = list(threads.map(lambda prompt: write(page, prompt, 30), prompts))
+        bad.result()
+        assert found == [plain_greedy(TARGET, prompt, 30) for prompt in prompts]
+        assert until(lambda: device._here.total() <= 8 and not device._server.sessions)
 
 
 def test_a_session_outlives_its_connection_but_no_goodbye(page: Page) -> None:

@@ -11,27 +11,28 @@ class NoAnswer extends Error {}
  * Decode a prompt, yielding what happens as it happens; the last event is "finished".
  *
  * model     the drafter's file, opened; remote: where the target is asked, connected
- * settings  {count: new tokens at most, tree, away: {keep, patience}}. keep: text written while the
- *           link was lost stays; else it is a draft like any other, which the target verifies.
- *           patience: ms to wait for the link when there is no more to write alone
+ * settings  {count: new tokens at most, tree, sampling, ahead: whether to draft on while the target
+ *           is at work, patience: ms to wait for the link when there is no more to write alone}
  * stopped   says whether to stop now
  */
 export async function* decode(model, remote, prompt, settings, stopped = () => false) {
   const { context, eos_ids: ends } = model.header;
-  const { away, count: most, tree: shape } = settings;
+  const { patience, count: most, tree: shape } = settings;
   const wanted = Math.min(most, context - prompt.length);
   const { depth, breadth, budget } = shape;
-  const capacity = prompt.length + wanted + depth + 2 + Math.max(budget, breadth * depth);
+  const capacity = prompt.length + wanted + 2 * (depth + 2 + Math.max(budget, breadth * depth));
   const drafter = fresh(model, capacity);
-  const ask = (question, alone, retry) => asked(remote, away, stopped, question, alone, retry);
+  const ask = (question, options = {}) => asked(remote, patience, stopped, question, options);
   let reason;
   try {
     // 1) Prefill: the target reads the prompt and chooses the first token.
-    let began = performance.now();
+    let began = performance.now(), waited = 0, usual = 0;
     const sampling = { ...GREEDY, ...settings.sampling };
     const first = yield* ask(() => remote.prefill(prompt, capacity, sampling));
-    let token = first.tokens[0], count = 1, emitted = [token], unverified = [], learnt = null;
-    yield { type: "prefilled", token, seconds: seconds(began), worked: first.seconds };
+    let token = first.tokens[0], count = 1, emitted = [token];
+    let unverified = [], learnt = null, ready = null;
+    const { probs: [prob], seconds: worked } = first;
+    yield { type: "prefilled", position: prompt.length, token, prob, seconds: seconds(began), worked };
 
     while (!(reason = ending(emitted, count, wanted, most, ends, stopped))) {
       // 2) Draft: the drafter takes in what the target learnt, and proposes a tree below the newest
@@ -39,36 +40,41 @@ export async function* decode(model, remote, prompt, settings, stopped = () => f
       began = performance.now();
       if (!learnt) {
         const half = () => remote.promptHalf();
-        learnt = { ids: prompt, half: yield* ask(half, null, half) };
+        learnt = { ids: prompt, half: yield* ask(half, { retry: half }) };
+        began = performance.now();
       }
       drafter.observe(learnt.ids, learnt.half);
       const position = prompt.length + count - 1;
       const levels = Math.min(depth, context - 1 - position); // positions end somewhere
-      let tree = chain(token, unverified);
-      if (!unverified.length) {
-        const root = drafter.root(token);
-        tree = grow(token, root, (level) => drafter.expand(level), { ...shape, depth: levels });
+      let tree = ready ?? chain(token, unverified);
+      if (!ready && !unverified.length) {
+        const expand = (level) => drafter.expand(level);
+        tree = await grow(token, drafter.root(token), expand, { ...shape, depth: levels });
         drafter.forget();
+        usual = seconds(began);
       }
-      yield { type: "drafted", position, tree, seconds: seconds(began) };
+      const how = { early: !!ready, offline: unverified.length > 0, levels, usual };
+      yield { type: "drafted", position, tree, seconds: seconds(began), ...how };
 
-      // 3) Verify: one target forward over the whole tree; the target's choice at each node.
+      // 3) Verify: one target forward over the whole tree; the target's choice at each node. While
+      //    that lasts, and if it lasts long enough, the drafter goes on.
       began = performance.now();
+      const next = settings.ahead && waited > usual && new Ahead(drafter, tree, context - position);
       const alone = new Alone(drafter, token, position, wanted - count, ends);
-      const choices = yield* ask(() => remote.verify(tree, position), alone);
+      const verify = () => remote.verify(tree, position);
+      const choices = yield* ask(verify, { alone, meanwhile: (there) => next && next.grow(shape, there) });
+      waited = seconds(began);
 
       // 4) Accept the longest drafted path the target agrees with; its next choice is the bonus.
-      //    Text written offline that is to stay took the tree's place.
-      const kept = away.keep && alone.tokens.length > 0;
-      let path;
-      if (kept) [path, token] = [alone.tokens.map((_, at) => at + 1), choices.tokens.at(-1)];
-      else ({ path, bonus: token } = walk(tree, choices.tokens));
+      const { path, bonus } = walk(tree, choices.tokens);
+      token = bonus;
       learnt = remote.keep(path);
       emitted = cut([...learnt.ids.slice(1), token], wanted - count, ends);
       unverified = alone.after(emitted);
+      ready = (!alone.tokens.length && next && next.after(emitted)) || null;
       count += emitted.length;
-      const worked = choices.seconds;
-      yield { type: "verified", path, emitted, kept, seconds: seconds(began), worked };
+      const ahead = next ? next.seconds : 0;
+      yield { ...choices, type: "verified", path, emitted, seconds: waited, worked: choices.seconds, ahead };
     }
   } catch (error) {
     if (!(error instanceof NoAnswer)) throw error;
@@ -80,19 +86,22 @@ export async function* decode(model, remote, prompt, settings, stopped = () => f
 const seconds = (began) => (performance.now() - began) / 1000;
 
 /** Put a question to the target; while its link is lost, go on alone until it is answered. */
-async function* asked(remote, away, stopped, question, alone, retry) {
+async function* asked(remote, patience, stopped, question, { alone, retry, meanwhile }) {
   try {
-    return await question();
+    const answer = question();
+    await meanwhile?.(answer);
+    return await answer;
   } catch (error) {
     if (!(error instanceof LinkLost)) throw error;
   }
+  const lost = performance.now();
   yield { type: "link down" };
   for (let waited = 0; ; ) {
     const able = alone?.able, looked = performance.now();
     if (await remote.back(able ? 0 : LOOK)) {
       try {
-        const answer = await (retry ? retry() : again(remote, away, alone));
-        yield { type: "link back", tokens: alone?.tokens.length ?? 0 };
+        const answer = await (retry ?? (() => remote.again()))();
+        yield { type: "link back", tokens: alone?.tokens.length ?? 0, seconds: seconds(lost) };
         return answer;
       } catch (error) {
         if (!(error instanceof LinkLost)) throw error;
@@ -100,15 +109,9 @@ async function* asked(remote, away, stopped, question, alone, retry) {
       }
     }
     waited += performance.now() - looked;
-    if (stopped() || (!able && waited > away.patience)) throw new NoAnswer();
+    if (stopped() || (!able && waited > patience)) throw new NoAnswer();
     if (able) yield alone.step();
   }
-}
-
-/** The answer to what was asked; or, where offline text is to stay, to that. */
-function again(remote, away, alone) {
-  if (!alone?.tokens.length || !away.keep) return remote.again();
-  return remote.insist(chain(alone.root, alone.tokens), alone.position);
 }
 
 /** A drafter writing without its target, from the root of a tree that was not answered. */
@@ -124,13 +127,7 @@ class Alone {
 
   /** Its own greedy choice. */
   step() {
-    const level = this.tokens.length, began = performance.now();
-    const logits = level
-      ? this.drafter.expand({
-          level, tokens: [this.tokens.at(-1)], parents: [0], paths: [[...this.tokens.keys()]],
-        })
-      : this.drafter.root(this.root);
-    const [{ token, score }] = best(logits, 0, logits.length, 1);
+    const began = performance.now(), [{ token, score }] = best(after(this.drafter, this.root, this.tokens));
     this.tokens.push(token);
     const position = this.position + this.tokens.length, prob = Math.exp(score);
     return { type: "offline token", position, token, prob, seconds: seconds(began) };
@@ -143,6 +140,68 @@ class Alone {
     return same ? this.tokens.slice(sure.length) : [];
   }
 }
+
+/** Logits after the last token of a chain, step by step. */
+function after(drafter, root, tokens) {
+  const level = tokens.length;
+  if (!level) return drafter.root(root);
+  return drafter.expand({ level, tokens: [tokens.at(-1)], parents: [0], paths: [[...tokens.keys()]] });
+}
+
+/** The next tree, drafted as if the target kept what the drafter thinks likeliest of this one. */
+class Ahead {
+  constructor(drafter, tree, room) {
+    Object.assign(this, { drafter, before: tree, room, tokens: [], seconds: 0, tree: null });
+  }
+
+  /** Until the answer is there: level by level, so that it is noticed. */
+  async grow(shape, answer) {
+    const began = performance.now(), { drafter, before, tokens } = this;
+    let there = false;
+    const notice = () => (there = true);
+    answer.then(notice, notice);
+    const step = async (logits) => {
+      await turn();
+      if (there) throw new Over();
+      return logits();
+    };
+    try {
+      // The likeliest path, and after it the drafter's own guess at the bonus token.
+      for (let node = 0; node >= 0; ) {
+        const [{ token }] = best(await step(() => after(drafter, before.tokens[0], tokens)));
+        node = before.tokens.findIndex((one, at) => one === token && before.parents[at] === node);
+        tokens.push(token);
+      }
+      const count = tokens.length, own = [...tokens.keys()];
+      const expand = ({ level, paths, ...nodes }) => step(() => drafter.expand({
+        ...nodes, level: level + count,
+        paths: paths.map((path) => [...own, ...path.map((slot) => slot + count)]),
+      }));
+      const logits = await step(() => after(drafter, before.tokens[0], tokens));
+      const depth = Math.min(shape.depth, this.room - 1 - count);
+      if (depth > 0) this.tree = await grow(tokens.at(-1), logits, expand, { ...shape, depth });
+    } catch (error) {
+      if (!(error instanceof Over)) throw error;
+    } finally {
+      drafter.forget();
+      this.seconds = seconds(began);
+    }
+  }
+
+  /** The tree, if the target said just that. */
+  after(sure) {
+    return sure.join() === this.tokens.join() && this.tree;
+  }
+}
+
+class Over extends Error {}
+
+/** Lets other tasks have their turn: messages, and timers. */
+const turn = () => new Promise((done) => {
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = () => done(port1.close());
+  port2.postMessage(null);
+});
 
 /** Tokens up to and including the first that ends a text, and no more than there is room for. */
 function cut(tokens, room, ends) {

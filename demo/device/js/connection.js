@@ -13,13 +13,35 @@ export class Refused extends Error {
   }
 }
 
+/** One way of a link: messages wait as on a slower one, and keep their order. */
+class Way {
+  constructor() {
+    Object.assign(this, { free: 0, due: 0, held: 0 });
+  }
+
+  /** delay: ms. mbps: nothing for no limit. */
+  put(bytes, delay, mbps, pass) {
+    const now = performance.now();
+    this.free = Math.max(now, this.free) + (mbps ? bytes / (125 * mbps) : 0);
+    this.due = Math.max(this.due, this.free + delay);
+    if (!this.held && this.due <= now) return pass();
+    this.held++;
+    setTimeout(() => {
+      this.held--;
+      pass();
+    }, this.due - now);
+  }
+}
+
 /** A connection: messages out and in, bytes counted. */
 export class Wire {
-  static async open(url, greeting) {
-    const wire = new Wire(), began = performance.now();
+  /** link: {delay, up, down}: ms each way, and Mbit/s, added here. It may change at any time. */
+  static async open(url, greeting, link) {
+    const wire = new Wire(link), began = performance.now();
     wire.socket = new WebSocket(url);
     wire.socket.binaryType = "arraybuffer";
-    wire.socket.onmessage = ({ data }) => wire.heard(data);
+    wire.socket.onmessage = ({ data }) =>
+      wire.down.put(data.byteLength, link.delay, link.down, () => wire.heard(data));
     wire.socket.onclose = () => wire.drop();
     wire.socket.onopen = () => wire.send(greeting);
     try {
@@ -33,8 +55,9 @@ export class Wire {
     return wire;
   }
 
-  constructor() {
-    Object.assign(this, { joiner: new Joiner(), queue: [], gone: false, sent: 0, received: 0 });
+  constructor(link) {
+    Object.assign(this, { link, up: new Way(), down: new Way(), joiner: new Joiner(), queue: [] });
+    Object.assign(this, { gone: false, sent: 0, received: 0 });
     this.wake = () => {};
   }
 
@@ -42,10 +65,11 @@ export class Wire {
     if (this.gone) throw new LinkLost();
     const frame = encode(message);
     this.sent += frame.length;
-    this.socket.send(frame);
+    this.up.put(frame.length, this.link.delay, this.link.up, () => this.gone || this.socket.send(frame));
   }
 
   heard(frame) {
+    if (this.gone) return;
     this.received += frame.byteLength;
     try {
       const message = this.joiner.take(new Uint8Array(frame));

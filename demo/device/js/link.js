@@ -7,18 +7,18 @@ const ROUND_TRIPS = 3;
 
 /** The target, as the decode loop asks it; for one run. */
 export class Remote {
-  /** header: of the drafter's file. kind: how numbers travel. */
-  constructor(url, header, kind = "bf16", token = "") {
+  /** header: of the drafter's file. kind: how numbers travel. link: what a person adds to it. */
+  constructor(url, header, link, kind = "bf16") {
     const { name, marks } = header;
-    Object.assign(this, { url, mark: marks.target });
-    this.terms = { token, drafter: name, fingerprint: marks.drafter, kind };
+    Object.assign(this, { url, link, mark: marks.target });
+    this.terms = { token: "", drafter: name, fingerprint: marks.drafter, kind };
     Object.assign(this, { number: 0, read: [], found: true, closed: false, barred: false });
     Object.assign(this, { sent: 0, received: 0 });
   }
 
   async connect(session = "") {
     if (this.barred) throw new LinkLost();
-    const wire = await Wire.open(this.url, hello(this.terms, session));
+    const wire = await Wire.open(this.url, hello(this.terms, session), this.link);
     if (this.barred) wire.drop(); // cut meanwhile: the first question will find it gone
     if (wire.welcome.fingerprint !== this.mark) {
       wire.close();
@@ -54,13 +54,6 @@ export class Remote {
   verify(tree, position) {
     this.tree = tree;
     return this.ask(verify(++this.number, position, tree));
-  }
-
-  /** The same for a chain whose tokens all stay, whatever the target thinks of them. */
-  async insist(tree, position) {
-    this.tree = tree;
-    await this.ready();
-    return this.ask(verify(++this.number, position, tree, true));
   }
 
   /** Accept the root and these nodes: their ids, and the server half that came with them. */
@@ -109,7 +102,8 @@ export class Remote {
     const kind = request.type === "prefill" ? "first" : "answer";
     const answer = await this.receive(kind, request.number);
     this.half = answer.half;
-    return { tokens: answer.tokens ?? [answer.token], seconds: answer.seconds };
+    const { tokens = [answer.token], probs = [answer.prob], drafts, seconds } = answer;
+    return { tokens, probs, drafts, seconds };
   }
 
   send(message) {

@@ -1,16 +1,43 @@
 // Text of token ids, without the server.
 
+/** The bytes of each token. */
 export class Words {
   constructor({ words, special }) {
-    this.bytes = words.map((word) => Uint8Array.from(word, (char) => char.charCodeAt(0)));
-    for (const token of special) this.bytes[token] = new Uint8Array(); // they are not text
+    this.names = words;
+    this.specials = new Set(special);
   }
 
-  /** Whole characters only, up to the end; then what is incomplete shows as such. */
-  text(ids, ended = false) {
-    const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-    const parts = ids.map((token) => decoder.decode(this.bytes[token], { stream: true }));
-    return parts.join("") + (ended ? decoder.decode() : "");
+  bytes(token) {
+    return Uint8Array.from(this.names[token] ?? "", (char) => char.charCodeAt(0));
+  }
+
+  special(token) {
+    return this.specials.has(token);
+  }
+
+  /** A token by itself; a special one by its name. */
+  alone(token) {
+    return new TextDecoder().decode(this.bytes(token));
+  }
+}
+
+/** Reads tokens one by one; special ones are not text. Whole characters only: a piece may be "". */
+export class Reader {
+  constructor(words) {
+    this.words = words;
+    this.decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  }
+
+  push(token) {
+    if (this.words.special(token)) return "";
+    return this.decoder.decode(this.words.bytes(token), { stream: true });
+  }
+
+  /** Another one that goes on from here. ids: all that this one has read. */
+  fork(ids) {
+    const twin = new Reader(this.words);
+    for (const token of ids) twin.push(token);
+    return twin;
   }
 }
 

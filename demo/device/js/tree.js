@@ -9,13 +9,13 @@
  * expand  logits [nodes, V] of a level: its tokens, each node's parent as a row of the last level,
  *         each node's path (of those ever expanded, itself last), and its depth
  */
-export function grow(root, logits, expand, { depth, breadth, budget }) {
+export async function grow(root, logits, expand, { depth, breadth, budget }) {
   const vocabulary = logits.length;
   breadth = Math.min(breadth, vocabulary);
   const tried = best(logits, 0, vocabulary, breadth).map((child) => ({ ...child, parent: null }));
   let frontier = tried.map((node, row) => Object.assign(node, { row: 0, path: [row] }));
   for (let level = 1; level < depth; level++) {
-    const found = expand({
+    const found = await expand({
       level,
       tokens: frontier.map((node) => node.token),
       parents: frontier.map((node) => node.row),
@@ -51,7 +51,7 @@ function kept(root, tried, budget) {
 const ranked = (nodes) => [...nodes].sort((one, other) => other.score - one.score); // stable
 
 /** The `count` most probable tokens after one row of logits, with their log-probabilities. */
-export function best(logits, row, vocabulary, count) {
+export function best(logits, row = 0, vocabulary = logits.length, count = 1) {
   const start = row * vocabulary, top = [];
   for (let token = 0; token < vocabulary; token++) {
     const logit = logits[start + token];

@@ -7,8 +7,9 @@ const STORE = "moa-drafters";
 
 /** {name, bytes, hash} of a drafter's file, before it is fetched. */
 export async function facts(base, name) {
-  const found = await answer(`${base}/facts/${name}`);
-  return found.json();
+  const found = await fetch(`${base}/facts/${name}`), told = await found.json().catch(() => ({}));
+  if (!found.ok) throw new Error(told.error ?? told.detail ?? `The server does not answer (${found.status}).`);
+  return told;
 }
 
 /** The file, from the browser's own store where it is there. progress: bytes so far. */

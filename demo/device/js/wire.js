@@ -7,8 +7,8 @@ export const VERSION = 1;
 export const hello = (terms, session) => ({ type: "hello", version: VERSION, ...terms, session });
 export const prefill = (number, ids, capacity, sampling, have) =>
   ({ type: "prefill", number, ids, capacity, sampling, have });
-export const verify = (number, position, { tokens, parents }, keep = false) =>
-  ({ type: "verify", number, position, tokens, parents, keep });
+export const verify = (number, position, { tokens, parents }) =>
+  ({ type: "verify", number, position, tokens, parents });
 
 /** Puts the parts of a server's messages together. */
 export class Joiner {

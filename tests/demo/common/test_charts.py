@@ -9,7 +9,6 @@ from demo.compare.rows import middle, rows
 from demo.inside.charts import layers_read, short, text_read
 from demo.live.charts import CHARTS as LIVE
 from demo.live.charts import Lane
-from demo.network import charts as network
 from demo.network.recorded import recorded, recorded_charts
 from demo.results.charts import CHARTS as RESULTS
 from demo.results.charts import colour as recorded_colour
@@ -22,7 +21,6 @@ from moa_core.decoding.tree import DraftTree
 from moa_core.loading.names import LABELS
 from moa_core.train.init import ABLATIONS
 from tests.demo.compare.comparisons import comparison_of, row_of, trace_of, usual_comparison
-from tests.demo.network.lost_links import gone, healed, kept, plain, trace
 from tests.demo.results.made_up import figures, recording
 
 BARE = DraftTree.only_root(9)
@@ -91,15 +89,6 @@ CASES = {  # a chart: its words, then each trace's values along its axis of numb
     "results times": (
         RESULTS["times"](ONE, None), "milliseconds: Plain 6.0, MoA N=1 6.0.",
         [[2, 2], [3, 3], [1, 1]]),
-    "link timeline": (
-        network.timeline(trace(gone)), "link lost to the end, 2 written alone",
-        [[5], [10], [60], [1]]),
-    "link latency": (
-        network.latency(trace(healed)), "the first token after 0.20 s",
-        [[1, 3, 4, 6, 6], [4, 5, 6, 7, 8]]),
-    "link traffic": (
-        network.traffic(trace(healed)), "5150 bytes from the server and 300 to it",
-        [[2000] * 3, [100] * 3]),
 }  # fmt: skip
 
 
@@ -109,12 +98,13 @@ def test_a_chart_has_its_numbers_words_and_ground(name):
     assert words in figure.layout.meta["words"] and figure.layout.meta["words"].endswith(".")
     assert figure.layout.paper_bgcolor == figure.layout.plot_bgcolor == "rgba(0,0,0,0)"
     for drawn, values in zip(figure.data, expected, strict=False):
-        lying = drawn.orientation == "h" or (drawn.type == "scatter" and name[:5] != "link "
-                                             and isinstance((*drawn.y, 0)[0], str))  # fmt: skip
+        lying = drawn.orientation == "h" or (
+            drawn.type == "scatter" and isinstance((*drawn.y, 0)[0], str)
+        )
         assert list(drawn.x if lying else drawn.y) == pytest.approx(values)
 
 
-@pytest.mark.parametrize("name", ["phases", "compare phases", "link timeline"])
+@pytest.mark.parametrize("name", ["phases", "compare phases"])
 def test_parts_differ_by_more_than_colour(name):
     bars = [one for one in CASES[name][0].data if one.type == "bar"]
     assert CASES[name][0].layout.barmode == "stack"
@@ -125,9 +115,7 @@ def of_one(trace):
     return [draw([Lane.of("moa-n1", [trace])], "") for draw in LIVE.values()]
 
 
-@pytest.mark.parametrize(
-    "figure", [*of_one(Trace()), *(draw(Trace()) for draw in network.CHARTS.values())]
-)
+@pytest.mark.parametrize("figure", of_one(Trace()))
 def test_a_run_without_a_cycle_has_charts_all_the_same(figure):
     assert figure.layout.meta["words"].endswith(".") and not figure.layout.shapes
     assert all(len(one.x) == 0 or one.x[0] == 0 for one in figure.data)
@@ -187,32 +175,6 @@ def test_heat_maps_hold_the_weights_and_name_rows_by_tokens():
 
 
 # ---- links ----
-
-
-def test_the_course_has_the_silence_and_the_absence_in_it():
-    found = network.course(trace(healed))
-    [loss] = found.losses
-    # 0.2 s to the first token, 0.1 s of shares; a cycle of 0.005 + 0.01 + 0.06 + 0.001 s.
-    heard = 0.2 + 0.1 + 0.076
-    assert loss.began == pytest.approx(heard + 1.2) and loss.cycle == 2
-    assert loss.ended == pytest.approx(loss.began + 3.0) and loss.tokens == 5
-    assert found.verified[0] == (0.2, 1) and found.verified[1][0] == pytest.approx(heard)
-    assert [count for _, count in found.verified] == [1, 3, 4, 6]
-    # Alone: 0.002 s a token, after a look of 0.1 s for the link.
-    seconds, counts = zip(*found.alone, strict=True)
-    assert counts == (4, 5, 6, 7, 8)
-    assert seconds == pytest.approx([loss.began + 0.102 * count for count in range(1, 6)])
-    assert network.course(trace(gone)).losses[0].ended is None
-
-
-@pytest.mark.parametrize("run", [healed, kept, gone])
-def test_the_gap_is_shaded_and_named_in_both_charts(run):
-    for draw in (network.timeline, network.latency):
-        figure = draw(trace(run))
-        [band], [note] = figure.layout.shapes, figure.layout.annotations
-        assert band.x0 < band.x1 and "written alone" in note.text
-        assert note.text in figure.layout.meta["words"]
-    assert len(network.latency(trace(plain)).data) == 1
 
 
 def test_every_recording_that_has_a_chart_is_drawn_with_its_own_numbers():

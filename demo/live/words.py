@@ -1,14 +1,10 @@
-"""What the Network tab says of a run: while its link is lost, when it is back, and at the end."""
+"""What the status line says of a run while its link is lost, and when it is back."""
 
 from __future__ import annotations
 
-from demo.common.figures import many, stats
+from demo.common.figures import many
 from demo.common.offline import Healing
-from demo.common.tokens.view import ENDINGS
-from demo.network.server import Client
-from moa_core.decoding.trace import Drafted, Event, LinkBack, LinkDown, Trace
-from moa_core.drafters.base import Drafter
-from moa_core.link.emulator import LinkSettings
+from moa_core.decoding.trace import Drafted, Event, LinkBack, LinkDown
 
 NOT_OURS = "they are the drafter’s, not the target’s"
 
@@ -80,46 +76,3 @@ def healed(confirmed: int, changed: int, kept: int) -> str:
 
 def _offline(count: int) -> str:
     return many(count, "offline token")
-
-
-def summary(trace: Trace) -> str:
-    """A finished run in some sentences."""
-    found = stats(trace)
-    parts = [f"{many(found['tokens'], 'token')} in {many(found['calls'], 'server call')}"]
-    link = found.get("link")
-    if link:
-        parts.append(f"the first after {1000 * link['first']:.0f} ms")
-    if found["decode_rate"]:
-        parts.append(f"then {1000 / found['decode_rate']:.1f} ms per token")
-    said = f"{', '.join(parts)}; {ENDINGS.get(trace.reason or '', trace.reason)}."
-    if link and link["confirmed"] + link["changed"] + link["kept"]:
-        counts = (link["confirmed"], link["changed"], link["kept"])
-        said += f" {healed(*counts).capitalize()}."
-    if link and link["unverified"]:
-        said += f" The last {_offline(link['unverified'])}: not verified; {NOT_OURS}."
-    return said
-
-
-def weight(client: Client, drafter: Drafter, link: LinkSettings) -> str:
-    """What the client had to fetch and holds, in a sentence."""
-    held = client.weighs(drafter)
-    fetched = held["embeddings"] + held["layers"]
-    parts = "embeddings, head and norm"
-    if tli := drafter.tli:
-        parts += f", and for N = {tli} its last {'layer' if tli == 1 else f'{tli} layers'}"
-    whole = sum(one.numel() * one.element_size() for one in client.target.model.parameters())
-    seconds = fetched * 8e-6 / link.down_mbps
-    return (
-        f"Download size: {_mb(fetched)} of the target ({parts}) and {_mb(held['drafter'])} of "
-        f"drafter; the whole target has {_mb(whole)}. The target’s part is fetched once and kept: "
-        f"at {link.down_mbps:g} Mbit/s that takes {_seconds(seconds)}; here it came without the "
-        "link."
-    )
-
-
-def _mb(count: int) -> str:
-    return f"{count / 1e6:.1f} MB"
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} minutes"

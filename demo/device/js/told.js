@@ -1,0 +1,108 @@
+// What a page shows of each event: a line as in demo/common/tokens/view.py, and the text so far.
+import { Reader, cutAt } from "./text.js";
+
+export class Told {
+  /** count: tokens of the prompt. */
+  constructor(words, stops, count) {
+    Object.assign(this, { words, stops, count, reader: new Reader(words), ids: [], alone: [], cycle: 0 });
+    Object.assign(this, { sure: "", over: false, parted: null });
+  }
+
+  /** The event with its line, the text that is sure, and what was written alone behind it. */
+  after(event) {
+    const line = this[event.type.replace(" ", "_")]?.(event), ended = event.type === "finished";
+    const sure = cutAt(this.stops, this.sure, ended && !this.alone.length);
+    const whole = this.sure + this.alone.map(({ piece }) => piece).join("");
+    const provisional = cutAt(this.stops, whole, ended).text.slice(sure.text.length);
+    this.over = sure.found;
+    const told = { ...event, line, text: sure.text, provisional, parted: this.parted };
+    if (!ended) return told;
+    const reason = sure.found ? "stop" : event.reason;
+    return { ...told, ids: this.ids, alone: this.alone.map(({ token }) => token), reason };
+  }
+
+  prefilled({ token, position, prob }) {
+    return { first: this.token(token, this.push(token), null, prob), at: position };
+  }
+
+  drafted(event) {
+    this.draft = event;
+  }
+
+  link_down() {
+    return { down: 0 };
+  }
+
+  link_back({ seconds, tokens }) {
+    return { back: seconds, tokens };
+  }
+
+  offline_token({ token, position, prob }) {
+    this.alone.length = position - this.count - this.ids.length; // it may have begun anew
+    if (!this.alone.length) this.aside = this.reader.fork(this.ids);
+    const piece = this.aside.push(token);
+    this.alone.push({ token, piece, prob });
+    return { offline: this.token(token, piece, prob, null), at: position };
+  }
+
+  verified({ path, emitted, tokens, probs, drafts }) {
+    const { tree, position, offline } = this.draft, { alone } = this;
+    const late = emitted.findIndex((token, at) => token !== alone[at]?.token);
+    const confirmed = late < 0 ? emitted.length : late;
+    const parted = late >= 0 && alone.length > 0, changed = parted ? alone.length - confirmed : 0;
+    if (changed) this.parted = { at: this.ids.length + confirmed + 1 };
+    this.alone = parted ? [] : alone.slice(emitted.length);
+    const odds = tree.tokens.map((_, node) => this.odds(tree, node));
+    const pieces = emitted.map((token) => this.push(token)), last = path.at(-1) ?? 0;
+    const accepted = path.slice(0, emitted.length).map((node, at) =>
+      this.token(tree.tokens[node], pieces[at], offline ? null : odds[node], drafts[node]));
+    const bonus = emitted.length > path.length ? this.token(emitted.at(-1), pieces.at(-1), null, probs[last]) : null;
+    const [branch, after] = bonus && !offline ? struck(tree, path) : [[], 0];
+    const whole = (share) => (share > 0 ? Math.max(Math.round(1e4 * share), 1) : 0);
+    const texts = tree.tokens.map((token) => this.words.alone(token));
+    const special = tree.tokens.flatMap((token, node) => (this.words.special(token) ? [node] : []));
+    const drawn = { texts, parents: tree.parents, draft: odds.map(whole), target: drafts.map(whole), special, path };
+    return {
+      cycle: this.cycle++, at: position, accepted, bonus, branch, after, confirmed, changed,
+      tree: offline || texts.length < 2 ? null : drawn,
+    };
+  }
+
+  finished({ reason }) {
+    return { end: this.over ? "stop" : reason };
+  }
+
+  /** The drafter's odds of a node after its parent. */
+  odds({ parents, logProbs }, node) {
+    return logProbs ? Math.exp(logProbs[node] - (logProbs[parents[node]] ?? 0)) : 1;
+  }
+
+  push(token) {
+    const piece = this.reader.push(token);
+    this.ids.push(token);
+    this.sure += piece;
+    return piece;
+  }
+
+  token(token, piece, draft, target) {
+    const special = this.words.special(token);
+    return [special ? this.words.alone(token) : piece, draft, target, Number(special)];
+  }
+}
+
+/** The likeliest branch that was rejected, and how many accepted nodes are before it. */
+function struck({ parents, logProbs }, path) {
+  const better = (one, other) => (one === undefined || logProbs[other] > logProbs[one] ? other : one);
+  const under = (node) => parents.flatMap((parent, child) => (parent === node ? [child] : [])).reduce(better, undefined);
+  const below = (node) => {
+    const chain = [];
+    for (let next = under(node); next !== undefined; next = under(next)) chain.push(next);
+    return chain;
+  };
+  const kept = [0, ...path], chain = below(kept.at(-1));
+  if (chain.length) return [chain, path.length];
+  const beside = parents.flatMap((parent, node) => (kept.includes(parent) && !kept.includes(node) ? [node] : []));
+  if (!beside.length) return [[], 0];
+  const best = beside.reduce(better, undefined);
+  return [[best, ...below(best)], kept.indexOf(parents[best])];
+}

@@ -1,0 +1,188 @@
+// ---- one drafter in a thread of this browser: its text, its time line, its figures ----
+
+const net = (window.network ??= { lanes: [] });
+const lane = (net.lanes[props.lane] = { choose, start, send, name: "", state: "idle", said: "" });
+const box = add(root, root.querySelector(".net-lane")).lastChild;
+const [here, there] = box.querySelectorAll(".row");
+const SCALE = 0.6; // pixels a millisecond
+const base = new URL("device", document.baseURI).href;
+always = "offline"; // the entry of the legend that is there from the start
+marks[always].hidden = false;
+let worker = null, size = 0, ready = false, wanted = null, sums = null;
+
+function choose(name, title) {
+  if (name === lane.name) return;
+  worker?.terminate();
+  Object.assign(lane, { name, title, state: "idle" });
+  [ready, wanted, worker] = [false, null, new Worker(`${base}/js/worker.js`, { type: "module" })];
+  worker.onmessage = ({ data }) => hear(data);
+  worker.onerror = () => hear({ type: "failed", words: "This browser cannot run the drafter." });
+  send({ do: "open", base, name });
+  box.querySelector("h3").textContent = title;
+}
+
+function send(message) {
+  worker?.postMessage(message);
+}
+
+function start(asked) {
+  wanted = asked;
+  lane.state = "running";
+  if (ready) go();
+  else if (size) send({ do: "fetch" });
+}
+
+function go() {
+  sums = { trips: [], levels: [], cycles: 0, tokens: 0, usual: 0, early: 0, saved: 0, drafted: 0, ahead: 0 };
+  Object.assign(sums, { confirmed: 0, changed: 0, alone: 0, began: 0, first: null, bytes: null });
+  begin();
+  for (const one of [here, there]) one.replaceChildren();
+  paint_line({ run: String(performance.now()) });
+  send({ do: "run", ...wanted });
+}
+
+function paint_line(line) {
+  lines.push(line);
+  if (timer === null) tick();
+}
+
+const HEAR = {
+  facts({ bytes }) {
+    size = bytes;
+    say(`${lane.title} drafts in this browser: ${amount(size)}, fetched once.`);
+    if (wanted) send({ do: "fetch" });
+  },
+  progress({ bytes }) {
+    say(`Fetching the drafter: ${amount(bytes)} of ${amount(size)}.`, bytes / size);
+  },
+  ready() {
+    ready = true;
+    if (wanted) go();
+  },
+  failed({ words }) {
+    lane.state = "failed";
+    if (sums) paint_line({ end: "error" });
+    say(words);
+  },
+  prefilled({ bytes }) {
+    Object.assign(sums, { began: performance.now(), first: bytes, bytes, tokens: 1 });
+    say("");
+  },
+  drafted({ seconds, levels, early, offline, usual }) {
+    if (early) sums.early += 1;
+    if (early) sums.saved += usual - seconds;
+    else if (!offline) sums.levels.push((1000 * seconds) / levels);
+    sums.drafting = seconds;
+    lap(here, "draft", seconds);
+    lap(there, "", seconds);
+  },
+  verified({ seconds, worked, ahead, emitted, bytes, line, parted }) {
+    const way = Math.max(seconds - worked, 0);
+    if (lane.state === "running") {
+      sums.trips.push(1000 * way);
+      lap(here, "ahead", ahead);
+      lap(here, "idle", seconds - ahead);
+      for (const [phase, part] of [["way", way / 2], ["server", worked], ["way", way / 2]]) lap(there, phase, part);
+    }
+    sums.cycles += 1;
+    sums.ahead += ahead > 0;
+    sums.tokens += emitted.length;
+    sums.confirmed += line.confirmed;
+    sums.changed += line.changed;
+    const waiting = sums.alone - sums.confirmed - sums.changed;
+    if (lane.state === "back" && waiting <= 0) say(healed(parted));
+    if (waiting <= 0) lane.state = "running";
+    Object.assign(sums, { bytes });
+    tell();
+  },
+  link_down() {
+    lane.state = "lost";
+    say("The link is lost: the drafter writes on alone, in this browser.");
+  },
+  offline_token({ seconds }) {
+    sums.alone += 1;
+    lap(here, "alone", seconds);
+    lap(there, "lost", seconds);
+    tell();
+  },
+  link_back({ tokens }) {
+    lane.state = tokens ? "back" : "running";
+    say(tokens ? `The link is back: the target reads what was written offline, ${many(tokens, "token")}.` : "The link is back.");
+  },
+  finished({ reason, parted }) {
+    lane.state = "done";
+    const left = sums.alone - sums.confirmed - sums.changed;
+    const said = [`${many(sums.tokens + left, "token")} in ${many(sums.cycles + 1, "round trip")}, ${ENDS[reason] ?? reason}.`];
+    if (sums.confirmed + sums.changed) said.push(healed(parted));
+    if (left) said.push(`The last ${many(left, "token")} were written alone and not verified.`);
+    tell();
+    say(said.join(" "));
+  },
+};
+const ENDS = {
+  eos: "ended by the target", length: "stopped at the token limit", stopped: "stopped by you",
+  context: "stopped where the target’s context was full", offline: "ended as the link stayed lost",
+};
+
+function hear(data) {
+  if (data.line) paint_line(data.line);
+  HEAR[data.type.replace(" ", "_")]?.(data);
+}
+
+function healed(parted) {
+  const kept = `${many(sums.confirmed, "offline token")} confirmed`;
+  return parted && sums.changed ? `${kept}; from token ${parted.at} on the target wrote something else.` : `${kept}, none changed.`;
+}
+
+function say(words, share = null) {
+  Object.assign(lane, { said: words, share });
+  net.show?.();
+}
+
+function lap(row, phase, seconds) {
+  const part = add(row, el("i")).lastChild;
+  part.dataset.phase = phase;
+  part.style.width = `${Math.max(SCALE * 1000 * seconds, 0)}px`;
+  part.title = `${phase} ${(1000 * seconds).toFixed(1)} ms`;
+  here.parentNode.scrollLeft = here.parentNode.scrollWidth;
+}
+
+const median = (values) => [...values].sort((one, other) => one - other)[values.length >> 1];
+const amount = (count) => count < 1e3 ? `${count.toFixed(0)} B` : (count < 1e6 ? `${(count / 1e3).toFixed(1)} kB` : `${(count / 1e6).toFixed(1)} MB`);
+
+function figure(name, value, note) {
+  const node = box.querySelector(`[data-figure="${name}"]`);
+  node.textContent = value;
+  if (note) node.nextElementSibling.textContent = note;
+}
+
+function tell() {
+  const { trips, levels, cycles, tokens, began, first, bytes, alone, confirmed, changed } = sums;
+  if (levels.length > 1) figure("level", `${median(levels.slice(1)).toFixed(1)} ms`);
+  if (!cycles) return;
+  const more = tokens - 1, [up, down] = ["sent", "received"].map((way) => bytes[way] - first[way]);
+  figure("speed", ((1000 * more) / (performance.now() - began)).toFixed(0));
+  if (trips.length) figure("trip", `${median(trips).toFixed(0)} ms`);
+  figure("tau", (more / cycles).toFixed(2));
+  figure("up", amount(up / more), `draft trees; ${amount(up / cycles)} a cycle`);
+  figure("down", amount(down / more), `what the drafter reads of the target; ${amount(down / cycles)} a cycle, the prompt’s part included`);
+  figure("ahead", `${sums.early} of ${cycles}`, `trees were ready when the answer came: ${(1000 * sums.saved).toFixed(0)} ms of drafting saved`);
+  const waits = alone - confirmed - changed;
+  if (alone) figure("alone", String(alone), `${confirmed} confirmed, ${changed} changed${waits ? `, ${waits} not verified yet` : ""}`);
+}
+
+function end() {
+  root.dataset.state = "done";
+}
+
+function no_figures() {
+  for (const node of box.querySelectorAll("[data-figure]")) node.textContent = "–";
+}
+
+function gain() {}
+function figures() {}
+function plain() {}
+function state() {}
+function settled() {}
+function phase() {}
+function chosen() {}
