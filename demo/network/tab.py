@@ -188,7 +188,7 @@ def wire(demo: gr.Blocks, tab: Network | None, shared: Shared) -> None:
         return from_address(shared.engine, request)
 
     own = [settings[name] for name in LINKED]
-    load_address(demo, from_link, [tab.status, *own], "net-run")
+    load_address(demo, from_link, [tab.status, *own])
     wire_share(tab.share, tab.status, partial(link, shared.engine), own)
 
 
