@@ -151,7 +151,8 @@ def test_stop_ends_a_run_and_another_one_fetches_nothing(open_page):
     finish(page)
     assert "stopped by you" in status(page, "net-")
     page.click("#net-run")
-    press_after(page, 2, "#net-stop")
+    page.wait_for_selector("#net-stop:not([disabled])")
+    page.click("#net-stop")
     finish(page)
 
 
