@@ -17,6 +17,7 @@ net.choose = (method) => {
 net.run = async (method, text, count, ahead, ...link) => {
   if (press("run").disabled) return;
   press("run").disabled = true;
+  document.querySelector("#net-status .status-line").dataset.kind = "";
   net.choose(method);
   net.link(...link);
   try {
@@ -47,7 +48,7 @@ net.show = () => {
   if (!running && net.isCut) return net.cut(); // the next run begins with a link
   const words = lanes.filter((lane) => lane.said).map((lane) => (lanes.length > 1 ? `${lane.title}: ` : "") + lane.said).join(" ");
   const said = document.querySelector("#net-status .status-line");
-  if (said.textContent !== words) said.textContent = words;
+  if (said.dataset.kind !== "error" && said.textContent !== words) said.textContent = words;
   const share = lanes.find((lane) => lane.share)?.share;
   bar.hidden = !share;
   bar.value = share ?? 0;

@@ -14,7 +14,7 @@ function choose(name, title) {
   if (name === lane.name) return;
   worker?.terminate();
   Object.assign(lane, { name, title, state: "idle" });
-  [ready, wanted, worker] = [false, null, new Worker(`${base}/js/worker.js`, { type: "module" })];
+  [size, ready, wanted, worker] = [0, false, null, new Worker(`${base}/js/worker.js`, { type: "module" })];
   worker.onmessage = ({ data }) => hear(data);
   worker.onerror = () => hear({ type: "failed", words: "This browser cannot run the drafter." });
   send({ do: "open", base, name });
