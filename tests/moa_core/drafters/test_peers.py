@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,13 @@ def made(method: str, target: Target) -> Drafter:
     return drafter
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("method", [*TRAINED, "ngram", "eagle"])
+@pytest.mark.parametrize(
+    ("method", "family"),
+    [
+        *((method, "llama") for method in (*TRAINED, "ngram", "eagle")),
+        *product(("eagle3", "glide"), [name for name in FAMILIES if name != "llama"]),
+    ],
+)
 def test_lossless(method: str, family: str) -> None:
     target = tiny_target(**FAMILIES[family])
     drafter = made(method, target) if method in TRAINED else drafter_of(method, target)
