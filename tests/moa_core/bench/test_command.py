@@ -14,8 +14,7 @@ from moa_core.decoding.tree import AUTO
 def suite(tmp_path: Path) -> Path:
     path = tmp_path / "two.jsonl"
     rows = [
-        {"kind": kind, "prompt": f"{text} {at}"}
-        for at in range(2)
+        {"kind": kind, "prompt": text}
         for kind, text in (("stories", "The fox ran"), ("sums", "What is 3 +"))
     ]
     path.write_text("\n".join(map(json.dumps, rows)))
@@ -23,7 +22,7 @@ def suite(tmp_path: Path) -> Path:
 
 
 def command(suite: Path, out: Path, *more: str) -> list[str]:
-    short = ["--max-new-tokens", "16", "--repeat", "2", "--device", "cpu", "--ignore-eos"]
+    short = ["--max-new-tokens", "12", "--repeat", "2", "--device", "cpu", "--ignore-eos"]
     return ["bench", "--suite", str(suite), "--out", str(out), *short, *more]
 
 
@@ -36,9 +35,9 @@ def test_a_whole_benchmark(
     printed = capsys.readouterr().out
     results = json.loads((out / "results.json").read_text())
     assert list(results["methods"]) == ["vanilla", "eagle2", "moa-n1", "hf-generate"]
-    assert len(results["runs"]) == 4 * 2 * 4 and results["methods"]["vanilla"]["tau"] == 1
+    assert len(results["runs"]) == 4 * 2 * 2 and results["methods"]["vanilla"]["tau"] == 1
     for found in results["methods"].values():
-        assert found["identical_to_vanilla"] == 1.0 and found["new_tokens"] == 64
+        assert found["identical_to_vanilla"] == 1.0 and found["new_tokens"] == 24
         assert set(found["kinds"]) == {"stories", "sums"} and found["tokens_per_second"] > 0
     moa = results["methods"]["moa-n1"]
     assert moa["tli"] == 1 and moa["tree"] == AUTO.as_dict()
@@ -46,7 +45,7 @@ def test_a_whole_benchmark(
     assert moa["trainable_parameters"] > 1000 and len(moa["acceptance_by_position"]) >= 1
     assert results["machine"]["device"] == "cpu" and results["versions"]["torch"]
     assert results["command"] == (
-        "python -m moa_core bench --suite two.jsonl --out out --max-new-tokens 16 --repeat 2 "
+        "python -m moa_core bench --suite two.jsonl --out out --max-new-tokens 12 --repeat 2 "
         "--device cpu --ignore-eos --methods vanilla,eagle2,moa-n1,hf-generate"
     )
     assert results["suite"] == "two.jsonl"

@@ -32,7 +32,7 @@ from moa_core.train.init import fresh
 from tests.models import plain_greedy, speaking_target, tiny_target, useful
 
 PROMPT = [5, 9, 33, 2]
-METHODS = ("moa-n0", "moa-n1", "moa-n3", "eagle2", "glide", "independent")
+METHODS = ("moa-n1", "eagle2", "glide", "independent")
 
 
 def drafter_for(method: str, target: Target) -> Drafter:
@@ -42,7 +42,7 @@ def drafter_for(method: str, target: Target) -> Drafter:
     return drafter
 
 
-@pytest.mark.parametrize("after", [1, 2, 9])
+@pytest.mark.parametrize("after", [1, 9])
 def test_the_target_is_heard_of_so_many_tokens_and_never_again(after: int) -> None:
     target = tiny_target()
     drafter = drafter_for("moa-n0", target)
@@ -61,14 +61,14 @@ def test_a_run_that_begins_at_the_cut_goes_on_like_one_that_was_cut_there(method
     target = tiny_target()
     drafter = drafter_for(method, target)
     lengths = set()
-    for after in (1, 4, 7, 12):
+    for after in (1, 7, 12):
         severed, settings = Cuttable(target, drafter, after), Settings(30, drafter.tree)
         trace = Trace(events=list(decode(target, drafter, PROMPT, settings, remote=severed)))
         known = trace.verified_ids
         lengths.add(len(known))
         again = alone(target, drafter, [*PROMPT, *known[:-1]], 30 - len(known) + 1)
         assert again == trace.offline_ids and len(again) == 30 - len(known)
-    assert len(lengths) == 4
+    assert len(lengths) == 3
 
 
 def test_the_target_s_opinion_is_that_of_its_own_forward() -> None:

@@ -93,15 +93,16 @@ def test_every_kind_of_target_writes_its_own_text(name: str) -> None:
             assert trace.reason == "length"
 
 
-@pytest.mark.parametrize("tree", TREES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "tree"), [*product(("moa-n1", "eagle2"), TREES), ("moa-n0", "deep")]
+)
 def test_every_shape_of_tree_gives_the_same_text(method: str, tree: str) -> None:
     target = tiny_target(vocab_size=61)
     drafter = drafter_of(method, target)
     for prompt in PROMPTS:
         trace = traced(target, drafter, prompt, max_new_tokens=30, tree=TREES[tree])
         assert trace.output_ids == plain_greedy(target, prompt, 30)
-        for event in trace.of(Drafted) if method != "vanilla" else ():
+        for event in trace.of(Drafted):
             shape = TREES[tree]
             assert 1 <= len(event.tree) - 1 <= shape.budget
             assert max(event.tree.depths) <= shape.depth
@@ -145,7 +146,7 @@ def test_all_of_the_targets_layers_draft_what_the_target_says(name: str) -> None
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(("length", "room"), [(40, 8), (47, 1), (30, 18)])
+@pytest.mark.parametrize(("length", "room"), [(47, 1), (30, 18)])
 def test_a_full_context_ends_the_text_and_nothing_breaks(
     method: str, length: int, room: int
 ) -> None:

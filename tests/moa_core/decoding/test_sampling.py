@@ -55,7 +55,7 @@ class TableTarget:
     context = 1_000
     eos_ids = ()
     device = torch.device("cpu")
-    pair = Target.pair
+    verifier = Target.verifier
 
     def __init__(self, table: Tensor) -> None:
         self.table = table  # [V, V, V]
@@ -182,8 +182,14 @@ def draw(drafter: Drafter, target: TableTarget, sampling: Sampling, tree: TreeSe
 
 @pytest.mark.parametrize(
     ("tree", "name"),
-    [("chain", name) for name in SAMPLINGS]
-    + [("tree", "temperature 1"), ("tree", "all three"), ("every token", "temperature 1")],
+    [
+        ("chain", "temperature 1"),
+        ("chain", "top-p"),
+        ("tree", "temperature 0.6"),
+        ("tree", "top-k"),
+        ("tree", "all three"),
+        ("every token", "temperature 1"),
+    ],
 )
 def test_texts_follow_the_targets_distribution(tree: str, name: str) -> None:
     target, drafter = models()
@@ -222,9 +228,13 @@ def answer_for_the_rejected(tree: DraftTree, choices: Sequence[int]) -> tuple[tu
     return path, choices[next(iter(children.values()))] if children else bonus
 
 
-@pytest.mark.parametrize("tree", ["chain", "tree"])
 @pytest.mark.parametrize(
-    "rule", [accept_the_first_child, accept_it_now_and_then, answer_for_the_rejected]
+    ("rule", "tree"),
+    [
+        (accept_the_first_child, "chain"),
+        (accept_it_now_and_then, "tree"),
+        (answer_for_the_rejected, "tree"),
+    ],
 )
 def test_a_broken_acceptance_rule_does_not_pass(
     rule: Callable[..., Any], tree: str, monkeypatch: pytest.MonkeyPatch

@@ -141,8 +141,10 @@ def in_random_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Chooser, "pick", pick)
 
 
-@pytest.mark.parametrize("tree", [TreeSettings(), TreeSettings(4, 1, 4), TreeSettings(2, 3, 60)])
-@pytest.mark.parametrize("length", [1, 7, 40])
+@pytest.mark.parametrize(
+    ("tree", "length"),
+    [(TreeSettings(), 1), (TreeSettings(4, 1, 4), 40), (TreeSettings(2, 3, 60), 7)],
+)
 @pytest.mark.usefixtures("in_random_turns")
 def test_greedy_text_is_the_targets_own(tree: TreeSettings, length: int) -> None:
     target = tiny_target(vocab_size=61)

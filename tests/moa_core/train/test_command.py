@@ -2,6 +2,8 @@
 
 import json
 import shlex
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ import torch
 from moa_core.__main__ import main
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
-from moa_core.loading.load import load_drafter, load_target
+from moa_core.decoding.verify import compare_with_plain
+from moa_core.loading.load import Plan, load_drafter, load_target
+from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train.loop import Run
 from tests.models import (
@@ -26,7 +30,8 @@ from tests.models import (
 @pytest.fixture
 def command(tmp_path: Path) -> list[str]:
     """A command that trains for a Qwen-like target on a data set of UltraChat's shape."""
-    target = speaking_target(chatml_tokenizer(), family="qwen2")
+    sizes = {"hidden_size": 64, "intermediate_size": 128}  # what 4 bits can be had of
+    target = speaking_target(chatml_tokenizer(), family="qwen2", **sizes)
     save_target(tmp_path / "target", target)
     ultrachat(tmp_path / "ultrachat", 60)
     return [
@@ -37,6 +42,7 @@ def command(tmp_path: Path) -> list[str]:
     ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize(("precision", "updates"), [("no", 6), ("bf16", 2)])
 def test_a_data_set_trains_a_foreign_targets_drafters(
     command: list[str], tmp_path: Path, precision: str, updates: int
@@ -53,12 +59,29 @@ def test_a_data_set_trains_a_foreign_targets_drafters(
     measured = [line["measured"] for line in lines if "measured" in line]
     assert len(measured) == 1 and measured[0]["moa-n0"] >= 1
     target = load_target(str(tmp_path / "target"), device="cpu")
+    for _, expected, found in drafted(target, tmp_path / "out"):
+        assert found == expected
+
+
+@pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed")
+@pytest.mark.usefixtures("threads")
+def test_drafters_are_trained_for_a_target_in_4_bits(command: list[str], tmp_path: Path) -> None:
+    assert main([*command, "--updates", "4", "--precision", "no", "--load-in-4bit"]) == 0
+    target = load_target(str(tmp_path / "target"), "float32", "cpu", Plan(4))
+    for prompt, expected, found in drafted(target, tmp_path / "out"):
+        compared = compare_with_plain(target, prompt, found, expected)
+        assert compared.same or abs(compared.gap or 0) < 1e-3
+
+
+def drafted(target: Target, out: Path) -> Iterator[tuple[list[int], list[int], list[int]]]:
+    """Prompt, plain text and each drafter's text."""
     prompt = prompt_ids(target.tokenizer, "What is 3 + 4?")
+    expected = plain_greedy(target, prompt, 20)
     for name in ("moa-n0", "moa-n1"):
-        drafter = load_drafter(str(tmp_path / "out" / name), target)
+        drafter = load_drafter(str(out / name), target)
         settings = Settings(20, eos_ids=target.eos_ids)
         trace = Trace(events=list(decode(target, drafter, prompt, settings)))
-        assert trace.output_ids == plain_greedy(target, prompt, 20)
+        yield prompt, expected, trace.output_ids
 
 
 @pytest.mark.parametrize(

@@ -44,13 +44,11 @@ class Training:
             for name, drafter in self.drafters.items()
         }
         recipe = Recipe(data, data.parent / "tokenizer", seed, row_length=48)
-        self.losses: dict[str, list[float]] = {name: [] for name in METHODS}
         self.run = Run(
             folder, models, Batches(recipe, 4, 1),
             Schedule(updates, {"": 3e-3, "eagle2": 1e-3}, warmup=3, **more),
             Machine(save_every=40.0), {"seed": seed},
         )  # fmt: skip
-        self.names = {id(model): name for name, model in self.run.models.items()}
 
     def train(self, before: Callable[[int], None] = lambda update: None) -> dict[str, Any]:
         def prepare(batch: Any, update: int) -> Any:
@@ -59,9 +57,7 @@ class Training:
             return teach(self.target, batch, {1}), [on_policy(batch, generator)]
 
         def step(model: Any, batch: Any, shared: Any, update: int) -> tuple[Tensor, Any]:
-            loss, parts = model(batch, *shared, update)
-            self.losses[self.names[id(model)]].append(loss.item())
-            return loss, parts
+            return model(batch, *shared, update)
 
         self.run.train(prepare, step)
         return {
@@ -107,7 +103,7 @@ def kill_at(number: int) -> Callable[[int], None]:
 @pytest.mark.usefixtures("threads", "ticking")
 @pytest.mark.parametrize(
     ("kills", "muon"),
-    [((1,), False), ((UPDATES - 1,), False), ((3, 6, 10), False), ((7,), True)],
+    [((1, 6, UPDATES - 1), False), ((7,), True)],
 )
 def test_a_killed_run_ends_as_an_uninterrupted_one(
     data: Path, tmp_path: Path, kills: tuple[int, ...], muon: bool
@@ -190,12 +186,11 @@ def test_a_checkpoint_of_another_run_is_refused(
 
 
 @pytest.mark.usefixtures("threads", "ticking")
-@pytest.mark.parametrize("kills", [(), (7, 11, 14)])
 def test_minutes_become_updates_even_if_it_was_killed_before_its_pace_was_known(
-    data: Path, tmp_path: Path, kills: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "PROBE", 8)
-    for number in kills:
+    for number in (7, 11):
         with pytest.raises(Killed):
             Training(data, tmp_path / "run", None, minutes=7).train(kill_at(number))
     last = Training(data, tmp_path / "run", None, minutes=7)
@@ -212,15 +207,6 @@ def test_minutes_that_pass_before_the_pace_is_known_end_it(data: Path, tmp_path:
     training.train(kill_at(10))
     assert training.run.update == training.run.updates == 6
     assert (tmp_path / "run" / "checkpoint.pt").exists()
-
-
-@pytest.mark.usefixtures("threads")
-def test_loss_falls_for_every_method(data: Path, tmp_path: Path) -> None:
-    training = Training(data, tmp_path / "run", updates=60)
-    training.train()
-    for name, losses in training.losses.items():
-        assert len(losses) == 60
-        assert sum(losses[-10:]) < 0.85 * sum(losses[:10]), name
 
 
 @pytest.mark.parametrize("muon", [False, True])

@@ -41,7 +41,6 @@ FAMILIES: dict[str, dict[str, Any]] = {
     },
     "qwen2.5, biases, 14 heads on 2": QWEN,
     "qwen3, norms on Q and K, a head size of its own": {"family": "qwen3", "head_dim": 12},
-    "mistral": {"family": "mistral", "sliding_window": None},
     "mistral, a window of 100": {"family": "mistral", "sliding_window": 100},
 }  # fmt: skip
 
@@ -158,18 +157,18 @@ def test_sa_is_narrowed_to_its_block_at_the_start_of_new_drafters_alone(start: P
 def test_training_on_the_targets_text_leaves_loadable_drafters_that_are_accepted_more(
     data: Path, tmp_path: Path
 ) -> None:
-    target = speaking_target()
+    target = speaking_target(max_position_embeddings=128)
 
     def tau(drafter: Any) -> float:
-        asked = [f"What is {number} + 4?" for number in range(6)]
+        asked = [f"What is {number} + 4?" for number in range(4)]
         traces = [drafted(target, drafter, text, 24, TreeSettings(4, 1, 4)) for text in asked]
         lengths = [length for trace in traces for length in trace.accepted_lengths]
         return sum(lengths) / len(lengths)
 
     plan = Plan(METHODS, rows=4, row_length=64, own_tokens=4000, draws=2, block=(3, 6))
-    train(target, data, tmp_path, 80, plan)
+    train(target, data, tmp_path, 50, plan)
     for name in METHODS:
         config = json.loads((tmp_path / name / "config.json").read_text())["drafter"]
-        assert config["training"]["updates"] == 80 and config["parameters"] > 0
+        assert config["training"]["updates"] == 50 and config["parameters"] > 0
         trained = load_drafter(str(tmp_path / name), target)
         assert tau(trained) > tau(fresh(name, target, 0)) + 0.1, name
