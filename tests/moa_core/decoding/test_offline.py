@@ -112,8 +112,13 @@ def schedule(seed: int) -> dict[int, tuple[bool, int]]:
     return {question: (draw.random() < 0.5, draw.randint(1, 12)) for question in questions}
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, seed=3)])
+@pytest.mark.parametrize(
+    ("method", "sampling"),
+    [
+        (method, Sampling(0.8, seed=3) if number % 2 else Sampling())
+        for number, method in enumerate(METHODS)
+    ],
+)
 def test_wherever_the_link_is_lost_the_text_heals_to_the_target_s_own(
     method: str, sampling: Sampling
 ) -> None:
@@ -167,7 +172,7 @@ def test_a_drafter_that_knows_all_writes_the_target_s_own_text_alone(sampling: S
 def test_what_was_written_alone_is_drafted_as_long_as_the_target_agrees(method: str) -> None:
     target = tiny_target()
     drafted = discarded = 0
-    for seed in range(20):
+    for seed in range(16):
         trace = run(target, useful(method, target), schedule(seed))
         text, written = [*PROMPT, *trace.output_ids], dict[int, int]()
         for event in trace.events:

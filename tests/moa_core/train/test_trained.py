@@ -165,9 +165,10 @@ def test_training_on_the_targets_text_leaves_loadable_drafters_that_are_accepted
         lengths = [length for trace in traces for length in trace.accepted_lengths]
         return sum(lengths) / len(lengths)
 
-    plan = Plan(METHODS, rows=4, row_length=64, own_tokens=4000, draws=2, block=(3, 6))
+    methods = ("moa-n1", "eagle2")
+    plan = Plan(methods, rows=4, row_length=64, own_tokens=4000, draws=2, block=(3, 6))
     train(target, data, tmp_path, 50, plan)
-    for name in METHODS:
+    for name in methods:
         config = json.loads((tmp_path / name / "config.json").read_text())["drafter"]
         assert config["training"]["updates"] == 50 and config["parameters"] > 0
         trained = load_drafter(str(tmp_path / name), target)
