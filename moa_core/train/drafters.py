@@ -31,7 +31,6 @@ from moa_core.train.batches import Batch, Batches, Recipe
 from moa_core.train.init import fresh
 from moa_core.train.loop import Machine, Run, Schedule
 from moa_core.train.losses import (
-    Eagle3Trainee,
     EagleTrainee,
     GlideTrainee,
     IndependentTrainee,
@@ -44,6 +43,7 @@ from moa_core.train.losses import (
 from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
 from moa_core.train.measure import Progress
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
+from moa_core.train.unrolled import Eagle3Trainee
 
 CPU = Machine()
 

@@ -21,9 +21,9 @@ from moa_core.model.layers import rotate
 from moa_core.model.target import Target
 from moa_core.train.batches import Batch
 from moa_core.train.init import fresh
-from moa_core.train.losses import EAGLE3_DECAY, Eagle3Trainee
 from moa_core.train.masks import predictable
 from moa_core.train.teacher import teach
+from moa_core.train.unrolled import EAGLE3_DECAY, Eagle3Trainee
 from tests.models import plain_greedy, tiny_target, traced
 
 E, V, WORDS, LAYERS = 32, 64, 20, 8
