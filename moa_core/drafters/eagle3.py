@@ -34,7 +34,7 @@ class Eagle3Config:
     norm_each    a norm for each layer's feature before `fc` (EAGLE 3.1)
     norm_residual  whether the residual of attention is the normed feature
     norm_output  whether the normed state goes on to the next draft (EAGLE 3.1)
-    embeddings   whether it has token embeddings of its own
+    embeddings   V, where it has token embeddings of its own; None: the target's
     """
 
     width: int
@@ -171,6 +171,11 @@ class Eagle3Drafter(FeatureDrafter):
     def attention(self) -> Attention:
         return self.net.midlayer.self_attn
 
+    def open(self, target: Target, capacity: int) -> None:
+        super().open(target, capacity)
+        if self.net.config.words:  # [D] ids, in the target's vocabulary
+            self._drafted = self.net.d2t + torch.arange(len(self.net.d2t), device=target.device)
+
     def serve(self, target: Target, capacity: int) -> None:
         target.taps = self.net.config.layers
 
@@ -195,10 +200,8 @@ class Eagle3Drafter(FeatureDrafter):
 
     def widened(self, few: Tensor) -> Tensor:
         """[.., D] -> [.., V]: what it cannot draft is impossible."""
-        count = self.target.head.out_features
-        ids = self.net.d2t + torch.arange(few.shape[-1], device=few.device)
-        whole = few.new_full((*few.shape[:-1], count), -torch.inf)
-        return whole.index_copy_(-1, ids, few)
+        whole = few.new_full((*few.shape[:-1], self.target.head.out_features), -torch.inf)
+        return whole.index_copy_(-1, self._drafted, few)
 
 
 def default_layers(count: int) -> tuple[int, int, int]:

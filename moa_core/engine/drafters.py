@@ -271,7 +271,7 @@ class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
         self, tokens: Tensor, features: Tensor, start: int, seen: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         hidden, logits = super()._step(tokens, features, start, seen)
-        few = logits.shape[-1] == self.net.config.words  # a graph's, not torch's
+        few = self._run is not None and self.net.config.words  # torch's are widened already
         return hidden, self.widened(logits) if few else logits
 
 
