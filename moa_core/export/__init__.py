@@ -1,1 +1,1 @@
-"""Drafters handed over: to their authors' code, SGLang, vLLM and transformers."""
+"""Drafters handed over to transformers."""
