@@ -40,6 +40,7 @@ def test_the_measured_tree_and_every_eos_reach_the_decoder(loads, tokenizer):
         (Request(PROMPT, "moa-n2"), "N = 2"),
         (Request(PROMPT, "eagle2"), "EAGLE-2"),
         (Request(PROMPT, "magic"), "magic"),
+        (Request(PROMPT, "vanilla", target="giant"), "no target 'giant'"),
         (Request(PROMPT, "vanilla", MOST_NEW_TOKENS + 1), str(MOST_NEW_TOKENS)),
         (Request(PROMPT, "vanilla", 0), "at least 1"),
     ],
@@ -90,11 +91,6 @@ def test_runs_take_turns(loads):
     assert done.wait(5) and not engine.busy
 
 
-def test_an_unknown_target_is_refused(loads):
-    with pytest.raises(UserError, match="no target 'giant'"):
-        Engine().prepare(Request(PROMPT, "vanilla", target="giant"))
-
-
 def test_a_named_target_comes_first(loads):
     engine = Engine("someone/model")
     assert list(engine.installed) == ["someone/model", "fake"]
@@ -119,16 +115,3 @@ def test_auto_n_is_offered_where_there_are_several_bundled_n(loads, monkeypatch)
     assert engine.methods()[:3] == ["moa-n0", "moa-n1", "moa-auto"] and engine.stops() == [0, 1]
     list(engine.prepare(Request(PROMPT, "moa-auto")).events)
     assert "moa-auto" in loads
-
-
-def test_the_drafter_in_use_is_named(loads):
-    engine = Engine()
-    assert engine.describe("", "moa-n1").startswith("Target fake, 0.0 M parameters · drafter in ")
-    assert "drafter in Live: MoA N=1 · CPU" in engine.describe("", "moa-n1")
-    names = ("ngram", "vanilla", "moa-n3")
-    said = [engine.drafting(name) for name in names]
-    assert said == ["N-gram lookup", "none, plain decoding", "none trained"]
-    given = {"given": DrafterInfo("someone/head", "given", 0, TREE, None)}
-    assert Engine(drafters=given).drafting("given") == "head"
-    assert "drafter" not in engine.describe()
-    assert all(name not in loads for name in names)

@@ -74,18 +74,6 @@ def test_how_to_load_goes_to_the_first_target_alone(loads: list, monkeypatch) ->
     assert other["plan"].bits is None and "dtype" not in other
 
 
-def test_words_of_a_download_are_passed_on_while_it_lasts(loads: list, monkeypatch) -> None:
-    engine = Engine()
-    ready = iter([False, False, False, True])
-    monkeypatch.setattr(engine, "ready", lambda target: next(ready))
-    monkeypatch.setattr(engine, "wait", lambda target, seconds: None)
-    words = iter(["", "Downloading a/b: 1.0 of 2.0 GB.", "Downloading a/b: 1.0 of 2.0 GB."])
-    monkeypatch.setattr(engine, "said", lambda target: next(words))
-    said = [line["text"] for line in _machine(engine, "", "vanilla", 0)]
-    assert said[:2] == ["Loading the models.", "Downloading a/b: 1.0 of 2.0 GB."]
-    assert said[2].startswith("Target fake") and len(said) == 3
-
-
 def test_each_drafter_is_a_stop_of_the_slider(folder: Path) -> None:
     engine = own(folder, "--device", "cpu")
     assert engine.methods() == ["moa-n0", "moa-n2", "moa-auto", "eagle2", "eagle", *WITHOUT_FILES]

@@ -14,19 +14,15 @@ import gradio as gr
 import pytest
 
 from demo.access import MOST_PASSWORD, Password, door
-from demo.common.theme import CSS, DEMO, script
+from demo.common.theme import CSS
 from demo.compare import tab as compare
-from demo.compare.run import Plan
-from demo.engine import MOST_NEW_TOKENS, Engine, Request, check_length
+from demo.engine import Engine
 from demo.share import named, query_of, settings_of
 from demo.space import BUNDLE, GPU_PRESET, NUMBERS, Chosen, chosen_preset, number
 from demo.tli import tab as tli
 from demo.ui import build_demo, launch_options
-from moa_core.decoding.tree import TreeSettings
-from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
 from moa_core.loading.presets import PRESETS
-from moa_core.text import LONGEST_PROMPT
 
 SECRET = "tok-5f1c9e-SECRET"
 
@@ -99,24 +95,6 @@ def ask(url, cookie="", **form):
     data = urllib.parse.urlencode(form).encode() if form else None
     request = urllib.request.Request(url, data, {"Cookie": cookie} if cookie else {})
     return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda: Plan("Hi", ("moa-n1", "vanilla"), 6), lambda: Plan("Hi", ("vanilla",) * 2),
-        lambda: Plan("Hi", tuple(f"moa-n{n}" for n in range(5))), lambda: TreeSettings(33),
-        lambda: TreeSettings(1, 65), lambda: TreeSettings(1, 1, 1025), lambda: Sampling(1e9),
-        lambda: Sampling(seed=10**30), lambda: Sampling(seed="x" * 10**6),
-        lambda: check_length(Request("Hi", max_new_tokens=MOST_NEW_TOKENS + 1)),
-        lambda: Engine().prepare(Request("Hi", "moa-n1", MOST_NEW_TOKENS + 1)),
-        lambda: Engine().prepare(Request("x" * (LONGEST_PROMPT + 1))),
-        lambda: Engine().prepare(Request("word " * 600)),
-    ],
-)  # fmt: skip
-def test_nothing_that_one_visitor_asks_for_is_without_a_limit(loads, wrong):
-    with pytest.raises(UserError):
-        wrong()
 
 
 def test_secrets_are_shown_nowhere_and_no_link_carries_them(loads, monkeypatch):
@@ -263,10 +241,3 @@ def test_selectors_survive_gradios_prefixer(path):
             assert not re.search(r"\([^()]*,", selector), selector
     for block in re.findall(r"@media[^{]*\{((?:[^{}]*\{[^{}]*\})*)", bare):
         assert not re.search(r"(^|[,{}])\s*(\.gradio-container|\.dark|:root|body)\b", block), block
-
-
-def test_what_the_tabs_share_comes_first_and_scripts_are_joined_in_order():
-    assert CSS[0].name == "page.css" and set(CSS) == set(DEMO.rglob("*.css"))
-    assert [path.parent.parent.name for path in CSS[:3]] == ["common"] * 3
-    joined = script("common/static/dom.js", "compare/race.js")
-    assert joined.index("function add(") < joined.index("let lanes")

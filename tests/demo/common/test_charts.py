@@ -20,7 +20,7 @@ from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
 from moa_core.loading.names import LABELS
 from moa_core.train.init import ABLATIONS
-from tests.demo.compare.comparisons import comparison_of, row_of, trace_of, usual_comparison
+from tests.demo.compare.comparisons import usual_comparison
 from tests.demo.results.made_up import figures, recording
 
 BARE = DraftTree.only_root(9)
@@ -104,13 +104,6 @@ def test_a_chart_has_its_numbers_words_and_ground(name):
         assert list(drawn.x if lying else drawn.y) == pytest.approx(values)
 
 
-@pytest.mark.parametrize("name", ["phases", "compare phases"])
-def test_parts_differ_by_more_than_colour(name):
-    bars = [one for one in CASES[name][0].data if one.type == "bar"]
-    assert CASES[name][0].layout.barmode == "stack"
-    assert len({one.marker.pattern.shape for one in bars}) == len(bars) > 2
-
-
 def of_one(trace):
     return [draw([Lane.of("moa-n1", [trace])], "") for draw in LIVE.values()]
 
@@ -119,36 +112,6 @@ def of_one(trace):
 def test_a_run_without_a_cycle_has_charts_all_the_same(figure):
     assert figure.layout.meta["words"].endswith(".") and not figure.layout.shapes
     assert all(len(one.x) == 0 or one.x[0] == 0 for one in figure.data)
-
-
-def test_whiskers_reach_from_the_lowest_to_the_highest_repeat():
-    bar, text = compare.figures(FOUND, "rate").data
-    ends = [one.rate for one in FOUND]
-    highs = [value + more for value, more in zip(bar.x, bar.error_x.array, strict=True)]
-    lows = [value - less for value, less in zip(bar.x, bar.error_x.arrayminus, strict=True)]
-    assert highs == pytest.approx([one.high for one in ends]) == list(text.x)
-    assert lows == pytest.approx([one.low for one in ends]) and bar.error_x.visible
-    assert not compare.figures(FOUND, "tau").data[0].error_x.visible
-    one = recording(moa_n0=figures(2.0, 30.0, spread=4.0), eagle2=figures(3.0, 20.0))
-    bar = RESULTS["speed"](one, None).data[0]
-    assert list(bar.error_x.array) == list(bar.error_x.arrayminus) == [4.0, 0]
-
-
-def test_lines_mark_plain_decoding_and_the_even_spread():
-    lines = [one.y0 for one in CASES["LSA"][0].layout.shapes if one.type == "line"]
-    assert lines == pytest.approx([1 / 3])
-    assert [one.x0 for one in RESULTS["speed"](ONE, None).layout.shapes] == [10.0]
-
-
-def test_ratios_are_against_eagle_2_where_it_is_there():
-    assert list(compare.figures(FOUND, "tau").data[1].text) == [
-        " 3.00<br> 1.50 × EAGLE-2", " 2.00", " 1.00",
-    ]  # fmt: skip
-    assert list(compare.figures(FOUND[::2], "tau").data[1].text) == [" 3.00", " 1.00"]
-    bar, _ = compare.figures([row_of("moa-n1"), row_of("eagle2", None, None)], "rate").data
-    assert list(bar.y) == ["MoA N=1"]
-    found = rows(comparison_of(moa_n1=[trace_of([])], vanilla=[trace_of([1])]))
-    assert list(compare.phases(found).data[0].y) == ["Plain"]
 
 
 # ---- attention ----
@@ -195,10 +158,6 @@ def test_every_recording_that_has_a_chart_is_drawn_with_its_own_numbers():
 
 
 # ---- recordings ----
-
-
-def test_one_kind_of_prompt_has_its_own_bars():
-    assert list(RESULTS["tau"](ONE, "b").data[0].x) == [1.2, 3.2]
 
 
 def test_acceptance_in_percent_and_nothing_where_no_path_reached():

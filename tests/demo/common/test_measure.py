@@ -4,7 +4,7 @@ import pytest
 
 import demo.engine as module
 from demo.common import measure as measuring
-from demo.common.measure import Measured, Progress, check_repeats, measure, turns
+from demo.common.measure import Measured, check_repeats, measure
 from demo.engine import Engine, Request
 from moa_core.decoding.trace import Prefilled
 from moa_core.errors import UserError
@@ -53,21 +53,6 @@ def test_without_vanilla_plain_decoding_runs_once_for_its_text(loads, quiet):
     found, said = made(METHODS[:2], 1, 5, plain=True)
     assert [step.phase for step in said] == ["warm-up"] * 2 + ["plain"] + ["run"] * 2
     assert found.plain == [9] * 5 and list(found.traces) == list(METHODS[:2])
-
-
-def test_words_on_progress_say_which_method_and_which_repeat():
-    words = [step.words for step in turns(METHODS[:2], 2, plain=True)]
-    assert words[0] == "Warming up MoA N=0 (not counted)."
-    assert "Plain decoding, not counted" in words[2]
-    assert words[3] == "Repeat 1 of 2: MoA N=0 (run 1 of 4)."
-    assert words[5] == "Repeat 2 of 2: MoA N=1 (run 3 of 4)."
-    assert Progress("run", "vanilla", 0, 1, 1, 1, 1).words.endswith("Plain (run 1 of 1).")
-
-
-def test_the_share_done_grows_to_the_end(loads, chatty):
-    shares = [step.share for step in made()[1]]
-    assert shares == sorted(shares) and shares[0] == 0 and 0.9 < shares[-1] <= 1
-    assert len(shares) > 100
 
 
 def test_a_run_that_was_stopped_half_way_is_not_counted(loads, chatty):

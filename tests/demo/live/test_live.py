@@ -14,10 +14,9 @@ from demo.live import run as runs
 from demo.live import settings as live
 from demo.live.follow import follow, ratio
 from demo.live.run import aside
-from demo.live.settings import LINKED, Settings, choose
+from demo.live.settings import LINKED, Settings
 from demo.live.tab import ID, open_file
 from demo.session import Visit, guarded
-from demo.tli.stops import stops_html
 from demo.ui import TABS
 from moa_core.decoding.trace import Prefilled, Trace, Verified
 
@@ -226,16 +225,6 @@ def address(engine, **query):
 
 def unset(value):
     return isinstance(value, dict) and value.get("__type__") == "update" and "value" not in value
-
-
-def test_a_choice_says_what_n_means(engine):
-    slider, stops = choose(engine, "", "moa", 1)
-    assert slider["interactive"] and "chosen" in stops
-    slider, stops = choose(engine, "", "vanilla", 1)
-    assert not slider["interactive"] and 'class="stops off"' in stops
-    page = stops_html(engine, "moa-n3")
-    assert page.count("no drafter</small>") == 2
-    assert "No MoA drafter is trained for TLI N = 3" in page
 
 
 def test_an_address_sets_what_it_names(engine):

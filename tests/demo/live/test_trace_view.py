@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from demo.common.tokens.view import Feed, likeliest, paced, struck
+from demo.common.tokens.view import Feed, paced, struck
 from moa_core.decoding.trace import (
     Drafted,
     Finished,
@@ -19,7 +19,7 @@ from moa_core.decoding.trace import (
 from moa_core.decoding.tree import DraftTree
 from moa_core.text import RecordedText, TokenText, record_words
 from moa_core.train.tokenizer import train_tokenizer
-from tests.demo.network.lost_links import fitted, gone, healed, kept
+from tests.demo.network.lost_links import fitted, healed
 
 WORDS = ["the", " cat", " sat", " ran", " down", "."]
 
@@ -85,12 +85,6 @@ def test_a_cycle_cut_short_has_no_bonus(tokenizer, ids):
     assert line["bonus"] is None and line["branch"] == []
 
 
-def test_the_end_of_text_is_named(tokenizer, ids):
-    end = tokenizer.eos_token_id
-    _, line, _ = lines_of(tokenizer, cycle_of(ids, (1,), end, (ids[" cat"], end)))
-    assert line["bonus"] == ["<|end|>", None, 0.7, 1]
-
-
 def test_first_token_figures_and_ending(tokenizer, ids):
     events = [Prefilled((1, 2, 3), ids["the"], 0.5, 0.25)]
     events += cycle_of(ids, (1,), ids["."], (ids[" cat"], ids["."]))
@@ -106,29 +100,6 @@ def test_first_token_figures_and_ending(tokenizer, ids):
     }  # fmt: skip
 
 
-def test_text_split_over_tokens_comes_whole(tokenizer):
-    ids = tokenizer.encode("ö")
-    assert len(ids) == 2
-    events = [Prefilled((1,), ids[0], 0.5, 0.1)]
-    tree = DraftTree.only_root(ids[0])
-    events += [
-        Drafted(0, 1, tree, 0.0),
-        Verified(0, (), ids[1], (ids[1],), (0.9,), (1,), (ids[1],), 0, 0),
-    ]
-    _, first, _, cycle, _ = lines_of(tokenizer, events)
-    assert first["first"][0] == "" and cycle["bonus"][0] == "ö"
-
-
-def test_text_is_passed_on_as_it_is(tokenizer):
-    hostile = "${6*7} <b>x</b> {{x}} `y` \u2028 \\n"
-    ids = tokenizer.encode(hostile)
-    seen = "".join(TokenText(tokenizer).push(ids))
-    assert seen == hostile
-    events = [Prefilled((1,), token, 0.5, 0.1) for token in ids]
-    lines = lines_of(tokenizer, events)
-    assert "".join(line["first"][0] for line in lines if "first" in line) == hostile
-
-
 def test_the_value_only_grows(tokenizer, ids):
     feed = Feed("r1", TokenText(tokenizer))
     before = feed.ndjson
@@ -138,11 +109,6 @@ def test_the_value_only_grows(tokenizer, ids):
         before = after
     assert feed.plain({"same": True}).startswith(before)
     assert feed.broken().startswith(before)
-
-
-def test_the_likeliest_continuation_follows_the_best_child(ids):
-    assert list(likeliest(tree_of(ids), 0)) == [1, 2, 5]
-    assert list(likeliest(tree_of(ids), 3)) == []
 
 
 def test_pacing_keeps_every_event_and_sends_the_first_at_once():
@@ -157,19 +123,6 @@ def test_pacing_keeps_every_event_and_sends_the_first_at_once():
     assert batches[0] == [0]
     assert [event for batch in batches for event in batch] == list(range(10))
     assert len(batches) < 6
-
-
-def test_pacing_sends_what_there_is_before_an_error():
-    def events():
-        yield 1
-        yield 2
-        raise RuntimeError("lost")
-
-    batches = paced(events(), 100, lambda: 0.0)
-    assert next(batches) == [1]
-    assert next(batches) == [2]
-    with pytest.raises(RuntimeError):
-        next(batches)
 
 
 def over_a_link(tokenizer, events, ids):
@@ -210,17 +163,6 @@ def test_offline_tokens_come_as_they_are_written_and_are_healed(tokenizer, ids):
     # What was drafted had been written alone: it is changed, not rejected, and keeps its odds.
     assert second["branch"] == [] and second["tree"] is None
     assert second["accepted"] == [[".", 0.8, 0.5, 0]]
-
-
-def test_text_that_stays_is_said_to_be_kept(tokenizer, ids):
-    *_, cycle, _ = over_a_link(tokenizer, kept(), ids)
-    assert cycle["kept"] == 3 and "confirmed" not in cycle and "changed" not in cycle
-    assert [token[0] for token in cycle["accepted"]] == [" down", ".", " ran"]
-
-
-def test_a_link_that_stays_lost_ends_the_run(tokenizer, ids):
-    *_, end = over_a_link(tokenizer, gone(), ids)
-    assert end == {"end": "offline", "summary": "ended as the link stayed lost"}
 
 
 def test_characters_that_are_written_alone_come_whole_and_leave_the_text_as_it_was(tokenizer):
