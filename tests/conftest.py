@@ -9,6 +9,7 @@ import torch
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("moa_core", "demo")
+CHROMIUM = Path("/usr/bin/chromium")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # A worker a core; more threads would be in each other's way, in what it starts as well.
@@ -55,3 +56,15 @@ def plain_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(f"{loading}.accelerate_drafter", lambda drafter, target, int8: drafter)
     yield
     released.target.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    if not CHROMIUM.exists():
+        pytest.skip("there is no /usr/bin/chromium")
+    playwright = pytest.importorskip("playwright.sync_api")
+    flags = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=str(CHROMIUM), args=flags)
+        yield chromium
+        chromium.close()

@@ -23,20 +23,10 @@ from moa_core.model.target import Target
 from moa_core.train.tokenizer import train_tokenizer
 
 ROOT = Path(__file__).parents[2]
-CHROMIUM = Path("/usr/bin/chromium")
 HOSTILE = ("${6*7}", "<b>x</b>", "{{x}}", "`y`", "<script>")
 STORY = "Once upon a time there lived an old fox who sang every night beside one quiet river.\n"
-LOOKS = [(w, h, scheme) for w, h in ((1280, 800), (390, 844)) for scheme in ("light", "dark")]
+LOOKS = [(1280, 800, "light"), (390, 844, "dark")]  # each test of a look sees both themes
 TREE = {"depth": 3, "breadth": 3, "budget": 8}
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Of the four looks the two extremes always run; the others with `pytest -m slow`."""
-    for item in items:
-        look = getattr(item, "callspec", None) and item.callspec.params.get("look")
-        if look in LOOKS[1:3]:
-            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
@@ -149,18 +139,6 @@ def wait_for(url, process, log):
         except (urllib.error.URLError, OSError):
             time.sleep(0.25)
     pytest.fail(f"the app did not start:\n{log.read_text()[-2000:]}")
-
-
-@pytest.fixture(scope="session")
-def browser():
-    if not CHROMIUM.exists():
-        pytest.skip("there is no /usr/bin/chromium")
-    playwright = pytest.importorskip("playwright.sync_api")
-    flags = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=str(CHROMIUM), args=flags)
-        yield chromium
-        chromium.close()
 
 
 # Not to be remembered anew by what the page still does.

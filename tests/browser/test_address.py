@@ -1,13 +1,31 @@
-"""The address follows the tabs, and Back and Forward lead through them."""
+"""The address follows the tabs, Back and Forward lead through them; one prompt is in them all."""
+
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.browser.conftest import LOOKS
-from tests.browser.driving import HOLDS, open_tab, status, type_prompt, wait_for_status
+from tests.browser.driving import (
+    HOLDS,
+    open_tab,
+    status,
+    type_number,
+    type_prompt,
+    wait_for_status,
+)
 
 pytestmark = pytest.mark.browser
 
 SHOWN = {"live": "#run", "compare": "#compare-run", "tli": "#sweep-run"}
+BOXES = {"Live": "#prompt", "Side by side": "#compare-prompt", "Layers (TLI)": "#sweep-prompt"}
+LINKED = "() => document.querySelector('#compare-link textarea').value.startsWith('http')"
+KEPT = "text => sessionStorage.getItem('prompt') === text"
+LATE = """box => {
+  const area = document.querySelector(`${box} textarea`);
+  area.value = "of old";
+  area.dispatchEvent(new Event("input", { bubbles: true }));
+}"""
+HOLDS_NUMBER = "() => document.querySelector('#compare-repeats input[type=number]').value === '2'"
 
 
 def stands(page, tab):
@@ -17,9 +35,11 @@ def stands(page, tab):
     return page.evaluate("window.same === true")
 
 
-@pytest.mark.parametrize("look", [LOOKS[0], LOOKS[-1]], ids=str)
-def test_back_and_forward_lead_from_tab_to_tab_without_loading_the_page(open_page, look):
-    page = open_page("?__theme=light&method=moa-n1&prompt=First", look, "#run:not([disabled])")
+def test_back_and_forward_lead_from_tab_to_tab_without_loading_the_page(open_page):
+    address = "?__theme=light&method=moa-n1&prompt=First"
+    page = open_page(address, LOOKS[-1], "#run:not([disabled])")
+    words = page.inner_text("footer").split()
+    assert "Settings" in words and words[0] != "·" and ("·" in words) == ("API" in words)
     page.wait_for_function(HOLDS, arg=["#prompt", "First"])
     page.evaluate("window.same = true")
     length = page.evaluate("history.length")
@@ -69,8 +89,70 @@ def test_an_address_of_no_tab_is_told_so_and_becomes_lives(open_page):
     assert stands(page, "live")
 
 
-@pytest.mark.parametrize("look", [LOOKS[0], LOOKS[-1]], ids=str)
-def test_no_dot_stands_alone_in_the_footer(open_page, look):
-    words = open_page(look=look).inner_text("footer").split()
-    assert "Settings" in words and words[0] != "·"
-    assert ("·" in words) == ("API" in words)
+def holds(page, name, text):
+    """Whether a tab, once opened, has this prompt."""
+    open_tab(page, name)
+    page.wait_for_function(HOLDS, arg=[BOXES[name], text])
+    return True
+
+
+def test_the_newest_prompt_is_in_every_tab_and_stays_when_the_page_is_loaded_again(page):
+    mine, other = "A fox & a hen? ${6*7} <b>é</b>\nand more", "Say 742 in Spanish."
+    type_prompt(page, mine)
+    assert all(holds(page, name, mine) for name in ("Side by side", "Layers (TLI)", "Live"))
+    open_tab(page, "Layers (TLI)")
+    page.locator("#sweep-examples").get_by_text("Spanish").click()
+    assert all(holds(page, name, other) for name in ("Live", "Side by side"))
+    page.fill("#compare-prompt textarea", mine)
+    page.wait_for_function(KEPT, arg=mine)
+    page.reload()
+    page.wait_for_selector("#compare-run:not([disabled])")
+    assert all(holds(page, name, mine) for name in BOXES)
+
+
+def test_an_example_is_the_prompt_at_once_without_the_server(page):
+    open_tab(page, "Layers (TLI)")
+    page.route("**/gradio_api/**", lambda route: None)  # nothing is ever answered
+    page.locator("#sweep-examples").get_by_text("Spanish").click()
+    assert all(holds(page, name, "Say 742 in Spanish.") for name in BOXES)
+    page.unroute_all(behavior="ignoreErrors")
+
+
+def test_an_address_brings_its_prompt_to_every_tab_until_another_is_written(open_page):
+    page = open_page("?tab=tli&prompt=From+the+address", ready="#sweep-run:not([disabled])")
+    assert all(
+        holds(page, name, "From the address") for name in ("Layers (TLI)", "Live", "Side by side")
+    )
+    page.fill("#compare-prompt textarea", "Mine")
+    page.wait_for_function("!window.location.search.includes('prompt')")
+    page.wait_for_function(KEPT, arg="Mine")
+    page.reload()
+    page.wait_for_selector("#compare-run:not([disabled])")
+    assert all(holds(page, name, "Mine") for name in ("Side by side", "Live"))
+    fresh = open_page("?tab=tli", ready="#sweep-run:not([disabled])")
+    assert fresh.input_value("#sweep-prompt textarea").startswith("Continue the story")
+
+
+def test_what_a_box_in_another_tab_says_late_is_not_the_newest(page):
+    assert holds(page, "Side by side", page.input_value("#prompt textarea"))
+    page.fill("#compare-prompt textarea", "Mine")
+    assert holds(page, "Layers (TLI)", "Mine")
+    page.evaluate(LATE, "#compare-prompt")
+    page.wait_for_timeout(300)
+    assert all(holds(page, name, "Mine") for name in ("Live", "Layers (TLI)"))
+
+
+def test_a_link_brings_a_comparison_along(open_page):
+    page = open_page("?tab=compare", ready="#compare-run:not([disabled])")
+    page.fill("#compare-prompt textarea", "A fox & a hen?")
+    page.locator("#compare-methods").get_by_label("EAGLE-2").uncheck()
+    type_number(page, "#compare-repeats", 2)
+    page.locator("#compare-share-fold button").first.click()
+    page.click("#compare-share")
+    page.wait_for_function(LINKED)
+    link = urlsplit(page.input_value("#compare-link textarea"))
+    other = open_page(f"?{link.query}", ready="#compare-run:not([disabled])")
+    assert holds(other, "Side by side", "A fox & a hen?")
+    other.wait_for_function(HOLDS_NUMBER)
+    checked = other.locator("#compare-methods input:checked")
+    assert checked.evaluate_all("boxes => boxes.map(box => box.name)") == ["moa-n1", "vanilla"]

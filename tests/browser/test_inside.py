@@ -6,7 +6,6 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.loading.load import load_drafter, load_target
-from moa_core.model.attention import look
 from moa_core.text import prompt_ids
 from tests.browser.conftest import HOSTILE, LOOKS, TREE, both_themes, keep_picture, visitor
 from tests.browser.driving import (
@@ -57,6 +56,10 @@ CUT_LINES = """() => {
   const above = rows.some(row => row.bottom < edge);
   return above ? rows.filter(row => row.top < edge && edge < row.bottom).length : null;
 }"""
+
+
+OTHER_BARS = """old => JSON.stringify(document.querySelector(
+  '#inside-layers-chart .js-plotly-plot').data[0].y) !== JSON.stringify(old)"""
 
 
 def run_live(page, prompt=PROMPT):
@@ -142,8 +145,12 @@ def test_the_kept_paths_of_all_trees_are_the_text(open_page, recorded, look):
         assert page.evaluate(CUT_LINES) == 0
     show(page, next(place for place, found in enumerate(trace.of(Verified)) if found.path))
     look_inside(page)
-    for row in drawn(page, "layers")[0]:
+    rows, bars = drawn(page, "layers")
+    for row in rows:
         assert sum(row) == pytest.approx(1, abs=1e-4)
+    page.get_by_label("Head of LSA").click()
+    page.get_by_role("option", name="head 2").click()
+    page.wait_for_function(OTHER_BARS, arg=bars)
     assert fits(page) and charts_are_named(page)
     for _ in both_themes(page):
         check_contrast(page)
@@ -271,63 +278,6 @@ def test_arrow_keys_move_between_nodes_of_the_tree(shared, recorded):
     assert tip.is_hidden()
     page.keyboard.press("ArrowLeft")
     assert "the newest token" in page.evaluate(name)
-
-
-def test_only_what_was_drafted_is_a_level(shared, recorded):
-    """A bonus below the last level was not drafted there."""
-    page, (trace, *_) = shared, recorded
-    deepest = [max(drafted.tree.depths) for drafted in trace.of(Drafted)]
-    whole = [len(found.path) == deepest[at] for at, found in enumerate(trace.of(Verified))]
-    for place in (whole.index(True), whole.index(False)):
-        show(page, place)
-        levels = [f"level {level}" for level in range(1, deepest[place] + 1)]
-        heads = page.locator(".inside-view svg .head").all_text_contents()
-        assert heads == ["root", *levels, *(["bonus"] if whole[place] else [])]
-        bonus = page.locator(".inside-view > .tree .node.bonus").get_attribute("aria-label")
-        assert bonus.count("level") == 0
-
-
-def test_attention_is_what_the_drafter_computes(shared, recorded):
-    page, (trace, target, drafter) = shared, recorded
-    whole = [*trace.of(Prefilled)[0].prompt_ids, *trace.output_ids]
-    texts = [whole[: drafted.position + 1] for drafted in trace.of(Drafted)]
-    place, ids = next(
-        (place, ids)
-        for place, ids in enumerate(texts)
-        if place and all(word in target.tokenizer.decode(ids[-20:-1]) for word in HOSTILE)
-    )
-    show(page, place)
-    look_inside(page)
-    named = page.locator("#inside-layers-chart .y2tick text").all_text_contents()
-    for word in HOSTILE:
-        assert any(word in text for text in named), word
-    found = look(target, drafter, ids)
-    rows, bars = drawn(page, "layers")
-    near = found.layers[-len(rows) :]
-    close(rows, near.mean(1).tolist())
-    close([bars], [found.layers.mean((0, 1)).tolist()])
-    assert (
-        f"layer {1 + max(range(len(bars)), key=bars.__getitem__)} {max(bars):.1%}"
-        in (chart(page, "inside-layers-chart")["words"])
-    )
-    heads, _ = drawn(page, "text")
-    close(heads[-len(near) :], found.text[:, -len(near) :].T.tolist())
-    close([[sum(column) for column in zip(*heads, strict=True)]], [[1] * len(heads[0])])
-    note = page.inner_text("#inside-note")
-    assert f"the {len(ids) - 1} verified tokens" in note and "N = 1" in note
-    page.get_by_label("Head of LSA").click()
-    page.get_by_role("option", name="head 2").click()
-    page.wait_for_function(
-        """old => JSON.stringify(document.querySelector(
-        '#inside-layers-chart .js-plotly-plot').data[0].y) !== JSON.stringify(old)""",
-        arg=bars,
-    )
-    close(drawn(page, "layers")[0], near[:, 1].tolist())
-
-
-def close(found, expected):
-    for row, other in zip(found, expected, strict=True):
-        assert row == pytest.approx(other, abs=1e-4)
 
 
 def test_other_methods_have_no_lsa_and_their_trees_are_drawn(page):

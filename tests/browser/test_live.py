@@ -108,16 +108,8 @@ def test_the_whole_of_it_is_on_one_screen(open_page, look):
     for kind in ("accepted", "rejected", "bonus"):
         assert page.locator(f"{TREE} [data-node={kind}]").count() or kind == "accepted"
     if look[0] > 900:
-        places = (
-            "#prompt",
-            "#run",
-            "#tli",
-            "#connection",
-            TREE,
-            "#chart-acceptance",
-            "#chart-latency",
-        )
-        assert page.evaluate(INSIDE, [*places, "#view .headline"]) == []
+        places = ("#prompt", "#run", "#tli", "#connection", TREE, "#chart-acceptance")
+        assert page.evaluate(INSIDE, [*places, "#chart-latency", "#view .headline"]) == []
     assert page.evaluate("window.shifted") < 0.1 and page.evaluate("window.scrollY") == 0
     assert fits(page) and charts_are_named(page)
     for _ in both_themes(page):
@@ -130,7 +122,7 @@ def test_the_whole_of_it_is_on_one_screen(open_page, look):
 
 
 def test_cycles_are_stepped_through_by_buttons_and_keys(open_page):
-    page = open_page("?pace=step&tokens=40", ready="#run:not([disabled])")
+    page = open_page("?pace=step&tokens=12", ready="#run:not([disabled])")
     start(page)
     page.wait_for_selector("#run:not([disabled])")
     assert page.locator(f"{TEXT} [data-token]").count() == 1  # the first token; the run is over
@@ -143,6 +135,7 @@ def test_cycles_are_stepped_through_by_buttons_and_keys(open_page):
     assert (
         count(page).startswith("cycle 1 of ") and page.locator("#view [data-figure]").count() == 0
     )
+    page.locator("#view .pacer select").select_option("0")  # as decoded
     page.keyboard.press("Space")
     finish(page)
     whole = page.evaluate(KEPT)
@@ -203,26 +196,18 @@ def test_stop_ends_the_run_and_keeps_what_was_done(page):
     assert page.locator("#view [data-figure=exact]").count() == 0
 
 
-def test_hostile_text_stays_text(page):
-    written = run(page, HOSTILE)
-    assert HOSTILE in raw_prompt(page, HOSTILE)
+def test_hostile_text_stays_text_and_a_prompt_that_cannot_be_read_gets_a_sentence(page):
+    before = run(page, HOSTILE)
+    assert HOSTILE in raw_prompt(page, HOSTILE) and page.locator(f"{TEXT} b").count() == 0
     for text in ("${6*7}", "<b>x</b>", "{{x}}", "`y`", "<script>"):
-        assert text in written
-    assert page.locator(f"{TEXT} b").count() == 0
-    run(page, "one\x00two\x1b[31m\u202ethree \ud83e\udd8a")  # control characters do no harm
-
-
-def test_a_prompt_that_cannot_be_read_gets_a_sentence(page):
-    before = run(page)
-    for prompt, word in (
-        ("", "empty"), ("a" * 100_000, "100,000"), (" \n\t ", "empty"), ("a b " * 4_000, "Shorten"),
-    ):  # fmt: skip
+        assert text in before
+    for prompt, word in (("", "empty"), ("a" * 100_000, "100,000"), ("a b " * 4_000, "Shorten")):
         type_prompt(page, prompt)
         page.click("#run")
         wait_for_status(page, word)
         page.wait_for_selector("#run:not([disabled])")
         assert page.evaluate(KEPT) == before
-    run(page, "Tell me a story.")
+    run(page, "one\x00two\x1b[31m\u202ethree \ud83e\udd8a")  # control characters do no harm
 
 
 def test_methods_are_a_switch_and_an_n_without_a_drafter_says_so(page):
@@ -240,19 +225,6 @@ def test_methods_are_a_switch_and_an_n_without_a_drafter_says_so(page):
     page.wait_for_selector("#tli-stops .refusal")
     page.click("#run")
     wait_for_status(page, "No MoA drafter is trained for TLI N = 3")
-
-
-def test_a_second_visitor_waits_and_a_closed_tab_frees_the_place(page, browser, app):
-    settings(page, depth=12, breadth=16, budget=64, tokens=512)
-    other = browser.new_page()
-    other.goto(app)
-    other.wait_for_selector("#run:not([disabled])")
-    start(page)
-    other.click("#run")
-    wait_for_status(other, "Another run is going on")
-    page.close()
-    finish(other)
-    other.close()
 
 
 def test_a_trace_and_a_link_bring_a_run_to_another_visitor(page, open_page, tmp_path):
@@ -290,11 +262,6 @@ def test_class_mode_has_no_controls_but_run_and_the_steps(open_page):
     for control in ("#prompt", "#method", "#tli", "#connection", "#settings", "[role=tab]"):
         assert not page.locator(control).first.is_visible(), control
     assert page.get_by_role("button", name="Cycle before").is_visible() and fits(page)
-
-
-def test_an_address_that_cannot_be_used_says_what(open_page):
-    page = open_page("?method=moa-n7&tokens=many", ready="#run:not([disabled])")
-    wait_for_status(page, "tokens must be a number from 1 to 512")
 
 
 def test_the_endpoint_answers_a_program(app):

@@ -88,29 +88,3 @@ def test_the_address_opens_the_tab_whose_drawing_follows_the_n_in_focus(tab):
         page.wait_for_selector(f"#sweep-drawing figcaption:has-text('N = {tli}.')")
         assert page.locator("#sweep-drawing path.shared").count() == tli
     assert "adds a target layer" in page.inner_text("#sweep-drawing")
-
-
-def test_stop_keeps_what_is_finished(tab):
-    page = tab()
-    sweep(page, length=128, repeats=5)
-    page.wait_for_function(
-        "() => document.querySelector('#sweep-progress span').textContent.startsWith('Repeat 2')"
-    )
-    assert page.locator("#sweep-progress progress").evaluate("bar => bar.value") > 0
-    page.click("#sweep-stop")
-    finish(page)
-    done, wanted = map(int, re.search(r"(\d+) of (\d+) runs", status(page, "sweep-")).groups())
-    assert 1 <= done < wanted and page.locator("#sweep-progress p").is_hidden()
-
-
-def test_a_mistake_loses_nothing(tab):
-    page = tab()
-    sweep(page, length=16)
-    finish(page)
-    before = figure(page, "tau")["y"]
-    page.fill("#sweep-prompt textarea", " ")
-    page.click("#sweep-run")
-    page.wait_for_selector("#sweep-status .status-line[data-kind=error]")
-    assert "empty" in status(page, "sweep-")
-    page.wait_for_selector("#sweep-run:not([disabled])")
-    assert figure(page, "tau")["y"] == before and page.locator("#sweep-progress p").is_hidden()

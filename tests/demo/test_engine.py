@@ -91,12 +91,6 @@ def test_runs_take_turns(loads):
     assert done.wait(5) and not engine.busy
 
 
-def test_a_named_target_comes_first(loads):
-    engine = Engine("someone/model")
-    assert list(engine.installed) == ["someone/model", "fake"]
-    assert engine.methods() == WITHOUT_FILES and "moa-n1" in engine.methods("fake")
-
-
 def test_methods_go_by_label_and_by_none(loads):
     engine = Engine()
     said = ["MoA N=1", "N-GRAM lookup", "none", "Vanilla", "moa-n9"]

@@ -119,15 +119,6 @@ def test_connections_from_one_address_are_few_and_places_are_given_back(page: Pa
         assert isinstance(hear(again), Welcome)
 
 
-def test_sessions_are_few(page: Page) -> None:
-    with ExitStack() as held:
-        for _ in range(3):
-            assert isinstance(hear(held.enter_context(visit(page))), Welcome)
-        with visit(page) as fourth:
-            refused = hear(fourth)
-            assert isinstance(refused, Refused) and refused.again
-
-
 @pytest.mark.parametrize(
     "frame", [b"\x00" * (MOST_HELLO + 1), b"\xc1", "text", encode(Hello(VERSION + 1))]
 )
@@ -238,12 +229,3 @@ def test_token_ids_of_a_prompt(page: Page) -> None:
 def test_a_prompt_that_is_none(body: bytes, page: Page) -> None:
     status, answer = post(page, body)
     assert status == 400 and json.loads(answer)["error"]
-
-
-def test_lost_sessions_go_in_time() -> None:
-    limits = Limits(sessions=3, context=200, keep=0.05)
-    with serving(Device(lambda: TARGET, lambda name: DRAFTER, limits)) as page:
-        with visit(page) as socket:
-            hear(socket)
-            socket.close(4000)
-        assert until(lambda: not page.device._server.sessions)

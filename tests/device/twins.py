@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import copy
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
@@ -30,7 +29,7 @@ from moa_core.drafters.eagle import EagleDrafter, EagleNet
 from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.link.tensors import pack as pack_half
 from moa_core.model.target import Target
-from tests.models import tiny_target, useful
+from tests.models import useful
 
 BLANK = "<!doctype html><title>A drafter in the browser</title><link rel=icon href=data:,>"
 
@@ -201,9 +200,3 @@ def serving(device: Device) -> Iterator[Page]:
         yield page
     finally:
         page.close()
-
-
-if __name__ == "__main__":  # as a process that can be killed: PORT
-    torch.set_num_threads(1)
-    ours = tiny_target()
-    uvicorn.run(app(Device(lambda: ours, lambda name: loud(name, ours))), port=int(sys.argv[1]))

@@ -151,30 +151,17 @@ X = ("--prompt", "x")
 BAD = {  # the mistake: what the sentence must contain
     ("--target", "/nowhere", *X): "no folder /nowhere",
     ("--target", "{empty}", *X): "has no config.json",
-    ("--drafter", "./nowhere", *X): "no folder ./nowhere",
     ("--drafter", "{other}", *X): "hidden size is 999, the target's is 32",
     ("--tli", "5", *X): "No MoA drafter is trained for TLI N = 5",
-    ("--tli", "-1", *X): "No MoA drafter is trained for TLI N = -1",
-    ("--drafter", "moa-n1", "--tli", "0", *X): "was trained for TLI N=1",
-    ("--drafter", "none", "--tli", "1", *X): "Without a drafter there is no TLI",
     ("--prompt", ""): "prompt is empty",
-    ("--prompt", " \n"): "prompt is empty",
     ("--prompt", "x" * 60_000): "60,000 characters; at most 50,000",
-    ("--prompt", "a b c d e " * 60): "needs room to answer",
     ("--prompt-ids", ""): "prompt is empty",
     ("--prompt-ids", "1,two,3"): "--prompt-ids must be whole numbers",
-    ("--prompt-ids", "1.5"): "--prompt-ids must be whole numbers",
     ("--prompt-ids", "1,99999"): "outside the target's vocabulary",
-    ("--prompt-ids=-4",): "outside the target's vocabulary",
     (*X, "--max-new-tokens", "0"): "at least 1",
-    (*X, "--tree", "0-1-1"): "depth",
     (*X, "--tree", "5-4"): "5-4",
-    (*X, "--tree", "5-65-9"): "breadth",
     (*X, "--temperature", "-1"): "emperature",
-    (*X, "--temperature", "nan"): "emperature",
     (*X, "--top-p", "0"): "Top-p must be above 0",
-    (*X, "--top-k", "-1"): "Top-k must be a whole number",
-    (*X, "--dtype", "int3"): "Unknown dtype 'int3'",
     (*X, "--device", "banana"): "no device 'banana'",
     (*X, "--stop", ""): "at least one character",
     (*X, "--threads", "9" * 60): "at most 1024 threads",
@@ -202,19 +189,6 @@ def test_a_mistake_is_told_in_one_sentence(
     lines = captured.err.strip().splitlines()
     assert captured.out == "" and len(lines) == 1 and lines[0].startswith("error: "), captured.err
     assert len(lines[0]) > 20 and words in lines[0]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "", "fly", "generate", "generate --prompt x --prompt-ids 1", "generate --wings",
-        "generate --prompt x --seed deep", "train", "train drafters", "train target --data x",
-    ],
-)  # fmt: skip
-def test_argparse_says_what_is_missing(capsys: pytest.CaptureFixture[str], words: str) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(words.split())
-    assert caught.value.code == 2 and "error:" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -251,24 +225,16 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize(
-    ("start", "ids", "code"), [(("-c", OWN), "5,9,33", 0), (("-m", "moa_core"), "five", 2)]
-)
-def test_it_runs_as_a_process_of_its_own(
-    saved_bundle: Path, start: tuple[str, str], ids: str, code: int
-) -> None:
+def test_it_runs_as_a_process_of_its_own(saved_bundle: Path) -> None:
     """`import moa_core` is quick, and its names come when they are used."""
-    command = [sys.executable, *start, "generate", "--prompt-ids", ids, *SHORT, "--json"]
+    words = ("generate", "--prompt-ids", "5,9,33", *SHORT, "--json")
+    command = [sys.executable, "-c", OWN, *words]
     environment = {**os.environ, "MOA_MODELS": str(saved_bundle), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, timeout=240, cwd=ROOT
     )
-    assert done.returncode == code, done.stderr
-    if code:
-        assert done.stdout == "" and "Traceback" not in done.stderr
-    else:
-        assert set(json.loads(done.stdout)) >= KEYS
-        assert done.stderr == ""
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert set(json.loads(done.stdout)) >= KEYS
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import pytest
 
 from demo.common.charts import phases, progress_of
-from demo.common.methods import COLOURS, colour, family, label, ordered, tli_of
 from demo.compare import charts as compare
 from demo.compare.rows import middle, rows
 from demo.inside.charts import layers_read, short, text_read
@@ -11,15 +10,11 @@ from demo.live.charts import CHARTS as LIVE
 from demo.live.charts import Lane
 from demo.network.recorded import recorded, recorded_charts
 from demo.results.charts import CHARTS as RESULTS
-from demo.results.charts import colour as recorded_colour
-from demo.results.charts import shown
 from demo.tli.charts import paper_panel
 from moa_core.bench.paper import published
 from moa_core.bench.records import recordings
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
-from moa_core.loading.names import LABELS
-from moa_core.train.init import ABLATIONS
 from tests.demo.compare.comparisons import usual_comparison
 from tests.demo.results.made_up import figures, recording
 
@@ -179,17 +174,3 @@ def test_names_from_elsewhere_are_no_markup_and_every_recording_of_ours_is_drawn
 
 
 # ---- methods ----
-
-
-def test_methods_have_names_an_order_and_a_colour_each():
-    assert (family("moa-n2"), tli_of("moa-n2"), label("moa-n2")) == ("moa", 2, "MoA N=2")
-    assert (family("moa-auto"), label("moa-auto")) == ("moa-auto", "MoA, auto N")
-    assert label("moa-n12") == "MoA N=12" and label("<someone's>") == "<someone's>"
-    assert set(LABELS) - set(COLOURS) == set(ABLATIONS)
-    mixed = ["vanilla", "moa-n3", "eagle", "ngram", "moa-n0", "eagle2"]
-    assert ordered(mixed) == ["moa-n0", "moa-n3", "eagle2", "eagle", "ngram", "vanilla"]
-    names = [name for name in COLOURS if name not in ("moa", "given")]
-    names += [f"moa-n{tli}" for tli in range(4)]
-    assert len({colour(name) for name in names}) == len(names)
-    assert shown("moa-n2") == "MoA N=2" and shown("moa-no-lsa") == "MoA without LSA"
-    assert recorded_colour("moa-no-lsa") == recorded_colour("hf-generate") != colour("moa-n0")

@@ -2,9 +2,8 @@
 
 import pytest
 
-from demo.common.figures import Figures, many, stats, tree_of, tree_words
+from demo.common.figures import Figures, stats, tree_of, tree_words
 from demo.common.offline import Healing
-from demo.live.run import summary
 from moa_core.decoding.trace import (
     Drafted,
     Finished,
@@ -53,14 +52,6 @@ def test_what_did_not_happen_has_no_figure():
     bare = DraftTree.only_root(9)
     found = Figures([Drafted(0, 1, bare, 0), Verified(0, (), 1, (1,), (1,), (1,), (1,), 1, 0)])
     assert found.as_dict()["acceptance"] is None and found.as_dict()["tau"] == 1
-
-
-def test_a_run_in_a_few_words():
-    trace = Trace(events=[*events(3, 2), Finished("length", {"prefill": 1})])
-    assert summary(trace).startswith("6 tokens in 3 target calls")
-    assert [many(count, "token") for count in (0, 1, 2)] == ["0 tokens", "1 token", "2 tokens"]
-    alone = Trace(events=[Prefilled((1,), 2, 1, 0.1), Finished("length", {})])
-    assert summary(alone) == "1 token in 1 target call; stopped at the token limit."
 
 
 def test_a_tree_is_named_where_one_was_drafted():

@@ -11,16 +11,15 @@ from demo.common.status import SORRY
 from demo.compare import tab
 from demo.compare.api import answers
 from demo.compare.race import race
-from demo.compare.results import AUTO_NOTE, Results, notes
+from demo.compare.results import Results, notes
 from demo.compare.rows import middle, record, rows, table, write_csv
-from demo.compare.run import Comparison, Plan, compare, partings, usual
+from demo.compare.run import Comparison, Plan, compare, partings
 from demo.engine import Engine, Run
 from demo.session import Visit, guarded
 from moa_core.decoding.trace import Finished, Prefilled, Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Exactness, Sampling
 from moa_core.errors import UserError
-from moa_core.loading.catalog import DrafterInfo
 from tests.demo.compare.comparisons import TREE, comparison_of, row_of, trace_of, usual_comparison
 from tests.models import plain_greedy, tiny_target
 
@@ -62,13 +61,6 @@ def test_runs_have_the_plans_sampling_and_trees(loads, tree):
     asked = [one for one in loads if hasattr(one, "tree")]
     assert {one.sampling for one in asked} == {sampling}
     assert {one.tree.budget for one in asked} == ({3} if tree else {6, 12})
-
-
-def test_the_methods_to_begin_with(loads):
-    head = DrafterInfo("someone/head", "given", 0, TreeSettings(), None)
-    assert usual(Engine()) == ["moa-n1", "vanilla"]
-    assert usual(Engine(drafters={"given": head})) == ["given", "vanilla"]
-    assert usual(Engine("someone/model")) == ["ngram", "vanilla"]
 
 
 def test_where_a_text_parts_is_found_with_the_gap_there(monkeypatch):
@@ -200,17 +192,6 @@ def lanes_of(comparison):
     return json.loads(json.dumps(race(comparison, rows(comparison))))["lanes"]
 
 
-def test_a_lane_for_each_method_with_the_times_of_its_middle_run(tokenizer):
-    lanes = lanes_of(usual_comparison(tokenizer))
-    assert [lane["label"] for lane in lanes] == ["MoA N=1", "EAGLE-2", "Plain"]
-    spent = [sum(sum(parts) for parts, _ in lane["steps"]) for lane in lanes]
-    assert spent == pytest.approx([0.27, 0.35, 0.35])
-    assert (lanes[0]["tau"], lanes[0]["rate"]) == ("3.00", "25.9")
-    comparison = comparison_of(tokenizer, moa_n1=[trace_of([3, 3], ids=OTHER)],
-                               vanilla=[trace_of([1] * 6, drafted=0)])  # fmt: skip
-    assert [lane["differs"] for lane in lanes_of(comparison)] == [4, None]
-
-
 def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
     hostile = "${6*7} <b>x</b> {{x}} `y` tïme"
     ids = [*tokenizer.encode(hostile), tokenizer.eos_token_id]
@@ -258,26 +239,6 @@ def visit():
 
 def is_skip(value):
     return isinstance(value, dict) and value.get("__type__") == "update" and len(value) == 1
-
-
-def test_a_comparison_ends_with_everything_filled(timed, visit, loads):
-    first, *_, last = outputs_of(visit, trees="auto")
-    assert first["box"]["visible"] is False and first["bar"]["share"] == 0
-    assert not any(is_skip(value) for value in last.values())
-    assert last["status"]["text"] == "All 4 runs are done." and not last["bar"]["words"]
-    assert last["box"]["visible"] is True and last["shown"] is True
-    assert list(last["table"]["value"]["Method"]) == ["MoA N=1", "Plain"]
-    assert last["verdict"]["text"] == "Against plain decoding: MoA N=1 is as fast."
-    assert "token for token" in last["notes"]["text"] and AUTO_NOTE in last["notes"]["text"]
-    with open(last["download"], encoding="utf-8") as file:
-        assert file.readline().startswith("method,")
-    assert all(one.tree.auto for one in loads if hasattr(one, "tree"))
-    loads.clear()
-    *_, last = outputs_of(visit, trees="same", depth=2, breadth=1, budget=2)
-    assert {(one.tree.depth, one.tree.budget) for one in loads if hasattr(one, "tree")} == {(2, 2)}
-    assert AUTO_NOTE not in last["notes"]["text"]
-    reference = Comparison(plan=Plan("Hi", ("moa-n1", "eagle2")), reference=Trace())
-    assert "one run of plain decoding for its text" in notes(reference, [])
 
 
 @pytest.mark.parametrize(

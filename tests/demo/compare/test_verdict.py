@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from demo.compare.rows import table
-from demo.compare.verdict import chips, verdict
+from demo.compare.verdict import verdict
 from moa_core.decoding.tree import AUTO, TreeSettings
 from tests.demo.compare.comparisons import row_of
 
@@ -72,19 +72,6 @@ def test_whom_to_compare_and_what_is_said_of_it():
     assert "No run was finished" in verdict([])
     assert "Only EAGLE-2 has finished runs" in verdict([EAGLE])
     assert "single token" in verdict([row_of(name, None, None) for name in ("moa-n1", "eagle2")])
-
-
-def test_three_chips_say_the_same_in_a_few_words():
-    moa = row_of("moa-n1", (3.6,) * 3, (120, 118, 125))
-    assert chips([moa, EAGLE]) == [
-        "tokens per call: MoA N=1 3.60 · EAGLE-2 3.00 (+20 %)",
-        "speed: MoA N=1 +20 % against EAGLE-2",
-        "same text ✓",
-    ]
-    close = replace(moa, rate=EAGLE.rate, same=False)
-    assert chips([close, EAGLE])[1:] == ["speed: too close to call", "different text ✗"]
-    assert chips([replace(moa, same=None), EAGLE])[2] == "text not compared"
-    assert chips([EAGLE]) == []
 
 
 @pytest.mark.parametrize("seed", range(20))

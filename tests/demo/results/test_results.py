@@ -74,14 +74,6 @@ def test_a_choice_brings_its_own_kinds_charts_and_file(monkeypatch):
     assert [one.name for one in tab.kept()] == ["One", "Two"]
 
 
-def test_damaged_recordings_leave_a_page_without_them(monkeypatch):
-    def damaged():
-        raise UserError("cannot be read")
-
-    monkeypatch.setattr(tab, "recordings", damaged)
-    assert tab.kept() == []
-
-
 def test_the_papers_table_is_apart_and_without_the_flagged_cells(monkeypatch):
     section = paper_section()
     assert section.count(">†<") == 3 and section.count(" ‡</td>") == 3
@@ -138,11 +130,3 @@ def test_a_file_s_name_is_only_a_name(tmp_path, name):
     path.write_text("{}")
     with pytest.raises(UserError, match="not a trace"):
         open_trace(Visit(), str(path), "full")
-
-
-@pytest.mark.parametrize("seconds", [1e-320, -1.0])
-def test_a_run_of_no_time_has_no_speed(seconds):
-    data = json.loads(good_trace())
-    data["events"] = [*data["events"][:3], {**data["events"][-1], "seconds": {"draft": seconds}}]
-    trace = Trace.from_json(json.dumps(data))
-    assert stats(trace)["rate"] is None and stats(trace)["shares"] is None

@@ -9,14 +9,13 @@ import demo.engine as module
 from demo.common import measure as measuring
 from demo.compare.run import Comparison, compare
 from demo.engine import Engine
-from demo.tli.charts import PANELS, panel
 from demo.tli.drawing import drawing_html, explanation
-from demo.tli.tab import TREE, plan_of, summary
+from demo.tli.tab import TREE, plan_of
 from demo.tli.verdict import verdict
 from moa_core.decoding.decode import Settings
 from moa_core.errors import UserError
 from moa_core.loading.catalog import Installed
-from tests.demo.compare.comparisons import comparison_of, row_of, trace_of
+from tests.demo.compare.comparisons import row_of
 
 PROMPT = "once upon a time"
 PLAIN, EAGLE = row_of("vanilla", (1,) * 3, (100, 99, 101)), row_of("eagle2", (3,) * 3, (120,) * 3)
@@ -53,26 +52,6 @@ def test_sentences_say_what_the_figures_say():
     fastest, _ = verdict([EAGLE, N1])
     assert "too close to call against EAGLE-2" in fastest and "plain" not in fastest
     assert verdict([PLAIN, EAGLE]) == []
-
-
-def test_how_a_sweep_ended():
-    made = comparison_of(vanilla=[trace_of([1] * 6)], moa_n0=[trace_of([3, 3])])
-    same = [row_of("vanilla"), row_of("moa-n0")]
-    assert summary(made, same) == "2 runs are done. All wrote the same text."
-    made.repeats = 2
-    assert summary(made, same).startswith("Stopped: 2 of 4 runs are done")
-    assert "nothing was measured" in summary(made, [])
-    assert "nothing to measure" in summary(made, [row_of("vanilla", None, None)])
-
-
-def test_the_charts_have_a_bar_for_each_n_and_a_line_for_eagle_2():
-    for key, values, line in (("tau", [2.9, 3.5], 3), ("rate", [150, 118], 120)):
-        figure = panel(ROWS, key)
-        assert list(figure.data[0].y) == values
-        assert [shape.y0 for shape in figure.layout.shapes] == [line]
-        assert "EAGLE-2" in figure.layout.title.text
-    assert list(panel(ROWS, "draft").data[0].y) == [round(1000 * 0.2 / 30, 4)] * 2
-    assert not any(panel([PLAIN, N0], key).layout.shapes for key in PANELS)
 
 
 @pytest.mark.parametrize("tli", range(4))

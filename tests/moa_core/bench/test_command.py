@@ -62,19 +62,6 @@ def test_a_whole_benchmark(
     assert "seed was 0 and is now 1" in capsys.readouterr().err
 
 
-def test_each_at_its_best_tree(bundle: Path, suite: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    more = ("--methods", "moa-n0", "--tree", "best", "--grid", "2-1-2,auto", "--limit", "1")
-    assert main(command(suite, out, *more, "--temperature", "0.7", "--repeat", "1")) == 0
-    results = json.loads((out / "results.json").read_text())
-    kept = json.loads((out / "trees.json").read_text())
-    assert results["methods"]["moa-n0"]["tree"] == kept["trees"]["moa-n0"]
-    assert set(kept["decode_tokens_per_second"]) == {"moa-n0@2-1-2", "moa-n0@auto"}
-    assert (
-        len(results["runs"]) == 2 and results["methods"]["moa-n0"]["identical_to_vanilla"] is None
-    )
-
-
 OUT, FILE = ("--out", "{folder}/out"), ("--out", "{folder}/out.json")
 LAN, OFFLINE = ("--link", "lan", *FILE), ("--offline", *FILE)
 MISTAKES = [

@@ -1,16 +1,13 @@
 """Runs: every method in turn, resumable; settings that must not change; the best tree."""
 
 import json
-import subprocess
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
-from moa_core.bench import machine
 from moa_core.bench.methods import Method, load_methods
-from moa_core.bench.run import Contender, Decoding, in_turn, keep_settings, read_runs, run_all
+from moa_core.bench.run import Contender, Decoding, keep_settings, read_runs, run_all
 from moa_core.bench.suites import Prompt
 from moa_core.bench.tuning import best_trees, fitting, one_tree, same_trees, tree_speeds
 from moa_core.decoding.decode import Settings
@@ -53,13 +50,6 @@ class Counting(Method):
 
 def contenders(target: Target, log: list, stop_after: int = 10**6) -> dict[str, Contender]:
     return {name: Contender(Counting(name, target, log, stop_after), TREE) for name in "ab"}
-
-
-def test_every_name_is_first_equally_often() -> None:
-    order = list(in_turn("abc", 2, PROMPTS))
-    assert order[:3] == [(0, 0, "a"), (0, 0, "b"), (0, 0, "c")]
-    assert [order[at][2] for at in range(0, 18, 3)] == ["a", "b", "c", "b", "c", "a"]
-    assert len(set(order)) == len(order) == 18
 
 
 def test_runs_are_interleaved_and_the_warm_up_is_dropped(target: Target, tmp_path: Path) -> None:
@@ -151,14 +141,3 @@ def test_the_fastest_tree_is_chosen_and_kept(target: Target, tmp_path: Path) -> 
     assert len(log) == count
     runs = [ours("m@1", at, 1, "a", [5, 5], pace) for at, pace in enumerate((1.0, 4.0, 2.0))]
     assert tree_speeds(runs) == {"m@1": pytest.approx(5)}, "the median of the passes"
-
-
-def test_changed_code_is_told_from_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = {"rev-parse": "abc1234", "status": ""}
-    monkeypatch.setattr(machine, "_git", lambda word, *_: said[word])
-    assert machine.commit() == "abc1234"
-    said["status"] = " M moa_core/decoding/tree.py"
-    assert machine.commit() == "abc1234 + changes"
-    for error in (FileNotFoundError(), subprocess.CalledProcessError(128, "git")):
-        monkeypatch.setattr(machine, "_git", Mock(side_effect=error))
-        assert machine.commit() is None, "outside a repository"

@@ -2,12 +2,10 @@
 
 import random
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import torch
 
-from moa_core.bench.methods import load_methods
 from moa_core.decoding import trace as trace_module
 from moa_core.decoding.policy import BLOCK, Chooser
 from moa_core.decoding.trace import Drafted, Verified
@@ -17,8 +15,6 @@ from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Vanilla
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.loading.load import load_drafter, load_target
-from moa_core.loading.memory import parameters
 from moa_core.model.target import Target
 from tests.models import plain_greedy, tiny_target, traced, useful
 
@@ -228,16 +224,3 @@ def test_what_cannot_be_chosen_from_is_refused() -> None:
         AutoDrafter([])
     with pytest.raises(UserError, match="two are alike"):
         AutoDrafter(drafters(target, 1, 1))
-
-
-def test_it_has_a_name_for_the_command_line_and_the_benchmark(bundle: Path) -> None:
-    target = load_target()
-    auto = load_drafter("moa-auto", target)
-    assert isinstance(auto, AutoDrafter) and list(auto.candidates) == [0, 1]
-    assert auto.tree == load_drafter("moa-n0", target).tree
-    with pytest.raises(UserError, match="leave out --tli"):
-        load_drafter("moa-auto", target, 1)
-    methods = load_methods(["moa-auto", "moa-n0", "moa-n1"], target)
-    sizes = [parameters(method.drafter.net) for method in methods.values()]
-    assert methods["moa-auto"].about()["trainable_parameters"] == sizes[0] == sum(sizes[1:])
-    assert methods["moa-auto"].trees

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from itertools import product
 from typing import Any
 
 import pytest
@@ -111,14 +110,12 @@ def test_logits_of_a_node_do_not_hang_on_its_siblings() -> None:
 @pytest.mark.parametrize(
     ("method", "shape", "int8"),
     [
-        *product(METHODS, ("llama, heads of 8",), (False, True)),
-        ("moa-n2", "llama, all biases", True),
-        ("moa-n2", "qwen2", False),
-        ("moa-n2", "qwen3", True),
-        ("eagle2", "llama, all biases", False),
-        ("eagle2", "qwen3", False),
+        *((method, "llama, heads of 8", bool(at % 2)) for at, method in enumerate(METHODS)),
+        ("moa-n1", "llama, heads of 8", False), ("moa-n2", "llama, all biases", True),
+        ("moa-n2", "qwen2", False), ("moa-n2", "qwen3", True),
+        ("eagle2", "llama, all biases", False), ("eagle2", "qwen3", True),
     ],
-)
+)  # fmt: skip
 @torch.inference_mode()
 def test_every_level_says_what_torch_says(
     method: str, shape: str, int8: bool, monkeypatch: pytest.MonkeyPatch
@@ -189,16 +186,6 @@ def test_what_has_no_graph_stays_torchs(monkeypatch: pytest.MonkeyPatch) -> None
         assert accelerate(other) is other
     monkeypatch.setattr("moa_core.engine.session.LARGEST", 1000)
     assert accelerate(plain) is plain and accelerate_drafter(drafter, plain, True) is drafter
-
-
-def test_a_thread_number_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    target = accelerate(tiny_target())
-    assert isinstance(target, OnnxTarget)
-    one = target.session()
-    assert target.fork().session() is one
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
-    three = target.session()
-    assert three is not one and three.get_session_options().intra_op_num_threads == 3
 
 
 def test_eight_bits_hold_the_largest_number_of_each_block() -> None:

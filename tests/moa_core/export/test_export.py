@@ -14,7 +14,6 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
-from moa_core.export.card import RECORDED
 from moa_core.export.source import read_source
 from moa_core.export.write import export
 from moa_core.loading.drafter_files import save_drafter
@@ -92,25 +91,6 @@ def test_a_card_says_what_the_config_says_as_text(tmp_path: Path, bundle: Path) 
     assert "\\`z\\` ${a}" in card
 
 
-def test_a_card_that_points_beside_itself_takes_that_along(tmp_path: Path, bundle: Path) -> None:
-    (tmp_path / "models" / "credits").mkdir(parents=True)
-    (tmp_path / "models" / "credits" / "books.tsv").write_text("a book\n")
-    (tmp_path / "models" / "README.md").write_text("Licences of the texts.\n")
-    above = {"licence": "see ../README.md", "data": "see ../README.md"}
-    to = tmp_path / "out"
-    card = card_of(with_ours(tmp_path / "models" / "moa", bundle, **above), to)
-    assert "Licence: see SOURCE.md." in card and "license: other" in card
-    assert (to / "SOURCE.md").read_text() == "Licences of the texts.\n"
-    assert (to / "credits" / "books.tsv").read_text() == "a book\n"
-
-
-def test_a_bundled_drafters_card_has_its_licence_and_recorded_figures(tmp_path: Path) -> None:
-    card = card_of("moa-n1", tmp_path / "out")
-    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
-    assert "license: apache-2.0" in card and recorded["command"] in card
-    assert f"τ {recorded['methods']['moa-n1']['tau']:.2f} (tokens gained" in card
-
-
 def test_a_folder_with_something_in_it_is_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,9 +123,3 @@ def test_mistakes_are_one_sentence(
     assert error.startswith("error: ") and error.count("\n") == 1
     assert words.replace("none", "vanilla", drafter == "none") in error
     assert not (tmp_path / "out").exists()
-
-
-def test_no_weights_of_the_target_are_needed(tmp_path: Path, bundle: Path) -> None:
-    bare = shutil.copytree(bundle / "tiny", tmp_path / "bare")
-    (bare / "model.safetensors").unlink()
-    card_of("moa-n1", tmp_path / "moa", "--target", bare)

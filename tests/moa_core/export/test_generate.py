@@ -24,7 +24,7 @@ from moa_core.export.write import export
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target
-from tests.models import save_target, speaking_target, tiny_target, useful
+from tests.models import save_target, tiny_target, useful
 
 ROOT = Path(__file__).parents[3]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -135,16 +135,6 @@ def test_a_generation_config_is_followed(target: Target, folder: str) -> None:
     wanted = plain(target, generation_config=config)
     assert wanted.shape[1] < 25
     assert torch.equal(ours(target, folder, generation_config=config), wanted)
-
-
-def test_stop_strings_work_with_their_tokenizer(tmp_path: Path) -> None:
-    target = speaking_target()
-    folder = saved(tmp_path, "moa-n0", target)
-    prompt = torch.tensor([target.tokenizer("The fox ran")["input_ids"]])
-    text = target.tokenizer.decode(plain(target, prompt, max_new_tokens=30)[0])
-    options = {"max_new_tokens": 30, "stop_strings": [text[-6:-3]], "tokenizer": target.tokenizer}
-    wanted = plain(target, prompt, **options)
-    assert torch.equal(ours(target, folder, prompt, **options), wanted)
 
 
 def test_a_sample_is_the_loops_own_draw_for_its_seed(target: Target, folder: str) -> None:

@@ -1,12 +1,16 @@
-"""A server that knows how to answer and does not: a sentence, and what was decoded stays."""
+"""A server that lies, in answers and in files: a sentence, and what was decoded stays."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from math import inf, nan
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from msgspec.structs import replace
+from safetensors.torch import load_file, save_file
 from websockets.sync.server import ServerConnection
 
 from moa_core.decoding.decode import Settings, decode
@@ -14,13 +18,16 @@ from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Vanilla
 from moa_core.errors import UserError
-from moa_core.link.client_weights import target_mark
+from moa_core.link import client_weights
+from moa_core.link.client_weights import WEIGHTS, client_target, keep, pieces, target_mark, write
 from moa_core.link.remote import Remote
 from moa_core.link.session import Limits, Session
 from moa_core.link.tensors import Numbers, check_half, pack
 from moa_core.link.wire import (
     Answer,
+    Fetch,
     First,
+    Piece,
     Pushed,
     Refused,
     Share,
@@ -29,10 +36,11 @@ from moa_core.link.wire import (
     frames,
     read_up,
 )
+from moa_core.model.target import Target
 from moa_core.train.init import fresh
-from tests.moa_core.link.scene import TARGET, answers, drafter_for
-from tests.models import plain_greedy, tiny_target
-from tests.serving import scripted
+from tests.moa_core.link.scene import TARGET, TOKEN, answers, caller, drafter_for
+from tests.models import plain_greedy, speaking_target, tiny_target
+from tests.serving import scripted, serving
 
 PROMPT = [(i * i + 3) % 60 for i in range(20)]  # two shares
 GREEDY = plain_greedy(TARGET, PROMPT, 30)
@@ -92,18 +100,18 @@ HALVES: dict[str, Callable[[dict[str, Numbers]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("lie", HALVES)
 @pytest.mark.parametrize("method", ["moa-n2", "eagle2"])
 @torch.inference_mode()
-def test_a_half_that_the_drafter_cannot_have_made_is_refused(method: str, lie: str) -> None:
+def test_a_half_that_the_drafter_cannot_have_made_is_refused(method: str) -> None:
     drafter, count = fresh(method, TARGET, 0), 7
     drafter.serve(TARGET, 64)
     _, seen = TARGET.fork().prefill(PROMPT, 64)
     half = pack(drafter.server_half(seen.part(0, count)), "bf16")
     due = drafter.half_shapes(TARGET, count)
     check_half(half, due, "bf16")
-    with pytest.raises(UserError, match=r"was due|more numbers than"):
-        check_half(HALVES[lie](half), due, "bf16")
+    for lie in HALVES.values():
+        with pytest.raises(UserError, match=r"was due|more numbers than"):
+            check_half(lie(half), due, "bf16")
 
 
 @pytest.mark.parametrize("kind", [Share, Answer])
@@ -118,12 +126,9 @@ def test_a_run_ends_at_such_a_half(kind: type) -> None:
 
 
 @pytest.mark.parametrize("method", [*METHODS, "moa-n2", "vanilla"])
-@pytest.mark.parametrize(
-    "sizes", [{}, {"family": "qwen3", "head_dim": 12}, {"num_key_value_heads": 1}], ids=str
-)
 @torch.inference_mode()
-def test_a_drafter_knows_the_shapes_of_its_half(method: str, sizes: dict[str, Any]) -> None:
-    target = tiny_target(**sizes)
+def test_a_drafter_knows_the_shapes_of_its_half(method: str) -> None:
+    target = tiny_target(family="qwen3", head_dim=12, num_key_value_heads=1)
     drafter = Vanilla() if method == "vanilla" else fresh(method, target, 0)
     drafter.serve(target, 64)
     _, seen = target.prefill(PROMPT, 64)
@@ -141,7 +146,7 @@ def last(values: list[Any], value: Any) -> list[Any]:
     return [*values[:-1], value]
 
 
-CHOICES: dict[str, tuple[type, Lie, str]] = {
+LIES: dict[str, tuple[type, Lie, str]] = {
     "a token too many": (Answer, lambda one: replace(one, tokens=[*one.tokens, 5]), "than was"),
     "a token too few": (Answer, lambda one: replace(one, tokens=one.tokens[1:]), "than was"),
     "no tokens": (Answer, lambda one: replace(one, tokens=[], probs=[], drafts=[]), "than was"),
@@ -156,17 +161,7 @@ CHOICES: dict[str, tuple[type, Lie, str]] = {
     "pushed elsewhere": (Pushed, lambda one: replace(one, position=99), "another place"),
     "pushed twice": (Pushed, lambda one: replace(one, position=one.position - 1), "another place"),
     "pushed nan": (Pushed, lambda one: replace(one, prob=nan), NONE),
-}
-
-
-@pytest.mark.parametrize(("kind", "lie", "words"), CHOICES.values(), ids=CHOICES.keys())
-def test_choices_that_do_not_fit_the_question_are_refused(kind: type, lie: Lie, words: str) -> None:
-    told, text = decoded("vanilla" if kind is Pushed else "moa-n0", kind, lie)
-    assert words in told
-    assert len(text) > AFTER and text == GREEDY[: len(text)]
-
-
-FIRSTS: dict[str, tuple[type, Lie, str]] = {
+    # of a prompt's answers
     "a first choice of none": (First, lambda one: replace(one, prob=2.0), NONE),
     "a token beyond all": (First, lambda one: replace(one, token=2**30), "does not have"),
     "a token just beyond": (First, lambda one: replace(one, token=64), "does not have"),
@@ -180,7 +175,148 @@ FIRSTS: dict[str, tuple[type, Lie, str]] = {
 }
 
 
-@pytest.mark.parametrize(("kind", "lie", "words"), FIRSTS.values(), ids=FIRSTS.keys())
-def test_a_prompt_s_answers_that_do_not_fit_are_refused(kind: type, lie: Lie, words: str) -> None:
-    told, text = decoded("moa-n0", kind, lie, after=1 if kind is Share else 0)
-    assert words in told and len(text) == (kind is Share)
+@pytest.mark.parametrize(("kind", "lie", "words"), LIES.values(), ids=LIES.keys())
+def test_what_does_not_fit_the_question_is_refused(kind: type, lie: Lie, words: str) -> None:
+    after = {Share: 1, First: 0}.get(kind, AFTER)
+    told, text = decoded("vanilla" if kind is Pushed else "moa-n0", kind, lie, after)
+    assert words in told and text == GREEDY[: len(text)]
+    assert len(text) > AFTER if after == AFTER else len(text) == after
+
+
+# ---- a client's part of a target ----
+
+SPEAKING = speaking_target()
+with torch.no_grad():  # of numbers that bfloat16 has, too: the mark does not tell the two apart
+    for weight in SPEAKING.model.parameters():
+        weight.copy_(weight.bfloat16())
+Script = Callable[[ServerConnection], None]
+
+
+def edited(folder: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
+    tensors = load_file(folder / WEIGHTS)
+    save_file(change(tensors), folder / WEIGHTS)
+
+
+def without(word: str) -> Callable[[dict[str, torch.Tensor]], Any]:
+    return lambda all: {name: one for name, one in all.items() if word not in name}
+
+
+SENT: dict[str, Callable[[dict[str, torch.Tensor]], Any]] = {
+    "no embeddings": without("embed_tokens"),
+    "no head": without("lm_head"),
+    "no norm": without("model.norm"),
+    "no last layer": without("layers.2."),
+    "no MLP": without("gate_proj"),
+    "a type of its own": lambda all: {**all, "lm_head.weight": all["lm_head.weight"].bfloat16()},
+    "whole numbers": lambda all: {name: one.to(torch.int32) for name, one in all.items()},
+    "8 bits": lambda all: {name: one.to(torch.float8_e4m3fn) for name, one in all.items()},
+    "wider": lambda all: {name: torch.cat([one, one], -1) for name, one in all.items()},
+}
+
+
+@pytest.fixture
+def sent(tmp_path: Path) -> Path:
+    folder = tmp_path / "sent"
+    folder.mkdir()
+    write(SPEAKING, 1, folder)
+    return folder
+
+
+def sends(folder: Path, mark: str = "") -> Script:
+    """A server that sends what is in a folder for its target."""
+    mark = mark or target_mark(SPEAKING)
+
+    def script(connection: ServerConnection) -> None:
+        connection.send(encode(Welcome("x", "its", mark)))
+        for _ in connection:
+            for piece in pieces(folder):
+                connection.send(encode(piece))
+
+    return script
+
+
+@pytest.mark.parametrize("change", SENT.values(), ids=SENT.keys())
+def test_a_target_that_is_not_what_was_asked_for_is_refused_and_not_kept(
+    tmp_path: Path, sent: Path, change: Callable[[Any], Any]
+) -> None:
+    cache, good = tmp_path / "cache", load_file(sent / WEIGHTS)
+    with scripted(sends(sent)) as address:
+        edited(sent, change)
+        with pytest.raises(UserError, match=r"^What the server sent") as caught:
+            client_target(address, 1, cache)
+        assert "\n" not in str(caught.value)
+        save_file(good, sent / WEIGHTS)  # an honest one, later
+        assert client_target(address, 1, cache).eos_ids == SPEAKING.eos_ids
+
+
+@pytest.mark.parametrize("mark", ["../../elsewhere", "", "x" * 300, "/etc/x", "a\nb"])
+def test_a_mark_that_would_be_another_folder_is_refused(
+    tmp_path: Path, sent: Path, mark: str
+) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    with (
+        scripted(sends(sent, mark or " ")) as address,
+        pytest.raises(UserError, match="no valid fingerprint"),
+    ):
+        client_target(address, 1, tmp_path / "cache" / "deep")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_file_that_this_machine_cannot_have_is_refused(tmp_path: Path) -> None:
+    def script(connection: ServerConnection) -> None:
+        connection.send(encode(Welcome("x", "its", target_mark(SPEAKING))))
+        for _ in connection:
+            connection.send(encode(Piece("ü" * 200, b"1", 1)))  # 400 bytes
+            connection.send(encode(Piece("", b"", 1)))
+
+    with scripted(script) as address, pytest.raises(UserError, match="cannot be kept"):
+        client_target(address, 0, tmp_path / "cache")
+    assert not [*(tmp_path / "cache").iterdir()]
+
+
+NAMES = ("../x", "/etc/x", "a/b", "..", ".", "x\0y", "../new/../x")
+BAD: list[tuple[Iterable[Piece], str]] = [
+    *(([Piece(name, b"x", 1), Piece("", b"", 1)], "belongs elsewhere") for name in NAMES),
+    ((Piece("model", bytes(100), 250) for _ in range(10**9)), "more than it said"),
+    ([Piece("model", bytes(100), 2**60)] * 2, "more than fits here"),
+]
+
+
+@pytest.mark.parametrize(("sent", "words"), BAD)
+def test_what_does_not_belong_or_fit_here_is_not_kept(
+    sent: Iterable[Piece], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "fits" in words:
+        monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=150))
+    with pytest.raises(UserError, match=words):
+        keep(sent, tmp_path / "a" / "kept")
+    assert not [*tmp_path.rglob("x"), *tmp_path.rglob("kept*"), *(tmp_path / "a").iterdir()]
+
+
+def test_files_are_packed_once_for_all_and_go_with_the_server(monkeypatch) -> None:
+    written, folders = [], []
+    real = client_weights.write
+
+    def write(target: Target, last: int, folder: Any) -> None:
+        written.append(last)
+        folders.append(folder)
+        real(target, last, folder)
+
+    monkeypatch.setattr(client_weights, "write", write)
+
+    def fetch(last: int) -> int:
+        with caller(port) as one:
+            one.say(Fetch(last))
+            total, got = 0, 0
+            while (piece := one.hear()).name:
+                total, got = piece.total, got + len(piece.data)
+            assert got == total
+            return total
+
+    with serving(TARGET, drafter_for, TOKEN) as (_, port), ThreadPoolExecutor(8) as pool:
+        sizes = list(pool.map(fetch, [1] * 8))
+        assert written == [1] and len(set(sizes)) == 1
+        assert fetch(1024) == fetch(3) > fetch(0) and written == [1, 3, 0]
+        assert fetch(2) and fetch(1) == sizes[0] and written == [1, 3, 0, 2, 1]
+        assert sum(folder.exists() for folder in folders) == client_weights.WeightFiles.MOST
+    assert not any(folder.exists() for folder in folders)

@@ -292,7 +292,7 @@ def test_floods_of_pings_and_of_fragments_end(served: Served) -> None:
 
 
 def test_attackers_do_no_harm(served: Served) -> None:
-    """A few of them here; thousands, against a process, in test_flood.py."""
+    """A few of them here; thousands, against a process, in test_kills.py."""
     attacker = Attacker(0, TOKEN, words=64)
     kinds = {attacker.attack(served[1]) for _ in range(150)}
     assert len(kinds) == 10 and attacker.sent >= 120

@@ -14,7 +14,7 @@ from moa_core.drafters.base import Vanilla
 from moa_core.errors import UserError
 from moa_core.link.remote import Remote
 from moa_core.link.session import Limits
-from moa_core.link.wire import Answer, Prefill, Refused, Share, Verify
+from moa_core.link.wire import Answer, Prefill, Refused, Verify
 from tests.attackers import fire
 from tests.moa_core.link.scene import (
     GREEDY,
@@ -64,15 +64,6 @@ def test_asked_again_while_the_first_is_still_at_work_it_is_done_once(
     assert isinstance(answer, Answer) and answer.tokens[2] == GREEDY[2]
     assert gated.forwards == 1 and one.ended()
     assert back.ask(Verify(3, 9, [GREEDY[2]], [-1])).tokens == [GREEDY[3]]
-
-
-def test_a_prompt_asked_again_while_it_is_read_is_read_once(
-    served: Served, gated: type[Gated]
-) -> None:
-    prefill = Prefill(1, PROMPT, 100)
-    back = meanwhile(gated, caller(served[1]), prefill)
-    assert answered(gated, back, prefill).token == GREEDY[0]
-    assert isinstance(back.hear(), Share) and gated.forwards == 1
 
 
 def test_a_request_is_checked_when_it_is_its_turn(served: Served, gated: type[Gated]) -> None:

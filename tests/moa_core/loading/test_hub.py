@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import huggingface_hub
 import pytest
 
 from moa_core.arguments import on_terminal
 from moa_core.errors import UserError
-from moa_core.loading.hub import fetch, fetch_config, fetch_weights, short_name
+from moa_core.loading.hub import fetch_config, fetch_weights, short_name
 from moa_core.loading.load import Plan, load_target
 from tests.hub import MAIN, Hub
 
@@ -99,20 +98,6 @@ def test_without_a_way_to_the_hub_the_cache_serves(
     assert load_target(NAME).name == NAME
     with pytest.raises(UserError, match="HF_HUB_OFFLINE forbids downloads"):
         fetch_config("somebody/other")
-
-
-def test_an_answer_that_says_later_is_passed_on(
-    stocked: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Response:
-        request, status_code, headers = None, 503, {}
-
-    def busy(*args: object, **kwargs: object) -> None:
-        raise huggingface_hub.errors.HfHubHTTPError("x", response=Response())
-
-    monkeypatch.setattr("huggingface_hub.snapshot_download", busy)
-    with pytest.raises(UserError, match=r"it answered 503\. Try again later"):
-        fetch(NAME, ["*"])
 
 
 def test_pickles_come_on_request_where_there_is_nothing_better(

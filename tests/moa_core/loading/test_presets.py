@@ -17,7 +17,6 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.link.process import ServerProcess
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.loading.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS
 from moa_core.loading.untrusted import PICKLES, read_tensors
@@ -136,20 +135,3 @@ def test_bench_compares_a_presets_methods(
     results = json.loads((out / "results.json").read_text())
     assert list(results["methods"]) == ["vanilla", *PRESETS["llama3-8b"].by_method]
     assert results["target"]["name"] == "meta-llama/Meta-Llama-3-8B-Instruct@8afb486c"
-
-
-@pytest.mark.slow
-def test_serve_takes_a_preset(
-    stocked: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    """A server and its client, each with the preset: the server has the target, both a drafter."""
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("MOA_CACHE", str(tmp_path / "client"))
-    local = run(capsys, *COMMAND)
-    with ServerProcess("--preset", "llama3-8b", "--device", "cpu") as server:
-        monkeypatch.setenv("MOA_TOKEN", server.token)
-        place = ("--server", server.address().url, "--numbers", "f32")
-        for method in ("moa-n0", "eagle2", "none"):
-            found = run(capsys, *COMMAND, "--drafter", method, *place)
-            assert found["output_ids"] == local["output_ids"], method

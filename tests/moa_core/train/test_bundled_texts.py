@@ -1,0 +1,245 @@
+"""Tasks check themselves, stay in their split, and run nothing they should not."""
+
+import random
+import re
+from collections import Counter
+
+import pytest
+
+from moa_core.train.bundle import manners, tasks, world
+from moa_core.train.bundle.prompts import Chat
+from moa_core.train.bundle.tasks import KINDS, Task, check, generate
+from moa_core.train.bundle.words import french, spanish
+from moa_core.train.bundle.world.lexicon import lexicon
+
+BAD_REPLIES = (
+    "",
+    " ",
+    "The answer is",
+    "def f(x): return",
+    "\x00",
+    "1" * 5_000,
+    "-" * 400,
+    "\ud800",
+)
+
+
+def python(body: str) -> Task:
+    return Task("python", "", f"def f(x): return {body}")
+
+
+def some(kind: str, count: int = 150, held_out: bool = False) -> list[Task]:
+    rng = random.Random(7)
+    return [generate(kind, rng, held_out) for _ in range(count)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_references_pass_and_other_answers_fail(kind: str) -> None:
+    tasks = some(kind)
+    assert all(check(task, task.answer) for task in tasks)
+    wrong = [check(task, tasks[i - 1].answer) for i, task in enumerate(tasks)]
+    # Counts and functions can be the same for two prompts.
+    assert sum(wrong) < (len(tasks) if kind == "letters" else 8)
+    assert not any(check(task, bad) for task in tasks[:20] for bad in BAD_REPLIES)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_held_out_prompts_are_never_for_training(kind: str) -> None:
+    training = {task.prompt for task in some(kind, 1_000)}
+    assert training.isdisjoint(task.prompt for task in some(kind, 300, held_out=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_same_seed_same_tasks_and_one_answer_a_prompt(kind: str) -> None:
+    tasks = some(kind, 500)
+    assert tasks == some(kind, 500)
+    assert len({task.prompt for task in tasks}) == len({(t.prompt, t.answer) for t in tasks})
+    assert len({task.prompt for task in tasks}) > 400
+
+
+@pytest.mark.parametrize(
+    ("task", "reply", "passes"),
+    [
+        (Task("sum", "", "2 + 2 = 4. The answer is 4."), "Well. The answer is 4.", True),
+        (Task("sum", "", "2 + 2 = 4. The answer is 4."), "2 + 2 = 4.", False),
+        (Task("sum", "", "2 + 2 = 4. The answer is 4."), "The answer is 4.5.", False),
+        (Task("sort", "", "3, 12, 40"), "3,12,40.", True),
+        (Task("sort", "", "3, 12, 40"), "3, 12", False),
+        (Task("letters", "", "a1-b. The letter a is there 1 time."), "a is there 1 time", True),
+        (Task("letters", "", "a1-b. The letter a is there 1 time."), "is there 2 times", False),
+        (Task("number", "", "vingt et un"), "Vingt-et-un.", True),
+        (python("x[1:] + 'a'"), 'def f( y ):\n    return y[1:]+"a"', True),
+        (python("x > 5"), "```python\ndef f(x): return x > 5\n```", True),
+        (python("x > 5"), "def f(x): return x >= 5", False),
+        (python("x > 5"), "def f(y): return x > 5", False),
+        (python("x > 5"), "def g(x): return x > 5", False),
+        (python("x > 5"), "def f(x): return x > 5\nprint(1)", False),
+        (python("x > 5"), "def f(x, y): return x > 5", False),
+        (python("x > 5"), "def f(x): return " + "(" * 300, False),
+    ],
+)
+def test_only_the_final_result_counts(task: Task, reply: str, passes: bool) -> None:
+    assert check(task, reply) is passes
+
+
+def test_sums_are_worked_correctly() -> None:
+    signs = {"+": int.__add__, "-": int.__sub__, "x": int.__mul__}
+    for task in some("sum"):
+        steps = re.findall(r"(\d+) (.) (\d+) = (\d+)\.", task.answer)
+        assert all(signs[sign](int(a), int(b)) == int(c) for a, sign, b, c in steps)
+        assert task.answer.endswith(f"= {steps[-1][3]}. The answer is {steps[-1][3]}.")
+
+
+def test_letters_are_spelled_and_counted() -> None:
+    for task in some("letters"):
+        spelled = task.answer.partition(".")[0]
+        word = re.sub(r"[\d-]", "", spelled)
+        letter, count = re.search(r"letter (.) is there (\d+)", task.answer).groups()
+        assert word in task.prompt and word.count(letter) == int(count)
+
+
+def test_numerals() -> None:
+    for number, words in {
+        0: ("cero", "zéro"), 21: ("veintiuno", "vingt et un"),
+        71: ("setenta y uno", "soixante et onze"), 80: ("ochenta", "quatre-vingts"),
+        91: ("noventa y uno", "quatre-vingt-onze"), 100: ("cien", "cent"),
+        500: ("quinientos", "cinq cents"), 1101: ("mil ciento uno", "mille cent un"),
+    }.items():  # fmt: skip
+        assert (spanish(number), french(number)) == words
+    assert len({(spanish(n), french(n)) for n in range(10_000)}) == 10_000
+
+
+# ---- manners ----
+
+
+def made(count: int, held_out: bool = False, seed: int = 0) -> list[Chat]:
+    rng = random.Random(seed)
+    return [manners.chats(rng, held_out) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def seen() -> list[Chat]:
+    return made(1500)
+
+
+@pytest.fixture(scope="module")
+def held() -> list[Chat]:
+    return made(600, held_out=True)
+
+
+def test_turns_alternate_and_slots_and_marks_are_gone(seen: list[Chat], held: list[Chat]) -> None:
+    assert made(50, seed=3) == made(50, seed=3) != made(50, seed=4)
+    for chat in seen + held:
+        assert [turn["role"] for turn in chat] == ["user", "assistant"] * (len(chat) // 2)
+        for turn in chat:
+            assert not re.search(r"\{a? ?[a-z_]+\d?\}", turn["content"]), turn
+        # Square brackets are Python's alone.
+        assert "[" not in chat[0]["content"] or "def " in chat[0]["content"], chat
+    assert not any("  " in turn["content"] for chat in seen for turn in chat[1::2])
+
+
+def test_held_out_messages_are_new(seen: list[Chat], held: list[Chat]) -> None:
+    first = {chat[0]["content"] for chat in seen}
+    assert not first & {chat[0]["content"] for chat in held}
+
+
+def test_what_is_taken_up_is_answered_rightly() -> None:
+    talk = manners._Talk(random.Random(0), held_out=False)
+    for kind in tasks.KINDS:
+        for _ in range(20):
+            offer = talk.example(kind)
+            assert offer.answer is not None
+            assert tasks.check(tasks.Task(kind, offer.prompt, offer.answer), offer.answer)
+            assert not tasks.is_held_out(offer.prompt)
+    for _ in range(50):
+        said = talk.exchange(answered=True)
+        assert (
+            said.offer is not None and said.offer.answer and said.reply.endswith(said.offer.prompt)
+        )
+
+
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        ("I don't know the capital of France. Try: Write a story about Bob and 12 owls.", []),
+        ("I speak English and a little Spanish.", []),
+        ("The capital of France is Paris.", ["Paris"]),
+        ("Paris is lovely.", ["Paris"]),
+        ("It has 300 people, and I like France's food.", ["300"]),
+        ("I was made by Google in 2020.", ["Google", "2020"]),
+    ],
+)
+def test_claims_finds_made_up_facts(reply: str, found: list[str]) -> None:
+    assert manners.claims(reply, "what is the capital of france?") == found
+
+
+def test_no_reply_claims_anything(seen: list[Chat], held: list[Chat]) -> None:
+    single = [chat for chat in seen + held if len(chat) == 2]
+    for user, assistant in single:
+        assert not manners.claims(assistant["content"], user["content"]), (user, assistant)
+
+
+# ---- the small world ----
+
+TOLD = ("story", "words", "continued", "reading", "talk")
+_FAULT = re.compile(r"[{}\[\]|~]|  |\.\.|[!?,][.,]| [.,!?]|\b[Aa] (?!(?:one|uni|use)\w*)[aeio]\w")
+
+
+@pytest.fixture(scope="module")
+def stories() -> list[world.Story]:
+    return [world.tell(random.Random(seed)) for seed in range(150)]
+
+
+def _runs(text: str, length: int) -> list[str]:
+    words = re.findall(r"[\w']+", text.lower())
+    return [" ".join(words[i : i + length]) for i in range(len(words) - length + 1)]
+
+
+@pytest.mark.parametrize("draws", [60, pytest.param(2_000, marks=pytest.mark.slow)])
+def test_all_given_words_are_used_in_their_form(draws: int) -> None:
+    singles = [(w,) for w in ("boat", "storm", "brave", "lantern", "river", "jump", "grandma")]
+    for seed in range(draws):
+        rng = random.Random(seed)
+        words = singles[seed] if seed < len(singles) else world.words_for(rng)
+        text = world.tell(rng, words).text
+        missing = [word for word in words if not re.search(rf"(?i)(?<!\w){word}(?!\w)", text)]
+        assert not missing, f"{missing} not in: {text}"
+
+
+def test_texts_are_well_formed_and_say_nothing_twice(stories: list[world.Story]) -> None:
+    for story in stories:
+        for text in (story.text, story.title, *story.clauses):
+            assert not (fault := _FAULT.search(text)), f"{fault} in: {text}"
+            assert text.count('"') % 2 == 0, text
+        assert story.text[0].isupper() or story.text[0] == '"', story.text
+        assert story.text.endswith((".", "!", "?", '"')), story.text
+        twice = [run for run, count in Counter(_runs(story.text, 8)).items() if count > 1]
+        assert not twice, f"{twice} in: {story.text}"
+        for end in story.opening_ends:
+            assert story.text[:end].count('"') % 2 == 0 and story.text[end].isspace()
+
+
+def test_questions_are_many_and_their_answers_in_the_story(stories: list[world.Story]) -> None:
+    known = lexicon()
+    names = {name for key in ("he", "she", "animal_he", "animal_she") for name in known.names[key]}
+    for story in stories:
+        told = set(re.findall(r"\w+", story.text.lower()))
+        asked = [question.question for question in story.questions]
+        assert len(set(asked)) == len(asked), asked
+        for question in story.questions:
+            nouns = known.nouns.keys() - {"story"} if question.kind == "who" else set[str]()
+            keys = set(re.findall(r"\w+", question.answer)) & (names | nouns)
+            keys -= set(re.findall(r"\w+", question.question))
+            assert {key.lower() for key in keys} <= told, (question, story.text)
+    told_of = [story for story in stories if story.hero]
+    assert sum(len(story.questions) >= 3 for story in told_of) > 0.95 * len(told_of)
+
+
+@pytest.mark.parametrize("kind", TOLD)
+def test_chats_alternate_and_are_the_same_again(kind: str) -> None:
+    for seed in range(15):
+        chat = world.chats(kind, random.Random(seed))
+        assert chat == world.chats(kind, random.Random(seed))
+        roles = [message["role"] for message in chat]
+        assert roles == ["user", "assistant"] * (len(chat) // 2)
+        assert all(message["content"].strip() for message in chat)
