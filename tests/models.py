@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas
+import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
@@ -22,7 +23,8 @@ from transformers import (
 )
 
 from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Trace
+from moa_core.decoding.trace import Drafted, Trace
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
@@ -134,6 +136,16 @@ def traced(target: Target, drafter: Drafter | str, prompt: Sequence[int], **sett
     """A run, by a drafter or the name of a method."""
     made = drafter_of(drafter, target) if isinstance(drafter, str) else drafter
     return Trace(events=list(decode(target, made, prompt, Settings(**settings))))
+
+
+def draft_alike(target: Target, *drafters: Drafter) -> bool:
+    """Whether two drafters draft the same trees; sums may be rounded by where weights lie."""
+    shape = TreeSettings(3, 3, 9)
+    runs = [traced(target, one, [5, 9, 3], max_new_tokens=12, tree=shape) for one in drafters]
+    for one, other in zip(*(run.of(Drafted) for run in runs), strict=True):
+        assert (one.tree.tokens, one.tree.parents) == (other.tree.tokens, other.tree.parents)
+        assert one.tree.log_probs == pytest.approx(other.tree.log_probs, abs=1e-5)
+    return True
 
 
 def training_features(

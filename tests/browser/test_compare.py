@@ -130,7 +130,7 @@ def run_the_race(page):
 
 def test_a_mistake_loses_nothing_and_stop_keeps_what_is_finished(tab):
     page = opened(tab)
-    settings(page, length=400, repeats=5)
+    settings(page, length=250, repeats=5)
     page.click("#compare-run")
     page.wait_for_function(
         "() => /run ([3-9]|1.) of 15/.test(document.querySelector('#compare-progress').innerText)"

@@ -16,7 +16,7 @@ from tests.browser.driving import (
 pytestmark = pytest.mark.browser
 METHODS = ("moa-n1", "eagle2", "vanilla")
 LONG = "?tab=compare&tokens=512&repeats=5&trees=same&depth=12&breadth=16&budget=64"
-ADDRESS = "?tab=live&pace=full&method={}&tokens=40&temperature=1.5&seed={}"
+ADDRESS = "?tab=live&pace=full&method={}&tokens=24&temperature=1.5&seed={}"
 
 
 def test_three_visitors_at_once_get_their_own_texts(open_page):

@@ -145,18 +145,6 @@ def test_stop_reaches_a_run_elsewhere_and_keeps_what_was_done(engine, visit, mon
     assert 0 < len(visit.trace.output_ids) < 500 and not engine.busy
 
 
-def test_who_leaves_ends_the_run_and_the_next_visitor_has_a_turn(engine, visit, monkeypatch):
-    slow(monkeypatch)
-    outputs = live_run(engine, visit, tokens=500)
-    next(outputs)
-    outputs.close()  # as gradio does when the page is closed
-    assert not engine.busy and visit.trace is None
-    other = Visit()
-    other.begin()
-    list(live_run(engine, other, tokens=5))
-    assert len(other.trace.output_ids) == 5 and len(spaces.workers) == 1
-
-
 def test_mistakes_and_whoever_lends_become_sentences(engine, visit, monkeypatch):
     [(status, _)] = live_run(engine, visit, prompt="")
     assert status["kind"] == "error" and "empty" in status["text"]

@@ -74,22 +74,19 @@ def hear(socket: ClientConnection) -> object:
             return message
 
 
-def get(url: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+def get(url: str, body: bytes | None = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and content. body: to be sent along."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(urllib.request.Request(url, headers=headers), timeout=20) as found:
+        with opener.open(urllib.request.Request(url, body, headers), timeout=20) as found:
             return found.status, dict(found.headers), found.read()
     except urllib.error.HTTPError as error:
         return error.code, dict(error.headers), error.read()
 
 
 def post(page: Page, body: bytes) -> tuple[int, bytes]:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(f"{page.url}/device/ids", body, timeout=20) as found:
-            return found.status, found.read()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read()
+    status, _, answer = get(f"{page.url}/device/ids", body)
+    return status, answer
 
 
 @pytest.mark.parametrize("origin", [None, "http://elsewhere.example", "http://127.0.0.1:1", "null"])

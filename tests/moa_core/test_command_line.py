@@ -191,27 +191,6 @@ def test_a_mistake_is_told_in_one_sentence(
     assert len(lines[0]) > 20 and words in lines[0]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("target", "either --updates or --minutes"),
-        ("drafters --updates 3 --minutes 1", "either --updates or --minutes"),
-        ("drafters --updates 3 --methods magic", "Unknown method 'magic'"),
-        ("drafters --updates 3 --rates fast", "--rates fast is no list"),
-    ],
-)
-def test_mistakes_in_training_are_told_before_it_begins(
-    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: str, words: str
-) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "a.txt").write_text("The fox ran home.")
-    kind, *more = arguments.split()
-    out = ("--data", str(tmp_path / "data"), "--out", str(tmp_path / "out"), "--device", "cpu")
-    assert main(["train", kind, *out, *more]) == 2
-    error = capsys.readouterr().err
-    assert words in error and len(error.strip().splitlines()) == 1
-
-
 OWN = """
 import sys
 import moa_core

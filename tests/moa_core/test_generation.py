@@ -23,7 +23,7 @@ from moa_core.drafters.base import Vanilla
 from moa_core.generation import StopStrings
 from moa_core.model.target import Target
 from tests.moa_core.decoding.test_offline import Flaky
-from tests.models import drafter_of, speaking_target, tiny_target, useful
+from tests.models import drafter_of, speaking_target, tiny_target, traced, useful
 
 PROMPT = "The fox ran"
 TREE = TreeSettings(3, 2, 6)
@@ -87,8 +87,7 @@ def test_it_ends_where_the_model_ends(target: Target) -> None:
     assert last.trace.about["settings"]["eos_ids"] == (end,)
     assert last.trace.about["settings"]["tree"]["auto"] and AUTO.auto
     ids = whole.events[0].prompt_ids
-    run = Trace(events=list(decode(twin, useful("moa-n1", twin), ids, Settings(40))))
-    assert run.output_ids == kept
+    assert traced(twin, "moa-n1", ids, max_new_tokens=40).output_ids == kept
     assert pieces(twin, "moa-n1", forever)[-1].trace.output_ids == whole.output_ids
 
 

@@ -1,8 +1,5 @@
 """How many threads decode, and a process that stays small: where nobody said otherwise."""
 
-import os
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -11,44 +8,6 @@ import torch
 from moa_core import runtime
 from moa_core.errors import UserError
 from tests.models import tiny_target
-
-SMALL = """
-import ctypes, os, sys, threading
-calls, given_back = [], threading.Event()
-class Libc:
-    gnu_get_libc_version = None
-    def mallopt(self, what, bytes):
-        calls.append((what, bytes))
-    def malloc_trim(self, left):
-        given_back.set()
-ctypes.CDLL = lambda name: Libc()
-from moa_core import runtime
-runtime.EVERY = 0.01
-runtime.keep_small()
-print(os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"], sorted(calls), "torch" in sys.modules,
-      given_back.wait(30 if calls else 0.1))
-"""
-
-
-@pytest.mark.parametrize(
-    ("variables", "words"),
-    [
-        ({}, "128 [(-3, 1048576), (-1, 4194304)] False True"),
-        (
-            {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "7", "MALLOC_ARENA_MAX": "2"},
-            "7 [] False False",
-        ),
-    ],
-)
-def test_cache_and_allocator_are_bound_before_torch_is_there(
-    variables: dict[str, str], words: str
-) -> None:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
-    kept.pop("ONEDNN_PRIMITIVE_CACHE_CAPACITY", None)
-    done = subprocess.run(
-        [sys.executable, "-c", SMALL], env=kept | variables, capture_output=True, text=True
-    )
-    assert done.stdout.strip() == words, done.stderr
 
 
 @pytest.fixture

@@ -4,10 +4,9 @@ import pytest
 
 import demo.engine as module
 from demo.common import measure as measuring
-from demo.common.measure import Measured, check_repeats, measure
+from demo.common.measure import Measured, measure
 from demo.engine import Engine, Request
 from moa_core.decoding.trace import Prefilled
-from moa_core.errors import UserError
 
 PROMPT = "once upon a time"
 METHODS = ("moa-n0", "moa-n1", "vanilla")
@@ -64,13 +63,6 @@ def test_a_run_that_was_stopped_half_way_is_not_counted(loads, chatty):
     assert [len(runs) for runs in found.traces.values()] == [1, 0, 0] and not engine.busy
 
 
-def test_stop_keeps_what_is_finished_and_drops_the_rest(loads):
-    found, said = made(repeats=3, stop=lambda found: len(found.traces["moa-n0"]) == 2)
-    list(said)
-    assert [len(runs) for runs in found.traces.values()] == [2, 2, 2]
-    assert all(run.reason == "length" for runs in found.traces.values() for run in runs)
-
-
 @pytest.mark.parametrize("breaks", [False, True])
 def test_who_leaves_or_breaks_frees_the_engine(loads, chatty, monkeypatch, breaks):
     def broken(*_):
@@ -89,9 +81,3 @@ def test_who_leaves_or_breaks_frees_the_engine(loads, chatty, monkeypatch, break
         assert engine.busy
         said.close()
     assert not engine.busy
-
-
-@pytest.mark.parametrize("count", [0, 6, True, 1.5, "2", None])
-def test_other_numbers_of_repeats_are_refused(count):
-    with pytest.raises(UserError, match="1 to 5"):
-        check_repeats(count)

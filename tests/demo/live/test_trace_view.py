@@ -100,17 +100,6 @@ def test_first_token_figures_and_ending(tokenizer, ids):
     }  # fmt: skip
 
 
-def test_the_value_only_grows(tokenizer, ids):
-    feed = Feed("r1", TokenText(tokenizer))
-    before = feed.ndjson
-    for event in cycle_of(ids, (), ids["."], (ids["."],)):
-        after = feed.add([event])
-        assert after.startswith(before) and after.endswith("\n")
-        before = after
-    assert feed.plain({"same": True}).startswith(before)
-    assert feed.broken().startswith(before)
-
-
 def test_pacing_keeps_every_event_and_sends_the_first_at_once():
     now = [0.0]
 
@@ -186,8 +175,3 @@ def test_a_recorded_run_over_a_link_is_shown_without_its_tokenizer(tokenizer, id
     again = Trace.from_json(trace.to_json())
     live, recorded = (Feed("r", text) for text in (TokenText(tokenizer), RecordedText(again)))
     assert recorded.add(again.events) == live.add(trace.events)
-
-
-def test_urgent_events_do_not_wait():
-    batches = list(paced("abcde", 100, lambda: 0.0, urgent=lambda event: event == "c"))
-    assert batches == [["a"], ["b", "c"], ["d", "e"]]

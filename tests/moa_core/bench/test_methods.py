@@ -1,16 +1,14 @@
 """Methods: all write the target's own greedy text; what is counted, and what is said of them."""
 
-import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from moa_core.bench.llama_cpp import interleaved
-from moa_core.bench.methods import HuggingFace, Method, load_methods, training_of, written
+from moa_core.bench.methods import HuggingFace, Method, load_methods, written
 from moa_core.bench.results import tau
 from moa_core.bench.run import Decoding
 from moa_core.decoding.decode import Settings
@@ -95,25 +93,6 @@ def test_a_context_that_is_too_short_ends_every_text(
     settings = Decoding(100, temperature=0.8).settings(TREE, 0, 1)
     for method in methods.values():
         assert method.run(long, settings)["new_tokens"] == target.context - len(long)
-
-
-def about(folder: Path, training: dict[str, Any]) -> dict[str, Any] | None:
-    (folder / "config.json").write_text(json.dumps({"drafter": {"training": training}}))
-    return training_of(str(folder))
-
-
-def test_a_drafter_that_went_on_from_another_has_all_updates_and_seconds(
-    bundle: Path, tmp_path: Path
-) -> None:
-    first = {"updates": 300, "seconds": 60.5, "metrics": [{"tau": 2.5}], "start": None}
-    second = {"updates": 20, "seconds": 4, "start": first}
-    third = {"rate": 0.1, "updates": 5, "seconds": 1, "start": second}
-    assert about(tmp_path, third) == {"rate": 0.1, "updates": 325, "seconds": 65.5}
-    assert about(tmp_path, first) == {"updates": 300, "seconds": 60.5}
-    for earlier in ({}, {"updates": "many", "metrics": {}}):  # half a sum is not told
-        last = {"updates": 5, "seconds": 1, "start": earlier}
-        assert about(tmp_path, last) == {"updates": None, "seconds": None}
-    assert training_of("moa-n0") is None and training_of("vanilla") is None, "they do not say"
 
 
 # ---- llama.cpp as a row of the benchmark ----

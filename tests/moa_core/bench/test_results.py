@@ -161,19 +161,6 @@ def test_what_is_no_recording_of_links_is_refused(content: str, tmp_path: Path) 
 # ---- the paper ----
 
 
-def test_the_paper_s_table_is_the_recorded_one(tmp_path):
-    paper = published()
-    for row, printed in zip(paper.rows, TABLE["rows"], strict=True):
-        assert row.drafter == printed["drafter"]
-        assert [cell and list(cell) for cell in row.cells] == printed["cells"]
-        assert list(row.printed) == printed["printed_mean"]
-        assert row.flagged == (None in printed["cells"])
-    assert (paper.target, list(paper.sets)) == (TABLE["target"], TABLE["data"])
-    printed = {tli: row.printed for tli, row in paper.by_tli.items()}
-    assert list(printed.items()) == [(0, (1.95, 4.22)), (1, (1.95, 4.50)), (3, (1.79, 4.79))]
-    assert published(tmp_path / "none.json") is None and papers_ratios(None) == ()
-
-
 def test_means_and_ratios_leave_the_flagged_cells_out():
     paper = published()
     assert [paper.sets[at] for at in range(6) if at not in paper.shared] == ["GSM8K"]

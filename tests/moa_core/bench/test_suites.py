@@ -68,28 +68,20 @@ def test_a_limit_is_per_kind(tmp_path: Path) -> None:
         load_suite(suite(tmp_path, *rows), 0)
 
 
-BAD = {
-    "not JSON": ("{", "is not JSON"),
-    "a list": ("[1]", "is not a JSON object"),
-    "no prompt": ({"kind": "a"}, "neither a prompt"),
-    "a blank prompt": ({"kind": "a", "prompt": " "}, "neither a prompt"),
-    "a prompt that is no text": ({"kind": "a", "prompt": 3}, "neither a prompt"),
-    "the assistant last": (
-        {"messages": [{"role": "assistant", "content": "x"}]},
-        "neither a prompt",
-    ),
-    "a message without text": ({"messages": [{"role": "user"}]}, "neither a prompt"),
-    "an unknown role": (
-        {"messages": [{"role": "bot", "content": "x"}, {"role": "user", "content": "y"}]},
-        "neither a prompt",
-    ),
-    "a kind that is no text": ({"kind": 3, "prompt": "x"}, "kind that is no text"),
-}
+NO_PROMPT = (
+    {"kind": "a"}, {"kind": "a", "prompt": " "}, {"kind": "a", "prompt": 3},
+    {"messages": [{"role": "assistant", "content": "x"}]}, {"messages": [{"role": "user"}]},
+    {"messages": [{"role": "bot", "content": "x"}, {"role": "user", "content": "y"}]},
+)  # fmt: skip
+BAD = [
+    ("{", "is not JSON"), ("[1]", "is not a JSON object"),
+    *((row, "neither a prompt") for row in NO_PROMPT),
+    ({"kind": 3, "prompt": "x"}, "kind that is no text"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("mistake", BAD)
-def test_a_bad_line_is_named(tmp_path: Path, mistake: str) -> None:
-    row, words = BAD[mistake]
+@pytest.mark.parametrize(("row", "words"), BAD)
+def test_a_bad_line_is_named(tmp_path: Path, row: object, words: str) -> None:
     path = suite(tmp_path, {"kind": "a", "prompt": "fine"}, row)
     with pytest.raises(UserError, match=f"^Line 2 of the suite.*{words}"):
         load_suite(path)

@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 import torch
 
-from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Trace, Verified
+from moa_core.decoding.trace import Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters import moa
 from moa_core.drafters.moa import MoADrafter
 from moa_core.model.cache import token_vectors
 from moa_core.model.target import Observation, Target
-from tests.models import tiny_target, useful
+from tests.models import tiny_target, traced, useful
 from tests.released import recorded
 
 PROMPT = [3, 7, 1, 9, 4, 2, 6]
@@ -50,13 +49,12 @@ def test_each_verified_token_goes_through_lsa_once_and_in_order(
     drafter = useful(f"moa-n{tli}", target)
     assert isinstance(drafter, MoADrafter)
     watched = Watched(drafter, monkeypatch)
-    settings = Settings(60, TreeSettings(3, 2, 5))
-    trace = Trace(events=list(decode(target, drafter, PROMPT, settings)))
+    trace = traced(target, drafter, PROMPT, max_new_tokens=60, tree=TreeSettings(3, 2, 5))
     assert max(trace.accepted_lengths) > 1 and len(trace.of(Verified)) > 5
     # What the last verification taught is not observed any more: nothing is drafted after it.
     text = [*PROMPT, *trace.output_ids]
     assert watched.ids == text[: len(watched.ids)]
-    assert len(text) - len(watched.ids) <= settings.tree.depth + 2
+    assert len(text) - len(watched.ids) <= 3 + 2
     vectors = torch.cat([given for given, _ in watched.lsa])  # [n, L, W]
     assert len(vectors) == len(watched.ids), "a token was reckoned again, or never"
     assert max(len(given) for given, _ in watched.lsa) <= max(chunk, len(PROMPT))

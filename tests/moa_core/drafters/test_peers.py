@@ -31,6 +31,7 @@ from moa_core.train.masks import every_token, on_policy
 from moa_core.train.teacher import teach
 from tests.models import (
     chatml_tokenizer,
+    draft_alike,
     drafter_of,
     plain_greedy,
     speaking_target,
@@ -108,11 +109,7 @@ def test_a_saved_one_drafts_as_before(tmp_path: Path, method: str) -> None:
     back = load_drafter(str(tmp_path / method), target)
     assert isinstance(back, type(drafter)) and back.name == method
     assert back.tree == TreeSettings(**shape)
-    trees = [
-        [event.tree for event in traced(target, each, PROMPTS[0], max_new_tokens=12).of(Drafted)]
-        for each in (drafter, back)
-    ]
-    assert trees[0] == trees[1]
+    assert draft_alike(target, drafter, back)
     with pytest.raises(UserError, match="does not fit this target"):
         load_drafter(str(tmp_path / method), tiny_target(hidden_size=40, num_attention_heads=5))
 

@@ -10,26 +10,17 @@ import torch
 from safetensors.torch import load_file
 
 from moa_core.__main__ import main
-from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Drafted, Trace
 from moa_core.decoding.tree import TreeSettings
-from moa_core.drafters.base import Drafter
 from moa_core.export.source import read_source
 from moa_core.export.write import export
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_drafter
-from moa_core.model.target import Target
 from tests import released
-from tests.models import tiny_target, useful
+from tests.models import draft_alike, tiny_target, useful
 
 PARITY = released.FOLDER
 DRAFTER, TARGET = str(PARITY / "moa_n0"), str(PARITY / "target")
 TREE = {"depth": 4, "breadth": 2, "budget": 7}
-
-
-def drafts(target: Target, drafter: Drafter) -> list[Any]:
-    run = decode(target, drafter, [5, 9, 3], Settings(12, TreeSettings(3, 3, 9)))
-    return [event.tree for event in Trace(events=list(run)).of(Drafted)]
 
 
 @pytest.mark.usefixtures("plain_torch")
@@ -46,7 +37,7 @@ def test_an_export_loads_as_it_was(tmp_path: Path, method: str, family: str) -> 
     assert all(torch.equal(value, mine[key]) for key, value in out.items())
     back = load_drafter(str(tmp_path / "out"), target)
     assert back.tree == TreeSettings(**TREE)
-    assert drafts(target, back) == drafts(target, load_drafter(str(tmp_path / "mine"), target))
+    assert draft_alike(target, back, load_drafter(str(tmp_path / "mine"), target))
 
 
 def run(*arguments: Any) -> int:

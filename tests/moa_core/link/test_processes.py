@@ -1,5 +1,6 @@
 """Client and server as processes of their own, as people run them; and where a token never is."""
 
+import asyncio
 import json
 import logging
 import os
@@ -7,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -86,6 +88,16 @@ def test_bad_options_get_one_sentence(
     assert len(captured.err.splitlines()) == 1, captured.err
 
 
+@pytest.fixture
+def no_loop() -> Iterator[None]:
+    """In a worker that has driven a browser, playwright's loop counts as running to the end."""
+    loop = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(loop)
+
+
+@pytest.mark.usefixtures("no_loop")
 def test_where_it_cannot_listen_it_says_so_in_one_sentence(
     bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

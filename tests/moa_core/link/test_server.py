@@ -184,18 +184,6 @@ def test_whoever_has_left_is_passed_over_and_the_place_is_free_at_once(
         assert late.ask(Prefill(1, PROMPT, 60)).token == GREEDY[0]
 
 
-@pytest.mark.parametrize("request_", [Prefill(2, PROMPT * 20, 200), Stream(2, 7, GREEDY[0], 90)])
-def test_who_vanishes_amid_an_answer_leaves_nothing_after_a_while(
-    request_: Any, served: Served
-) -> None:
-    for number in range(4):
-        one = begun(served[1])
-        assert one.ask(request_)
-        one.vanish() if number % 2 else one.close()
-    check_good_client(served[1])
-    assert until(lambda: not served[0].sessions)
-
-
 def test_a_goodbye_frees_a_session_at_once_and_a_loss_after_a_while(gated: type[Gated]) -> None:
     with (
         serving(TARGET, drafter_for, TOKEN, Limits(keep=1000)) as (one, port),

@@ -10,8 +10,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Drafted, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
@@ -23,7 +21,15 @@ from moa_core.loading.formats import bare_net
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.loading.untrusted import read_config
 from moa_core.model.target import Target
-from tests.models import plain_greedy, save_target, speaking_target, tiny_target, useful
+from tests.models import (
+    draft_alike,
+    plain_greedy,
+    save_target,
+    speaking_target,
+    tiny_target,
+    traced,
+    useful,
+)
 
 METHODS = ("moa-n0", "moa-n2", "eagle2")
 WEIGHTS = "model.safetensors"
@@ -59,11 +65,6 @@ def refused(folder: str, target: Target, tli: int | None = None) -> str:
     return sentence
 
 
-def drafts(target: Target, drafter: Drafter) -> list[Any]:
-    run = decode(target, drafter, [5, 9, 3], Settings(12, TreeSettings(3, 3, 9)))
-    return [event.tree for event in Trace(events=list(run)).of(Drafted)]
-
-
 @pytest.mark.usefixtures("plain_torch")
 @pytest.mark.parametrize(
     ("method", "sizes", "silent"),
@@ -94,7 +95,7 @@ def test_a_saved_drafter_drafts_as_before(
     assert isinstance(back, MoADrafter | EagleDrafter) and back.net.config == drafter.net.config
     assert back.tree == (TreeSettings() if silent else TreeSettings(**TREE))
     assert not isinstance(back, MoADrafter) or back.tli == int(method[-1])
-    assert drafts(target, back) == drafts(target, drafter)
+    assert draft_alike(target, back, drafter)
 
 
 @pytest.mark.usefixtures("plain_torch")
@@ -105,7 +106,7 @@ def test_a_drafter_without_lsa_reads_the_last_layer_alone(tmp_path: Path) -> Non
     drafter = MoADrafter(net.requires_grad_(False), target)
     back = load_drafter(saved(tmp_path, drafter, target), target)
     assert isinstance(back, MoADrafter) and back.net.config.lsa is None
-    assert drafts(target, back) == drafts(target, drafter)
+    assert draft_alike(target, back, drafter)
     vectors = torch.randn(2, 3, target.kv_width)
     changed = vectors.clone()
     changed[:, :-1] = 0
@@ -273,7 +274,7 @@ def test_a_drafter_of_other_weights_drafts_and_says_so(
     drafter = load_drafter(folder, other)
     assert "mine was trained on a target with other weights than tiny-llama-1" in drafter.note
     assert "(tiny-llama-0): text stays exact" in drafter.note and caplog.messages == [drafter.note]
-    trace = Trace(events=list(decode(other, drafter, [5, 9, 33, 7], Settings(20))))
+    trace = traced(other, drafter, [5, 9, 33, 7], max_new_tokens=20)
     assert trace.output_ids == plain_greedy(other, [5, 9, 33, 7], 20)
     edit(tmp_path / "mine", ours={"target": {}})  # nothing to compare with
     assert load_drafter(folder, other).note == ""

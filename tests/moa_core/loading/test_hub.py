@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from moa_core.arguments import on_terminal
 from moa_core.errors import UserError
 from moa_core.loading.hub import fetch_config, fetch_weights, short_name
 from moa_core.loading.load import Plan, load_target
@@ -111,16 +110,3 @@ def test_pickles_come_on_request_where_there_is_nothing_better(
     fetch_weights("somebody/old")
     assert not got(stocked, "pytorch_model")
     assert (fetch_weights("somebody/old", pickles=True) / "pytorch_model.bin").exists()
-
-
-@pytest.mark.parametrize("screen", [False, True])
-def test_a_download_has_one_line_on_a_screen_and_none_in_a_log(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, screen: bool
-) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: screen, raising=False)
-    for done in (0.1, 2.0):
-        on_terminal(f"Downloading a/b: {done} of 2.0 GB.")
-    on_terminal("Loading a/b.")
-    said = capsys.readouterr().err.replace("\r\x1b[K", "|")
-    downloads = "|Downloading a/b: 0.1 of 2.0 GB.|Downloading a/b: 2.0 of 2.0 GB.|"
-    assert said == (downloads if screen else "") + "Loading a/b.\n"

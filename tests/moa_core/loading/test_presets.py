@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from moa_core.__main__ import main
-from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
@@ -23,7 +21,7 @@ from moa_core.loading.untrusted import PICKLES, read_tensors
 from moa_core.text import prompt_ids
 from tests import released
 from tests.hub import Hub
-from tests.models import plain_greedy
+from tests.models import plain_greedy, traced
 from tests.published import save_published
 
 SHORT = ("--prompt", "The fox", "--max-new-tokens", "12", "--ignore-eos", "--json")
@@ -66,8 +64,8 @@ def test_they_load_unconverted(
     for spec, kind in ((LLAMA3_MOA, MoADrafter), (LLAMA3_EAGLE, EagleDrafter)):
         drafter = load_drafter(place[spec], target)
         assert isinstance(drafter, kind)
-        settings = Settings(30, TreeSettings(6, 8, 62), eos_ids=target.eos_ids)
-        trace = Trace(events=list(decode(target, drafter, ids, settings)))
+        more = {"tree": TreeSettings(6, 8, 62), "eos_ids": target.eos_ids}
+        trace = traced(target, drafter, ids, max_new_tokens=30, **more)
         assert trace.output_ids == expected, spec
     assert all("/main" not in path for path in stocked.asked), "what is pinned is asked for"
 

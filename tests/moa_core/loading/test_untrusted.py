@@ -20,8 +20,6 @@ from safetensors.torch import load_file, save_file
 
 import moa_core
 from moa_core.arguments import add_pickle
-from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Trace
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.errors import UserError
 from moa_core.link.client_weights import open_target, write
@@ -36,7 +34,7 @@ from moa_core.loading.untrusted import (
     read_tensors,
 )
 from moa_core.model.target import Target
-from tests.models import plain_greedy, save_target, speaking_target, tiny_target, useful
+from tests.models import plain_greedy, save_target, speaking_target, tiny_target, traced, useful
 from tests.mutations import mutated
 from tests.properties import SEEDS, few
 
@@ -224,7 +222,7 @@ def test_weights_of_nan_draft_badly_and_the_text_stays_the_targets(
     spoilt = {key: one * torch.nan for key, one in tensors.items()}
     save_file(spoilt, tmp_path / "model.safetensors")
     drafter = load_drafter(str(tmp_path), target)
-    trace = Trace(events=list(decode(target, drafter, [5, 9, 33], Settings(20))))
+    trace = traced(target, drafter, [5, 9, 33], max_new_tokens=20)
     assert trace.output_ids == plain_greedy(target, [5, 9, 33], 20)
 
 

@@ -13,7 +13,6 @@ from moa_core.drafters import base
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.model.attention import ca_weights, look, lsa_weights
-from moa_core.model.cache import token_vectors
 from moa_core.model.layers import DecoderLayer
 from moa_core.model.target import Target
 from moa_core.train.init import fresh
@@ -104,34 +103,11 @@ def logits_from_weights(target: Target, drafter: MoADrafter, ids: list[int]) -> 
     return run.head(hidden)[0, 0]
 
 
-@pytest.mark.parametrize("tli", [0, 1])
-@pytest.mark.parametrize("pool", POOLS)
-@torch.inference_mode()
-def test_looks_have_a_row_for_each_verified_token_and_sum_to_one(tli: int, pool: str) -> None:
-    target, drafter = attentive(tli, pool)
-    found = look(target, drafter, PROMPT)
-    heads, known = drafter.net.config.lsa.heads, len(PROMPT) - 1
-    assert found.layers.shape == (known, heads, 4)
-    torch.testing.assert_close(found.layers.sum(-1), torch.ones(known, heads))
-    torch.testing.assert_close(found.text.sum(-1), torch.ones(drafter.net.config.ca.heads))
-    run = target.fork()
-    vectors = token_vectors(run.prefill(PROMPT[:-1], known)[1].keys_values())
-    rows = lsa_weights(drafter.net, vectors, drafter.layer_rope)
-    torch.testing.assert_close(found.layers, rows.mean(2))
-
-
 def test_long_texts_are_read_in_chunks_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     target, drafter = attentive(0, "mean")
     whole = look(target, drafter, PROMPT)
     monkeypatch.setattr("moa_core.model.attention.LSA_CHUNK", 4)
     torch.testing.assert_close(look(target, drafter, PROMPT).layers, whole.layers)
-
-
-def test_a_drafter_without_lsa_still_looks_at_the_text() -> None:
-    target = tiny_target(layers=4)
-    found = look(target, fresh("moa-no-lsa", target, 0), PROMPT)
-    assert found.layers is None
-    torch.testing.assert_close(found.text.sum(-1), torch.ones(len(found.text)))
 
 
 @pytest.mark.parametrize("ids", [[], [5], [5, 70_000, 3], [5, 3, 70_000]])

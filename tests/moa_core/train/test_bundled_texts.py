@@ -6,11 +6,10 @@ from collections import Counter
 
 import pytest
 
-from moa_core.train.bundle import manners, tasks, world
+from moa_core.train.bundle import manners, world
 from moa_core.train.bundle.prompts import Chat
 from moa_core.train.bundle.tasks import KINDS, Task, check, generate
 from moa_core.train.bundle.words import french, spanish
-from moa_core.train.bundle.world.lexicon import lexicon
 
 BAD_REPLIES = (
     "",
@@ -143,36 +142,6 @@ def test_held_out_messages_are_new(seen: list[Chat], held: list[Chat]) -> None:
     assert not first & {chat[0]["content"] for chat in held}
 
 
-def test_what_is_taken_up_is_answered_rightly() -> None:
-    talk = manners._Talk(random.Random(0), held_out=False)
-    for kind in tasks.KINDS:
-        for _ in range(20):
-            offer = talk.example(kind)
-            assert offer.answer is not None
-            assert tasks.check(tasks.Task(kind, offer.prompt, offer.answer), offer.answer)
-            assert not tasks.is_held_out(offer.prompt)
-    for _ in range(50):
-        said = talk.exchange(answered=True)
-        assert (
-            said.offer is not None and said.offer.answer and said.reply.endswith(said.offer.prompt)
-        )
-
-
-@pytest.mark.parametrize(
-    ("reply", "found"),
-    [
-        ("I don't know the capital of France. Try: Write a story about Bob and 12 owls.", []),
-        ("I speak English and a little Spanish.", []),
-        ("The capital of France is Paris.", ["Paris"]),
-        ("Paris is lovely.", ["Paris"]),
-        ("It has 300 people, and I like France's food.", ["300"]),
-        ("I was made by Google in 2020.", ["Google", "2020"]),
-    ],
-)
-def test_claims_finds_made_up_facts(reply: str, found: list[str]) -> None:
-    assert manners.claims(reply, "what is the capital of france?") == found
-
-
 def test_no_reply_claims_anything(seen: list[Chat], held: list[Chat]) -> None:
     single = [chat for chat in seen + held if len(chat) == 2]
     for user, assistant in single:
@@ -217,22 +186,6 @@ def test_texts_are_well_formed_and_say_nothing_twice(stories: list[world.Story])
         assert not twice, f"{twice} in: {story.text}"
         for end in story.opening_ends:
             assert story.text[:end].count('"') % 2 == 0 and story.text[end].isspace()
-
-
-def test_questions_are_many_and_their_answers_in_the_story(stories: list[world.Story]) -> None:
-    known = lexicon()
-    names = {name for key in ("he", "she", "animal_he", "animal_she") for name in known.names[key]}
-    for story in stories:
-        told = set(re.findall(r"\w+", story.text.lower()))
-        asked = [question.question for question in story.questions]
-        assert len(set(asked)) == len(asked), asked
-        for question in story.questions:
-            nouns = known.nouns.keys() - {"story"} if question.kind == "who" else set[str]()
-            keys = set(re.findall(r"\w+", question.answer)) & (names | nouns)
-            keys -= set(re.findall(r"\w+", question.question))
-            assert {key.lower() for key in keys} <= told, (question, story.text)
-    told_of = [story for story in stories if story.hero]
-    assert sum(len(story.questions) >= 3 for story in told_of) > 0.95 * len(told_of)
 
 
 @pytest.mark.parametrize("kind", TOLD)

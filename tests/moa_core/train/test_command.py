@@ -11,8 +11,6 @@ import pytest
 import torch
 
 from moa_core.__main__ import main
-from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Trace
 from moa_core.decoding.verify import compare_with_plain
 from moa_core.loading.load import Plan, load_drafter, load_target
 from moa_core.model.target import Target
@@ -23,6 +21,7 @@ from tests.models import (
     plain_greedy,
     save_target,
     speaking_target,
+    traced,
     ultrachat,
 )
 
@@ -79,8 +78,7 @@ def drafted(target: Target, out: Path) -> Iterator[tuple[list[int], list[int], l
     expected = plain_greedy(target, prompt, 20)
     for name in ("moa-n0", "moa-n1"):
         drafter = load_drafter(str(out / name), target)
-        settings = Settings(20, eos_ids=target.eos_ids)
-        trace = Trace(events=list(decode(target, drafter, prompt, settings)))
+        trace = traced(target, drafter, prompt, max_new_tokens=20, eos_ids=target.eos_ids)
         yield prompt, expected, trace.output_ids
 
 
@@ -88,6 +86,8 @@ def drafted(target: Target, out: Path) -> Iterator[tuple[list[int], list[int], l
     ("more", "words"),
     [
         (["--accumulate", "0"], "must be at least 1"),
+        (["--methods", "magic"], "Unknown method 'magic'"),
+        (["--rates", "fast"], "--rates fast is no list"),
         (["--data", "/nowhere/at/all"], "There is no folder /nowhere/at/all."),
         (["--workers", "0"], "--workers must be at least 1."),
         (["--own-tokens", "-1"], "--own-tokens must be at least 0."),

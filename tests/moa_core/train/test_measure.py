@@ -71,15 +71,6 @@ def test_held_out_prompts_end_where_a_reply_begins(target: Target, data: Path) -
     assert all("the fox" in target.tokenizer.decode(ids) for ids in found["plain"])
 
 
-def test_nothing_is_held_out_of_a_few_documents_which_is_said(
-    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for number in range(49):
-        (tmp_path / f"{number}.txt").write_text(f"The fox ran home on day {number}.")
-    assert main(["train", "measure", "--data", str(tmp_path)]) == 2
-    assert "no held-out text to measure on" in capsys.readouterr().err
-
-
 def test_the_command_tells_what_a_target_can_do(
     bundle: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.moa import MoADrafter
@@ -25,7 +24,7 @@ from moa_core.train.init import fresh
 from moa_core.train.loop import Machine, Schedule
 from moa_core.train.losses import Weights
 from moa_core.train.target import TargetSizes, train_target
-from tests.models import plain_greedy, speaking_target, tiny_target, useful
+from tests.models import plain_greedy, speaking_target, tiny_target, traced, useful
 
 METHODS = ("moa-n0", "moa-n1", "eagle2")
 TREE = TreeSettings(3, 3, 9)
@@ -55,9 +54,9 @@ def train(
 
 
 def drafted(target: Target, drafter: Any, text: str, count: int, tree: TreeSettings) -> Trace:
-    settings = Settings(count, tree, eos_ids=target.eos_ids)
     prompt = prompt_ids(target.tokenizer, text)
-    trace = Trace(events=list(decode(target, drafter, prompt, settings)))
+    more = {"tree": tree, "eos_ids": target.eos_ids}
+    trace = traced(target, drafter, prompt, max_new_tokens=count, **more)
     assert trace.output_ids == plain_greedy(target, prompt, count)
     return trace
 

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Drafted, Trace
+from moa_core.decoding.trace import Drafted
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.train import losses
@@ -20,7 +19,7 @@ from moa_core.train.init import fresh
 from moa_core.train.losses import EagleTrainee, Weights, soft_entropy
 from moa_core.train.masks import Masks, on_policy, predictable
 from moa_core.train.teacher import Verdicts, teach
-from tests.models import tiny_target, training_features
+from tests.models import tiny_target, traced, training_features
 
 PROMPT = [5, 9, 33, 7, 21, 40, 11]
 CHAIN = TreeSettings(depth=5, breadth=1, budget=5)
@@ -28,8 +27,7 @@ CHAIN = TreeSettings(depth=5, breadth=1, budget=5)
 
 def _chain(target, drafter):
     """A first cycle's chain: root and drafted tokens, and their cumulative log-probabilities."""
-    trace = Trace(events=list(decode(target, drafter, PROMPT, Settings(4, CHAIN))))
-    tree = trace.of(Drafted)[0].tree
+    tree = traced(target, drafter, PROMPT, max_new_tokens=4, tree=CHAIN).of(Drafted)[0].tree
     return list(tree.tokens), list(tree.log_probs)
 
 
