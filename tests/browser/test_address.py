@@ -1,7 +1,5 @@
 """The address follows the tabs, Back and Forward lead through them; one prompt is in them all."""
 
-from urllib.parse import urlsplit
-
 import pytest
 
 from tests.browser.conftest import LOOKS
@@ -9,7 +7,6 @@ from tests.browser.driving import (
     HOLDS,
     open_tab,
     status,
-    type_number,
     type_prompt,
     wait_for_status,
 )
@@ -18,14 +15,12 @@ pytestmark = pytest.mark.browser
 
 SHOWN = {"live": "#run", "compare": "#compare-run", "tli": "#sweep-run"}
 BOXES = {"Live": "#prompt", "Side by side": "#compare-prompt", "Layers (TLI)": "#sweep-prompt"}
-LINKED = "() => document.querySelector('#compare-link textarea').value.startsWith('http')"
 KEPT = "text => sessionStorage.getItem('prompt') === text"
 LATE = """box => {
   const area = document.querySelector(`${box} textarea`);
   area.value = "of old";
   area.dispatchEvent(new Event("input", { bubbles: true }));
 }"""
-HOLDS_NUMBER = "() => document.querySelector('#compare-repeats input[type=number]').value === '2'"
 
 
 def stands(page, tab):
@@ -140,19 +135,3 @@ def test_what_a_box_in_another_tab_says_late_is_not_the_newest(page):
     page.evaluate(LATE, "#compare-prompt")
     page.wait_for_timeout(300)
     assert all(holds(page, name, "Mine") for name in ("Live", "Layers (TLI)"))
-
-
-def test_a_link_brings_a_comparison_along(open_page):
-    page = open_page("?tab=compare", ready="#compare-run:not([disabled])")
-    page.fill("#compare-prompt textarea", "A fox & a hen?")
-    page.locator("#compare-methods").get_by_label("EAGLE-2").uncheck()
-    type_number(page, "#compare-repeats", 2)
-    page.locator("#compare-share-fold button").first.click()
-    page.click("#compare-share")
-    page.wait_for_function(LINKED)
-    link = urlsplit(page.input_value("#compare-link textarea"))
-    other = open_page(f"?{link.query}", ready="#compare-run:not([disabled])")
-    assert holds(other, "Side by side", "A fox & a hen?")
-    other.wait_for_function(HOLDS_NUMBER)
-    checked = other.locator("#compare-methods input:checked")
-    assert checked.evaluate_all("boxes => boxes.map(box => box.name)") == ["moa-n1", "vanilla"]

@@ -2,15 +2,13 @@
 
 import pytest
 
-from demo.lesson.text import PROMPT, STEPS
+from demo.lesson.text import STEPS
 from tests.browser.conftest import HOSTILE, LOOKS, both_themes, keep_picture
 from tests.browser.driving import can_be_read, fits
 
 pytestmark = pytest.mark.browser
 
 ADDRESS, READY = "?tab=how", "#how-draft-run:not([disabled])"
-MINE = "Tell me a story & more."
-HAS = "([box, text]) => document.querySelector(box)?.value === text"
 NODES = """name => [...document.querySelectorAll(`#how-${name}-result .node`)].map(node => ({
   kind: node.dataset.node, index: Number(node.dataset.index),
   words: node.querySelector('text').textContent,
@@ -90,38 +88,6 @@ def test_the_examples_are_real_and_say_what_they_draw(tab):
     page.click("#how-draft-run")
     page.wait_for_selector("#how-draft-status .status-line:has-text('empty')")
     assert page.evaluate(NODES, "draft") == drafted
-
-
-def follow(page, step, place=0):
-    """Press a link of a step; where the page was then."""
-    link = next(one for one in STEPS if one.id == step).links[place]
-    found = page.locator(f"#how-{step} a.how-link").nth(place)
-    assert link.words in found.inner_text()
-    found.scroll_into_view_if_needed()
-    before = page.evaluate("window.scrollY")
-    found.click()
-    return before
-
-
-def test_links_are_followed_in_the_page_and_back_leads_to_their_place(tab, open_page):
-    page = tab()
-    drafted = run(page, "draft")
-    page.evaluate("window.same = true")
-    page.fill("#how-prompt :is(textarea, input)", MINE)
-    before = follow(page, "lossless", 1)
-    page.wait_for_selector("#stage[data-run=done]")
-    assert page.input_value("#prompt textarea") == MINE and "method=ngram" in page.url
-    assert page.inner_text("#view .said").startswith("N-gram") and page.evaluate("scrollY") == 0
-    for step, there in (("tli", "#sweep-verdict:has-text('Fastest')"), ("observing", ".node")):
-        page.go_back()
-        page.wait_for_selector("#how-prompt", state="visible")
-        page.wait_for_function("y => Math.abs(scrollY - y) < 2", arg=before)
-        assert page.evaluate(NODES, "draft") == drafted and page.evaluate("window.same")
-        before = follow(page, step)
-        page.wait_for_selector(f"{there}:visible")
-    other = open_page(STEPS[2].links[0].address, ready="#run:not([disabled])")
-    other.wait_for_function(HAS, arg=["#prompt textarea", PROMPT])
-    assert other.get_attribute("#stage", "data-run") == "recorded"  # an address runs nothing
 
 
 def test_a_tour_of_the_stage_from_any_tab_by_keyboard(tab):

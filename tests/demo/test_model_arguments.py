@@ -88,18 +88,3 @@ def test_each_drafter_is_a_stop_of_the_slider(folder: Path) -> None:
     with pytest.raises(UserError, match=r"N = 1 \(trained: 0, 2\).* --target .*/target --methods"):
         engine.prepare(Request("The fox ran", "moa-n1", 24))
     assert "of memory at most" in engine.describe() and "float32" in engine.describe()
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--drafter", "zero", "--drafter", "zero"), "are both moa-n0 drafters"),
-        (("--drafter", "nowhere/at/all"), "There is no folder nowhere/at/all"),
-    ],
-)
-def test_what_cannot_be_offered_is_said_before_the_page_opens(
-    folder: Path, monkeypatch, words: tuple[str, ...], said: str
-) -> None:
-    monkeypatch.chdir(folder)
-    with pytest.raises(UserError, match=said):
-        asked(*words)

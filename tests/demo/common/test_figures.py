@@ -2,7 +2,7 @@
 
 import pytest
 
-from demo.common.figures import Figures, stats, tree_of, tree_words
+from demo.common.figures import Figures, stats
 from demo.common.offline import Healing
 from moa_core.decoding.trace import (
     Drafted,
@@ -13,7 +13,7 @@ from moa_core.decoding.trace import (
     Trace,
     Verified,
 )
-from moa_core.decoding.tree import AUTO, DraftTree, TreeSettings
+from moa_core.decoding.tree import DraftTree
 from tests.demo.network.lost_links import begun, gone, healed, kept, plain, trace, verified, written
 
 TREE = DraftTree((9, 4, 5), (-1, 0, 1), (0, 1, 2), (0.0, -0.1, -0.2))
@@ -52,21 +52,6 @@ def test_what_did_not_happen_has_no_figure():
     bare = DraftTree.only_root(9)
     found = Figures([Drafted(0, 1, bare, 0), Verified(0, (), 1, (1,), (1,), (1,), (1,), 1, 0)])
     assert found.as_dict()["acceptance"] is None and found.as_dict()["tau"] == 1
-
-
-def test_a_tree_is_named_where_one_was_drafted():
-    tree = {"depth": 6, "breadth": 3, "budget": 12}
-    known = {"method": "moa-n0", "settings": {"tree": tree}}
-    assert tree_of(Trace(known)) == TreeSettings(6, 3, 12)
-    assert tree_of(Trace({**known, "settings": {"tree": AUTO.as_dict()}})) == AUTO
-    assert [tree_words(one) for one in (TreeSettings(6, 3, 12), AUTO, None)] == [
-        "6-3-12", "auto", "–",
-    ]  # fmt: skip
-    for other in (
-        {**known, "method": "vanilla"}, {"drafter": "vanilla", "settings": {"tree": tree}}, {},
-        {"settings": []}, {"settings": {"tree": [1]}}, {"settings": {"tree": {"depth": 99}}},
-    ):  # fmt: skip
-        assert tree_of(Trace(other)) is None
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from demo.compare.rows import middle, record, rows, table, write_csv
 from demo.compare.run import Comparison, Plan, compare, partings
 from demo.engine import Engine, Run
 from demo.session import Visit, guarded
-from moa_core.decoding.trace import Finished, Prefilled, Trace
+from moa_core.decoding.trace import Prefilled, Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Exactness, Sampling
 from moa_core.errors import UserError
@@ -78,24 +78,6 @@ def test_where_a_text_parts_is_found_with_the_gap_there(monkeypatch):
     assert list(found) == ["moa-n1"] and found["moa-n1"].at == 3 and found["moa-n1"].gap > 0
     assert partings(engine, comparison_of(sampling=Sampling(0.7), **traces)) == {}
     assert partings(engine, comparison_of(moa_n1=[trace_of([2])], eagle2=[])) == {}
-
-
-@pytest.mark.parametrize("stopped", [False, True])
-def test_a_finished_or_stopped_comparison_knows_where_its_texts_part(loads, monkeypatch, stopped):
-    texts = iter([[9]] * 4 + [[8]] + [[9]] * 9)  # the second counted run is another
-
-    def decode(target, drafter, ids, settings, should_stop):
-        yield Prefilled(tuple(ids), next(texts)[0], 0.5, 0.1)
-        yield Finished("length", {})
-
-    monkeypatch.setattr(module, "decode", decode)
-    monkeypatch.setattr(
-        "demo.common.measure.compare_with_plain", lambda *given: Exactness(0, len(given))
-    )
-    comparison = Comparison(plan=Plan(PROMPT, METHODS, 2, 5))
-    list(compare(Engine(), comparison, lambda: stopped and comparison.finished == 3))
-    assert comparison.finished == (3 if stopped else 6)
-    assert comparison.parted == {"moa-n1": Exactness(0, 4)}
 
 
 def test_the_endpoint_streams_progress_then_rows_and_verdict(timed):

@@ -100,24 +100,6 @@ def test_a_long_run_of_large_trees_stays_small(tokenizer):
     assert len(packed(trace)) < 400_000
 
 
-@pytest.mark.parametrize(
-    ("event", "part", "value"),
-    [
-        *((2, name, value) for name, value in (
-            ("path", [2]), ("path", [1, 9]), ("choices", [3]), ("draft_probs", []))),
-        *((1, "parents", value) for value in (
-            [-1, 0, 1, 1, 4], [-1, 2, 1, 1, 0], [0, 0, 1, 1, 0], [])),
-        *((1, "log_probs", [0, -1, value, -1, -2]) for value in ("x", None, float("nan"), 1e9)),
-    ],
-)  # fmt: skip
-def test_a_damaged_trace_gets_a_sentence(made, event, part, value):
-    text = json.loads(made.to_json())
-    where = text["events"][event] if event == 2 else text["events"][event]["tree"]
-    where[part] = value  # 1e9 is beyond what exp can hold
-    with pytest.raises(UserError, match="damaged"):
-        packed(Trace.from_json(json.dumps(text)))
-
-
 def test_a_trace_without_words_gets_a_sentence(made):
     del made.about["words"]
     with pytest.raises(UserError, match="not their text"):

@@ -137,12 +137,12 @@ def test_signs_of_life_come_while_a_drafter_is_loaded_and_while_others_work(
         other = Caller(port)  # needs no drafter: its welcome need not wait for the worker
         hello = Hello(wire.VERSION, "", "moa-n0", drafter_mark(useful("moa-n0", TARGET)))
         found: list[Wire] = []
-        coming = threading.Thread(target=lambda: found.append(Wire(address, hello, timeout=0.2)))
+        coming = threading.Thread(target=lambda: found.append(Wire(address, hello, timeout=0.5)))
         coming.start()
         other.say(Prefill(1, [1, 2, 3], 20))
         late = Caller(port)
         assert late.welcome.number == 0 and not found
-        sleep(0.6)
+        sleep(0.8)
         loading.set()
         coming.join(20)
         assert found and other.hear().number == 1
