@@ -1,4 +1,4 @@
-"""Figures from made-up runs, recomputed by hand."""
+"""Figures from made-up runs, recomputed by hand; recordings; and what the paper claims."""
 
 import json
 from pathlib import Path

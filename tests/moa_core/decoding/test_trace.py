@@ -29,17 +29,19 @@ from tests.mutations import mutated
 from tests.properties import SEEDS, above, trees
 
 
-def recorded(**settings: Any) -> Trace:
-    target = tiny_target()
-    trace = Trace(about={"target": "tiny", "settings": {"tree": [1, 2], "τ": None}})
-    run = decode(target, useful("moa-n1", target), [5, 9, 2], Settings(20, **settings))
-    for _ in trace.record(run):
-        pass
-    return trace
+@cache
+def good() -> str:
+    """A run of a tiny model, with its words."""
+    target = speaking_target()
+    drafter, settings = useful("moa-n1", target), Settings(9, TreeSettings(2, 2, 4))
+    trace = Trace(about(target, drafter, settings))
+    trace.events += decode(target, drafter, [5, 9, 2], settings)
+    record_words(trace, target.tokenizer)
+    return trace.to_json()
 
 
 def test_an_unfinished_trace_comes_back_too() -> None:
-    trace = recorded()
+    trace = Trace.from_json(good())
     trace.events = trace.events[:4]
     back = Trace.from_json(trace.to_json())
     assert back == trace and back.reason is None
@@ -95,7 +97,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_trace_with_something_wrong_is_refused(change: str) -> None:
-    data = json.loads(recorded().to_json())
+    data = json.loads(good())
     assert Trace.from_json(json.dumps(data)).reason == "length"
     CHANGES[change](data)
     with pytest.raises(UserError, match="trace"):
@@ -103,7 +105,7 @@ def test_a_trace_with_something_wrong_is_refused(change: str) -> None:
 
 
 def test_a_trace_from_before_n_was_kept_is_still_read() -> None:
-    data = json.loads(recorded().to_json())
+    data = json.loads(good())
     for event in data["events"]:
         event.pop("tli", None)
     trace = Trace.from_json(json.dumps(data))
@@ -157,17 +159,6 @@ TRACES = st.builds(
 @given(TRACES)
 def test_a_trace_comes_back_as_it_went(trace: Trace) -> None:
     assert Trace.from_json(trace.to_json()) == trace
-
-
-@cache
-def good() -> str:
-    """A run of a tiny model, with its words."""
-    target = speaking_target()
-    drafter, settings = useful("moa-n1", target), Settings(9, TreeSettings(2, 2, 4))
-    trace = Trace(about(target, drafter, settings))
-    trace.events += decode(target, drafter, [5, 9, 2], settings)
-    record_words(trace, target.tokenizer)
-    return trace.to_json()
 
 
 def read(text: str) -> Trace | None:

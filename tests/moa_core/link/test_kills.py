@@ -164,7 +164,6 @@ def flooded(process: ServerProcess, good: Good, frames: int, seed: int = 0) -> i
     return sum(counts)
 
 
-@pytest.mark.slow
 def test_bad_frames_do_no_harm(process: ServerProcess) -> None:
     """A good client is served all the while; then nothing is left, and memory is as before."""
     good, frames = Good(process), 10_000

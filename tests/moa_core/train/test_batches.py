@@ -1,4 +1,4 @@
-"""Batches go on after a resume where they were, and processes share them out."""
+"""Batches go on after a resume where they were; the target's own text is written and mixed in."""
 
 from collections import Counter
 from concurrent.futures import Future

@@ -1,4 +1,4 @@
-"""Tasks check themselves, stay in their split, and run nothing they should not."""
+"""The bundle's text: tasks that check themselves, chats and stories that can be made again."""
 
 import random
 import re

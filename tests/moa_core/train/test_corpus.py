@@ -1,4 +1,4 @@
-"""Folders and data sets become documents, chats become ids as the template gives them."""
+"""Folders and data sets become documents, chats become ids by the template, and no text is lost."""
 
 import gzip
 import json
