@@ -24,6 +24,7 @@ def test_three_visitors_at_once_get_their_own_texts(open_page):
     pages = [open_page(ADDRESS.format(method, seed)) for seed, method in enumerate(METHODS)]
     alone = []
     for number, page in enumerate(pages):
+        page.bring_to_front()  # one behind another is painted once a second
         page.wait_for_selector("#run:not([disabled])")
         type_prompt(page, f"Visitor {number}: once upon a time")
         start(page)
@@ -32,8 +33,9 @@ def test_three_visitors_at_once_get_their_own_texts(open_page):
     assert len(set(alone)) == 3
     before = [page.locator(".token-view").get_attribute("data-id") for page in pages]
     for page in pages:
-        page.click("#run")
+        page.evaluate("document.querySelector('#run').click()")
     for page, old in zip(pages, before, strict=True):
+        page.bring_to_front()
         page.wait_for_function(NEW_RUN, arg=old)
         finish(page)
     assert [page.evaluate(KEPT) for page in pages] == alone
