@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import socket
 from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any
@@ -42,6 +43,21 @@ def door(
     if password:
         options |= {"auth": Password(password), "auth_message": "Any name, and the password."}
     return options
+
+
+def free(port: int | None) -> int | None:
+    """The port, if nobody listens there yet. UserError if not; None: gradio finds one."""
+    if port is None:
+        return None
+    try:
+        with socket.socket() as probe:  # as gradio tries it, which ends with a traceback
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+    except (OSError, OverflowError) as error:
+        raise UserError(
+            f"Port {port} cannot be had: without --port a free one is found."
+        ) from error
+    return port
 
 
 def _here(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""The options of `python app.py`."""
+"""The options of the page."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.loading.catalog import by_method, preset_drafters
 
 
-def options(about: str | None) -> argparse.ArgumentParser:
-    """All of them."""
-    parser = argparse.ArgumentParser(description=about)
+def options(about: str | None, program: str | None) -> argparse.ArgumentParser:
+    """All of them. program: whose they are; None: what was started."""
+    parser = argparse.ArgumentParser(program, description=about)
     parser.add_argument("--host", help="address to listen on (default: this machine only)")
     parser.add_argument("--port", type=int, help="default: the first free one from 7860")
     parser.add_argument(

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -29,6 +28,7 @@ from demo.network import tab as network
 from demo.results import tab as results
 from demo.session import LINGER, PRIVATE, Shared, Visits
 from demo.tli import tab as tli
+from moa_core.assets import ASSETS
 from moa_core.errors import UserError
 from moa_core.link.session import Limits
 from moa_core.loading.hub import short_name
@@ -59,7 +59,7 @@ SCRIPTS = (
     *(f"common/static/{name}.js" for name in ("dom", "charts", "address", "sliders")),
     "live/tour.js",
 )
-PICTURES = Path("assets", "pictures")  # from where the program is started
+ICON, PREVIEW = (ASSETS / "pictures" / name for name in ("icon.svg", "live.png"))
 LOOK_EVERY = 1.0  # seconds, at how far a download is
 MOST_SESSIONS = 256  # that are held; gradio's 10,000, of 0.56 MB at least, are too many
 LINKS = Limits(sessions=24, context=2048)  # of drafters in visitors' browsers
@@ -125,11 +125,11 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
 
 def launch_options(engine: Engine) -> dict[str, Any]:
     """What the page needs of gradio's `launch`, wherever it listens."""
-    icon, preview = PICTURES / "icon.svg", PICTURES / "live.png"
-    gr.set_static_paths([preview])
-    host = os.environ.get("SPACE_HOST")  # who shows a preview needs a whole address
-    where = f"{f'https://{host}' if host else ''}/gradio_api/file={preview}"
-    meta = {"og:title": TITLE, "og:description": ABOUT, "og:image": where}
+    host = os.environ.get("SPACE_HOST")
+    meta = {"og:title": TITLE, "og:description": ABOUT}
+    if host:  # who shows a preview needs a whole address
+        gr.set_static_paths([PREVIEW])
+        meta["og:image"] = f"https://{host}/gradio_api/file={PREVIEW}"
     head = [f'<meta name="description" content="{ABOUT}">']
     head += [f'<meta property="{name}" content="{words}">' for name, words in meta.items()]
     each = LINKS.sessions if host else EACH  # a Space's proxy is one address for all
@@ -137,7 +137,7 @@ def launch_options(engine: Engine) -> dict[str, Any]:
     return {
         "app_kwargs": {"routes": [] if engine.borrows else [device.mount()]},
         "head": "".join(head),
-        "favicon_path": icon,
+        "favicon_path": ICON,
         "theme": theme(),
         "css": style_sheet(),
         "css_paths": CSS,

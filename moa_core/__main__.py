@@ -7,19 +7,24 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 
+from moa_core import __version__
 from moa_core.commands import bench, export, generate, memory, serve, train
 from moa_core.errors import UserError
 
-# What only some commands need: the extras of pyproject.toml.
-EXTRAS = ("datasets", "plotly", "websockets")
+# What only some commands need, and what brings it: see the extras of pyproject.toml.
+EXTRAS = {"datasets": "datasets", "websockets": "websockets"} | dict.fromkeys(
+    ("gradio", "pandas", "plotly"), "'moa-speculative[demo]'"
+)
 
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     called = "moa" if Path(sys.argv[0]).stem == "moa" else "python -m moa_core"
     top = argparse.ArgumentParser(prog=called, description=__doc__)
+    top.add_argument("--version", action="version", version=f"moa-speculative {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="command")
     for module in (generate, bench, serve, train, export, memory):
         name = module.__name__.rsplit(".", 1)[1]
@@ -27,6 +32,13 @@ def parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text.splitlines()[0], description=text)
         module.add_arguments(command)
         command.set_defaults(run=module.run)
+    for point in entry_points(group="moa.commands", name="demo"):  # imported only once it is run
+        # Its options are its own: no word is taken for one here.
+        page = commands.add_parser(
+            point.name, help="The page in the browser.", add_help=False, prefix_chars="\0"
+        )
+        page.add_argument("words", nargs="*")
+        page.set_defaults(run=lambda options, point=point: point.load()(options.words))
     return top
 
 
@@ -44,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if (name := str(error.name).partition(".")[0]) not in EXTRAS:
             raise
-        print(f"error: this needs {name}: pip install {name}", file=sys.stderr)
+        print(f"error: this needs {name}: pip install {EXTRAS[name]}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:
         print(str(stop) or "stopped", file=sys.stderr)

@@ -20,7 +20,7 @@ from demo.engine import Engine
 from demo.share import named, query_of, settings_of
 from demo.space import BUNDLE, GPU_PRESET, NUMBERS, Chosen, chosen_preset, number
 from demo.tli import tab as tli
-from demo.ui import build_demo, launch_options
+from demo.ui import ICON, PREVIEW, build_demo, launch_options
 from moa_core.errors import UserError
 from moa_core.loading.presets import PRESETS
 
@@ -110,6 +110,23 @@ def test_secrets_are_shown_nowhere_and_no_link_carries_them(loads, monkeypatch):
 
 
 # ---- a Space ----
+
+
+def test_a_space_has_a_preview_picture_and_any_page_an_icon(monkeypatch):
+    """Wherever the program was started: a Space's address of it names the whole path."""
+    assert "og:image" not in launch_options(Engine())["head"]
+    monkeypatch.setenv("SPACE_HOST", "someone-moa.hf.space")
+    options = launch_options(Engine())
+    [path] = re.findall(r"https://someone-moa.hf.space/(gradio_api/file=\S+?)\"", options["head"])
+    with gr.Blocks() as page:
+        gr.Textbox()
+    _, url, _ = page.launch(quiet=True, prevent_thread_lock=True, **options)
+    try:
+        assert ask(url + path).read() == PREVIEW.read_bytes()
+        assert ask(url + "favicon.ico").read() == ICON.read_bytes()
+    finally:
+        page.close()
+
 
 SPACE, TOKEN = {"SPACE_ID": "someone/moa"}, {"HF_TOKEN": "hf_secret"}
 

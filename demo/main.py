@@ -1,0 +1,65 @@
+"""The page in the browser: run this, then open the address that it prints."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from moa_core.errors import UserError
+from moa_core.runtime import keep_small
+
+if TYPE_CHECKING:
+    import gradio as gr
+
+
+def main(arguments: Sequence[str]) -> None:
+    """`moa demo`: by the entry point that pyproject.toml names, where the package is installed."""
+    _, launch = opened(arguments, "moa demo")
+    launch()
+
+
+def opened(
+    arguments: Sequence[str], program: str | None = None
+) -> tuple[gr.Blocks, Callable[[], None]]:
+    """The page, and what puts it up and waits. MOA_OPTIONS come before the arguments.
+
+    Ends the process, with a sentence, if a person was mistaken.
+    """
+    # The imports make some 900,000 objects that stay for good. Python's collector of garbage would
+    # walk them again and again meanwhile.
+    gc.disable()
+    keep_small()  # before torch is imported
+
+    import gradio  # noqa: F401  of all that only the page needs it is missed first
+
+    from demo import space, zero
+    from demo.access import door, free
+    from demo.arguments import engine_of, options
+    from demo.ui import build_demo, launch_options
+    from moa_core.loading.load import pick_device
+
+    parser = options(__doc__, program)
+    args = parser.parse_args([*shlex.split(os.environ.get("MOA_OPTIONS", "")), *arguments])
+    chosen = space.chosen_preset(os.environ, pick_device("auto").type == "cuda")
+    args.preset = args.preset or (None if args.target else chosen.preset)
+    try:
+        waiting = space.number(os.environ, "MOA_QUEUE")
+        password = args.password or os.environ.get("MOA_PASSWORD", "")
+        port = free(args.port)
+        where = door(args.host, password, args.open_to_all, os.environ)
+        engine = engine_of(args)
+        zero.hold(engine)
+        page = build_demo(engine, chosen.words)
+    except UserError as error:
+        parser.error(str(error))
+    gc.freeze()  # collect from here on, but do not walk again what is here to stay
+    gc.enable()
+
+    def launch() -> None:
+        engine.start()  # in the background: the page is up before the models are
+        page.queue(max_size=waiting).launch(server_port=port, **where, **launch_options(engine))
+
+    return page, launch

@@ -1,0 +1,73 @@
+"""`moa demo` opens the page of an installed package; tests/browser drives `python app.py`."""
+
+import gc
+import re
+import socket
+import sys
+import tomllib
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+
+import pytest
+
+import demo.main as module
+from demo.access import free
+from moa_core.__main__ import EXTRAS, main
+from moa_core.errors import UserError
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch):
+    """The entry points that an installed package has; and no trace of a start that ended."""
+    there = EntryPoints(
+        EntryPoint(name, value, group)
+        for group, named in PROJECT["entry-points"].items()
+        for name, value in named.items()
+    )
+    monkeypatch.setattr("moa_core.__main__.entry_points", there.select)
+    monkeypatch.setattr(module, "keep_small", lambda: None)  # it is for a process of its own
+    yield
+    gc.enable()
+
+
+def test_its_options_reach_the_page_as_they_are(monkeypatch):
+    seen = []
+    launch = lambda: seen.append("launched")  # noqa: E731
+    monkeypatch.setattr(module, "opened", lambda *given: (seen.append(given), launch))
+    words = ["--port", "7", "--target=x", "-h", "--version", ""]
+    assert main(["demo", *words]) == 0
+    assert seen == [(words, "moa demo"), "launched"]
+
+
+def test_without_its_extra_a_sentence_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    assert main(["demo"]) == 2
+    assert (
+        capsys.readouterr().err == "error: this needs gradio: pip install 'moa-speculative[demo]'\n"
+    )
+    extra = " ".join(PROJECT["optional-dependencies"]["demo"])
+    assert all(name in extra for name, wanted in EXTRAS.items() if "demo" in wanted)
+    assert PROJECT["name"] == "moa-speculative"
+
+
+def test_help_names_it_and_imports_nothing_of_it(monkeypatch, capsys):
+    monkeypatch.setattr(EntryPoint, "load", lambda point: pytest.fail("it is imported"))
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0 and re.search(r"demo +The page", capsys.readouterr().out)
+
+
+def test_a_port_that_cannot_be_had_is_told_before_anything_is_loaded(monkeypatch, capsys):
+    assert free(None) is None
+    monkeypatch.setattr("demo.ui.build_demo", lambda *_: pytest.fail("it goes on"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SystemExit) as ended:
+            main(["demo", "--port", str(port)])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and f"moa demo: error: Port {port} cannot be had" in said
+    assert free(port) == port
+    with pytest.raises(UserError, match="65536"):
+        free(65536)
