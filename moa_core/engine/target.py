@@ -89,8 +89,9 @@ def accelerate(target: Target) -> Target:
 
 def graph_weights(target: Target, last: int) -> list[Tensor] | None:
     """The weights of a target's head and last layers; None where those can be in no graph."""
+    table: Any = target.model.get_input_embeddings()
     head: Any = target.model.get_output_embeddings()
-    plain = type(head) is nn.Linear and type(target.embed) is nn.Embedding
+    plain = type(table) is nn.Embedding and type(head) is nn.Linear
     if not plain or getattr(target.model, "is_quantized", False):
         return None
     parts: list[nn.Module] = [head]
