@@ -16,7 +16,7 @@ from moa_core.engine.graph import ROWS, Graph
 from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, Rope
-from moa_core.model.target import Target
+from moa_core.model.target import Observation, Target
 
 CHUNK = 256  # tokens of a prompt that are read at once: each has a score for all before it
 
@@ -48,6 +48,10 @@ class OnnxTarget(Target):
 
     def verifier(self, drafter: Drafter) -> Verifier:
         return OnnxVerifier(self, drafter)
+
+    def keep(self, path: Sequence[int]) -> Observation:
+        with one_thread():
+            return super().keep(path)
 
     def _graph(self) -> Graph:
         graph, width = Graph(), self.config.hidden_size

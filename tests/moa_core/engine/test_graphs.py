@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -18,9 +19,10 @@ from moa_core.engine import accelerate, accelerate_drafter, drafters
 from moa_core.engine import target as targets
 from moa_core.engine.graph import BLOCK, eight_bits
 from moa_core.engine.target import OnnxTarget
+from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
 from moa_core.train.init import fresh
-from tests.models import tiny_target
+from tests.models import tiny_target, traced
 
 PROMPT = [(i * i + 3) % 60 for i in range(21)]
 TREE = DraftTree(  # two siblings, a long branch beside a short one, the same token twice
@@ -209,6 +211,22 @@ def test_a_thread_number_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     three = target.session()
     assert three is not one and three.get_session_options().intra_op_num_threads == 3
+
+
+def test_torch_leaves_the_processor_to_the_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, counts, keep = accelerate(tiny_target()), [], KVCache.keep
+
+    def counted(cache: KVCache, slots: Sequence[int]) -> None:
+        counts.append(torch.get_num_threads())
+        keep(cache, slots)
+
+    monkeypatch.setattr(KVCache, "keep", counted)
+    torch.set_num_threads(2)
+    try:
+        traced(target, "moa-n0", PROMPT, max_new_tokens=8)
+        assert torch.get_num_threads() == 2 and set(counts) == {1}
+    finally:
+        torch.set_num_threads(1)
 
 
 def test_eight_bits_hold_the_largest_number_of_each_block() -> None:
