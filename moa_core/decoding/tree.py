@@ -268,10 +268,7 @@ def _frontier(
     rows = [node.parent.row if node.parent else 0 for node in parents]
     for row, node in enumerate(parents):
         node.row, node.expanded = row, True
-    count, known = len(rows), seen.shape[1]
-    now = np.zeros((count, known + count), np.bool_)  # torch would take three times as long
-    now[:, :known] = seen[rows]
-    np.fill_diagonal(now[:, known:], True)
+    now = np.concatenate((seen.take(rows, 0), np.eye(len(rows), dtype=np.bool_)), 1)
     names = torch.from_numpy(np.array([[node.token for node in parents], rows])).to(device)
     return Frontier(names[0], names[1], torch.from_numpy(now).to(device), level), now
 

@@ -94,8 +94,7 @@ def choose(logits: Tensor, tree: DraftTree, position: int, sampling: Sampling) -
     else:
         draws = [uniform(sampling.seed, position + depth + 1) for depth in tree.depths]
         tokens = sample(probs, draws)
-    parents = torch.tensor(tree.parents, device=probs.device).clamp(min=0)
-    nodes = torch.tensor(tree.tokens, device=probs.device)
+    parents, nodes = torch.tensor([tree.parents, tree.tokens], device=probs.device).clamp(min=0)
     of_choice = probs.gather(1, tokens[:, None])[:, 0]
     of_draft = probs[parents, nodes]
     ids, of_choice, of_draft = torch.stack([tokens.float(), of_choice, of_draft]).tolist()

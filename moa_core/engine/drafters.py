@@ -41,6 +41,11 @@ class Onnx(Drafter):
         return self.target
 
     @property
+    def _table(self) -> Tensor:
+        """The embeddings, [V, E]."""
+        return self._model.embed.weight
+
+    @property
     def _last(self) -> int:
         """How many of those layers."""
         return self.tli or 0
@@ -61,7 +66,7 @@ class Onnx(Drafter):
     def open(self, target: Target, capacity: int) -> None:
         super().open(target, capacity)  # type: ignore[safe-super]  # the torch drafter's
         session = self.session()
-        self._run = None if session is None else Run(session, self._caches())
+        self._run = None if session is None else Run(session, self._caches(), self._table)
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         with one_thread():
@@ -76,7 +81,7 @@ class Onnx(Drafter):
     def _begun(self) -> tuple[Graph, str]:
         """A graph, and the embeddings of new tokens."""
         graph = Graph(self.precision == "int8")
-        return graph, graph.rows(self._model.config.hidden_size)
+        return graph, graph.rows(self._table)
 
     def _reserved(self, rope: Rope) -> Rope:
         """With a table of all positions that a text may have."""
@@ -89,7 +94,7 @@ class Onnx(Drafter):
         """Logits [1, rows, V] after tokens as `Reader.read` takes them; `more` goes in and out."""
         count = len(tokens)
         places = range(start, start + count) if seen is None else [start] * count
-        inputs = {"x": self._model.embed(tokens)[None], **rows(places, past, seen), **more}
+        inputs = {**rows(tokens, places, past, seen), **more}
         widths = {f"new.{name}": one.shape[-1] for name, one in more.items()}
         widths = {"logits": self._words, **widths}
         wanted = 1 if seen is None else count
@@ -246,8 +251,10 @@ class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
     def _words(self) -> int:
         return self.net.config.words or super()._words
 
-    def session(self) -> Any:
-        return None if self.net.config.embeddings else super().session()
+    @property
+    def _table(self) -> Tensor:
+        own = self.net.config.embeddings
+        return self.net.embed_tokens.weight if own else super()._table
 
     def _layer(self, graph: Graph, x: str, features: str, rope: Rope) -> str:
         sizes, layer = self.net.config, self.net.midlayer

@@ -88,14 +88,16 @@ class Graph:
         weight = self.constant(_numpy(norm.weight))
         return self.op("SimplifiedLayerNormalization", x, weight, axis=-1, epsilon=eps)
 
-    def rows(self, width: int) -> str:
-        """The embeddings [1, n, width] of new tokens, and what `session.rows` says of them."""
+    def rows(self, table: Tensor) -> str:
+        """The embeddings [1, n, E] of new tokens, of which `session.rows` says more. Their table
+        [V, E] stays torch's: `Run` binds it."""
         self.input("positions", np.int64, 1, "n")
         self.input("bias", np.float32, 1, 1, "n", "slots")
         self.input("last", np.int32, 1)
         self.input("total", np.int32)
         self.input("first", np.int64, 1)
-        return self.input("x", np.float32, 1, "n", width)
+        kept = self.input("table", np.float32, *table.shape)
+        return self.op("Gather", kept, self.input("tokens", np.int64, 1, "n"))
 
     def from_first(self, x: str, axis: int = 1) -> str:
         """The rows of x from the input `first` on."""

@@ -49,9 +49,12 @@ class Sessions:
 
 class Run:
     """A session with the caches of one decoding run. Caches that the graph extends are input and
-    output in one, so that nothing is copied."""
+    output in one, so that nothing is copied.
 
-    def __init__(self, session: Any, caches: Caches) -> None:
+    table  [V, E] of the embeddings, for `Graph.rows`
+    """
+
+    def __init__(self, session: Any, caches: Caches, table: Tensor | None = None) -> None:
         self._session, self._binding = session, session.io_binding()
         names = {one.name for one in (*session.get_inputs(), *session.get_outputs())}
         self._caches = dict(caches)  # onnxruntime is given addresses alone
@@ -63,6 +66,9 @@ class Run:
                 self._binding.bind_input(f"{name}.{part}", *where)
                 if f"new.{name}.{part}" in names:
                     self._binding.bind_output(f"new.{name}.{part}", *where)
+        if table is not None:
+            self._table = table.detach().numpy()  # held: onnxruntime is given its address
+            self._binding.bind_cpu_input("table", self._table)
 
     def __call__(
         self, inputs: Mapping[str, Tensor | NDArray[Any]], **shapes: tuple[int, ...]
@@ -94,7 +100,7 @@ def one_thread() -> Iterator[None]:
 
 
 def rows(
-    positions: Sequence[int], past: int, seen: Tensor | None
+    tokens: Sequence[int] | Tensor, positions: Sequence[int], past: int, seen: Tensor | None
 ) -> dict[str, Tensor | NDArray[Any]]:
     """The inputs of `Graph.rows` for n new tokens, at these positions, after `past` slots.
 
@@ -106,6 +112,7 @@ def rows(
     if seen is not None:
         bias[0, 0, :, past + count - seen.shape[1] :][~seen.numpy()] = -np.inf
     return {
+        "tokens": np.asarray(tokens, np.int64)[None],
         "positions": np.array([positions], np.int64),
         "bias": bias,
         "last": np.array([past + count - 1], np.int32),

@@ -16,7 +16,7 @@ from moa_core.engine.graph import ROWS, Graph
 from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, Rope
-from moa_core.model.target import Target
+from moa_core.model.target import Observation, Target
 
 CHUNK = 256  # tokens of a prompt that are read at once: each has a score for all before it
 
@@ -49,10 +49,15 @@ class OnnxTarget(Target):
     def verifier(self, drafter: Drafter) -> Verifier:
         return OnnxVerifier(self, drafter)
 
+    def keep(self, path: Sequence[int]) -> Observation:
+        with one_thread():
+            return super().keep(path)
+
     def _graph(self) -> Graph:
         graph, width = Graph(), self.config.hidden_size
+        x = graph.rows(self.embed.weight)
         tapped: dict[int, str] = {}
-        last = add_layers(graph, graph.rows(width), self, "text", len(self.layers), tapped=tapped)
+        last = add_layers(graph, x, self, "text", len(self.layers), tapped=tapped)
         states = [*(tapped[layer] for layer in self.taps), last]
         hidden = graph.op("Concat", *states, axis=-1) if self.taps else last
         graph.output("hidden", hidden, 1, "n", len(states) * width)
@@ -66,16 +71,16 @@ class OnnxTarget(Target):
         if cache is not self._bound and cache is not None:
             session, self._bound = self.session(), cache
             caches = cached(cache, "text", len(self.layers))
-            self._run = None if session is None else Run(session, caches)
+            self._run = None if session is None else Run(session, caches, self.embed.weight)
         if self._run is None or cache is None:
             return super()._forward(ids, positions, seen)
         hidden, logits, step = [], torch.empty(0), CHUNK if seen is None else len(ids)
         for start in range(0, len(ids), step):
-            x = self.embed(torch.tensor([ids[start : start + step]]))
-            at = rows(positions[start : start + step], cache.length + start, seen)
+            part = slice(start, start + step)
+            inputs = rows(ids[part], positions[part], cache.length + start, seen)
             shape = 1, 1 if seen is None else len(ids), self.head.out_features
-            states = 1, x.shape[1], (len(self.taps) + 1) * x.shape[2]
-            found, logits = self._run({"x": x, **at}, hidden=states, logits=shape)
+            states = 1, len(ids[part]), (len(self.taps) + 1) * self.config.hidden_size
+            found, logits = self._run(inputs, hidden=states, logits=shape)
             hidden.append(found[0])
         return torch.cat(hidden), logits[0]
 
@@ -88,8 +93,10 @@ def accelerate(target: Target) -> Target:
 
 def graph_weights(target: Target, last: int) -> list[Tensor] | None:
     """The weights of a target's head and last layers; None where those can be in no graph."""
+    table: Any = target.model.get_input_embeddings()
     head: Any = target.model.get_output_embeddings()
-    if type(head) is not nn.Linear or getattr(target.model, "is_quantized", False):
+    plain = type(table) is nn.Embedding and type(head) is nn.Linear
+    if not plain or getattr(target.model, "is_quantized", False):
         return None
     parts: list[nn.Module] = [head]
     if last:

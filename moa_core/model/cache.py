@@ -60,7 +60,7 @@ class KVCache:
         if list(slots) != list(range(len(slots))):
             end = self.length + len(slots)
             source = torch.tensor(slots, device=self.device) + self.length
-            self._block[..., self.length : end, :] = self._block[..., source, :]
+            self._block[..., self.length : end, :] = self._block.index_select(-2, source)
         self.length += len(slots)
 
     def layer(self, place: int = 0) -> tuple[Tensor, Tensor]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,13 +13,15 @@ from torch import Tensor, nn
 
 from moa_core.decoding.tree import DraftTree, Frontier
 from moa_core.drafters.base import Drafter, Stepwise
+from moa_core.drafters.eagle3 import Eagle3Drafter, Eagle3Net
 from moa_core.engine import accelerate, accelerate_drafter, drafters
 from moa_core.engine import target as targets
 from moa_core.engine.graph import BLOCK, eight_bits
 from moa_core.engine.target import OnnxTarget
+from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
 from moa_core.train.init import fresh
-from tests.models import tiny_target
+from tests.models import tiny_target, traced
 
 PROMPT = [(i * i + 3) % 60 for i in range(21)]
 TREE = DraftTree(  # two siblings, a long branch beside a short one, the same token twice
@@ -51,14 +55,16 @@ SHAPES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 METHODS = (
     "moa-n0", "moa-n1", "moa-n2", "moa-n3", "moa-mean-lsa", "moa-no-lsa", "moa-no-sa",
-    "eagle2", "eagle3", "independent",
+    "eagle2", "eagle3", "eagle3, own embeddings", "independent",
 )  # fmt: skip
 
 
 @torch.no_grad()
 def loud(method: str, target: Target, rounded: bool = False) -> Drafter:
     """A drafter whose every part says much. rounded: with weights that eight bits hold exactly."""
-    drafter = fresh(method, target, seed=0)
+    drafter = fresh(method.split(",")[0], target, seed=0)
+    if isinstance(drafter, Eagle3Drafter) and "own" in method:
+        drafter.net = Eagle3Net(replace(drafter.net.config, embeddings=target.config.vocab_size))
     torch.manual_seed(1)
     for weight in drafter.net.parameters():
         weight.normal_(1.0 if weight.ndim == 1 else 0.0, 0.1 if rounded else 0.2)
@@ -162,12 +168,14 @@ def test_what_was_trained_or_moved_is_noticed() -> None:
         slow = tiny_target()
         quick = accelerate(slow)
         other = copy.deepcopy(quick)
-    before, _ = quick.fork().prefill(PROMPT, 32)
-    slow.layers[1].mlp.down_proj.weight.mul_(2)
-    after, _ = quick.fork().prefill(PROMPT, 32)
-    assert (after - before).abs().max() > 1e-3
-    torch.testing.assert_close(after, slow.fork().prefill(PROMPT, 32)[0], **CLOSE)
-    torch.testing.assert_close(other.fork().prefill(PROMPT, 32)[0], before, **CLOSE)
+    before, _ = first = quick.fork().prefill(PROMPT, 32)
+    for weight in (slow.layers[1].mlp.down_proj.weight, slow.embed.weight):
+        weight.mul_(2)
+        after, _ = quick.fork().prefill(PROMPT, 32)
+        assert (after - before).abs().max() > 1e-3
+        torch.testing.assert_close(after, slow.fork().prefill(PROMPT, 32)[0], **CLOSE)
+        before = after
+    torch.testing.assert_close(other.fork().prefill(PROMPT, 32)[0], first[0], **CLOSE)
     other.model.to(torch.bfloat16)  # then torch runs it
     assert other.fork().prefill(PROMPT, 32)[0].dtype == torch.bfloat16
 
@@ -180,12 +188,32 @@ def test_what_has_no_graph_stays_torchs(monkeypatch: pytest.MonkeyPatch) -> None
         assert accelerate(other) is other
         one = fresh("moa-n1", other, 0)
         assert accelerate_drafter(one, other, True) is one and one.precision == "float32"
+    scaled = copy.deepcopy(plain.model)
+    scaled.set_input_embeddings(type("Scaled", (nn.Embedding,), {})(64, 32))
+    other = Target(scaled)
+    assert accelerate(other) is other and accelerate_drafter(drafter, other, True) is drafter
     for change in (torch.bfloat16, torch.device("meta")):
         other = copy.deepcopy(plain)
         other.model.to(change)
         assert accelerate(other) is other
     monkeypatch.setattr("moa_core.engine.session.LARGEST", 1000)
     assert accelerate(plain) is plain and accelerate_drafter(drafter, plain, True) is drafter
+
+
+def test_torch_leaves_the_processor_to_the_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, counts, keep = accelerate(tiny_target()), [], KVCache.keep
+
+    def counted(cache: KVCache, slots: Sequence[int]) -> None:
+        counts.append(torch.get_num_threads())
+        keep(cache, slots)
+
+    monkeypatch.setattr(KVCache, "keep", counted)
+    torch.set_num_threads(2)
+    try:
+        traced(target, "moa-n0", PROMPT, max_new_tokens=8)
+        assert torch.get_num_threads() == 2 and set(counts) == {1}
+    finally:
+        torch.set_num_threads(1)
 
 
 def test_eight_bits_hold_the_largest_number_of_each_block() -> None:
