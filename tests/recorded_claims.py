@@ -15,7 +15,7 @@ from moa_core.bench.records import select
 ROOT = Path(__file__).parents[1]
 MOA = ("moa-n0", "moa-n1", "moa-n2", "moa-n3")
 LINKS = ("lan", "wifi", "5g", "4g", "slow-4g")
-KINDS = ("story", "dialogue", "reading", "sum", "task")
+KINDS = ("story", "words", "reading", "sum", "task")
 WHOLE, ALONE = "tokens_per_second", "decode_tokens_per_second"
 
 NO_MEASUREMENT = (  # patterns of numbers that are names, versions, settings or others' figures
@@ -26,7 +26,7 @@ NO_MEASUREMENT = (  # patterns of numbers that are names, versions, settings or 
     r"llama-cpp-python 0\.3\.36", r"float32|bf(?:loat)?16|\bf32|int8", r"\b8B\b", r"at batch 1\b",
     r"95 % of resamples", r"4-core", r"temperature 1\b", r"TLI.{0,90}: 0 \.\.\. 3 swept",
     r"MoA is from 2024",
-    r"depth 5, breadth 4, 12 drafts", r"after 600 updates", r"\b(?:slow-)?[45]g\b", r"per 100\b",
+    r"depth 5, breadth 4, 12 drafts", r"\b(?:slow-)?[45]g\b", r"per 100\b",
     r"\| 0 % \| 10 % \| 25 % \| 50 % \| 75 % \| texts, 0 % \.\.\. 75 %", r"\| 1 \| 6 \| 13 \|",
     r"of 1, 6 and 13 tokens", r"τ 6\.2 and 4\.4 times plain decoding",
     r"DFlash 6\.5 and 4\.9 times",
@@ -42,9 +42,9 @@ def line(name: str, *cells: str) -> str:
     return f"| {' | '.join((f'`{name}`', *cells))} |"
 
 
-SAME, BEST, PAPER, WARM, ABLATED = (
+SAME, BEST, PAPER, WARM = (
     read(f"{name}/summary.json")["methods"]
-    for name in ("same-tree", "best-tree", "paper-tree", "temperature-1", "ablations")
+    for name in ("same-tree", "best-tree", "paper-tree", "temperature-1")
 )
 ENGINES = read("engines.json")
 
@@ -122,13 +122,13 @@ def offline() -> Iterator[str]:
         return row_of("link/offline.json", method=method, cut=cut, kind=kind)[figure]
 
     cuts = (0.0, 0.1, 0.25, 0.5, 0.75)
-    for method in ("target", *MOA, "eagle2", "glide", "independent", "stream"):
+    for method in ("target", *MOA, "eagle2", "eagle3", "independent", "stream"):
         right = [f"{100 * found(method, cut, 'tasks', 'right'):.1f}" for cut in cuts]
         shown = () if method == "stream" else (0.0, 0.75)
         ends = [f"{found(method, cut, 'texts', 'log_prob'):.2f}" for cut in shown]
         yield line(method, *right, " ... ".join(ends))
     yield f"{found('target', 0.0, 'tasks', 'items')} held-out tasks"
-    yield f"{found('target', 0.0, 'texts', 'items')} stories and dialogues"
+    yield f"{found('target', 0.0, 'texts', 'items')} stories"
 
 
 def results_page() -> Iterator[str]:
@@ -161,8 +161,6 @@ def results_page() -> Iterator[str]:
     yield f"{WARM['vanilla']['prompts']} prompts, tree 5-4-12"
     yield f"{100 * WARM['vanilla']['repeats_8gram']:.1f} % of the output repeats an 8-gram"
     yield f"{over(WARM, 'moa-n2', 'eagle2')} times EAGLE-2's"
-    for name in ABLATED:
-        yield line(name, tau(ABLATED, name), *by_kind(ABLATED, name))
     for part in (said, presets, offline, engines):
         yield from part()
 
@@ -178,18 +176,13 @@ def said() -> Iterator[str]:
     paper = papers_ratios(published())
     yield f"{paper[0]:.2f} in τ and {paper[1]:.2f} in speed"
     yield ", ".join(tau(SAME, name) for name in MOA)
-    lost = [
-        1 - ABLATED[name]["tau"] / ABLATED["moa-n0"]["tau"] for name in ("moa-no-sa", "moa-no-ca")
-    ]
-    yield "{:.0f} % and {:.0f} %".format(*(100 * share for share in lost))
-    yield f"({tau(ABLATED, 'moa-no-lsa')} and {tau(ABLATED, 'moa-n0')})"
-    yield f"({tau(ABLATED, 'moa-mean-lsa')})"
 
 
 ROWS = {
     "vanilla": "plain decoding",
     "hf-generate": "transformers' `generate`",
     "eagle2": "EAGLE-2",
+    "eagle3": "EAGLE-3",
     "moa-n0": "MoA, N = 0",
     "moa-n2": "MoA, N = 2",
 }
