@@ -122,7 +122,7 @@ def offline() -> Iterator[str]:
         return row_of("link/offline.json", method=method, cut=cut, kind=kind)[figure]
 
     cuts = (0.0, 0.1, 0.25, 0.5, 0.75)
-    for method in ("target", *MOA, "eagle2", "eagle3", "independent", "stream"):
+    for method in ("target", *MOA, "eagle2", "independent", "stream"):
         right = [f"{100 * found(method, cut, 'tasks', 'right'):.1f}" for cut in cuts]
         shown = () if method == "stream" else (0.0, 0.75)
         ends = [f"{found(method, cut, 'texts', 'log_prob'):.2f}" for cut in shown]
@@ -182,7 +182,6 @@ ROWS = {
     "vanilla": "plain decoding",
     "hf-generate": "transformers' `generate`",
     "eagle2": "EAGLE-2",
-    "eagle3": "EAGLE-3",
     "moa-n0": "MoA, N = 0",
     "moa-n2": "MoA, N = 2",
 }
