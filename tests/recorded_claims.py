@@ -23,12 +23,12 @@ NO_MEASUREMENT = (  # patterns of numbers that are names, versions, settings or 
     r"Qwen3",
     r"\d{4}-\d{2}-\d{2}", r"arXiv \d{4}\.\d{5}", r"\(\d{4}\.\d{5}\)", r"[Cc]ommit [0-9a-f]{7}\b",
     r"\b\d+-\d+-\d+\b", r"Python 3\.11 or 3\.12", r"torch 2\.13", r"Apache-2\.0", r"ICLR 2025",
-    r"llama-cpp-python 0\.3\.36", r"float32|bf(?:loat)?16|\bf32|int8", r"\b8B\b", r"at batch 1\b",
+    r"float32|bf(?:loat)?16|\bf32|int8", r"\b8B\b", r"at batch 1\b",
     r"95 % of resamples", r"4-core", r"temperature 1\b", r"TLI.{0,90}: 0 \.\.\. 3 swept",
     r"MoA is from 2024",
     r"depth 5, breadth 4, 12 drafts", r"\b(?:slow-)?[45]g\b", r"per 100\b",
-    r"\| 0 % \| 10 % \| 25 % \| 50 % \| 75 % \| texts, 0 % \.\.\. 75 %", r"\| 1 \| 6 \| 13 \|",
-    r"of 1, 6 and 13 tokens", r"τ 6\.2 and 4\.4 times plain decoding",
+    r"\| 0 % \| 10 % \| 25 % \| 50 % \| 75 % \| texts, 0 % \.\.\. 75 %",
+    r"τ 6\.2 and 4\.4 times plain decoding",
     r"DFlash 6\.5 and 4\.9 times",
     r"JetSpec 4\.9 to 9\.6 by set",
 )  # fmt: skip
@@ -46,7 +46,6 @@ SAME, BEST, PAPER, WARM = (
     read(f"{name}/summary.json")["methods"]
     for name in ("same-tree", "best-tree", "paper-tree", "temperature-1")
 )
-ENGINES = read("engines.json")
 
 
 def tau(methods: Any, name: str) -> str:
@@ -81,16 +80,6 @@ def best_row(name: str) -> str:
         f"{rate(BEST, name, ALONE)} ({low:.0f}-{high:.0f})",
     )
     return line(name, tau(BEST, name), *cells, *alone)
-
-
-def engines() -> Iterator[str]:
-    for name, found in ENGINES["ms"].items():
-        yield f"| {name} | {' | '.join(f'{time:.1f}' for time in found.values())} |"
-    yield f"{ENGINES['plain_tokens_per_second']['llama.cpp']} tokens/s"
-    yield f"{ENGINES['threads']} threads, {ENGINES['context']} tokens of context"
-    yield f"{ENGINES['ms']['this program']['1']:.1f} ms a token"
-    # What they come to without any other work of a run.
-    yield f"{1000 / ENGINES['ms']['this program']['1']:.0f} tokens/s at most"
 
 
 def row_of(name: str, **wanted: Any) -> Any:
@@ -161,7 +150,7 @@ def results_page() -> Iterator[str]:
     yield f"{WARM['vanilla']['prompts']} prompts, tree 5-4-12"
     yield f"{100 * WARM['vanilla']['repeats_8gram']:.1f} % of the output repeats an 8-gram"
     yield f"{over(WARM, 'moa-n2', 'eagle2')} times EAGLE-2's"
-    for part in (said, presets, offline, engines):
+    for part in (said, presets, offline):
         yield from part()
 
 
@@ -196,7 +185,6 @@ def readme() -> Iterator[str]:
         yield f"| {shown} | {' | '.join(cells)} |"
     yield f"{SAME['vanilla']['prompts']} prompts"
     yield f"over {BEST['vanilla']['prompts']} of them, each method at its fastest tree"
-    yield f"{ENGINES['plain_tokens_per_second']['llama.cpp']} tokens/s of plain decoding in float32"
     table = published()
     assert table is not None
     yield f"{100 * papers_ratios(table)[0] - 100:.0f} % over EAGLE-2 in τ"
