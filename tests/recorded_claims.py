@@ -15,7 +15,7 @@ from moa_core.bench.records import select
 ROOT = Path(__file__).parents[1]
 MOA = ("moa-n0", "moa-n1", "moa-n2", "moa-n3")
 LINKS = ("lan", "wifi", "5g", "4g", "slow-4g")
-KINDS = ("story", "dialogue", "reading", "sum", "task")
+KINDS = ("story", "words", "reading", "sum", "task")
 WHOLE, ALONE = "tokens_per_second", "decode_tokens_per_second"
 
 NO_MEASUREMENT = (  # patterns of numbers that are names, versions, settings or others' figures
@@ -23,12 +23,12 @@ NO_MEASUREMENT = (  # patterns of numbers that are names, versions, settings or 
     r"Qwen3",
     r"\d{4}-\d{2}-\d{2}", r"arXiv \d{4}\.\d{5}", r"\(\d{4}\.\d{5}\)", r"[Cc]ommit [0-9a-f]{7}\b",
     r"\b\d+-\d+-\d+\b", r"Python 3\.11 or 3\.12", r"torch 2\.13", r"Apache-2\.0", r"ICLR 2025",
-    r"llama-cpp-python 0\.3\.36", r"float32|bf(?:loat)?16|\bf32|int8", r"\b8B\b", r"at batch 1\b",
+    r"float32|bf(?:loat)?16|\bf32|int8", r"\b8B\b", r"at batch 1\b",
     r"95 % of resamples", r"4-core", r"temperature 1\b", r"TLI.{0,90}: 0 \.\.\. 3 swept",
     r"MoA is from 2024",
-    r"depth 5, breadth 4, 12 drafts", r"after 600 updates", r"\b(?:slow-)?[45]g\b", r"per 100\b",
-    r"\| 0 % \| 10 % \| 25 % \| 50 % \| 75 % \| texts, 0 % \.\.\. 75 %", r"\| 1 \| 6 \| 13 \|",
-    r"of 1, 6 and 13 tokens", r"τ 6\.2 and 4\.4 times plain decoding",
+    r"depth 5, breadth 4, 12 drafts", r"\b(?:slow-)?[45]g\b", r"per 100\b",
+    r"\| 0 % \| 10 % \| 25 % \| 50 % \| 75 % \| texts, 0 % \.\.\. 75 %",
+    r"τ 6\.2 and 4\.4 times plain decoding",
     r"DFlash 6\.5 and 4\.9 times",
     r"JetSpec 4\.9 to 9\.6 by set",
 )  # fmt: skip
@@ -42,11 +42,10 @@ def line(name: str, *cells: str) -> str:
     return f"| {' | '.join((f'`{name}`', *cells))} |"
 
 
-SAME, BEST, PAPER, WARM, ABLATED = (
+SAME, BEST, PAPER, WARM = (
     read(f"{name}/summary.json")["methods"]
-    for name in ("same-tree", "best-tree", "paper-tree", "temperature-1", "ablations")
+    for name in ("same-tree", "best-tree", "paper-tree", "temperature-1")
 )
-ENGINES = read("engines.json")
 
 
 def tau(methods: Any, name: str) -> str:
@@ -83,16 +82,6 @@ def best_row(name: str) -> str:
     return line(name, tau(BEST, name), *cells, *alone)
 
 
-def engines() -> Iterator[str]:
-    for name, found in ENGINES["ms"].items():
-        yield f"| {name} | {' | '.join(f'{time:.1f}' for time in found.values())} |"
-    yield f"{ENGINES['plain_tokens_per_second']['llama.cpp']} tokens/s"
-    yield f"{ENGINES['threads']} threads, {ENGINES['context']} tokens of context"
-    yield f"{ENGINES['ms']['this program']['1']:.1f} ms a token"
-    # What they come to without any other work of a run.
-    yield f"{1000 / ENGINES['ms']['this program']['1']:.0f} tokens/s at most"
-
-
 def row_of(name: str, **wanted: Any) -> Any:
     """The one row of a recording with these values."""
     [found] = select(read(name)["rows"], **wanted)
@@ -122,13 +111,13 @@ def offline() -> Iterator[str]:
         return row_of("link/offline.json", method=method, cut=cut, kind=kind)[figure]
 
     cuts = (0.0, 0.1, 0.25, 0.5, 0.75)
-    for method in ("target", *MOA, "eagle2", "glide", "independent", "stream"):
+    for method in ("target", *MOA, "eagle2", "independent", "stream"):
         right = [f"{100 * found(method, cut, 'tasks', 'right'):.1f}" for cut in cuts]
         shown = () if method == "stream" else (0.0, 0.75)
         ends = [f"{found(method, cut, 'texts', 'log_prob'):.2f}" for cut in shown]
         yield line(method, *right, " ... ".join(ends))
     yield f"{found('target', 0.0, 'tasks', 'items')} held-out tasks"
-    yield f"{found('target', 0.0, 'texts', 'items')} stories and dialogues"
+    yield f"{found('target', 0.0, 'texts', 'items')} stories"
 
 
 def results_page() -> Iterator[str]:
@@ -161,9 +150,7 @@ def results_page() -> Iterator[str]:
     yield f"{WARM['vanilla']['prompts']} prompts, tree 5-4-12"
     yield f"{100 * WARM['vanilla']['repeats_8gram']:.1f} % of the output repeats an 8-gram"
     yield f"{over(WARM, 'moa-n2', 'eagle2')} times EAGLE-2's"
-    for name in ABLATED:
-        yield line(name, tau(ABLATED, name), *by_kind(ABLATED, name))
-    for part in (said, presets, offline, engines):
+    for part in (said, presets, offline):
         yield from part()
 
 
@@ -178,12 +165,6 @@ def said() -> Iterator[str]:
     paper = papers_ratios(published())
     yield f"{paper[0]:.2f} in τ and {paper[1]:.2f} in speed"
     yield ", ".join(tau(SAME, name) for name in MOA)
-    lost = [
-        1 - ABLATED[name]["tau"] / ABLATED["moa-n0"]["tau"] for name in ("moa-no-sa", "moa-no-ca")
-    ]
-    yield "{:.0f} % and {:.0f} %".format(*(100 * share for share in lost))
-    yield f"({tau(ABLATED, 'moa-no-lsa')} and {tau(ABLATED, 'moa-n0')})"
-    yield f"({tau(ABLATED, 'moa-mean-lsa')})"
 
 
 ROWS = {
@@ -204,7 +185,6 @@ def readme() -> Iterator[str]:
         yield f"| {shown} | {' | '.join(cells)} |"
     yield f"{SAME['vanilla']['prompts']} prompts"
     yield f"over {BEST['vanilla']['prompts']} of them, each method at its fastest tree"
-    yield f"{ENGINES['plain_tokens_per_second']['llama.cpp']} tokens/s of plain decoding in float32"
     table = published()
     assert table is not None
     yield f"{100 * papers_ratios(table)[0] - 100:.0f} % over EAGLE-2 in τ"

@@ -12,16 +12,20 @@ from demo.session import PRIVATE
 
 LABEL = "Prompt (shared by all tabs)"
 ONE = script("common/static/prompt.js")
-EXAMPLES = {  # one for each kind of text that the bundled target was trained on
+EXAMPLES = {  # one for each strength of the bundled target, and one for what it does not know
     "Story": (
-        "Continue the story: Once upon a time there was a little fox who could not sleep. One "
-        "night she heard a soft song from the forest."
+        "Write a story that begins: One windy morning a small mouse named Pip found a map behind "
+        "the stove."
     ),
+    "Go on": (
+        "Carry on from here: Rosa had waited all week for this day. The circus was in town."
+    ),
+    "Story from words": "A story with moon, bridge and goat, please.",
     "Sum": (
         "In the morning Anna has 24 apples. Anna buys 13 more and then gives 9 away. How many "
         "apples does Anna have now?"
     ),
-    "Letters": "How many times is the letter r in the word strawberry?",
+    "Letters": "How many times is the letter a in the word banana?",
     "Python": (
         "Write a one-line Python function f(x) that takes a number x and multiplies by 3, then "
         "adds 12."
@@ -29,13 +33,7 @@ EXAMPLES = {  # one for each kind of text that the bundled target was trained on
     "Sort": "Sort from smallest to largest: 83, 7, 41, 19",
     "Reverse": "Reverse this list: apple, river, cloud, stone",
     "Spanish": "Say 742 in Spanish.",
-    "Story from words": "Write a story with the words: lantern, river and brave",
-    "Dialogue": "Can you find me a restaurant in San Jose that serves Mexican food?",
-    "Reading": (
-        "Read this and answer the question.\n\nThe old miller had three sons. To the eldest he "
-        "left the mill, to the second his donkey, and to the youngest only the cat.\n\n"
-        "Question: What did the youngest son get?"
-    ),
+    "A question": "What is the capital of France?",
 }
 
 

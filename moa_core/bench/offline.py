@@ -36,9 +36,9 @@ from moa_core.runtime import quiet
 from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.train.bundle import tasks
 
-METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent", "glide")
+METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent")
 CUTS = (0.0, 0.1, 0.25, 0.5, 0.75)  # shares of the answer after which the link is cut
-EACH = 50  # tasks of each kind; at most as many stories and dialogues
+EACH = 50  # tasks of each kind; at most as many stories
 FIELDS = ("method", "kind", "item", "cut")  # of a run's key
 STREAM = "stream"  # plain API streaming: nothing comes after the cut
 TARGET = "target"  # its own text, had the link held
@@ -123,8 +123,8 @@ def task_items(target: Target, each: int, seed: int = 0) -> list[Item]:
 
 
 def text_items(target: Target, prompts: Sequence[Prompt]) -> list[Item]:
-    """Stories and dialogues of a suite, which nothing can tell right from wrong."""
-    kept = [prompt for prompt in prompts if prompt.kind in ("story", "dialogue")]
+    """Stories of a suite, which nothing can tell right from wrong."""
+    kept = [prompt for prompt in prompts if prompt.kind in ("story", "words")]
     if not kept:
         return []
     known, ids = readable(kept, target)

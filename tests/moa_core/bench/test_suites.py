@@ -18,7 +18,7 @@ from moa_core.train.corpus import Document
 from moa_core.train.tokenizer import encode
 from tests.models import speaking_target, tiny_target, tiny_tokenizer
 
-KINDS = ("story", "dialogue", "reading", "sum", "task")
+KINDS = ("story", "words", "reading", "sum", "task")
 
 
 def suite(tmp_path: Path, *rows: object) -> str:

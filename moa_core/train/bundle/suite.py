@@ -1,0 +1,53 @@
+"""Write the prompts that are measured with: python -m moa_core.train.bundle.suite --texts DATA"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from itertools import chain
+from pathlib import Path
+
+from moa_core.assets import ASSETS
+from moa_core.train.bundle.__main__ import documents_of
+from moa_core.train.bundle.tasks import KINDS
+from moa_core.train.corpus import Document
+
+OTHERS = [f"task {kind}" for kind in KINDS if kind != "sum"]
+SUITE = {  # kinds of text that make up each kind of prompt
+    "story": ["story", "world continued"],
+    "words": ["world words"],
+    "reading": ["world reading"],
+    "sum": ["task sum"],
+    "task": OTHERS,
+}
+EACH, TUNING = 40, 4  # prompts of each kind
+LONGEST = 1_800  # characters of a prompt: the longest text is 1,024 tokens
+
+
+def main() -> None:
+    """Write `bundled.jsonl` and `tuning.jsonl`, which have no prompt in common."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--texts", type=Path, required=True, help="folder of open texts")
+    parser.add_argument("--out", type=Path, default=ASSETS / "suites")
+    options = parser.parse_args()
+    drawn = documents_of(options.texts, 2 * (EACH + TUNING))
+    lines: dict[str, list[str]] = {"bundled": [], "tuning": []}
+    for kind, sources in SUITE.items():
+        # A few of each source in turn, so that all are in both files.
+        turns = chain.from_iterable(zip(*(drawn[source] for source in sources), strict=True))
+        found = dict.fromkeys(line for one in turns if (line := _line(kind, one)))
+        lines["bundled"] += list(found)[:EACH]
+        lines["tuning"] += list(found)[EACH : EACH + TUNING]
+    for name, prompts in lines.items():
+        (options.out / f"{name}.jsonl").write_text("\n".join(prompts) + "\n", encoding="utf-8")
+
+
+def _line(kind: str, document: Document) -> str | None:
+    """The chat without its last reply; None if it is too long."""
+    asked = list(document.messages or ())[:-1]
+    line = json.dumps({"kind": kind, "messages": asked}, ensure_ascii=False)
+    return line if asked and len(line) < LONGEST else None
+
+
+if __name__ == "__main__":
+    main()
