@@ -26,7 +26,7 @@ NO_MEASUREMENT = (  # patterns of numbers that are names, versions, settings or 
     r"float32|bf(?:loat)?16|\bf32|int8", r"\b8B\b", r"at batch 1\b",
     r"95 % of resamples", r"4-core", r"temperature 1\b", r"TLI.{0,90}: 0 \.\.\. 3 swept",
     r"MoA is from 2024",
-    r"depth 5, breadth 4, 12 drafts", r"\b(?:slow-)?[45]g\b", r"per 100\b",
+    r"depth 5, breadth 4, 11 drafts", r"\b(?:slow-)?[45]g\b", r"per 100\b",
     r"\| 0 % \| 10 % \| 25 % \| 50 % \| 75 % \| texts, 0 % \.\.\. 75 %",
     r"τ 6\.2 and 4\.4 times plain decoding",
     r"DFlash 6\.5 and 4\.9 times",
@@ -125,7 +125,7 @@ def results_page() -> Iterator[str]:
     for name, found in SAME.items():
         cells = (tau(SAME, name), *by_kind(SAME, name), f"**{rate(SAME, name)}**")
         yield line(name, *cells, over(SAME, name, "vanilla"), f"{found[ALONE]:.0f}")
-    yield f"{SAME['vanilla']['prompts']} prompts, greedy, tree 5-4-12"
+    yield f"{SAME['vanilla']['prompts']} prompts, greedy, tree 5-4-11"
     yield f"{100 * SAME['vanilla']['repeats_8gram']:.1f} % of the output repeats an 8-gram"
     yield ", ".join(spread(SAME, name) for name in (*MOA, "eagle2"))
     whole = [float(over(SAME, name, "eagle2")) for name in MOA]
@@ -147,7 +147,7 @@ def results_page() -> Iterator[str]:
     for name in WARM:
         cells = (tau(WARM, name), *by_kind(WARM, name), f"**{rate(WARM, name)}**")
         yield line(name, *cells, over(WARM, name, "vanilla"), rate(WARM, name, ALONE))
-    yield f"{WARM['vanilla']['prompts']} prompts, tree 5-4-12"
+    yield f"{WARM['vanilla']['prompts']} prompts, tree 5-4-11"
     yield f"{100 * WARM['vanilla']['repeats_8gram']:.1f} % of the output repeats an 8-gram"
     yield f"{over(WARM, 'moa-n2', 'eagle2')} times EAGLE-2's"
     for part in (said, presets, offline):

@@ -136,7 +136,7 @@ def tree_of(trace: Trace) -> TreeSettings | None:
 
 
 def tree_words(tree: TreeSettings | None) -> str:
-    """5-4-12: depth, breadth and budget; or auto."""
+    """5-4-11: depth, breadth and budget; or auto."""
     return "–" if tree is None else str(tree)
 
 

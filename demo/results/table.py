@@ -59,7 +59,7 @@ def _row(name: str, kind: str | None, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tree(figures: dict[str, Any]) -> str | None:
-    """5-4-12, or auto with the drafts of its mean tree."""
+    """5-4-11, or auto with the drafts of its mean tree."""
     tree = figures.get("tree")
     if not tree:
         return None

@@ -42,7 +42,7 @@ from moa_core.loading.names import method_name
 
 ID, TITLE = "tli", "Layers (TLI)"
 LONGEST = 256  # new tokens in one run: a sweep is many runs
-TREE = TreeSettings(5, 4, 12)  # one tree for all, so that only N differs
+TREE = TreeSettings(5, 4, 11)  # one tree for all, so that only N differs
 NAMES = ("prompt", "tokens", "repeats", "target")  # of the settings, in the order of events
 LINKED = ("tokens", "repeats")  # what an address sets here
 

@@ -241,7 +241,7 @@ def _row(name: str, found: dict[str, Any], kinds: Sequence[str]) -> list[str]:
 
 
 def tree_text(tree: Mapping[str, Any] | None, drafts: float | None = None) -> str:
-    """A tree as results keep it: 5-4-12, or auto with the drafts of its mean tree."""
+    """A tree as results keep it: 5-4-11, or auto with the drafts of its mean tree."""
     if tree and tree.get("auto"):
         return "auto" if drafts is None else f"auto ({drafts:.1f})"
     return "-".join(map(str, tree.values())) if tree else ""

@@ -15,9 +15,9 @@ from moa_core.bench.suites import Prompt
 from moa_core.decoding.tree import TreeSettings, named_tree
 from moa_core.drafters.medusa import MedusaDrafter
 
-SAME = TreeSettings(5, 4, 12)
+SAME = TreeSettings(5, 4, 11)
 # Chains first: prompt lookup and cheap drafters may want no more.
-GRID = "3-1-3,5-1-5,10-1-10,3-2-6,4-2-8,4-3-10,5-4-12,6-4-16,7-6-24"
+GRID = "5-1-5,4-2-5,5-2-5,4-3-11,5-4-11,6-4-17,7-6-23"
 PASSES = 2  # over the tuning prompts, each tree in turn
 
 

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=0)
     add("--ignore-eos", action="store_true", help="go on after the end of turn")
     add("--tree", help="auto, the default: each cycle's sized by measured costs and gains; same: "
-        "5-4-12 for all, so that acceptance lengths can be compared; best: for each method the one "
+        "5-4-11 for all, so that acceptance lengths can be compared; best: for each method the one "
         "at which it is fastest, found on other prompts; or depth-breadth-budget for all. Default "
         "over a link: same")
     add("--grid", help="trees that --tree best tries, comma separated")

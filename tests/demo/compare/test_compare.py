@@ -60,7 +60,7 @@ def test_runs_have_the_plans_sampling_and_trees(loads, tree):
     list(compare(Engine(), Comparison(plan=Plan(PROMPT, METHODS, 2, 5, sampling, tree))))
     asked = [one for one in loads if hasattr(one, "tree")]
     assert {one.sampling for one in asked} == {sampling}
-    assert {one.tree.budget for one in asked} == ({3} if tree else {6, 12})
+    assert {one.tree.budget for one in asked} == ({3} if tree else {6, 11})
 
 
 def test_where_a_text_parts_is_found_with_the_gap_there(monkeypatch):
