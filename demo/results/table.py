@@ -9,6 +9,7 @@ import pandas as pd
 
 from moa_core.bench.paper import Cell, Paper, Row, claim, published
 from moa_core.bench.records import Recording
+from moa_core.bench.results import tree_text
 
 NOTES = {  # under each chart: how to read it
     "tau": (
@@ -50,22 +51,12 @@ def _row(name: str, kind: str | None, found: dict[str, Any]) -> dict[str, Any]:
         "tokens/s": _rounded(found.get("tokens_per_second"), 1),
         "decoding tokens/s": _rounded(found.get("decode_tokens_per_second"), 1),
         "× plain": _rounded(found.get("speedup"), 3) if whole else None,
-        "tree": _tree(found) if whole else None,
+        "tree": tree_text(found) if whole else None,
         "same text as plain": _rounded(found.get("identical_to_vanilla"), 4),
         "repeated 8-grams": _rounded(found.get("repeats_8gram"), 4),
         "parameters": found.get("trainable_parameters"),
         "drafts in": found.get("draft_precision"),
     }
-
-
-def _tree(figures: dict[str, Any]) -> str | None:
-    """5-4-12, or auto with the drafts of its mean tree."""
-    tree = figures.get("tree")
-    if not tree:
-        return None
-    if tree.get("auto"):
-        return f"auto ({figures['drafts_per_cycle']:.1f})"
-    return "-".join(map(str, tree.values()))
 
 
 def _rounded(value: float | None, digits: int) -> float | None:
@@ -86,10 +77,8 @@ def headline(recording: Recording) -> str:
 
 
 def paper_section() -> str:
-    """The authors' own table, apart; nothing where its file is not there."""
+    """The authors' own table, apart."""
     paper = published()
-    if paper is None:
-        return ""
     apart = ", ".join(name for at, name in enumerate(paper.sets) if at not in paper.shared)
     rows = [_paper_row(paper, row) for row in paper.rows]
     head = ["drafter", *map(escape, paper.sets), f"mean without {escape(apart)}, computed here"]

@@ -96,8 +96,7 @@ def build(shared: Shared) -> Tli:
             )  # fmt: skip
             made["drawing"] = words(drawing_html(1), elem_id="sweep-drawing")
     results, share = _results(), share_fold("sweep-")
-    if paper := published():
-        _paper(paper)
+    _paper(published())
     return Tli({name: settings[name] for name in NAMES}, **made, results=results, share=share)
 
 

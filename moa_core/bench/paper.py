@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from moa_core.assets import ASSETS
@@ -70,11 +69,9 @@ class Paper:
 
 
 @cache
-def published(path: Path = PATH) -> Paper | None:
-    """The recorded table; None where its file is not there."""
-    if not path.exists():
-        return None
-    table = json.loads(path.read_text(encoding="utf-8"))
+def published() -> Paper:
+    """The recorded table."""
+    table = json.loads(PATH.read_text(encoding="utf-8"))
     rows = tuple(
         Row(
             row["drafter"],
@@ -94,14 +91,12 @@ OURS, RIVAL = "moa-n1", "eagle2"
 SINGLE_PASS = "speeds of a single pass, recorded without a spread, are not compared"
 
 
-def papers_ratios(paper: Paper | None) -> tuple[float, ...]:
+def papers_ratios(paper: Paper) -> tuple[float, float]:
     """From the authors' table: N = 1 over EAGLE-2 in τ, the fastest MoA over EAGLE-2 in speed.
 
     EAGLE-2 as they retrained it; means over the data sets that every row has, so that the cells
-    which are flagged do not count. Empty where there is no table.
+    which are flagged do not count.
     """
-    if paper is None:
-        return ()
     rival = paper.mean(next(row for row in paper.rows if "EAGLE-2, retrained" in row.drafter))
     moa = {tli: paper.mean(row) for tli, row in paper.by_tli.items()}
     return moa[1][1] / rival[1], max(speed_up for speed_up, _ in moa.values()) / rival[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -121,7 +122,7 @@ def _read_json(path: Path) -> Row:
     return found
 
 
-# ---- links ----
+# ---- files ----
 
 
 def head(kind: str, given: Sequence[str], commits: Sequence[str], **more: Any) -> Row:
@@ -142,12 +143,12 @@ def head(kind: str, given: Sequence[str], commits: Sequence[str], **more: Any) -
 def write(recording: Row, path: Path) -> None:
     """One JSON object, every row of a list on a line of its own."""
     parts = []
-    for key, value in rounded(recording, 4).items():
+    for key, value in rounded(recording).items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
             lines = [json.dumps(row, separators=(",", ":"), ensure_ascii=False) for row in value]
             text = "[\n" + ",\n".join(lines) + "\n]"
         else:
-            text = json.dumps(value, ensure_ascii=False)
+            text = json.dumps(value, indent=1, ensure_ascii=False)
         parts.append(f"{json.dumps(key)}: {text}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
@@ -188,29 +189,11 @@ def command_line(arguments: Sequence[str]) -> str:
 
     A path below the working folder is written from there on, any other by its last part.
     """
-    words = ["python", "-m", "moa_core"]
-    option = ""
-    for argument in arguments:
-        name, mark, value = argument.partition("=")
-        if not argument.startswith("-"):
-            words.append(_public(option, argument))
-        elif mark:
-            words.append(f"{name}={_public(name, value)}")
-        else:
-            option = argument
-            words.append(argument)
-    return shlex.join(words)
+    public = (re.sub(r"[^,=]*[/\\~][^,=]*", _without_folders, one) for one in arguments)
+    return shlex.join(["python", "-m", "moa_core", *public])
 
 
-def without_folders(value: str) -> str:
-    """A path below the working folder from there on, any other's last part; else the value."""
-    if not value.startswith("~") and not {"/", "\\"} & set(value):
-        return value
-    path = Path(os.path.abspath(os.path.expanduser(value)))
+def _without_folders(found: re.Match[str]) -> str:
+    path = Path(os.path.abspath(os.path.expanduser(found[0])))
     here = Path.cwd()
     return path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
-
-
-def _public(option: str, value: str) -> str:
-    several = len(option) > 2 and "--methods".startswith(option)  # argparse takes it cut short
-    return ",".join(map(without_folders, value.split(","))) if several else without_folders(value)
