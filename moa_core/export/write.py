@@ -24,14 +24,12 @@ __all__ = ["generate"]
 }
 
 
-def export(
-    source: Source, folder: Path, *, overwrite: bool = False, licence: str | None = None
-) -> None:
+def export(source: Source, folder: Path, licence: str | None = None) -> None:
     """Write a drafter with its card.
 
     licence  of the weights, where the config does not say it
     """
-    check_empty(folder, overwrite)
+    check_empty(folder)
     config = drafter_config(source.drafter, source.target, {})
     kept = {key: one for key, one in source.ours.items() if key not in ("method", "tli", "target")}
     config["drafter"] |= kept
@@ -48,9 +46,9 @@ def export(
         raise UserError(f"{folder} cannot be written to: {first_line(error)}") from error
 
 
-def check_empty(folder: Path, overwrite: bool) -> None:
-    """UserError if something is there that nobody allowed to be replaced."""
+def check_empty(folder: Path) -> None:
+    """UserError if something is there already."""
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: name a folder to export to.")
-    if not overwrite and folder.is_dir() and any(folder.iterdir()):
-        raise UserError(f"{folder} is not empty: name another folder, or add --overwrite.")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise UserError(f"{folder} is not empty: name another folder.")

@@ -22,6 +22,7 @@ MOST_PARTS = 1024
 WIDE = {"head_dim": 2**16, "hidden_size": 2**24}
 Whole = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
+Eps = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 PICKLE = "pytorch_model.bin"  # the one pickle in common use: EAGLE heads are published as one
 PICKLES = "MOA_ALLOW_PICKLE"  # an environment variable, so that processes we start obey it too
 

@@ -74,7 +74,7 @@ def test_a_card_says_what_the_config_says_as_text(tmp_path: Path, bundle: Path) 
     mine = with_ours(tmp_path / "mine", bundle, licence="Apache-2.0", data="fables")
     card = card_of(mine, tmp_path / "out")
     assert "license: apache-2.0" in card and "Training data: fables." in card
-    assert "3 levels, 2 wide, 7 nodes" in card and "base_model" not in card
+    assert "base_model" not in card
     evil = "mit\n---\ntags: [x]\n# Big\n<img src=x onerror=alert(1)> [x](javascript:y) `z` ${a}"
     card = card_of(with_ours(tmp_path / "evil", bundle, licence=evil, data=evil), tmp_path / "two")
     assert "<img" not in card and "&lt;img src=x" in card and "\\[x\\](javascript" in card
@@ -89,14 +89,11 @@ def test_a_folder_with_something_in_it_is_left_alone(
     named = ("--drafter", DRAFTER, "--target", TARGET, "--to", tmp_path)
     assert run(*named) == 2 and "is not empty" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-    assert run(*named, "--overwrite") == 0
-    assert (tmp_path / "mine.txt").read_text() == "mine" and (tmp_path / "config.json").exists()
 
 
 @pytest.mark.parametrize(
     ("drafter", "to", "words"),
     [
-        (None, None, "Name what to export"),
         ("none", "OUT", "none has no files of its own"),
         ("moa-auto", "OUT", "moa-auto has no files of its own"),
         ("/nowhere", "OUT", "There is no folder"),
@@ -108,8 +105,7 @@ def test_mistakes_are_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], drafter: Any, to: Any, words: str
 ) -> None:
     to = tmp_path / "out" if to == "OUT" else to
-    named = ("--drafter", drafter, "--to", to) if drafter else ()
-    assert run("--target", TARGET, *named) == 2
+    assert run("--target", TARGET, "--drafter", drafter, "--to", to) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ") and error.count("\n") == 1
     assert words.replace("none", "vanilla", drafter == "none") in error
