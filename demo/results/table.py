@@ -79,9 +79,9 @@ def headline(recording: Recording) -> str:
 def paper_section() -> str:
     """The authors' own table, apart."""
     paper = published()
-    apart = ", ".join(name for at, name in enumerate(paper.sets) if at not in paper.shared)
+    apart = ", ".join(name for at, name in enumerate(paper.data) if at not in paper.shared)
     rows = [_paper_row(paper, row) for row in paper.rows]
-    head = ["drafter", *map(escape, paper.sets), f"mean without {escape(apart)}, computed here"]
+    head = ["drafter", *map(escape, paper.data), f"mean without {escape(apart)}, computed here"]
     source = ". ".join(escape(text) for text in paper.source.values())
     return f"""<section class="paper">
 <h2>For comparison: the authors’ published figures</h2>
@@ -99,7 +99,7 @@ def _paper_row(paper: Paper, row: Row) -> list[str]:
         escape(row.drafter),
         *(_pair(cell) if cell else '<span class="missing">†</span>' for cell in row.cells),
         _pair(paper.mean(row)),
-        _pair(row.printed) + (" ‡" if row.flagged else ""),
+        _pair(row.printed_mean) + (" ‡" if row.mean_includes_flagged else ""),
     ]
 
 

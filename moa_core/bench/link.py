@@ -33,7 +33,7 @@ from moa_core.link.process import ServerProcess
 from moa_core.link.remote import Remote
 from moa_core.loading.catalog import bundled_drafters, layers_needed
 from moa_core.loading.load import load_drafter, load_target, wanted_drafts
-from moa_core.loading.names import VANILLA
+from moa_core.loading.names import VANILLA, listed
 from moa_core.model.target import Target, draft_precision
 from moa_core.runtime import quiet
 
@@ -137,8 +137,7 @@ def run(options: argparse.Namespace) -> None:
 def _methods(text: str | None) -> list[str]:
     """UserError for a name twice, or one that cannot draft over a link."""
     known = [*(info.name for info in bundled_drafters()), STREAM]
-    names = [name for name in METHODS if name in known] if text is None else text.split(",")
-    names = [name.strip() for name in names if name.strip()]
+    names = [one for one in METHODS if one in known] if text is None else listed(text, known)
     if not names or len(set(names)) < len(names):
         raise UserError("--methods names at least one method, and none twice.")
     for name in names:

@@ -3,12 +3,13 @@ their claim: MoA against EAGLE-2, in τ and in speed."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+import msgspec
 
 from moa_core.assets import ASSETS
 from moa_core.bench.records import Recording
@@ -21,15 +22,15 @@ Cell = tuple[float, float]  # speed-up over the authors' plain decoding, τ
 class Row:
     """A drafter's figures.
 
-    cells    by data set; None for one that is flagged as a slip and left out
-    printed  the mean as the authors print it
-    flagged  whether that mean includes the cell left out
+    cells                  by data set; None for one that is flagged as a slip and left out
+    printed_mean           as the authors print it
+    mean_includes_flagged  whether that mean includes the cell left out
     """
 
     drafter: str
     cells: tuple[Cell | None, ...]
-    printed: Cell
-    flagged: bool
+    printed_mean: Cell
+    mean_includes_flagged: bool
 
     @property
     def tli(self) -> int | None:
@@ -40,10 +41,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Paper:
-    """The table, and what it says of itself. sets: names of the data sets."""
+    """The table, and what it says of itself, as in its file. data: names of the data sets."""
 
     rows: tuple[Row, ...]
-    sets: tuple[str, ...]
+    data: tuple[str, ...]
     target: str
     settings: str
     hardware: str
@@ -59,7 +60,7 @@ class Paper:
     @property
     def shared(self) -> list[int]:
         """Places of the data sets that every row has: flagged cells do not count there."""
-        return [at for at in range(len(self.sets)) if all(row.cells[at] for row in self.rows)]
+        return [at for at in range(len(self.data)) if all(row.cells[at] for row in self.rows)]
 
     def mean(self, row: Row) -> Cell:
         """A row's mean over the shared data sets, computed here."""
@@ -71,18 +72,7 @@ class Paper:
 @cache
 def published() -> Paper:
     """The recorded table."""
-    table = json.loads(PATH.read_text(encoding="utf-8"))
-    rows = tuple(
-        Row(
-            row["drafter"],
-            tuple(tuple(cell) if cell else None for cell in row["cells"]),
-            tuple(row["printed_mean"]),
-            row["mean_includes_flagged"],
-        )
-        for row in table["rows"]
-    )
-    about = {name: table[name] for name in ("target", "settings", "hardware", "flag", "source")}
-    return Paper(rows, tuple(table["data"]), **about)
+    return msgspec.json.decode(PATH.read_bytes(), type=Paper)
 
 
 # ---- the claim ----

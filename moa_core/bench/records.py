@@ -99,7 +99,7 @@ def recordings(folder: Path = FOLDER) -> list[Recording]:
     UserError for a damaged file.
     """
     found = [
-        Recording(path.parent.name.replace("-", " ").capitalize(), _read_json(path))
+        Recording(path.parent.name.replace("-", " ").capitalize(), read(path))
         for path in sorted(folder.glob("*/summary.json"))
     ]
     return sorted(found, key=lambda one: -len(one.methods))
@@ -114,7 +114,8 @@ def phase_times(figures: dict[str, Any]) -> dict[str, float]:
     return {phase: 1000 * seconds[phase] / cycles for phase in PHASES}
 
 
-def _read_json(path: Path) -> Row:
+def read(path: Path) -> Row:
+    """The object in a recording's file. UserError if it is damaged."""
     try:
         found: Row = read_json(path)
     except (OSError, ValueError):
@@ -152,16 +153,6 @@ def write(recording: Row, path: Path) -> None:
         parts.append(f"{json.dumps(key)}: {text}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
-
-
-def read(path: Path) -> Row:
-    """A recording of --link or --offline. UserError if it is none."""
-    found = _read_json(path)
-    known = isinstance(found, dict) and found.get("kind") in ("link", "offline")
-    rows = found.get("rows") if known and found.get("version") == 1 else None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise UserError(f"{path.name} is no recording of bench --link or --offline.")
-    return found
 
 
 def recorded(folder: Path = LINK_FOLDER) -> dict[str, Row]:

@@ -48,8 +48,8 @@ def _method(runs: Sequence[Record]) -> dict[str, Any]:
     return {
         **_core(runs),
         "prompts": len({record["prompt"] for record in runs}),
-        "new_tokens": _whole(tokens / passes),
-        "target_calls": _whole(sum(record["target_calls"] for record in runs) / passes),
+        "new_tokens": tokens / passes,
+        "target_calls": sum(record["target_calls"] for record in runs) / passes,
         "seconds": _seconds(runs, passes),
         "drafts_per_cycle": mean(drafted) if drafted else None,
         "repeats_8gram": grams[0] / grams[1] if grams and grams[1] else None,
@@ -161,17 +161,13 @@ def _identical(ours: dict[Any, str], plain: dict[Any, str]) -> float | None:
     return 1.0 - len(different) / len(prompts) if prompts else None
 
 
-def _whole(value: float) -> float:
-    return int(value) if value == int(value) else round(value, 2)
-
-
-def rounded(value: Any, digits: int = 6) -> Any:
+def rounded(value: Any) -> Any:
     """A tree of results with its floats rounded."""
     if isinstance(value, float):
-        return round(value, digits)
+        return round(value, 6)
     if isinstance(value, dict):
-        return {key: rounded(item, digits) for key, item in value.items()}
-    return [rounded(item, digits) for item in value] if isinstance(value, list) else value
+        return {key: rounded(item) for key, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, list) else value
 
 
 # ---- tables ----

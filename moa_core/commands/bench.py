@@ -148,7 +148,7 @@ def _measure(
     write({**results, "runs": runs}, folder / "results.json")
     summary = folder / "summary.json"
     write(results, summary)
-    print(f"{table(measured)}\n\nCharts: python app.py, Benchmarks, Open a recording: {summary}")
+    print(f"{table(measured)}\n\n{summary}")
 
 
 def _trees(options: argparse.Namespace) -> list[Any]:

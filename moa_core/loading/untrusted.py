@@ -27,11 +27,11 @@ PICKLE = "pytorch_model.bin"  # the one pickle in common use: EAGLE heads are pu
 PICKLES = "MOA_ALLOW_PICKLE"  # an environment variable, so that processes we start obey it too
 
 
-def read_json(path: Path, largest: int = LARGEST_CONFIG) -> Any:
+def read_json(path: Path) -> Any:
     """What is in a JSON file. OSError if it cannot be read; ValueError if it is too large, nested
     too deeply or not JSON."""
-    if path.is_file() and path.stat().st_size > largest:
-        raise ValueError(f"it has more than {largest / 2**20:,.0f} MiB")
+    if path.is_file() and path.stat().st_size > LARGEST_CONFIG:
+        raise ValueError(f"it has more than {LARGEST_CONFIG / 2**20:,.0f} MiB")
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except RecursionError:

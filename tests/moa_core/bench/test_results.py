@@ -140,16 +140,9 @@ def test_a_recording_of_links_comes_back_as_it_was_written(tmp_path: Path) -> No
     assert list(recorded(path.parent)) == ["a"]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "{", "[]", "{}", '{"kind": "profile", "version": 1, "rows": []}',
-        '{"kind": "link", "version": 2, "rows": []}', '{"kind": "link", "version": 1, "rows": [1]}',
-    ],
-)  # fmt: skip
-def test_what_is_no_recording_of_links_is_refused(content: str, tmp_path: Path) -> None:
+def test_a_damaged_recording_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "odd.json"
-    path.write_text(content)
+    path.write_text("{")
     for one in (path, tmp_path / "odd-and-nowhere.json"):
         with pytest.raises(UserError, match="odd"):
             read(one)
@@ -160,7 +153,7 @@ def test_what_is_no_recording_of_links_is_refused(content: str, tmp_path: Path) 
 
 def test_means_and_ratios_leave_the_flagged_cells_out():
     paper = published()
-    assert [paper.sets[at] for at in range(6) if at not in paper.shared] == ["GSM8K"]
+    assert [paper.data[at] for at in range(6) if at not in paper.shared] == ["GSM8K"]
     cells = {row["drafter"]: row["cells"] for row in TABLE["rows"]}
     taus = {name: [cells[name][at][1] for at in (0, 1, 3, 4, 5)] for name in cells}
     for row in paper.rows:
