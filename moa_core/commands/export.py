@@ -14,7 +14,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--drafter", required=True, help="bundled name, folder or Hub id")
     parser.add_argument("--target", help="bundled name, folder or Hub id; default: the bundled one")
     parser.add_argument("--to", type=Path, required=True, help="a new or empty folder")
-    parser.add_argument("--licence", help="of the weights, if their config does not say")
     parser.add_argument("--target-name", help="the target's Hub id for the card, if it has another")
 
 
@@ -28,7 +27,7 @@ def run(options: argparse.Namespace) -> None:
     quiet()
     target = target_without_weights(options.target)
     source = read_source(options.drafter, target, options.target_name or "")
-    export(source, folder, options.licence)
+    export(source, folder)
     if "/" not in source.verifier:
         print("Its card names no base_model: add --target-name with the target's Hub id.")
     print(f"{source.name} ({source.kind}) is in {folder} as {options.format}; read its README.md.")

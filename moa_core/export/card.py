@@ -14,18 +14,14 @@ from moa_core.export.source import Source
 DISTRIBUTION = "moa-speculative"  # this package's name for pip; transformers looks for it
 ABOVE = "see ../README.md"  # in a config: the card of the models from which this one was taken
 COPIED = "SOURCE.md"  # that card in an export
-LICENCE = re.compile(r"\A---\n(?:.*\n)*?license: ([\w.-]+)\n")  # in a card's front matter
 HUB_LICENCES = {"apache-2.0", "mit", "llama3", "cc-by-4.0", "cc-by-sa-4.0", "openrail"}
 LONGEST = 2000  # characters of what a config says of itself
 USE = Path(__file__).parent / "use.md"  # how an export is used
 
 
-def card(source: Source, licence: str | None) -> str:
-    """README.md of an export, from what the drafter's config says.
-
-    licence  of the weights, where the config does not say it
-    """
-    licence = licence or _said(source, "licence")
+def card(source: Source) -> str:
+    """README.md of an export, from what the drafter's config says."""
+    licence = _said(source, "licence")
     tags, paper = "speculative-decoding", ""
     if isinstance(source.drafter, MoADrafter):
         tags, paper = f"{tags}, mixture-of-attentions", "2410.03804"
@@ -69,12 +65,10 @@ def notes_beside(source: Source) -> dict[str, bytes]:
 
 
 def _said(source: Source, key: str) -> str | None:
-    """What the config says about itself; a pointer to the card beside it follows that card."""
+    """What the config says about itself; a pointer to the card beside it goes with that card."""
     text = source.ours.get(key)
     if text == ABOVE:
-        beside = notes_beside(source).get(COPIED)
-        named = LICENCE.search(beside.decode()) if beside and key == "licence" else None
-        return named[1] if named else f"see {COPIED}" if beside else None
+        return f"see {COPIED}" if notes_beside(source) else None
     return plain(text) if isinstance(text, str) and text.strip() else None
 
 

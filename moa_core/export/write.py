@@ -24,17 +24,14 @@ __all__ = ["generate"]
 }
 
 
-def export(source: Source, folder: Path, licence: str | None = None) -> None:
-    """Write a drafter with its card.
-
-    licence  of the weights, where the config does not say it
-    """
+def export(source: Source, folder: Path) -> None:
+    """Write a drafter with its card."""
     check_empty(folder)
     config = drafter_config(source.drafter, source.target, {})
     kept = {key: one for key, one in source.ours.items() if key not in ("method", "tli", "target")}
     config["drafter"] |= kept
     config["drafter"]["target"]["name"] = source.verifier
-    texts = {"README.md": card(source, licence), **CODE}
+    texts = {"README.md": card(source), **CODE}
     texts["config.json"] = json.dumps(config, indent=2) + "\n"
     contents = {path: text.encode() for path, text in texts.items()} | notes_beside(source)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
@@ -36,8 +37,7 @@ def short_name(spec: str) -> str:
     name, revision = split(spec)
     if revision is None:
         return name
-    commit = len(revision) == 40 and all(digit in "0123456789abcdef" for digit in revision)
-    return f"{name}@{revision[:8] if commit else revision}"
+    return f"{name}@{revision[:8] if re.fullmatch('[0-9a-f]{40}', revision) else revision}"
 
 
 def endpoint() -> str:

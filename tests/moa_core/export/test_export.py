@@ -60,12 +60,16 @@ def card_of(drafter: Any, to: Path, *more: Any) -> str:
 
 def test_a_published_drafter_gets_files_and_a_card(tmp_path: Path) -> None:
     named = ("--drafter", DRAFTER, "--target", TARGET, "--to", tmp_path / "out")
-    more = ("--licence", "mit", "--target-name", "somebody/tiny")
+    more = ("--target-name", "somebody/tiny")
     assert run(*named, *more) == 0
     front, text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8").split("---\n")[1:3]
-    assert "license: mit" in front and "base_model: somebody/tiny" in front
+    assert "license" not in front and "base_model: somebody/tiny" in front
     assert "custom_generate" in front
-    assert "TLI N = 0" in text and "somebody/tiny" in text and "Licence: mit." in text
+    assert (
+        "TLI N = 0" in text
+        and "somebody/tiny" in text
+        and "Licence: its config states none." in text
+    )
     assert "Training data: its config states none." in text and "$" not in text
 
 
