@@ -115,15 +115,6 @@ def target_of(options: argparse.Namespace, drafters: Sequence[str] = ()) -> Targ
     return load_target(options.target, **loading(options, drafters))
 
 
-def repeated(options: argparse.Namespace) -> list[str]:
-    """The same options again, for another process of ours."""
-    words = [f"--load-in-{options.bits}bit"] if options.bits else []
-    for name in ("dtype", "device", "drafts"):
-        if getattr(options, name) != "auto":
-            words += [f"--{name}", getattr(options, name)]
-    return words
-
-
 def on_terminal(words: str) -> None:
     """Say how far things are. A download has one line, and only on a screen."""
     screen = sys.stderr.isatty()

@@ -9,6 +9,7 @@ import pandas as pd
 
 from moa_core.bench.paper import Cell, Paper, Row, claim, published
 from moa_core.bench.records import Recording
+from moa_core.bench.results import tree_text
 
 NOTES = {  # under each chart: how to read it
     "tau": (
@@ -50,22 +51,12 @@ def _row(name: str, kind: str | None, found: dict[str, Any]) -> dict[str, Any]:
         "tokens/s": _rounded(found.get("tokens_per_second"), 1),
         "decoding tokens/s": _rounded(found.get("decode_tokens_per_second"), 1),
         "× plain": _rounded(found.get("speedup"), 3) if whole else None,
-        "tree": _tree(found) if whole else None,
+        "tree": tree_text(found) if whole else None,
         "same text as plain": _rounded(found.get("identical_to_vanilla"), 4),
         "repeated 8-grams": _rounded(found.get("repeats_8gram"), 4),
         "parameters": found.get("trainable_parameters"),
         "drafts in": found.get("draft_precision"),
     }
-
-
-def _tree(figures: dict[str, Any]) -> str | None:
-    """5-4-11, or auto with the drafts of its mean tree."""
-    tree = figures.get("tree")
-    if not tree:
-        return None
-    if tree.get("auto"):
-        return f"auto ({figures['drafts_per_cycle']:.1f})"
-    return "-".join(map(str, tree.values()))
 
 
 def _rounded(value: float | None, digits: int) -> float | None:
@@ -86,13 +77,11 @@ def headline(recording: Recording) -> str:
 
 
 def paper_section() -> str:
-    """The authors' own table, apart; nothing where its file is not there."""
+    """The authors' own table, apart."""
     paper = published()
-    if paper is None:
-        return ""
-    apart = ", ".join(name for at, name in enumerate(paper.sets) if at not in paper.shared)
+    apart = ", ".join(name for at, name in enumerate(paper.data) if at not in paper.shared)
     rows = [_paper_row(paper, row) for row in paper.rows]
-    head = ["drafter", *map(escape, paper.sets), f"mean without {escape(apart)}, computed here"]
+    head = ["drafter", *map(escape, paper.data), f"mean without {escape(apart)}, computed here"]
     source = ". ".join(escape(text) for text in paper.source.values())
     return f"""<section class="paper">
 <h2>For comparison: the authors’ published figures</h2>
@@ -110,7 +99,7 @@ def _paper_row(paper: Paper, row: Row) -> list[str]:
         escape(row.drafter),
         *(_pair(cell) if cell else '<span class="missing">†</span>' for cell in row.cells),
         _pair(paper.mean(row)),
-        _pair(row.printed) + (" ‡" if row.flagged else ""),
+        _pair(row.printed_mean) + (" ‡" if row.mean_includes_flagged else ""),
     ]
 
 

@@ -51,7 +51,7 @@ def _figure(row: Row, key: str) -> Spread | None:
 def paper_panel(paper: Paper, key: str) -> go.Figure:
     """The paper's own figures, hatched: tau or speed-up by N, means as printed."""
     place, title, axis = PAPER[key]
-    values = [row.printed[place] for row in paper.by_tli.values()]
+    values = [row.printed_mean[place] for row in paper.by_tli.values()]
     made = bars(
         range(len(values)), values, "rgba(138, 133, 128, 0.25)", pattern="/",
         hover="%{y:.2f}, as published",

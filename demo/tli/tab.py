@@ -96,8 +96,7 @@ def build(shared: Shared) -> Tli:
             )  # fmt: skip
             made["drawing"] = words(drawing_html(1), elem_id="sweep-drawing")
     results, share = _results(), share_fold("sweep-")
-    if paper := published():
-        _paper(paper)
+    _paper(published())
     return Tli({name: settings[name] for name in NAMES}, **made, results=results, share=share)
 
 
@@ -133,7 +132,7 @@ def _paper(known: Paper) -> None:
     stops = ", ".join(map(str, known.by_tli))
     about = (
         f"<p>The authors’ own figures for N = {stops}: {escape(known.target)}, "
-        f"{escape(known.settings)}, the mean of {len(known.sets)} sets as printed. τ rises with N; "
+        f"{escape(known.settings)}, the mean of {len(known.data)} sets as printed. τ rises with N; "
         "speed stays level, then falls. Model, machine and texts differ from ours, so compare the "
         "shapes, not the numbers.</p>"
         f"<p><small>{escape(known.source['paper'])}. Its machine is not stated, and in its table "

@@ -22,7 +22,7 @@ from moa_core.bench.run import Contender, Decoding, keep_settings, run_all
 from moa_core.bench.suites import load_suite, suite_hash, suite_ids
 from moa_core.bench.tuning import SAME, one_tree
 from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Drafted, LinkDown, Prefilled, Trace, Verified
+from moa_core.decoding.trace import Prefilled, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
@@ -31,10 +31,9 @@ from moa_core.link.connection import Address
 from moa_core.link.emulator import Link, LinkSettings, link
 from moa_core.link.process import ServerProcess
 from moa_core.link.remote import Remote
-from moa_core.link.tensors import check_kind
 from moa_core.loading.catalog import bundled_drafters, layers_needed
 from moa_core.loading.load import load_drafter, load_target, wanted_drafts
-from moa_core.loading.names import VANILLA
+from moa_core.loading.names import VANILLA, listed
 from moa_core.model.target import Target, draft_precision
 from moa_core.runtime import quiet
 
@@ -45,10 +44,7 @@ METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent", STRE
 EACH = 2  # prompts of each kind
 ROOT = TreeSettings(1, 1, 1)  # plain decoding drafts nothing
 SHARED = ("suite", "max_new_tokens", "temperature", "seed", "ignore_eos", "repeat")
-SHOWN = {
-    "ms_per_token": 1, "first_ms": 0, "calls_per_100": 1, "server_s_per_100": 3,
-    "up_per_token": 0, "down_per_token": 0,
-}  # fmt: skip
+SHOWN = {"ms_per_token": 1, "calls_per_100": 1, "server_s_per_100": 3, "down_per_token": 0}
 
 
 class OverLink(Method):
@@ -79,7 +75,7 @@ class OverLink(Method):
             for event in trace.record(events):
                 if isinstance(event, Prefilled | Verified):
                     times.append(perf_counter() - began)
-        verified, before = trace.of(Verified), [*trace.of(Prefilled), *trace.of(Drafted)]
+        verified = trace.of(Verified)
         return {
             **written(trace.output_ids, len(ids)),
             "first": times[0],
@@ -88,18 +84,13 @@ class OverLink(Method):
             "gained": sum(trace.accepted_lengths),
             "calls": len(verified),
             "server": sum(event.seconds for event in verified),
-            "up": sum(event.sent for event in verified),
             "down": sum(event.received for event in verified),
-            "prefill_up": sum(getattr(event, "sent", 0) for event in before),
-            "prefill_down": sum(event.received for event in before),
-            "downs": len(trace.of(LinkDown)),
         }
 
 
 def run(options: argparse.Namespace) -> None:
     """Measure, write the figures, print a table."""
     path, names, links = check_out(options.out), _methods(options.methods), _links(options.link)
-    kind = check_kind(options.numbers)
     if options.tree in ("auto", "best"):
         raise UserError("Over a link all share a tree: --tree same, or depth-breadth-budget.")
     tree = SAME if options.tree == "same" else one_tree(options.tree)
@@ -108,14 +99,13 @@ def run(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads or 1)
     quiet()
     with ExitStack() as stack:
-        address = _server(options, kind, stack)
+        address = _server(options, stack)
         near = _near(options, address, names, stack)
         whole = load_target(options.target, options.dtype, options.device)
         contenders = _contenders(names, links, address, near, whole, tree)
         kept = {
             **{name: getattr(options, name) for name in SHARED},
             "prompts": len(prompts), "limit": options.limit or EACH, "tree": asdict(tree),
-            "numbers": kind,
             "draft_precision": {name: one.method.precision for name, one in contenders.items()},
         }  # fmt: skip
         same = {
@@ -147,8 +137,7 @@ def run(options: argparse.Namespace) -> None:
 def _methods(text: str | None) -> list[str]:
     """UserError for a name twice, or one that cannot draft over a link."""
     known = [*(info.name for info in bundled_drafters()), STREAM]
-    names = [name for name in METHODS if name in known] if text is None else text.split(",")
-    names = [name.strip() for name in names if name.strip()]
+    names = [one for one in METHODS if one in known] if text is None else listed(text, known)
     if not names or len(set(names)) < len(names):
         raise UserError("--methods names at least one method, and none twice.")
     for name in names:
@@ -173,10 +162,10 @@ def _links(specs: Sequence[str]) -> dict[str, LinkSettings]:
     return found
 
 
-def _server(options: argparse.Namespace, kind: str, stack: ExitStack) -> Address:
+def _server(options: argparse.Namespace, stack: ExitStack) -> Address:
     words = ["--threads", "1", "--device", options.device, "--dtype", options.dtype]
     words += ["--target", options.target] if options.target else []
-    return stack.enter_context(ServerProcess(*words)).address(kind)
+    return stack.enter_context(ServerProcess(*words)).address()
 
 
 def _near(
@@ -217,14 +206,12 @@ def rows(records: Sequence[Record]) -> list[Row]:
     """A row per method and link. Bytes are those of messages, without frames and packets.
 
     ms_per_token      from the first token to the last, over the tokens after the first: median of
-                      the repeats; its _spread: lowest and highest. Of `stream` from its second
-                      token on, since here its stream is asked for only then
-    first_ms          from the prompt's sending to the first token, median
+                      the repeats. Of `stream` from its second token on, since here its stream is
+                      asked for only then
     calls_per_100     target forwards per 100 tokens after the prefill
     server_s_per_100  seconds of the server's work, waiting for its turn included, per 100 tokens
-    up_per_token, down_per_token, prefill_up, prefill_down   bytes; of the prefill: the mean prompt
+    down_per_token    bytes
     runs, differing   how many, and of them with another text than plain local decoding
-    downs             how often the link counted as lost
     """
     cells = grouped(records, "method")
     plain = {_which(record): record["output"] for record in cells[f"{VANILLA}@{LOCAL}"]}
@@ -238,21 +225,15 @@ def _row(records: Sequence[Record], plain: Mapping[Any, str]) -> Row:
     def total(name: str) -> float:
         return float(sum(record[name] for record in records))
 
-    gained, count = max(1, total("gained")), len(records)
+    gained = max(1, total("gained"))
     speeds = [pace for of in grouped(records, "repeat").values() if (pace := _pace(of)) is not None]
     return {
         "ms_per_token": median(speeds) if speeds else None,
-        "ms_per_token_spread": [min(speeds), max(speeds)] if speeds else None,
-        "first_ms": 1e3 * median(record["first"] for record in records),
         "calls_per_100": 100 * total("calls") / gained,
         "server_s_per_100": 100 * total("server") / gained,
-        "up_per_token": total("up") / gained,
         "down_per_token": total("down") / gained,
-        "prefill_up": total("prefill_up") / count,
-        "prefill_down": total("prefill_down") / count,
-        "runs": count,
+        "runs": len(records),
         "differing": sum(record["output"] != plain[_which(record)] for record in records),
-        "downs": int(total("downs")),
     }
 
 

@@ -1,4 +1,4 @@
-"""The machine that measures: device, processor, memory, versions, commit."""
+"""The machine that measures: device, processor, versions, commit."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ import transformers
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """What a reader needs to judge the speeds; memory in GiB."""
+    """What a reader needs to judge the speeds."""
     facts: dict[str, Any] = {
         "device": device.type,
         "processor": _processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
-        "memory_gib": _memory(),
-        "platform": platform.platform(),
     }
     if device.type == "cuda":
         facts["gpu"] = torch.cuda.get_device_name(device)
@@ -59,10 +57,3 @@ def _processor() -> str:
         return next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
-
-
-def _memory() -> float | None:
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (AttributeError, ValueError, OSError):
-        return None

@@ -14,17 +14,14 @@ import torch
 from torch import Tensor
 
 from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Drafted, Trace, Verified
-from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.trace import Drafted, Trace
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.independent import IndependentDrafter, as_model
-from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.loading.catalog import known_drafters, locate, models_folder
+from moa_core.loading.catalog import known_drafters, models_folder
 from moa_core.loading.load import load_drafter
 from moa_core.loading.memory import parameters
 from moa_core.loading.names import VANILLA, matched
-from moa_core.loading.untrusted import read_config
 from moa_core.model.target import Target, draft_precision
 
 GRAM = 8
@@ -52,7 +49,6 @@ class Method(ABC):
         net = getattr(self.drafter, "net", None)
         return {
             "trainable_parameters": 0 if net is None else parameters(net),
-            "tli": self.drafter.tli if isinstance(self.drafter, MoADrafter) else None,
             "draft_precision": self.precision,
         }
 
@@ -74,7 +70,6 @@ class Ours(Method):
 
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
         trace = Trace(events=list(decode(self.target, self.drafter, ids, settings)))
-        drafted, verified = trace.of(Drafted), trace.of(Verified)
         return {
             **written(trace.output_ids, len(ids)),
             "reason": trace.reason,
@@ -82,10 +77,7 @@ class Ours(Method):
             "seconds": {phase: round(spent, 6) for phase, spent in trace.seconds.items()},
             "cycles": {
                 "gained": trace.accepted_lengths,
-                "drafted": [len(event.tree) - 1 for event in drafted],
-                "draft_us": [_microseconds(event.seconds) for event in drafted],
-                "verify_us": [_microseconds(event.seconds) for event in verified],
-                "other_us": [_microseconds(event.other_seconds) for event in verified],
+                "drafted": [len(event.tree) - 1 for event in trace.of(Drafted)],
             },
         }
 
@@ -230,37 +222,3 @@ def checksum(tensors: Iterable[Tensor]) -> float:
     """A number that changes when any of these tensors is trained; those on disk are left out."""
     sums = (float(one.detach().double().abs().sum()) for one in tensors if not one.is_meta)
     return float(f"{sum(sums):.9g}")
-
-
-def tree_dict(tree: TreeSettings | None) -> dict[str, Any] | None:
-    """A tree as results hold it."""
-    return None if tree is None else tree.as_dict()
-
-
-def training_of(spec: str) -> Record | None:
-    """How a method's drafter was trained last, by its config; None if that does not say.
-
-    updates and seconds are those of all trainings that it went through.
-    """
-    name = {"hf-assisted": "independent", "eagle": "eagle2"}.get(spec, spec)
-    try:
-        place = locate(name)
-        ours = read_config(place).get("drafter") if isinstance(place, Path) else None
-    except UserError:
-        return None
-    training = ours.get("training") if isinstance(ours, dict) else None
-    return _in_all(training) if isinstance(training, dict) else None
-
-
-def _in_all(training: Record) -> Record:
-    kept = {key: value for key, value in training.items() if key not in ("metrics", "start")}
-    if isinstance(earlier := training.get("start"), dict):
-        before = _in_all(earlier)
-        for key in ("updates", "seconds"):
-            both = [part[key] for part in (before, kept) if isinstance(part.get(key), int | float)]
-            kept[key] = round(sum(both), 3) if len(both) == 2 else None  # half a sum misleads
-    return kept
-
-
-def _microseconds(seconds: float) -> int:
-    return round(1e6 * seconds)

@@ -3,13 +3,13 @@ their claim: MoA against EAGLE-2, in τ and in speed."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from moa_core.assets import ASSETS
 from moa_core.bench.records import Recording
@@ -22,15 +22,15 @@ Cell = tuple[float, float]  # speed-up over the authors' plain decoding, τ
 class Row:
     """A drafter's figures.
 
-    cells    by data set; None for one that is flagged as a slip and left out
-    printed  the mean as the authors print it
-    flagged  whether that mean includes the cell left out
+    cells                  by data set; None for one that is flagged as a slip and left out
+    printed_mean           as the authors print it
+    mean_includes_flagged  whether that mean includes the cell left out
     """
 
     drafter: str
     cells: tuple[Cell | None, ...]
-    printed: Cell
-    flagged: bool
+    printed_mean: Cell
+    mean_includes_flagged: bool
 
     @property
     def tli(self) -> int | None:
@@ -41,10 +41,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Paper:
-    """The table, and what it says of itself. sets: names of the data sets."""
+    """The table, and what it says of itself, as in its file. data: names of the data sets."""
 
     rows: tuple[Row, ...]
-    sets: tuple[str, ...]
+    data: tuple[str, ...]
     target: str
     settings: str
     hardware: str
@@ -60,7 +60,7 @@ class Paper:
     @property
     def shared(self) -> list[int]:
         """Places of the data sets that every row has: flagged cells do not count there."""
-        return [at for at in range(len(self.sets)) if all(row.cells[at] for row in self.rows)]
+        return [at for at in range(len(self.data)) if all(row.cells[at] for row in self.rows)]
 
     def mean(self, row: Row) -> Cell:
         """A row's mean over the shared data sets, computed here."""
@@ -70,22 +70,9 @@ class Paper:
 
 
 @cache
-def published(path: Path = PATH) -> Paper | None:
-    """The recorded table; None where its file is not there."""
-    if not path.exists():
-        return None
-    table = json.loads(path.read_text(encoding="utf-8"))
-    rows = tuple(
-        Row(
-            row["drafter"],
-            tuple(tuple(cell) if cell else None for cell in row["cells"]),
-            tuple(row["printed_mean"]),
-            row["mean_includes_flagged"],
-        )
-        for row in table["rows"]
-    )
-    about = {name: table[name] for name in ("target", "settings", "hardware", "flag", "source")}
-    return Paper(rows, tuple(table["data"]), **about)
+def published() -> Paper:
+    """The recorded table."""
+    return msgspec.json.decode(PATH.read_bytes(), type=Paper)
 
 
 # ---- the claim ----
@@ -94,14 +81,12 @@ OURS, RIVAL = "moa-n1", "eagle2"
 SINGLE_PASS = "speeds of a single pass, recorded without a spread, are not compared"
 
 
-def papers_ratios(paper: Paper | None) -> tuple[float, ...]:
+def papers_ratios(paper: Paper) -> tuple[float, float]:
     """From the authors' table: N = 1 over EAGLE-2 in τ, the fastest MoA over EAGLE-2 in speed.
 
     EAGLE-2 as they retrained it; means over the data sets that every row has, so that the cells
-    which are flagged do not count. Empty where there is no table.
+    which are flagged do not count.
     """
-    if paper is None:
-        return ()
     rival = paper.mean(next(row for row in paper.rows if "EAGLE-2, retrained" in row.drafter))
     moa = {tli: paper.mean(row) for tli, row in paper.by_tli.items()}
     return moa[1][1] / rival[1], max(speed_up for speed_up, _ in moa.values()) / rival[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ def recordings(folder: Path = FOLDER) -> list[Recording]:
     UserError for a damaged file.
     """
     found = [
-        Recording(path.parent.name.replace("-", " ").capitalize(), _read_json(path))
+        Recording(path.parent.name.replace("-", " ").capitalize(), read(path))
         for path in sorted(folder.glob("*/summary.json"))
     ]
     return sorted(found, key=lambda one: -len(one.methods))
@@ -113,7 +114,8 @@ def phase_times(figures: dict[str, Any]) -> dict[str, float]:
     return {phase: 1000 * seconds[phase] / cycles for phase in PHASES}
 
 
-def _read_json(path: Path) -> Row:
+def read(path: Path) -> Row:
+    """The object in a recording's file. UserError if it is damaged."""
     try:
         found: Row = read_json(path)
     except (OSError, ValueError):
@@ -121,7 +123,7 @@ def _read_json(path: Path) -> Row:
     return found
 
 
-# ---- links ----
+# ---- files ----
 
 
 def head(kind: str, given: Sequence[str], commits: Sequence[str], **more: Any) -> Row:
@@ -142,25 +144,15 @@ def head(kind: str, given: Sequence[str], commits: Sequence[str], **more: Any) -
 def write(recording: Row, path: Path) -> None:
     """One JSON object, every row of a list on a line of its own."""
     parts = []
-    for key, value in rounded(recording, 4).items():
+    for key, value in rounded(recording).items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
             lines = [json.dumps(row, separators=(",", ":"), ensure_ascii=False) for row in value]
             text = "[\n" + ",\n".join(lines) + "\n]"
         else:
-            text = json.dumps(value, ensure_ascii=False)
+            text = json.dumps(value, indent=1, ensure_ascii=False)
         parts.append(f"{json.dumps(key)}: {text}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
-
-
-def read(path: Path) -> Row:
-    """A recording of --link or --offline. UserError if it is none."""
-    found = _read_json(path)
-    known = isinstance(found, dict) and found.get("kind") in ("link", "offline")
-    rows = found.get("rows") if known and found.get("version") == 1 else None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise UserError(f"{path.name} is no recording of bench --link or --offline.")
-    return found
 
 
 def recorded(folder: Path = LINK_FOLDER) -> dict[str, Row]:
@@ -188,29 +180,11 @@ def command_line(arguments: Sequence[str]) -> str:
 
     A path below the working folder is written from there on, any other by its last part.
     """
-    words = ["python", "-m", "moa_core"]
-    option = ""
-    for argument in arguments:
-        name, mark, value = argument.partition("=")
-        if not argument.startswith("-"):
-            words.append(_public(option, argument))
-        elif mark:
-            words.append(f"{name}={_public(name, value)}")
-        else:
-            option = argument
-            words.append(argument)
-    return shlex.join(words)
+    public = (re.sub(r"[^,=]*[/\\~][^,=]*", _without_folders, one) for one in arguments)
+    return shlex.join(["python", "-m", "moa_core", *public])
 
 
-def without_folders(value: str) -> str:
-    """A path below the working folder from there on, any other's last part; else the value."""
-    if not value.startswith("~") and not {"/", "\\"} & set(value):
-        return value
-    path = Path(os.path.abspath(os.path.expanduser(value)))
+def _without_folders(found: re.Match[str]) -> str:
+    path = Path(os.path.abspath(os.path.expanduser(found[0])))
     here = Path.cwd()
     return path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
-
-
-def _public(option: str, value: str) -> str:
-    several = len(option) > 2 and "--methods".startswith(option)  # argparse takes it cut short
-    return ",".join(map(without_folders, value.split(","))) if several else without_folders(value)

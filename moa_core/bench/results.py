@@ -1,11 +1,9 @@
-"""From the runs of a benchmark to its figures, its files and its table. Knows no models."""
+"""From the runs of a benchmark to its figures and its table. Knows no models."""
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
@@ -50,8 +48,8 @@ def _method(runs: Sequence[Record]) -> dict[str, Any]:
     return {
         **_core(runs),
         "prompts": len({record["prompt"] for record in runs}),
-        "new_tokens": _whole(tokens / passes),
-        "target_calls": _whole(sum(record["target_calls"] for record in runs) / passes),
+        "new_tokens": tokens / passes,
+        "target_calls": sum(record["target_calls"] for record in runs) / passes,
         "seconds": _seconds(runs, passes),
         "drafts_per_cycle": mean(drafted) if drafted else None,
         "repeats_8gram": grams[0] / grams[1] if grams and grams[1] else None,
@@ -163,36 +161,13 @@ def _identical(ours: dict[Any, str], plain: dict[Any, str]) -> float | None:
     return 1.0 - len(different) / len(prompts) if prompts else None
 
 
-def _whole(value: float) -> float:
-    return int(value) if value == int(value) else round(value, 2)
-
-
-def rounded(value: Any, digits: int = 6) -> Any:
+def rounded(value: Any) -> Any:
     """A tree of results with its floats rounded."""
     if isinstance(value, float):
-        return round(value, digits)
+        return round(value, 6)
     if isinstance(value, dict):
-        return {key: rounded(item, digits) for key, item in value.items()}
-    return [rounded(item, digits) for item in value] if isinstance(value, list) else value
-
-
-# ---- files ----
-
-
-def write_all(results: dict[str, Any], folder: Path) -> None:
-    results = rounded(results)
-    write_json(results, folder / "results.json")
-    write_json({**results, "runs": []}, folder / "summary.json")
-
-
-def write_json(results: dict[str, Any], path: Path) -> None:
-    """One JSON object, every run on a line of its own."""
-    figures = {key: value for key, value in results.items() if key != "runs"}
-    head = json.dumps({**figures, "runs": []}, indent=1, ensure_ascii=False)
-    lines = [json.dumps(run, separators=(",", ":")) for run in results["runs"]]
-    runs = "[\n" + ",\n".join(lines) + "\n]" if lines else "[]"
-    before, _, after = head.rpartition("[]")
-    path.write_text(before + runs + after + "\n", encoding="utf-8")
+        return {key: rounded(item) for key, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, list) else value
 
 
 # ---- tables ----
@@ -231,7 +206,7 @@ def _row(name: str, found: dict[str, Any], kinds: Sequence[str]) -> list[str]:
     parts = [found, *(found["kinds"].get(kind, {}) for kind in kinds)]
     return [
         name,
-        tree_text(found.get("tree"), found.get("drafts_per_cycle")) or "-",
+        tree_text(found) or "-",
         shown(found["tokens_per_second"], 1),
         "-".join(shown(end, 1) for end in ends) if ends else "-",
         shown(found["speedup"], 2),
@@ -240,8 +215,11 @@ def _row(name: str, found: dict[str, Any], kinds: Sequence[str]) -> list[str]:
     ]
 
 
-def tree_text(tree: Mapping[str, Any] | None, drafts: float | None = None) -> str:
-    """A tree as results keep it: 5-4-11, or auto with the drafts of its mean tree."""
-    if tree and tree.get("auto"):
-        return "auto" if drafts is None else f"auto ({drafts:.1f})"
-    return "-".join(map(str, tree.values())) if tree else ""
+def tree_text(found: Mapping[str, Any]) -> str | None:
+    """A method's tree, 5-4-11, or auto with the drafts of its mean tree; None without any."""
+    tree, drafts = found.get("tree"), found.get("drafts_per_cycle")
+    if not tree:
+        return None
+    if tree.get("auto"):
+        return f"auto ({drafts:.1f})" if drafts else "auto"
+    return "-".join(map(str, tree.values()))

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from tqdm import tqdm
 
@@ -20,7 +20,6 @@ from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
 
 WARM_UP = 2  # prompts that every method decodes first, not counted
-Name = TypeVar("Name")
 Key = tuple[Any, ...]
 FIELDS = ("method", "repeat", "prompt")  # of a key; the prompt by its line
 
@@ -53,15 +52,13 @@ class Contender:
     tree: TreeSettings | None
 
 
-def in_turn(
-    names: Sequence[Name], repeats: int, prompts: Sequence[Any]
-) -> Iterator[tuple[int, int, Name]]:
-    """(repeat, place of the prompt, name): all names for a prompt, each time another one first."""
+def in_turn(names: Sequence[str], repeats: int, prompts: Sequence[Prompt]) -> Iterator[Key]:
+    """The keys of all runs: all names for a prompt, each time another one first."""
     for repeat in range(repeats):
-        for place in range(len(prompts)):
+        for place, prompt in enumerate(prompts):
             first = (repeat + place) % len(names)
             for name in (*names[first:], *names[:first]):
-                yield repeat, place, name
+                yield name, repeat, prompt.number
 
 
 class Runs:
@@ -104,8 +101,7 @@ def run_all(
     A run holds what `Method.run` gives, and method, repeat, prompt (its line), kind.
     """
     places = {prompt.number: place for place, prompt in enumerate(prompts)}
-    turns = in_turn(list(contenders), repeats, prompts)
-    runs = Runs(path, [(name, repeat, prompts[place].number) for repeat, place, name in turns])
+    runs = Runs(path, list(in_turn(list(contenders), repeats, prompts)))
     if runs.missing:
         _warm_up(contenders, ids, decoding)
 
@@ -113,8 +109,8 @@ def run_all(
         name, repeat, number = key
         settings = decoding.settings(contenders[name].tree, repeat, number)
         record = contenders[name].method.run(ids[places[number]], settings)
-        key_of = dict(zip(FIELDS, key, strict=True))
-        return {**key_of, **record, "kind": prompts[places[number]].kind}
+        kind = prompts[places[number]].kind
+        return {"method": name, "repeat": repeat, "prompt": number, **record, "kind": kind}
 
     return runs.complete(run, title)
 
@@ -148,8 +144,11 @@ def keep_settings(folder: Path, settings: dict[str, Any], commit: str | None) ->
     path = folder / "settings.json"
     settings = json.loads(json.dumps(settings))  # tuples become the lists that are read back
     fresh: dict[str, Any] = {"settings": settings, "commits": []}
-    kept = _read_settings(path) if path.exists() else fresh
-    before = kept["settings"]
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else fresh
+        before: dict[str, Any] = dict(kept["settings"])
+    except (ValueError, KeyError, TypeError):
+        raise UserError(f"{path} is damaged: name another folder with --out.") from None
     differing = [
         f"{key} was {before.get(key)!r} and is now {settings.get(key)!r}"
         for key in {**before, **settings}
@@ -167,16 +166,6 @@ def keep_settings(folder: Path, settings: dict[str, Any], commit: str | None) ->
     part.write_text(text + "\n", encoding="utf-8")
     os.replace(part, path)
     return commits
-
-
-def _read_settings(path: Path) -> dict[str, Any]:
-    try:
-        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(kept["settings"], dict) and isinstance(kept["commits"], list):
-            return kept
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    raise UserError(f"{path} is damaged: name another folder with --out.")
 
 
 def _warm_up(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from moa_core.bench.methods import Method, Record, tree_dict
+from moa_core.bench.methods import Method, Record
 from moa_core.bench.results import decode_speed, grouped
 from moa_core.bench.run import Contender, Decoding, run_all
 from moa_core.bench.suites import Prompt
@@ -44,13 +43,13 @@ def best_trees(
 ) -> dict[str, Contender]:
     """Each method with the tree of the grid at which it decodes fastest: prefills are alike.
 
-    Measured on prompts that the benchmark itself does not have; kept in trees.json.
+    Measured on prompts that the benchmark itself does not have.
     """
     tried = {
         f"{name}@{tree}": Contender(method, tree)
         for name, method in methods.items()
         if method.trees
-        for tree in _grid_for(method, grid)
+        for tree in dict.fromkeys(fitting(method, tree) for tree in grid)
     }
     runs = run_all(tried, prompts, ids, PASSES, decoding, folder / "tuning.jsonl", "trees")
     speeds = tree_speeds(runs)
@@ -59,11 +58,6 @@ def best_trees(
         mine = [entry for entry in tried if entry.rpartition("@")[0] == name]
         fastest = max(mine, key=lambda entry: speeds[entry], default=None)
         best[name] = Contender(method, tried[fastest].tree if fastest else None)
-    kept = {
-        "trees": {name: tree_dict(contender.tree) for name, contender in best.items()},
-        "decode_tokens_per_second": {name: round(value, 2) for name, value in speeds.items()},
-    }
-    (folder / "trees.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     return best
 
 
@@ -73,11 +67,6 @@ def tree_speeds(runs: Sequence[Record]) -> dict[str, float]:
         name: median(decode_speed(one) or 0.0 for one in grouped(mine, "repeat").values())
         for name, mine in grouped(runs, "method").items()
     }
-
-
-def _grid_for(method: Method, grid: Sequence[TreeSettings]) -> list[TreeSettings]:
-    """The grid as far as a method's form allows, each tree once."""
-    return list(dict.fromkeys(fitting(method, tree) for tree in grid))
 
 
 def fitting(method: Method, tree: TreeSettings) -> TreeSettings:

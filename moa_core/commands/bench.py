@@ -55,7 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                                     "--out FILE.json").add_argument
     add("--link", action="append", metavar="LINK", help="measure over this one: a preset, "
         "rtt=60,down=9,up=1.5, or direct; again for more")
-    add("--numbers", default="bf16", help="how they travel: bf16, int8 or f32")
 
     add = parser.add_argument_group("a client alone", "--out FILE.json").add_argument
     add("--offline", action="store_true", help="what drafters write once the link is cut for ever")
@@ -100,25 +99,19 @@ def _mode(options: argparse.Namespace) -> str:
 
 
 def _loaded(options: argparse.Namespace) -> tuple[Target, dict[str, Method]]:
-    from moa_core.bench.methods import load_methods, needs_files
+    from moa_core.bench.methods import PEERS, load_methods, needs_files
+    from moa_core.loading.catalog import known_drafters
     from moa_core.runtime import settle
 
     preset = chosen_preset(options)
     if preset and options.methods is None:
         options.methods = ",".join(["vanilla", *preset.by_method])
-    names = _specs(options)
+    given = METHODS if options.methods is None else options.methods
+    names = listed(given, [*PEERS, *known_drafters()])
     specs = {one: preset.drafter(one) if preset and needs_files(one) else one for one in names}
     target = target_of(options, [spec for name, spec in specs.items() if needs_files(name)])
     settle(target, options.threads)
     return target, load_methods(names, target, specs)
-
-
-def _specs(options: argparse.Namespace) -> list[str]:
-    from moa_core.bench.methods import PEERS
-    from moa_core.loading.catalog import known_drafters
-
-    given = METHODS if options.methods is None else options.methods
-    return listed(given, [*PEERS, *known_drafters()])
 
 
 def _measure(
@@ -129,8 +122,8 @@ def _measure(
     ids: list[list[int]],
 ) -> None:
     from moa_core.bench.machine import commit, machine
-    from moa_core.bench.methods import training_of, tree_dict
-    from moa_core.bench.results import figures, table, write_all
+    from moa_core.bench.records import head, write
+    from moa_core.bench.results import figures, table
     from moa_core.bench.run import Decoding, keep_settings, run_all
 
     eos_ids = () if options.ignore_eos else target.eos_ids
@@ -143,14 +136,19 @@ def _measure(
     contenders = _contenders(trees, options, target, methods, decoding)
     runs = run_all(contenders, prompts, ids, options.repeat, decoding, folder / "runs.jsonl")
     about = {
-        name: {**one.method.about(), "tree": tree_dict(one.tree), "training": training_of(spec)}
-        for spec, (name, one) in zip(_specs(options), contenders.items(), strict=True)
+        name: {**one.method.about(), "tree": one.tree and one.tree.as_dict()}
+        for name, one in contenders.items()
     }
     measured = figures(runs, about, options.temperature == 0)
-    facts = _facts(options, settings, commits, target)
-    write_all({**facts, "methods": measured, "runs": runs}, folder)
+    results = head(
+        "bench", options.given, commits, machine=settings["machine"],
+        target={"name": target.name, "dtype": settings["dtype"]},
+        settings={name: settings[name] for name in KEPT}, methods=measured,
+    )  # fmt: skip
+    write({**results, "runs": runs}, folder / "results.json")
     summary = folder / "summary.json"
-    print(f"{table(measured)}\n\nCharts: python app.py, Benchmarks, Open a recording: {summary}")
+    write(results, summary)
+    print(f"{table(measured)}\n\n{summary}")
 
 
 def _trees(options: argparse.Namespace) -> list[Any]:
@@ -199,32 +197,4 @@ def _settings(
         "dtype": form_name(target.dtype, options.bits),
         "weights": {"target": checksum([target.head.weight, target.embed.weight]), **weights},
         "versions": versions(),
-    }
-
-
-def _facts(
-    options: argparse.Namespace, settings: dict[str, Any], commits: list[str], target: Target
-) -> dict[str, Any]:
-    from datetime import UTC, datetime
-
-    from moa_core.bench.records import command_line, without_folders
-    from moa_core.bench.run import WARM_UP
-    from moa_core.loading.memory import parameters
-
-    return {
-        "version": 1,
-        "command": command_line(options.given),
-        "suite": without_folders(settings["suite"]),
-        "settings": {name: settings[name] for name in KEPT},
-        "warm_up": f"{WARM_UP} prompts per method before the first run, not counted",
-        "target": {
-            "name": target.name,
-            "parameters": parameters(target.model),
-            "layers": len(target.layers),
-            "dtype": settings["dtype"],
-        },
-        "machine": settings["machine"],
-        "versions": settings["versions"],
-        "commit": ", then ".join(commits) or None,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }

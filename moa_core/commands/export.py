@@ -6,37 +6,28 @@ import argparse
 from pathlib import Path
 
 from moa_core.arguments import add_pickle
-from moa_core.errors import UserError
-
-FORMATS = ("custom-generate",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=FORMATS, required=True, help="the layout to write")
+    parser.add_argument("--format", choices=["custom-generate"], required=True, help="the layout")
     add_pickle(parser)
-    parser.add_argument("--drafter", help="bundled name, folder or Hub id")
+    parser.add_argument("--drafter", required=True, help="bundled name, folder or Hub id")
     parser.add_argument("--target", help="bundled name, folder or Hub id; default: the bundled one")
-    parser.add_argument("--to", type=Path, metavar="FOLDER", help="a new or empty folder")
-    parser.add_argument("--overwrite", action="store_true", help="replace files in --to")
-    parser.add_argument("--tli", type=int, help="N, for files that do not record it")
-    parser.add_argument("--licence", help="of the weights, if their config does not say")
+    parser.add_argument("--to", type=Path, required=True, help="a new or empty folder")
     parser.add_argument("--target-name", help="the target's Hub id for the card, if it has another")
 
 
 def run(options: argparse.Namespace) -> None:
-    if not options.drafter or not options.to:
-        raise UserError("Name what to export with --drafter, and a folder for it with --to.")
     folder = options.to.expanduser()
     from moa_core.export.source import read_source, target_without_weights
     from moa_core.export.write import check_empty, export
     from moa_core.runtime import quiet
 
-    check_empty(folder, options.overwrite)  # before anything is loaded
+    check_empty(folder)  # before anything is loaded
     quiet()
     target = target_without_weights(options.target)
-    named = options.target_name or ""
-    source = read_source(options.drafter, target, options.tli, named)
-    export(source, folder, overwrite=options.overwrite, licence=options.licence)
+    source = read_source(options.drafter, target, options.target_name or "")
+    export(source, folder)
     if "/" not in source.verifier:
         print("Its card names no base_model: add --target-name with the target's Hub id.")
     print(f"{source.name} ({source.kind}) is in {folder} as {options.format}; read its README.md.")

@@ -17,7 +17,6 @@ from moa_core.loading.names import VANILLA
 if TYPE_CHECKING:
     from moa_core.decoding.decode import Settings
     from moa_core.decoding.trace import Trace
-    from moa_core.decoding.tree import TreeSettings
     from moa_core.generation import Piece
     from moa_core.link.connection import Address
 
@@ -64,7 +63,9 @@ def run(options: argparse.Namespace) -> None:
     from moa_core.text import record_words
 
     quiet()
-    _take_preset(options)
+    if preset := chosen_preset(options):  # its drafter for --tli, or the first
+        options.drafter = preset.drafter(options.drafter, options.tli)
+        options.target = None if options.server else options.target
     address = _address(options)
     if address is None:
         target = target_of(options, [options.drafter] if options.drafter else [])
@@ -113,13 +114,6 @@ def _shown(pieces: Iterable[Piece], silent: bool) -> tuple[str, Piece]:
     return text, piece
 
 
-def _take_preset(options: argparse.Namespace) -> None:
-    """A preset's target, if no server has it, and the drafter of a method: moa-n0 by default."""
-    if preset := chosen_preset(options):
-        options.drafter = preset.drafter(options.drafter, options.tli)
-        options.target = None if options.server else options.target
-
-
 def _address(options: argparse.Namespace) -> Address | None:
     if options.server is None:
         return None
@@ -133,10 +127,8 @@ def _address(options: argparse.Namespace) -> Address | None:
 
 
 def _check_writable(path: Path) -> None:
-    if path.is_dir():
-        raise UserError(f"{path} is a folder: name a file to write the trace to.")
-    if not path.parent.is_dir():
-        raise UserError(f"There is no folder {path.parent} to write the trace into.")
+    if path.is_dir() or not path.parent.is_dir():
+        raise UserError(f"No trace can be written to {path}: name a file in a folder.")
 
 
 def _ids(text: str) -> list[int]:
@@ -149,19 +141,14 @@ def _ids(text: str) -> list[int]:
 def _settings(options: argparse.Namespace, drafter: Any) -> Settings:
     from moa_core.decoding.decode import Settings
     from moa_core.decoding.offline import Away
+    from moa_core.decoding.tree import named_tree
     from moa_core.decoding.verify import Sampling
 
     sampling = Sampling(options.temperature, options.top_p, options.top_k, options.seed)
     eos_ids = () if options.ignore_eos else None
-    tree, away = _tree(options, drafter.tree), Away(patience=options.patience)
+    tree = drafter.tree if options.tree == "own" else named_tree(options.tree, "auto, own")
+    away = Away(patience=options.patience)
     return Settings(options.max_new_tokens, tree, sampling, eos_ids, away)
-
-
-def _tree(options: argparse.Namespace, own: TreeSettings) -> TreeSettings:
-    """Sized automatically, unless a shape was asked for; own: the drafter's."""
-    from moa_core.decoding.tree import named_tree
-
-    return own if options.tree == "own" else named_tree(options.tree, "auto, own")
 
 
 def _report(trace: Trace, text: str | None, reason: str | None) -> dict[str, Any]:

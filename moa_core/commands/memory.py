@@ -6,7 +6,6 @@ import argparse
 from typing import TYPE_CHECKING
 
 from moa_core.arguments import SPEC, add_pickle, chosen_preset
-from moa_core.errors import UserError
 from moa_core.loading.presets import PRESETS
 
 if TYPE_CHECKING:  # not before they are needed: they bring torch
@@ -22,19 +21,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pickle(parser)
     parser.add_argument("--target", help=f"{SPEC}; default: the bundled one")
     parser.add_argument("--drafter", action="append", default=[], help=f"{SPEC}; may repeat")
-    parser.add_argument("--context", type=int, help="tokens of the longest run; default: 8192")
 
 
 def run(options: argparse.Namespace) -> None:
     from moa_core.loading.load import DTYPES
     from moa_core.loading.memory import estimate, form_name, size
 
-    if options.context is not None and options.context < 1:
-        raise UserError("--context must be a whole number, at least 1.")
     config, drafters = _shapes(options)
-    needs = [
-        estimate(config, DTYPES[dtype], bits, drafters, options.context) for bits, dtype in FORMATS
-    ]
+    needs = [estimate(config, DTYPES[dtype], bits, drafters) for bits, dtype in FORMATS]
     print(
         f"| format | weights | drafters | K and V of {needs[0].context:,} tokens | working | all |"
     )

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html import escape
 from pathlib import Path
 from string import Template
 
-from moa_core.assets import ASSETS
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.export.source import Source
-from moa_core.loading.catalog import is_bundled
 
 DISTRIBUTION = "moa-speculative"  # this package's name for pip; transformers looks for it
 ABOVE = "see ../README.md"  # in a config: the card of the models from which this one was taken
 COPIED = "SOURCE.md"  # that card in an export
-LICENCE = re.compile(r"\A---\n(?:.*\n)*?license: ([\w.-]+)\n")  # in a card's front matter
 HUB_LICENCES = {"apache-2.0", "mit", "llama3", "cc-by-4.0", "cc-by-sa-4.0", "openrail"}
 LONGEST = 2000  # characters of what a config says of itself
-RECORDED = ASSETS / "results" / "same-tree" / "summary.json"
 USE = Path(__file__).parent / "use.md"  # how an export is used
 
 
-def card(source: Source, licence: str | None) -> str:
-    """README.md of an export, from what the drafter's config says.
-
-    licence  of the weights, where the config does not say it
-    """
-    licence = licence or _said(source, "licence")
-    tree, tags, paper = source.drafter.tree, "speculative-decoding", ""
+def card(source: Source) -> str:
+    """README.md of an export, from what the drafter's config says."""
+    licence = _said(source, "licence")
+    tags, paper = "speculative-decoding", ""
     if isinstance(source.drafter, MoADrafter):
         tags, paper = f"{tags}, mixture-of-attentions", "2410.03804"
     elif isinstance(source.drafter, EagleDrafter):
@@ -40,15 +32,10 @@ def card(source: Source, licence: str | None) -> str:
     )
     count = sum(tensor.numel() for tensor in source.tensors.values())
     facts = [
-        f"{count:,} parameters, {source.dtype}; embeddings and head are the target's.",
+        f"{count:,} parameters; embeddings and head are the target's.",
         f"Licence: {(licence or 'its config states none').removesuffix('.')}.",
         f"Training data: {_said(source, 'data') or 'its config states none'}.",
-        *_recorded(source),
     ]
-    if source.ours.get("tree"):
-        facts.append(
-            f"Its own draft tree: {tree.depth} levels, {tree.breadth} wide, {tree.budget} nodes."
-        )
     front = ["library_name: transformers", f"tags: [{tags}, custom_generate]"]
     if "/" in source.verifier:
         front.append(f"base_model: {source.verifier}")
@@ -66,22 +53,6 @@ def card(source: Source, licence: str | None) -> str:
     ])  # fmt: skip
 
 
-def _recorded(source: Source) -> list[str]:
-    """The recorded τ of a bundled drafter with its target, with its command; none for others."""
-    if not is_bundled(source.folder) or not RECORDED.is_file():
-        return []
-    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
-    figures = recorded["methods"].get(source.name)
-    if figures is None or recorded["target"]["name"] != source.target.name:
-        return []
-    drafts = f"drafts in {precision}, " if (precision := figures.get("draft_precision")) else ""
-    return [
-        f"τ {figures['tau']:.2f} (tokens gained per target forward after the prefill, bonus "
-        f"included) over {figures['prompts']} prompts, {drafts}{recorded['date'][:10]}, commit "
-        f"{recorded['commit']}: `{recorded['command']}`."
-    ]
-
-
 def notes_beside(source: Source) -> dict[str, bytes]:
     """The card that a config points to with "see ../README.md", and its credits."""
     above = source.folder.resolve().parent
@@ -94,12 +65,10 @@ def notes_beside(source: Source) -> dict[str, bytes]:
 
 
 def _said(source: Source, key: str) -> str | None:
-    """What the config says about itself; a pointer to the card beside it follows that card."""
+    """What the config says about itself; a pointer to the card beside it goes with that card."""
     text = source.ours.get(key)
     if text == ABOVE:
-        beside = notes_beside(source).get(COPIED)
-        named = LICENCE.search(beside.decode()) if beside and key == "licence" else None
-        return named[1] if named else f"see {COPIED}" if beside else None
+        return f"see {COPIED}" if notes_beside(source) else None
     return plain(text) if isinstance(text, str) and text.strip() else None
 
 

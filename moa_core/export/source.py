@@ -19,13 +19,7 @@ from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError, first_line
-from moa_core.loading.catalog import (
-    DERIVED,
-    bundled_target,
-    config_folder,
-    drafter_name,
-    locate,
-)
+from moa_core.loading.catalog import DERIVED, bundled_target, config_folder, drafter_name, locate
 from moa_core.loading.drafter_files import build_drafter
 from moa_core.loading.hub import fetch_weights, split
 from moa_core.loading.load import tokenizer_in
@@ -49,37 +43,28 @@ class Source:
     verifier: str  # what to call the target in an export: a Hub id or a name, never a path
 
     @property
-    def tli(self) -> int | None:
-        """N, of MoA."""
-        return self.drafter.tli if isinstance(self.drafter, MoADrafter) else None
-
-    @property
-    def dtype(self) -> str:
-        """The dtype of its tensors, as configs name it."""
-        return str(next(iter(self.tensors.values())).dtype).removeprefix("torch.")
-
-    @property
     def kind(self) -> str:
         """What it is, in words."""
         if isinstance(self.drafter, MoADrafter):
-            return f"a Mixture of Attentions drafter, TLI N = {self.tli}"
+            return f"a Mixture of Attentions drafter, TLI N = {self.drafter.tli}"
         if isinstance(self.drafter, EagleDrafter):
             return "an EAGLE-2 head"
         return f"a drafter of the method {self.ours.get('method')}"
 
 
-def read_source(spec: str, target: Target, tli: int | None = None, verifier: str = "") -> Source:
+def read_source(spec: str, target: Target, verifier: str = "") -> Source:
     """Read a drafter: a bundled name, a folder or a Hub id. UserError if it does not fit."""
     spec = drafter_name(spec)
     spec = DERIVED.get(spec, spec)
     if spec in (*WITHOUT_WEIGHTS, AUTO):
         raise UserError(f"{spec} has no files of its own: name a drafter that has.")
     found = locate(spec)
-    local, known = isinstance(found, Path), pinned(spec)
-    folder = found if isinstance(found, Path) else fetch_weights(found, pickles=known)
-    name = folder.resolve().name if local else split(spec)[0]
-    config, stored = read_config(folder), read_tensors(folder, known)
-    drafter = build_drafter(config, stored, target, tli, name)
+    if isinstance(found, Path):
+        folder, name = found, found.resolve().name
+    else:
+        folder, name = fetch_weights(found, pickles=pinned(found)), split(found)[0]
+    config, stored = read_config(folder), read_tensors(folder, pinned(found))
+    drafter = build_drafter(config, stored, target, None, name)
     tensors = {key: stored[key].contiguous() for key in drafter.net.state_dict()}
     named = verifier or split(target.name)[0]
     return Source(name, folder, config.get("drafter") or {}, tensors, drafter, target, named)
@@ -93,14 +78,11 @@ def target_without_weights(spec: str | None) -> Target:
     place = locate(spec or bundled_target())
     folder = config_folder(spec or bundled_target())
     read_config(folder)  # its sentences are clearer than transformers' own
+    config, tokenizer = config_of(folder), tokenizer_in(folder)
     try:
         with torch.device("meta"):
-            model = AutoModelForCausalLM.from_config(config_of(folder))
-        name = place.resolve().name if isinstance(place, Path) else split(place)[0]
-        return Target(model, tokenizer_in(folder), name)
-    except UserError:
-        raise
+            model = AutoModelForCausalLM.from_config(config)
     except Exception as error:  # transformers raises many kinds; all mean: not usable
-        raise UserError(
-            f"The target {spec or place} cannot be read: {first_line(error)}"
-        ) from error
+        raise UserError(f"The target {place} cannot be read: {first_line(error)}") from error
+    name = place.resolve().name if isinstance(place, Path) else split(place)[0]
+    return Target(model, tokenizer, name)

@@ -24,19 +24,14 @@ __all__ = ["generate"]
 }
 
 
-def export(
-    source: Source, folder: Path, *, overwrite: bool = False, licence: str | None = None
-) -> None:
-    """Write a drafter with its card.
-
-    licence  of the weights, where the config does not say it
-    """
-    check_empty(folder, overwrite)
+def export(source: Source, folder: Path) -> None:
+    """Write a drafter with its card."""
+    check_empty(folder)
     config = drafter_config(source.drafter, source.target, {})
     kept = {key: one for key, one in source.ours.items() if key not in ("method", "tli", "target")}
     config["drafter"] |= kept
     config["drafter"]["target"]["name"] = source.verifier
-    texts = {"README.md": card(source, licence), **CODE}
+    texts = {"README.md": card(source), **CODE}
     texts["config.json"] = json.dumps(config, indent=2) + "\n"
     contents = {path: text.encode() for path, text in texts.items()} | notes_beside(source)
     try:
@@ -48,9 +43,9 @@ def export(
         raise UserError(f"{folder} cannot be written to: {first_line(error)}") from error
 
 
-def check_empty(folder: Path, overwrite: bool) -> None:
-    """UserError if something is there that nobody allowed to be replaced."""
+def check_empty(folder: Path) -> None:
+    """UserError if something is there already."""
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: name a folder to export to.")
-    if not overwrite and folder.is_dir() and any(folder.iterdir()):
-        raise UserError(f"{folder} is not empty: name another folder, or add --overwrite.")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise UserError(f"{folder} is not empty: name another folder.")

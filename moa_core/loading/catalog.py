@@ -35,7 +35,6 @@ class DrafterInfo:
     method: str  # moa, eagle2, eagle3, medusa, glide or independent
     tli: int
     tree: TreeSettings
-    parameters: int | None
 
 
 @dataclass(frozen=True)
@@ -184,7 +183,7 @@ def _info(config: dict[str, Any], spec: str, tree: TreeSettings | None = None) -
         method = _foreign_method(config)
     shape = tree if tree and not own else tree_settings(own)
     tli = value(ours, "tli", Count, spec, 0)  # the authors' files do not name N: theirs is 0
-    return DrafterInfo(spec, method, tli, shape, ours.get("parameters"))
+    return DrafterInfo(spec, method, tli, shape)
 
 
 def _foreign_method(config: Mapping[str, Any]) -> str:
@@ -219,13 +218,11 @@ def _with_derived(found: dict[str, DrafterInfo]) -> dict[str, DrafterInfo]:
 
 def published() -> list[Installed]:
     """The presets whose target is in the Hub's cache, with those of their drafters that are."""
-    found = []
-    for one in PRESETS.values():
-        if target := _downloaded(one.target):
-            specs = {method: _downloaded(spec) for method, spec in one.by_method.items()}
-            here = {method: spec for method, spec in specs.items() if spec}
-            found.append(Installed(target, _infos(here, one)))
-    return found
+    return [
+        Installed(one.target, _infos({m: s for m, s in one.by_method.items() if _cached(s)}, one))
+        for one in PRESETS.values()
+        if _cached(one.target)
+    ]
 
 
 def preset_drafters(preset: Preset) -> dict[str, DrafterInfo]:
@@ -236,18 +233,14 @@ def preset_drafters(preset: Preset) -> dict[str, DrafterInfo]:
 def _infos(specs: Mapping[str, str], preset: Preset) -> dict[str, DrafterInfo]:
     tree = TreeSettings(*preset.tree)
     infos = {
-        method: DrafterInfo(spec, method.partition("-")[0], tli_of(method), tree, None)
+        method: DrafterInfo(spec, method.partition("-")[0], tli_of(method), tree)
         for method, spec in specs.items()
     }
     return _with_derived(infos)
 
 
-def _downloaded(spec: str) -> str | None:
-    """A Hub id whose weights are in the cache: at the revision meant, or else at the newest."""
-    return next((one for one in (spec, spec.partition("@")[0]) if _cached(one)), None)
-
-
 def _cached(spec: str) -> bool:
+    """Whether the weights of a Hub id are in the cache, at the revision meant."""
     repository, revision = split(spec)
     path = try_to_load_from_cache(repository, "config.json", revision=revision)
     if not isinstance(path, str):

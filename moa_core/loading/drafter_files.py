@@ -157,18 +157,14 @@ def filled(make: Callable[[], nn.Module], tensors: Tensors, name: str) -> nn.Mod
 
 
 def save_drafter(
-    folder: Path, drafter: Drafter, target: Target, more: dict[str, Any], dtype: torch.dtype,
-    tensors: Tensors | None = None,
-) -> None:  # fmt: skip
-    """Write a drafter's folder; `more` are our own keys (training, metrics, tree, licence).
-
-    tensors  its weights, where its net does not hold them whole
-    """
+    folder: Path, drafter: Drafter, target: Target, more: dict[str, Any], dtype: torch.dtype
+) -> None:
+    """Write a drafter's folder; `more` are our own keys (training, metrics, tree, licence)."""
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(drafter_config(drafter, target, more), indent=2)
     (folder / "config.json").write_text(text + "\n", encoding="utf-8")
-    found = drafter.net.state_dict() if tensors is None else tensors
-    written = {key: value.to(dtype).contiguous() for key, value in found.items()}
+    tensors = drafter.net.state_dict()
+    written = {key: value.to(dtype).contiguous() for key, value in tensors.items()}
     save_file(written, folder / "model.safetensors", metadata={"format": "pt"})
 
 

@@ -7,9 +7,8 @@ optional norms there are is told by the tensors, or by flags.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 import torch
 from torch import Tensor
 from transformers import PretrainedConfig
@@ -17,10 +16,9 @@ from transformers import PretrainedConfig
 from moa_core.drafters.eagle3 import Eagle3Config, default_layers
 from moa_core.errors import UserError
 from moa_core.loading.fit import check_same
-from moa_core.loading.untrusted import Count, Whole, section, value
+from moa_core.loading.untrusted import Count, Eps, Whole, section, value
 
 Tensors = dict[str, Tensor]
-Eps = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 LAYER = "midlayer"
 OF_LAYER = ("model.layers.0.", "layers.0.")  # what others call it
 USUAL_THETA = 10_000.0  # of SafeAILab's code where a config has no rope_theta
@@ -93,7 +91,10 @@ def eagle3_sizes(
         head_norms=f"{attention}.q_norm.weight" in tensors,
         norm_before="input_norm.weight" in tensors,
         norm_each="fc_norm.0.weight" in tensors,
-        norm_residual=_norm_residual(config, name),
+        # speculators' heads have it unless they say otherwise, SafeAILab's do not.
+        norm_residual=value(
+            config, "norm_before_residual", bool, name, "speculators_model_type" in config
+        ),
         norm_output=value(config, "norm_output", bool, name, False),
         embeddings=None if embeddings is None else len(embeddings),
     )
@@ -127,12 +128,6 @@ def _layers(config: dict[str, Any], count: int, name: str) -> tuple[int, ...]:
     if not named:
         return default_layers(count)
     return tuple(layer + 1 for layer in named) if named[0] == 1 else tuple(named)
-
-
-def _norm_residual(config: dict[str, Any], name: str) -> bool:
-    """speculators' heads have it unless they say otherwise, SafeAILab's do not."""
-    usual = "speculators_model_type" in config
-    return bool(value(config, "norm_before_residual", bool, name, usual))
 
 
 def _check_words(offsets: Tensor, count: int, vocabulary: int, name: str) -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, PretrainedConfig
@@ -26,11 +25,10 @@ from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.errors import UserError
 from moa_core.loading.eagle3 import eagle3_keys, eagle3_sizes, in_one_form
 from moa_core.loading.fit import check_same
-from moa_core.loading.untrusted import Whole, section, value
+from moa_core.loading.untrusted import Eps, Whole, section, value
 from moa_core.model.target import Target
 
 Tensors = dict[str, Tensor]
-Eps = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 LAYER = ("num_attention_heads", "num_key_value_heads", "intermediate_size")
 
 

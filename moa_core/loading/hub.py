@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
@@ -36,8 +37,7 @@ def short_name(spec: str) -> str:
     name, revision = split(spec)
     if revision is None:
         return name
-    commit = len(revision) == 40 and all(digit in "0123456789abcdef" for digit in revision)
-    return f"{name}@{revision[:8] if commit else revision}"
+    return f"{name}@{revision[:8] if re.fullmatch('[0-9a-f]{40}', revision) else revision}"
 
 
 def endpoint() -> str:
@@ -129,22 +129,15 @@ def amounts(done: float, total: int) -> str:
 
 def _sentence(error: Exception, name: str, revision: str | None) -> str:
     """What happened to a download, and what to do about it."""
-    from huggingface_hub import constants, errors, get_token
+    from huggingface_hub import constants, errors
 
     at, tokens = f"{endpoint()}/{name}", f"{endpoint()}/settings/tokens"
-    not_whole = f"{name} is not whole in this machine's cache ({constants.HF_HUB_CACHE}), and"
     status = getattr(getattr(error, "response", None), "status_code", None)
     match error:
-        case errors.GatedRepoError() if get_token() is None:
-            return (
-                f"{name} is gated: accept its licence at {at}, make a token that may read at "
-                f"{tokens}, and set HF_TOKEN to it."
-            )
         case errors.GatedRepoError():
             return (
-                f"{name} is gated, and the account of this HF_TOKEN has no access yet: accept its "
-                f"licence at {at} with that account, wait until it is granted, and start again. A "
-                "fine-grained token must also be allowed to read public gated repositories."
+                f"{name} is gated: accept its licence at {at}, make a token that may read public "
+                f"gated repositories at {tokens}, and set HF_TOKEN to it. Access may take a while."
             )
         case errors.RevisionNotFoundError():
             return f"{name} has no revision {revision!r}: see {at}/commits/main for those it has."
@@ -154,14 +147,11 @@ def _sentence(error: Exception, name: str, revision: str | None) -> str:
                 "If it is private, set HF_TOKEN to a token of an account that may read it."
             )
         case errors.LocalEntryNotFoundError() | errors.OfflineModeIsEnabled():
-            if constants.HF_HUB_OFFLINE:
-                todo = "HF_HUB_OFFLINE forbids downloads: unset it, or name a folder with the files"
-            else:
-                todo = (
-                    f"the Hub at {endpoint()} cannot be reached: check the connection, or name a "
-                    "folder with the files"
-                )
-            return f"{not_whole} {todo}."
+            return (
+                f"{name} is not whole in this machine's cache ({constants.HF_HUB_CACHE}), and the "
+                f"Hub at {endpoint()} cannot be reached: check the connection and HF_HUB_OFFLINE, "
+                "or name a folder with the files."
+            )
         case errors.HFValidationError():
             return f"{name!r} is no Hub id: those look like owner/name."
     if status == 401:

@@ -242,7 +242,7 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
         drafter = whole_model(folder, target, name)
         check_tokenizer(tokenizer_in(folder), target, name)
     else:
-        tensors = read_tensors(folder, _may_be_pickle(place))
+        tensors = read_tensors(folder, pinned(place))
         drafter = build_drafter(config, tensors, target, tli, name)
     in_int8 = target.drafts == "int8" or (target.drafts == "auto" and is_bundled(folder))
     drafter = accelerate_drafter(drafter, target, in_int8)
@@ -275,15 +275,11 @@ def drafters_beside(specs: Sequence[str], report: Report = silent) -> list[Draft
         for name in names
         if name not in WITHOUT_WEIGHTS and name != AUTO
     ]
-    return [stored(_drafter_files(place, report), _may_be_pickle(place)) for place in places]
+    return [stored(_drafter_files(place, report), pinned(place)) for place in places]
 
 
 def _drafter_files(place: Path | str, report: Report = silent) -> Path:
-    return place if isinstance(place, Path) else fetch_weights(place, report, _may_be_pickle(place))
-
-
-def _may_be_pickle(place: Path | str) -> bool:
-    return isinstance(place, str) and pinned(place)
+    return place if isinstance(place, Path) else fetch_weights(place, report, pinned(place))
 
 
 def _is_whole_model(folder: Path) -> bool:

@@ -116,15 +116,14 @@ def config_of(shape: Mapping[str, Any] | Path) -> PretrainedConfig:
 
 def estimate(
     config: PretrainedConfig, dtype: torch.dtype, bits: int | None = None,
-    drafters: Sequence[Drafting] = (), context: int | None = None,
+    drafters: Sequence[Drafting] = (),
 ) -> Need:  # fmt: skip
-    """What a target of this config needs.
+    """What a target of this config needs, for a run of at most COUNTED_CONTEXT tokens.
 
     bits      4 or 8: of its linear layers, by bitsandbytes
     drafters  that are loaded beside it; one of them is at work at a time
-    context   tokens of the longest run; None: the target's own limit, at most COUNTED_CONTEXT
     """
-    limit = context or min(config.max_position_embeddings, COUNTED_CONTEXT)
+    limit = min(config.max_position_embeddings, COUNTED_CONTEXT)
     per_token = config.num_hidden_layers * 2 * kv_heads(config) * head_size(config)
     per_token += max((one.cached for one in drafters), default=0)
     working = max([_prefill(config, limit), *(one.working(config, limit) for one in drafters)])

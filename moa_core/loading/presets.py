@@ -109,8 +109,9 @@ PRESETS = {
 }  # fmt: skip
 
 
-def pinned(spec: str) -> bool:
-    """Whether an id is one of a preset's, at the commit named here: its pickle may be opened."""
+def pinned(spec: str | Path) -> bool:
+    """Whether an id is one of a preset's, at the commit named here: its pickle may be opened. A
+    folder never is."""
     return any(spec in (one.target, *one.by_method.values()) for one in PRESETS.values())
 
 

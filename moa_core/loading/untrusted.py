@@ -22,15 +22,16 @@ MOST_PARTS = 1024
 WIDE = {"head_dim": 2**16, "hidden_size": 2**24}
 Whole = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
+Eps = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 PICKLE = "pytorch_model.bin"  # the one pickle in common use: EAGLE heads are published as one
 PICKLES = "MOA_ALLOW_PICKLE"  # an environment variable, so that processes we start obey it too
 
 
-def read_json(path: Path, largest: int = LARGEST_CONFIG) -> Any:
+def read_json(path: Path) -> Any:
     """What is in a JSON file. OSError if it cannot be read; ValueError if it is too large, nested
     too deeply or not JSON."""
-    if path.is_file() and path.stat().st_size > largest:
-        raise ValueError(f"it has more than {largest / 2**20:,.0f} MiB")
+    if path.is_file() and path.stat().st_size > LARGEST_CONFIG:
+        raise ValueError(f"it has more than {LARGEST_CONFIG / 2**20:,.0f} MiB")
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except RecursionError:

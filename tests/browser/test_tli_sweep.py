@@ -69,7 +69,7 @@ def test_a_sweep_has_a_bar_for_each_n_and_says_what_its_numbers_say(tab, look):
 
 def check_paper(page):
     """The paper's figures are those of the recorded table, and called the paper's."""
-    printed = [row.printed for row in published().by_tli.values()]
+    printed = [row.printed_mean for row in published().by_tli.values()]
     assert figure(page, "paper-tau")["y"] == [tau for _, tau in printed]
     assert figure(page, "paper-speed")["y"] == [speed for speed, _ in printed]
     assert "The paper" in figure(page, "paper-tau")["title"]

@@ -58,7 +58,7 @@ def loads(monkeypatch, tokenizer):
             yield Verified(cycle, (), 9, (9,), (0.5,), (1.0,), (9,), 0.01, 0)
         yield Finished("stopped" if should_stop() else "length", spent)
 
-    there = {f"moa-n{tli}": DrafterInfo(f"moa-n{tli}", "moa", tli, TREE, 1) for tli in (0, 1)}
+    there = {f"moa-n{tli}": DrafterInfo(f"moa-n{tli}", "moa", tli, TREE) for tli in (0, 1)}
     monkeypatch.setattr(module, "bundle", lambda: Installed("fake", there))
     monkeypatch.setattr(module, "published", list)
     monkeypatch.setattr(module, "load_drafter", load_drafter)

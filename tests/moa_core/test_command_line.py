@@ -165,8 +165,8 @@ BAD = {  # the mistake: what the sentence must contain
     (*X, "--device", "banana"): "no device 'banana'",
     (*X, "--stop", ""): "at least one character",
     (*X, "--threads", "9" * 60): "at most 1024 threads",
-    (*X, "--trace", "/nowhere/trace.json"): "no folder /nowhere",
-    (*X, "--trace", "{empty}"): "is a folder: name a file",
+    (*X, "--trace", "/nowhere/trace.json"): "No trace can be written to /nowhere",
+    (*X, "--trace", "{empty}"): "name a file in a folder",
     (*X, "--server", "ws://x:1", "--target", "y"): "name --target or --server, not both",
 }
 

@@ -15,7 +15,6 @@ from demo.live.charts import CHARTS as LIVE
 from demo.live.charts import Lane
 from demo.live.run import drafted_by, open_trace, summary
 from demo.results import tab
-from demo.results import table as module
 from demo.results.charts import CHARTS
 from demo.results.table import headline, paper_section, table
 from demo.session import Visit
@@ -74,14 +73,12 @@ def test_a_choice_brings_its_own_kinds_charts_and_file(monkeypatch):
     assert [one.name for one in tab.kept()] == ["One", "Two"]
 
 
-def test_the_papers_table_is_apart_and_without_the_flagged_cells(monkeypatch):
+def test_the_papers_table_is_apart_and_without_the_flagged_cells():
     section = paper_section()
     assert section.count(">†<") == 3 and section.count(" ‡</td>") == 3
     assert section.count("1.83 × / 4.19") == 1
     assert "1.98 × / 4.56" in section and "1.82 × / 3.65" in section  # without GSM8K
     assert "Not measured here" in section and "2410.03804" in section
-    monkeypatch.setattr(module, "published", lambda: None)
-    assert paper_section() == ""
 
 
 # ---- files that visitors bring ----

@@ -40,7 +40,7 @@ def test_a_whole_benchmark(
         assert found["identical_to_vanilla"] == 1.0 and found["new_tokens"] == 24
         assert set(found["kinds"]) == {"stories", "sums"} and found["tokens_per_second"] > 0
     moa = results["methods"]["moa-n1"]
-    assert moa["tli"] == 1 and moa["tree"] == AUTO.as_dict()
+    assert moa["tree"] == AUTO.as_dict()
     assert moa["drafts_per_cycle"] > 0 and f"auto ({moa['drafts_per_cycle']:.1f})" in printed
     assert moa["trainable_parameters"] > 1000 and len(moa["acceptance_by_position"]) >= 1
     assert results["machine"]["device"] == "cpu" and results["versions"]["torch"]
@@ -48,7 +48,6 @@ def test_a_whole_benchmark(
         "python -m moa_core bench --suite two.jsonl --out out --max-new-tokens 12 --repeat 2 "
         "--device cpu --ignore-eos --methods vanilla,eagle2,moa-n1,hf-generate"
     )
-    assert results["suite"] == "two.jsonl"
     assert str(tmp_path) not in (out / "summary.json").read_text()
     assert printed.splitlines()[0].startswith("method") and str(out / "summary.json") in printed
 
@@ -86,7 +85,6 @@ MISTAKES = [
     (("--link", "lan", *LAN), "lan twice"),
     ((*LAN, "--methods", "ngram"), "there is no ngram"),
     ((*LAN, "--methods", "moa-n0,moa-n0"), "none twice"),
-    ((*LAN, "--numbers", "f16"), "not as 'f16'"),
     ((*LAN, "--tree", "best"), "all share a tree"),
     ((*LAN, "--max-new-tokens", "0"), "new tokens"),
     ((*LAN, "--offline"), "Choose one of"),
@@ -127,7 +125,6 @@ def test_a_mistake_is_told_in_one_sentence(
         ("bench --methods moa-n1,/secret/mine,x/y", "bench --methods moa-n1,mine,x/y"),
         ("bench --meth=/secret/mine,moa-n1", "bench --meth=mine,moa-n1"),
         ("bench --target meta-llama/Llama-3", "bench --target meta-llama/Llama-3"),
-        ("bench --suite /secret,place/my.jsonl", "bench --suite my.jsonl"),
         ("bench --grid 3-1-3,5-1-5 --temperature 1", "bench --grid 3-1-3,5-1-5 --temperature 1"),
     ],
 )

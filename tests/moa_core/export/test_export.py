@@ -60,12 +60,16 @@ def card_of(drafter: Any, to: Path, *more: Any) -> str:
 
 def test_a_published_drafter_gets_files_and_a_card(tmp_path: Path) -> None:
     named = ("--drafter", DRAFTER, "--target", TARGET, "--to", tmp_path / "out")
-    more = ("--licence", "mit", "--target-name", "somebody/tiny")
+    more = ("--target-name", "somebody/tiny")
     assert run(*named, *more) == 0
     front, text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8").split("---\n")[1:3]
-    assert "license: mit" in front and "base_model: somebody/tiny" in front
+    assert "license" not in front and "base_model: somebody/tiny" in front
     assert "custom_generate" in front
-    assert "TLI N = 0" in text and "somebody/tiny" in text and "Licence: mit." in text
+    assert (
+        "TLI N = 0" in text
+        and "somebody/tiny" in text
+        and "Licence: its config states none." in text
+    )
     assert "Training data: its config states none." in text and "$" not in text
 
 
@@ -74,7 +78,7 @@ def test_a_card_says_what_the_config_says_as_text(tmp_path: Path, bundle: Path) 
     mine = with_ours(tmp_path / "mine", bundle, licence="Apache-2.0", data="fables")
     card = card_of(mine, tmp_path / "out")
     assert "license: apache-2.0" in card and "Training data: fables." in card
-    assert "3 levels, 2 wide, 7 nodes" in card and "base_model" not in card
+    assert "base_model" not in card
     evil = "mit\n---\ntags: [x]\n# Big\n<img src=x onerror=alert(1)> [x](javascript:y) `z` ${a}"
     card = card_of(with_ours(tmp_path / "evil", bundle, licence=evil, data=evil), tmp_path / "two")
     assert "<img" not in card and "&lt;img src=x" in card and "\\[x\\](javascript" in card
@@ -89,14 +93,11 @@ def test_a_folder_with_something_in_it_is_left_alone(
     named = ("--drafter", DRAFTER, "--target", TARGET, "--to", tmp_path)
     assert run(*named) == 2 and "is not empty" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-    assert run(*named, "--overwrite") == 0
-    assert (tmp_path / "mine.txt").read_text() == "mine" and (tmp_path / "config.json").exists()
 
 
 @pytest.mark.parametrize(
     ("drafter", "to", "words"),
     [
-        (None, None, "Name what to export"),
         ("none", "OUT", "none has no files of its own"),
         ("moa-auto", "OUT", "moa-auto has no files of its own"),
         ("/nowhere", "OUT", "There is no folder"),
@@ -108,8 +109,7 @@ def test_mistakes_are_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], drafter: Any, to: Any, words: str
 ) -> None:
     to = tmp_path / "out" if to == "OUT" else to
-    named = ("--drafter", drafter, "--to", to) if drafter else ()
-    assert run("--target", TARGET, *named) == 2
+    assert run("--target", TARGET, "--drafter", drafter, "--to", to) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ") and error.count("\n") == 1
     assert words.replace("none", "vanilla", drafter == "none") in error

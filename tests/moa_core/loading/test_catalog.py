@@ -23,8 +23,6 @@ from moa_core.loading.load import load_drafter, load_target
 from moa_core.loading.names import tli_of
 from moa_core.loading.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS, preset
 
-LLAMA, MOA = (spec.partition("@")[0] for spec in (LLAMA3, LLAMA3_MOA))
-
 
 def test_the_bundle_is_listed_from_its_configs(bundle: Path) -> None:
     assert bundled_target() == "tiny"
@@ -167,23 +165,18 @@ def test_published_models_count_once_their_weights_are_cached(
     def cache(spec: str, *files: str) -> None:
         repository, _, commit = spec.partition("@")
         folder = tmp_path / f"models--{repository.replace('/', '--')}"
-        place = folder / "snapshots" / (commit or "abc")
+        place = folder / "snapshots" / commit
         place.mkdir(parents=True)
-        (folder / "refs").mkdir(exist_ok=True)
-        (folder / "refs" / "main").write_text("abc")
         for file in files:
             (place / file).write_text("{}")
 
     assert published() == []
-    cache(LLAMA, "config.json", "model.safetensors")
+    cache(LLAMA3, "config.json", "model.safetensors")
     cache(LLAMA3_MOA, "config.json")  # a config alone is not usable
     [found] = published()
-    assert found.target == LLAMA and found.drafters == {}
+    assert found.target == LLAMA3 and found.drafters == {}
     cache(LLAMA3_EAGLE, "config.json", "pytorch_model.bin")
-    cache(MOA, "config.json", "model.safetensors")  # not the pinned commit, but there
-    cache(LLAMA3, "config.json", "model.safetensors")
     [found] = published()
-    assert found.target == LLAMA3 and found.drafters["moa-n0"].name == MOA
-    assert list(found.drafters) == ["moa-n0", "eagle2", "eagle"]
+    assert list(found.drafters) == ["eagle2", "eagle"]
     info = found.drafters["eagle2"]
     assert (info.name, info.tree) == (LLAMA3_EAGLE, TreeSettings(*PRESETS["llama3-8b"].tree))

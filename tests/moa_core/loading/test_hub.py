@@ -49,7 +49,7 @@ def test_a_pinned_revision_is_the_one_that_comes(stocked: Hub) -> None:
         ("somebody/else", "hf_known", "There is no somebody/else on the Hub"),
         ("--odd--/..name", None, "is no Hub id: those look like owner/name"),
         ("somebody/gated", None, r"accept its licence at http.*/somebody/gated.* set HF_TOKEN"),
-        ("somebody/gated", "hf_known", "the account of this HF_TOKEN has no access yet"),
+        ("somebody/gated", "hf_known", "make a token that may read public gated repositories"),
         ("somebody/gated", "hf_forged", "does not know the token in HF_TOKEN"),
         ("somebody/gated", "hf_granted", None),
     ],
@@ -95,7 +95,7 @@ def test_without_a_way_to_the_hub_the_cache_serves(
         fetch_config("somebody/other")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert load_target(NAME).name == NAME
-    with pytest.raises(UserError, match="HF_HUB_OFFLINE forbids downloads"):
+    with pytest.raises(UserError, match=r"cannot be reached: .* HF_HUB_OFFLINE"):
         fetch_config("somebody/other")
 
 
