@@ -24,7 +24,7 @@ from demo.compare.rows import Row, digits, middle
 from demo.compare.run import Comparison
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.verify import first_difference
-from moa_core.text import TokenText
+from moa_core.text import RecordedText, TokenText
 
 
 def race_view(**kwargs: Any) -> gr.HTML:
@@ -39,13 +39,14 @@ def race_view(**kwargs: Any) -> gr.HTML:
 
 
 def race(comparison: Comparison, rows: Sequence[Row]) -> dict[str, Any]:
-    """The view's value: a lane per row."""
+    """The view's value: a lane per row. Without a tokenizer, from traces that keep their words."""
     lanes = [_lane(comparison, row) for row in rows]
     return {"id": token_hex(4), "repeats": max(row.runs for row in rows), "lanes": lanes}
 
 
 def _lane(comparison: Comparison, row: Row) -> dict[str, Any]:
-    trace = middle(comparison.traces[row.method])
+    trace, tokenizer = middle(comparison.traces[row.method]), comparison.tokenizer
+    text = RecordedText(trace) if tokenizer is None else TokenText(tokenizer)
     place = first_difference(trace.output_ids, comparison.plain or ())
     return {
         "label": row.label,
@@ -53,11 +54,11 @@ def _lane(comparison: Comparison, row: Row) -> dict[str, Any]:
         "tau": digits(row.tau and row.tau.middle, "tau"),
         "rate": digits(row.rate and row.rate.middle, "rate"),
         "differs": None if place is None else place + 1,
-        "steps": _steps(trace, TokenText(comparison.tokenizer)),
+        "steps": _steps(trace, text),
     }
 
 
-def _steps(trace: Trace, text: TokenText) -> list[Any]:
+def _steps(trace: Trace, text: TokenText | RecordedText) -> list[Any]:
     feed, steps, draft = Feed("", text), [], 0.0
     for event in trace.events:
         line = feed.line(event)

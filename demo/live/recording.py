@@ -1,5 +1,6 @@
-"""The run that the stage plays before anybody has pressed anything: made by the bundle, kept in a
-file. `python -m demo.live.recording` makes it anew; do so on a quiet machine, as it has times."""
+"""The run that the stage plays before anybody has pressed anything, and those that the static page
+plays beside it: made by the bundle, kept in a file. `python -m demo.live.recording` makes all anew;
+do so on a quiet machine, as they have times."""
 
 from __future__ import annotations
 
@@ -10,13 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from demo.common.measure import Measured, measure
+from demo.common.methods import RIVAL, VANILLA
 from demo.common.prompt import EXAMPLES
+from demo.compare.rows import middle
 from demo.engine import Engine, Request
 from demo.live.charts import Lane
-from demo.live.follow import Known, compared, requests_for, rival_of
+from demo.live.follow import Known, compared, requests_for
 from demo.live.run import feed_of
+from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
+from moa_core.drafters.base import Drafter
+from moa_core.model.target import Target
 from moa_core.text import record_words
 
 FILE = Path(__file__).with_name("recording.json")
@@ -27,10 +33,13 @@ DIGITS = 5  # of numbers in the file
 
 @dataclass(frozen=True)
 class Recording:
-    """A run with its words, another method's, and what was known beside it."""
+    """Runs of one prompt with their words, each the middle one of REPEATS, and what was known
+    beside the first. cut: once more, with the target out of reach for a third of the text."""
 
     trace: Trace
     rival: Trace
+    plain: Trace
+    cut: Trace
     known: Known
 
     @property
@@ -44,10 +53,10 @@ class Recording:
 def recording() -> Recording:
     """The file."""
     found = json.loads(FILE.read_text(encoding="utf-8"))
-    known = found["known"]
+    known = found.pop("known")
     lanes = [Lane(**lane) for lane in known.pop("lanes")]
-    trace, rival = (Trace.from_json(json.dumps(found[name])) for name in ("trace", "rival"))
-    return Recording(trace, rival, Known(lanes=lanes, **known))
+    runs = {name: Trace.from_json(json.dumps(one)) for name, one in found.items()}
+    return Recording(known=Known(lanes=lanes, **known), **runs)
 
 
 def request(engine: Engine) -> Request:
@@ -59,20 +68,40 @@ def record(repeats: int = REPEATS) -> dict[str, Any]:
     """Run the bundle: what the file is to hold."""
     engine = Engine()
     asked = request(engine)
-    run = engine.prepare(asked)
-    for _ in run.events:
-        pass
-    record_words(run.trace, run.target.tokenizer)
     requests, measured = requests_for(engine, asked), Measured()
     for _ in measure(engine, requests, repeats, measured):
         pass
-    known = compared(engine, asked, run.trace, measured.traces, timed=True)
+    names = {"trace": asked.method, "rival": RIVAL, "plain": VANILLA}
+    runs = {name: middle(measured.traces[method]) for name, method in names.items()}
+    runs["cut"] = cut_off(engine, asked, len(runs["trace"].output_ids) // 3)
+    for trace in runs.values():
+        record_words(trace, engine.target().tokenizer)
+    known = compared(engine, asked, runs["trace"], measured.traces, timed=True)
     beside = {**vars(known), "lanes": [lane.as_dict() for lane in known.lanes]}
-    rival = rival_of(engine, asked, measured.traces)
-    assert rival is not None, "the bundle has EAGLE-2"
-    kept = {"trace": run.trace, "rival": rival}
-    made = {name: json.loads(one.to_json()) for name, one in kept.items()}
+    made = {name: json.loads(trace.to_json()) for name, trace in runs.items()}
     return _rounded({**made, "known": beside})
+
+
+class Outage(Cuttable):
+    """A link that is lost after some tokens, and back once as many were written without it."""
+
+    def __init__(self, target: Target, drafter: Drafter, tokens: int) -> None:
+        super().__init__(target, drafter, tokens)
+        self._lasts = tokens
+
+    def back(self, seconds: float) -> bool:
+        self._lasts -= 1  # it is looked for before each token
+        if self._lasts < 0:
+            self.restore()
+        return super().back(0)
+
+
+def cut_off(engine: Engine, asked: Request, tokens: int) -> Trace:
+    """The run whose link is lost after so many tokens, for as many."""
+    run = engine.prepare(asked, link=lambda *ends: Outage(*ends, tokens))
+    for _ in run.events:
+        pass
+    return run.trace
 
 
 def _rounded(value: Any) -> Any:

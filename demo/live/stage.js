@@ -163,7 +163,11 @@ function phase(name) {
   if (!newest) return;
   const drafts = newest.tree ? newest.tree.texts.length - 1 : 0;
   const kept = newest.tree?.path.length ?? 0;
-  caption.textContent = drafts ? PHASES[name]({ drafts, kept }) : "The target writes one token.";
+  const { confirmed = 0, changed = 0 } = newest;
+  if (drafts) caption.textContent = PHASES[name]({ drafts, kept });
+  else if (confirmed + changed)
+    caption.textContent = `Written offline: ${confirmed} confirmed by the target, ${changed} changed`;
+  else caption.textContent = "The target writes one token.";
 }
 
 // ---- a word was pressed: its cycle opens in Inside, in this page ----

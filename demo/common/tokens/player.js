@@ -3,6 +3,7 @@
 const TEMPOS = { watch: 300, slow: 1200, step: 1200, full: 0 }; // milliseconds for a cycle
 const CHECKED = 0.35; // of them a cycle's drafts stand there alone, and from KEPT on its verdict
 const KEPT = 0.6;
+const ALONE = 60; // milliseconds for a token that is written alone, at most: they come as fast
 const SPEEDS = [["1.2 s per cycle", 1200], ["0.6 s per cycle", 600], ["0.3 s per cycle", 300], ["as decoded", 0]];
 let run = null;
 let seen = ""; // of the value
@@ -38,22 +39,25 @@ function take(line) {
 
 const reading = () => text.contains(document.activeElement);
 const isStep = (line) => "cycle" in line || "end" in line;
+const isAway = (line) => "down" in line || "offline" in line || "back" in line;
 const painted = () => lines.slice(0, next).filter((line) => "cycle" in line).length;
 const tokens = () => text.querySelectorAll(".token:not(.rejected)").length;
 
-// Paint what is waiting, up to the given number of cycles (the end counts as one); returns the last
-// one's box. The newest tokens stay in sight.
-function advance(cycles) {
+// Paint what is waiting, up to the given number of cycles (the end counts as one) and of lines from
+// where the link is lost; returns the last cycle's box. The newest tokens stay in sight.
+function advance(cycles, alone = Infinity) {
   const follow = text.scrollHeight - text.scrollTop - text.clientHeight < 60;
   let box = null;
-  let over = false;
+  let [moved, over] = [false, false];
   for (; next < lines.length; next += 1) {
-    if (isStep(lines[next]) && cycles-- <= 0) break;
-    box = take(lines[next]) || box;
-    over ||= "end" in lines[next];
+    const line = lines[next];
+    if ((isStep(line) && cycles-- <= 0) || (isAway(line) && alone-- <= 0)) break;
+    box = take(line) || box;
+    moved ||= isStep(line) || isAway(line);
+    over ||= "end" in line;
   }
   settled();
-  if (follow && (box || over)) text.scrollTop = over && !tempo && !reading() ? 0 : text.scrollHeight;
+  if (follow && moved) text.scrollTop = over && !tempo && !reading() ? 0 : text.scrollHeight;
   return box;
 }
 
@@ -63,11 +67,13 @@ function judge(box) {
   phase("kept");
 }
 
-// One cycle: its drafts appear, the target checks them, and what it keeps stays. Returns how long to
-// wait for the next.
+// One cycle: its drafts appear, the target checks them, and what it keeps stays; or a token that was
+// written alone. Returns how long to wait for the next.
 function step() {
   judge(text.querySelector(".unjudged"));
-  const box = advance(1);
+  const line = lines[next] ?? {};
+  const box = isAway(line) ? advance(0, 1) : advance(1, 0);
+  if ("offline" in line) return Math.min(tempo, ALONE);
   if (!box || calm.matches || !tempo) return tempo;
   const long = box.querySelector(".rejected, .accepted, .more") ? tempo : tempo / 4;
   box.classList.add("unjudged");
@@ -83,7 +89,7 @@ function tick() {
   clearTimeout(timer);
   timer = null;
   if (recorded && !root.checkVisibility()) timer = setTimeout(tick, 50); // its tab is not open
-  else if (paused) advance(0);
+  else if (paused) advance(0, 0);
   else if (!tempo) {
     judge(text.querySelector(".unjudged"));
     advance(Infinity);
@@ -160,7 +166,8 @@ function forward() {
   clearTimeout(timer);
   paused = true;
   tempo ||= 600;
-  step();
+  if (isAway(lines[next] ?? {})) advance(0); // all that was written alone
+  else step();
   if (!lines.slice(next).some((line) => "cycle" in line) && next < lines.length)
     timer = setTimeout(() => advance(Infinity), tempo); // nothing is left but the figures
   show_buttons();

@@ -1,11 +1,11 @@
-"""The recorded run of the first screen is what the bundle writes today."""
+"""The recorded runs of the first screen and of the static page are what the bundle writes today."""
 
 import pytest
 
 from demo.engine import Engine
 from demo.live.follow import requests_for
-from demo.live.recording import COMMAND, FILE, recording, request
-from moa_core.decoding.trace import Drafted, Verified
+from demo.live.recording import COMMAND, FILE, cut_off, recording, request
+from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, Verified
 
 STALE = f"{FILE.name} is not what the bundle writes: make it anew by `{COMMAND}`"
 
@@ -22,7 +22,7 @@ def traces():
     return made
 
 
-@pytest.mark.parametrize("which", ["trace", "rival"])
+@pytest.mark.parametrize("which", ["trace", "rival", "plain"])
 def test_the_recorded_runs_are_the_bundle_s(traces, which):
     kept = getattr(recording(), which)
     again = traces.get(kept.about["method"])
@@ -30,6 +30,17 @@ def test_the_recorded_runs_are_the_bundle_s(traces, which):
     assert kept.output_ids == again.output_ids, STALE
     for kind, what in ((Drafted, lambda one: one.tree.tokens), (Verified, lambda one: one.path)):
         assert list(map(what, kept.of(kind))) == list(map(what, again.of(kind))), STALE
+
+
+def test_the_cut_is_the_bundle_s_and_heals():
+    kept, engine = recording(), Engine()
+    third = len(kept.trace.output_ids) // 3
+    again = cut_off(engine, request(engine), third)
+    alone = [[one.token for one in cut.of(OfflineToken)] for cut in (kept.cut, again)]
+    assert alone[0] == alone[1] and kept.cut.output_ids == again.output_ids, STALE
+    assert 0 < len(alone[0]) <= third and len(kept.cut.of(LinkDown)) == 1
+    assert [one.tokens for one in kept.cut.of(LinkBack)] == [len(alone[0])]
+    assert kept.cut.output_ids == kept.plain.output_ids
 
 
 def test_what_is_recorded_beside_it_is_the_bundle_s_too(traces):
@@ -42,6 +53,6 @@ def test_what_is_recorded_beside_it_is_the_bundle_s_too(traces):
 
 def test_it_is_small_and_shows_what_the_page_is_about():
     found = recording()
-    assert FILE.stat().st_size < 100_000
+    assert FILE.stat().st_size < 200_000
     assert found.known.timed and len(found.known.figures) == 2
     assert '"branch":[' in found.ndjson and '"plain":{' in found.ndjson

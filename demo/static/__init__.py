@@ -1,0 +1,128 @@
+"""Write a page that needs no server: a recorded run, one whose link is cut, and the race."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import sys
+from base64 import b64encode
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import gradio as gr
+
+from demo.common.figures import about_of
+from demo.common.palette import style_sheet
+from demo.common.theme import CSS, theme
+from demo.common.tokens.view import Feed, trace_view
+from demo.compare.race import race, race_view
+from demo.compare.rows import rows
+from demo.compare.run import Comparison, Plan
+from demo.live.recording import REPEATS, Recording, recording
+from demo.live.run import drafted_by, method_of
+from demo.live.words import Words
+from demo.ui import ABOUT, PICTURES, TITLE
+from moa_core.decoding.verify import first_difference
+from moa_core.errors import UserError
+from moa_core.text import RecordedText
+
+HERE = Path(__file__).parent
+FRONTEND = Path(gr.__file__).parent / "templates" / "frontend"  # gradio's, with its fonts
+SPACE = f'---\ntitle: "{TITLE}, recorded"\nsdk: static\nlicense: apache-2.0\n---\n'
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m demo.static", description=__doc__)
+    parser.add_argument("out", type=Path, help="a folder that does not exist yet")
+    out = parser.parse_args(arguments).out
+    try:
+        write(out)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"{out} is ready: open {out / 'index.html'}, or upload the folder as a static Space.")
+    return 0
+
+
+def write(out: Path) -> None:
+    """The page in one file, so that a browser opens it from disk, and what a Space wants beside it.
+
+    UserError for a folder with something in it.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise UserError(f"{out} is not empty: name another folder.")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "index.html").write_text(page(), encoding="utf-8")
+    (out / "README.md").write_text(SPACE, encoding="utf-8")
+    shutil.copy2(HERE.parents[1] / PICTURES / "icon.svg", out)
+
+
+def page() -> str:
+    """index.html: the app's own components, mounted without gradio."""
+    view, lanes = trace_view("common/tree/tree.js", "live/stage.js"), race_view()
+    own = {name: (HERE / name).read_text(encoding="utf-8") for name in ("page.html", "view.js")}
+    parts = {"view": f"{view.js_on_load}\n{own['view.js']}", "lanes": lanes.js_on_load}
+    bodies = [f"{name}(element, props, watch) {{\n{code}\n}}" for name, code in parts.items()]
+    kept = recording()
+    machine = kept.trace.about.get("machine", {})
+    said = {
+        "title": TITLE,
+        "about": ABOUT,
+        "method": method_of(kept.trace),
+        "rival": method_of(kept.rival),
+        "made": f"{about_of(kept.trace)} · {machine.get('processor', '')}",
+        "prompt": str(kept.trace.about.get("prompt", "")),
+    }
+    return Template(own["page.html"]).substitute(
+        {name: escape(text) for name, text in said.items()},
+        css=style(),
+        view=view.html_template,
+        race=lanes.html_template,
+        parts=",\n".join(bodies),
+        # Text of models is never markup, nor the end of a script.
+        recorded=json.dumps(values(kept), ensure_ascii=False).replace("<", "\\u003c"),
+    )
+
+
+def style() -> str:
+    """The app's look, fonts included."""
+    drawn = re.sub(r"url\('(static/fonts/[^']+)'\)", _inlined, theme()._get_theme_css())
+    return "\n".join([drawn, style_sheet(), *(path.read_text(encoding="utf-8") for path in CSS)])
+
+
+def _inlined(found: re.Match[str]) -> str:
+    font = b64encode((FRONTEND / found[1]).read_bytes()).decode()
+    return f"url(data:font/woff2;base64,{font})"
+
+
+def values(kept: Recording) -> dict[str, Any]:
+    """What the components play, by the name in the page's address."""
+    return {"run": kept.ndjson, "cut": _cut(kept), "race": _race(kept)}
+
+
+def _cut(kept: Recording) -> str:
+    """The run whose link is lost, with what is said of the link after each event."""
+    trace, words = kept.cut, Words(able=True, patience=0)
+    feed = Feed("cut", RecordedText(trace), "slow", drafted_by(trace))
+    lines = [feed.ndjson]
+    for event in trace.events:
+        words.add(event)
+        before = len(feed.ndjson)
+        lines += [feed.add([event])[before:], json.dumps({"said": words.now}), "\n"]
+    at, before = first_difference(trace.output_ids, kept.plain.output_ids), len(feed.ndjson)
+    exact = {"same": at is None, "parted": None if at is None else at + 1}
+    lines.append(feed.plain({**exact, "calls": kept.plain.target_calls})[before:])
+    return "".join(lines)
+
+
+def _race(kept: Recording) -> dict[str, Any]:
+    """The middle run of each method."""
+    traces = {one.about["method"]: [one] for one in (kept.trace, kept.rival, kept.plain)}
+    plan = Plan(kept.trace.about["prompt"], tuple(traces))
+    comparison = Comparison(plan=plan, traces=traces)
+    return race(comparison, rows(comparison)) | {"repeats": REPEATS}

@@ -1,0 +1,184 @@
+"""The static page: from disk and from a bare file server, with no request beyond its folder."""
+
+import json
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from demo import static
+from demo.live.recording import recording
+from demo.live.run import method_of
+from moa_core.decoding.trace import OfflineToken
+from tests.browser.conftest import LOOKS, both_themes, keep_picture
+from tests.browser.driving import DONE, TEXT, can_be_read, figure, fits
+
+pytestmark = pytest.mark.browser
+
+WRITTEN = """() => {
+  const text = document.querySelector('#view .text').cloneNode(true);
+  const extras = '.rejected, .more, .break, .special, .partial';
+  for (const extra of text.querySelectorAll(extras)) extra.remove();
+  return text.textContent;
+}"""
+# What the link is said to be, once so many tokens were written without it.
+ALONE = """count => document.querySelectorAll('#view .text .offline').length >= count
+  && document.querySelector('#link').textContent"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("static") / "page"
+    assert static.main([str(out)]) == 0
+    return out
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(params=["disk", "server"])
+def place(request, folder):
+    """Where the folder is, as a browser names it."""
+    if request.param == "disk":
+        yield f"{folder.as_uri()}/"
+        return
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+@contextmanager
+def visit(browser, place, look=LOOKS[0], name="index.html"):
+    """The page in a window of its own. Any error and any request to elsewhere fails the test."""
+    width, height, scheme = look
+    window = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+    page, said = window.new_page(), []
+    page.on("console", lambda one: said.append(one.text) if one.type == "error" else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda one: None if one.url.startswith(place) else said.append(one.url))
+    page.goto(place + name)
+    yield page
+    window.close()
+    assert not said, json.dumps(said, indent=1)
+
+
+def words(trace):
+    return "".join(trace.about["words"]["output"])
+
+
+def count(page):
+    return page.inner_text("#view .count")
+
+
+def to_the_end(page):
+    page.get_by_role("button", name="To the end").click()
+    page.wait_for_function(DONE)
+
+
+def test_a_run_plays_steps_and_scrubs_with_its_trees(browser, place):
+    kept = recording().trace
+    with visit(browser, place) as page:
+        page.wait_for_selector(f"{TEXT} .cycle:nth-of-type(3) [data-token=accepted]")
+        page.keyboard.press("Space")
+        now = count(page)
+        page.keyboard.press("ArrowRight")
+        assert count(page) != now
+        slider, drawn = page.get_by_role("slider", name="Cycle"), set()
+        for cycle, (drafted, verified) in enumerate(kept.cycles, 1):
+            slider.fill(str(cycle))
+            assert count(page) == f"cycle {cycle} of {len(kept.cycles)}"
+            nodes = page.locator("[data-stage=tree] .node")
+            assert nodes.count() == (len(drafted.tree) + 1 if len(drafted.tree) > 1 else 0)
+            tree = page.locator("[data-stage=tree] .node.accepted")
+            assert tree.count() == len(verified.path) * (nodes.count() > 0)
+            drawn.add(page.inner_html("[data-stage=tree] svg"))
+        assert len(drawn) > 1
+        page.keyboard.press("ArrowLeft")
+        assert slider.input_value() == str(len(kept.cycles) - 1)
+        to_the_end(page)
+        assert page.evaluate(WRITTEN) == words(kept)
+        assert page.locator(f"{TEXT} [data-token=rejected]").count() > 0
+        assert figure(page, "exact") == 1 and figure(page, "calls") == kept.target_calls
+
+
+def test_the_cut_shows_what_the_drafter_writes_alone_and_what_becomes_of_it(browser, place):
+    kept = recording()
+    alone = len(kept.cut.of(OfflineToken))
+    with visit(browser, place, name="index.html#cut") as page:
+        page.select_option("#view select", "300")
+        lost = page.wait_for_function(ALONE, arg=min(alone, 3)).json_value()
+        assert "The link is lost" in lost and page.locator("[data-link=lost]").count() == 1
+        page.wait_for_function(f"({ALONE})({alone})")
+        page.wait_for_selector(f"{TEXT} .confirmed, {TEXT} .changed")
+        to_the_end(page)
+        healed = page.locator(f"{TEXT} .confirmed, {TEXT} .changed")
+        assert healed.count() == alone and not page.locator(f"{TEXT} .offline").count()
+        assert "The link is back" in page.inner_text("#link")
+        assert page.evaluate(WRITTEN) == words(kept.plain) and figure(page, "exact") == 1
+        page.get_by_role("link", name="A run").click()
+        page.wait_for_function("() => document.querySelector('#view [data-state=running]')")
+        assert page.locator("#link").is_hidden()
+
+
+def test_the_race_ends_with_all_methods(browser, place):
+    kept = recording()
+    with visit(browser, place) as page:
+        page.get_by_role("link", name="A race").click()
+        page.get_by_role("button", name="4×").click()
+        page.wait_for_selector(".race[data-state=done]")
+        result = page.inner_text(".race .result")
+        for trace in (kept.trace, kept.rival, kept.plain):
+            assert f"{method_of(trace)} after " in result
+        states = page.locator(".race .state").all_inner_texts()
+        for trace, state in zip((kept.trace, kept.rival, kept.plain), states, strict=True):
+            assert f"τ {trace.tau:.2f}" in state
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=str)
+def test_it_can_be_read_and_used_by_keyboard_at_every_size(browser, folder, look):
+    with visit(browser, f"{folder.as_uri()}/", look) as page:
+        to_the_end(page)
+        for _ in both_themes(page):
+            assert can_be_read(
+                page, f"{TEXT} .accepted .mark", f"{TEXT} .rejected .mark", "#view .headline",
+                "nav a", "nav a[aria-current]", "main h2", "main h2 + p", "footer p",
+            )  # fmt: skip
+            keep_picture(page, "static")
+        assert fits(page)
+        page.keyboard.press("Tab")
+        page.evaluate("document.querySelector('nav a').focus()")
+        for name in ("The connection is cut", "A race"):
+            page.keyboard.press("Tab")
+            page.keyboard.press("Enter")
+            page.wait_for_selector(f"nav a[aria-current=page]:has-text('{name}')")
+            assert fits(page) and page.evaluate("window.scrollY") == 0
+            keep_picture(page, f"static-{name.split()[-1]}")
+
+
+def test_what_a_model_wrote_is_no_markup(browser, tmp_path, monkeypatch):
+    kept, bad = recording(), "</script><b id=bad>"
+    about = json.loads(json.dumps(kept.trace.about))
+    about["prompt"] = about["words"]["output"][0] = bad
+    hostile = replace(kept, trace=replace(kept.trace, about=about))
+    monkeypatch.setattr(static, "recording", lambda: hostile)
+    static.write(tmp_path / "page")
+    with visit(browser, f"{(tmp_path / 'page').as_uri()}/") as page:
+        to_the_end(page)
+        assert page.evaluate(WRITTEN).startswith(bad) and bad in page.inner_text("footer")
+        assert not page.locator("#bad").count()
+
+
+def test_a_folder_with_something_in_it_is_left_alone(folder, capsys):
+    before = (folder / "index.html").read_bytes()
+    assert static.main([str(folder)]) == 2
+    assert "not empty" in capsys.readouterr().err
+    assert (folder / "index.html").read_bytes() == before
+    assert sum(one.stat().st_size for one in folder.iterdir()) < 1_000_000
