@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                                     "--out FILE.json").add_argument
     add("--link", action="append", metavar="LINK", help="measure over this one: a preset, "
         "rtt=60,down=9,up=1.5, or direct; again for more")
-    add("--numbers", default="bf16", help="how they travel: bf16, int8 or f32")
+    add("--numbers", default="bf16", help="how they travel: bf16 or f32")
 
     add = parser.add_argument_group("a client alone", "--out FILE.json").add_argument
     add("--offline", action="store_true", help="what drafters write once the link is cut for ever")
