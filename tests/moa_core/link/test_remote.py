@@ -78,7 +78,7 @@ def cuts(seed: int) -> list[tuple[str, int, float]]:
     """
     draw = random.Random(seed)
     return [
-        (draw.choice(["up", "down"]), draw.randint(1 if number else 5, 25), draw.uniform(0.02, 0.8))
+        (draw.choice(["up", "down"]), draw.randint(1 if number else 5, 25), draw.uniform(0.02, 1.2))
         for number in range(draw.randint(1, 4))
     ]
 
@@ -156,7 +156,7 @@ def test_a_server_that_starts_anew_reads_the_text_again(lost_again: bool) -> Non
 
 
 def test_text_that_stays_is_gone_on_from_over_a_socket(served: Served) -> None:
-    away, link = Away(keep=True, patience=20), CutLink([("down", 8, 0.4)])
+    away, link = Away(keep=True, patience=20), CutLink([("down", 8, 0.9)])
     trace = run("eagle2", served[1], away=away, count=60, link=link)
     kept = [event for event in trace.of(Verified) if event.kept]
     alone = [event.token for event in trace.of(OfflineToken)]
@@ -203,7 +203,7 @@ def test_who_cannot_be_served_is_told_why(
         Remote(there, target, drafter)
 
 
-@pytest.mark.parametrize("cuts", [[], [("down", 10, 0.4)], [("up", 6, 0.4)]])
+@pytest.mark.parametrize("cuts", [[], [("down", 10, 0.9)], [("up", 6, 0.9)]])
 def test_every_byte_of_every_connection_is_some_event_s(
     cuts: list[Any], served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
