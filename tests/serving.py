@@ -8,7 +8,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from random import Random
 from time import monotonic, sleep
 from typing import Any
 
@@ -24,7 +23,7 @@ from moa_core.link.session import Limits
 from moa_core.link.wire import MOST_DOWN, VERSION, Alive, Hello, Joiner, encode
 from moa_core.model.target import Target
 
-FAST = LinkSettings(rtt_ms=2, down_mbps=400, up_mbps=400)
+FAST = LinkSettings(rtt=2, down=400, up=400)
 
 
 @contextmanager
@@ -147,16 +146,14 @@ class CutLink(Link):
     def __init__(self, cuts: list[tuple[str, int, float]], settings: LinkSettings = FAST) -> None:
         super().__init__(settings)
         self._cuts, self._passed = list(cuts), Counter[str]()
-        self.made = 0  # cuts made
 
-    def release(self, direction: str, size: int, draw: Random) -> float:
+    def release(self, direction: str, size: int) -> float:
         self._passed[direction] += 1
         if self._cuts and not self.is_cut and self._passed[self._cuts[0][0]] >= self._cuts[0][1]:
             _, _, seconds = self._cuts.pop(0)
-            self.made += 1
             self.cut()
             threading.Timer(seconds, self._mend).start()
-        return super().release(direction, size, draw)
+        return super().release(direction, size)
 
     def _mend(self) -> None:
         self._passed.clear()

@@ -69,7 +69,6 @@ class Device:
         self._loading = asyncio.Lock()
         self._target: Target | None = None
         self._server: Server | None = None
-        self._tidying: asyncio.Task[None] | None = None
 
     def mount(self, path: str = "/device") -> Mount:
         """All of it, to be put among an app's routes."""
@@ -172,7 +171,6 @@ class Device:
     def _serving(self, target: Target) -> Server:
         if self._server is None:
             self._server = Server(target, self._load, limits=self._limits)
-            self._tidying = asyncio.create_task(self._server.stay_tidy())
         return self._server
 
     @property

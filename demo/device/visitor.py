@@ -6,7 +6,6 @@ import asyncio
 from contextlib import suppress
 
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
-from websockets.frames import CloseCode
 
 from moa_core.link.server import MAX_QUEUE, Gone
 from moa_core.link.wire import MOST_HELLO, MOST_UP
@@ -21,7 +20,6 @@ class Visitor:
         self._frames: asyncio.Queue[bytes | str | None] = asyncio.Queue(MAX_QUEUE + 1)
         self.here = True
         self.transport = self  # `abort` is asked of it
-        self.said_goodbye = False
 
     def let_in(self) -> None:
         """It has said who it is: its messages may be longer."""
@@ -40,7 +38,6 @@ class Visitor:
             while self.here:
                 message = await self._socket.receive()
                 if message["type"] == "websocket.disconnect":
-                    self.said_goodbye = message.get("code") == CloseCode.NORMAL_CLOSURE
                     break
                 frame = message.get("bytes") or message.get("text") or ""
                 if len(frame) > self._most or self._frames.qsize() > MAX_QUEUE - 1:

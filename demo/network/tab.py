@@ -75,10 +75,7 @@ def lanes_of(engine: Engine) -> dict[str, list[tuple[str, str]]]:
 
 def links() -> dict[str, tuple[float, float, float]]:
     """Of each link added in the browser: the round trip in ms, Mbit/s to and from the server."""
-    added = {name: one for name, one in PRESETS.items() if not one.offline}
-    return {HERE: (0, 0, 0)} | {
-        name: (one.rtt_ms, one.up_mbps, one.down_mbps) for name, one in added.items()
-    }
+    return {HERE: (0, 0, 0)} | {name: (one.rtt, one.up, one.down) for name, one in PRESETS.items()}
 
 
 def build(shared: Shared) -> Network | None:
@@ -108,7 +105,7 @@ def _page(engine: Engine) -> Network:
                 value=engine.default(), label="Drafter in this browser", elem_id="net-method",
             )  # fmt: skip
             with gr.Row():
-                called = [(PRESETS[name].source.partition(":")[0], name) for name in [*links()][1:]]
+                called = [(one.title, name) for name, one in PRESETS.items()]
                 settings["link"] = gr.Dropdown(
                     [("Your own, as it is", HERE), *called], value=HERE, label="Link, made slower",
                     elem_id="net-link", filterable=False, min_width=150,

@@ -66,7 +66,7 @@ class OverLink(Method):
         with ExitStack() as stack:
             remote = None
             if self._address is not None:
-                way = stack.enter_context(Link(self._settings)) if self._settings else None
+                way = Link(self._settings) if self._settings else None
                 remote = stack.enter_context(Remote(
                     self._address, self.target, self.drafter, self.name == STREAM, link=way
                 ))  # fmt: skip
@@ -125,7 +125,7 @@ def run(options: argparse.Namespace) -> None:
     facts = head(
         "link", options.given, commits, machine=same["machine"],
         target={"name": whole.name, "dtype": str(whole.dtype).removeprefix("torch.")},
-        links={label: {"spec": one.spec, "source": one.source} for label, one in links.items()},
+        links={label: {"spec": one.spec} for label, one in links.items()},
         settings=kept,
     )  # fmt: skip
     found = rows(records)
@@ -153,8 +153,6 @@ def _links(specs: Sequence[str]) -> dict[str, LinkSettings]:
     """Links by what to call them: a preset's name, or else what it is."""
     found: dict[str, LinkSettings] = {}
     for settings in (link(spec) for spec in specs if spec != DIRECT):
-        if settings.offline:
-            raise UserError("Nothing passes an offline link: see --offline.")
         label = settings.spec if settings.name == "custom" else settings.name
         if label in found:
             raise UserError(f"--link names {label} twice.")

@@ -35,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_token(parser, "what clients must say")
     add("--max-sessions", type=int, default=16, help="clients at once")
     add("--max-context", type=int, default=4096, help="tokens of cache for each")
-    add("--keep", type=float, default=120.0, help="seconds to keep a lost client's session")
     add("--idle", type=float, default=600.0, help="seconds until an idle client is sent away")
     add("--threads", type=int, help="CPU threads; default: the quickest")
     add("--with-parent", action="store_true", help="end when standard input does")
@@ -105,7 +104,7 @@ def _limits(options: argparse.Namespace) -> Limits:
 
     if not 0 <= options.port < 65536:
         raise UserError("A port is a number from 0 to 65535.")
-    for name in ("max_sessions", "keep", "idle"):
+    for name in ("max_sessions", "idle"):
         if not getattr(options, name) > 0:
             raise UserError(f"--{name.replace('_', '-')} must be above 0.")
     if options.max_context < 2:
@@ -114,7 +113,7 @@ def _limits(options: argparse.Namespace) -> Limits:
         raise UserError("--threads must be at least 1.")
     if options.host not in ("127.0.0.1", "localhost", "::1") and not options.token:
         raise UserError("Others can reach this address: set MOA_TOKEN to what they must say.")
-    return Limits(options.max_sessions, options.max_context, options.keep, options.idle)
+    return Limits(options.max_sessions, options.max_context, options.idle)
 
 
 def _end_with_parent() -> None:

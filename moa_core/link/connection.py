@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from socket import SHUT_RDWR
 from time import monotonic
-from urllib.parse import urlsplit
 
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidURI
 from websockets.sync.client import ClientConnection, connect
@@ -124,18 +123,6 @@ class Wire:
             return
         with suppress(Exception):  # closing it here would leave its reading thread waiting
             self._socket.socket.shutdown(SHUT_RDWR)
-
-
-def parts_of(url: str) -> tuple[str, int]:
-    """Host and port of ws://host:port. UserError for anything else."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = port = None
-    if host is None or port is None or parts.scheme != "ws":
-        raise UserError(f"{url!r} is no address of a server: ws://host:port")
-    return host, port
 
 
 def reach(address: Address, hello: Hello, link: Link | None = None) -> Wire:

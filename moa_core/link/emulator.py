@@ -1,32 +1,22 @@
-"""An emulated link between a client of this process and its server: delays, losses, cuts.
+"""An emulated link between a client of this process and its server: delays and cuts.
 
-`LinkSettings` say what it is like, with presets from measurements. `Link` makes it so.
-
-It wraps the client's real connection and holds each message back, both ways:
-
-- The line carries one message after the other at its bandwidth.
-- A message then takes half the round trip, give or take jitter, and never overtakes another.
-- A lost packet (PACKET bytes of a message) is a stall, since TCP sends it again: it waits for
-  max(round trip, RESEND), doubled each time that it is lost again.
-- During a cut nothing passes either way, and new connections hang. After `restore` everything that
-  was on its way comes through in order, half a round trip later.
-
-All draws follow from the seed, the connection's number and the direction. Not modelled: TCP's slow
-start, packets of one message that arrive at different times, bytes of frames and headers.
+It wraps the client's real connection and holds each message back, both ways: the line carries one
+after the other at its bandwidth, and each then takes half the round trip, give or take jitter, and
+never overtakes another. During a cut nothing passes, and new connections hang; after `restore`
+everything that was on its way comes through in order, half a round trip later.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from random import Random
 from socket import SHUT_RDWR
-from time import monotonic
-from types import MappingProxyType
+from time import monotonic, sleep
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed
@@ -35,314 +25,171 @@ from websockets.sync.client import ClientConnection
 from moa_core.errors import UserError
 
 UP, DOWN = "up", "down"  # to the server, to the client
-PACKET = 1400  # bytes
-RESEND = 0.2  # seconds: the least after which Linux sends a packet again
-HANDSHAKES = 2  # TCP's and WebSocket's
+KEYS = ("rtt", "jitter", "down", "up")
 
 
 @dataclass(frozen=True)
 class LinkSettings:
-    """A link, as a client sees it. Figures that cannot be a link's raise UserError.
+    """A link, as a client sees it.
 
-    rtt_ms: median round trip of a small message, half of it each way.
-    jitter_ms: standard deviation of the round trip (normal draws; none takes less than no time).
-    down_mbps, up_mbps: 10^6 bits per second to and from the client.
-    loss: fraction of packets lost, each way. 1: nothing passes, as with no network at all.
-    name, source: what to call it; where its figures come from, in a sentence.
+    rtt       median round trip of a small message in ms, half of it each way
+    jitter    standard deviation of the round trip in ms
+    down, up  10^6 bits per second to and from the client
+    name      of a preset; title: what people call it
     """
 
-    rtt_ms: float = 0.0
-    jitter_ms: float = 0.0
-    down_mbps: float = 1000.0
-    up_mbps: float = 1000.0
-    loss: float = 0.0
+    rtt: float = 0.0
+    jitter: float = 0.0
+    down: float = 1000.0
+    up: float = 1000.0
     name: str = "custom"
-    source: str = "Figures of one's own choice."
-
-    def __post_init__(self) -> None:
-        for key, (field, low, high) in _FIELDS.items():
-            value = getattr(self, field)
-            known = isinstance(value, int | float) and not isinstance(value, bool)
-            if not known or not low <= value <= high:  # NaN is not within
-                raise UserError(_NO_NUMBER.format(key=key, low=low, high=high, value=value))
-
-    @property
-    def offline(self) -> bool:
-        return self.loss >= 1
+    title: str = ""
 
     @property
     def spec(self) -> str:
-        """The settings as `link` reads them, without name and source."""
-        if self.offline:
-            return "loss=1"
-        values = {key: getattr(self, field) for key, (field, _, _) in _FIELDS.items()}
-        shown = [key for key in values if values[key] or key not in ("jitter", "loss")]
-        return ",".join(f"{key}={values[key]:.15g}" for key in shown)
-
-    def __str__(self) -> str:
-        if self.offline:
-            return f"{self.name}: nothing passes"
-        text = f"{self.name}: round trip {self.rtt_ms:g} ms, ± {self.jitter_ms:g}"
-        text += f"; {self.down_mbps:g} Mbit/s down, {self.up_mbps:g} up"
-        return text + (f"; {self.loss * 100:g} % of packets lost" if self.loss else "")
+        """The settings as `link` reads them."""
+        values = {key: getattr(self, key) for key in KEYS}
+        return ",".join(f"{key}={value:.15g}" for key, value in values.items() if value)
 
 
-_FIELDS = {  # key in a custom link: field, least, greatest
-    "rtt": ("rtt_ms", 0, 10_000), "jitter": ("jitter_ms", 0, 5_000),
-    "down": ("down_mbps", 0.001, 100_000), "up": ("up_mbps", 0.001, 100_000),
-    "loss": ("loss", 0, 1),
-}  # fmt: skip
-
-
-_NO_NUMBER = "{key} of a link must be a number from {low:g} to {high:g}, not {value}."
-_PRESETS = (
-    LinkSettings(
-        rtt_ms=1, jitter_ms=0.1, down_mbps=1000, up_mbps=1000, name="lan",
-        source="Wired LAN: gigabit by definition; 1 ms and its jitter are our choice (pings within "
-        "a room show as under 1 ms, Tom's Hardware).",
-    ),
-    LinkSettings(
-        rtt_ms=5, jitter_ms=3, down_mbps=30, up_mbps=15, loss=0.002, name="wifi",
-        source="Home Wi-Fi: 30/15 Mbit/s from Firefox's throttling profile, 0.2 % loss from "
-        "comcast's \"WIFI (good)\"; 5 ms and its jitter are our choice.",
-    ),
-    LinkSettings(
-        rtt_ms=44, jitter_ms=10, down_mbps=309, up_mbps=13.6, name="5g",
-        source="5G mid-band, US: T-Mobile in the second half of 2025, Ookla (RCR Wireless, "
-        "3 February 2026); jitter and no loss are our choice.",
-    ),
-    LinkSettings(
-        rtt_ms=19, jitter_ms=5, down_mbps=130, up_mbps=14.7, name="5g-uk",
-        source="5G, UK: speeds of 2022-23, latency of 2023-24 between operators' 16.3 and 21.4 ms, "
-        "Ofcom; jitter and no loss are our choice.",
-    ),
-    LinkSettings(
-        rtt_ms=21, jitter_ms=8, down_mbps=29.5, up_mbps=7.6, name="4g-uk",
-        source="4G, UK: speeds of 2022-23, latency of 2023-24 between operators' 18.3 and 23.7 ms, "
-        "Ofcom; jitter and no loss are our choice.",
-    ),
-    LinkSettings(
-        rtt_ms=60, jitter_ms=15, down_mbps=9, up_mbps=1.5, name="4g",
-        source="4G, cautious: targets of Chrome DevTools' \"Fast 4G\"; 60 ms agrees with "
-        "Opensignal's 44-66 ms (US states, early 2019); jitter and no loss are our choice.",
-    ),
-    LinkSettings(
-        rtt_ms=150, jitter_ms=30, down_mbps=1.6, up_mbps=0.75, name="slow-4g",
-        source="Slow 4G: Lighthouse's and Chrome's \"Slow 4G\", which is WebPageTest's "
-        "\"3G Fast\"; jitter and no loss are our choice.",
-    ),
-    LinkSettings(
-        rtt_ms=48, jitter_ms=6.7, down_mbps=118, up_mbps=17, loss=0.015, name="satellite",
-        source="Starlink-class: speeds from Ookla 2025; round trip within 45-50 ms (Ookla 2025, "
-        "UCLouvain 2022); jitter 6.7 ms and 1-2 % loss from Huston 2024; the values within these "
-        "ranges are our choice. Its jumps of 30-50 ms every 15 s are not emulated.",
-    ),
-    LinkSettings(
-        loss=1, name="offline",
-        source="Offline: nothing passes, as Chrome DevTools' \"Offline\".",
-    ),
-)  # fmt: skip
-
-PRESETS = MappingProxyType({settings.name: settings for settings in _PRESETS})
-DEFAULT = "4g"
-_ALIASES = {"home-wifi": "wifi", "5g-us": "5g", "starlink": "satellite", "none": "offline"}
-
-
-def link(text: str | LinkSettings) -> LinkSettings:
-    """Settings from a preset's name, `rtt=60,jitter=15,down=9`, or both: `4g,loss=0.01`.
-
-    Units: ms, Mbit/s, fraction of packets. What is not named is as in the preset, or else the
-    default of LinkSettings. UserError, with the names to choose from, for anything else.
-    """
-    if isinstance(text, LinkSettings):
-        return text
-    parts = [part.strip() for part in text.split(",")]
-    name, base = "", LinkSettings()
-    if "=" not in parts[0]:
-        name = parts.pop(0).lower().replace("_", "-").replace(" ", "-")
-        name = _ALIASES.get(name, name)
-        if name not in PRESETS:
-            raise UserError(f"No link is called {text!r}. {_CHOICES}")
-        base = PRESETS[name]
-    changes: dict[str, Any] = {}
-    for part in parts:
-        key, _, value = (piece.strip().lower() for piece in part.partition("="))
-        if key not in _FIELDS:
-            raise UserError(f"{part!r} in the link {text!r} is not known. {_CHOICES}")
-        field, low, high = _FIELDS[key]
-        if field in changes:
-            raise UserError(f"{key} stands twice in the link {text!r}.")
-        try:
-            changes[field] = float(value)
-        except ValueError:
-            wrong = _NO_NUMBER.format(key=key, low=low, high=high, value=repr(value))
-            raise UserError(wrong) from None
-    if name and changes:
-        by_hand = ",".join(parts)
-        changes["name"] = f"{name},{by_hand}"
-        changes["source"] = f"{base.source} Changed by hand: {by_hand}."
-    return replace(base, **changes) if changes else base
-
-
-_CHOICES = (
-    f"Choose one of {', '.join(PRESETS)}, or describe one: rtt=60,jitter=15,down=9,up=1.5,"
-    f"loss=0.01 (keys: {', '.join(_FIELDS)})."
+_PRESETS = (  # Jitter is our choice, and so are the round trips of lan and wifi.
+    LinkSettings(1, 0.1, 1000, 1000, "lan", "Wired LAN"),  # gigabit by definition
+    LinkSettings(5, 3, 30, 15, "wifi", "Home Wi-Fi"),  # Firefox's throttling profile
+    LinkSettings(44, 10, 309, 13.6, "5g", "5G mid-band, US"),  # T-Mobile 2025, Ookla
+    LinkSettings(19, 5, 130, 14.7, "5g-uk", "5G, UK"),  # Ofcom, 2022-24
+    LinkSettings(21, 8, 29.5, 7.6, "4g-uk", "4G, UK"),  # Ofcom, 2022-24
+    LinkSettings(60, 15, 9, 1.5, "4g", "4G, cautious"),  # Chrome's "Fast 4G"; Opensignal 2019
+    LinkSettings(150, 30, 1.6, 0.75, "slow-4g", "Slow 4G"),  # Lighthouse's and Chrome's
+    LinkSettings(48, 6.7, 118, 17, "satellite", "Starlink-class"),  # Ookla 2025; Huston 2024
 )
+PRESETS = {settings.name: settings for settings in _PRESETS}
+
+
+def link(text: str) -> LinkSettings:
+    """Settings from a preset's name, or figures: `rtt=60,jitter=15,down=9`. UserError otherwise."""
+    if text in PRESETS:
+        return PRESETS[text]
+    try:
+        parts = [part.split("=") for part in text.split(",")]
+        given = {key.strip(): float(value) for key, value in parts}
+        right = all(0 <= value < 1e6 and key in KEYS for key, value in given.items())
+        if right and given.get("down", 1) and given.get("up", 1):
+            return LinkSettings(**given)  # type: ignore[arg-type]
+    except ValueError:
+        pass
+    raise UserError(
+        f"No link is called {text!r}. Choose one of {', '.join(PRESETS)}, or describe one in ms "
+        "and Mbit/s: rtt=60,jitter=15,down=9,up=1.5."
+    )
 
 
 class Link:
-    """A link that connections share: `with Link(...) as link: Remote(..., link=link)`."""
+    """A link that connections share: `Remote(..., link=Link(...))`."""
 
-    def __init__(self, settings: LinkSettings, seed: int = 0) -> None:
-        self.settings = settings
-        self.changed = threading.Condition()
-        self.is_cut = settings.loss >= 1
-        self.closed = False
-        self.up_since = -math.inf  # when what waited during the last cut comes through
-        self._seed = seed
-        self._connections = 0
+    def __init__(self, settings: LinkSettings) -> None:
+        self.settings, self.half = settings, settings.rtt / 2000
+        self._whole = threading.Event()
+        self._whole.set()
+        self._draw, self._lock = Random(0), threading.Lock()
         self._free_at = {UP: -math.inf, DOWN: -math.inf}  # the line is busy until then
-        self._open: list[Delayed] = []
 
-    def __enter__(self) -> Link:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    @property
+    def is_cut(self) -> bool:
+        return not self._whole.is_set()
 
     def cut(self) -> None:
-        with self.changed:
-            self.is_cut = True
+        self._whole.clear()
 
     def restore(self) -> None:
-        """The link is back, unless it is one through which nothing ever passes."""
-        with self.changed:
-            self.is_cut = self.settings.loss >= 1
-            self.up_since = monotonic() + self.settings.rtt_ms / 2000
-            self._free_at = {UP: -math.inf, DOWN: -math.inf}
-            self.changed.notify_all()
-
-    def close(self) -> None:
-        """End every connection: with a goodbye, unless nothing passes."""
-        with self.changed:
-            self.closed = True
-            self.changed.notify_all()
-        for each in self._open:
-            each.end(goodbye=not self.is_cut)
+        self._whole.set()
 
     def connect(self, open_socket: Callable[[float], ClientConnection], within: float) -> Delayed:
-        """A connection over this link. TimeoutError if it takes longer than `within` seconds.
+        """A connection over this link, after TCP's handshake and WebSocket's.
 
         open_socket  makes the real one, within the seconds it is given
         """
-        end = monotonic() + within
-        with self.changed:
-            number, self._connections = self._connections, self._connections + 1
-        ways = (_Way(self, UP, number), _Way(self, DOWN, number))
-        for way in ways * HANDSHAKES:
-            way.put(b"")
-            way.get(end)
-        made = Delayed(open_socket(max(end - monotonic(), 0.01)), *ways)
-        self._open.append(made)
-        if self.closed:
-            made.end(goodbye=False)
-        return made
+        if not self._whole.wait(within):
+            raise TimeoutError("nothing came over the link")
+        sleep(4 * self.half)
+        return Delayed(open_socket(within), self)
 
-    def release(self, direction: str, size: int, draw: Random) -> float:
+    def release(self, direction: str, size: int) -> float:
         """When a message of this size, sent now, comes out."""
-        settings, now = self.settings, monotonic()
-        mbps = settings.up_mbps if direction == UP else settings.down_mbps
-        sent = max(now, self._free_at[direction]) + size * 8e-6 / mbps
-        self._free_at[direction] = sent
-        trip = settings.rtt_ms / 1000
-        shift = draw.gauss(0, settings.jitter_ms / 1000 / math.sqrt(2))  # two make a round trip
-        lost = 0  # the most often that one of its packets is lost in a row
-        for _ in range(max(1, -(-size // PACKET)) if 0 < settings.loss < 1 else 0):
-            times = math.log(1 - draw.random()) / math.log(settings.loss)
-            lost = max(lost, int(min(times, 6)))
-        return sent + max(0.0, trip / 2 + shift) + max(trip, RESEND) * float(2**lost - 1)
+        settings = self.settings
+        with self._lock:
+            began = max(monotonic(), self._free_at[direction])
+            sent = began + size * 8e-6 / (settings.up if direction == UP else settings.down)
+            self._free_at[direction] = sent
+            # Two such draws make a round trip's.
+            shift = self._draw.gauss(0, settings.jitter / 1000 / math.sqrt(2))
+        return sent + max(0.0, self.half + shift)
+
+    def wait(self, due: float) -> None:
+        """Until then, and until nothing is cut."""
+        sleep(max(0.0, due - monotonic()))
+        while self.is_cut:
+            self._whole.wait()
+            sleep(self.half)
 
 
 class _Way:
     """One direction of a connection: what is put in comes out in order, later."""
 
-    def __init__(self, link: Link, direction: str, number: int) -> None:
-        self._link, self._direction = link, direction
-        self._draw = Random(f"{link._seed}/{number}/{direction}")
-        self._waiting: deque[tuple[float, Any]] = deque()
-        self._last = -math.inf  # nothing overtakes what was sent before
+    def __init__(self, link: Link, direction: str, out: Callable[[Any], None]) -> None:
+        self._link, self._direction, self._out = link, direction, out
+        self._waiting: SimpleQueue[tuple[float, Any]] = SimpleQueue()
+        threading.Thread(target=self._run, daemon=True, name="emulated link").start()
 
     def put(self, thing: Any) -> None:
         """Send bytes, or a sign that takes no time on the line."""
         size = len(thing) if isinstance(thing, bytes | str) else 0
-        with self._link.changed:
-            due = self._link.release(self._direction, size, self._draw)
-            self._last = max(self._last, due)
-            self._waiting.append((self._last, thing))
-            self._link.changed.notify_all()
+        self._waiting.put((self._link.release(self._direction, size), thing))
 
-    def get(self, end: float = math.inf) -> Any:
-        """The next thing, once it is out. TimeoutError after `end`, EOFError if the link closes."""
-        link = self._link
-        with link.changed:
-            while True:
-                if link.closed:
-                    raise EOFError("the link is closed")
-                now, due = monotonic(), math.inf
-                if self._waiting and not link.is_cut:
-                    due = max(self._waiting[0][0], link.up_since)
-                if due <= now:
-                    return self._waiting.popleft()[1]
-                if end <= now:
-                    raise TimeoutError("nothing came over the link")
-                until = min(due, end)
-                link.changed.wait(None if until == math.inf else until - now)
+    def _run(self) -> None:
+        with suppress(OSError, ConnectionClosed):
+            thing: Any = b""
+            while isinstance(thing, bytes | str):  # anything else is the end
+                due, thing = self._waiting.get()
+                self._link.wait(due)
+                self._out(thing)
 
 
 class Delayed:
     """A client's connection over a link, used as one without."""
 
-    def __init__(self, socket: ClientConnection, up: _Way, down: _Way) -> None:
-        self._socket, self._up, self._down = socket, up, down
-        for work in (self._send_on, self._receive_on):
-            threading.Thread(target=work, daemon=True, name="emulated link").start()
+    def __init__(self, socket: ClientConnection, link: Link) -> None:
+        self._socket, self._inbox = socket, SimpleQueue[Any]()
+        self._up, self._down = _Way(link, UP, self._send), _Way(link, DOWN, self._inbox.put)
+        threading.Thread(target=self._receive, daemon=True, name="emulated link").start()
 
     def send(self, frame: bytes) -> None:
         self._up.put(frame)
 
     def recv(self, timeout: float) -> bytes | str:
         """The next message. TimeoutError; ConnectionClosed once the server has closed."""
-        came = self._down.get(monotonic() + timeout)
+        try:
+            came = self._inbox.get(timeout=timeout)
+        except Empty:
+            raise TimeoutError("nothing came over the link") from None
         if isinstance(came, Exception):
             raise came
         return came  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """Say goodbye, after all that was sent before."""
-        self._up.put(lambda: self.end(goodbye=True))
+        self._up.put(self._socket.close)
 
     def drop(self) -> None:
         """Leave without a word, after all that was sent before."""
-        self._up.put(lambda: self.end(goodbye=False))
+        self._up.put(lambda: self._socket.socket.shutdown(SHUT_RDWR))
 
-    def end(self, goodbye: bool) -> None:
-        """End the real connection now."""
-        with suppress(Exception):  # it may have ended before
-            if goodbye:
-                self._socket.close()
-            else:
-                self._socket.socket.shutdown(SHUT_RDWR)
+    def _send(self, thing: Any) -> None:
+        if callable(thing):
+            thing()
+        else:
+            self._socket.send(thing)
 
-    def _send_on(self) -> None:
-        with suppress(EOFError, OSError, ConnectionClosed):
-            while True:
-                thing = self._up.get()
-                if callable(thing):
-                    thing()
-                    return
-                self._socket.send(thing)
-
-    def _receive_on(self) -> None:
+    def _receive(self) -> None:
         try:
             while True:
                 self._down.put(self._socket.recv())

@@ -68,10 +68,6 @@ class ServerProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    @property
-    def alive(self) -> bool:
-        return self._process.poll() is None
-
     def address(self, kind: str = "bf16") -> Address:
         return Address(f"ws://127.0.0.1:{self.port}", self.token, kind)
 

@@ -8,7 +8,6 @@ from time import monotonic, sleep
 from typing import Any
 
 import torch
-from msgspec.structs import replace as changed
 
 from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verifier import LinkLost, Traffic
@@ -67,7 +66,7 @@ class Remote:
         self._mark = drafter_mark(drafter) if needs else ""
         self._target, self._drafter = target, drafter
         self._number = 0
-        self._request: Prefill | Verify | Stream | None = None  # the one not yet answered
+        self._flowing = False  # a stream
         self._read: list[int] = []  # what the server has read, by what it answered
         self._counted = (0, 0)
         self._wire: Wire | None = self._connect()
@@ -100,20 +99,20 @@ class Remote:
         self._sampled = Sampled(
             float(sampling.temperature), float(sampling.top_p), sampling.top_k, sampling.seed
         )
-        again = self._comes_back()
         self._read, self._prompt, self._kept = [], list(ids), 0
+        self._comes_back()
         self._halves: list[Share] = []
-        chosen = self._ask(Prefill(0, list(ids), capacity, self._sampled), again)
+        chosen = self._ask(Prefill(self._next(), self._prompt, capacity, self._sampled))
         self._read = list(ids)
         return chosen
 
     def verify(self, tree: DraftTree, position: int, keep: bool = False) -> Choices:
-        again = self._comes_back()
+        self._comes_back()
         self._tree = tree
         if self.streams:
-            return self._streamed(tree.tokens[0], position, again)
+            return self._streamed(tree.tokens[0], position)
         nodes = list(tree.tokens), list(tree.parents)
-        return self._ask(Verify(0, position, *nodes, keep=keep), again)
+        return self._ask(Verify(self._next(), position, *nodes, keep=keep))
 
     def keep(self, path: Sequence[int]) -> None:
         self._read += (self._tree.tokens[node] for node in (0, *path))
@@ -138,16 +137,8 @@ class Remote:
         self._number += 1
         return self._number
 
-    def _ask(self, request: Prefill | Verify, again: bool) -> Choices:
-        """Send a request and wait for its answer.
-
-        again  the link was lost: a request that is the last one keeps its number, so that the
-               server answers it once
-        """
-        last = self._request
-        same = again and last is not None and changed(request, number=last.number) == last
-        request = changed(request, number=last.number if same and last else self._next())
-        self._request = request
+    def _ask(self, request: Prefill | Verify) -> Choices:
+        """Send a request and wait for its answer."""
         began = monotonic()
         self._send(request)
         answer = self._await(request.number, First if isinstance(request, Prefill) else Answer)
@@ -161,13 +152,12 @@ class Remote:
     def _vocabulary(self) -> int:
         return int(self._target.embed.weight.shape[0])
 
-    def _streamed(self, token: int, position: int, anew: bool = False) -> Choices:
-        """The next pushed token; asks for a stream where none flows to this position."""
-        flowing = isinstance(self._request, Stream) and not anew
-        if not flowing:
+    def _streamed(self, token: int, position: int) -> Choices:
+        """The next pushed token; asks for a stream where none flows."""
+        if not self._flowing:
             count = max(self._capacity - position - 1, 1)
             self._send(Stream(self._next(), position, token, count))
-        self._request = Stream(self._number, position, token, 1)
+            self._flowing = True
         began = monotonic()
         pushed = self._await(self._number, Pushed)
         self._charge(monotonic() - began, pushed.seconds)
@@ -178,20 +168,18 @@ class Remote:
 
     def _shares(self) -> ServerHalf:
         """The prompt's half, put together from its shares; asks for the rest after a loss."""
-        request = self._request
-        assert isinstance(request, Prefill)
         have = sum(share.count for share in self._halves)
         if self._found is not None:  # lost on the way, and back
-            self._rejoined()  # a server that has forgotten us reads the prompt again
-            request = self._request = changed(request, have=have)
-            self._send(request)
+            self._found = None
+            self._read_again(self._prompt, have)
         while have < len(self._prompt):
-            share = self._await(request.number, Share)
+            share = self._await(self._number, Share)
             if share.start != have or have + share.count > len(self._prompt):
                 raise UserError("The server sent a share of the prompt that was not its turn.")
             self._halves.append(share)
             have += share.count
         self._charge(0.0, 0.0)
+        self._counted = (self._counted[0] - self.traffic.sent, self._counted[1])  # for the next one
         parts = [self._unpack(share.half, share.count) for share in self._halves]
         self._halves = []
         return {name: torch.cat([part[name] for part in parts], -2) for name in parts[0]}
@@ -220,14 +208,11 @@ class Remote:
             except WireError as error:
                 raise UserError(f"The server sent an unknown message: {error}") from None
             if isinstance(message, Refused):
-                self._refused(message)
+                if not message.again:
+                    raise UserError(f"The server refused: {message.reason}")
+                self._lose()
             if isinstance(message, kind) and getattr(message, "number", None) == number:
                 return message
-
-    def _refused(self, refused: Refused) -> None:
-        if not refused.again:
-            raise UserError(f"The server refused: {refused.reason}")
-        self._lose(forget=True)
 
     def _charge(self, waited: float, worked: float) -> None:
         """What the way took: the wait less the server's own time; and the bytes since last time."""
@@ -252,7 +237,7 @@ class Remote:
             )
         return wire
 
-    def _lose(self, forget: bool = False) -> None:
+    def _lose(self) -> None:
         """Note that the link is lost, and look for it in the background. LinkLost."""
         wire, self._wire = self._wire, None
         silent = 0.0
@@ -261,9 +246,9 @@ class Remote:
             silent = monotonic() - wire.heard
             sent, received = self._counted  # what it carried since is charged to the next answer
             self._counted = (sent - wire.sent, received - wire.received)
-            session = "" if forget else wire.welcome.session
+            session = wire.welcome.session
             threading.Thread(target=wire.drop, daemon=True).start()
-        self._found = threading.Event()
+        self._found, self._flowing = threading.Event(), False
         threading.Thread(
             target=self._look, args=(session, self._found), daemon=True, name="link"
         ).start()
@@ -286,23 +271,13 @@ class Remote:
         if self._closed and self._wire is not None:
             self._wire.close()
 
-    def _rejoined(self) -> bool:
-        """After the link is back: whether the server still has our session."""
-        self._found = None
-        assert self._wire is not None
-        return self._wire.welcome.number > 0
+    def _read_again(self, ids: list[int], have: int) -> None:
+        """In the new session. have: the first tokens of the text whose half is here."""
+        self._send(Prefill(self._next(), ids, self._capacity, self._sampled, have))
 
-    def _comes_back(self) -> bool:
-        """Whether the link was lost since the last question, and is back. A server that has
-        forgotten the session reads the text again."""
-        if self._found is None:
-            return False
-        answered = self._wire.welcome.number if self._rejoined() and self._wire else 0
-        if not answered and self._read:
-            answered = self._next()
-            again = Prefill(answered, self._read, self._capacity, self._sampled, len(self._read))
-            self._send(again)
-            self._await(answered, First)
-        if isinstance(self._request, Verify) and self._request.number < answered:
-            self._request = changed(self._request, number=self._next())
-        return True
+    def _comes_back(self) -> None:
+        """If the link was lost since the last question, and is back, the text is read again."""
+        lost, self._found = self._found is not None, None
+        if lost and self._read:
+            self._read_again(self._read, len(self._read))
+            self._await(self._number, First)

@@ -11,16 +11,13 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from secrets import token_urlsafe
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import Any, TypeVar, cast
 
-from websockets.asyncio.server import Server as SocketServer
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
-from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 from websockets.protocol import State
-from websockets.server import ServerProtocol
 
 from moa_core.drafters.base import Drafter
 from moa_core.link.client_weights import WeightFiles, target_mark
@@ -71,36 +68,34 @@ class Visitor(ServerConnection):
 
     Until let in: MAX_QUEUE + 1 messages of MOST_HELLO bytes; then of MOST_UP. And MOST_UNSENT bytes
     on their way out, such as answers to a flood of pings.
+
+    hall  all connections that are not yet let in: at most WAITING, the oldest has to go
     """
 
-    def __init__(
-        self, hall: Hall, protocol: ServerProtocol, server: SocketServer, **options: Any
-    ) -> None:
-        super().__init__(protocol, server, **options)
+    def __init__(self, hall: dict[Visitor, None], *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
         self._hall = hall
-        self.protocol.max_message_size = MOST_HELLO
 
     @property
     def here(self) -> bool:
         """Whether the connection is open."""
         return self.state is State.OPEN
 
-    @property
-    def said_goodbye(self) -> bool:
-        said = self.protocol.close_rcvd  # close_code is not known before all is over
-        return said is not None and said.code == CloseCode.NORMAL_CLOSURE
-
     def let_in(self) -> None:
         """Its hello was good."""
-        self._hall.waiting.pop(self, None)
+        self._hall.pop(self, None)
         self.protocol.max_message_size = MOST_UP
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._hall.enter(self)
+        self._hall[self] = None
+        if len(self._hall) > WAITING:
+            oldest = next(iter(self._hall))
+            del self._hall[oldest]
+            oldest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._hall.leave(self)
+        self._hall.pop(self, None)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -108,32 +103,6 @@ class Visitor(ServerConnection):
             self.transport.abort()
             return
         super().data_received(data)
-
-
-class Hall:
-    """All connections. waiting: at most `most` without a good hello; the oldest has to go."""
-
-    def __init__(self, most: int = WAITING) -> None:
-        self._most = most
-        self.waiting: dict[Visitor, None] = {}
-        self._everyone: set[Visitor] = set()
-
-    def enter(self, visitor: Visitor) -> None:
-        self._everyone.add(visitor)
-        self.waiting[visitor] = None
-        if len(self.waiting) > self._most:
-            oldest = next(iter(self.waiting))
-            del self.waiting[oldest]
-            oldest.transport.abort()
-
-    def leave(self, visitor: Visitor) -> None:
-        self.waiting.pop(visitor, None)
-        self._everyone.discard(visitor)
-
-    def close(self) -> None:
-        """Drop all of them."""
-        for visitor in list(self._everyone):
-            visitor.transport.abort()
 
 
 class Server:
@@ -144,15 +113,15 @@ class Server:
 
     drafters  loads the drafter of a name for its server half; UserError if there is none
     token     what clients must say; "": all are let in
-    sessions  by name: at most `limits.sessions`, each with at most one connection
+    sessions  the connection of each, by name: at most `limits.sessions`; it ends with that
     """
 
     def __init__(
         self, target: Target, drafters: Callable[[str], Drafter], token: str = "",
         limits: Limits | None = None,
     ) -> None:  # fmt: skip
-        self.hall = Hall()
-        self.sessions: dict[str, Session] = {}
+        self.hall: dict[Visitor, None] = {}
+        self.sessions: dict[str, Visitor] = {}
         self._limits = limits or Limits()
         self._target, self._token, self._mark = target, token, target_mark(target)
         self._drafters = Drafters(drafters)
@@ -172,9 +141,9 @@ class Server:
             ) as server:  # fmt: skip
                 ready(next(iter(server.sockets)).getsockname()[1])
                 try:
-                    await self.stay_tidy()
+                    await asyncio.Event().wait()
                 finally:  # a goodbye; but who says or reads nothing is not waited for
-                    asyncio.get_running_loop().call_later(CLOSE_WITHIN, self.hall.close)
+                    asyncio.get_running_loop().call_later(CLOSE_WITHIN, self._close)
         finally:
             self._worker.shutdown(wait=False, cancel_futures=True)
             self._files.close()
@@ -182,20 +151,24 @@ class Server:
     def _http(self, connection: ServerConnection, request: Request) -> Response | None:
         if request.path != "/health":
             return None
-        clients = f"{len(self.sessions)} sessions, {len(self.hall.waiting)} waiting"
+        clients = f"{len(self.sessions)} sessions, {len(self.hall)} waiting"
         return connection.respond(HTTPStatus.OK, f"ok: {self._target.name}, {clients}\n")
+
+    def _close(self) -> None:
+        for visitor in (*self.hall, *self.sessions.values()):
+            visitor.transport.abort()
 
     async def attend(self, visitor: Visitor) -> None:
         """A client from its hello to its end, request after request."""
-        session, refused = None, None
+        name, refused = token_urlsafe(18), None
         try:
             hello = await self._hello(visitor)
+            name = hello.session if hello.session in self.sessions else name
             async with self._beating(visitor):  # also while a long request is on its way here
-                session = await self._session(visitor, hello)
-                facts = (self._target.name, self._mark, session.known, session.number)
-                await self._send(visitor, Welcome(session.name, *facts))
+                session = await self._session(visitor, hello, name)
+                await self._send(visitor, Welcome(name, self._target.name, self._mark))
                 while True:
-                    await self._answer(visitor, session, await self._request(visitor, session))
+                    await self._answer(visitor, session, await self._request(visitor))
         except (ConnectionClosed, Gone):
             pass
         except (Denied, WireError) as error:
@@ -204,11 +177,8 @@ class Server:
             log.exception("a client's request failed")
             refused = Refused("The server failed; its log says why.")
         finally:
-            if session is not None and session.visitor is visitor:
-                # It outlives a lost connection; after a refusal or a goodbye nothing is kept.
-                session.seen, session.visitor = monotonic(), None
-                if refused is not None or visitor.said_goodbye:
-                    del self.sessions[session.name]
+            if self.sessions.get(name) is visitor:
+                del self.sessions[name]
         with suppress(ConnectionClosed, Gone):
             if refused is not None:
                 await self._send(visitor, refused)
@@ -230,44 +200,20 @@ class Server:
         visitor.let_in()
         return hello
 
-    async def _session(self, visitor: Visitor, hello: Hello) -> Session:
-        """The one that a client goes on with, or a new one; from now on it is this connection's."""
-        terms = (hello.drafter, hello.fingerprint, hello.kind)
-        session = self.sessions.get(hello.session)
-        if session is None or session.terms != terms:
-            if hello.drafter not in self._drafters:
-                await self._work(visitor, lambda: self._drafters.load(hello.drafter))
-            drafter = self._drafters.take(hello.drafter, hello.fingerprint)
-            self._make_room()
-            name = token_urlsafe(18)
-            session = Session(name, self._target, drafter, hello.kind, self._limits, terms)
-        if session.visitor is not None:
-            session.visitor.transport.abort()  # the client lost it, and has noticed sooner
-        session.visitor = visitor
-        self.sessions[session.name] = session
-        return session
-
-    def _make_room(self) -> None:
-        """Free a place: that of the client lost longest. Denied if all clients are connected."""
-        if len(self.sessions) < self._limits.sessions:
-            return
+    async def _session(self, visitor: Visitor, hello: Hello, name: str) -> Session:
+        """A new one, in place of the one that its client lost. Denied if all are taken."""
+        if hello.drafter not in self._drafters:
+            await self._work(visitor, lambda: self._drafters.load(hello.drafter))
+        drafter = self._drafters.take(hello.drafter, hello.fingerprint)
+        if lost := self.sessions.pop(name, None):
+            lost.transport.abort()  # its client has noticed sooner than we
         # A client may have left though that is not yet noticed: its request is in the queue.
-        lost = [one for one in self.sessions.values() if not (one.visitor and one.visitor.here)]
-        if not lost:
+        self.sessions = {one: there for one, there in self.sessions.items() if there.here}
+        if len(self.sessions) >= self._limits.sessions:
             places = f"All {self._limits.sessions} places here are taken"
             raise Denied(f"{places}; try again later.", again=True)
-        longest = min(lost, key=lambda session: session.seen)
-        longest.visitor = None
-        del self.sessions[longest.name]
-
-    async def stay_tidy(self) -> None:
-        """Free the sessions whose clients have not come back in time, again and again."""
-        while True:
-            now = monotonic()
-            for name, session in list(self.sessions.items()):
-                if session.visitor is None and now - session.seen > self._limits.keep:
-                    del self.sessions[name]
-            await asyncio.sleep(min(1.0, max(self._limits.keep / 4, 0.01)))
+        self.sessions[name] = visitor
+        return Session(self._target, drafter, hello.kind, self._limits)
 
     @asynccontextmanager
     async def _beating(self, visitor: Visitor) -> AsyncIterator[None]:
@@ -285,14 +231,12 @@ class Server:
         finally:
             task.cancel()
 
-    async def _request(self, visitor: Visitor, session: Session) -> Up:
+    async def _request(self, visitor: Visitor) -> Up:
         try:
             async with asyncio.timeout(self._limits.idle):
-                request = read_up(await visitor.recv())
+                return read_up(await visitor.recv())
         except TimeoutError:
             raise Denied("Nothing was asked for a long time.", again=True) from None
-        session.seen = monotonic()
-        return request
 
     async def _answer(self, visitor: Visitor, session: Session, request: Up) -> None:
         """Make and send one message after the other; between them others have their turn.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from time import monotonic, perf_counter
-from typing import Any
+from time import perf_counter
 
 import torch
 from torch import Tensor
@@ -47,59 +46,33 @@ class Limits:
 
     sessions  at most, at once
     context   tokens of cache for each, drafts included: so all caches together take at most
-              sessions * context * layers * 2 * G * d numbers of the target's type. Beside them a
-              session holds its last answer, and until its first tree the prompt's hidden states.
-    keep      seconds that a session is kept for a client whose link was lost
+              sessions * context * layers * 2 * G * d numbers of the target's type
     idle      seconds without a request after which a client is sent away
     """
 
     sessions: int = 16
     context: int = 4096
-    keep: float = 120.0
     idle: float = 600.0
 
 
-_ANSWERS: dict[type, tuple[type, ...]] = {Prefill: (First,), Verify: (Answer,), Stream: ()}
-
-
 class Session:
-    """The target's cache for one client, and the server half of its drafter.
+    """The target's cache for one connection, and the server half of its drafter.
 
-    All its work is for one thread, a step at a time: a request is checked when it is its turn, as
-    another one of the same client, from before its link was lost, may have come in between.
+    All its work is for one thread, a step at a time.
 
-    terms   what the client's hello asked for; to go on it must ask for the same
-    number  of the last request served
     known   tokens read, those of the last accepted path included
-    seen    when its client last asked, or was lost
-    visitor the server's connection with the client; None while that is lost
     """
 
-    def __init__(
-        self, name: str, target: Target, drafter: Drafter, kind: Kind, limits: Limits,
-        terms: object = None,
-    ) -> None:  # fmt: skip
-        self.name, self.kind, self.terms = name, kind, terms
-        self.number = self.known = 0
-        self.seen = monotonic()
-        self.visitor: Any = None
+    def __init__(self, target: Target, drafter: Drafter, kind: Kind, limits: Limits) -> None:
+        self.kind, self.known = kind, 0
         self._target, self._drafter = target.fork(), drafter.fork()
         self._limits = limits
         self._capacity = 0
-        self._answer: Answer | First | None = None
-        self._prompt: Observation | None = None
 
     # ---- what is denied ----
 
     def check(self, request: Prefill | Verify | Stream) -> None:
-        """Denied if a request is older than the last one, or does not fit what was read."""
-        repeated = request.number == self.number
-        if request.number < max(self.number, 1) or (
-            repeated and not isinstance(self._answer, _ANSWERS[type(request)])
-        ):
-            raise Denied("This request is older than the last one answered.")
-        if repeated:
-            return
+        """Denied if a request does not fit what was read."""
         size = self._target.embed.weight.shape[0]
         ids = request.ids if isinstance(request, Prefill) else request.tokens
         if not ids or max(ids) >= size:
@@ -123,7 +96,7 @@ class Session:
 
     def _check_place(self, request: Verify | Stream, count: int) -> None:
         if request.position > self.known:
-            raise Denied("The session has not read the text so far.", again=True)
+            raise Denied("The session has not read the text so far.")
         if request.position + count > self._capacity:
             raise Denied("The session has no room for these tokens.")
         deepest = 0
@@ -140,38 +113,26 @@ class Session:
     def prefill(self, request: Prefill) -> Iterator[First | Share]:
         """The first token, then the shares of all tokens that the client does not have."""
         self.check(request)
-        if request.number > self.number:
-            self._read(request)
-        first, prompt = self._answer, self._prompt
-        assert isinstance(first, First) and prompt is not None
-        yield first
-        for start in range(request.have, len(prompt.ids), SHARE):
-            part = prompt.part(start, min(start + SHARE, len(prompt.ids)))
-            half = pack(self._drafter.server_half(part), self.kind)
-            yield Share(first.number, start, len(part.ids), half)
-
-    def _read(self, request: Prefill) -> None:
-        began = perf_counter()
-        self._capacity = request.capacity
-        self._sampling = _sampling(request.sampling)
+        began, count = perf_counter(), len(request.ids)
+        self._capacity, self._sampling = request.capacity, _sampling(request.sampling)
         self._drafter.serve(self._target, request.capacity)
-        logits, self._prompt = self._target.prefill(request.ids, request.capacity)
-        root = DraftTree.only_root(0)
-        chosen = choose(logits[None], root, len(request.ids) - 1, self._sampling)
-        self.number, self.known = request.number, len(request.ids)
+        logits, prompt = self._target.prefill(request.ids, request.capacity)
+        chosen = choose(logits[None], DraftTree.only_root(0), count - 1, self._sampling)
+        self.known = count
         seconds = perf_counter() - began
-        self._answer = First(self.number, chosen.tokens[0], chosen.probs[0], seconds)
+        yield First(request.number, chosen.tokens[0], chosen.probs[0], seconds)
+        for start in range(request.have, count, SHARE):
+            part = prompt.part(start, min(start + SHARE, count))
+            half = pack(self._drafter.server_half(part), self.kind)
+            yield Share(request.number, start, len(part.ids), half)
 
     @torch.inference_mode()
     def verify(self, request: Verify) -> Answer:
-        """The target's choices; asked the same again, the same answer."""
+        """The target's choices."""
         self.check(request)
-        if request.number == self.number and isinstance(self._answer, Answer):
-            return self._answer
         began = perf_counter()
         tree = _tree(request)
         self._target.rewind(request.position)
-        self._prompt = None
         if len(tree) > PIECE and request.chain:
             chosen, observation = read_chain(
                 self._target, tree, request.position, self._sampling, request.keep
@@ -182,23 +143,20 @@ class Session:
             path = range(1, len(tree)) if request.keep else walk(tree, chosen.tokens)[0]
             observation = self._target.keep(path)
         half = pack(self._drafter.server_half(observation), self.kind)
-        self.number, self.known = request.number, request.position + len(observation.ids)
-        self._answer = Answer(
-            self.number, list(chosen.tokens), list(chosen.probs), list(chosen.drafts), half,
+        self.known = request.position + len(observation.ids)
+        return Answer(
+            request.number, list(chosen.tokens), list(chosen.probs), list(chosen.drafts), half,
             perf_counter() - began,
         )  # fmt: skip
-        return self._answer
 
     @torch.inference_mode()
     def push(self, request: Stream) -> Iterator[Pushed]:
         """Plain decoding from a token on, as an API streams it."""
         self.check(request)
         token, position = request.token, request.position
-        self.number, self._answer, self._prompt = request.number, None, None
         most = min(self._capacity, self._target.context)
         for _ in range(request.count):
-            # A client that lost its link may ask anew while this one is still at it.
-            if position + 1 >= most or self.number != request.number:
+            if position + 1 >= most:
                 return
             began = perf_counter()
             self._target.rewind(position)

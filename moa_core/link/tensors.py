@@ -14,28 +14,21 @@ from moa_core.drafters.base import ServerHalf
 from moa_core.errors import UserError
 
 MOST_WHOLE = 1 << 28  # bytes of a message to the client that comes in parts
-Kind = Literal["f32", "bf16", "int8"]
-SIZES: dict[Kind, int] = {"f32": 4, "bf16": 2, "int8": 1}
+Kind = Literal["f32", "bf16"]
+SIZES: dict[Kind, int] = {"f32": 4, "bf16": 2}
 Dimension = Annotated[int, Meta(ge=0, le=2**24)]
 Shape = Annotated[list[Dimension], Meta(max_length=6)]
 
 
-class Numbers(Struct, frozen=True, array_like=True):
-    """A tensor: little-endian, row by row. int8 rows, along the last axis, have a scale each.
-
-    Rounding to int8 moves a number by at most half its row's scale, 1/254 of the row's largest.
-    """
+class Numbers(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A tensor: little-endian, row by row."""
 
     kind: Kind
     shape: Shape
     data: bytes
-    scales: bytes = b""  # float32, int8 alone
 
     def __post_init__(self) -> None:
-        count = math.prod(self.shape)
-        rows = math.prod(self.shape[:-1]) if count else 0
-        scales = 4 * rows if self.kind == "int8" else 0
-        if len(self.data) != count * SIZES[self.kind] or len(self.scales) != scales:
+        if len(self.data) != math.prod(self.shape) * SIZES[self.kind]:
             raise ValueError("the numbers do not fill their shape")
         if math.prod(size for size in self.shape if size) > MOST_WHOLE:
             raise ValueError("no tensor has such a shape, empty or not")
@@ -51,12 +44,7 @@ def _pack(tensor: Tensor, kind: Kind) -> Numbers:
     shape = list(tensor.shape)
     if kind == "bf16":
         return Numbers(kind, shape, tensor.to(torch.bfloat16).view(torch.int16).numpy().tobytes())
-    tensor = tensor.float()
-    if kind == "f32" or not tensor.numel():
-        return Numbers(kind, shape, tensor.numpy().tobytes())
-    scales = tensor.abs().amax(-1, keepdim=True).clamp(min=1e-30) / 127
-    whole = (tensor / scales).round().to(torch.int8)
-    return Numbers(kind, shape, whole.numpy().tobytes(), scales.numpy().tobytes())
+    return Numbers(kind, shape, tensor.float().numpy().tobytes())
 
 
 def unpack(half: dict[str, Numbers], dtype: torch.dtype, device: torch.device) -> ServerHalf:
@@ -67,12 +55,8 @@ def unpack(half: dict[str, Numbers], dtype: torch.dtype, device: torch.device) -
 def _unpack(numbers: Numbers) -> Tensor:
     if not numbers.data:
         return torch.empty(numbers.shape)
-    stored = {"f32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}[numbers.kind]
-    found = torch.frombuffer(bytearray(numbers.data), dtype=stored).reshape(numbers.shape)
-    if numbers.kind != "int8":
-        return found
-    scales = torch.frombuffer(bytearray(numbers.scales), dtype=torch.float32)
-    return (found * scales.reshape(*numbers.shape[:-1], 1)).reshape(numbers.shape)
+    stored = {"f32": torch.float32, "bf16": torch.bfloat16}[numbers.kind]
+    return torch.frombuffer(bytearray(numbers.data), dtype=stored).reshape(numbers.shape)
 
 
 def check_kind(kind: str) -> Kind:

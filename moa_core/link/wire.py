@@ -16,7 +16,7 @@ from moa_core.decoding.verify import Choices
 from moa_core.errors import UserError
 from moa_core.link.tensors import MOST_WHOLE, Kind, Numbers
 
-VERSION = 1
+VERSION = 2
 MOST_UP = 1 << 20  # bytes of a frame to the server: some 200,000 token ids
 MOST_HELLO = 1 << 12  # bytes of the first one, from an unknown sender
 MOST_DOWN = 1 << 20  # bytes of a frame to the client
@@ -53,7 +53,7 @@ class Hello(Message, frozen=True, tag="hello"):
 
     drafter      whose server half it needs; "none": tokens alone
     fingerprint  of that drafter's weights: both ends must have the same
-    session      one to go on with; "": a new one
+    session      the one that it lost, which ends; "": there was none
     """
 
     version: int
@@ -134,13 +134,11 @@ class Fetch(Message, frozen=True, tag="fetch"):
 
 
 class Welcome(Message, frozen=True, tag="welcome"):
-    """The answer to a hello. known: tokens that the session has read; 0 for a new one."""
+    """The answer to a hello: a session, which has read nothing yet."""
 
     session: str
     target: str
     fingerprint: str  # of the target's shape and tokenizer
-    known: int = 0
-    number: int = 0  # the last request that it answered
 
 
 class First(Message, frozen=True, tag="first"):

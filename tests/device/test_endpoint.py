@@ -42,7 +42,7 @@ TARGET = tiny_target(vocab_size=len(TOKENIZER))
 TARGET.tokenizer = TOKENIZER
 DRAFTER = useful("moa-n0", TARGET)
 HELLO = Hello(VERSION, drafter="moa-n0", fingerprint=drafter_mark(DRAFTER), kind="f32")
-LIMITS = Limits(sessions=3, context=200, keep=60.0)
+LIMITS = Limits(sessions=3, context=200)
 
 
 @pytest.fixture
@@ -178,25 +178,6 @@ def test_twenty_at_once_have_texts_of_their_own_whatever_others_send(frames: int
         bad.result()
         assert found == [plain_greedy(TARGET, prompt, 30) for prompt in prompts]
         assert until(lambda: device._here.total() <= 8 and not device._server.sessions)
-
-
-def test_a_session_outlives_its_connection_but_no_goodbye(page: Page) -> None:
-    with visit(page) as first:
-        welcome = hear(first)
-        assert isinstance(welcome, Welcome)
-        first.send(encode(Prefill(1, [5, 6, 7], 50)))
-        token = hear(first).token  # type: ignore[attr-defined]
-        assert isinstance(hear(first), Share)
-        first.close(4000)
-    hello = Hello(**{name: getattr(HELLO, name) for name in HELLO.__struct_fields__[:-1]},
-                  session=welcome.session)  # fmt: skip
-    with visit(page, hello) as second:
-        back = hear(second)
-        assert isinstance(back, Welcome) and (back.known, back.number) == (3, 1)
-        tree = DraftTree.only_root(token)
-        second.send(encode(Verify(2, 3, list(tree.tokens), list(tree.parents))))
-        assert hear(second).number == 2  # type: ignore[attr-defined]
-    assert until(lambda: not page.device._server.sessions)
 
 
 def test_weights_are_named_by_their_hash(page: Page) -> None:

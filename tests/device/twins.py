@@ -161,7 +161,7 @@ def app(device: Device) -> Starlette:
     """A blank page, what its drafters need, and /drop, which cuts everybody off."""
 
     async def drop(request: Request) -> Response:
-        for visitor in [one.visitor for one in device._server.sessions.values() if one.visitor]:
+        for visitor in list(device._server.sessions.values()):
             visitor.abort()
         return Response()
 

@@ -101,7 +101,7 @@ export class Wire {
     });
   }
 
-  /** Leave without a word: nobody would hear it. The server keeps the session for a while. */
+  /** Leave without a word: nobody would hear it. */
   drop() {
     if (this.gone) return;
     this.gone = true;

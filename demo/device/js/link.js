@@ -68,8 +68,8 @@ export class Remote {
     this.read = [...this.prompt];
     let have = this.shares.reduce((sum, share) => sum + share.count, 0);
     if (this.resumed) {
-      const number = this.rejoined() ? this.request.number : ++this.number;
-      this.request = prefill(number, this.prompt, this.capacity, this.sampling, have);
+      this.resumed = false;
+      this.request = prefill(++this.number, this.prompt, this.capacity, this.sampling, have);
       this.send(this.request);
     }
     while (have < this.prompt.length) {
@@ -88,10 +88,16 @@ export class Remote {
     return this.found;
   }
 
-  /** The answer to the last question, after the link was lost and is back. */
+  /** The answer to the last question, after the link was lost and is back: in a new session, which
+   * reads the text first. */
   async again() {
-    await this.ready();
-    return this.ask(this.request);
+    this.resumed = false;
+    if (this.read.length) {
+      const { read, capacity, sampling } = this, number = ++this.number;
+      this.send(prefill(number, read, capacity, sampling, read.length));
+      await this.receive("first", number);
+    }
+    return this.ask({ ...this.request, number: ++this.number });
   }
 
   // ---- questions and answers ----
@@ -132,11 +138,10 @@ export class Remote {
   /** From here on the link is lost, and looked for in the background. */
   lose(error) {
     if (!(error instanceof LinkLost) && !error.again) throw error;
-    const session = error.again ? "" : this.wire.welcome.session;
     this.wire.drop();
     this.found = false;
     this.resumed = true;
-    this.looking = this.look(session);
+    this.looking = this.look(this.wire.welcome.session);
     throw new LinkLost();
   }
 
@@ -154,26 +159,6 @@ export class Remote {
         }
       }
       await new Promise((done) => setTimeout(done, pause));
-    }
-  }
-
-  /** After the link is back: whether the server still has our session. */
-  rejoined() {
-    this.resumed = false;
-    return this.wire.welcome.number > 0;
-  }
-
-  /** After the link is back: a server that knows nothing of us reads the text anew. */
-  async ready() {
-    let answered = this.resumed && this.rejoined() ? this.wire.welcome.number : 0;
-    if (!answered && this.read.length) {
-      answered = ++this.number;
-      const count = this.read.length;
-      this.send(prefill(answered, this.read, this.capacity, this.sampling, count));
-      await this.receive("first", answered);
-    }
-    if (this.request.type === "verify" && this.request.number < answered) {
-      this.request = { ...this.request, number: ++this.number };
     }
   }
 }

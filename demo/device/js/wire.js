@@ -1,7 +1,7 @@
 // What travels between client and server: MessagePack, a frame a message, as in moa_core/link.
-import { joined, product, scaled, widen } from "./numbers.js";
+import { joined, product, widen } from "./numbers.js";
 
-export const VERSION = 1;
+export const VERSION = 2;
 
 /** The messages a client sends. */
 export const hello = (terms, session) => ({ type: "hello", version: VERSION, ...terms, session });
@@ -43,11 +43,9 @@ export function unpack(halves) {
   return found;
 }
 
-function floats([kind, , data, scales]) {
+function floats([kind, , data]) {
   const aligned = data.slice().buffer; // numbers begin anywhere in a frame
-  if (kind === "f32") return new Float32Array(aligned);
-  if (kind === "bf16") return widen(new Uint16Array(aligned));
-  return scaled(new Int8Array(aligned), new Float32Array(scales.slice().buffer));
+  return kind === "f32" ? new Float32Array(aligned) : widen(new Uint16Array(aligned));
 }
 
 // ---- MessagePack: what these messages need of it ----

@@ -81,7 +81,6 @@ MISTAKES = [
     (("--link", "lan"), "--out FILE.json"),
     (("--link", "lan", "--out", "{folder}"), "--out FILE.json"),
     (("--link", "tin-cans", *FILE), "No link is called"),
-    (("--link", "offline", *FILE), "Nothing passes"),
     (("--link", "lan", *LAN), "lan twice"),
     ((*LAN, "--methods", "ngram"), "there is no ngram"),
     ((*LAN, "--methods", "moa-n0,moa-n0"), "none twice"),

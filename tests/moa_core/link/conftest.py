@@ -24,21 +24,21 @@ def shared_process(saved_bundle: Path) -> Iterator[ServerProcess]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOA_MODELS", str(saved_bundle))
         patch.setenv("OMP_NUM_THREADS", "1")
-        one = ServerProcess("--keep", "0.5")
+        one = ServerProcess()
     with one:
         yield one
 
 
 @pytest.fixture
 def process(shared_process: ServerProcess, models: Path) -> ServerProcess:
-    """A server of the tiny bundle. Lost clients' sessions are kept for half a second."""
+    """A server of the tiny bundle."""
     return shared_process
 
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    """A server in a thread, which forgets lost clients soon."""
-    with serving(TARGET, drafter_for, TOKEN, Limits(sessions=4, keep=0.3)) as both:
+    """A server in a thread."""
+    with serving(TARGET, drafter_for, TOKEN, Limits(sessions=4)) as both:
         yield both
 
 

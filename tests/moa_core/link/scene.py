@@ -29,7 +29,7 @@ GREEDY = plain_greedy(TARGET, PROMPT, 60)
 USEFUL = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2")
 FRESH = ("eagle3", "glide", "independent", "medusa")
 TREE = TreeSettings(3, 3, 8)
-SILENCE = 0.25  # so that a test need not wait for seconds
+SILENCE = 0.5  # more than a beat; and a test need not wait for seconds
 Served = tuple[Server, int]
 
 

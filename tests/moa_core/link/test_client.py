@@ -141,7 +141,7 @@ def test_signs_of_life_come_while_a_drafter_is_loaded_and_while_others_work(
         coming.start()
         other.say(Prefill(1, [1, 2, 3], 20))
         late = Caller(port)
-        assert late.welcome.number == 0 and not found
+        assert late.welcome.session and not found
         sleep(0.8)
         loading.set()
         coming.join(20)
