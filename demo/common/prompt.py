@@ -17,9 +17,7 @@ EXAMPLES = {  # one for each strength of the bundled target, and one for what it
         "Write a story that begins: One windy morning a small mouse named Pip found a map behind "
         "the stove."
     ),
-    "Go on": (
-        "Carry on from here: Rosa had waited all week for this day. The circus was in town."
-    ),
+    "Go on": ("Carry on from here: Rosa had waited all week for this day. The circus was in town."),
     "Story from words": "A story with moon, bridge and goat, please.",
     "Sum": (
         "In the morning Anna has 24 apples. Anna buys 13 more and then gives 9 away. How many "
