@@ -138,9 +138,9 @@ class Engine:
         return [tli_of(name) for name in self.methods(target) if family(name) == "moa"]
 
     def default(self, target: str = "") -> str:
-        """MoA with the most of the target's layers, whose drafts are accepted longest."""
+        """MoA with the fewest of the target's layers: the quickest."""
         stops = self.stops(target)
-        return f"moa-n{max(stops)}" if stops else self.methods(target)[0]
+        return f"moa-n{min(stops)}" if stops else self.methods(target)[0]
 
     @property
     def busy(self) -> bool:

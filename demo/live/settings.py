@@ -60,7 +60,6 @@ class Settings:
 
 NAMES = [one.name for one in fields(Settings)]
 LINKED = NAMES[:-2]
-TREE = ("depth", "breadth", "budget")
 
 
 def choose(engine: Engine, target: str, kind: str, tli: int) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ from demo.compare.run import Comparison, Plan
 from demo.live.recording import REPEATS, Recording, recording
 from demo.live.run import drafted_by, method_of
 from demo.live.words import Words
-from demo.ui import ABOUT, PICTURES, TITLE
+from demo.ui import ABOUT, ICON, TITLE
 from moa_core.decoding.verify import first_difference
 from moa_core.errors import UserError
 from moa_core.text import RecordedText
@@ -59,7 +59,7 @@ def write(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     (out / "index.html").write_text(page(), encoding="utf-8")
     (out / "README.md").write_text(SPACE, encoding="utf-8")
-    shutil.copy2(HERE.parents[1] / PICTURES / "icon.svg", out)
+    shutil.copy2(ICON, out)
 
 
 def page() -> str:
