@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MOST_NEW_TOKENS = 512
+# The page's fixed tree: with the root six rows, which onnxruntime multiplies at once.
+FIXED_TREE = TreeSettings(5, 2, 5)
 PATIENCE = 30.0  # seconds for a lost link, when there is no more to write alone
 
 
@@ -141,6 +143,11 @@ class Engine:
         """MoA with the fewest of the target's layers: the quickest."""
         stops = self.stops(target)
         return f"moa-n{min(stops)}" if stops else self.methods(target)[0]
+
+    def best_alone(self, target: str = "") -> str:
+        """MoA with the most of the target's layers: it writes best when the target is gone."""
+        stops = self.stops(target)
+        return f"moa-n{max(stops)}" if stops else self.default(target)
 
     @property
     def busy(self) -> bool:

@@ -15,7 +15,7 @@ from demo.common.status import progress, progress_bar, say, status_line
 from demo.compare.results import Results, build_results, filled, values
 from demo.compare.rows import rows, write_csv
 from demo.compare.run import FEWEST, MOST, Comparison, Plan, compare, usual
-from demo.engine import MOST_NEW_TOKENS, Engine
+from demo.engine import FIXED_TREE, MOST_NEW_TOKENS, Engine
 from demo.session import PRIVATE, Shared, Visit, connect, show_results
 from demo.share import (
     Share,
@@ -37,13 +37,12 @@ TREES = {
     "own": "Each method’s own measured tree",
     "auto": "Automatic: each tree keeps growing as long as that is expected to pay off",
 }
-SAME = TreeSettings()
 SLIDERS = {  # lowest, highest, start, step, label
     "length": (2, MOST_NEW_TOKENS, 128, 1, "Maximum new tokens"),
     "temperature": (0, 2, 0, 0.05, "Temperature (0 = greedy)"),
-    "depth": (1, 12, SAME.depth, 1, "Depth: drafted levels"),
-    "breadth": (1, 16, SAME.breadth, 1, "Breadth: nodes per level"),
-    "budget": (1, 64, SAME.budget, 1, "Budget: drafted nodes kept"),
+    "depth": (1, 12, FIXED_TREE.depth, 1, "Depth: drafted levels"),
+    "breadth": (1, 16, FIXED_TREE.breadth, 1, "Breadth: nodes per level"),
+    "budget": (1, 64, FIXED_TREE.budget, 1, "Budget: drafted nodes kept"),
 }
 TREE = ("depth", "breadth", "budget")
 HOW = (

@@ -14,13 +14,12 @@ from demo.common.measure import Measured, measure
 from demo.common.methods import RIVAL, VANILLA
 from demo.common.prompt import EXAMPLES
 from demo.compare.rows import middle
-from demo.engine import Engine, Request
+from demo.engine import FIXED_TREE, Engine, Request
 from demo.live.charts import Lane
 from demo.live.follow import Known, compared, requests_for
 from demo.live.run import feed_of
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.trace import Trace
-from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
 from moa_core.model.target import Target
 from moa_core.text import record_words
@@ -61,7 +60,7 @@ def recording() -> Recording:
 
 def request(engine: Engine) -> Request:
     """The run to record: the page's first example as Run would run it."""
-    return Request(next(iter(EXAMPLES.values())), engine.default(), 128, TreeSettings())
+    return Request(next(iter(EXAMPLES.values())), engine.default(), 128, FIXED_TREE)
 
 
 def record(repeats: int = REPEATS) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from demo.common.prompt import enter_presses, prompt_box
 from demo.common.status import say, status_line, words
 from demo.common.theme import script
 from demo.common.tokens.view import PACES, trace_view
-from demo.engine import MOST_NEW_TOKENS, Engine
+from demo.engine import FIXED_TREE, MOST_NEW_TOKENS, Engine
 from demo.live import run as runs
 from demo.live.charts import CHARTS
 from demo.live.follow import follow
@@ -23,19 +23,17 @@ from demo.live.settings import LINKED, NAMES, PACE_NAMES, Settings, choose, from
 from demo.session import PRIVATE, Shared, Visit, connect
 from demo.share import Share, load_address, share_box, wire_share
 from demo.tli.stops import STOPS, stops_html
-from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
 
 ID, TITLE = "live", "Live"
-TREE = TreeSettings()
 TREE_NOTE = (
     "τ depends on the draft tree, so compare it only at the same fixed tree. Automatic: the tree "
     "keeps growing as long as that is expected to pay off."
 )
 SLIDERS = {  # lowest, highest, start, step, label
-    "depth": (1, 12, TREE.depth, 1, "Depth: drafted levels"),
-    "breadth": (1, 16, TREE.breadth, 1, "Breadth: nodes per level"),
-    "budget": (1, 64, TREE.budget, 1, "Budget: drafted nodes kept"),
+    "depth": (1, 12, FIXED_TREE.depth, 1, "Depth: drafted levels"),
+    "breadth": (1, 16, FIXED_TREE.breadth, 1, "Breadth: nodes per level"),
+    "budget": (1, 64, FIXED_TREE.budget, 1, "Budget: drafted nodes kept"),
     "tokens": (1, MOST_NEW_TOKENS, 128, 1, "Maximum new tokens"),
     "temperature": (0, 2, 0, 0.05, "Temperature (0 = greedy)"),
     "top_p": (0.05, 1, 1, 0.05, "Top-p (1 = off)"),

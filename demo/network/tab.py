@@ -68,7 +68,7 @@ def methods_of(engine: Engine) -> list[str]:
 
 def lanes_of(engine: Engine) -> dict[str, list[tuple[str, str]]]:
     """For each choice its drafters, by name and by what they are called."""
-    two = (engine.default(), RIVAL)
+    two = (engine.best_alone(), RIVAL)
     drafters = {name: two if name == DUEL else (name,) for name in methods_of(engine)}
     return {name: [(one, label(one)) for one in each] for name, each in drafters.items()}
 
@@ -102,7 +102,7 @@ def _page(engine: Engine) -> Network:
         with gr.Column(scale=2, min_width=300):
             settings["method"] = gr.Radio(
                 [(duel if name == DUEL else label(name), name) for name in lanes],
-                value=engine.default(), label="Drafter in this browser", elem_id="net-method",
+                value=engine.best_alone(), label="Drafter in this browser", elem_id="net-method",
             )  # fmt: skip
             with gr.Row():
                 called = [(one.title, name) for name, one in PRESETS.items()]
@@ -131,7 +131,7 @@ def _page(engine: Engine) -> Network:
         gr.HTML(
             html_template=_file("bar.html"), js_on_load=script("network/bar.js"),
             apply_default_css=False, elem_id="net-way", lanes=lanes,
-            first=engine.default(),
+            first=engine.best_alone(),
         )  # fmt: skip
         status = status_line(elem_id="net-status")
     with gr.Row(equal_height=False):

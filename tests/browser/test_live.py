@@ -237,7 +237,7 @@ def test_a_trace_and_a_link_bring_a_run_to_another_visitor(page, open_page, tmp_
         page.click("#save")
     path = tmp_path / "trace.json"
     download.value.save_as(path)
-    assert json.loads(path.read_text())["about"]["method"] == "moa-n1"
+    assert json.loads(path.read_text())["about"]["method"] == "moa-n0"
     page.click("#share")
     page.wait_for_function(LINKED)
     link = urlsplit(page.locator("#link textarea").input_value())

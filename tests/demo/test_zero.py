@@ -127,7 +127,7 @@ def test_every_tab_runs_elsewhere(engine, visit):
     *_, (status, *_) = tli.run(engine, lambda: False, tli.plan_of(engine, PROMPT, 20, 1))
     assert "runs are done" in status["text"] and status["kind"] == "done"
     *_, (status, page) = lesson._run(engine, TRIALS["draft"], visit, lambda: False, PROMPT, "")
-    assert status["kind"] == "done" and "MoA N=1" in page
+    assert status["kind"] == "done" and "MoA N=0" in page
     *_, (_, figures) = answers(engine, Request(PROMPT, "vanilla", 20))
     assert figures["tokens"] == 20 and figures["reason"] == "length"
     with pytest.raises(UserError, match="empty"):

@@ -68,7 +68,7 @@ def test_an_answer_of_one_token_gets_a_sentence():
 
 def test_the_moa_drafter_of_a_target_or_a_sentence(loads, monkeypatch):
     engine = Engine()
-    assert drafter_of(engine, "") == engine.default() == "moa-n1"
+    assert drafter_of(engine, "") == engine.default() == "moa-n0"
     monkeypatch.setattr(engine, "methods", lambda target: ["eagle2", "vanilla"])
     with pytest.raises(UserError, match="No MoA drafter"):
         drafter_of(engine, "")
