@@ -125,7 +125,7 @@ def test_an_address_brings_its_prompt_to_every_tab_until_another_is_written(open
     page.wait_for_selector("#compare-run:not([disabled])")
     assert all(holds(page, name, "Mine") for name in ("Side by side", "Live"))
     fresh = open_page("?tab=tli", ready="#sweep-run:not([disabled])")
-    assert fresh.input_value("#sweep-prompt textarea").startswith("Continue the story")
+    assert fresh.input_value("#sweep-prompt textarea").startswith("Write a story")
 
 
 def test_what_a_box_in_another_tab_says_late_is_not_the_newest(page):

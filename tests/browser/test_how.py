@@ -26,7 +26,7 @@ def run(page, name):
 def test_every_step_has_its_parts(tab):
     page = tab()
     for name in ("draft", "verify"):  # of the recorded run, before anything was run
-        assert len(page.evaluate(NODES, name)) == 1 + 12 + 1
+        assert len(page.evaluate(NODES, name)) == 1 + 5 + 1
     run(page, "verify")
     check_steps(page)
     check_themes(page, ".how-today", ".how-link", ".how-number", ".how-said")

@@ -248,7 +248,7 @@ def test_a_trace_and_a_link_bring_a_run_to_another_visitor(page, open_page, tmp_
     assert run(other) == written
     other.get_by_role("button", name=FILES).click()
     other.set_input_files("#open input[type=file]", path)
-    wait_for_status(other, "Opened: MoA N=1 for tiny")
+    wait_for_status(other, "Opened: MoA N=0 for tiny")
     finish(other)
     assert other.evaluate(KEPT) == written and figure(other, "calls") == figure(page, "calls")
     path.write_text("{}")
