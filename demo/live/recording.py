@@ -96,7 +96,7 @@ class Outage(Cuttable):
 
 
 def cut_off(engine: Engine, asked: Request, tokens: int) -> Trace:
-    """The run whose link is lost after so many tokens, for as many."""
+    """The run whose link is lost after `tokens` tokens, until as many more are written."""
     run = engine.prepare(asked, link=lambda *ends: Outage(*ends, tokens))
     for _ in run.events:
         pass

@@ -24,7 +24,7 @@ WRITTEN = """() => {
   for (const extra of text.querySelectorAll(extras)) extra.remove();
   return text.textContent;
 }"""
-# What the link is said to be, once so many tokens were written without it.
+# How many tokens were written without the link, and what the page then says of it.
 ALONE = """count => document.querySelectorAll('#view .text .offline').length >= count
   && document.querySelector('#link').textContent"""
 
