@@ -26,20 +26,10 @@ from moa_core.loading.load import load_drafter
 from moa_core.loading.memory import parameters
 from moa_core.loading.untrusted import read_config
 from moa_core.model.target import Target
-from moa_core.train import own_text
+from moa_core.train import losses, own_text
 from moa_core.train.batches import Batch, Batches, Recipe
 from moa_core.train.init import fresh
 from moa_core.train.loop import Machine, Run, Schedule
-from moa_core.train.losses import (
-    EagleTrainee,
-    GlideTrainee,
-    IndependentTrainee,
-    MedusaTrainee,
-    MoATrainee,
-    Stats,
-    Trainee,
-    Weights,
-)  # fmt: skip
 from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
 from moa_core.train.measure import Progress
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
@@ -68,7 +58,7 @@ class Plan:
     block: tuple[int, int] = BLOCK
     staircase: float = 1.0
     start: Path | None = None
-    weights: Weights = field(default_factory=Weights)
+    weights: losses.Weights = field(default_factory=losses.Weights)
     seed: int = 0
 
 
@@ -153,32 +143,32 @@ def _batches(
 
 def _step(
     model: nn.Module, batch: Batch, shared: tuple[Lesson, list[Masks]], update: int
-) -> tuple[Tensor, Stats]:
+) -> tuple[Tensor, losses.Stats]:
     # On a CPU the fused attention's backward takes several times as long as plain matrix products,
     # most of all for LSA's thousands of sequences of a dozen layers.
     plain = batch.ids.device.type == "cpu"
     with sdpa_kernel(SDPBackend.MATH) if plain else nullcontext():
-        loss: tuple[Tensor, Stats] = model(batch, *shared, update)
+        loss: tuple[Tensor, losses.Stats] = model(batch, *shared, update)
         return loss
 
 
-def trainee(drafter: Drafter, target: Target, weights: Weights) -> Trainee:
+def trainee(drafter: Drafter, target: Target, weights: losses.Weights) -> losses.Trainee:
     """A drafter's training forward. Makes its net float32 and trainable."""
     drafter.net.to(target.device, torch.float32).train().requires_grad_(True)
     let_gradients_through(target)
     match drafter:
         case MoADrafter():
-            return MoATrainee(drafter, target, weights, blocks=drafter.name != "moa-no-ca")
+            return losses.MoATrainee(drafter, target, weights, blocks=drafter.name != "moa-no-ca")
         case EagleDrafter():
-            return EagleTrainee(drafter, target, weights)
+            return losses.EagleTrainee(drafter, target, weights)
         case Eagle3Drafter():
             return Eagle3Trainee(drafter, target)
         case GlideDrafter():
-            return GlideTrainee(drafter, target)
+            return losses.GlideTrainee(drafter, target)
         case IndependentDrafter():
-            return IndependentTrainee(drafter, target)
+            return losses.IndependentTrainee(drafter, target)
         case MedusaDrafter():
-            return MedusaTrainee(drafter, target)
+            return losses.MedusaTrainee(drafter, target)
     raise TypeError(f"There is no training for a {type(drafter).__name__}.")
 
 

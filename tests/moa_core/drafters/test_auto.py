@@ -200,24 +200,6 @@ def test_what_was_missed_is_taken_in_as_if_nothing_had_been(
                 torch.testing.assert_close(found.read(0, known), expected.read(0, known))
 
 
-def test_each_n_may_have_a_tree_of_its_own_but_none_larger_than_the_run_allows() -> None:
-    target = tiny_target(vocab_size=61)
-    trees = {0: TreeSettings(2, 3, 6), 1: TreeSettings(5, 1, 5)}
-    made = drafters(target, 0, 1)
-    made[0].tree, made[1].tree = trees[0], trees[1]
-    alike = AutoDrafter(made)
-    auto = alike.with_own_trees()
-    assert auto.tree == TreeSettings(5, 3, 6) and not alike.trees
-    trace = traced(target, auto, PROMPT, max_new_tokens=40, tree=auto.tree)
-    sizes = {
-        event.tli: (max(event.tree.depths), len(event.tree) - 1) for event in trace.of(Drafted)
-    }
-    assert sizes == {0: (2, 6), 1: (5, 5)}
-    small = traced(target, auto, PROMPT, max_new_tokens=40, tree=TreeSettings(1, 1, 1))
-    assert {len(event.tree) for event in small.of(Drafted)} == {2}
-    assert small.output_ids == trace.output_ids
-
-
 def test_what_cannot_be_chosen_from_is_refused() -> None:
     target = tiny_target()
     with pytest.raises(UserError, match="there are none"):
