@@ -124,14 +124,11 @@ class Session:
         tree = _tree(request)
         self._target.rewind(request.position)
         if len(tree) > PIECE and request.chain:
-            chosen, observation = read_chain(
-                self._target, tree, request.position, self._sampling, request.keep
-            )
+            chosen, observation = read_chain(self._target, tree, request.position, self._sampling)
         else:
             logits = self._target.verify(tree)
             chosen = choose(logits, tree, request.position, self._sampling)
-            path = range(1, len(tree)) if request.keep else walk(tree, chosen.tokens)[0]
-            observation = self._target.keep(path)
+            observation = self._target.keep(walk(tree, chosen.tokens)[0])
         half = pack(self._drafter.server_half(observation), self.kind)
         self.known = request.position + len(observation.ids)
         return wire.Answer(
@@ -160,11 +157,11 @@ class Session:
 
 
 def read_chain(
-    target: Target, tree: DraftTree, position: int, sampling: Sampling, keep: bool
+    target: Target, tree: DraftTree, position: int, sampling: Sampling
 ) -> tuple[Choices, Observation]:
     """What `verify`, `choose` and `keep` make of a chain, a piece at a time.
 
-    Masks and logits of a long one are larger than its cache. keep: all of it, agreed or not.
+    Masks and logits of a long one are larger than its cache.
     """
     tokens: list[int] = []
     probs: list[float] = []
@@ -182,7 +179,7 @@ def read_chain(
         drafts += (head, *chosen.drafts[1:])
         hidden.append(observation.hidden)
         above = target_probs(logits[-1:], sampling)[0]
-    count = len(tree) if keep else 1 + len(walk(tree, tokens)[0])
+    count = 1 + len(walk(tree, tokens)[0])
     target.rewind(position + count)
     kept = Observation(tree.tokens[:count], position, torch.cat(hidden)[:count], observation.cache)
     return Choices(tuple(tokens), tuple(probs), tuple(drafts)), kept

@@ -174,7 +174,6 @@ WRONG = {
     "no tree: a parent after its child": changed(VERIFY, parents=[-1, 3, 0, 2]),
     "no tree: a parent that is none": changed(VERIFY, parents=[-1, 0, 0, 4096]),
     "a parent below the root's": changed(VERIFY, parents=[-2, 0, 0, 2]),
-    "kept, but no chain": changed(VERIFY, keep=True),
     "too many nodes": changed(VERIFY, tokens=[1] * 32770, parents=list(range(-1, 32769))),
     "a position below 0": changed(VERIFY, position=-1),
     "a token below 0": changed(VERIFY, tokens=[-4, 5, 6, 7]),
@@ -214,7 +213,7 @@ def test_what_does_not_fit_its_type_is_refused(frame: bytes | str) -> None:
 
 def test_the_longest_chain_and_the_widest_tree_are_read_in_a_moment() -> None:
     count = wire.NODES
-    chain = wire.Verify(1, 0, [1] * count, list(range(-1, count - 1)), keep=True)
+    chain = wire.Verify(1, 0, [1] * count, list(range(-1, count - 1)))
     star = wire.Verify(1, 0, [1] * count, [-1] + [0] * (count - 1))
     for message in (chain, star):
         frame = wire.encode(message)
