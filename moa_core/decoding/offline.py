@@ -10,14 +10,7 @@ from typing import Protocol, TypeVar
 from torch import Tensor
 
 from moa_core.decoding.settings import Away, Text
-from moa_core.decoding.trace import (
-    Drafted,
-    LinkBack,
-    LinkDown,
-    OfflineToken,
-    Stopwatch,
-    Verified,
-)
+from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, Stopwatch, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.decoding.verifier import Answer, Asked, Learned, LinkLost, Traffic, Unanswered
 from moa_core.decoding.verify import Choices, Sampling, sample, target_probs, uniform

@@ -124,12 +124,7 @@ def _about(name: str, drafter: Drafter, plan: Plan) -> dict[str, Any]:
 
 
 def _batches(
-    target: Target,
-    data: Path,
-    tokenizer: Path,
-    out: Path,
-    plan: Plan,
-    workers: int,
+    target: Target, data: Path, tokenizer: Path, out: Path, plan: Plan, workers: int
 ) -> Batches:
     """The target's own text, if the plan wants any, is written first."""
     own = out / "own_text.npz" if plan.own_tokens else None

@@ -10,14 +10,7 @@ import torch
 from moa_core.decoding import trace as trace_module
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.offline import Away
-from moa_core.decoding.trace import (
-    Drafted,
-    LinkBack,
-    LinkDown,
-    OfflineToken,
-    Prefilled,
-    Trace,
-)
+from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, Prefilled, Trace
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.decoding.verifier import LinkLost, LocalVerifier, Traffic
 from moa_core.decoding.verify import Choices, Sampling

@@ -34,9 +34,7 @@ def sizer_of(world: World) -> Sizer:
 
 
 @pytest.mark.parametrize(
-    "costs",
-    [{}, {"temper": 0.6}, {"verify": 0.05}, {"level": 0.0012}, {"node": 0.0004}],
-    ids=str,
+    "costs", [{}, {"temper": 0.6}, {"verify": 0.05}, {"level": 0.0012}, {"node": 0.0004}], ids=str
 )
 def test_it_is_as_fast_as_the_best_fixed_tree_without_being_told(costs: dict[str, float]) -> None:
     fixed = [

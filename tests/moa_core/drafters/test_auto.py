@@ -155,23 +155,6 @@ def test_greedy_text_is_the_targets_own(tree: TreeSettings, length: int) -> None
     assert traced(target, auto, prompt, tree=tree, **drawn).output_ids == text
 
 
-def test_who_waited_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """N = L on untouched embeddings is the target itself: always right, however long it waited."""
-    target = tiny_target()
-    whole = len(target.layers)
-    other, itself = *drafters(target, 0), *drafters(target, whole, whisper=0.0)
-    turns = iter([whole, 0, 0, whole, 0, 0, 0, 0, whole, whole, 0, whole] * 9)
-    monkeypatch.setattr(Chooser, "pick", lambda self: setattr(self, "now", next(turns)) or self.now)
-    chain = TreeSettings(4, 1, 4)
-    trace = traced(target, AutoDrafter([itself, other]), PROMPT, max_new_tokens=80, tree=chain)
-    gained = [
-        event.gained
-        for event, tli in zip(trace.of(Verified), trace.choices, strict=True)
-        if tli == whole
-    ]
-    assert len(gained) > 5 and set(gained) == {5}
-
-
 def test_what_was_missed_is_taken_in_as_if_nothing_had_been(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

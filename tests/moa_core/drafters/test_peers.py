@@ -41,11 +41,7 @@ TRAINED = (
 PROMPTS = ([5, 9, 33, 7, 21, 40, 11], [3], [8, 8, 8, 8, 2, 8, 8])
 FAMILIES: dict[str, dict[str, Any]] = {
     "llama": {},
-    "llama, 5 heads on 1": {
-        "hidden_size": 40,
-        "num_attention_heads": 5,
-        "num_key_value_heads": 1,
-    },
+    "llama, 5 heads on 1": {"hidden_size": 40, "num_attention_heads": 5, "num_key_value_heads": 1},
     "llama, scaled rope": {
         "rope_parameters": {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 4.0}
     },

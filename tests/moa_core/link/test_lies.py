@@ -143,11 +143,7 @@ LIES: dict[str, tuple[type, Lie, str]] = {
         "The server refused: Too much.",
     ),
     "pushed elsewhere": (wire.Pushed, lambda one: replace(one, position=99), "another place"),
-    "a half too wide": (
-        wire.Answer,
-        widened,
-        "was due",
-    ),
+    "a half too wide": (wire.Answer, widened, "was due"),
     # of a prompt's answers
     "a first choice of none": (wire.First, lambda one: replace(one, prob=2.0), NONE),
     "a token just beyond": (wire.First, lambda one: replace(one, token=64), "does not have"),
@@ -160,11 +156,7 @@ LIES: dict[str, tuple[type, Lie, str]] = {
         "not its turn",
     ),
     "a share too long": (wire.Share, lambda one: replace(one, count=one.count + 1), "not its turn"),
-    "a share too wide": (
-        wire.Share,
-        widened,
-        "was due",
-    ),
+    "a share too wide": (wire.Share, widened, "was due"),
     "a share too short": (wire.Share, lambda one: replace(one, count=one.count - 1), "was due"),
 }
 

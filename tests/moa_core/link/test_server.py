@@ -14,16 +14,7 @@ from moa_core.link import client_weights, server
 from moa_core.link.session import Limits
 from moa_core.link.wire import VERSION, Fetch, Hello, Prefill, Refused, Stream, Verify, encode
 from moa_core.model.target import Target
-from tests.attackers import (
-    FORBIDDEN,
-    UPGRADE,
-    fire,
-    frame,
-    header,
-    hello,
-    opened,
-    read_all,
-)
+from tests.attackers import FORBIDDEN, UPGRADE, fire, frame, header, hello, opened, read_all
 from tests.moa_core.link.scene import (
     GREEDY,
     PROMPT,
@@ -144,9 +135,7 @@ def busy(gated: type[Gated], here: Caller) -> None:
     assert until(lambda: gated.forwards == 1)
 
 
-def test_whoever_has_left_is_passed_over_and_the_place_is_free_at_once(
-    gated: type[Gated],
-) -> None:
+def test_whoever_has_left_is_passed_over_and_the_place_is_free_at_once(gated: type[Gated]) -> None:
     with serving(TARGET, drafter_for, TOKEN, Limits(sessions=2)) as (one, port):
         here, lost = begun(port), begun(port)
         busy(gated, here)

@@ -26,13 +26,7 @@ from moa_core.link.client_weights import open_target, write
 from moa_core.loading.drafter_files import build_drafter, save_drafter
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.loading.memory import config_of, estimate
-from moa_core.loading.untrusted import (
-    MOST_PARTS,
-    PICKLES,
-    check_sizes,
-    read_config,
-    read_tensors,
-)
+from moa_core.loading.untrusted import MOST_PARTS, PICKLES, check_sizes, read_config, read_tensors
 from moa_core.model.target import Target
 from tests.models import plain_greedy, save_target, speaking_target, tiny_target, traced, useful
 from tests.mutations import mutated
@@ -179,19 +173,11 @@ def entry(shape: list[int], dtype: str = "F32", offsets: tuple[int, int] = (0, 0
     return {"fc.weight": {"dtype": dtype, "shape": shape, "data_offsets": list(offsets)}}
 
 
-HEADERS = {
+HEADERS = {  # safetensors refuses them; what it raises must become a sentence
     "an endless header": safetensors(b"{}", size=2**63),
-    "a large header": safetensors(b"{}", size=2**32),
-    "a deep header": safetensors(b"[" * 90_000),
-    "no text": safetensors(b"\xff" * 50),
     "a huge shape": safetensors(entry([2**40, 2**20])),
-    "an overflowing shape": safetensors(entry([2**33, 2**33])),
-    "a negative shape": safetensors(entry([-1, 4])),
     "offsets beyond the file": safetensors(entry([4], offsets=(0, 16))),
-    "offsets backwards": safetensors(entry([4], offsets=(16, 0)), bytes(16)),
-    "an unknown type": safetensors(entry([4], "F99", (0, 16)), bytes(16)),
     "a rare type": safetensors(entry([16], "F8_E8M0", (0, 16)), bytes(16)),
-    "a hole": safetensors(entry([4], offsets=(16, 32)), bytes(32)),
 }
 
 

@@ -1,7 +1,6 @@
 """What a trained target can do, and how drafters are accepted: the command and its figures."""
 
 import json
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,17 +25,6 @@ from tests.models import speaking_target
 @pytest.fixture
 def target() -> Target:
     return speaking_target(max_position_embeddings=512)
-
-
-def test_a_target_that_knows_nothing_loses_the_log_of_its_vocabulary(
-    target: Target, data: Path
-) -> None:
-    with torch.no_grad():
-        target.model.lm_head.weight.zero_()
-    losses = heldout_loss(target, data, most=2)
-    assert set(losses) <= {"chat", "plain"} and losses
-    vocabulary = math.log(target.config.vocab_size)
-    assert all(loss == pytest.approx(vocabulary, abs=1e-3) for loss in losses.values())
 
 
 def test_loss_is_of_replies_alone(target: Target, data: Path) -> None:
