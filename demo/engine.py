@@ -314,9 +314,6 @@ class Engine:
         ids = prompt_ids(target.tokenizer, request.prompt)
         check_prompt(ids, target)
         tree = request.tree or self.tree(request.method, request.target)
-        if request.tree is None and isinstance(drafter, AutoDrafter):
-            drafter = drafter.with_own_trees()
-            tree = drafter.tree
         if link and (self.borrows or drafter.beside):
             raise UserError(f"{label(request.method)} cannot go on alone: connect it again.")
         away = Away(patience=PATIENCE) if link else Away()

@@ -13,7 +13,6 @@ from moa_core.loading.presets import PRESETS, Preset, preset
 from moa_core.loading.untrusted import PICKLE, PICKLES
 
 if TYPE_CHECKING:
-    from moa_core.loading.hub import Report
     from moa_core.model.target import Target
 
 SPEC = "bundled name, folder, Hub id or id@revision"
@@ -90,9 +89,7 @@ def chosen_preset(options: argparse.Namespace) -> Preset | None:
     return found
 
 
-def loading(
-    options: argparse.Namespace, drafters: Sequence[str] = (), report: Report | None = None
-) -> dict[str, Any]:
+def loading(options: argparse.Namespace, drafters: Sequence[str] = ()) -> dict[str, Any]:
     """What `load_target` takes beside the target's name. drafters: that will be beside it."""
     from moa_core.loading.load import Plan
 
@@ -102,7 +99,7 @@ def loading(
         "plan": Plan(
             options.bits,
             tuple(drafters),
-            report or on_terminal,
+            on_terminal,
             getattr(options, "drafts", "auto"),  # the commands of training have no such option
         ),
     }

@@ -3,29 +3,23 @@ refuse to send such things."""
 
 from __future__ import annotations
 
-import random
 import socket
 import struct
 from contextlib import suppress
 
-from moa_core.link.wire import (
-    VERSION,
-    Fetch,
-    Hello,
-    Prefill,
-    Stream,
-    Verify,
-    WireError,
-    encode,
-    read_up,
-)
+from moa_core.link.wire import VERSION, Hello, encode
 
 UPGRADE = (
     b"GET / HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 )
 PATIENCE = 10.0  # seconds to wait for the server's end of a connection
-Frames = list[bytes]
+
+
+def hello(token: str, **changes: object) -> bytes:
+    """A client's first frame."""
+    fields = {"version": VERSION, "token": token, "drafter": "none"} | changes
+    return frame(encode(Hello(**fields)))
 
 
 def frame(data: bytes, opcode: int = 2, first: int = 0x80, masked: bool = True) -> bytes:
@@ -100,122 +94,6 @@ def fire(port: int, *parts: bytes, end: str = "theirs") -> bytes:
         if end == "reset":
             reset(one)
     return got
-
-
-class Attacker:
-    """Makes up connections that end badly, from a seed.
-
-    token  the right one: without it nothing but a hello would be looked at
-    """
-
-    KINDS = (
-        "garbage", "mangled", "text", "too_long", "protocol", "unfit", "early", "wrong_token",
-        "wrong_hello", "vanishing",
-    )  # fmt: skip
-
-    def __init__(self, seed: int, token: str, words: int = 280) -> None:
-        self.draw = random.Random(seed)
-        self.token, self.words = token, words
-        self.sent = 0  # malformed or oversized frames, and messages that do not fit
-
-    def attack(self, port: int) -> str:
-        """One connection; the name of what was tried. TimeoutError if the server leaves it open."""
-        kind = self.draw.choice(self.KINDS)
-        frames, end = getattr(self, kind)(), "theirs"
-        if kind == "vanishing":
-            end = self.draw.choice(["reset", "close"])
-        else:
-            self.sent += len(frames)
-        hello = [] if kind in ("early", "wrong_token", "wrong_hello") else [self.hello()]
-        # What comes after the first bad frame is not looked at any more; it must do no harm.
-        shots = b"".join(frames)
-        try:
-            fire(port, UPGRADE, *hello, shots, end=end)
-        except TimeoutError:
-            raise AssertionError(f"the server does not end this: {kind} {shots[:300]!r}") from None
-        return kind
-
-    def hello(self, **changes: object) -> bytes:
-        fields = {"version": VERSION, "token": self.token, "drafter": "none"} | changes
-        return frame(encode(Hello(**fields)))
-
-    def prompt(self, count: int = 20) -> list[int]:
-        return [self.draw.randrange(self.words) for _ in range(count)]
-
-    def garbage(self) -> Frames:
-        return [frame(self.draw.randbytes(self.draw.randint(0, 300)))]
-
-    def good(self) -> bytes:
-        """A message that would be right."""
-        ids = self.prompt()
-        return encode(self.draw.choice([
-            Prefill(1, ids, 100), Verify(2, 5, ids, list(range(-1, 19))), Stream(3, 5, 7, 9),
-            Fetch(0),
-        ]))  # fmt: skip
-
-    def mangled(self) -> Frames:
-        data = bytearray(self.good())
-        for _ in range(self.draw.randint(1, 4)):
-            place = self.draw.randrange(len(data))
-            if self.draw.random() < 0.5:
-                data[place] = self.draw.randrange(256)
-            else:
-                del data[place : place + self.draw.randint(1, 5)]
-        with suppress(WireError):
-            read_up(bytes(data))
-            data[0] = 0xC1  # it was still right; this byte is never used by MessagePack
-        return [frame(bytes(data))]
-
-    def text(self) -> Frames:
-        return [frame(b'{"type":"hello"}', opcode=1)]
-
-    def too_long(self) -> Frames:
-        size = self.draw.choice([(1 << 20) + 1, 1 << 22, 1 << 31, (1 << 63) - 1])
-        return [header(size) + bytes(self.draw.randint(0, 1 << 16))]
-
-    def protocol(self) -> Frames:
-        """What WebSocket itself forbids."""
-        return self.draw.choice([
-            [frame(b"x", masked=False)], [frame(b"x", opcode=3)], [frame(b"x", first=0xC0)],
-            [frame(b"x", opcode=0)], [frame(b"x" * 126, opcode=9)],
-            [frame(b"x", opcode=9, first=0)], [frame(b"\x00", opcode=8)],
-            [frame(b"\xff\xff", opcode=8)], [frame(b"x", first=0), frame(b"y")],
-            [frame(b"", first=0)] + [frame(b"", 0, first=0)] * 5000,
-            [frame(b"\xff\xfe", opcode=1)],
-        ])  # fmt: skip
-
-    def unfit(self) -> Frames:
-        """Messages of the right types that ask for what there is not."""
-        ids = self.prompt()
-        asked = self.draw.choice([
-            [Prefill(1, ids, 2**21)], [Prefill(1, [1] * 200_000, 2**21)],
-            [Prefill(1, [2**31 - 1], 10)], [Prefill(1, [], 10)], [Prefill(1, ids, 5)],
-            [Verify(1, 0, [1], [-1])], [Verify(1, 2**53, [1], [-1])],
-            [Prefill(1, ids, 60), Verify(2, 21, [1], [-1])],
-            [Prefill(1, ids, 60), Verify(2, 20, [1] * 41, [-1] + [0] * 40)],
-            [Prefill(1, ids, 60), Stream(2, 20, 2**31 - 1, 5)],
-            [Hello(VERSION, self.token)],
-        ])  # fmt: skip
-        return [frame(encode(one)) for one in asked]
-
-    def early(self) -> Frames:
-        """Something before the hello."""
-        return [frame(self.good())]
-
-    def wrong_token(self) -> Frames:
-        return [self.hello(token=self.draw.choice(["", "guess", self.token + "x", "\0"]))]
-
-    def wrong_hello(self) -> Frames:
-        changes = self.draw.choice([
-            {"version": 99}, {"drafter": "../../etc/passwd"}, {"drafter": "moa-n1"},
-            {"drafter": "\x1b[31mred\nnext line"}, {"fingerprint": "x"},
-        ])  # fmt: skip
-        return [frame(bytes(5000)) if self.draw.random() < 0.3 else self.hello(**changes)]
-
-    def vanishing(self) -> Frames:
-        """A good client, which is gone before, or while, it is answered."""
-        prompt = Prefill(1, self.prompt(200), 255)
-        return [frame(encode(prompt)), frame(encode(Stream(2, 200, 7, 50)))]
 
 
 FORBIDDEN = (

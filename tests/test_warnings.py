@@ -19,10 +19,7 @@ def test_a_warning_of_ours_is_an_error(package: str) -> None:
         warnings.warn_explicit("old", DeprecationWarning, "x.py", 1, "gradio")
 
 
-@pytest.mark.parametrize(
-    ("module", "code"),
-    [("moa_core.link.server", 1), ("gradio", 0)],
-)
+@pytest.mark.parametrize(("module", "code"), [("moa_core.link.server", 1), ("gradio", 0)])
 def test_so_it_is_in_a_command_that_a_test_starts(module: str, code: int) -> None:
     warning = f"warnings.warn_explicit('old', DeprecationWarning, 'x.py', 1, {module!r})"
     command = [sys.executable, "-c", f"import warnings; {warning}"]

@@ -19,8 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     folder = options.to.expanduser()
-    from moa_core.export.source import read_source, target_without_weights
-    from moa_core.export.write import check_empty, export
+    from moa_core.export.write import check_empty, export, read_source, target_without_weights
     from moa_core.runtime import quiet
 
     check_empty(folder)  # before anything is loaded

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--raw", action="store_true", help="--prompt as it is, no chat template")
     add("--max-new-tokens", type=int, default=128)
     add("--tree", default="auto", help="auto: each cycle's sized by measured costs and gains; "
-        "own: the drafter's measured one; or depth-breadth-budget")
+        "own: its config's, else 5-4-11; or depth-breadth-budget")
     add("--temperature", type=float, default=0.0, help="0: greedy")
     add("--top-p", type=float, default=1.0)
     add("--top-k", type=int, default=0, help="0: off")

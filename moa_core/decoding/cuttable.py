@@ -44,7 +44,7 @@ class Cuttable:
         logits, self._newest = self._target.prefill(ids, capacity)
         return choose(logits[None], DraftTree.only_root(0), len(ids) - 1, sampling)
 
-    def verify(self, tree: DraftTree, position: int, keep: bool = False) -> Choices:
+    def verify(self, tree: DraftTree, position: int) -> Choices:
         if self._left is not None and self._left <= 0:
             self.cut()
         if not self._up.is_set():

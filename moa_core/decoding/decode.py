@@ -72,7 +72,7 @@ def _speculate(
         # 1) Prefill: the target reads the prompt and chooses the first token.
         prompt = tuple(text.ids)
         answer = yield from verifier.prefill(prompt, capacity, sampling)
-        way, (token,) = answer.traffic, text.add(answer.tokens)
+        way, (token,) = answer.traffic, text.add(answer.choices.tokens)
         clock.lap("prefill")
         waited = sum(clock.totals.values())  # for a lost link, too
         yield Prefilled(
@@ -95,17 +95,17 @@ def _speculate(
 
             # 3) Verify: one target forward over the whole tree; the target's choice at each node.
             answer = yield from verifier.verify(drafted)
-            tree, choices, way = answer.tree, answer.choices, answer.traffic
+            choices, way = answer.choices, answer.traffic
             seconds = clock.lap("verify", network=way.seconds)
 
             # 4) Accept the longest drafted path the target agrees with; its next choice is the
             #    bonus.
-            path, bonus = walk(tree, answer.tokens)
+            path, bonus = walk(tree, choices.tokens)
             verifier.keep(path)
             emitted = text.add((*(tree.tokens[node] for node in path), bonus))
             verified = Verified(
                 cycle, path, bonus, choices.tokens, choices.probs, choices.drafts, emitted, seconds,
-                clock.lap("other"), way.seconds, way.sent, way.received, answer.kept,
+                clock.lap("other"), way.seconds, way.sent, way.received,
             )  # fmt: skip
             yield verified
             drafter.learn(drafted, verified)

@@ -7,18 +7,10 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Protocol, TypeVar
 
-import torch
 from torch import Tensor
 
 from moa_core.decoding.settings import Away, Text
-from moa_core.decoding.trace import (
-    Drafted,
-    LinkBack,
-    LinkDown,
-    OfflineToken,
-    Stopwatch,
-    Verified,
-)
+from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, Stopwatch, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.decoding.verifier import Answer, Asked, Learned, LinkLost, Traffic, Unanswered
 from moa_core.decoding.verify import Choices, Sampling, sample, target_probs, uniform
@@ -35,8 +27,7 @@ class FarTarget(Protocol):
     back.
 
     traffic      of the last question
-    verify       as in `Verifier`, of a tree whose root stands at a position; keep: all of it, a
-                 chain, stays, whatever the target thinks of it
+    verify       as in `Verifier`, of a tree whose root stands at a position
     server_half  what the newest tokens taught: those of the prompt, or those that were kept last
     back         whether a lost link is there again; looks for at most `seconds`
     """
@@ -44,7 +35,7 @@ class FarTarget(Protocol):
     @property
     def traffic(self) -> Traffic: ...
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices: ...
-    def verify(self, tree: DraftTree, position: int, keep: bool = False) -> Choices: ...
+    def verify(self, tree: DraftTree, position: int) -> Choices: ...
     def keep(self, path: Sequence[int]) -> None: ...
     def server_half(self) -> ServerHalf: ...
     def back(self, seconds: float) -> bool: ...
@@ -65,7 +56,6 @@ class Alone:
     room: int
     eos_ids: tuple[int, ...]
     tokens: list[int] = field(default_factory=list)
-    log_probs: list[float] = field(default_factory=list)
     _steps: Generator[Tensor, int, None] | None = None
 
     @property
@@ -88,16 +78,12 @@ class Alone:
         draw = uniform(self.sampling.seed, place)
         token = int(probs.argmax() if self.sampling.greedy else sample(probs, [draw])[0])
         self.tokens.append(token)
-        self.log_probs.append(float(torch.log(probs[0, token])))
         return OfflineToken(place, token, float(probs[0, token]), 0.0)
 
     def close(self) -> None:
         """The drafter returns to what it has observed."""
         if self._steps is not None:
             self._steps.close()
-
-    def chain(self) -> DraftTree:
-        return DraftTree.chain(self.root, self.tokens, self.log_probs)
 
     def after(self, sure: tuple[int, ...]) -> list[int]:
         """What is left of the text, given what the target now says; nothing if they differ."""
@@ -146,32 +132,23 @@ class OfflineRun(Drafter):
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Asked[Answer]:
         self._ids = tuple(ids)
         choices, way = yield from self._ask(lambda: self._far.prefill(ids, capacity, sampling))
-        return Answer(DraftTree.only_root(ids[-1]), choices, way)
+        return Answer(choices, way)
 
     def verify(self, drafted: Drafted) -> Asked[Answer]:
         tree, position, text = drafted.tree, drafted.position, self._text
         root, room = tree.tokens[0], text.room
         alone = Alone(self._drafter, self._sampling, root, position, room, text.eos_ids)
         self._alone = alone
-
-        def question() -> Choices:
-            if alone.tokens and self._away.keep:
-                return self._far.verify(alone.chain(), position, keep=True)
-            return self._far.verify(tree, position)
-
-        choices, way = yield from self._ask(question, alone)
+        choices, way = yield from self._ask(lambda: self._far.verify(tree, position), alone)
         alone.close()
-        if kept := self._away.keep and bool(alone.tokens):
-            tree = alone.chain()
-            yield Drafted(drafted.cycle, position, tree, 0.0, self.tli, offline=True)
-        self._answer = Answer(tree, choices, way, kept)
-        return self._answer
+        self._tree, self._choices = tree, choices.tokens
+        return Answer(choices, way)
 
     def keep(self, path: Sequence[int]) -> None:
         self._far.keep(path)
-        tree, nodes = self._answer.tree, [0, *path]
-        self._ids = tuple(tree.tokens[node] for node in nodes)
-        bonus = self._answer.tokens[nodes[-1]]
+        nodes = [0, *path]
+        self._ids = tuple(self._tree.tokens[node] for node in nodes)
+        bonus = self._choices[nodes[-1]]
         self._unverified = self._alone.after((*self._ids[1:], bonus))
 
     def learned(self) -> Asked[Learned]:

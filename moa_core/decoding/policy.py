@@ -238,7 +238,7 @@ class Sizer:
     def learn(self, drafted: Drafted, verified: Verified) -> None:
         """What came of the last tree."""
         nodes, self._nodes = self._nodes, None
-        if nodes is None or drafted.offline or verified.kept:
+        if nodes is None or drafted.offline:
             return
         known, path = self.known, verified.path
         for node in nodes:

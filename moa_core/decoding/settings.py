@@ -18,14 +18,12 @@ from moa_core.model.target import Target, draft_precision
 
 @dataclass(frozen=True)
 class Away:
-    """What to do about text written while the link was lost.
+    """While the link is lost the drafter writes on alone; the target verifies that text, as any
+    draft, as soon as it is back.
 
-    keep      leave it as it is, labelled, and go on after it; else it is a draft like any other,
-              which the target verifies as soon as it is back, and heals where it would differ
     patience  seconds to wait for the link when there is no more to write alone
     """
 
-    keep: bool = False
     patience: float = 0.0
 
     def __post_init__(self) -> None:

@@ -88,7 +88,7 @@ class Verified:
     network_seconds: Real = 0.0  # on the way to the target and back
     sent: Whole = 0  # bytes
     received: Whole = 0
-    kept: bool = False  # the path stays though the target was not asked: it was written offline
+    kept: bool = False  # only in older traces: the path was written offline and stays
 
     @property
     def gained(self) -> int:

@@ -47,22 +47,10 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the target says of a tree.
+    """What the target says of a tree."""
 
-    tree  the drafted one, or text that was written offline and stays
-    kept  all of the tree stays, whatever the target thinks of it
-    """
-
-    tree: DraftTree
     choices: Choices
     traffic: Traffic = Traffic()
-    kept: bool = False
-
-    @property
-    def tokens(self) -> tuple[int, ...]:
-        """The token to go on with after each node: the target's choice, or the text that stays."""
-        chosen = self.choices.tokens
-        return (*self.tree.tokens[1:], chosen[-1]) if self.kept else chosen
 
 
 @dataclass(frozen=True)
@@ -101,13 +89,12 @@ class LocalVerifier:
         yield from ()
         self._sampling, root = sampling, DraftTree.only_root(ids[-1])
         logits, self._newest = self._target.prefill(ids, capacity)
-        return Answer(root, choose(logits[None], root, len(ids) - 1, sampling))
+        return Answer(choose(logits[None], root, len(ids) - 1, sampling))
 
     def verify(self, drafted: Drafted) -> Asked[Answer]:
         yield from ()
         logits = self._target.verify(drafted.tree)
-        choices = choose(logits, drafted.tree, drafted.position, self._sampling)
-        return Answer(drafted.tree, choices)
+        return Answer(choose(logits, drafted.tree, drafted.position, self._sampling))
 
     def keep(self, path: Sequence[int]) -> None:
         self._newest = self._target.keep(path)

@@ -7,7 +7,7 @@ more depends on the machine, on the text and on the way to the target.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -28,39 +28,26 @@ class AutoDrafter(Drafter):
     Only that one takes in what the target has read. The K and V of verified tokens stay in the
     target's cache, so whoever drafts anew takes in all that it has missed in one go: while it waits
     it costs nothing, and what it catches up on is part of its cycle's draft time.
-
-    trees  a tree for each N; None: the run's tree for all
     """
 
     name = "moa-auto"
     tli: int
     beside = True  # whose half is made hangs on what was drafted: see `server_half`
 
-    def __init__(
-        self,
-        candidates: Sequence[MoADrafter],
-        trees: Mapping[int, TreeSettings] | None = None,
-    ) -> None:
+    def __init__(self, candidates: Sequence[MoADrafter]) -> None:
         if not candidates:
             raise UserError("Auto N needs MoA drafters to choose from, and there are none.")
         self.candidates = {one.tli: one for one in sorted(candidates, key=lambda one: one.tli)}
         if len(self.candidates) < len(candidates):
             raise UserError("Auto N chooses between drafters of different N: two are alike.")
-        self.trees = dict(trees or {})
         self.net = nn.ModuleList([one.net for one in self.candidates.values()])
         self.precision = candidates[0].precision
-        shapes = [self.trees.get(tli, one.tree) for tli, one in self.candidates.items()]
-        self.tree = _covering(shapes) if trees else shapes[0]
+        self.tree = next(iter(self.candidates.values())).tree
 
     def fork(self) -> Self:
         twin = super().fork()
         twin.candidates = {tli: one.fork() for tli, one in self.candidates.items()}
         return twin
-
-    def with_own_trees(self) -> AutoDrafter:
-        """The same candidates, each with the tree that was measured for it."""
-        trees = {tli: one.tree for tli, one in self.candidates.items()}
-        return AutoDrafter(list(self.candidates.values()), trees)
 
     def open(self, target: Target, capacity: int) -> None:
         self.chooser = Chooser(list(self.candidates))
@@ -89,27 +76,8 @@ class AutoDrafter(Drafter):
             one.place(*facts)
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
-        own = self.trees.get(self.tli, settings)
-        shape = settings if settings.auto else _within(own, settings)
-        return self.candidates[self.tli].propose(token, shape)
+        return self.candidates[self.tli].propose(token, settings)
 
     def learn(self, drafted: Drafted, verified: Verified) -> None:
         self.candidates[self.tli].learn(drafted, verified)
         self.chooser.learn(verified.gained, cycle_seconds(drafted, verified))
-
-
-def _covering(shapes: Sequence[TreeSettings]) -> TreeSettings:
-    """The least tree settings that each of these fits into: what caches are made for."""
-    return TreeSettings(
-        *(max(getattr(one, name) for one in shapes) for name in ("depth", "breadth", "budget"))
-    )
-
-
-def _within(shape: TreeSettings, limit: TreeSettings) -> TreeSettings:
-    """A tree no larger than the run has room for."""
-    return TreeSettings(
-        *(
-            min(getattr(shape, name), getattr(limit, name))
-            for name in ("depth", "breadth", "budget")
-        )
-    )

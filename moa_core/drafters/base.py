@@ -30,7 +30,7 @@ class Drafter(ABC):
     """
 
     name: str = "drafter"
-    tree: TreeSettings = TreeSettings()  # the default one; measured, where its config has one
+    tree: TreeSettings = TreeSettings()  # its config's, else the default one
     note: str = ""  # a sentence for people, where it may do less than it could for this target
     tli: int | None = None  # N of the newest proposal; None where there is no N
     offline = False  # whether the newest proposal was written while the link was lost

@@ -1,18 +1,41 @@
-"""An export for `generate` of transformers: a drafter's weights, and a file that imports ours."""
+"""An export for `generate` of transformers: a drafter's weights, a file that imports ours, a card.
+
+The target needs no weights, only its config and tokenizer: a drafter of an 8B target is exported
+where that target would not fit.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
+from string import Template
+from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
+from torch import Tensor
+from transformers import AutoModelForCausalLM
 
+from moa_core.drafters.base import Drafter
+from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.known import WITHOUT_WEIGHTS
+from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError, first_line
-from moa_core.export.card import DISTRIBUTION, card, notes_beside
-from moa_core.export.source import Source
-from moa_core.loading.drafter_files import drafter_config
+from moa_core.loading.catalog import DERIVED, bundled_target, config_folder, drafter_name, locate
+from moa_core.loading.drafter_files import build_drafter, drafter_config
+from moa_core.loading.hub import fetch_weights, split
+from moa_core.loading.load import tokenizer_in
+from moa_core.loading.memory import config_of
+from moa_core.loading.names import AUTO
+from moa_core.loading.presets import pinned
+from moa_core.loading.untrusted import read_config, read_tensors
+from moa_core.model.target import Target
 
+DISTRIBUTION = "moa-speculative"  # this package's name for pip; transformers looks for it
 CODE = {
     "custom_generate/generate.py": '''"""Speculative decoding with its drafter: see README.md."""
 
@@ -22,6 +45,69 @@ __all__ = ["generate"]
 ''',
     "custom_generate/requirements.txt": f"{DISTRIBUTION}\n",
 }
+USE = Path(__file__).parent / "use.md"  # how an export is used
+ABOVE = "see ../README.md"  # in a config: the card of the models from which this one was taken
+COPIED = "SOURCE.md"  # that card in an export
+HUB_LICENCES = {"apache-2.0", "mit", "llama3", "cc-by-4.0", "cc-by-sa-4.0", "openrail"}
+LONGEST = 2000  # characters of what a config says of itself
+
+
+@dataclass(frozen=True)
+class Source:
+    """A drafter to export."""
+
+    name: str
+    folder: Path
+    ours: dict[str, Any]  # our own keys of its config; empty for others' files
+    tensors: dict[str, Tensor]  # those that it needs, in the dtype in which they are stored
+    drafter: Drafter  # the same, loaded beside its target
+    target: Target
+    verifier: str  # what to call the target in an export: a Hub id or a name, never a path
+
+    @property
+    def kind(self) -> str:
+        """What it is, in words."""
+        if isinstance(self.drafter, MoADrafter):
+            return f"a Mixture of Attentions drafter, TLI N = {self.drafter.tli}"
+        if isinstance(self.drafter, EagleDrafter):
+            return "an EAGLE-2 head"
+        return f"a drafter of the method {self.ours.get('method')}"
+
+
+def read_source(spec: str, target: Target, verifier: str = "") -> Source:
+    """Read a drafter: a bundled name, a folder or a Hub id. UserError if it does not fit."""
+    spec = drafter_name(spec)
+    spec = DERIVED.get(spec, spec)
+    if spec in (*WITHOUT_WEIGHTS, AUTO):
+        raise UserError(f"{spec} has no files of its own: name a drafter that has.")
+    found = locate(spec)
+    if isinstance(found, Path):
+        folder, name = found, found.resolve().name
+    else:
+        folder, name = fetch_weights(found, pickles=pinned(found)), split(found)[0]
+    config, stored = read_config(folder), read_tensors(folder, pinned(found))
+    drafter = build_drafter(config, stored, target, None, name)
+    tensors = {key: stored[key].contiguous() for key in drafter.net.state_dict()}
+    named = verifier or split(target.name)[0]
+    return Source(name, folder, config.get("drafter") or {}, tensors, drafter, target, named)
+
+
+def target_without_weights(spec: str | None) -> Target:
+    """A target whose parameters take no memory: a bundled name, a folder or a Hub id.
+
+    UserError if it cannot be had, or is no target.
+    """
+    place = locate(spec or bundled_target())
+    folder = config_folder(spec or bundled_target())
+    read_config(folder)  # its sentences are clearer than transformers' own
+    config, tokenizer = config_of(folder), tokenizer_in(folder)
+    try:
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config)
+    except Exception as error:  # transformers raises many kinds; all mean: not usable
+        raise UserError(f"The target {place} cannot be read: {first_line(error)}") from error
+    name = place.resolve().name if isinstance(place, Path) else split(place)[0]
+    return Target(model, tokenizer, name)
 
 
 def export(source: Source, folder: Path) -> None:
@@ -33,7 +119,7 @@ def export(source: Source, folder: Path) -> None:
     config["drafter"]["target"]["name"] = source.verifier
     texts = {"README.md": card(source), **CODE}
     texts["config.json"] = json.dumps(config, indent=2) + "\n"
-    contents = {path: text.encode() for path, text in texts.items()} | notes_beside(source)
+    contents = {path: text.encode() for path, text in texts.items()} | _notes_beside(source)
     try:
         for path, content in contents.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -49,3 +135,62 @@ def check_empty(folder: Path) -> None:
         raise UserError(f"{folder} is a file: name a folder to export to.")
     if folder.is_dir() and any(folder.iterdir()):
         raise UserError(f"{folder} is not empty: name another folder.")
+
+
+def card(source: Source) -> str:
+    """README.md of an export, from what the drafter's config says."""
+    licence = _said(source, "licence")
+    tags, paper = "speculative-decoding", ""
+    if isinstance(source.drafter, MoADrafter):
+        tags, paper = f"{tags}, mixture-of-attentions", "2410.03804"
+    elif isinstance(source.drafter, EagleDrafter):
+        tags, paper = f"{tags}, eagle2", "2406.16858"
+    use = Template(USE.read_text(encoding="utf-8").strip()).substitute(
+        verifier=source.verifier, distribution=DISTRIBUTION
+    )
+    count = sum(tensor.numel() for tensor in source.tensors.values())
+    facts = [
+        f"{count:,} parameters; embeddings and head are the target's.",
+        f"Licence: {(licence or 'its config states none').removesuffix('.')}.",
+        f"Training data: {_said(source, 'data') or 'its config states none'}.",
+    ]
+    front = ["library_name: transformers", f"tags: [{tags}, custom_generate]"]
+    if "/" in source.verifier:
+        front.append(f"base_model: {source.verifier}")
+    if licence and licence.lower() in HUB_LICENCES:
+        front.append(f"license: {licence.lower()}")
+    elif licence:
+        front += ["license: other", "license_name: as-stated-below"]
+    cited = f" ([arXiv {paper}](https://arxiv.org/abs/{paper}))" if paper else ""
+    return "\n".join([
+        "---", *front, f"---\n\n# {source.name.rsplit('/', 1)[-1]}, for {source.verifier}\n",
+        f"{source.kind[0].upper()}{source.kind[1:]}{cited}, for the target {source.verifier} and "
+        "no other. Speculative decoding: it drafts, the target verifies, and the text is the "
+        "target's own.\n",
+        f"## Use\n\n{use}\n\n## Facts\n", *(f"- {fact}" for fact in facts), "",
+    ])  # fmt: skip
+
+
+def _notes_beside(source: Source) -> dict[str, bytes]:
+    """The card that a config points to with "see ../README.md", and its credits."""
+    above = source.folder.resolve().parent
+    pointed = ABOVE in (source.ours.get("licence"), source.ours.get("data"))
+    if not pointed or not (above / "README.md").is_file():
+        return {}
+    credits = {f"credits/{path.name}": path for path in sorted((above / "credits").glob("*"))}
+    files = {COPIED: above / "README.md", **credits}
+    return {name: path.read_bytes() for name, path in files.items()}
+
+
+def _said(source: Source, key: str) -> str | None:
+    """What the config says about itself; a pointer to the card beside it goes with that card."""
+    text = source.ours.get(key)
+    if text == ABOVE:
+        return f"see {COPIED}" if _notes_beside(source) else None
+    return _plain(text) if isinstance(text, str) and text.strip() else None
+
+
+def _plain(text: str) -> str:
+    """Words of an unknown config as one line of Markdown that is nothing but text."""
+    line = escape(" ".join(text.split())[:LONGEST], quote=False)
+    return re.sub(r"([\\`*\[\]|])", r"\\\1", line)

@@ -11,19 +11,8 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMes
 from websockets.sync.client import ClientConnection, connect
 
 from moa_core.errors import UserError
+from moa_core.link import wire
 from moa_core.link.emulator import Delayed, Link
-from moa_core.link.wire import (
-    MOST_DOWN,
-    Alive,
-    Down,
-    Hello,
-    Joiner,
-    Refused,
-    Up,
-    Welcome,
-    WireError,
-    encode,
-)
 
 HANDSHAKE = 5.0  # seconds for a connection to come about before another is tried
 GONE = (ConnectionClosed, TimeoutError, OSError, EOFError)
@@ -49,11 +38,15 @@ class Wire:
     """A connection to a server: messages out and in, bytes counted. link: an emulated one."""
 
     def __init__(
-        self, address: Address, hello: Hello, timeout: float = HANDSHAKE, link: Link | None = None
+        self,
+        address: Address,
+        hello: wire.Hello,
+        timeout: float = HANDSHAKE,
+        link: Link | None = None,
     ) -> None:
         def open_socket(within: float) -> ClientConnection:
             made = connect(
-                address.url, max_size=MOST_DOWN, max_queue=64, compression=None, proxy=None,
+                address.url, max_size=wire.MOST_DOWN, max_queue=64, compression=None, proxy=None,
                 open_timeout=within, close_timeout=0.2, ping_interval=None,
             )  # fmt: skip
             return made.__enter__()  # `close` ends it
@@ -69,7 +62,7 @@ class Wire:
         except InvalidHandshake as error:
             raise UserError(f"{address.url} is no server of this program ({error}).") from None
         self.sent = self.received = 0
-        self._joiner = Joiner()
+        self._joiner = wire.Joiner()
         self.heard = monotonic()
         try:
             self.welcome = self._welcome(hello, timeout)
@@ -78,27 +71,27 @@ class Wire:
             raise
         self.round_trip = (monotonic() - began) / 3  # TCP's handshake, WebSocket's, and hello
 
-    def _welcome(self, hello: Hello, timeout: float) -> Welcome:
+    def _welcome(self, hello: wire.Hello, timeout: float) -> wire.Welcome:
         self.send(hello)
         try:
-            while isinstance(welcome := self.receive(timeout), Alive):
+            while isinstance(welcome := self.receive(timeout), wire.Alive):
                 pass  # it is busy, or loads our drafter
-        except WireError as error:
+        except wire.WireError as error:
             raise UserError(f"The server sent an unknown message: {error}") from None
-        if isinstance(welcome, Refused):
+        if isinstance(welcome, wire.Refused):
             full = ConnectionError(welcome.reason) if welcome.again else None  # one of GONE
             raise UserError(f"The server refused: {welcome.reason}") from full
-        if not isinstance(welcome, Welcome):
+        if not isinstance(welcome, wire.Welcome):
             raise UserError("The server answered with something else than a welcome.")
         return welcome
 
-    def send(self, message: Up) -> None:
+    def send(self, message: wire.Up) -> None:
         """ConnectionClosed or OSError if it is gone."""
-        frame = encode(message)
+        frame = wire.encode(message)
         self.sent += len(frame)
         self._socket.send(frame)
 
-    def receive(self, timeout: float) -> Down:
+    def receive(self, timeout: float) -> wire.Down:
         """The next message. TimeoutError, ConnectionClosed; WireError for an invalid one.
 
         timeout  seconds from one frame to the next; a long message comes in several
@@ -125,7 +118,7 @@ class Wire:
             self._socket.socket.shutdown(SHUT_RDWR)
 
 
-def reach(address: Address, hello: Hello, link: Link | None = None) -> Wire:
+def reach(address: Address, hello: wire.Hello, link: Link | None = None) -> Wire:
     """A connection. UserError, caused by one of GONE, if no server answers."""
     try:
         return Wire(address, hello, link=link)

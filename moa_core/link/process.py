@@ -68,8 +68,8 @@ class ServerProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def address(self, kind: str = "bf16") -> Address:
-        return Address(f"ws://127.0.0.1:{self.port}", self.token, kind)
+    def address(self) -> Address:
+        return Address(f"ws://127.0.0.1:{self.port}", self.token)
 
     def stop(self) -> None:
         """End it. A second call does nothing."""

@@ -106,13 +106,13 @@ class Remote:
         self._read = list(ids)
         return chosen
 
-    def verify(self, tree: DraftTree, position: int, keep: bool = False) -> Choices:
+    def verify(self, tree: DraftTree, position: int) -> Choices:
         self._comes_back()
         self._tree = tree
         if self.streams:
             return self._streamed(tree.tokens[0], position)
         nodes = list(tree.tokens), list(tree.parents)
-        return self._ask(Verify(self._next(), position, *nodes, keep=keep))
+        return self._ask(Verify(self._next(), position, *nodes))
 
     def keep(self, path: Sequence[int]) -> None:
         self._read += (self._tree.tokens[node] for node in (0, *path))

@@ -20,27 +20,9 @@ from websockets.http11 import Request, Response
 from websockets.protocol import State
 
 from moa_core.drafters.base import Drafter
-from moa_core.link.client_weights import WeightFiles, target_mark
+from moa_core.link import wire
+from moa_core.link.client_weights import begin, target_mark
 from moa_core.link.session import Denied, Drafters, Limits, Session
-from moa_core.link.wire import (
-    MOST_HELLO,
-    MOST_UP,
-    VERSION,
-    Alive,
-    Down,
-    Fetch,
-    Hello,
-    Prefill,
-    Refused,
-    Stream,
-    Up,
-    Verify,
-    Welcome,
-    WireError,
-    frames,
-    read_up,
-    waited,
-)
 from moa_core.model.target import Target
 
 log = logging.getLogger(__name__)
@@ -84,7 +66,7 @@ class Visitor(ServerConnection):
     def let_in(self) -> None:
         """Its hello was good."""
         self._hall.pop(self, None)
-        self.protocol.max_message_size = MOST_UP
+        self.protocol.max_message_size = wire.MOST_UP
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -126,14 +108,14 @@ class Server:
         self._target, self._token, self._mark = target, token, target_mark(target)
         self._drafters = Drafters(drafters)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="target")
-        self._files, self._packing = WeightFiles(target), asyncio.Lock()
+        self._packing = asyncio.Lock()
 
     async def run(self, host: str, port: int, ready: Callable[[int], None]) -> None:
         """Serve until cancelled. ready is told the port, once clients can come."""
         try:
             # Web pages say where they come from; none of them is a client of ours.
             async with serve(
-                cast(Any, self.attend), host, port, max_size=MOST_HELLO, max_queue=MAX_QUEUE,
+                cast(Any, self.attend), host, port, max_size=wire.MOST_HELLO, max_queue=MAX_QUEUE,
                 compression=None, process_request=self._http, server_header=None,
                 open_timeout=HELLO_WITHIN, close_timeout=CLOSE_WITHIN, ping_interval=PING,
                 ping_timeout=PING, origins=[None], logger=quiet,
@@ -146,7 +128,6 @@ class Server:
                     asyncio.get_running_loop().call_later(CLOSE_WITHIN, self._close)
         finally:
             self._worker.shutdown(wait=False, cancel_futures=True)
-            self._files.close()
 
     def _http(self, connection: ServerConnection, request: Request) -> Response | None:
         if request.path != "/health":
@@ -166,16 +147,16 @@ class Server:
             name = hello.session if hello.session in self.sessions else name
             async with self._beating(visitor):  # also while a long request is on its way here
                 session = await self._session(visitor, hello, name)
-                await self._send(visitor, Welcome(name, self._target.name, self._mark))
+                await self._send(visitor, wire.Welcome(name, self._target.name, self._mark))
                 while True:
                     await self._answer(visitor, session, await self._request(visitor))
         except (ConnectionClosed, Gone):
             pass
-        except (Denied, WireError) as error:
-            refused = Refused(str(error), isinstance(error, Denied) and error.again)
+        except (Denied, wire.WireError) as error:
+            refused = wire.Refused(str(error), isinstance(error, Denied) and error.again)
         except Exception:
             log.exception("a client's request failed")
-            refused = Refused("The server failed; its log says why.")
+            refused = wire.Refused("The server failed; its log says why.")
         finally:
             if self.sessions.get(name) is visitor:
                 del self.sessions[name]
@@ -183,24 +164,24 @@ class Server:
             if refused is not None:
                 await self._send(visitor, refused)
 
-    async def _hello(self, visitor: Visitor) -> Hello:
+    async def _hello(self, visitor: Visitor) -> wire.Hello:
         """A client's hello, if it is good: then it is let in."""
         try:
             async with asyncio.timeout(HELLO_WITHIN):
-                hello = read_up(await visitor.recv())
+                hello = wire.read_up(await visitor.recv())
         except TimeoutError:
             raise Denied("Nobody said hello.") from None
-        if not isinstance(hello, Hello):
+        if not isinstance(hello, wire.Hello):
             raise Denied("The first message must be a hello.")
-        if hello.version != VERSION:
-            raise Denied(f"This server speaks version {VERSION}, the client {hello.version}.")
+        if hello.version != wire.VERSION:
+            raise Denied(f"This server speaks version {wire.VERSION}, the client {hello.version}.")
         if not hmac.compare_digest(hello.token.encode(), self._token.encode()):
             await asyncio.sleep(WRONG_TOKEN)
             raise Denied("The token is wrong.")
         visitor.let_in()
         return hello
 
-    async def _session(self, visitor: Visitor, hello: Hello, name: str) -> Session:
+    async def _session(self, visitor: Visitor, hello: wire.Hello, name: str) -> Session:
         """A new one, in place of the one that its client lost. Denied if all are taken."""
         if hello.drafter not in self._drafters:
             await self._work(visitor, lambda: self._drafters.load(hello.drafter))
@@ -223,7 +204,7 @@ class Server:
             with suppress(ConnectionClosed, Gone):
                 while True:
                     await asyncio.sleep(BEAT)
-                    await self._send(visitor, Alive())
+                    await self._send(visitor, wire.Alive())
 
         task = asyncio.create_task(beat())
         try:
@@ -231,14 +212,14 @@ class Server:
         finally:
             task.cancel()
 
-    async def _request(self, visitor: Visitor) -> Up:
+    async def _request(self, visitor: Visitor) -> wire.Up:
         try:
             async with asyncio.timeout(self._limits.idle):
-                return read_up(await visitor.recv())
+                return wire.read_up(await visitor.recv())
         except TimeoutError:
             raise Denied("Nothing was asked for a long time.", again=True) from None
 
-    async def _answer(self, visitor: Visitor, session: Session, request: Up) -> None:
+    async def _answer(self, visitor: Visitor, session: Session, request: wire.Up) -> None:
         """Make and send one message after the other; between them others have their turn.
 
         The next one is made when the last one is on its way, so a client that does not read holds
@@ -246,27 +227,27 @@ class Server:
         """
         messages: Iterator[Any]
         match request:
-            case Prefill():
+            case wire.Prefill():
                 messages, most = session.prefill(request), request.answers
-            case Verify():
+            case wire.Verify():
                 messages, most = map(session.verify, [request]), 1
-            case Stream():
+            case wire.Stream():
                 messages, most = session.push(request), request.answers
-            case Fetch():
+            case wire.Fetch():
                 return await self._give(visitor, request.last)
-            case Hello():
+            case wire.Hello():
                 raise Denied("There was a hello before.")
         for _ in range(most):
             began = perf_counter()
             message = await self._work(visitor, lambda: next(messages, END))
             if message is END:
                 return
-            await self._send(visitor, waited(message, perf_counter() - began))
+            await self._send(visitor, wire.waited(message, perf_counter() - began))
 
     async def _give(self, visitor: Visitor, last: int) -> None:
         """The weights a client needs. Nothing of it is the worker's work, nor this thread's."""
         async with self._packing:
-            piece, rest = await asyncio.to_thread(self._files.begin, last)
+            piece, rest = await asyncio.to_thread(begin, self._target, last)
         while piece is not END:
             await self._send(visitor, piece)
             piece = await asyncio.to_thread(lambda: next(rest, END))
@@ -281,9 +262,9 @@ class Server:
 
         return await asyncio.get_running_loop().run_in_executor(self._worker, unless_gone)
 
-    async def _send(self, visitor: Visitor, message: Down) -> None:
+    async def _send(self, visitor: Visitor, message: wire.Down) -> None:
         """Gone if the client does not take it: its missed pings do not show while this waits."""
-        for frame in frames(message):
+        for frame in wire.frames(message):
             try:
                 async with asyncio.timeout(SEND_WITHIN):
                     await visitor.send(frame)

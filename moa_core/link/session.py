@@ -14,18 +14,8 @@ from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verify import Choices, Sampling, choose, target_probs, walk
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
+from moa_core.link import wire
 from moa_core.link.tensors import Kind, pack
-from moa_core.link.wire import (
-    SHARE,
-    Answer,
-    First,
-    Prefill,
-    Pushed,
-    Sampled,
-    Share,
-    Stream,
-    Verify,
-)
 from moa_core.model.target import Observation, Target
 
 TREE = 1025  # nodes of a tree with branches: the largest budget, and the root
@@ -71,13 +61,13 @@ class Session:
 
     # ---- what is denied ----
 
-    def check(self, request: Prefill | Verify | Stream) -> None:
+    def check(self, request: wire.Prefill | wire.Verify | wire.Stream) -> None:
         """Denied if a request does not fit what was read."""
         size = self._target.embed.weight.shape[0]
-        ids = request.ids if isinstance(request, Prefill) else request.tokens
+        ids = request.ids if isinstance(request, wire.Prefill) else request.tokens
         if not ids or max(ids) >= size:
             raise Denied(f"Token ids must be from 0 to {size - 1}, and there must be some.")
-        if isinstance(request, Prefill):
+        if isinstance(request, wire.Prefill):
             self._check_room(len(ids), request.capacity)
         else:
             self._check_place(request, len(ids))
@@ -94,13 +84,13 @@ class Session:
         if capacity <= count:
             raise Denied("There is no room for a token after this prompt.")
 
-    def _check_place(self, request: Verify | Stream, count: int) -> None:
+    def _check_place(self, request: wire.Verify | wire.Stream, count: int) -> None:
         if request.position > self.known:
             raise Denied("The session has not read the text so far.")
         if request.position + count > self._capacity:
             raise Denied("The session has no room for these tokens.")
         deepest = 0
-        if isinstance(request, Verify):
+        if isinstance(request, wire.Verify):
             if count > TREE and not request.chain:
                 raise Denied(f"A tree with branches has at most {TREE:,} nodes here.")
             deepest = max(_tree(request).depths)
@@ -110,7 +100,7 @@ class Session:
     # ---- what is done ----
 
     @torch.inference_mode()
-    def prefill(self, request: Prefill) -> Iterator[First | Share]:
+    def prefill(self, request: wire.Prefill) -> Iterator[wire.First | wire.Share]:
         """The first token, then the shares of all tokens that the client does not have."""
         self.check(request)
         began, count = perf_counter(), len(request.ids)
@@ -120,37 +110,34 @@ class Session:
         chosen = choose(logits[None], DraftTree.only_root(0), count - 1, self._sampling)
         self.known = count
         seconds = perf_counter() - began
-        yield First(request.number, chosen.tokens[0], chosen.probs[0], seconds)
-        for start in range(request.have, count, SHARE):
-            part = prompt.part(start, min(start + SHARE, count))
+        yield wire.First(request.number, chosen.tokens[0], chosen.probs[0], seconds)
+        for start in range(request.have, count, wire.SHARE):
+            part = prompt.part(start, min(start + wire.SHARE, count))
             half = pack(self._drafter.server_half(part), self.kind)
-            yield Share(request.number, start, len(part.ids), half)
+            yield wire.Share(request.number, start, len(part.ids), half)
 
     @torch.inference_mode()
-    def verify(self, request: Verify) -> Answer:
+    def verify(self, request: wire.Verify) -> wire.Answer:
         """The target's choices."""
         self.check(request)
         began = perf_counter()
         tree = _tree(request)
         self._target.rewind(request.position)
         if len(tree) > PIECE and request.chain:
-            chosen, observation = read_chain(
-                self._target, tree, request.position, self._sampling, request.keep
-            )
+            chosen, observation = read_chain(self._target, tree, request.position, self._sampling)
         else:
             logits = self._target.verify(tree)
             chosen = choose(logits, tree, request.position, self._sampling)
-            path = range(1, len(tree)) if request.keep else walk(tree, chosen.tokens)[0]
-            observation = self._target.keep(path)
+            observation = self._target.keep(walk(tree, chosen.tokens)[0])
         half = pack(self._drafter.server_half(observation), self.kind)
         self.known = request.position + len(observation.ids)
-        return Answer(
+        return wire.Answer(
             request.number, list(chosen.tokens), list(chosen.probs), list(chosen.drafts), half,
             perf_counter() - began,
         )  # fmt: skip
 
     @torch.inference_mode()
-    def push(self, request: Stream) -> Iterator[Pushed]:
+    def push(self, request: wire.Stream) -> Iterator[wire.Pushed]:
         """Plain decoding from a token on, as an API streams it."""
         self.check(request)
         token, position = request.token, request.position
@@ -166,15 +153,15 @@ class Session:
             token, position = chosen.tokens[0], position + 1
             self.known = position
             seconds = perf_counter() - began
-            yield Pushed(request.number, position, token, chosen.probs[0], seconds)
+            yield wire.Pushed(request.number, position, token, chosen.probs[0], seconds)
 
 
 def read_chain(
-    target: Target, tree: DraftTree, position: int, sampling: Sampling, keep: bool
+    target: Target, tree: DraftTree, position: int, sampling: Sampling
 ) -> tuple[Choices, Observation]:
     """What `verify`, `choose` and `keep` make of a chain, a piece at a time.
 
-    Masks and logits of a long one are larger than its cache. keep: all of it, agreed or not.
+    Masks and logits of a long one are larger than its cache.
     """
     tokens: list[int] = []
     probs: list[float] = []
@@ -192,7 +179,7 @@ def read_chain(
         drafts += (head, *chosen.drafts[1:])
         hidden.append(observation.hidden)
         above = target_probs(logits[-1:], sampling)[0]
-    count = len(tree) if keep else 1 + len(walk(tree, tokens)[0])
+    count = 1 + len(walk(tree, tokens)[0])
     target.rewind(position + count)
     kept = Observation(tree.tokens[:count], position, torch.cat(hidden)[:count], observation.cache)
     return Choices(tuple(tokens), tuple(probs), tuple(drafts)), kept
@@ -202,14 +189,14 @@ def _chain(tokens: tuple[int, ...]) -> DraftTree:
     return DraftTree.chain(tokens[0], tokens[1:], [0.0] * (len(tokens) - 1))
 
 
-def _sampling(sampled: Sampled) -> Sampling:
+def _sampling(sampled: wire.Sampled) -> Sampling:
     try:
         return Sampling(sampled.temperature, sampled.top_p, sampled.top_k, sampled.seed)
     except UserError as error:  # not a number passes for one within limits
         raise Denied(str(error)) from None
 
 
-def _tree(request: Verify) -> DraftTree:
+def _tree(request: wire.Verify) -> DraftTree:
     """The tree without what only a drafter knows of it."""
     depths = [0]
     for parent in request.parents[1:]:

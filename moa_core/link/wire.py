@@ -83,16 +83,12 @@ class Prefill(Message, frozen=True, tag="prefill"):
 
 
 class Verify(Message, frozen=True, tag="verify"):
-    """Verify a draft tree whose root is the token at a position; what came after it is forgotten.
-
-    keep  a chain whose tokens all stay, whatever the target thinks of them
-    """
+    """Verify a draft tree whose root is the token at a position; what came after is forgotten."""
 
     number: Number
     position: Number
     tokens: Ids
     parents: Nodes
-    keep: bool = False
 
     def __post_init__(self) -> None:
         fit = len(self.tokens) == len(self.parents) > 0 and self.parents[0] == -1
@@ -100,8 +96,6 @@ class Verify(Message, frozen=True, tag="verify"):
             not 0 <= parent < node for node, parent in enumerate(self.parents[1:], 1)
         ):
             raise ValueError("the nodes are no tree")
-        if self.keep and not self.chain:
-            raise ValueError("only a chain can be kept whole")
 
     @property
     def chain(self) -> bool:

@@ -20,16 +20,7 @@ from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.engine import accelerate, accelerate_drafter
 from moa_core.errors import UserError, first_line
-from moa_core.loading.catalog import (
-    DERIVED,
-    bundled_moa,
-    bundled_moa_for,
-    bundled_target,
-    drafter_name,
-    folder_of,
-    is_bundled,
-    locate,
-)
+from moa_core.loading import catalog
 from moa_core.loading.drafter_files import build_drafter, whole_model
 from moa_core.loading.fit import check_tokenizer
 from moa_core.loading.hub import Report, fetch_config, fetch_weights, short_name, silent
@@ -110,7 +101,7 @@ def load_target(
     target's `need` says what was expected.
     """
     plan = plan or Plan()
-    place = locate(spec or bundled_target())
+    place = catalog.locate(spec or catalog.bundled_target())
     where = pick_device(device)
     wanted = pick_dtype(dtype, where)
     folder = place if isinstance(place, Path) else fetch_config(place)
@@ -118,7 +109,7 @@ def load_target(
     name = place.name if isinstance(place, Path) else short_name(place)
     beside = drafters_beside(plan.drafters, plan.report)
     need = check_room(name, config_of(folder), wanted, where, plan.bits, beside)
-    if not is_bundled(folder):
+    if not catalog.is_bundled(folder):
         plan.report(f"{name} will need {need}.")
     if not isinstance(place, Path):
         folder = fetch_weights(place, plan.report)
@@ -132,7 +123,7 @@ def load_target(
         ) from error
     target = Target(model, tokenizer_in(folder), name, need)
     target.eos_ids = _eos_ids(target)
-    target.drafts = wanted_drafts(plan.drafts, dtype if is_bundled(folder) else "float32")
+    target.drafts = wanted_drafts(plan.drafts, dtype if catalog.is_bundled(folder) else "float32")
     if plan.drafts == "int8" and (target.device.type != "cpu" or target.dtype != torch.float32):
         raise UserError("Drafts in int8 need a float32 target on a processor: leave out --drafts.")
     return accelerate(target)
@@ -224,16 +215,16 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
     files; "eagle" is the bundled EAGLE-2 head with the first EAGLE's fixed tree, "moa-auto" all
     bundled MoA drafters, one of which is chosen for each cycle.
     """
-    spec = bundled_moa_for(tli) if spec is None else drafter_name(spec)
+    spec = catalog.bundled_moa_for(tli) if spec is None else catalog.drafter_name(spec)
     if spec in WITHOUT_WEIGHTS:
         if tli:
             raise UserError("Without a drafter there is no TLI: leave out --tli or name a drafter.")
         return WITHOUT_WEIGHTS[spec]()
-    if spec in DERIVED and not folder_of(spec):
-        return first_eagle(DERIVED[spec], target, tli)
+    if spec in catalog.DERIVED and not catalog.folder_of(spec):
+        return first_eagle(catalog.DERIVED[spec], target, tli)
     if spec == AUTO:
         return _auto(target, tli)
-    place = locate(spec)
+    place = catalog.locate(spec)
     folder = _drafter_files(place)
     name = folder.name if isinstance(place, Path) else short_name(place)
     config = read_config(folder)
@@ -244,7 +235,7 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
     else:
         tensors = read_tensors(folder, pinned(place))
         drafter = build_drafter(config, tensors, target, tli, name)
-    in_int8 = target.drafts == "int8" or (target.drafts == "auto" and is_bundled(folder))
+    in_int8 = target.drafts == "int8" or (target.drafts == "auto" and catalog.is_bundled(folder))
     drafter = accelerate_drafter(drafter, target, in_int8)
     if target.drafts == "int8" and drafter.precision != "int8":
         raise UserError(f"{drafter.name} has no form for drafts in int8: leave out --drafts.")
@@ -263,15 +254,15 @@ def first_eagle(spec: str, target: Target, tli: int | None = None) -> EagleDraft
 def _auto(target: Target, tli: int | None) -> AutoDrafter:
     if tli is not None:
         raise UserError("moa-auto chooses N itself: leave out --tli, or name one drafter.")
-    loaded = [load_drafter(name, target) for name in bundled_moa().values()]
+    loaded = [load_drafter(name, target) for name in catalog.bundled_moa().values()]
     return AutoDrafter([one for one in loaded if isinstance(one, MoADrafter)])
 
 
 def drafters_beside(specs: Sequence[str], report: Report = silent) -> list[Drafting]:
     """The memory that drafters need, by their files; they are downloaded if need be."""
-    names = [drafter_name(spec) for spec in specs]
+    names = [catalog.drafter_name(spec) for spec in specs]
     places = [
-        locate(DERIVED.get(name, name))
+        catalog.locate(catalog.DERIVED.get(name, name))
         for name in names
         if name not in WITHOUT_WEIGHTS and name != AUTO
     ]

@@ -16,9 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.eagle3 import Eagle3Drafter
-from moa_core.drafters.glide import GlideDrafter
 from moa_core.drafters.independent import IndependentDrafter
-from moa_core.drafters.medusa import MedusaDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.loading.drafter_files import save_drafter
@@ -26,20 +24,10 @@ from moa_core.loading.load import load_drafter
 from moa_core.loading.memory import parameters
 from moa_core.loading.untrusted import read_config
 from moa_core.model.target import Target
-from moa_core.train import own_text
+from moa_core.train import losses, own_text
 from moa_core.train.batches import Batch, Batches, Recipe
 from moa_core.train.init import fresh
 from moa_core.train.loop import Machine, Run, Schedule
-from moa_core.train.losses import (
-    EagleTrainee,
-    GlideTrainee,
-    IndependentTrainee,
-    MedusaTrainee,
-    MoATrainee,
-    Stats,
-    Trainee,
-    Weights,
-)  # fmt: skip
 from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
 from moa_core.train.measure import Progress
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
@@ -68,7 +56,7 @@ class Plan:
     block: tuple[int, int] = BLOCK
     staircase: float = 1.0
     start: Path | None = None
-    weights: Weights = field(default_factory=Weights)
+    weights: losses.Weights = field(default_factory=losses.Weights)
     seed: int = 0
 
 
@@ -136,12 +124,7 @@ def _about(name: str, drafter: Drafter, plan: Plan) -> dict[str, Any]:
 
 
 def _batches(
-    target: Target,
-    data: Path,
-    tokenizer: Path,
-    out: Path,
-    plan: Plan,
-    workers: int,
+    target: Target, data: Path, tokenizer: Path, out: Path, plan: Plan, workers: int
 ) -> Batches:
     """The target's own text, if the plan wants any, is written first."""
     own = out / "own_text.npz" if plan.own_tokens else None
@@ -153,32 +136,28 @@ def _batches(
 
 def _step(
     model: nn.Module, batch: Batch, shared: tuple[Lesson, list[Masks]], update: int
-) -> tuple[Tensor, Stats]:
+) -> tuple[Tensor, losses.Stats]:
     # On a CPU the fused attention's backward takes several times as long as plain matrix products,
     # most of all for LSA's thousands of sequences of a dozen layers.
     plain = batch.ids.device.type == "cpu"
     with sdpa_kernel(SDPBackend.MATH) if plain else nullcontext():
-        loss: tuple[Tensor, Stats] = model(batch, *shared, update)
+        loss: tuple[Tensor, losses.Stats] = model(batch, *shared, update)
         return loss
 
 
-def trainee(drafter: Drafter, target: Target, weights: Weights) -> Trainee:
+def trainee(drafter: Drafter, target: Target, weights: losses.Weights) -> losses.Trainee:
     """A drafter's training forward. Makes its net float32 and trainable."""
     drafter.net.to(target.device, torch.float32).train().requires_grad_(True)
     let_gradients_through(target)
     match drafter:
         case MoADrafter():
-            return MoATrainee(drafter, target, weights, blocks=drafter.name != "moa-no-ca")
+            return losses.MoATrainee(drafter, target, weights, blocks=drafter.name != "moa-no-ca")
         case EagleDrafter():
-            return EagleTrainee(drafter, target, weights)
+            return losses.EagleTrainee(drafter, target, weights)
         case Eagle3Drafter():
             return Eagle3Trainee(drafter, target)
-        case GlideDrafter():
-            return GlideTrainee(drafter, target)
         case IndependentDrafter():
-            return IndependentTrainee(drafter, target)
-        case MedusaDrafter():
-            return MedusaTrainee(drafter, target)
+            return losses.IndependentTrainee(drafter, target)
     raise TypeError(f"There is no training for a {type(drafter).__name__}.")
 
 

@@ -147,10 +147,7 @@ class _Talk:
                     return _Offer(task.prompt, task.answer)
 
     def fill(
-        self,
-        text: str,
-        bound: dict[str, str],
-        things: Mapping[str, tuple[str, ...]] | None = None,
+        self, text: str, bound: dict[str, str], things: Mapping[str, tuple[str, ...]] | None = None
     ) -> str:
         """A text with its slots filled; `bound` keeps what they were filled with."""
 

@@ -7,15 +7,7 @@ from typing import Any
 import pytest
 
 from moa_core.bench.paper import PATH, claim, papers_ratios, published, ratio
-from moa_core.bench.records import (
-    FOLDER,
-    Recording,
-    head,
-    read,
-    recorded,
-    recordings,
-    write,
-)
+from moa_core.bench.records import FOLDER, Recording, head, read, recorded, recordings, write
 from moa_core.bench.results import figures, rounded, spread, table, tau
 from moa_core.errors import UserError
 from tests.moa_core.bench.made_up import ABOUT, made_up_runs, ours

@@ -6,12 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moa_core.bench.suites import (
-    QUESTIONS,
-    load_suite,
-    suite_ids,
-    suite_path,
-)
+from moa_core.bench.suites import QUESTIONS, load_suite, suite_ids, suite_path
 from moa_core.errors import UserError
 from moa_core.text import chat_ids, prompt_ids
 from moa_core.train.corpus import Document

@@ -38,16 +38,8 @@ MODELS: dict[str, dict[str, Any]] = {
         "vocab_size": 40,
     },
     "llama, all biases": {"attention_bias": True, "mlp_bias": True},
-    "llama, 6 heads on 3": {
-        "hidden_size": 48,
-        "num_attention_heads": 6,
-        "num_key_value_heads": 3,
-    },
-    "llama, 5 heads on 1": {
-        "hidden_size": 40,
-        "num_attention_heads": 5,
-        "num_key_value_heads": 1,
-    },
+    "llama, 6 heads on 3": {"hidden_size": 48, "num_attention_heads": 6, "num_key_value_heads": 3},
+    "llama, 5 heads on 1": {"hidden_size": 40, "num_attention_heads": 5, "num_key_value_heads": 1},
     "llama, scaled rope": {
         "rope_parameters": {
             "rope_type": "llama3",
@@ -59,11 +51,7 @@ MODELS: dict[str, dict[str, Any]] = {
         }
     },
     "qwen2": {"family": "qwen2"},
-    "qwen2, 14 heads on 2": {
-        "family": "qwen2",
-        "hidden_size": 56,
-        "num_attention_heads": 14,
-    },
+    "qwen2, 14 heads on 2": {"family": "qwen2", "hidden_size": 56, "num_attention_heads": 14},
     "qwen3": {"family": "qwen3", "head_dim": 12},
     "mistral": {"family": "mistral", "sliding_window": None},
     "mistral, a window of 90": {"family": "mistral", "sliding_window": 90},

@@ -10,26 +10,17 @@ import torch
 from moa_core.decoding import trace as trace_module
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.offline import Away
-from moa_core.decoding.trace import (
-    Drafted,
-    LinkBack,
-    LinkDown,
-    OfflineToken,
-    Prefilled,
-    Trace,
-    Verified,
-)
+from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, Prefilled, Trace
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.decoding.verifier import LinkLost, LocalVerifier, Traffic
 from moa_core.decoding.verify import Choices, Sampling
 from moa_core.drafters.base import Drafter, Stepwise, Vanilla
 from moa_core.errors import UserError
 from moa_core.model.target import Target
-from moa_core.train.init import fresh
 from tests.models import drafter_of, tiny_target, useful
 
 PROMPT = [5, 9, 33, 2]
-METHODS = ("moa-n0", "moa-n1", "moa-n3", "eagle2", "glide", "independent")
+METHODS = ("moa-n0", "moa-n1", "moa-n3", "eagle2", "independent")
 TREE = TreeSettings(3, 3, 8)
 
 
@@ -66,11 +57,8 @@ class Flaky:
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
         return self._ask(self._here.prefill, tuple(ids), capacity, sampling).choices
 
-    def verify(self, tree: DraftTree, position: int, keep: bool = False) -> Choices:
-        drafted = Drafted(0, position, tree, 0.0)
-        return (
-            answered(self._here.verify(drafted)) if keep else self._ask(self._here.verify, drafted)
-        ).choices
+    def verify(self, tree: DraftTree, position: int) -> Choices:
+        return self._ask(self._here.verify, Drafted(0, position, tree, 0.0)).choices
 
     def keep(self, path: Sequence[int]) -> None:
         self._here.keep(path)
@@ -200,25 +188,6 @@ def test_offline_tokens_stand_where_they_belong_and_end_with_the_text() -> None:
     assert [event.position for event in alone] == list(range(known, known + len(alone)))
     assert trace.offline_ids == [event.token for event in alone]
     assert all(0 < event.prob <= 1 for event in alone)
-
-
-def test_text_that_stays_is_kept_whole_and_gone_on_from() -> None:
-    target = tiny_target()
-    drafter = fresh("eagle2", target, 0)  # one that knows nothing: its text is not the target's
-    trace = run(target, drafter, {3: (True, 7)}, away=Away(keep=True, patience=9))
-    [kept] = [event for event in trace.of(Verified) if event.kept]
-    alone = [event.token for event in trace.of(OfflineToken)]
-    assert list(kept.emitted[: len(alone)]) == alone and len(kept.emitted) == len(alone) + 1
-    drafted = [event for event in trace.of(Drafted) if event.cycle == kept.cycle][-1]
-    assert drafted.offline and list(drafted.tree.tokens[1:]) == alone
-    assert trace.output_ids != run(target, drafter, {}).output_ids
-    # What follows is what the target says after the kept text, and the text has its full length.
-    place = len(PROMPT) + trace.output_ids.index(alone[0])
-    text = [*PROMPT, *trace.output_ids]
-    assert len(trace.output_ids) == 40
-    ends = place + len(alone)
-    logits, _ = target.fork().prefill(text[:ends], ends)
-    assert int(logits.argmax()) == text[ends]
 
 
 def test_eos_written_alone_ends_the_writing_but_not_the_waiting() -> None:

@@ -155,23 +155,6 @@ def test_greedy_text_is_the_targets_own(tree: TreeSettings, length: int) -> None
     assert traced(target, auto, prompt, tree=tree, **drawn).output_ids == text
 
 
-def test_who_waited_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """N = L on untouched embeddings is the target itself: always right, however long it waited."""
-    target = tiny_target()
-    whole = len(target.layers)
-    other, itself = *drafters(target, 0), *drafters(target, whole, whisper=0.0)
-    turns = iter([whole, 0, 0, whole, 0, 0, 0, 0, whole, whole, 0, whole] * 9)
-    monkeypatch.setattr(Chooser, "pick", lambda self: setattr(self, "now", next(turns)) or self.now)
-    chain = TreeSettings(4, 1, 4)
-    trace = traced(target, AutoDrafter([itself, other]), PROMPT, max_new_tokens=80, tree=chain)
-    gained = [
-        event.gained
-        for event, tli in zip(trace.of(Verified), trace.choices, strict=True)
-        if tli == whole
-    ]
-    assert len(gained) > 5 and set(gained) == {5}
-
-
 def test_what_was_missed_is_taken_in_as_if_nothing_had_been(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -198,24 +181,6 @@ def test_what_was_missed_is_taken_in_as_if_nothing_had_been(
             for cache in ("memory", "tail") if one.tli else ("memory",):
                 found, expected = (getattr(each, cache) for each in (waited, alone))
                 torch.testing.assert_close(found.read(0, known), expected.read(0, known))
-
-
-def test_each_n_may_have_a_tree_of_its_own_but_none_larger_than_the_run_allows() -> None:
-    target = tiny_target(vocab_size=61)
-    trees = {0: TreeSettings(2, 3, 6), 1: TreeSettings(5, 1, 5)}
-    made = drafters(target, 0, 1)
-    made[0].tree, made[1].tree = trees[0], trees[1]
-    alike = AutoDrafter(made)
-    auto = alike.with_own_trees()
-    assert auto.tree == TreeSettings(5, 3, 6) and not alike.trees
-    trace = traced(target, auto, PROMPT, max_new_tokens=40, tree=auto.tree)
-    sizes = {
-        event.tli: (max(event.tree.depths), len(event.tree) - 1) for event in trace.of(Drafted)
-    }
-    assert sizes == {0: (2, 6), 1: (5, 5)}
-    small = traced(target, auto, PROMPT, max_new_tokens=40, tree=TreeSettings(1, 1, 1))
-    assert {len(event.tree) for event in small.of(Drafted)} == {2}
-    assert small.output_ids == trace.output_ids
 
 
 def test_what_cannot_be_chosen_from_is_refused() -> None:

@@ -25,10 +25,7 @@ from tests.models import tiny_target, traced
 
 PROMPT = [(i * i + 3) % 60 for i in range(21)]
 TREE = DraftTree(  # two siblings, a long branch beside a short one, the same token twice
-    (11, 3, 40, 8, 3, 17, 2, 50),
-    (-1, 0, 0, 1, 1, 3, 2, 5),
-    (0, 1, 1, 2, 2, 3, 2, 4),
-    (0.0,) * 8,
+    (11, 3, 40, 8, 3, 17, 2, 50), (-1, 0, 0, 1, 1, 3, 2, 5), (0, 1, 1, 2, 2, 3, 2, 4), (0.0,) * 8
 )
 CLOSE = {"atol": 2e-5, "rtol": 1e-4}
 SHAPES: dict[str, dict[str, Any]] = {

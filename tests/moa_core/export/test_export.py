@@ -11,8 +11,7 @@ from safetensors.torch import load_file
 
 from moa_core.__main__ import main
 from moa_core.decoding.tree import TreeSettings
-from moa_core.export.source import read_source
-from moa_core.export.write import export
+from moa_core.export.write import export, read_source
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_drafter
 from tests import released

@@ -17,10 +17,8 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
-from moa_core.export.card import DISTRIBUTION
 from moa_core.export.generate import generate
-from moa_core.export.source import read_source
-from moa_core.export.write import export
+from moa_core.export.write import DISTRIBUTION, export, read_source
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target
@@ -162,7 +160,7 @@ def test_a_dictionary_says_how_many_forwards_it_took(target: Target, folder: str
         ({"min_new_tokens": 5, "eos_token_id": 1}, "MinLengthLogitsProcessor"),
         ({"output_scores": True}, "output_scores"),
         ({"prompt_lookup_num_tokens": 3}, "not for assisted_generation"),
-        ({"past_key_values": ()}, "leave out past_key_values"),
+        ({"past_key_values": ()}, "work with past_key_values"),
         ({"attention_mask": torch.tensor([[0, 1, 1, 1, 1, 1]])}, "has padding"),
         ({"tree": {"depth": 0}}, "Tree depth"),
     ],
@@ -186,7 +184,7 @@ def test_prompts_drafters_and_models_that_do_not_fit_are_refused(
     for words, call in {
         "there are 2": lambda: ours(target, folder, PROMPT.repeat(2, 1), **brief),
         "Say where the drafter's weights": lambda: generate(target.model, PROMPT, **brief),
-        "the Hub did not give it": lambda: ours(target, "no//where", **brief),
+        "There is no folder": lambda: ours(target, "no//where", **brief),
         "does not fit this target": lambda: ours(tiny_target(hidden_size=48), folder, **brief),
         "A model of type gpt2 cannot be": lambda: generate(
             other, PROMPT, attention_mask=mask, drafter=folder, **brief

@@ -25,28 +25,16 @@ from moa_core.link.process import ServerProcess
 from moa_core.link.remote import Remote
 from moa_core.link.session import drafter_mark
 from moa_core.link.tensors import pack
-from moa_core.link.wire import (
-    Alive,
-    Answer,
-    Hello,
-    Part,
-    Piece,
-    Prefill,
-    Refused,
-    Welcome,
-    encode,
-    frames,
-)
 from tests.moa_core.link.scene import TARGET
 from tests.models import useful
 from tests.serving import Caller, scripted, serving, until
 
-HELLO = Hello(wire.VERSION)
-LONG = Answer(1, [5], [0.5], [1.0], pack({"x": torch.randn(2500)}, "f32"), 0.1)
+HELLO = wire.Hello(wire.VERSION)
+LONG = wire.Answer(1, [5], [0.5], [1.0], pack({"x": torch.randn(2500)}, "f32"), 0.1)
 
 
 def welcome(connection: ServerConnection) -> None:
-    connection.send(encode(Welcome("name", TARGET.name, target_mark(TARGET))))
+    connection.send(wire.encode(wire.Welcome("name", TARGET.name, target_mark(TARGET))))
 
 
 @pytest.fixture
@@ -64,13 +52,13 @@ def test_a_long_answer_over_a_slow_link_is_no_silence(
 
     def slowly(connection: ServerConnection) -> None:
         for _ in range(3):
-            connection.send(encode(Alive()))
+            connection.send(wire.encode(wire.Alive()))
             sleep(0.2)
         welcome(connection)
-        for frame in frames(LONG):  # 10 kB in 0.7 s
+        for frame in wire.frames(LONG):  # 10 kB in 0.7 s
             connection.send(frame)
             sleep(0.12)
-        connection.send(encode(Part(b"abc", True)))
+        connection.send(wire.encode(wire.Part(b"abc", True)))
         told.wait(20)
 
     one = Wire(leave.enter_context(scripted(slowly)), HELLO, timeout=0.5)
@@ -87,9 +75,9 @@ def test_a_long_answer_over_a_slow_link_is_no_silence(
     [
         (b"\xc1", "unknown message"),
         ("hello", "unknown message"),
-        (encode(LONG), "something else than a welcome"),
-        (encode(Refused("Go away.")), "The server refused: Go away."),
-        (encode(Welcome("name", "other", "another mark")), "other, is another than"),
+        (wire.encode(LONG), "something else than a welcome"),
+        (wire.encode(wire.Refused("Go away.")), "The server refused: Go away."),
+        (wire.encode(wire.Welcome("name", "other", "another mark")), "other, is another than"),
     ],
 )
 def test_what_is_no_server_of_ours_is_left_with_a_sentence(
@@ -111,7 +99,7 @@ def test_what_is_no_server_of_ours_is_left_with_a_sentence(
 
 def test_a_server_that_turns_into_another_ends_the_search_for_it(leave: ExitStack) -> None:
     """Else a run would wait for ever for a link that will not come back."""
-    said = [encode(Welcome("name", TARGET.name, target_mark(TARGET))), b"\xc1"]
+    said = [wire.encode(wire.Welcome("name", TARGET.name, target_mark(TARGET))), b"\xc1"]
     address = leave.enter_context(scripted(lambda one: one.send(said.pop(0))))
     remote = Remote(address, TARGET, Vanilla())
     with pytest.raises(LinkLost):
@@ -135,11 +123,11 @@ def test_signs_of_life_come_while_a_drafter_is_loaded_and_while_others_work(
     with serving(TARGET, slowly) as (one, port):
         address = Address(f"ws://127.0.0.1:{port}")
         other = Caller(port)  # needs no drafter: its welcome need not wait for the worker
-        hello = Hello(wire.VERSION, "", "moa-n0", drafter_mark(useful("moa-n0", TARGET)))
+        hello = wire.Hello(wire.VERSION, "", "moa-n0", drafter_mark(useful("moa-n0", TARGET)))
         found: list[Wire] = []
         coming = threading.Thread(target=lambda: found.append(Wire(address, hello, timeout=0.5)))
         coming.start()
-        other.say(Prefill(1, [1, 2, 3], 20))
+        other.say(wire.Prefill(1, [1, 2, 3], 20))
         late = Caller(port)
         assert late.welcome.session and not found
         sleep(0.8)
@@ -153,12 +141,12 @@ def test_signs_of_life_come_while_a_drafter_is_loaded_and_while_others_work(
 
 
 def test_a_refusal_that_may_pass_is_a_lost_link_and_a_new_session(leave: ExitStack) -> None:
-    heard: list[Hello] = []
+    heard: list[wire.Hello] = []
 
     def script(connection: ServerConnection) -> None:
         welcome(connection)
         heard.append(wire.read_up(connection.recv()))
-        connection.send(encode(Refused("Gone.", again=True)))
+        connection.send(wire.encode(wire.Refused("Gone.", again=True)))
         sleep(0.2)
 
     remote = Remote(leave.enter_context(scripted(script)), TARGET, Vanilla())
@@ -171,9 +159,12 @@ def test_a_refusal_that_may_pass_is_a_lost_link_and_a_new_session(leave: ExitSta
 @pytest.mark.parametrize(
     ("says", "told"),
     [
-        ([encode(Refused("Not here."))], "The server refused: Not here."),
+        ([wire.encode(wire.Refused("Not here."))], "The server refused: Not here."),
         ([], "is gone"),
-        ([encode(Piece("config.json", b"{}", 2)), encode(Piece("", b"", 2))], "cannot be opened"),
+        (
+            [wire.encode(wire.Piece("config.json", b"{}", 2)), wire.encode(wire.Piece("", b"", 2))],
+            "cannot be opened",
+        ),
     ],
 )
 def test_a_target_that_does_not_come_is_said_in_a_sentence(

@@ -155,15 +155,6 @@ def test_a_server_that_starts_anew_reads_the_text_again(lost_again: bool) -> Non
     assert trace.of(LinkBack)
 
 
-def test_text_that_stays_is_gone_on_from_over_a_socket(served: Served) -> None:
-    away, link = Away(keep=True, patience=20), CutLink([("down", 8, 0.9)])
-    trace = run("eagle2", served[1], away=away, count=60, link=link)
-    kept = [event for event in trace.of(Verified) if event.kept]
-    alone = [event.token for event in trace.of(OfflineToken)]
-    assert len(kept) == 1 and list(kept[0].emitted[: len(alone)]) == alone
-    assert len(trace.output_ids) == 60 == len(trace.verified_ids)
-
-
 def test_a_link_that_stays_cut_ends_the_run_with_the_drafter_s_text(served: Served) -> None:
     link = CutLink([("down", 8, 30.0)])
     trace = run("moa-n0", served[1], away=Away(patience=0.1), link=link)

@@ -14,16 +14,7 @@ from moa_core.link import client_weights, server
 from moa_core.link.session import Limits
 from moa_core.link.wire import VERSION, Fetch, Hello, Prefill, Refused, Stream, Verify, encode
 from moa_core.model.target import Target
-from tests.attackers import (
-    FORBIDDEN,
-    UPGRADE,
-    Attacker,
-    fire,
-    frame,
-    header,
-    opened,
-    read_all,
-)
+from tests.attackers import FORBIDDEN, UPGRADE, fire, frame, header, hello, opened, read_all
 from tests.moa_core.link.scene import (
     GREEDY,
     PROMPT,
@@ -39,7 +30,6 @@ from tests.moa_core.link.scene import (
 from tests.serving import Caller, serving, until
 
 NEXT = Verify(2, 7, [GREEDY[0]], [-1])
-ATTACKER = Attacker(0, TOKEN, words=64)
 
 
 @pytest.fixture(autouse=True)
@@ -49,10 +39,10 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "WRONG_TOKEN", 0.01)
 
 
-def arrived(leave: ExitStack, port: int, **hello: object) -> socket.socket:
+def arrived(leave: ExitStack, port: int) -> socket.socket:
     """A bare socket that has said a good hello."""
     one = leave.enter_context(opened(port))
-    one.sendall(UPGRADE + ATTACKER.hello(**hello))
+    one.sendall(UPGRADE + hello(TOKEN))
     return one
 
 
@@ -60,7 +50,7 @@ def arrived(leave: ExitStack, port: int, **hello: object) -> socket.socket:
 
 
 @pytest.mark.parametrize(
-    ("hello", "why"),
+    ("changes", "why"),
     [
         ({"token": TOKEN + " "}, "The token is wrong."),
         ({"token": "é"}, "The token is wrong."),
@@ -71,11 +61,11 @@ def arrived(leave: ExitStack, port: int, **hello: object) -> socket.socket:
     ],
 )
 def test_who_says_no_good_hello_is_told_why(
-    hello: Any, why: str, served: Served, monkeypatch: pytest.MonkeyPatch
+    changes: Any, why: str, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "WRONG_TOKEN", 0.3)  # whoever guesses has to wait
     began = monotonic()
-    with Caller(served[1], **{"token": TOKEN, **hello}) as one:
+    with Caller(served[1], **{"token": TOKEN, **changes}) as one:
         assert isinstance(one.welcome, Refused) and why in one.welcome.reason and one.ended()
     assert monotonic() - began >= 0.3 or "token" not in why
     assert not served[0].sessions
@@ -83,7 +73,7 @@ def test_who_says_no_good_hello_is_told_why(
 
 
 def test_a_first_message_is_a_short_hello(served: Served) -> None:
-    assert b"must be a hello" in fire(served[1], UPGRADE, ATTACKER.early()[0])
+    assert b"must be a hello" in fire(served[1], UPGRADE, frame(encode(Fetch(0))))
     for size in (5000, 1 << 20, 1 << 40):
         answer = fire(served[1], UPGRADE, header(size) + bytes(100))
         assert b"\x88" in answer and b"\x03\xf1" in answer  # close, 1009: too big
@@ -126,8 +116,9 @@ def test_what_is_no_handshake_of_ours_gets_an_error_and_no_line_in_the_log(
         answer = fire(served[1], request)
         assert answer.startswith((b"HTTP/1.1 4", b"HTTP/1.1 5")) or not answer
         assert b"root:" not in answer
-    for kind in (ATTACKER.wrong_hello, ATTACKER.early, ATTACKER.protocol, ATTACKER.wrong_token):
-        fire(served[1], UPGRADE, b"".join(kind()))
+    unmasked = frame(b"x", masked=False)
+    for bad in (hello("guess"), hello(TOKEN, version=99), frame(encode(NEXT)), unmasked):
+        fire(served[1], UPGRADE, bad)
     said = [record for record in caplog.records if "websockets.client" not in record.name]
     assert not said and capfd.readouterr().err == ""
     check_good_client(served[1])
@@ -144,9 +135,7 @@ def busy(gated: type[Gated], here: Caller) -> None:
     assert until(lambda: gated.forwards == 1)
 
 
-def test_whoever_has_left_is_passed_over_and_the_place_is_free_at_once(
-    gated: type[Gated],
-) -> None:
+def test_whoever_has_left_is_passed_over_and_the_place_is_free_at_once(gated: type[Gated]) -> None:
     with serving(TARGET, drafter_for, TOKEN, Limits(sessions=2)) as (one, port):
         here, lost = begun(port), begun(port)
         busy(gated, here)
@@ -225,17 +214,8 @@ def test_floods_of_pings_and_of_fragments_end(served: Served) -> None:
             for _ in range(2000):  # 260 MB, of which the first few are taken
                 one.sendall(flood)
     endless = frame(b"", first=0) + frame(b"", 0, first=0) * 5000
-    assert b"too many fragments" in fire(served[1], UPGRADE, ATTACKER.hello(), endless)
+    assert b"too many fragments" in fire(served[1], UPGRADE, hello(TOKEN), endless)
     check_good_client(served[1])
-
-
-def test_attackers_do_no_harm(served: Served) -> None:
-    """A few of them here; thousands, against a process, in test_kills.py."""
-    attacker = Attacker(0, TOKEN, words=64)
-    kinds = {attacker.attack(served[1]) for _ in range(150)}
-    assert len(kinds) == 10 and attacker.sent >= 120
-    check_good_client(served[1])
-    assert until(lambda: not served[0].sessions)
 
 
 def test_the_end_does_not_wait_for_who_is_silent_deaf_or_busy(

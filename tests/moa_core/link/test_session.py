@@ -56,20 +56,9 @@ def test_what_comes_after_a_position_is_forgotten() -> None:
     assert wrong.tokens == plain_greedy(TARGET, text, 1)
 
 
-def test_a_chain_that_stays_stays_whole_and_the_next_token_is_what_comes_after_it() -> None:
-    session = begun()
-    chain = [GREEDY[0], 3, 1, 4, 1]
-    answer = session.verify(Verify(2, 7, chain, [-1, 0, 1, 2, 3], keep=True))
-    assert session.known == 12
-    assert answer.tokens[-1] == plain_greedy(TARGET, PROMPT + chain, 1)[0]
-    loose = session.verify(Verify(3, 7, chain, [-1, 0, 1, 2, 3]))
-    assert session.known < 12 and loose.tokens == answer.tokens
-
-
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, seed=3)])
-@pytest.mark.parametrize("keep", [True, False])
 def test_a_long_chain_is_read_in_pieces_with_the_same_result(
-    monkeypatch: pytest.MonkeyPatch, sampling: Sampling, keep: bool
+    monkeypatch: pytest.MonkeyPatch, sampling: Sampling
 ) -> None:
     whole, cut = TARGET.fork(), TARGET.fork()
     for target in (whole, cut):
@@ -77,10 +66,9 @@ def test_a_long_chain_is_read_in_pieces_with_the_same_result(
     text = [*GREEDY[:17], 1, 2, 3, 4, 5]
     tree = sessions._chain(tuple(text))
     chosen = choose(whole.verify(tree), tree, 7, sampling)
-    path = range(1, len(tree)) if keep else walk(tree, chosen.tokens)[0]
-    observation = whole.keep(path)
+    observation = whole.keep(walk(tree, chosen.tokens)[0])
     monkeypatch.setattr(sessions, "PIECE", 5)
-    choices, seen = read_chain(cut, tree, 7, sampling, keep)
+    choices, seen = read_chain(cut, tree, 7, sampling)
     assert choices.tokens == chosen.tokens
     assert choices.probs == pytest.approx(chosen.probs, abs=1e-5)
     assert choices.drafts == pytest.approx(chosen.drafts, abs=1e-5)
@@ -92,10 +80,10 @@ def test_a_long_chain_is_read_in_pieces_with_the_same_result(
     after = DraftTree.only_root(1)
     assert torch.allclose(whole.verify(after), cut.verify(after), atol=1e-4)
     session = begun(useful("moa-n1", TARGET))  # which reads a long chain so
-    answer = session.verify(Verify(2, 7, text, list(range(-1, 21)), keep=True))
-    assert session.known == 7 + 22 and answer.tokens[:17] == GREEDY[1:18]
+    answer = session.verify(Verify(2, 7, text, list(range(-1, 21))))
+    assert session.known == 7 + 17 and answer.tokens[:17] == GREEDY[1:18]
     half = unpack(answer.half, torch.float32, CPU)
-    assert half["memory"].shape[-2] == half["tail"].shape[-2] == 22
+    assert half["memory"].shape[-2] == half["tail"].shape[-2] == 17
 
 
 # ---- a prompt, and its shares ----

@@ -12,29 +12,6 @@ from hypothesis import strategies as st
 from moa_core.errors import UserError
 from moa_core.link import tensors, wire
 from moa_core.link.tensors import Numbers, check_kind, pack, unpack
-from moa_core.link.wire import (
-    Alive,
-    Answer,
-    Fetch,
-    First,
-    Hello,
-    Joiner,
-    Part,
-    Piece,
-    Prefill,
-    Pushed,
-    Refused,
-    Sampled,
-    Share,
-    Stream,
-    Verify,
-    Welcome,
-    WireError,
-    encode,
-    frames,
-    read_down,
-    read_up,
-)
 from tests.mutations import mutated
 from tests.properties import SEEDS, trees
 
@@ -43,17 +20,17 @@ from tests.properties import SEEDS, trees
 NUMBER, ID, PROB = st.integers(0, 2**53), st.integers(0, 2**31 - 1), st.floats(0, 1)
 NAME = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 KINDS = st.sampled_from(["f32", "bf16"])
-SAMPLED = st.builds(Sampled, st.floats(0, 100), st.floats(0.01, 1), ID, st.integers(-9, 9))
+SAMPLED = st.builds(wire.Sampled, st.floats(0, 100), st.floats(0.01, 1), ID, st.integers(-9, 9))
 VERIFY = st.builds(
-    lambda tree, number, position: Verify(number, position, [*tree.tokens], [*tree.parents]),
+    lambda tree, number, position: wire.Verify(number, position, [*tree.tokens], [*tree.parents]),
     trees(), NUMBER, NUMBER,
 )  # fmt: skip
 UP = st.one_of(
-    st.builds(Hello, st.integers(0, 9), NAME, NAME, NAME, KINDS, NAME),
-    st.builds(Prefill, NUMBER, st.lists(ID), st.integers(1, 2**21), SAMPLED, NUMBER),
+    st.builds(wire.Hello, st.integers(0, 9), NAME, NAME, NAME, KINDS, NAME),
+    st.builds(wire.Prefill, NUMBER, st.lists(ID), st.integers(1, 2**21), SAMPLED, NUMBER),
     VERIFY,
-    st.builds(Stream, NUMBER, NUMBER, ID, st.integers(1, 2**20)),
-    st.builds(Fetch, st.integers(0, 1024)),
+    st.builds(wire.Stream, NUMBER, NUMBER, ID, st.integers(1, 2**20)),
+    st.builds(wire.Fetch, st.integers(0, 1024)),
 )
 
 
@@ -66,33 +43,33 @@ def halves(draw: st.DrawFn) -> Any:
 
 
 DOWN = st.one_of(
-    st.builds(Welcome, NAME, NAME, NAME),
-    st.builds(First, NUMBER, ID, PROB, PROB),
-    st.builds(Share, NUMBER, NUMBER, st.integers(1, 16), halves()),
+    st.builds(wire.Welcome, NAME, NAME, NAME),
+    st.builds(wire.First, NUMBER, ID, PROB, PROB),
+    st.builds(wire.Share, NUMBER, NUMBER, st.integers(1, 16), halves()),
     st.builds(
-        Answer, NUMBER, st.lists(ID), st.lists(PROB), st.lists(PROB), halves(), st.floats(0, 9)
+        wire.Answer, NUMBER, st.lists(ID), st.lists(PROB), st.lists(PROB), halves(), st.floats(0, 9)
     ),
-    st.builds(Pushed, NUMBER, NUMBER, ID, PROB, PROB),
-    st.builds(Piece, NAME, st.binary(), NUMBER),
-    st.builds(Refused, NAME, st.booleans()),
+    st.builds(wire.Pushed, NUMBER, NUMBER, ID, PROB, PROB),
+    st.builds(wire.Piece, NAME, st.binary(), NUMBER),
+    st.builds(wire.Refused, NAME, st.booleans()),
 )
 
 
 @given(UP, DOWN)
 def test_messages_come_back_as_they_went_and_to_their_own_side_alone(up: Any, down: Any) -> None:
-    assert read_up(encode(up)) == up
-    assert read_down(encode(down)) == down
-    for read, message in ((read_down, up), (read_up, down)):
-        with pytest.raises(WireError):
-            read(encode(message))
+    assert wire.read_up(wire.encode(up)) == up
+    assert wire.read_down(wire.encode(down)) == down
+    for read, message in ((wire.read_down, up), (wire.read_up, down)):
+        with pytest.raises(wire.WireError):
+            read(wire.encode(message))
 
 
 @given(UP | DOWN, st.data())
 def test_every_frame_that_is_cut_is_the_protocol_s_error(message: Any, data: st.DataObject) -> None:
-    frame = encode(message)
+    frame = wire.encode(message)
     cut = frame[: data.draw(st.integers(0, len(frame) - 1))]
-    for read in (read_up, read_down):
-        with pytest.raises(WireError):
+    for read in (wire.read_up, wire.read_down):
+        with pytest.raises(wire.WireError):
             read(cut)
 
 
@@ -100,19 +77,23 @@ def test_every_frame_that_is_cut_is_the_protocol_s_error(message: Any, data: st.
 def test_a_changed_frame_is_a_message_or_the_protocol_s_error(
     message: Any, seed: int, data: st.DataObject
 ) -> None:
-    frame = bytearray(encode(message))
+    frame = bytearray(wire.encode(message))
     frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
     changed = [bytes(frame)]
     with suppress(OverflowError, UnicodeEncodeError):  # MessagePack itself has no such value
         changed.append(msgspec.msgpack.encode(mutated(msgspec.to_builtins(message), seed)))
     for one in changed:
-        for read in (read_up, read_down, lambda sent: Joiner().take(encode(Part(sent, False)))):
+        for read in (
+            wire.read_up,
+            wire.read_down,
+            lambda sent: wire.Joiner().take(wire.encode(wire.Part(sent, False))),
+        ):
             try:
                 found = read(one)
-            except WireError as refused:
+            except wire.WireError as refused:
                 assert len(str(refused)) < 1000
                 continue
-            if isinstance(found, Share | Answer):  # a half that is let in can be used
+            if isinstance(found, wire.Share | wire.Answer):  # a half that is let in can be used
                 unpack(found.half, torch.float32, torch.device("cpu"))
 
 
@@ -125,7 +106,7 @@ SHAPES = ((1, 2, 3, 5, 8), (4, 7), (9,), (1, 1), (), (3, 0), (0, 8), (0,))
 @pytest.mark.parametrize("kind", ("f32", "bf16"))
 def test_numbers_come_back_as_close_as_their_kind_promises(kind: str, shape: tuple) -> None:
     tensor = 5 * torch.randn(shape, generator=torch.Generator().manual_seed(len(shape)))
-    half = read_down(encode(Share(1, 0, 1, pack({"x": tensor}, kind)))).half
+    half = wire.read_down(wire.encode(wire.Share(1, 0, 1, pack({"x": tensor}, kind)))).half
     back = unpack(half, torch.float32, torch.device("cpu"))["x"]
     assert back.shape == tensor.shape and back.dtype == torch.float32
     if not tensor.numel():
@@ -161,8 +142,8 @@ def raw(*fields: Any) -> bytes:
     ],
 )
 def test_numbers_that_do_not_fill_their_shape_are_refused(fields: tuple) -> None:
-    with pytest.raises(WireError):
-        read_down(raw(*fields))
+    with pytest.raises(wire.WireError):
+        wire.read_down(raw(*fields))
 
 
 def test_an_unknown_kind_is_refused_in_a_sentence() -> None:
@@ -181,11 +162,11 @@ def changed(message: Any, **fields: Any) -> bytes:
     return msgspec.msgpack.encode(msgspec.to_builtins(message) | fields)
 
 
-HELLO = Hello(1, "let me in", "moa-n1", "abc", "f32", "a session")
-PREFILL = Prefill(1, [5, 9, 33], 60, Sampled(0.8, 0.9, 40, -3), 16)
-VERIFY = Verify(2, 7, [4, 5, 6, 7], [-1, 0, 0, 2])
-STREAM = Stream(4, 9, 17, 100)
-SHORT = First(1, 5, 0.25, 0.125)
+HELLO = wire.Hello(1, "let me in", "moa-n1", "abc", "f32", "a session")
+PREFILL = wire.Prefill(1, [5, 9, 33], 60, wire.Sampled(0.8, 0.9, 40, -3), 16)
+VERIFY = wire.Verify(2, 7, [4, 5, 6, 7], [-1, 0, 0, 2])
+STREAM = wire.Stream(4, 9, 17, 100)
+SHORT = wire.First(1, 5, 0.25, 0.125)
 WRONG = {
     "no tree: empty": changed(VERIFY, tokens=[], parents=[]),
     "no tree: other lengths": changed(VERIFY, parents=[-1, 0]),
@@ -193,7 +174,6 @@ WRONG = {
     "no tree: a parent after its child": changed(VERIFY, parents=[-1, 3, 0, 2]),
     "no tree: a parent that is none": changed(VERIFY, parents=[-1, 0, 0, 4096]),
     "a parent below the root's": changed(VERIFY, parents=[-2, 0, 0, 2]),
-    "kept, but no chain": changed(VERIFY, keep=True),
     "too many nodes": changed(VERIFY, tokens=[1] * 32770, parents=list(range(-1, 32769))),
     "a position below 0": changed(VERIFY, position=-1),
     "a token below 0": changed(VERIFY, tokens=[-4, 5, 6, 7]),
@@ -209,13 +189,13 @@ WRONG = {
     "an endless stream": changed(STREAM, count=2**40),
     "an unknown kind of numbers": changed(HELLO, kind="f64"),
     "a long name": changed(HELLO, session="x" * 201),
-    "all layers and more": changed(Fetch(1), last=1025),
+    "all layers and more": changed(wire.Fetch(1), last=1025),
     "a field of its own": changed(VERIFY, more=1),
     "a setting of its own": changed(PREFILL, sampling={"temperature": 0.5, "x\x80": 1}),
     "an unknown tag": msgspec.msgpack.encode({"type": "goodbye"}),
     "a tag that is none": msgspec.msgpack.encode({"type": [1]}),
-    "two messages": encode(HELLO) + encode(HELLO),
-    "half a message": encode(HELLO)[:-1],
+    "two messages": wire.encode(HELLO) + wire.encode(HELLO),
+    "half a message": wire.encode(HELLO)[:-1],
     "nothing": b"",
     "text": "hello",
     "a list without end": b"\xdd\xff\xff\xff\xff",
@@ -226,44 +206,44 @@ WRONG = {
 
 @pytest.mark.parametrize("frame", WRONG.values(), ids=WRONG.keys())
 def test_what_does_not_fit_its_type_is_refused(frame: bytes | str) -> None:
-    with pytest.raises(WireError) as caught:
-        read_up(frame)
+    with pytest.raises(wire.WireError) as caught:
+        wire.read_up(frame)
     assert len(str(caught.value)) < 300
 
 
 def test_the_longest_chain_and_the_widest_tree_are_read_in_a_moment() -> None:
     count = wire.NODES
-    chain = Verify(1, 0, [1] * count, list(range(-1, count - 1)), keep=True)
-    star = Verify(1, 0, [1] * count, [-1] + [0] * (count - 1))
+    chain = wire.Verify(1, 0, [1] * count, list(range(-1, count - 1)))
+    star = wire.Verify(1, 0, [1] * count, [-1] + [0] * (count - 1))
     for message in (chain, star):
-        frame = encode(message)
-        assert len(frame) < wire.MOST_UP and read_up(frame) == message
-    assert chain.chain and not star.chain and Verify(1, 0, [1], [-1]).chain
+        frame = wire.encode(message)
+        assert len(frame) < wire.MOST_UP and wire.read_up(frame) == message
+    assert chain.chain and not star.chain and wire.Verify(1, 0, [1], [-1]).chain
 
 
 # ---- long messages ----
 
 
 def test_a_long_message_comes_in_parts_with_life_between_them() -> None:
-    long = Answer(2, [5], [0.5], [1.0], pack({"x": torch.randn(20_000)}, "f32"), 0.5)
-    sent = list(frames(long))
+    long = wire.Answer(2, [5], [0.5], [1.0], pack({"x": torch.randn(20_000)}, "f32"), 0.5)
+    sent = list(wire.frames(long))
     assert len(sent) == 10 and max(map(len, sent)) < wire.PART + 50
-    joiner = Joiner()
+    joiner = wire.Joiner()
     taken = []
     for frame in sent:
-        taken += [joiner.take(frame), joiner.take(encode(Alive()))]
-    assert taken == [None, Alive()] * 9 + [long, Alive()]
-    assert joiner.take(encode(SHORT)) == SHORT
+        taken += [joiner.take(frame), joiner.take(wire.encode(wire.Alive()))]
+    assert taken == [None, wire.Alive()] * 9 + [long, wire.Alive()]
+    assert joiner.take(wire.encode(SHORT)) == SHORT
 
 
 def test_parts_that_are_no_message_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(WireError, match="a part of a part"):
-        Joiner().take(encode(Part(encode(Part(b"", False)), False)))
-    with pytest.raises(WireError):
-        Joiner().take(encode(Part(b"abc", False)))
+    with pytest.raises(wire.WireError, match="a part of a part"):
+        wire.Joiner().take(wire.encode(wire.Part(wire.encode(wire.Part(b"", False)), False)))
+    with pytest.raises(wire.WireError):
+        wire.Joiner().take(wire.encode(wire.Part(b"abc", False)))
     monkeypatch.setattr(wire, "MOST_WHOLE", 1000)
-    joiner = Joiner()
-    with pytest.raises(WireError, match="no end"):
+    joiner = wire.Joiner()
+    with pytest.raises(wire.WireError, match="no end"):
         for _ in range(11):
-            assert joiner.take(encode(Part(bytes(100), True))) is None
+            assert joiner.take(wire.encode(wire.Part(bytes(100), True))) is None
     assert tensors.MOST_WHOLE > 2 * wire.MOST_DOWN

@@ -110,16 +110,6 @@ def test_no_more_context_is_counted_than_is_usual() -> None:
     assert estimate(long, torch.bfloat16).context == COUNTED_CONTEXT
 
 
-def test_quantised_rows_have_their_scales() -> None:
-    small = config_of({"model_type": "llama", "vocab_size": 50, "hidden_size": 8, "head_dim": 4,
-                       "intermediate_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2,
-                       "num_key_value_heads": 1, "tie_word_embeddings": False})  # fmt: skip
-    # In 8 bits a row has a scale; embeddings, head and norms stay as they are.
-    rows, numbers = 3 * 8 + 2 * 4 + 2 * 12, 2 * 8 * 8 + 2 * 4 * 8 + 3 * 12 * 8
-    rest = 4 * (2 * 50 * 8 + 5 * 8)
-    assert estimate(small, torch.float32, 8).weights == 2 * (numbers + 4 * rows) + rest
-
-
 class Peak(TorchDispatchMode):
     """The most bytes that tensors made meanwhile have held at once."""
 

@@ -26,20 +26,14 @@ from moa_core.link.client_weights import open_target, write
 from moa_core.loading.drafter_files import build_drafter, save_drafter
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.loading.memory import config_of, estimate
-from moa_core.loading.untrusted import (
-    MOST_PARTS,
-    PICKLES,
-    check_sizes,
-    read_config,
-    read_tensors,
-)
+from moa_core.loading.untrusted import MOST_PARTS, PICKLES, check_sizes, read_config, read_tensors
 from moa_core.model.target import Target
 from tests.models import plain_greedy, save_target, speaking_target, tiny_target, traced, useful
 from tests.mutations import mutated
 from tests.properties import SEEDS, few
 
 MIB = 2**20
-METHODS = ("moa-n1", "eagle2", "medusa", "glide", "independent")
+METHODS = ("moa-n1", "eagle2", "independent")
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +85,7 @@ BOMBS = {
 }
 LAYER = ("num_attention_heads", "num_key_value_heads", "intermediate_size")
 KEYS = {
-    "medusa": ("heads", "blocks"), "glide": LAYER, "independent": ("num_hidden_layers", *LAYER),
+    "independent": ("num_hidden_layers", *LAYER),
     "moa-n1": ("num_attention_heads", "vocab_size"),
     "eagle2": ("num_attention_heads", "vocab_size"),
 }  # fmt: skip
@@ -102,7 +96,7 @@ SIZES = (10**4, 10**9, 2**31, 2**62, 10**30, -1)
 def test_a_config_that_is_a_trap_for_parsers_is_refused(
     tmp_path: Path, good: dict[str, Path], target: Target, bomb: str
 ) -> None:
-    changed(tmp_path, good["medusa"])
+    changed(tmp_path, good["independent"])
     (tmp_path / "config.json").write_text(bomb)
     refused(tmp_path, target)
 
@@ -179,19 +173,11 @@ def entry(shape: list[int], dtype: str = "F32", offsets: tuple[int, int] = (0, 0
     return {"fc.weight": {"dtype": dtype, "shape": shape, "data_offsets": list(offsets)}}
 
 
-HEADERS = {
+HEADERS = {  # safetensors refuses them; what it raises must become a sentence
     "an endless header": safetensors(b"{}", size=2**63),
-    "a large header": safetensors(b"{}", size=2**32),
-    "a deep header": safetensors(b"[" * 90_000),
-    "no text": safetensors(b"\xff" * 50),
     "a huge shape": safetensors(entry([2**40, 2**20])),
-    "an overflowing shape": safetensors(entry([2**33, 2**33])),
-    "a negative shape": safetensors(entry([-1, 4])),
     "offsets beyond the file": safetensors(entry([4], offsets=(0, 16))),
-    "offsets backwards": safetensors(entry([4], offsets=(16, 0)), bytes(16)),
-    "an unknown type": safetensors(entry([4], "F99", (0, 16)), bytes(16)),
     "a rare type": safetensors(entry([16], "F8_E8M0", (0, 16)), bytes(16)),
-    "a hole": safetensors(entry([4], offsets=(16, 32)), bytes(32)),
 }
 
 
@@ -202,7 +188,7 @@ def test_a_header_that_lies_is_refused(tmp_path: Path, target: Target, data: byt
     refused(tmp_path, target)
 
 
-@pytest.mark.parametrize("method", ["moa-n1", "eagle2", "glide"])
+@pytest.mark.parametrize("method", ["moa-n1", "eagle2", "independent"])
 def test_a_shape_of_no_bytes_is_not_made_of_many(
     tmp_path: Path, good: dict[str, Path], target: Target, method: str
 ) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from moa_core.bench.suites import load_suite, suite_ids
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
@@ -21,7 +20,6 @@ from moa_core.errors import UserError
 from moa_core.link.client_weights import open_target, write
 from moa_core.link.connection import Address
 from moa_core.link.remote import Remote
-from moa_core.loading.catalog import bundled_target
 from moa_core.loading.load import Plan, load_drafter, load_target
 from moa_core.model.target import Target
 from tests.models import plain_greedy, save_pair, traced
@@ -76,28 +74,6 @@ def test_a_quantised_target_writes_its_own_greedy_text(
     assert others, "rounded weights should write another text than whole ones"
     assert accepted > 20
     assert not [record for record in caplog.records if record.name.startswith("bitsandbytes")]
-
-
-@needs_bitsandbytes
-@pytest.mark.slow
-@pytest.mark.parametrize("bits", [8, 4])
-def test_the_bundled_target_quantised(bits: int) -> None:
-    """Real text: 40 prompts of 64 tokens; `-s` prints how many part from plain decoding, and by
-    which gap of logits."""
-    target = load_target(bundled_target(), "float32", "cpu", Plan(bits))
-    texts, gaps = 0, []
-    prompts = suite_ids(load_suite("bundled", 10)[:40], target)
-    for prompt in prompts:
-        expected = plain_greedy(target, prompt, 64)
-        for name in ("none", "moa-n0", "moa-n1", "eagle2"):
-            drafter = load_drafter(name, target)
-            more = {"tree": drafter.tree, "eos_ids": target.eos_ids}
-            ours = traced(target, drafter, prompt, max_new_tokens=64, **more)
-            found = compare_with_plain(target, prompt, ours.output_ids, expected)
-            texts += 1
-            gaps += [] if found.same else [abs(found.gap or 0)]
-    print(f"{bits} bits: {len(gaps)} of {texts} texts part, largest gap {max(gaps, default=0):.2g}")
-    assert max(gaps, default=0) < (0.05 if bits == 8 else 0.5)
 
 
 @needs_bitsandbytes

@@ -18,10 +18,7 @@ from tests.models import FAMILIES, tiny_target
 PROMPT = [5, 9, 33, 7, 21]
 # Two siblings, a long branch beside a short one, the same token twice.
 TREE = DraftTree(
-    (11, 3, 40, 8, 3, 17, 2, 50),
-    (-1, 0, 0, 1, 1, 3, 2, 5),
-    (0, 1, 1, 2, 2, 3, 2, 4),
-    (0.0,) * 8,
+    (11, 3, 40, 8, 3, 17, 2, 50), (-1, 0, 0, 1, 1, 3, 2, 5), (0, 1, 1, 2, 2, 3, 2, 4), (0.0,) * 8
 )
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}
 YARN = {  # scales cos and sin, not their angles alone

@@ -101,10 +101,7 @@ def kill_at(number: int) -> Callable[[int], None]:
 
 
 @pytest.mark.usefixtures("threads", "ticking")
-@pytest.mark.parametrize(
-    ("kills", "muon"),
-    [((1, 6, UPDATES - 1), False), ((7,), True)],
-)
+@pytest.mark.parametrize(("kills", "muon"), [((1, 6, UPDATES - 1), False), ((7,), True)])
 def test_a_killed_run_ends_as_an_uninterrupted_one(
     data: Path, tmp_path: Path, kills: tuple[int, ...], muon: bool
 ) -> None:

@@ -20,11 +20,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "vfl_staircase_epoch0": {"epoch": 0},
     "vfl_staircase_epoch10": {"epoch": 10},
 }
-STATS = {
-    "forward_KL": "cross_entropy",
-    "feature_loss": "feature",
-    "prev_feature_loss": "entering",
-}
+STATS = {"forward_KL": "cross_entropy", "feature_loss": "feature", "prev_feature_loss": "entering"}
 CASES = [(tli, variant) for tli in (0, 1, 3) for variant in VARIANTS]
 
 
