@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -11,6 +12,7 @@ from moa_core.bench.results import decode_speed, grouped
 from moa_core.bench.run import Contender, Decoding, run_all
 from moa_core.bench.suites import Prompt
 from moa_core.decoding.tree import TreeSettings, named_tree
+from moa_core.drafters.medusa import MedusaDrafter
 
 SAME = TreeSettings(5, 4, 11)
 # Chains first: prompt lookup and cheap drafters may want no more.
@@ -24,9 +26,10 @@ def one_tree(text: str) -> TreeSettings:
 
 
 def same_trees(methods: Mapping[str, Method], tree: TreeSettings) -> dict[str, Contender]:
-    """Every method with the same tree."""
+    """Every method with the same tree, as far as its form allows."""
     return {
-        name: Contender(method, tree if method.trees else None) for name, method in methods.items()
+        name: Contender(method, fitting(method, tree) if method.trees else None)
+        for name, method in methods.items()
     }
 
 
@@ -46,7 +49,7 @@ def best_trees(
         f"{name}@{tree}": Contender(method, tree)
         for name, method in methods.items()
         if method.trees
-        for tree in dict.fromkeys(grid)
+        for tree in dict.fromkeys(fitting(method, tree) for tree in grid)
     }
     runs = run_all(tried, prompts, ids, PASSES, decoding, folder / "tuning.jsonl", "trees")
     speeds = tree_speeds(runs)
@@ -64,3 +67,10 @@ def tree_speeds(runs: Sequence[Record]) -> dict[str, float]:
         name: median(decode_speed(one) or 0.0 for one in grouped(mine, "repeat").values())
         for name, mine in grouped(runs, "method").items()
     }
+
+
+def fitting(method: Method, tree: TreeSettings) -> TreeSettings:
+    """Medusa has a level for each of its heads and no more; all others take any tree."""
+    if not isinstance(method.drafter, MedusaDrafter):
+        return tree
+    return replace(tree, depth=min(tree.depth, method.drafter.net.config.heads))

@@ -212,7 +212,7 @@ def grow(
     expand       turns a frontier of b nodes into their logits [b, V]
     sizing       may stop before the limit; None: the limit is the tree's size
     static       choose by each child's rank alone, so that the tree always has the same shape, as
-                 in EAGLE-1
+                 in EAGLE-1 and Medusa
     """
     sizing = sizing or Fixed()
     device, least = root_logits.device, sizing.begin()

@@ -22,7 +22,7 @@ from moa_core.loading.presets import PRESETS, Preset, untrained
 from moa_core.loading.untrusted import Count, read_config, section, value
 
 DEFAULT_DRAFTER = "moa-n0"  # drafts without the target's own layers
-METHODS = ("moa", "eagle2", "eagle3", "independent")
+METHODS = ("moa", "eagle2", "eagle3", "medusa", "glide", "independent")
 HUB_ID = re.compile(r"[^/@ ]*[^/@ .][^/@ ]*/[^/@ ]*[^/@ .][^/@ ]*(@[^@ ]+)?")
 DERIVED = {"eagle": "eagle2"}  # methods that need no files of their own
 
@@ -32,7 +32,7 @@ class DrafterInfo:
     """What a drafter's config says about it."""
 
     name: str
-    method: str  # moa, eagle2, eagle3 or independent
+    method: str  # moa, eagle2, eagle3, medusa, glide or independent
     tli: int
     tree: TreeSettings
 

@@ -16,7 +16,9 @@ from transformers import AutoModelForCausalLM, LlamaForCausalLM
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter, EagleNet
 from moa_core.drafters.eagle3 import Eagle3Drafter, Eagle3Net
+from moa_core.drafters.glide import GlideDrafter, GlideNet
 from moa_core.drafters.independent import IndependentDrafter, borrowing, own_parts
+from moa_core.drafters.medusa import MedusaDrafter, MedusaNet
 from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.errors import UserError, first_line
 from moa_core.loading.catalog import tree_settings
@@ -27,6 +29,7 @@ from moa_core.loading.untrusted import Count, careful, section, value
 from moa_core.model.target import Target, moved
 
 log = logging.getLogger(__name__)
+OF_OUR_OWN = ("medusa", "glide", "independent")  # methods whose files always have our keys
 
 
 def build_drafter(
@@ -51,8 +54,8 @@ def build_drafter(
 
 
 def _method(ours: dict[str, Any], tensors: Tensors, name: str) -> str:
-    if ours.get("method") == "independent":
-        return "independent"
+    if ours.get("method") in OF_OUR_OWN:
+        return str(ours["method"])
     if "cross_attention.self_attn.q_proj.weight" in tensors:
         return "moa"
     if is_eagle3(tensors):
@@ -89,7 +92,11 @@ def build(
             return MoADrafter(net_of(MoANet), target, _tli(config, tli, name), name)
         case "eagle2":
             return EagleDrafter(net_of(EagleNet, width), target, name)
-    return Eagle3Drafter(net_of(Eagle3Net), target, name, rope_of(config, name))
+        case "eagle3":
+            return Eagle3Drafter(net_of(Eagle3Net), target, name, rope_of(config, name))
+        case "medusa":
+            return MedusaDrafter(net_of(MedusaNet, width), target, name)
+    return GlideDrafter(net_of(GlideNet), target, name)
 
 
 def _independent(

@@ -18,10 +18,13 @@ from transformers import LlamaConfig, PretrainedConfig
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
 from moa_core.drafters.eagle3 import Eagle3Drafter, Eagle3Net
+from moa_core.drafters.glide import GlideConfig, GlideDrafter
 from moa_core.drafters.independent import IndependentDrafter
+from moa_core.drafters.medusa import MedusaConfig, MedusaDrafter
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.errors import UserError
 from moa_core.loading.eagle3 import eagle3_keys, eagle3_sizes, in_one_form
+from moa_core.loading.fit import check_same
 from moa_core.loading.untrusted import Eps, Whole, section, value
 from moa_core.model.target import Target
 
@@ -84,6 +87,25 @@ def eagle_sizes(
     )
 
 
+def glide_sizes(
+    config: dict[str, Any], target: PretrainedConfig, tensors: Tensors, name: str
+) -> GlideConfig:
+    """Sizes of a GLIDE drafter. Its heads are the target's."""
+    heads, groups, inner = (value(config, key, Whole, name) for key in LAYER)
+    check_same(name, "heads", heads, target.num_attention_heads)
+    eps = value(config, "rms_norm_eps", Eps, name, target.rms_norm_eps)
+    return GlideConfig(target.hidden_size, heads, groups, head_size(target), inner, eps)
+
+
+def medusa_sizes(
+    config: dict[str, Any], target: PretrainedConfig, tensors: Tensors, name: str
+) -> MedusaConfig:
+    """Sizes of Medusa's heads."""
+    sizes = MedusaConfig(*(value(config, key, Whole, name) for key in ("heads", "blocks")))
+    _check_count(2 * sizes.heads * sizes.blocks, tensors, name)
+    return sizes
+
+
 def independent_sizes(
     config: dict[str, Any], tensors: Tensors, target: Target, name: str
 ) -> LlamaConfig:
@@ -97,6 +119,8 @@ SIZES: dict[str, Callable[[dict[str, Any], PretrainedConfig, Tensors, str], Any]
     "moa": moa_sizes,
     "eagle2": eagle_sizes,
     "eagle3": eagle3_sizes,
+    "glide": glide_sizes,
+    "medusa": medusa_sizes,
 }
 
 
@@ -178,6 +202,12 @@ def config_keys(drafter: Drafter) -> tuple[dict[str, Any], dict[str, Any]]:
             read = drafter.net.config
             keys = eagle3_keys(read, drafter.rope.parameters)
             return keys, {"method": "eagle3", "layers": list(read.layers)}
+        case MedusaDrafter():
+            return asdict(drafter.net.config), {"method": "medusa"}
+        case GlideDrafter():
+            glide = drafter.net.config
+            layer = (glide.heads, glide.kv_heads, glide.inner)
+            return dict(zip(LAYER, layer, strict=True)), {"method": "glide"}
     assert isinstance(drafter, IndependentDrafter)
     small = {key: getattr(drafter.small.config, key) for key in ("num_hidden_layers", *LAYER)}
     return {**small, "embeddings": "the target's"}, {"method": "independent"}

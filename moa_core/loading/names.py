@@ -15,6 +15,8 @@ LABELS = {  # as the page shows them
     "eagle2": "EAGLE-2",
     "eagle3": "EAGLE-3",
     "eagle": "EAGLE",
+    "glide": "GLIDE",
+    "medusa": "Medusa",
     "independent": "Independent model",
     NGRAM: "N-gram lookup",
     VANILLA: "Vanilla",

@@ -16,7 +16,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.eagle3 import Eagle3Drafter
+from moa_core.drafters.glide import GlideDrafter
 from moa_core.drafters.independent import IndependentDrafter
+from moa_core.drafters.medusa import MedusaDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.loading.drafter_files import save_drafter
@@ -156,8 +158,12 @@ def trainee(drafter: Drafter, target: Target, weights: losses.Weights) -> losses
             return losses.EagleTrainee(drafter, target, weights)
         case Eagle3Drafter():
             return Eagle3Trainee(drafter, target)
+        case GlideDrafter():
+            return losses.GlideTrainee(drafter, target)
         case IndependentDrafter():
             return losses.IndependentTrainee(drafter, target)
+        case MedusaDrafter():
+            return losses.MedusaTrainee(drafter, target)
     raise TypeError(f"There is no training for a {type(drafter).__name__}.")
 
 

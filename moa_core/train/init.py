@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
 from moa_core.drafters.eagle3 import Eagle3Config, Eagle3Drafter, Eagle3Net, default_layers
+from moa_core.drafters.glide import GlideConfig, GlideDrafter, GlideNet
 from moa_core.drafters.independent import IndependentDrafter, borrowing
+from moa_core.drafters.medusa import MedusaConfig, MedusaDrafter, MedusaNet
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.errors import UserError
 from moa_core.loading.formats import small_config
@@ -22,16 +24,17 @@ from moa_core.model.target import Target
 
 Net = TypeVar("Net", bound=nn.Module)
 
+MEDUSA_HEADS = 5
 # All with N = 0; the control is moa-n0. moa-mean-lsa pools LSA's rows as the paper does.
 ABLATIONS = ("moa-no-lsa", "moa-mean-lsa", "moa-no-sa", "moa-no-ca")
-OTHERS = ("eagle2", "eagle3", "independent")
+OTHERS = ("eagle2", "eagle3", "medusa", "glide", "independent")
 METHODS = ("moa-n0", "moa-n1", "...", *OTHERS, *ABLATIONS)
 
 
 def fresh(method: str, target: Target, seed: int) -> Drafter:
     """An untrained drafter with as many trainable numbers as a MoA drafter, within a few percent.
 
-    Widths of feed-forward blocks are chosen to make it so.
+    Widths of feed-forward blocks, and Medusa's number of blocks, are chosen to make it so.
     """
     torch.manual_seed(seed)
     config = moa_config(target)
@@ -51,6 +54,10 @@ def fresh(method: str, target: Target, seed: int) -> Drafter:
             return EagleDrafter(_eagle(target, budget), target, method)
         case "eagle3":
             return Eagle3Drafter(_eagle3(target, budget), target, method)
+        case "glide":
+            return GlideDrafter(_glide(target, budget), target, method)
+        case "medusa":
+            return MedusaDrafter(_medusa(target, budget), target, method)
         case "independent":
             return _independent(target, budget)
     raise UserError(f"Unknown method {method!r}: choose from {', '.join(METHODS)}.")
@@ -128,6 +135,26 @@ def _eagle3(target: Target, budget: int) -> Eagle3Net:
 
 def _rms(values: Tensor) -> Tensor:
     return values.float().pow(2).mean().sqrt()
+
+
+def _glide(target: Target, budget: int) -> GlideNet:
+    config = target.config
+    heads, size = config.num_attention_heads, target.head_dim
+
+    def make(inner: int) -> GlideNet:
+        sizes = (config.hidden_size, heads, target.kv_heads, size, inner, config.rms_norm_eps)
+        return GlideNet(GlideConfig(*sizes))
+
+    return _widened(make, budget)
+
+
+def _medusa(target: Target, budget: int) -> MedusaNet:
+    width = target.config.hidden_size
+    one = parameters(MedusaNet(MedusaConfig(MEDUSA_HEADS, 1), width))
+    net = MedusaNet(MedusaConfig(MEDUSA_HEADS, max(1, round(budget / one))), width)
+    for weight in net.parameters():
+        nn.init.zeros_(weight)  # as in the paper: at first a head repeats the target's own
+    return net
 
 
 def _independent(target: Target, budget: int, layers: int = 2) -> IndependentDrafter:

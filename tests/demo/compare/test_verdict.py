@@ -61,9 +61,9 @@ def test_whom_to_compare_and_what_is_said_of_it():
         row_of("moa-n0", (3,) * 3, (120, 118, 125)),
     )
     assert "MoA N=0" in verdict([slow, fast, EAGLE]) and "N=3" not in verdict([slow, fast, EAGLE])
-    small, ngram = row_of("independent", rate=(95, 94, 96)), row_of("ngram", rate=(80, 79, 81))
-    assert "MoA N=0 3.00, Independent model" in verdict([ngram, small, fast])
-    assert "Independent model 2.00, N-gram lookup" in verdict([ngram, small])
+    glide, ngram = row_of("glide", rate=(95, 94, 96)), row_of("ngram", rate=(80, 79, 81))
+    assert "MoA N=0 3.00, GLIDE" in verdict([ngram, glide, fast])
+    assert "GLIDE 2.00, N-gram lookup" in verdict([ngram, glide])
     other = replace(fast, tree=TreeSettings(6, 3, 12))
     assert "Their draft trees differ, and τ depends on the tree." in verdict([other, EAGLE])
     assert "trees" not in verdict([replace(other, tree=EAGLE.tree), EAGLE])

@@ -32,11 +32,11 @@ from moa_core.train.init import fresh
 from tests.models import plain_greedy, speaking_target, tiny_target, useful
 
 PROMPT = [5, 9, 33, 2]
-METHODS = ("moa-n1", "eagle2", "independent")
+METHODS = ("moa-n1", "eagle2", "glide", "independent")
 
 
 def drafter_for(method: str, target: Target) -> Drafter:
-    make = fresh if method == "independent" else useful
+    make = fresh if method in ("glide", "independent") else useful
     drafter = make(method, target, 0) if make is fresh else make(method, target)
     drafter.tree = TreeSettings(3, 3, 8)
     return drafter

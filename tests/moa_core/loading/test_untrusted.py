@@ -33,7 +33,7 @@ from tests.mutations import mutated
 from tests.properties import SEEDS, few
 
 MIB = 2**20
-METHODS = ("moa-n1", "eagle2", "independent")
+METHODS = ("moa-n1", "eagle2", "medusa", "glide", "independent")
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ BOMBS = {
 }
 LAYER = ("num_attention_heads", "num_key_value_heads", "intermediate_size")
 KEYS = {
-    "independent": ("num_hidden_layers", *LAYER),
+    "medusa": ("heads", "blocks"), "glide": LAYER, "independent": ("num_hidden_layers", *LAYER),
     "moa-n1": ("num_attention_heads", "vocab_size"),
     "eagle2": ("num_attention_heads", "vocab_size"),
 }  # fmt: skip
@@ -96,7 +96,7 @@ SIZES = (10**4, 10**9, 2**31, 2**62, 10**30, -1)
 def test_a_config_that_is_a_trap_for_parsers_is_refused(
     tmp_path: Path, good: dict[str, Path], target: Target, bomb: str
 ) -> None:
-    changed(tmp_path, good["independent"])
+    changed(tmp_path, good["medusa"])
     (tmp_path / "config.json").write_text(bomb)
     refused(tmp_path, target)
 
@@ -188,7 +188,7 @@ def test_a_header_that_lies_is_refused(tmp_path: Path, target: Target, data: byt
     refused(tmp_path, target)
 
 
-@pytest.mark.parametrize("method", ["moa-n1", "eagle2", "independent"])
+@pytest.mark.parametrize("method", ["moa-n1", "eagle2", "glide"])
 def test_a_shape_of_no_bytes_is_not_made_of_many(
     tmp_path: Path, good: dict[str, Path], target: Target, method: str
 ) -> None:

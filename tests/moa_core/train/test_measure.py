@@ -69,7 +69,7 @@ def test_the_command_tells_what_a_target_can_do(
     assert 0 <= report["tasks_right"]["all"] <= 1
 
 
-METHODS = ("moa-n0", "eagle2", "independent")
+METHODS = ("moa-n0", "eagle2", "medusa")
 
 
 @pytest.mark.parametrize(("updates", "times"), [(1440, 8), (100, 1), (7, 3), (5, 8)])
@@ -90,7 +90,7 @@ def test_the_weights_that_were_accepted_most_are_kept_through_a_stop(
     target = speaking_target()
     drafters = {name: fresh(name, target, 0) for name in METHODS}
     watch = Progress(target, drafters, {})
-    values = {"moa-n0": [1.5, 2.5, 2.0], "eagle2": [1.0, 1.1, 1.3], "independent": [2.0, 1.0, 2.0]}
+    values = {"moa-n0": [1.5, 2.5, 2.0], "eagle2": [1.0, 1.1, 1.3], "medusa": [2.0, 1.0, 2.0]}
     left: dict[str, Iterator[float]] = {name: iter(of) for name, of in values.items()}
 
     def acceptance(target: Any, drafter: Drafter, *rest: object) -> float:
@@ -107,7 +107,7 @@ def test_the_weights_that_were_accepted_most_are_kept_through_a_stop(
     again.load_state_dict(watch.state_dict())
     again.restore_best()
     kept = {name: next(d.net.parameters()).unique().item() for name, d in drafters.items()}
-    assert kept == {"moa-n0": 1, "eagle2": 2, "independent": 2}  # of two alike, the later one
+    assert kept == {"moa-n0": 1, "eagle2": 2, "medusa": 2}  # of two alike, the later one
     assert again.metrics["moa-n0"][1] == {"updates": 200, "seconds": 20.0, "tau": 2.5}
 
 
