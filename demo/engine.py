@@ -52,13 +52,12 @@ class Request:
 
     method  moa-n0 ..., eagle2, ..., ngram, vanilla
     target  one of the installed; "": the first
-    tree    None: the drafter's measured default
     """
 
     prompt: str
     method: str = DEFAULT_DRAFTER
     max_new_tokens: int = 128
-    tree: TreeSettings | None = None
+    tree: TreeSettings = FIXED_TREE
     sampling: Sampling = field(default_factory=Sampling)
     target: str = ""
 
@@ -256,11 +255,6 @@ class Engine:
         """The method that a text names; another text stays as it is, to be refused."""
         return matched(method, self.methods(target)) or method
 
-    def tree(self, method: str, target: str = "") -> TreeSettings:
-        """The measured default tree of a method; ours where nothing was measured."""
-        info = self._of(target).drafters.get(method)
-        return info.tree if info else TreeSettings()
-
     def _of(self, target: str) -> Installed:
         return self.installed.get(target or self.first) or Installed(target, {})
 
@@ -313,13 +307,10 @@ class Engine:
         target = self.target(request.target)
         ids = prompt_ids(target.tokenizer, request.prompt)
         check_prompt(ids, target)
-        tree = request.tree or self.tree(request.method, request.target)
-        if request.tree is None and isinstance(drafter, AutoDrafter):
-            drafter = drafter.with_own_trees()
-            tree = drafter.tree
         if link and (self.borrows or drafter.beside):
             raise UserError(f"{label(request.method)} cannot go on alone: connect it again.")
         away = Away(patience=PATIENCE) if link else Away()
+        tree = request.tree
         settings = Settings(request.max_new_tokens, tree, request.sampling, target.eos_ids, away)
         asked = {"method": request.method, "prompt": request.prompt}
         trace = Trace({**about(target, drafter, settings), **asked})

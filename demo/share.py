@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import gradio as gr
 
-from demo.common.measure import MOST_REPEATS
+from demo.common.controls import NUMBERS
 from demo.common.status import say
 from demo.engine import Engine
 from demo.session import PRIVATE
@@ -18,19 +18,7 @@ from demo.session import PRIVATE
 # Longer prompts make addresses that browsers and chats cut.
 LONGEST = 1500
 LONGEST_NAME, MOST_NAMES = 40, 5  # of unknown settings that are told
-NUMBERS: dict[str, tuple[type, float, float]] = {  # kind, lowest, highest
-    "tokens": (int, 1, 512),
-    "depth": (int, 1, 12),
-    "breadth": (int, 1, 16),
-    "budget": (int, 1, 64),
-    "temperature": (float, 0, 2),
-    "top_p": (float, 0.05, 1),
-    "seed": (int, 0, 2**31 - 1),
-    "repeats": (int, 1, MOST_REPEATS),
-    "auto": (int, 0, 1),
-    "auto_tree": (int, 0, 1),
-}
-TEXTS = ("target", "method", "methods", "link", "prompt", "pace", "trees")
+TEXTS = ("target", "method", "methods", "link", "prompt", "pace")
 
 # What gradio, its host and those who pass addresses on write into them; `class` is for the page.
 FOREIGN = re.compile(r"_|utm|(class|view|ui|deep_link|logs|ref|source|[a-z]+clid|msclkid)$")
@@ -48,11 +36,11 @@ def settings_of(query: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
         name: query[name] for name in TEXTS if len(query.get(name, "")) in range(1, 50_001)
     }
     wrong = []
-    for name, (kind, low, high) in NUMBERS.items():
+    for name, (low, high, _, step, _) in NUMBERS.items():
         if name not in query:
             continue
         try:
-            value = kind(query[name])
+            value = int(query[name]) if step == 1 else float(query[name])
         except ValueError:
             value = None
         if value is None or not low <= value <= high:

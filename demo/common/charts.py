@@ -5,13 +5,12 @@ Every chart is a pure function of numbers. Colour is never the only sign: parts 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
 
-from demo.common.figures import many
 from demo.common.palette import mark
 from demo.common.spread import Spread
 from moa_core.decoding.trace import Drafted, Event, Prefilled, Trace, Verified
@@ -22,10 +21,9 @@ ACCEPTED, BONUS = mark("accepted"), mark("bonus")
 PHASES = {
     "draft": mark("drafter"),
     "verify": mark("bonus"),
-    "network": mark("offline"),
     "other": mark("plain"),
 }
-PATTERNS = {"draft": "", "verify": "/", "network": "x", "other": "."}
+PATTERNS = {"draft": "", "verify": "/", "other": "."}
 DOTTED = {"color": INK, "width": 1.5, "dash": "dot"}
 
 
@@ -137,47 +135,6 @@ def rows_down(figure: go.Figure, count: int, **layout: Any) -> go.Figure:
     return figure.update_yaxes(
         autorange="reversed", showgrid=False, automargin=True, ticksuffix=" "
     )
-
-
-def cycles_axis(figure: go.Figure, count: int) -> go.Figure:
-    """An x axis of cycles, counted from 1, wide enough for eight."""
-    return figure.update_xaxes(range=[0.4, max(count, 8) + 0.6], showgrid=False)
-
-
-def phase_times(trace: Trace) -> dict[str, list[float]]:
-    """Milliseconds of each cycle by phase; `network` only where the target is elsewhere."""
-    found = {
-        "draft": [drafted.seconds for drafted, _ in trace.cycles],
-        "verify": [verified.seconds for _, verified in trace.cycles],
-        "network": [verified.network_seconds for _, verified in trace.cycles],
-        "other": [verified.other_seconds for _, verified in trace.cycles],
-    }
-    if not any(found["network"]):
-        del found["network"]
-    return {phase: [1000 * value for value in values] for phase, values in found.items()}
-
-
-def phases(trace: Trace, names: Mapping[str, str], more: Sequence[str] = ()) -> go.Figure:
-    """Milliseconds of each cycle, stacked by phase. names: of the phases; more: words to say."""
-    spent = phase_times(trace)
-    cycles = list(range(1, len(trace.cycles) + 1))
-    stack = [
-        bars(
-            cycles, values, PHASES[phase], names.get(phase, phase), PATTERNS[phase],
-            f"cycle %{{x}}: {names.get(phase, phase)} %{{y:.2f}} ms",
-        )
-        for phase, values in spent.items()
-    ]  # fmt: skip
-    said = ["no cycle"]
-    if cycles:
-        means = {phase: sum(values) / len(cycles) for phase, values in spent.items()}
-        said = [f"{names.get(phase, phase)} {mean:.2f} ms" for phase, mean in means.items()]
-        said[0] = f"{many(len(cycles), 'cycle')}, on average {said[0]}"
-    title = "Where each cycle’s time goes"
-    figure = chart(
-        stack, title, "cycle", "milliseconds", [*said, *more], barmode="stack", showlegend=True
-    )
-    return cycles_axis(figure, len(cycles))
 
 
 def progress_of(trace: Trace) -> tuple[list[int], list[float]]:

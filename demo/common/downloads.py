@@ -1,4 +1,4 @@
-"""Files that visitors may fetch: traces, tables."""
+"""Files that visitors may fetch."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
-
-import pandas as pd
-
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for a formula begins so
 
 
 @cache
@@ -25,14 +20,3 @@ def download(name: str, text: str) -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def csv_text(rows: pd.DataFrame) -> str:
-    """The table as CSV. A cell that a spreadsheet would take for a formula gets an apostrophe."""
-    cells = [[_no_formula(value) for value in row] for row in rows.itertuples(index=False)]
-    safe = pd.DataFrame(cells, columns=rows.columns, dtype=object)
-    return safe.to_csv(index=False, lineterminator="\n")
-
-
-def _no_formula(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value

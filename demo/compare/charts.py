@@ -6,24 +6,22 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from demo.common.charts import bars, beside, chart, line, progress_of, rows_down
+from demo.common.charts import PATTERNS, bars, beside, chart, line, progress_of, rows_down
 from demo.common.measure import Measured
 from demo.common.methods import RIVAL, VANILLA, colour, label
 from demo.common.spread import Spread
 from demo.compare.rows import Row, against, digits, middle
 
 DASHES = ("solid", "dash", "dot", "dashdot")
-PATTERNS = {"draft": "", "verify": "/", "other": "."}  # of a phase; the colour is the method's
 CHARTS = {  # title, axis
     "tau": ("Acceptance length τ", "tokens per target call"),
     "rate": ("Speed: more is better", "tokens per second, prefill included"),
-    "latency": ("Latency: less is better", "ms per token after the prefill"),
 }
 ROOM = 1.6  # times the longest bar: part of the width is kept for what is written after it
 
 
 def figures(rows: Sequence[Row], kind: str) -> go.Figure:
-    """A bar per method for tau, rate or latency; whiskers from the lowest to the highest repeat.
+    """A bar per method for tau or rate; whiskers from the lowest to the highest repeat.
 
     Beside each bar its figure, and how many times EAGLE-2's that is.
     """

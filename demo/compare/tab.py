@@ -8,14 +8,15 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.measure import MOST_REPEATS, WARM_UP, Progress
+from demo.common.controls import control, controls, tree_controls
+from demo.common.measure import WARM_UP, Progress
 from demo.common.methods import label, ordered
 from demo.common.prompt import enter_presses, prompt_box
 from demo.common.status import progress, progress_bar, say, status_line
 from demo.compare.results import Results, build_results, filled, values
-from demo.compare.rows import rows, write_csv
+from demo.compare.rows import rows
 from demo.compare.run import FEWEST, MOST, Comparison, Plan, compare, usual
-from demo.engine import FIXED_TREE, MOST_NEW_TOKENS, Engine
+from demo.engine import Engine
 from demo.session import PRIVATE, Shared, Visit, connect, show_results
 from demo.share import (
     Share,
@@ -32,19 +33,6 @@ from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
 
 ID, TITLE = "compare", "Side by side"
-TREES = {
-    "same": "One tree for all",
-    "own": "Each method’s own measured tree",
-    "auto": "Automatic: each tree keeps growing as long as that is expected to pay off",
-}
-SLIDERS = {  # lowest, highest, start, step, label
-    "length": (2, MOST_NEW_TOKENS, 128, 1, "Maximum new tokens"),
-    "temperature": (0, 2, 0, 0.05, "Temperature (0 = greedy)"),
-    "depth": (1, 12, FIXED_TREE.depth, 1, "Depth: drafted levels"),
-    "breadth": (1, 16, FIXED_TREE.breadth, 1, "Breadth: nodes per level"),
-    "budget": (1, 64, FIXED_TREE.budget, 1, "Budget: drafted nodes kept"),
-}
-TREE = ("depth", "breadth", "budget")
 HOW = (
     f"The methods take turns, so that each has the machine to itself. A first run of {WARM_UP} "
     "tokens each warms up and is not counted."
@@ -53,17 +41,14 @@ HOW = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What is to be compared: the values of the controls, in the order in which events send them.
-
-    A link carries all of them; it calls `length` tokens.
-    """
+    """What is to be compared: values of the controls, in the order in which events send them."""
 
     prompt: str
     target: str
     methods: list[str]
     repeats: int
-    trees: str
-    length: int
+    auto_tree: bool
+    tokens: int
     temperature: float
     seed: Any
     depth: int
@@ -74,10 +59,10 @@ class Settings:
     def plan(self) -> Plan:
         """UserError for what cannot be compared."""
         shaped = TreeSettings(int(self.depth), int(self.breadth), int(self.budget))
-        tree = {"auto": AUTO, "same": shaped}.get(self.trees)
         return Plan(
-            self.prompt, tuple(ordered(self.methods)), int(self.repeats), int(self.length),
-            Sampling(self.temperature, seed=self.seed), tree, self.target,
+            self.prompt, tuple(ordered(self.methods)), int(self.repeats), int(self.tokens),
+            Sampling(self.temperature, seed=self.seed), AUTO if self.auto_tree else shaped,
+            self.target,
         )  # fmt: skip
 
 
@@ -90,7 +75,6 @@ class Compare:
     """The components that events connect. settings: by the names of `Settings`."""
 
     settings: dict[str, Any]
-    one_tree: gr.Row
     run: gr.Button
     stop: gr.Button
     results: Results
@@ -117,31 +101,13 @@ def build(shared: Shared) -> Compare:
                 _named(engine), value=usual(engine), elem_id="compare-methods",
                 label=f"Methods: {FEWEST} to {MOST}",
             )  # fmt: skip
-            made["repeats"] = gr.Slider(
-                1, MOST_REPEATS, 3, step=1, precision=0, label="Repeats of each", buttons=[],
-                elem_id="compare-repeats",
-            )  # fmt: skip
+            made["repeats"] = control("repeats", "compare-")
     with gr.Accordion("Draft tree, sampling and length", open=False, elem_id="compare-settings"):
-        with gr.Row():
-            made |= {name: _slider(name) for name in ("length", "temperature")}
-            made["seed"] = gr.Number(0, label="Seed", elem_id="compare-seed", min_width=220)
-        made["trees"] = gr.Radio(
-            [(words, name) for name, words in TREES.items()], value="same", label="Draft tree",
-            elem_id="compare-trees",
-        )  # fmt: skip
-        with gr.Row() as one_tree:
-            made |= {name: _slider(name) for name in TREE}
+        made |= controls("tokens", "temperature", "seed", prefix="compare-")
+        made |= tree_controls("compare-")
     results = build_results(status, bar)
     settings = {name: made[name] for name in NAMES}
-    return Compare(settings, one_tree, run, stop, results, share_fold("compare-"))
-
-
-def _slider(name: str) -> gr.Slider:
-    low, high, start, step, words = SLIDERS[name]
-    return gr.Slider(
-        low, high, start, step=step, label=words, elem_id=f"compare-{name}", buttons=[],
-        min_width=220, precision=None if name == "temperature" else 0,
-    )  # fmt: skip
+    return Compare(settings, run, stop, results, share_fold("compare-"))
 
 
 def _named(engine: Engine, target: str = "") -> list[tuple[str, str]]:
@@ -162,10 +128,6 @@ def wire(demo: gr.Blocks, tab: Compare, shared: Shared) -> None:
         yield from run(engine, stop, shown, Settings(*given))
 
     shared.target.change(of_target, shared.target, settings["methods"], queue=False, **PRIVATE)
-    settings["trees"].change(
-        lambda trees: gr.update(visible=trees == "same"), settings["trees"], tab.one_tree,
-        queue=False, **PRIVATE,
-    )  # fmt: skip
     outputs = [getattr(tab.results, entry.name) for entry in fields(Results)]
     ended = connect(
         shared, tab.run, tab.stop, work, [tab.results.shown, *settings.values()], outputs
@@ -180,9 +142,7 @@ def wire(demo: gr.Blocks, tab: Compare, shared: Shared) -> None:
 def address(*values: Any) -> tuple[Any, str]:
     """These settings as a query string: (status, query)."""
     given = dict(zip(NAMES, values, strict=True))
-    given |= {"methods": ",".join(ordered(given["methods"])), "tokens": given["length"]}
-    if given["trees"] != "same":
-        given |= dict.fromkeys(TREE)
+    given |= {"methods": ",".join(ordered(given["methods"])), "auto_tree": int(given["auto_tree"])}
     return address_of(ID, given)
 
 
@@ -194,10 +154,6 @@ def from_address(engine: Engine, query: Mapping[str, str]) -> tuple[Any, ...]:
     wrong += [reason for name in asked if (reason := engine.refusal(name, called=str))]
     if known := [name for name in asked if not engine.refusal(name)]:
         given["methods"] = known
-    if given.get("trees", "same") not in TREES:
-        wrong.append(f"trees must be one of {', '.join(TREES)}")
-        del given["trees"]
-    given["length"] = given.get("tokens", gr.skip())
     return complaint(wrong), *(given.get(name, gr.skip()) for name in LINKED)
 
 
@@ -217,7 +173,7 @@ def run(
         words = "Stopped before a counted run was finished: there is nothing new to show."
         yield values(status=say(words, "done"), bar=progress(), box=gr.update(visible=shown))
         return
-    yield filled(comparison, found, write_csv(found, comparison))
+    yield filled(comparison, found)
 
 
 def _progress(steps: Iterator[Progress]) -> Iterator[tuple[Any, ...]]:

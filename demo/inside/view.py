@@ -12,7 +12,7 @@ A cycle, one entry a node in each of its columns, the root first:
      "tokens": [place], "parents": [node], "draft": [P(node | parent)], "reach": [P(node | root)],
      "target": [P(node | parent)], "choices": [place], "sure": [P(choice)],
      "path": [accepted node], "bonus": place, "emitted": tokens gained and kept,
-     "ms": [draft, verify, other]}
+     "ms": [draft, verify]}
 
 "rival" is another method's run of the same prompt, likewise, or null.
 
@@ -116,7 +116,6 @@ class _Texts:
 
 def _cycle(texts: _Texts, drafted: Drafted, verified: Verified, before: int) -> dict[str, Any]:
     tree = drafted.tree
-    seconds = (drafted.seconds, verified.seconds, verified.other_seconds)
     return {
         "at": drafted.position,
         "before": before,
@@ -130,5 +129,5 @@ def _cycle(texts: _Texts, drafted: Drafted, verified: Verified, before: int) -> 
         "path": verified.path,
         "bonus": texts.place(verified.bonus),
         "emitted": len(verified.emitted),
-        "ms": [round(1000 * value, 2) for value in seconds],
+        "ms": [round(1000 * one.seconds, 2) for one in (drafted, verified)],
     }

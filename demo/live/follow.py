@@ -121,11 +121,7 @@ def requests_for(engine: Engine, request: Request, cut: bool = False) -> dict[st
     rival = RIVAL if request.method != RIVAL else engine.default(request.target)
     names = [VANILLA] if cut else dict.fromkeys((VANILLA, rival, request.method))
     there = engine.methods(request.target)
-    return {
-        name: replace(request, method=name, tree=None if name == VANILLA else request.tree)
-        for name in names
-        if name in there
-    }
+    return {name: replace(request, method=name) for name in names if name in there}
 
 
 def compared(

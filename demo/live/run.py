@@ -11,17 +11,16 @@ from typing import Any
 import gradio as gr
 
 from demo.common.downloads import download
-from demo.common.figures import many, stats, tree_of, tree_words
+from demo.common.figures import many, tree_of, tree_words
 from demo.common.methods import label
 from demo.common.status import STOPPING, say
 from demo.common.tokens.view import ENDINGS, Feed, paced
-from demo.engine import PATIENCE, Engine, Request
+from demo.engine import Engine, Request
 from demo.live.settings import Settings
-from demo.live.words import Words
 from demo.session import Visit
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.trace import Event, LinkBack, LinkDown, Trace
-from moa_core.drafters.base import Drafter, Stepwise
+from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.text import RecordedText, TokenText, record_words
@@ -59,14 +58,10 @@ def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[A
     start = int(asked.cut_at) if alone else 0
     feed = Feed(token_hex(4), TokenText(target.tokenizer), asked.pace, drafted_by(trace), start)
     visit.shown = Shown(feed, trace, request, alone)
-    able = alone and isinstance(engine.drafter(request.method, request.target), Stepwise)
-    words = Words(able, PATIENCE)
     # Nothing is skipped while it streams: see `session.connect`.
     try:
         for batch in paced(prepared.events, urgent=_urgent):
-            for event in batch:
-                words.add(event)
-            yield say(STOPPING if stop() else words.now), feed.add(batch)
+            yield say(STOPPING if stop() else ""), feed.add(batch)
     except Exception:
         yield gr.skip(), feed.broken()
         raise
@@ -74,7 +69,7 @@ def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[A
         visit.cut = None
     record_words(trace, target.tokenizer)
     visit.trace, visit.rival = trace, None
-    yield say(words.now, "done"), feed.ndjson
+    yield say("", "done"), feed.ndjson
 
 
 def _urgent(event: Event) -> bool:
@@ -149,8 +144,8 @@ def drafted_by(trace: Trace) -> str:
 
 def summary(trace: Trace) -> str:
     """A finished run in a few words."""
-    figures = stats(trace)
-    parts = [f"{many(figures['tokens'], 'token')} in {many(figures['calls'], 'target call')}"]
-    if figures["decode_rate"] is not None:  # else the prefill's token is the only one
-        parts.append(f"{figures['decode_rate']:.0f} tokens per second after the prefill")
+    tokens = many(len(trace.output_ids), "token")
+    parts = [f"{tokens} in {many(trace.target_calls, 'target call')}"]
+    if rate := trace.decode_tokens_per_second:  # else the prefill's token is the only one
+        parts.append(f"{rate:.0f} tokens per second after the prefill")
     return f"{', '.join(parts)}; {ENDINGS.get(trace.reason or '', trace.reason)}."

@@ -9,12 +9,13 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.controls import controls, tree_controls
 from demo.common.methods import VANILLA, family, label, tli_of
 from demo.common.prompt import enter_presses, prompt_box
 from demo.common.status import say, status_line, words
 from demo.common.theme import script
 from demo.common.tokens.view import PACES, trace_view
-from demo.engine import FIXED_TREE, MOST_NEW_TOKENS, Engine
+from demo.engine import Engine
 from demo.live import run as runs
 from demo.live.charts import CHARTS
 from demo.live.follow import follow
@@ -30,15 +31,6 @@ TREE_NOTE = (
     "τ depends on the draft tree, so compare it only at the same fixed tree. Automatic: the tree "
     "keeps growing as long as that is expected to pay off."
 )
-SLIDERS = {  # lowest, highest, start, step, label
-    "depth": (1, 12, FIXED_TREE.depth, 1, "Depth: drafted levels"),
-    "breadth": (1, 16, FIXED_TREE.breadth, 1, "Breadth: nodes per level"),
-    "budget": (1, 64, FIXED_TREE.budget, 1, "Budget: drafted nodes kept"),
-    "tokens": (1, MOST_NEW_TOKENS, 128, 1, "Maximum new tokens"),
-    "temperature": (0, 2, 0, 0.05, "Temperature (0 = greedy)"),
-    "top_p": (0.05, 1, 1, 0.05, "Top-p (1 = off)"),
-}
-SHAPE = ("depth", "breadth", "budget")
 FEW = ("moa", "given", "eagle2", "eagle3", VANILLA)  # methods in the switch; the others are folded
 # The run is cut where it is seen to be, which only the page knows.
 CUT_AT = """on => {
@@ -154,20 +146,7 @@ def _settings() -> dict[str, Any]:
     """The folded settings: the tree's shape, the sampling, the length and the pace."""
     with gr.Accordion("Draft tree, sampling, length and pace", open=False, elem_id="settings"):
         words(f"<p>{TREE_NOTE}</p>")
-        made: dict[str, Any] = {
-            "auto_tree": gr.Checkbox(
-                False, label="Size trees automatically, for speed", elem_id="auto-tree"
-            )
-        }
-        with gr.Row():
-            made |= {
-                name: gr.Slider(
-                    low, high, start, step=step, label=label, elem_id=name, buttons=[],
-                    min_width=220,
-                )
-                for name, (low, high, start, step, label) in SLIDERS.items()
-            }  # fmt: skip
-            made["seed"] = gr.Number(0, label="Seed", elem_id="seed", min_width=220)
+        made = tree_controls() | controls("tokens", "temperature", "top_p", "seed")
         made["pace"] = gr.Radio(
             list(zip(PACE_NAMES, PACES, strict=True)), value=PACES[0], elem_id="pace",
             label="Playback speed",
@@ -240,11 +219,7 @@ def _wire_settings(demo: gr.Blocks, live: Live, shared: Shared) -> None:
         partial(choose, engine), [shared.target, settings["method"], settings["tli"]],
         [settings["tli"], live.stops], queue=False, trigger_mode="always_last", **PRIVATE,
     )  # fmt: skip
-    tree, switch = [settings[name] for name in SHAPE], settings["connection"]
-    settings["auto_tree"].change(
-        lambda auto: (gr.update(interactive=not auto),) * len(tree), settings["auto_tree"], tree,
-        queue=False, **PRIVATE,
-    )  # fmt: skip
+    switch = settings["connection"]
     switch.input(runs.reconnect, [shared.visit, switch], None, queue=False, **PRIVATE)
     switch.input(None, switch, settings["cut_at"], js=CUT_AT, **PRIVATE).then(
         None, switch, None, js=CUT_NOW, **PRIVATE

@@ -11,7 +11,8 @@ from typing import Any
 import gradio as gr
 
 from demo.common.charts import signed
-from demo.common.measure import MOST_REPEATS, Progress
+from demo.common.controls import control
+from demo.common.measure import Progress
 from demo.common.methods import RIVAL, VANILLA
 from demo.common.prompt import enter_presses, prompt_box
 from demo.common.status import progress, progress_bar, say, status_line, words
@@ -103,14 +104,8 @@ def build(shared: Shared) -> Tli:
 def _settings() -> dict[str, Any]:
     made: dict[str, Any] = {"prompt": prompt_box("sweep-", "sweeps", lines=3, max_lines=10)}
     with gr.Row():
-        made["tokens"] = gr.Slider(
-            8, LONGEST, 96, step=8, precision=0, label="Maximum new tokens",
-            elem_id="sweep-length", buttons=[], min_width=200,
-        )  # fmt: skip
-        made["repeats"] = gr.Slider(
-            1, MOST_REPEATS, 2, step=1, precision=0, label="Repeats", elem_id="sweep-repeats",
-            buttons=[], min_width=160,
-        )  # fmt: skip
+        made["tokens"] = control("tokens", "sweep-", minimum=8, maximum=LONGEST, step=8, value=96)
+        made["repeats"] = control("repeats", "sweep-", value=2)
     return made
 
 
@@ -195,8 +190,6 @@ def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
     if not 8 <= given.get("tokens", 8) <= LONGEST:
         wrong.append(f"tokens must be a number from 8 to {LONGEST}")
         del given["tokens"]
-    gone = [name for name in ("trees", "auto") if name in given]
-    wrong += [f"this tab no longer has the setting {name}" for name in gone]
     return complaint(wrong), *(given.get(name, gr.skip()) for name in LINKED)
 
 

@@ -170,7 +170,7 @@ SETTINGS = {
     "temperature": 0, "top_p": 0.9, "seed": 7,
 }  # fmt: skip
 COMPARED = {
-    "methods": ["moa-n0", "vanilla"], "repeats": 2, "trees": "same", "length": 48,
+    "methods": ["moa-n0", "vanilla"], "repeats": 2, "auto_tree": 0, "tokens": 48,
     "temperature": 0.5, "seed": 3, "depth": 4, "breadth": 2, "budget": 9,
 }  # fmt: skip
 
@@ -217,21 +217,21 @@ def test_a_comparison_comes_back_as_it_was(loads):
     assert status["kind"] == "done" and "prompt=A+%26+B" in query and "tokens=48" in query
     status, found = brought(query)
     assert unset(status) and found == COMPARED
-    _, query = compare.address("A", "fake", *(COMPARED | {"trees": "own"}).values())
-    assert "depth" not in query and "trees=own" in query
     status, query = compare.address("x" * 2000, "fake", *COMPARED.values())
     assert query == "" and "1,500 characters" in status["text"]
 
 
 def test_an_address_of_a_comparison_says_what_it_cannot_use(loads):
-    query = "?tab=compare&methods=moa-n1,moa-n7,magic&repeats=9&trees=tall&seed=4&target=x"
+    query = (
+        "?tab=compare&methods=moa-n1,moa-n7,magic&repeats=9&trees=tall&auto_tree=7&seed=4&target=x"
+    )
     status, found = brought(query)
-    for word in ("N = 7", "magic", "repeats must be a number from 1 to 5", "trees must be one of",
+    for word in ("N = 7", "magic", "repeats must be a number from 1 to 5", "no setting trees", "auto_tree must be a number",
                  "choose from moa-n0, moa-n1, ngram", "target must be fake"):  # fmt: skip
         assert word in status["text"]
-    assert ".;" not in status["text"] and status["text"].endswith("auto.")
+    assert ".;" not in status["text"]
     assert (found["methods"], found["seed"]) == (["moa-n1"], 4)
-    assert unset(found["repeats"]) and unset(found["trees"])
+    assert unset(found["repeats"]) and unset(found["auto_tree"])
     assert all(unset(value) for value in brought("?tab=live&repeats=2")[1].values())
 
 
@@ -239,10 +239,10 @@ def test_a_sweep_comes_back_as_it_was(loads):
     _, query = tli.address("A", 48, 3, "fake")
     status, *found = tli.from_address(Engine(), request(query))
     assert unset(status) and found == [48, 3]
-    wrong = "?tab=tli&tokens=400&trees=same&auto=1&repeats=2&n=9"
+    wrong = "?tab=tli&tokens=400&trees=same&repeats=2&n=9"
     status, *found = tli.from_address(Engine(), request(wrong))
-    assert "there is no setting n, only" in status["text"]
-    assert "from 8 to 256" in status["text"] and "no longer has the setting auto" in status["text"]
+    assert "there is no setting trees, n, only" in status["text"]
+    assert "from 8 to 256" in status["text"]
     assert unset(found[0]) and found[1] == 2
 
 

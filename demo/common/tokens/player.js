@@ -31,8 +31,7 @@ function take(line) {
   } else if ("cycle" in line) {
     gain(line);
     return heal(line, cycle(line));
-  } else if ("stats" in line) figures(line.stats);
-  else if ("plain" in line) plain(line.plain);
+  } else if ("plain" in line) plain(line.plain);
   else if ("end" in line) end(line);
   return null;
 }
@@ -40,6 +39,7 @@ function take(line) {
 const reading = () => text.contains(document.activeElement);
 const isStep = (line) => "cycle" in line || "end" in line;
 const isAway = (line) => "down" in line || "offline" in line || "back" in line;
+const cycles = () => lines.filter((line) => "cycle" in line);
 const painted = () => lines.slice(0, next).filter((line) => "cycle" in line).length;
 const tokens = () => text.querySelectorAll(".token:not(.rejected)").length;
 
@@ -184,7 +184,7 @@ function toggle_play() {
 }
 
 function show_buttons() {
-  const cycles = lines.filter((line) => "cycle" in line).length;
+  const all = cycles().length;
   const waiting = next < lines.length && root.dataset.state !== "done";
   const plays = waiting && !paused && tempo > 0;
   play.textContent = plays ? "❚❚" : "▶";
@@ -192,8 +192,8 @@ function show_buttons() {
   speed.value = String(tempo);
   back.disabled = !painted();
   on.disabled = rest.disabled = !waiting;
-  play.disabled = speed.disabled = !cycles;
-  count.textContent = cycles ? `cycle ${painted()} of ${cycles}` : "";
+  play.disabled = speed.disabled = !all;
+  count.textContent = all ? `cycle ${painted()} of ${all}` : "";
 }
 
 // ---- the keys ----

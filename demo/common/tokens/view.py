@@ -14,7 +14,6 @@ special]. Lines, in order:
     {"offline": token, "at": position}                   written alone; of what stands there already
                                                          nothing stays
     {"back": seconds, "tokens": n}                       the link is there again
-    {"stats": {...}}                                     after each of these: the figures so far
     {"end": reason, "summary": words}
     {"plain": {...}}                                     what plain decoding took, and wrote
 
@@ -37,7 +36,6 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.figures import Figures
 from demo.common.offline import Healing
 from demo.common.theme import script
 from moa_core.decoding.trace import (
@@ -121,7 +119,6 @@ class Feed:
         start: int = 0,
     ) -> None:
         self.ndjson = ""
-        self._figures = Figures()
         self._text = text
         self._aside = text  # a fork of it, for what is written alone
         self._healing = Healing()
@@ -129,13 +126,10 @@ class Feed:
         self._write({"run": run, "pace": pace, "by": by, "from": start})
 
     def add(self, events: Iterable[Event]) -> str:
-        """Append the lines of some events, each with the figures so far; return the whole value."""
+        """Append the lines of some events; return the whole value."""
         for event in events:
-            self._figures.add(event)
-            line = self.line(event)
-            if line:
+            if line := self.line(event):
                 self._write(line)
-                self._write({"stats": rounded(self._figures.as_dict())})
         return self.ndjson
 
     def plain(self, measured: dict[str, Any]) -> str:
@@ -260,13 +254,3 @@ def likeliest(tree: DraftTree, node: int) -> list[int]:
 def whole(probability: float) -> int:
     """Ten-thousandths; what is not 0 stays above it."""
     return max(round(10_000 * probability), 1) if probability > 0 else 0
-
-
-def rounded(figures: dict[str, Any]) -> dict[str, Any]:
-    """Figures to the digits that a page shows: they are sent with every cycle."""
-    short: dict[str, Any] = {}
-    for name, value in figures.items():
-        if isinstance(value, dict):
-            value = rounded(value)
-        short[name] = round(value, 4) if isinstance(value, float) else value
-    return short

@@ -2,7 +2,7 @@
 
 import pytest
 
-from demo.common.charts import phases, progress_of
+from demo.common.charts import progress_of
 from demo.compare import charts as compare
 from demo.compare.rows import middle, rows
 from demo.inside.charts import layers_read, short, text_read
@@ -42,10 +42,6 @@ CASES = {  # a chart: its words, then each trace's values along its axis of numb
         LIVE["latency"](LANES, "tiny"),
         "Latency: seconds until each token: MoA N=1 1.30 s, Plain 1.30 s.",
         [[0.5, 0.85, 1.3]] * 2),
-    "phases": (
-        phases(TIMED, {}),
-        "Where each cycle’s time goes: 2 cycles, on average draft 100.00 ms, verify 250.00 ms, "
-        "other 50.00 ms.", [[100, 100], [200, 300], [50, 50]]),
     "compare τ": (
         compare.figures(FOUND, "tau"),
         "Acceptance length τ, tokens per target call: MoA N=1 3.00, EAGLE-2 2.00, Plain 1.00.",
@@ -53,8 +49,6 @@ CASES = {  # a chart: its words, then each trace's values along its axis of numb
     "compare rate": (
         compare.figures(FOUND, "rate"), r"MoA N=1 25.9 (24.1 to 28.0), EAGLE-2",
         [[7 / 0.27, 20, 20]]),
-    "compare latency": (
-        compare.figures(FOUND, "latency"), "", [[220 / 6, 50, 50]]),
     "compare cumulative": (
         compare.cumulative(USUAL), "Seconds until each token: MoA N=1 7 after ",
         [list(progress_of(middle(found))[1]) for found in USUAL.traces.values()]),
@@ -171,6 +165,3 @@ def test_names_from_elsewhere_are_no_markup_and_every_recording_of_ours_is_drawn
     assert "<i>" not in figure.layout.yaxis.ticktext[0]
     assert all("<i>" not in str(one.hovertext) for one in figure.data)
     assert all(RESULTS[name](one, None) for one in recordings())
-
-
-# ---- methods ----
