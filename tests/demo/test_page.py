@@ -222,16 +222,14 @@ def test_a_comparison_comes_back_as_it_was(loads):
 
 
 def test_an_address_of_a_comparison_says_what_it_cannot_use(loads):
-    query = (
-        "?tab=compare&methods=moa-n1,moa-n7,magic&repeats=9&trees=tall&auto_tree=7&seed=4&target=x"
-    )
+    query = "?tab=compare&methods=moa-n1,moa-n7,magic&repeats=9&trees=tall&seed=4&target=x"
     status, found = brought(query)
-    for word in ("N = 7", "magic", "repeats must be a number from 1 to 5", "no setting trees", "auto_tree must be a number",
+    for word in ("N = 7", "magic", "repeats must be a number from 1 to 5", "no setting trees",
                  "choose from moa-n0, moa-n1, ngram", "target must be fake"):  # fmt: skip
         assert word in status["text"]
     assert ".;" not in status["text"]
     assert (found["methods"], found["seed"]) == (["moa-n1"], 4)
-    assert unset(found["repeats"]) and unset(found["auto_tree"])
+    assert unset(found["repeats"]) and unset(found["tokens"])
     assert all(unset(value) for value in brought("?tab=live&repeats=2")[1].values())
 
 
