@@ -18,10 +18,11 @@ from demo.session import PRIVATE
 # Longer prompts make addresses that browsers and chats cut.
 LONGEST = 1500
 LONGEST_NAME, MOST_NAMES = 40, 5  # of unknown settings that are told
-TEXTS = ("target", "method", "methods", "link", "prompt", "pace")
+TEXTS = ("target", "method", "methods", "link", "prompt")
 
-# What gradio, its host and those who pass addresses on write into them; `class` is for the page.
-FOREIGN = re.compile(r"_|utm|(class|view|ui|deep_link|logs|ref|source|[a-z]+clid|msclkid)$")
+# What gradio, its host and those who pass addresses on write into them, and what the page's own
+# scripts read: `class` and `pace`.
+FOREIGN = re.compile(r"_|utm|(class|pace|view|ui|deep_link|logs|ref|source|[a-z]+clid|msclkid)$")
 
 
 def query_of(settings: Mapping[str, Any]) -> str:
@@ -126,4 +127,8 @@ def complaint(wrong: Sequence[str]) -> Any:
 def load_address(demo: gr.Blocks, read: Callable[..., Any], outputs: Sequence[Any]) -> None:
     """Take a tab's settings from the page's address, when it is opened. read: from the request to
     values for the outputs."""
-    demo.load(read, None, list(outputs), queue=False, **PRIVATE)
+
+    def taken(request: gr.Request) -> Any:  # gradio sees no annotations in partials
+        return read(request)
+
+    return demo.load(taken, None, list(outputs), queue=False, **PRIVATE)

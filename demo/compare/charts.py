@@ -6,13 +6,11 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from demo.common.charts import PATTERNS, bars, beside, chart, line, progress_of, rows_down
-from demo.common.measure import Measured
-from demo.common.methods import RIVAL, VANILLA, colour, label
+from demo.common.charts import PATTERNS, bars, beside, chart, rows_down
+from demo.common.methods import RIVAL, VANILLA, colour
 from demo.common.spread import Spread
-from demo.compare.rows import Row, against, digits, middle
+from demo.compare.rows import Row, against, digits
 
-DASHES = ("solid", "dash", "dot", "dashdot")
 CHARTS = {  # title, axis
     "tau": ("Acceptance length τ", "tokens per target call"),
     "rate": ("Speed: more is better", "tokens per second, prefill included"),
@@ -56,23 +54,6 @@ def _text(row: Row, spread: Spread, kind: str, base: Spread | None) -> str:
     if base is None or row.method in (RIVAL, VANILLA):
         return value
     return f"{value}<br> {digits(spread.middle / base.middle, 'ratio')} × EAGLE-2"
-
-
-def cumulative(measured: Measured) -> go.Figure:
-    """Seconds since the start, prefill included, over the tokens written: each middle run."""
-    runs = {name: progress_of(middle(found)) for name, found in measured.traces.items() if found}
-    lines = [
-        line(tokens, seconds, label(name), colour(name),
-             f"{label(name)}: %{{x}} tokens after %{{y:.3f}} s",
-             line={"dash": DASHES[at % len(DASHES)]})
-        for at, (name, (tokens, seconds)) in enumerate(runs.items())
-    ]  # fmt: skip
-    ends = [f"{label(name)} {tokens[-1]} after {seconds[-1]:.2f} s"
-            for name, (tokens, seconds) in runs.items() if tokens]  # fmt: skip
-    return chart(
-        lines, "Seconds until each token", "tokens", "seconds", ends, height=320, showlegend=True,
-        margin_r=24,
-    )  # fmt: skip
 
 
 def phases(rows: Sequence[Row]) -> go.Figure:

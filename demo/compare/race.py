@@ -16,10 +16,11 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.charts import middle
 from demo.common.methods import colour
 from demo.common.theme import script
 from demo.common.tokens.view import Feed
-from demo.compare.rows import Row, digits, middle
+from demo.compare.rows import Row, digits
 from demo.compare.run import Comparison
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.text import RecordedText, TokenText

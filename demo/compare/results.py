@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from html import escape
 from typing import Any
 
 import gradio as gr
 
-from demo.common.charts import signed
+from demo.common.charts import Lane, latency, signed
 from demo.common.figures import about_of
 from demo.common.status import progress, say, words
-from demo.compare.charts import CHARTS, cumulative, figures, phases
+from demo.compare.charts import CHARTS, figures, phases
 from demo.compare.race import race, race_view
 from demo.compare.rows import Row, table
 from demo.compare.run import Comparison
@@ -40,7 +41,7 @@ class Results:
     race: gr.HTML
     tau: gr.Plot
     rate: gr.Plot
-    cumulative: gr.Plot
+    latency: gr.Plot
     phases: gr.Plot
     table: gr.Dataframe
 
@@ -49,9 +50,9 @@ def build_results(status: gr.HTML, bar: gr.HTML) -> Results:
     """Everything below the controls; nothing of it is there before the first comparison."""
     made: dict[str, Any] = {"status": status, "bar": bar, "shown": gr.State(False)}
     with gr.Column(visible=False, elem_id="compare-results") as made["box"]:
-        made["verdict"] = words("", elem_id="compare-verdict")
+        made["verdict"] = words("", elem_id="compare-verdict", elem_classes="verdict")
         made["race"] = race_view(elem_id="compare-race")
-        for row in (CHARTS, ("cumulative", "phases")):
+        for row in (CHARTS, ("latency", "phases")):
             with gr.Row():
                 for name in row:
                     made[name] = gr.Plot(
@@ -62,7 +63,7 @@ def build_results(status: gr.HTML, bar: gr.HTML) -> Results:
             interactive=False, wrap=True, label="Table", show_label=False,
             buttons=["copy"], elem_id="compare-table",
         )  # fmt: skip
-        words(f"<p>{TABLE_NOTE}</p>", elem_id="compare-table-note")
+        words(f"<p>{TABLE_NOTE}</p>", elem_classes="note")
     return Results(**made)
 
 
@@ -75,21 +76,33 @@ def filled(comparison: Comparison, found: list[Row]) -> tuple[Any, ...]:
     """A comparison that has runs to show, on the page."""
     shown, about = table(found, comparison.plan.sampling.greedy), sign(comparison)
     charts = {kind: figures(found, kind) for kind in CHARTS}
-    charts |= {"cumulative": cumulative(comparison), "phases": phases(found)}
-    done, wanted = comparison.finished, comparison.wanted
-    ended = f"All {wanted} runs are done."
-    if done < wanted:
-        ended = f"Stopped: {done} of {wanted} runs were finished, and are shown."
+    lanes = [Lane.of(row.method, comparison.traces[row.method]) for row in found]
+    charts |= {"latency": latency(lanes, "tokens", "seconds"), "phases": phases(found)}
     return values(
-        status=say(ended, "done"),
+        status=say(ended(comparison), "done"),
         bar=progress(),
         box=gr.update(visible=True),
         shown=True,
-        verdict="".join(f"<b>{escape(said)}</b>" for said in verdict(found)),
+        verdict=verdict_html(found),
         race=race(comparison, found),
         **{name: signed(drawn, about) for name, drawn in charts.items()},
         table=gr.update(value=shown, column_widths=[WIDTHS.get(name, 100) for name in shown]),
     )
+
+
+def ended(comparison: Comparison) -> str:
+    """How many of its runs there are."""
+    done, wanted = comparison.finished, comparison.wanted
+    if not done:
+        return "Stopped before a counted run was finished: there is nothing new to show."
+    if done < wanted:
+        return f"Stopped: {done} of {wanted} runs were finished, and are shown."
+    return f"All {wanted} runs are done."
+
+
+def verdict_html(found: Sequence[Row]) -> str:
+    """The verdict, each part in a frame of its own."""
+    return "".join(f"<b>{escape(said)}</b>" for said in verdict(found))
 
 
 def sign(comparison: Comparison) -> str:

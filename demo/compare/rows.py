@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from demo.common.charts import middle
 from demo.common.figures import tree_of, tree_words
 from demo.common.methods import VANILLA, label
 from demo.common.spread import Spread
@@ -73,12 +74,6 @@ class Row:
     def acceptance(self) -> float | None:
         """Accepted drafts of all that were drafted."""
         return self.accepted / self.drafted if self.drafted else None
-
-
-def middle(traces: Sequence[Trace]) -> Trace:
-    """The run whose speed is the median; the slower of two."""
-    ordered = sorted(traces, key=lambda trace: trace.tokens_per_second or 0.0)
-    return ordered[(len(ordered) - 1) // 2]
 
 
 def rows(comparison: Comparison) -> list[Row]:

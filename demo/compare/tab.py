@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -13,7 +14,7 @@ from demo.common.measure import WARM_UP, Progress
 from demo.common.methods import label, ordered
 from demo.common.prompt import enter_presses, prompt_box
 from demo.common.status import progress, progress_bar, say, status_line
-from demo.compare.results import Results, build_results, filled, values
+from demo.compare.results import Results, build_results, ended, filled, values
 from demo.compare.rows import rows
 from demo.compare.run import FEWEST, MOST, Comparison, Plan, compare, usual
 from demo.engine import Engine
@@ -121,22 +122,19 @@ def wire(demo: gr.Blocks, tab: Compare, shared: Shared) -> None:
     def of_target(target: str) -> dict[str, Any]:
         return gr.update(choices=_named(engine, target), value=usual(engine, target))
 
-    def from_link(request: gr.Request) -> tuple[Any, ...]:
-        return from_address(engine, named(ID, request))
-
     def work(visit: Visit, stop: Callable[[], bool], shown: bool, *given: Any) -> Iterator[Any]:
         yield from run(engine, stop, shown, Settings(*given))
 
     shared.target.change(of_target, shared.target, settings["methods"], queue=False, **PRIVATE)
     outputs = [getattr(tab.results, entry.name) for entry in fields(Results)]
-    ended = connect(
+    last = connect(
         shared, tab.run, tab.stop, work, [tab.results.shown, *settings.values()], outputs
     )
-    show_results(ended, "compare-results")
+    show_results(last, "compare-results")
     enter_presses(tab.prompt, "compare-run")
     wire_share(tab.share, tab.results.status, address, list(settings.values()))
     linked = [settings[name] for name in LINKED]
-    load_address(demo, from_link, [tab.results.status, *linked])
+    load_address(demo, partial(from_address, engine), [tab.results.status, *linked])
 
 
 def address(*values: Any) -> tuple[Any, str]:
@@ -146,9 +144,9 @@ def address(*values: Any) -> tuple[Any, str]:
     return address_of(ID, given)
 
 
-def from_address(engine: Engine, query: Mapping[str, str]) -> tuple[Any, ...]:
+def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
     """Settings of an address: status, then a value for each of LINKED."""
-    given, wrong = settings_of(query)
+    given, wrong = settings_of(named(ID, request))
     wrong += wrong_target(engine, given)
     asked = [name for name in given.pop("methods", "").split(",") if name]
     wrong += [reason for name in asked if (reason := engine.refusal(name, called=str))]
@@ -170,8 +168,9 @@ def run(
         raise
     found = rows(comparison)
     if not found:
-        words = "Stopped before a counted run was finished: there is nothing new to show."
-        yield values(status=say(words, "done"), bar=progress(), box=gr.update(visible=shown))
+        yield values(
+            status=say(ended(comparison), "done"), bar=progress(), box=gr.update(visible=shown)
+        )
         return
     yield filled(comparison, found)
 

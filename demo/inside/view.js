@@ -212,26 +212,7 @@ function load() {
 const wanted = () => (window.openCycle?.until > Date.now() ? window.openCycle.cycle : 0);
 window.addEventListener("open-cycle", () => trace && show(wanted()));
 
-// A run that ends while this tab is open is shown at once; Live's button is free again then.
-let followed = null;
-function follow() {
-  const run = document.querySelector("#run");
-  if (!run || run === followed) return;
-  followed = run;
-  const seen = new MutationObserver(() => {
-    if (!run.disabled && element.offsetParent) trigger("shown");
-  });
-  seen.observe(run, { attributeFilter: ["disabled"] });
-}
-
-const opened = new IntersectionObserver(
-  (entries) => {
-    if (!entries.at(-1).isIntersecting) return;
-    follow();
-    trigger("shown");
-  },
-  { rootMargin: "100000px" }, // open is what counts, not scrolled into view
-);
-opened.observe(element);
+window.addEventListener("tab-opened", ({ detail }) => detail === "inside" && trigger("shown"));
+trigger("shown");
 watch("trace", load);
 load();

@@ -14,11 +14,12 @@ from typing import Any
 import gradio as gr
 import plotly.graph_objects as go
 
+from demo.common.charts import Lane
 from demo.common.figures import about_of
 from demo.common.measure import Measured, compare_texts, measure, turns
 from demo.common.methods import RIVAL, VANILLA, label
 from demo.engine import Engine, Request
-from demo.live.charts import CHARTS, Lane, speed
+from demo.live.charts import CHARTS, speed
 from demo.session import Visit
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.verify import Exactness

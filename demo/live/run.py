@@ -56,7 +56,7 @@ def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[A
     prepared = engine.prepare(request, stop, link if alone else None)
     target, trace = prepared.target, prepared.trace
     start = int(asked.cut_at) if alone else 0
-    feed = Feed(token_hex(4), TokenText(target.tokenizer), asked.pace, drafted_by(trace), start)
+    feed = Feed(token_hex(4), TokenText(target.tokenizer), drafted_by(trace), start)
     visit.shown = Shown(feed, trace, request, alone)
     # Nothing is skipped while it streams: see `session.connect`.
     try:
@@ -82,7 +82,7 @@ def reconnect(visit: Visit | None, connected: bool) -> None:
         visit.cut.restore()
 
 
-def open_trace(visit: Visit, path: str | None, pace: str) -> tuple[Any, Any]:
+def open_trace(visit: Visit, path: str | None) -> tuple[Any, Any]:
     """Show a saved trace, without any model: (status, view)."""
     if path is None:
         return gr.skip(), gr.skip()
@@ -93,7 +93,7 @@ def open_trace(visit: Visit, path: str | None, pace: str) -> tuple[Any, Any]:
     except (OSError, UnicodeDecodeError):
         raise UserError("This file is not a trace of this program (it is not text).") from None
     trace = Trace.from_json(text)
-    feed = feed_of(trace, pace)
+    feed = feed_of(trace)
     visit.begin()  # a run that goes on ends: the view now shows something else
     visit.shown, visit.trace, visit.rival = Shown(feed, trace, None), trace, None
     target = trace.about.get("target", "a target")
@@ -101,9 +101,9 @@ def open_trace(visit: Visit, path: str | None, pace: str) -> tuple[Any, Any]:
     return say(about + summary(trace), "done"), feed.ndjson
 
 
-def feed_of(trace: Trace, pace: str) -> Feed:
+def feed_of(trace: Trace) -> Feed:
     """A trace with its words, as the view shows it."""
-    feed = Feed(token_hex(4), RecordedText(trace), pace, drafted_by(trace))
+    feed = Feed(token_hex(4), RecordedText(trace), drafted_by(trace))
     feed.add(trace.events)
     return feed
 

@@ -14,13 +14,13 @@ from demo.common.methods import VANILLA, family, label, tli_of
 from demo.common.prompt import enter_presses, prompt_box
 from demo.common.status import say, status_line, words
 from demo.common.theme import script
-from demo.common.tokens.view import PACES, trace_view
+from demo.common.tokens.view import trace_view
 from demo.engine import Engine
 from demo.live import run as runs
 from demo.live.charts import CHARTS
 from demo.live.follow import follow
 from demo.live.recording import recording
-from demo.live.settings import LINKED, NAMES, PACE_NAMES, Settings, choose, from_address, link
+from demo.live.settings import LINKED, NAMES, Settings, choose, from_address, link
 from demo.session import PRIVATE, Shared, Visit, connect
 from demo.share import Share, load_address, share_box, wire_share
 from demo.tli.stops import STOPS, stops_html
@@ -143,15 +143,10 @@ def _connection(engine: Engine) -> dict[str, Any]:
 
 
 def _settings() -> dict[str, Any]:
-    """The folded settings: the tree's shape, the sampling, the length and the pace."""
-    with gr.Accordion("Draft tree, sampling, length and pace", open=False, elem_id="settings"):
-        words(f"<p>{TREE_NOTE}</p>")
-        made = tree_controls() | controls("tokens", "temperature", "top_p", "seed")
-        made["pace"] = gr.Radio(
-            list(zip(PACE_NAMES, PACES, strict=True)), value=PACES[0], elem_id="pace",
-            label="Playback speed",
-        )  # fmt: skip
-    return made
+    """The folded settings: the tree's shape, the sampling and the length."""
+    with gr.Accordion("Draft tree, sampling and length", open=False, elem_id="settings"):
+        words(f"<p>{TREE_NOTE}</p>", elem_classes="note")
+        return tree_controls() | controls("tokens", "temperature", "top_p", "seed")
 
 
 def _files() -> dict[str, Any]:
@@ -198,7 +193,7 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     enter_presses(settings["prompt"], "run")
     _wire_settings(demo, live, shared)
     live.opened.upload(
-        open_file, [shared.visit, live.opened, settings["pace"]], shows, **PRIVATE
+        open_file, [shared.visit, live.opened], shows, **PRIVATE
     ).then(
         lambda visit: (*runs.beside(visit, len(live.charts)), None), shared.visit,
         [*aside, *live.charts, live.opened], queue=False, **PRIVATE,
@@ -232,9 +227,9 @@ def _wire_settings(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     )
 
 
-def open_file(visit: Visit, path: str | None, pace: str) -> tuple[Any, Any]:
+def open_file(visit: Visit, path: str | None) -> tuple[Any, Any]:
     """Show a saved trace; whatever is wrong with it becomes a sentence."""
     try:
-        return runs.open_trace(visit, path, pace)
+        return runs.open_trace(visit, path)
     except UserError as error:
         return say(str(error), "error"), gr.skip()

@@ -82,11 +82,11 @@ def build(shared: Shared) -> Network | None:
     """Lay the tab out; nothing is connected yet. None where no browser can draft."""
     engine = shared.engine
     usable = bool(methods_of(engine)) and not engine.borrows
-    words(INTRO if usable else NO_BROWSER, elem_id="net-intro")
+    words(INTRO if usable else NO_BROWSER, elem_id="net-intro", elem_classes="note")
     made = _page(engine) if usable else None
     found = recorded()
     with gr.Accordion("Recorded: many links and cuts", open=False, elem_id="net-recorded"):
-        words(records_html(found), elem_id="net-records")
+        words(records_html(found), elem_classes="note")
         for at, figure in enumerate(recorded_charts(found)):
             gr.Plot(figure, show_label=False, container=False, elem_id=f"net-recorded-{at}")
     return made
@@ -181,11 +181,8 @@ def wire(demo: gr.Blocks, tab: Network | None, shared: Shared) -> None:
         None, settings["method"], js=CALL.format("choose"), **PRIVATE
     )
 
-    def from_link(request: gr.Request) -> tuple[Any, ...]:  # gradio sees no annotations in partials
-        return from_address(shared.engine, request)
-
     own = [settings[name] for name in LINKED]
-    load_address(demo, from_link, [tab.status, *own])
+    load_address(demo, partial(from_address, shared.engine), [tab.status, *own])
     wire_share(tab.share, tab.status, partial(link, shared.engine), own)
 
 

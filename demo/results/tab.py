@@ -63,7 +63,7 @@ def _plot(recording: Recording, name: str) -> gr.Plot:
         figure = CHARTS[name](recording, None)
         plot = gr.Plot(figure, visible=figure is not None, show_label=False, container=False,
                        min_width=280, elem_id=f"bench-{name}")  # fmt: skip
-        words(f'<p class="record-source">{NOTES[name]}</p>')
+        words(f"<p>{NOTES[name]}</p>", elem_classes="note")
     return plot
 
 

@@ -105,7 +105,7 @@ def values(kept: Recording) -> dict[str, Any]:
 
 def _cut(kept: Recording) -> str:
     """The run whose link is lost."""
-    feed = feed_of(kept.cut, "slow")
+    feed = feed_of(kept.cut)
     at = first_difference(kept.cut.output_ids, kept.plain.output_ids)
     exact = {"same": at is None, "parted": None if at is None else at + 1}
     return feed.plain({**exact, "calls": kept.plain.target_calls})

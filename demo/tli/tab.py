@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from html import escape
 from typing import Any
 
 import gradio as gr
@@ -16,7 +15,7 @@ from demo.common.measure import Progress
 from demo.common.methods import RIVAL, VANILLA
 from demo.common.prompt import enter_presses, prompt_box
 from demo.common.status import progress, progress_bar, say, status_line, words
-from demo.compare.results import sign
+from demo.compare.results import ended, sign, verdict_html
 from demo.compare.rows import Row, rows, table
 from demo.compare.run import Comparison, Plan, compare
 from demo.engine import Engine
@@ -32,11 +31,9 @@ from demo.share import (
     wire_share,
     wrong_target,
 )
-from demo.tli.charts import PANELS, panel, paper_panel
+from demo.tli.charts import PANELS, panel
 from demo.tli.drawing import drawing_html
 from demo.tli.stops import STOPS
-from demo.tli.verdict import verdict
-from moa_core.bench.paper import Paper, published
 from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
 from moa_core.loading.names import method_name
@@ -97,7 +94,6 @@ def build(shared: Shared) -> Tli:
             )  # fmt: skip
             made["drawing"] = words(drawing_html(1), elem_id="sweep-drawing")
     results, share = _results(), share_fold("sweep-")
-    _paper(published())
     return Tli({name: settings[name] for name in NAMES}, **made, results=results, share=share)
 
 
@@ -111,8 +107,8 @@ def _settings() -> dict[str, Any]:
 
 def _results() -> Results:
     with gr.Column(visible=False, elem_id="sweep-results") as whole:
-        _html("<h2>Measured here, on this prompt</h2>")
-        verdict = _html("", elem_id="sweep-verdict")
+        words("<h2>Measured here, on this prompt</h2>", elem_id="sweep-title")
+        verdict = words("", elem_id="sweep-verdict", elem_classes="verdict")
         with gr.Row(elem_classes="sweep-panels"):
             tau, draft, rate = (_plot(f"sweep-{key}") for key in PANELS)
         shown = gr.Dataframe(
@@ -120,29 +116,6 @@ def _results() -> Results:
             elem_id="sweep-table",
         )  # fmt: skip
     return Results(whole, verdict, tau, draft, rate, shown)
-
-
-def _paper(known: Paper) -> None:
-    """The authors' figures, below ours, so that τ stands under τ and speed under speed."""
-    stops = ", ".join(map(str, known.by_tli))
-    about = (
-        f"<p>The authors’ own figures for N = {stops}: {escape(known.target)}, "
-        f"{escape(known.settings)}, the mean of {len(known.data)} sets as printed. τ rises with N; "
-        "speed stays level, then falls. Model, machine and texts differ from ours, so compare the "
-        "shapes, not the numbers.</p>"
-        f"<p><small>{escape(known.source['paper'])}. Its machine is not stated, and in its table "
-        "the GSM8K cells repeat those of MT-bench; the means include them.</small></p>"
-    )
-    _html("<h2>In the paper, not measured here</h2>", elem_id="sweep-paper-title")
-    with gr.Row(elem_classes="sweep-panels"):
-        _plot("sweep-paper-tau", paper_panel(known, "tau"))
-        with gr.Column(min_width=240):
-            _html(about, elem_id="sweep-paper")
-        _plot("sweep-paper-speed", paper_panel(known, "speed_up"))
-
-
-def _html(value: str, **kwargs: Any) -> gr.HTML:
-    return words(value, elem_classes="sweep-words", **kwargs)
 
 
 def _plot(name: str, figure: Any = None) -> gr.Plot:
@@ -160,17 +133,14 @@ def wire(demo: gr.Blocks, tab: Tli, shared: Shared) -> None:
         del visit
         yield from run(engine, stop, plan_of(engine, *values))
 
-    def from_link(request: gr.Request) -> tuple[Any, ...]:
-        return from_address(engine, request)
-
     results = [getattr(tab.results, one.name) for one in fields(Results)]
     outputs = [tab.status, tab.progress, *results]
-    ended = connect(shared, tab.run, tab.stop, work, list(settings.values()), outputs)
-    show_results(ended, "sweep-results")
+    last = connect(shared, tab.run, tab.stop, work, list(settings.values()), outputs)
+    show_results(last, "sweep-results")
     enter_presses(tab.prompt, "sweep-run")
     wire_share(tab.share, tab.status, address, list(settings.values()))
     linked = [settings[name] for name in LINKED]
-    load_address(demo, from_link, [tab.status, *linked])
+    load_address(demo, partial(from_address, engine), [tab.status, *linked])
     gr.on(
         [demo.load, tab.focus.change, shared.target.change], partial(_draw, engine),
         [tab.focus, shared.target], tab.drawing, concurrency_limit=None,
@@ -233,29 +203,13 @@ def run(engine: Engine, should_stop: Callable[[], bool], plan: Plan) -> Iterator
         yield gr.skip(), progress(), *nothing
         raise
     found = rows(made)
-    yield say(summary(made, found), "done"), progress(), *(_shown(made, found) or nothing)
-
-
-def summary(made: Comparison, found: Sequence[Row]) -> str:
-    """How a sweep ended, and whether all its runs wrote the text of plain decoding."""
-    if not found:
-        return "Stopped before a run was finished: nothing was measured."
-    if all(row.tau is None for row in found):
-        return "The target ended its answer with its first token: there is nothing to measure."
-    done = f"{made.finished} runs are done."
-    if made.finished < made.wanted:
-        done = f"Stopped: {made.finished} of {made.wanted} runs are done, and shown."
-    others = [row.label for row in found if row.same is False]
-    if others:
-        return f"{done} {', '.join(others)} wrote another text than plain decoding."
-    return f"{done} All wrote the same text." if all(row.same for row in found) else done
+    yield say(ended(made), "done"), progress(), *(_shown(made, found) or nothing)
 
 
 def _shown(made: Comparison, found: Sequence[Row]) -> tuple[Any, ...] | None:
     """Values for the results; None where there is nothing to show."""
     if all(row.tau is None for row in found):
         return None
-    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in verdict(found))
     about = sign(made)
     drawn = (signed(panel(found, key), about, 40) for key in PANELS)
-    return gr.update(visible=True), said, *drawn, table(found)
+    return gr.update(visible=True), verdict_html(found), *drawn, table(found)

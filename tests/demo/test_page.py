@@ -17,7 +17,7 @@ from demo.access import MOST_PASSWORD, Password, door
 from demo.common.theme import CSS
 from demo.compare import tab as compare
 from demo.engine import Engine
-from demo.share import named, query_of, settings_of
+from demo.share import query_of, settings_of
 from demo.space import BUNDLE, GPU_PRESET, NUMBERS, Chosen, chosen_preset, number
 from demo.tli import tab as tli
 from demo.ui import ICON, PREVIEW, build_demo, launch_options
@@ -166,7 +166,7 @@ def test_numbers_have_defaults_and_bounds(name):
 
 SETTINGS = {
     "target": "tiny", "method": "moa-n1", "prompt": "A fox & a hen?\n100 % ${6*7} <b> é 🦊",
-    "pace": "slow", "tokens": 64, "depth": 4, "breadth": 3, "budget": 10,
+    "tokens": 64, "depth": 4, "breadth": 3, "budget": 10,
     "temperature": 0, "top_p": 0.9, "seed": 7,
 }  # fmt: skip
 COMPARED = {
@@ -178,7 +178,14 @@ COMPARED = {
 def test_settings_come_back_as_they_were():
     found, wrong = settings_of(dict(parse_qsl(query_of(SETTINGS))))
     assert wrong == [] and found == SETTINGS
-    foreign = {"__theme": "dark", "utm": "x", "utm_source": "x", "view": "api", "fbclid": "x"}
+    foreign = {
+        "__theme": "dark",
+        "utm": "x",
+        "utm_source": "x",
+        "view": "api",
+        "fbclid": "x",
+        "pace": "full",
+    }
     assert settings_of(foreign | {"tab": "live"}) == ({}, [])
 
 
@@ -208,7 +215,7 @@ def unset(value):
 
 def brought(query):
     """(status, {name: value}) of an address of Side by side."""
-    status, *values = compare.from_address(Engine(), named("compare", request(query)))
+    status, *values = compare.from_address(Engine(), request(query))
     return status, dict(zip(compare.LINKED, values, strict=True))
 
 

@@ -1,6 +1,6 @@
 // ---- reading the value, and moving through it ----
 
-const TEMPOS = { watch: 300, slow: 1200, step: 1200, full: 0 }; // milliseconds for a cycle
+const TEMPOS = { watch: 300, slow: 1200, full: 0 }; // milliseconds for a cycle, as ?pace= names them
 const CHECKED = 0.35; // of them a cycle's drafts stand there alone, and from KEPT on its verdict
 const KEPT = 0.6;
 const ALONE = 60; // milliseconds for a token that is written alone, at most: they come as fast
@@ -10,6 +10,7 @@ let seen = ""; // of the value
 let lines = []; // all lines of this run; those from `next` on are yet to be painted
 let next = 0;
 let tempo = 0;
+let chosen = TEMPOS[new URLSearchParams(window.location.search).get("pace")] ?? TEMPOS.watch;
 let paused = false;
 let recorded = false;
 let timer = null;
@@ -108,7 +109,7 @@ function paint() {
   if (head !== run) {
     run = head;
     const line = JSON.parse(head);
-    [tempo, paused] = [calm.matches ? 0 : TEMPOS[line.pace], line.pace === "step"];
+    [tempo, paused] = [calm.matches ? 0 : chosen, false];
     speed.value = String(tempo);
     root.dataset.id = line.run;
     state("live");
@@ -148,7 +149,7 @@ const speed = add(pacer, el("select", "quiet-button")).lastChild;
 for (const [words, value] of SPEEDS) add(speed, Object.assign(el("option", "", words), { value }));
 speed.setAttribute("aria-label", "Playback speed");
 speed.addEventListener("change", () => {
-  tempo = Number(speed.value);
+  tempo = chosen = Number(speed.value);
   tick();
 });
 const count = add(pacer, el("span", "count")).lastChild;
@@ -179,7 +180,7 @@ function toggle_play() {
     paused = true;
   }
   paused = !paused;
-  tempo ||= Number(speed.value) || 600;
+  tempo ||= chosen || 600;
   tick();
 }
 

@@ -4,7 +4,7 @@ The value of the component only ever grows, so gradio sends what is new and noth
 page reads the lines it has not yet seen. A token is [text, draft probability, target probability,
 special]. Lines, in order:
 
-    {"run": id, "pace": pace, "by": words, "from": n}    a new run, and what drafts: the page clears
+    {"run": id, "by": words, "from": n}                  a new run, and what drafts: the page clears
     {"first": token, "at": position}                     after the prefill
     {"cycle": i, "at": root's position,                  after each verification
      "accepted": [token], "bonus": token or null,
@@ -52,7 +52,6 @@ from moa_core.decoding.tree import DraftTree
 from moa_core.text import RecordedText, TokenText
 
 INTERVAL = 1 / 8  # seconds between two updates of the page: more often costs the decoding time
-PACES = ("watch", "full", "slow", "step")  # to follow, as decoded, slowly, a cycle for each press
 ENDINGS = {
     "eos": "ended by the target",
     "length": "stopped at the token limit",
@@ -114,7 +113,6 @@ class Feed:
         self,
         run: str,
         text: TokenText | RecordedText,
-        pace: str = "full",
         by: str = "",
         start: int = 0,
     ) -> None:
@@ -123,7 +121,7 @@ class Feed:
         self._aside = text  # a fork of it, for what is written alone
         self._healing = Healing()
         self._drafted: Drafted | None = None
-        self._write({"run": run, "pace": pace, "by": by, "from": start})
+        self._write({"run": run, "by": by, "from": start})
 
     def add(self, events: Iterable[Event]) -> str:
         """Append the lines of some events; return the whole value."""

@@ -2,16 +2,13 @@
 
 import pytest
 
-from demo.common.charts import progress_of
+from demo.common.charts import Lane
 from demo.compare import charts as compare
-from demo.compare.rows import middle, rows
+from demo.compare.rows import rows
 from demo.inside.charts import layers_read, short, text_read
 from demo.live.charts import CHARTS as LIVE
-from demo.live.charts import Lane
 from demo.network.recorded import recorded, recorded_charts
 from demo.results.charts import CHARTS as RESULTS
-from demo.tli.charts import paper_panel
-from moa_core.bench.paper import published
 from moa_core.bench.records import recordings
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
@@ -49,18 +46,10 @@ CASES = {  # a chart: its words, then each trace's values along its axis of numb
     "compare rate": (
         compare.figures(FOUND, "rate"), r"MoA N=1 25.9 (24.1 to 28.0), EAGLE-2",
         [[7 / 0.27, 20, 20]]),
-    "compare cumulative": (
-        compare.cumulative(USUAL), "Seconds until each token: MoA N=1 7 after ",
-        [list(progress_of(middle(found))[1]) for found in USUAL.traces.values()]),
     "compare phases": (
         compare.phases(FOUND),
         "milliseconds: MoA N=1 draft 22.00 verify 77.00 other 11.00, EAGLE-2 draft 20.00",
         [[22, 20, 10], [77, 70, 35], [11, 10, 5], [110, 100, 50]]),
-    "paper τ": (
-        paper_panel(published(), "tau"),
-        "The paper: τ, tokens per target call: N = 0 4.22, N = 1 4.50, N = 3 4.79.",
-        [[4.22, 4.5, 4.79]]),
-    "paper speed": (paper_panel(published(), "speed_up"), "The paper", [[1.95, 1.95, 1.79]]),
     "LSA": (
         layers_read(NEAR, MEAN, TOKENS, 1),
         "LSA over the target’s layers: most read on average layer 3 50.0%, layer 1 30.0%, "

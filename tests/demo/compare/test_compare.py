@@ -6,12 +6,13 @@ from dataclasses import fields, replace
 import pytest
 
 import demo.engine as module
+from demo.common.charts import middle
 from demo.common.status import SORRY
 from demo.compare import tab
 from demo.compare.api import answers
 from demo.compare.race import race
 from demo.compare.results import Results
-from demo.compare.rows import middle, record, rows, table
+from demo.compare.rows import record, rows, table
 from demo.compare.run import Comparison, Plan, compare, partings
 from demo.engine import Engine, Run
 from demo.session import Visit, guarded

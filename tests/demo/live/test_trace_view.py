@@ -52,7 +52,7 @@ def cycle_of(ids, path, bonus, emitted):
 
 
 def lines_of(tokenizer, events):
-    feed = Feed("r1", TokenText(tokenizer), "slow")
+    feed = Feed("r1", TokenText(tokenizer))
     feed.add(events)
     return [json.loads(line) for line in feed.ndjson.split("\n") if line]
 
@@ -60,7 +60,7 @@ def lines_of(tokenizer, events):
 def test_a_cycle_shows_accepted_rejected_bonus_and_counts_the_rest(tokenizer, ids):
     events = cycle_of(ids, (1,), ids[" ran"], (ids[" cat"], ids[" ran"]))
     run, line = lines_of(tokenizer, events)
-    assert run == {"run": "r1", "pace": "slow", "by": "", "from": 0}
+    assert run == {"run": "r1", "by": "", "from": 0}
     assert line["accepted"] == [[" cat", 0.9048, 0.6, 0]]
     assert line["bonus"] == [" ran", None, 0.7, 0]
     assert (line["at"], line["branch"], line["after"]) == (4, [2, 5], 1)

@@ -6,11 +6,11 @@ from functools import cache
 import pytest
 from hypothesis import given
 
+from demo.common.charts import Lane
 from demo.common.figures import tree_of
 from demo.common.tokens.view import Feed
 from demo.inside.view import packed
 from demo.live.charts import CHARTS as LIVE
-from demo.live.charts import Lane
 from demo.live.run import drafted_by, open_trace, summary
 from demo.results import tab
 from demo.results.charts import CHARTS
@@ -111,8 +111,8 @@ def test_a_trace_that_is_let_in_can_be_shown_everywhere(seed):
 def test_a_file_s_name_is_only_a_name(tmp_path, name):
     path = tmp_path / name.replace("/", "_")
     path.write_text(good_trace())
-    status, view = open_trace(Visit(), str(path), "full")
+    status, view = open_trace(Visit(), str(path))
     assert status["kind"] == "done" and view
     path.write_text("{}")
     with pytest.raises(UserError, match="not a trace"):
-        open_trace(Visit(), str(path), "full")
+        open_trace(Visit(), str(path))

@@ -11,17 +11,11 @@ from demo.compare.run import Comparison, compare
 from demo.engine import Engine
 from demo.tli.drawing import drawing_html, explanation
 from demo.tli.tab import TREE, plan_of
-from demo.tli.verdict import verdict
 from moa_core.decoding.decode import Settings
 from moa_core.errors import UserError
 from moa_core.loading.catalog import Installed
-from tests.demo.compare.comparisons import row_of
 
 PROMPT = "once upon a time"
-PLAIN, EAGLE = row_of("vanilla", (1,) * 3, (100, 99, 101)), row_of("eagle2", (3,) * 3, (120,) * 3)
-N0 = row_of("moa-n0", (2.9, 2.8, 3.0), (150, 148, 152))
-N1 = row_of("moa-n1", (3.5,) * 3, (118, 110, 125))
-ROWS = [PLAIN, EAGLE, N0, N1]
 
 
 def test_plain_decoding_eagle_2_and_every_n_take_turns_with_one_tree(loads, monkeypatch):
@@ -42,16 +36,6 @@ def test_what_cannot_be_swept_is_refused(loads, monkeypatch):
     monkeypatch.setattr(module, "bundle", lambda: Installed("fake", {}))
     with pytest.raises(UserError, match="no N to sweep"):
         plan_of(Engine(), PROMPT, 20, 1)
-
-
-def test_sentences_say_what_the_figures_say():
-    assert verdict(ROWS) == [
-        "Fastest: N = 0 with 150 tokens per second, 1.25 × EAGLE-2, 1.50 × plain decoding.",
-        "Highest τ: N = 1 with 3.50, 1.17 × EAGLE-2.",
-    ]
-    fastest, _ = verdict([EAGLE, N1])
-    assert "too close to call against EAGLE-2" in fastest and "plain" not in fastest
-    assert verdict([PLAIN, EAGLE]) == []
 
 
 @pytest.mark.parametrize("tli", range(4))
