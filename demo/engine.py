@@ -8,13 +8,12 @@ from concurrent.futures import Future, wait
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
 import torch
 
-from demo.common.methods import AUTO, VANILLA, family, label, ordered, tli_of
+from demo.common.methods import AUTO, family, label, ordered, tli_of
 from demo.worker import Worker
 from demo.zero import borrow
 from moa_core.decoding.decode import Settings, about, check_prompt, decode
@@ -33,7 +32,7 @@ from moa_core.loading.memory import parameters
 from moa_core.loading.memory import size as amount
 from moa_core.loading.names import matched, near
 from moa_core.loading.presets import untrained
-from moa_core.model.target import Target, draft_precision
+from moa_core.model.target import Target
 from moa_core.runtime import settle
 from moa_core.text import prompt_ids
 
@@ -97,7 +96,7 @@ class Engine:
         self.borrows = False  # whether a GPU is there only while a run goes on
         self._named, self._how = target, dict(loading or {})
         self._said: dict[str, str] = {}
-        self._facts: dict[str, list[str]] = {}
+        self._facts: dict[str, str] = {}
         self._threads: dict[str, int] = {}  # by target, the quickest number
         self._loading: dict[str, Future[Target]] = {}
         self._drafters: dict[tuple[str, str], Drafter] = {}
@@ -258,28 +257,14 @@ class Engine:
     def _of(self, target: str) -> Installed:
         return self.installed.get(target or self.first) or Installed(target, {})
 
-    def drafting(self, method: str, target: str = "") -> str:
-        """What a method's drafter is called; nothing is loaded."""
-        if self.refusal(method, target):
-            return "none trained"
-        if method == VANILLA:
-            return "none, plain decoding"
-        return Path(self.spec(method, target)).name if method == "given" else label(method)
+    def describe(self, target: str = "") -> str:
+        """Target, device, number format, memory and threads, in a line."""
+        name = target or self.first
+        if name not in self._facts:  # where a GPU is borrowed, weights are away in between
+            self._facts[name] = self._facts_of(name, self.target(target))
+        return self._facts[name]
 
-    def describe(self, target: str = "", method: str = "") -> str:
-        """Target, the drafter of a method, device, number format and threads, in a line."""
-        there, name = self.target(target), target or self.first
-        if name not in self._facts:
-            self._facts[name] = self._facts_of(name, there)
-        size, *others = self._facts[name]
-        kept = self._drafters.get((name, method))
-        precision = draft_precision(there, kept) if kept else None
-        drafter = [f"drafter in Live: {self.drafting(method, target)}"] if method else []
-        drafter += [f"drafts in {precision}"] if precision else []
-        return " · ".join([size, *drafter, *others])
-
-    def _facts_of(self, name: str, target: Target) -> list[str]:
-        """What is looked up once: where a GPU is borrowed, weights are away in between."""
+    def _facts_of(self, name: str, target: Target) -> str:
         need, device = target.need, target.device.type
         facts = [
             f"Target {target.name}, {parameters(target.model) / 1e6:,.1f} M parameters",
@@ -290,7 +275,7 @@ class Engine:
         if device == "cpu" and not self.borrows:
             threads = self._threads.get(name, torch.get_num_threads())
             facts.append(f"{threads} thread{'s' if threads > 1 else ''}")
-        return facts
+        return " · ".join(facts)
 
     def prepare(
         self,

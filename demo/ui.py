@@ -31,7 +31,6 @@ from moa_core.assets import ASSETS
 from moa_core.errors import UserError
 from moa_core.link.session import Limits
 from moa_core.loading.hub import short_name
-from moa_core.loading.names import method_name
 
 log = logging.getLogger(__name__)
 
@@ -99,12 +98,9 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
             module.wire(demo, components, shared)
         demo.load(_open_tab, None, tabs, **PRIVATE).then(None, None, None, js=READ, **PRIVATE)
         header.back(None, None, tabs, js=GO_BACK, **PRIVATE)
-        choice = made[TABS.index(live)].settings
-        chosen = [choice["method"], choice["tli"]]
         gr.on(
-            [demo.load, target.input, *(one.change for one in chosen)], partial(_machine, engine),
-            [target, *chosen], machine, concurrency_limit=None, trigger_mode="always_last",
-            **PRIVATE,
+            [demo.load, target.input], partial(_machine, engine), target, machine,
+            concurrency_limit=None, trigger_mode="always_last", **PRIVATE,
         )  # fmt: skip
         add_decode(engine)
         add_compare(engine)
@@ -150,8 +146,8 @@ def _open_tab(request: gr.Request) -> dict[str, Any]:
     return gr.Tabs(selected=wanted) if wanted in known else gr.skip()
 
 
-def _machine(engine: Engine, target: str, kind: str, tli: int) -> Iterator[dict[str, str]]:
-    """What runs here, as soon as that is known; the drafter is that of the Live tab."""
+def _machine(engine: Engine, target: str) -> Iterator[dict[str, str]]:
+    """What runs here, as soon as that is known."""
     told = ""
     try:
         while not engine.ready(target):
@@ -159,7 +155,7 @@ def _machine(engine: Engine, target: str, kind: str, tli: int) -> Iterator[dict[
                 told = words
                 yield say(words, "load")
             engine.wait(target, LOOK_EVERY)
-        yield say(engine.describe(target, method_name(kind, int(tli))))
+        yield say(engine.describe(target))
     except UserError as error:
         yield say(str(error), "error")
     except Exception:

@@ -18,7 +18,7 @@ import gradio as gr
 
 from demo.common.charts import middle
 from demo.common.methods import colour
-from demo.common.theme import script
+from demo.common.theme import component
 from demo.common.tokens.view import Feed
 from demo.compare.rows import Row, digits
 from demo.compare.run import Comparison
@@ -28,13 +28,9 @@ from moa_core.text import RecordedText, TokenText
 
 def race_view(**kwargs: Any) -> gr.HTML:
     """The component."""
-    return gr.HTML(
-        None,
-        html_template='<section class="race tokens" aria-label="Race"></section>',
-        js_on_load=script("common/static/dom.js", "common/tokens/tokens.js", "compare/race.js"),
-        apply_default_css=False,
-        **kwargs,
-    )
+    template = '<section class="race tokens" aria-label="Race"></section>'
+    scripts = ("common/static/dom.js", "common/tokens/tokens.js", "compare/race.js")
+    return component(template, *scripts, value=None, **kwargs)
 
 
 def race(comparison: Comparison, rows: Sequence[Row]) -> dict[str, Any]:

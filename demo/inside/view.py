@@ -29,7 +29,7 @@ from typing import Any
 import gradio as gr
 
 from demo.common.methods import label
-from demo.common.theme import script
+from demo.common.theme import component
 from demo.common.tokens.view import whole
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified, fits
 from moa_core.errors import UserError
@@ -41,14 +41,8 @@ SHOWN = 240  # characters of text before the cycle
 
 def inside_view(**kwargs: Any) -> gr.HTML:
     """The component; `gr.update(trace=packed(trace))` shows a trace."""
-    return gr.HTML(
-        0,
-        html_template='<div class="inside-view"></div>',
-        js_on_load=script(*SCRIPTS),
-        apply_default_css=False,
-        trace="",
-        **kwargs,
-    )
+    template = '<div class="inside-view"></div>'
+    return component(template, *SCRIPTS, value=0, trace="", **kwargs)
 
 
 def packed(trace: Trace, rival: Trace | None = None) -> str:

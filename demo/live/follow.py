@@ -145,7 +145,6 @@ def compared(
         said["calls"] = base[0].target_calls
     if rival:
         said |= {"rival": label(rival[0].method), "rival_tau": rival[0].tau}
-        said["about"] = _who_leads(request.method, trace, rival[0])
     if timed and request.method != VANILLA:
         said |= ratio(traces[request.method], base)
     return Known(said, about_of(trace), lanes, timed)
@@ -156,16 +155,6 @@ def _exact(verdict: Exactness | None) -> dict[str, Any]:
     if verdict is None:
         return {"same": None, "parted": None}
     return {"same": verdict.at is None, "parted": None if verdict.at is None else verdict.at + 1}
-
-
-def _who_leads(method: str, trace: Trace, rival: Lane) -> str:
-    if trace.tau is None or rival.tau is None:
-        return ""
-    names = label(method), label(rival.method)
-    if abs(trace.tau - rival.tau) < 0.005:
-        return f"{names[0]} and {names[1]} are level on this prompt"
-    first = names[0] if trace.tau > rival.tau else names[1]
-    return f"{first} is ahead on this prompt"
 
 
 def ratio(ours: Sequence[Trace], base: Sequence[Trace]) -> dict[str, Any]:

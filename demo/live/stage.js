@@ -72,7 +72,7 @@ function say() {
   }
   const parts = [speedUp(), exactness(), calls(), lengths()].filter(Boolean);
   headline.replaceChildren(...parts.flatMap((part, order) => (order ? [" · ", ...part] : part)));
-  told.textContent = [by, ended.summary, beside?.about, link].filter(Boolean).join(" · ");
+  told.textContent = [by, ended.summary, link].filter(Boolean).join(" · ");
 }
 
 function speedUp() {

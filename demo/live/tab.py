@@ -13,7 +13,7 @@ from demo.common.controls import controls, tree_controls
 from demo.common.methods import VANILLA, family, label, tli_of
 from demo.common.prompt import enter_presses, prompt_box
 from demo.common.status import say, status_line, words
-from demo.common.theme import script
+from demo.common.theme import component
 from demo.common.tokens.view import trace_view
 from demo.engine import Engine
 from demo.live import run as runs
@@ -99,14 +99,7 @@ def build(shared: Shared) -> Live:
 def _more(of: str, name: str) -> None:
     """A button that unfolds what a component keeps back."""
     template = f'<button type="button" class="unfold" aria-expanded="false">{name}</button>'
-    gr.HTML(
-        "",
-        html_template=template,
-        js_on_load=script("live/unfold.js"),
-        apply_default_css=False,
-        of=of,
-        elem_classes="unfolds",
-    )
+    component(template, "live/unfold.js", of=of, elem_classes="unfolds")
 
 
 def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:

@@ -12,7 +12,8 @@ import gradio as gr
 from demo.common.methods import RIVAL, family, label
 from demo.common.prompt import EXAMPLES, enter_presses, prompt_box
 from demo.common.status import status_line, words
-from demo.common.theme import DEMO, script
+from demo.common.theme import DEMO, component
+from demo.common.tokens.view import trace_view
 from demo.engine import MOST_NEW_TOKENS, Engine
 from demo.network.recorded import recorded, recorded_charts, records_html
 from demo.session import PRIVATE, Shared
@@ -128,9 +129,8 @@ def _page(engine: Engine) -> Network:
             "stop": gr.Button("Stop", interactive=False, elem_id="net-stop", min_width=80),
             "cut": gr.Button("Cut the link", interactive=False, elem_id="net-cut", min_width=140),
         }
-        gr.HTML(
-            html_template=_file("bar.html"), js_on_load=script("network/bar.js"),
-            apply_default_css=False, elem_id="net-way", lanes=lanes,
+        component(
+            _file("bar.html"), "network/bar.js", elem_id="net-way", lanes=lanes,
             first=engine.best_alone(),
         )  # fmt: skip
         status = status_line(elem_id="net-status")
@@ -143,11 +143,9 @@ def _page(engine: Engine) -> Network:
 
 
 def _lane(place: int) -> None:
-    names = [f"common/tokens/{name}.js" for name in ("frame", "tokens", "tip", "offline")]
-    scripts = ("common/static/dom.js", *names, "network/lane.js", "common/tokens/player.js")
-    gr.HTML(
-        "", html_template=_file("lane.html"), js_on_load=script(*scripts), apply_default_css=False,
-        elem_id="net-view" if place == 0 else "net-rival", elem_classes="net-view", lane=place,
+    trace_view(
+        "network/lane.js", template=_file("lane.html"), lane=place, elem_classes="net-view",
+        elem_id="net-rival" if place else "net-view",
     )  # fmt: skip
 
 

@@ -8,5 +8,5 @@ count.before(scrub);
 const follow = () => ([scrub.max, scrub.value] = [cycles().length, painted()]);
 new MutationObserver(follow).observe(count, { childList: true }); // written with each step
 follow();
-chosen = TEMPOS.slow;
-tempo &&= chosen;
+pace = TEMPOS.slow;
+tempo &&= pace;

@@ -64,10 +64,10 @@ def test_how_to_load_goes_to_the_first_target_alone(loads: list, monkeypatch) ->
     monkeypatch.setattr(module, "load_target", load)
     words = ("--load-in-4bit", "--dtype", "bfloat16")
     engine = asked("--target", "someone/model", *words)
-    said = list(_machine(engine, "someone/model", "vanilla", 0))
+    said = list(_machine(engine, "someone/model"))
     assert said[-1] == {"kind": "error", "text": "That is all."}
     assert engine.said("someone/model") == "Downloading someone/model: 1.0 of 2.0 GB."
-    list(_machine(engine, "fake", "vanilla", 0))
+    list(_machine(engine, "fake"))
     first, other = heard["someone/model"], heard["fake"]
     assert (first["plan"].bits, first["dtype"]) == (4, "bfloat16")
     assert other["plan"].bits is None and "dtype" not in other

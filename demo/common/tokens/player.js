@@ -10,7 +10,7 @@ let seen = ""; // of the value
 let lines = []; // all lines of this run; those from `next` on are yet to be painted
 let next = 0;
 let tempo = 0;
-let chosen = TEMPOS[new URLSearchParams(window.location.search).get("pace")] ?? TEMPOS.watch;
+let pace = TEMPOS[new URLSearchParams(window.location.search).get("pace")] ?? TEMPOS.watch;
 let paused = false;
 let recorded = false;
 let timer = null;
@@ -109,7 +109,7 @@ function paint() {
   if (head !== run) {
     run = head;
     const line = JSON.parse(head);
-    [tempo, paused] = [calm.matches ? 0 : chosen, false];
+    [tempo, paused] = [calm.matches ? 0 : pace, false];
     speed.value = String(tempo);
     root.dataset.id = line.run;
     state("live");
@@ -149,7 +149,7 @@ const speed = add(pacer, el("select", "quiet-button")).lastChild;
 for (const [words, value] of SPEEDS) add(speed, Object.assign(el("option", "", words), { value }));
 speed.setAttribute("aria-label", "Playback speed");
 speed.addEventListener("change", () => {
-  tempo = chosen = Number(speed.value);
+  tempo = pace = Number(speed.value);
   tick();
 });
 const count = add(pacer, el("span", "count")).lastChild;
@@ -180,7 +180,7 @@ function toggle_play() {
     paused = true;
   }
   paused = !paused;
-  tempo ||= chosen || 600;
+  tempo ||= pace || 600;
   tick();
 }
 

@@ -37,7 +37,7 @@ from typing import Any
 import gradio as gr
 
 from demo.common.offline import Healing
-from demo.common.theme import script
+from demo.common.theme import component
 from moa_core.decoding.trace import (
     Drafted,
     Event,
@@ -51,6 +51,10 @@ from moa_core.decoding.trace import (
 from moa_core.decoding.tree import DraftTree
 from moa_core.text import RecordedText, TokenText
 
+SCRIPTS = (
+    "common/static/dom.js",
+    *(f"common/tokens/{name}.js" for name in ("frame", "tokens", "tip", "offline")),
+)
 INTERVAL = 1 / 8  # seconds between two updates of the page: more often costs the decoding time
 ENDINGS = {
     "eos": "ended by the target",
@@ -64,20 +68,14 @@ ENDINGS = {
 Token = list[Any]
 
 
-def trace_view(*figures: str, **kwargs: Any) -> gr.HTML:
+def trace_view(
+    *figures: str, template: str = '<div class="token-view tokens"></div>', **kwargs: Any
+) -> gr.HTML:
     """The component. A function, since gradio writes a .pyi file beside every subclass.
 
     figures  scripts of `demo/` that show what is known of the run beside its text
     """
-    names = [f"common/tokens/{name}.js" for name in ("frame", "tokens", "tip", "offline")]
-    player = "common/tokens/player.js"
-    return gr.HTML(
-        "",
-        html_template='<div class="token-view tokens"></div>',
-        js_on_load=script("common/static/dom.js", *names, *figures, player),
-        apply_default_css=False,
-        **kwargs,
-    )
+    return component(template, *SCRIPTS, *figures, "common/tokens/player.js", **kwargs)
 
 
 def paced(
