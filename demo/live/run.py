@@ -108,25 +108,20 @@ def feed_of(trace: Trace) -> Feed:
     return feed
 
 
-def aside(visit: Visit) -> tuple[Any, Any]:
-    """What goes with the trace that the view shows: (raw prompt, file to save)."""
-    if visit.shown is None or "words" not in visit.shown.trace.about:
-        return gr.skip(), gr.skip()
-    trace = visit.shown.trace
-    file = saved(trace) if visit.shown.request else gr.skip()
-    return str(trace.about["words"].get("prompt", "")), file
-
-
-def beside(visit: Visit, charts: int) -> tuple[Any, ...]:
-    """The same after a file was opened, and the charts: a trace that was opened has none."""
-    opened = visit.shown is not None and visit.shown.request is None
-    return *aside(visit), *[gr.update(visible=False) if opened else gr.skip()] * charts
-
-
-def saved(trace: Trace) -> Any:
-    """The trace as a file to download."""
+def saved(visit: Visit) -> Any:
+    """The visitor's finished run as a file to download."""
+    shown = visit.shown
+    if shown is None or not shown.request or "words" not in shown.trace.about:
+        return gr.skip()
+    trace = shown.trace
     path = download(f"trace-{trace.about.get('method', 'run')}.json", trace.to_json())
     return gr.update(value=str(path), interactive=True)
+
+
+def hidden(visit: Visit, charts: int) -> list[Any]:
+    """The charts once a file was opened: they belong to a run."""
+    opened = visit.shown is not None and visit.shown.request is None
+    return [gr.update(visible=False) if opened else gr.skip()] * charts
 
 
 def method_of(trace: Trace) -> str:

@@ -53,7 +53,6 @@ class Live:
     status: gr.HTML
     view: gr.HTML
     charts: list[gr.Plot]
-    raw: gr.Textbox
     save: gr.DownloadButton
     opened: gr.File
     share: Share
@@ -143,12 +142,7 @@ def _settings() -> dict[str, Any]:
 
 
 def _files() -> dict[str, Any]:
-    """Below the stage: the raw prompt, traces as files, and the link."""
-    with gr.Accordion("Raw prompt", open=False, elem_id="raw-prompt"):
-        raw = gr.Textbox(
-            label="Exactly what the target reads, with template and special tokens",
-            lines=3, max_lines=14, interactive=False, buttons=["copy"], elem_id="raw",
-        )  # fmt: skip
+    """Below the stage: traces as files, and the link."""
     with (
         gr.Accordion("Save, open, share", open=False, elem_id="files"),
         gr.Row(equal_height=False),
@@ -161,13 +155,13 @@ def _files() -> dict[str, Any]:
             )  # fmt: skip
         with gr.Column(min_width=260):
             share = share_box()
-    return {"raw": raw, "save": save, "opened": opened, "share": share}
+    return {"save": save, "opened": opened, "share": share}
 
 
 def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     """Connect the tab's components."""
     engine, settings = shared.engine, live.settings
-    shows, aside = [live.status, live.view], [live.raw, live.save]
+    shows = [live.status, live.view]
 
     def run(visit: Visit, stop: Callable[[], bool], *values: Any) -> Iterator[tuple[Any, ...]]:
         yield from runs.run(visit, engine, Settings(*values), stop)
@@ -178,7 +172,7 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     ran = connect(
         shared, live.run, live.stop, run, list(settings.values()), shows, hides=live.charts
     )  # fmt: skip
-    ran.then(runs.aside, shared.visit, aside, queue=False, **PRIVATE)
+    ran.then(runs.saved, shared.visit, live.save, queue=False, **PRIVATE)
     ran.then(
         after, shared.visit, [live.view, *live.charts], concurrency_id="follow",
         concurrency_limit=1, **PRIVATE,
@@ -188,8 +182,8 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     live.opened.upload(
         open_file, [shared.visit, live.opened], shows, **PRIVATE
     ).then(
-        lambda visit: (*runs.beside(visit, len(live.charts)), None), shared.visit,
-        [*aside, *live.charts, live.opened], queue=False, **PRIVATE,
+        lambda visit: (*runs.hidden(visit, len(live.charts)), None), shared.visit,
+        [*live.charts, live.opened], queue=False, **PRIVATE,
     )  # fmt: skip  # the file is let go: another can be opened where it lay
     own = [settings[name] for name in LINKED]
     wire_share(live.share, live.status, partial(link, ID), own)

@@ -50,15 +50,6 @@ def run(page, prompt=None):
     return page.evaluate(KEPT)
 
 
-def raw_prompt(page, part):
-    """The raw prompt of the run with this in it: it comes a moment after the run's end."""
-    page.get_by_role("button", name="Raw prompt").click()
-    page.wait_for_function(
-        "part => document.querySelector('#raw textarea')?.value.includes(part)", arg=part
-    )
-    return page.locator("#raw textarea").input_value()
-
-
 def open_tab(page, name):
     """Through the menu of further tabs where the page is too narrow for all of them."""
     tab = page.get_by_role("tab", name=name)

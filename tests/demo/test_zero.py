@@ -19,7 +19,7 @@ from demo.lesson import tab as lesson
 from demo.lesson.run import TRIALS
 from demo.live.api import answers
 from demo.live.follow import follow
-from demo.live.run import aside
+from demo.live.run import saved
 from demo.session import Visit
 from demo.tli import tab as tli
 from moa_core.decoding.trace import Finished, Prefilled
@@ -110,8 +110,7 @@ def test_a_live_run_comes_back_whole_and_its_process_is_used_again(engine, visit
     assert len(stream) >= 1 and lines(view)[-1].startswith('{"end":"length"')
     first = made_in(visit.trace)
     assert first != os.getpid() and visit.trace.output_ids == [9] * 20
-    raw, file = aside(visit)
-    assert PROMPT in raw and file["value"] and list(follow(visit, engine)) == []
+    assert saved(visit)["value"] and list(follow(visit, engine)) == []
     assert spaces.asked == [zero.borrowed_seconds(20)] and not engine.busy
     list(live_run(engine, visit, prompt="and then"))
     assert made_in(visit.trace) == first and len(spaces.workers) == 1
