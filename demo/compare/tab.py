@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
 import gradio as gr
 
+from demo.common.charts import Lane, latency, signed
 from demo.common.controls import control, controls, tree_controls
-from demo.common.measure import WARM_UP, Progress
+from demo.common.measure import WARM_UP
 from demo.common.methods import label, ordered
 from demo.common.prompt import enter_presses, prompt_box
-from demo.common.status import progress, progress_bar, say, status_line
-from demo.compare.results import Results, build_results, ended, filled, values
-from demo.compare.rows import rows
-from demo.compare.run import FEWEST, MOST, Comparison, Plan, compare, usual
+from demo.compare.bench import Bench, sign
+from demo.compare.charts import CHARTS, figures, phases
+from demo.compare.race import race
+from demo.compare.rows import Row
+from demo.compare.run import FEWEST, MOST, Comparison, Plan, usual
 from demo.engine import Engine
-from demo.session import PRIVATE, Shared, Visit, connect, show_results
+from demo.session import PRIVATE, Shared
 from demo.share import (
     Share,
     address_of,
@@ -76,9 +77,7 @@ class Compare:
     """The components that events connect. settings: by the names of `Settings`."""
 
     settings: dict[str, Any]
-    run: gr.Button
-    stop: gr.Button
-    results: Results
+    bench: Bench
     share: Share
 
     @property
@@ -92,11 +91,7 @@ def build(shared: Shared) -> Compare:
     with gr.Row(equal_height=False, elem_classes="controls"):
         with gr.Column(scale=3, min_width=320):
             made["prompt"] = prompt_box("compare-", "compares", lines=2, max_lines=8)
-            with gr.Row(elem_classes="buttons"):
-                run = gr.Button("Compare", variant="primary", elem_id="compare-run")
-                stop = gr.Button("Stop", interactive=False, elem_id="compare-stop")
-            status = status_line(HOW, elem_id="compare-status")
-            bar = progress_bar(elem_id="compare-progress")
+            bench = Bench("compare-", "Compare", HOW)
         with gr.Column(scale=2, min_width=280):
             made["methods"] = gr.CheckboxGroup(
                 _named(engine), value=usual(engine), elem_id="compare-methods",
@@ -106,9 +101,8 @@ def build(shared: Shared) -> Compare:
     with gr.Accordion("Draft tree, sampling and length", open=False, elem_id="compare-settings"):
         made |= controls("tokens", "temperature", "seed", prefix="compare-")
         made |= tree_controls("compare-")
-    results = build_results(status, bar)
-    settings = {name: made[name] for name in NAMES}
-    return Compare(settings, run, stop, results, share_fold("compare-"))
+    bench.results(tuple(CHARTS), ("latency", "phases"), race=True)
+    return Compare({name: made[name] for name in NAMES}, bench, share_fold("compare-"))
 
 
 def _named(engine: Engine, target: str = "") -> list[tuple[str, str]]:
@@ -122,19 +116,13 @@ def wire(demo: gr.Blocks, tab: Compare, shared: Shared) -> None:
     def of_target(target: str) -> dict[str, Any]:
         return gr.update(choices=_named(engine, target), value=usual(engine, target))
 
-    def work(visit: Visit, stop: Callable[[], bool], shown: bool, *given: Any) -> Iterator[Any]:
-        yield from run(engine, stop, shown, Settings(*given))
-
     shared.target.change(of_target, shared.target, settings["methods"], queue=False, **PRIVATE)
-    outputs = [getattr(tab.results, entry.name) for entry in fields(Results)]
-    last = connect(
-        shared, tab.run, tab.stop, work, [tab.results.shown, *settings.values()], outputs
-    )
-    show_results(last, "compare-results")
+    own = list(settings.values())
+    tab.bench.wire(shared, own, lambda *given: Settings(*given).plan, drawn)
     enter_presses(tab.prompt, "compare-run")
-    wire_share(tab.share, tab.results.status, address, list(settings.values()))
+    wire_share(tab.share, tab.bench.status, address, own)
     linked = [settings[name] for name in LINKED]
-    load_address(demo, partial(from_address, engine), [tab.results.status, *linked])
+    load_address(demo, partial(from_address, engine), [tab.bench.status, *linked])
 
 
 def address(*values: Any) -> tuple[Any, str]:
@@ -155,32 +143,11 @@ def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
     return complaint(wrong), *(given.get(name, gr.skip()) for name in LINKED)
 
 
-def run(
-    engine: Engine, should_stop: Callable[[], bool], shown: bool, settings: Settings
-) -> Iterator[tuple[Any, ...]]:
-    """One comparison: values for `Results`, again and again. shown: whether there is an older one,
-    which comes back where this one has nothing to show."""
-    comparison = Comparison(plan=settings.plan)
-    try:
-        yield from _progress(compare(engine, comparison, should_stop))
-    except Exception:
-        yield values(bar=progress(), box=gr.update(visible=shown))
-        raise
-    found = rows(comparison)
-    if not found:
-        yield values(
-            status=say(ended(comparison), "done"), bar=progress(), box=gr.update(visible=shown)
-        )
-        return
-    yield filled(comparison, found)
-
-
-def _progress(steps: Iterator[Progress]) -> Iterator[tuple[Any, ...]]:
-    """How far it is. Earlier results go, since a replay would take time from the runs."""
-    first = {
-        "status": say("One run after the other; the methods take turns."),
-        "box": gr.update(visible=False),
-    }
-    for step in steps:
-        yield values(bar=progress(step.words, step.share), **first)
-        first = {}
+def drawn(comparison: Comparison, found: list[Row]) -> dict[str, Any]:
+    """The race and the charts of a comparison."""
+    charts = {kind: figures(found, kind) for kind in CHARTS}
+    lanes = [Lane.of(row.method, comparison.traces[row.method]) for row in found]
+    charts |= {"latency": latency(lanes, "tokens", "seconds"), "phases": phases(found)}
+    about = sign(comparison)
+    signs = {name: signed(figure, about) for name, figure in charts.items()}
+    return {"race": race(comparison, found), **signs}

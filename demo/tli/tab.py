@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,15 +11,14 @@ import gradio as gr
 
 from demo.common.charts import signed
 from demo.common.controls import control
-from demo.common.measure import Progress
 from demo.common.methods import RIVAL, VANILLA
 from demo.common.prompt import enter_presses, prompt_box
-from demo.common.status import progress, progress_bar, say, status_line, words
-from demo.compare.results import ended, sign, verdict_html
-from demo.compare.rows import Row, rows, table
-from demo.compare.run import Comparison, Plan, compare
+from demo.common.status import words
+from demo.compare.bench import Bench, sign
+from demo.compare.rows import Row
+from demo.compare.run import Comparison, Plan
 from demo.engine import Engine
-from demo.session import PRIVATE, Shared, Visit, connect, show_results
+from demo.session import PRIVATE, Shared
 from demo.share import (
     Share,
     address_of,
@@ -46,29 +45,13 @@ LINKED = ("tokens", "repeats")  # what an address sets here
 
 
 @dataclass(frozen=True)
-class Results:
-    """What a finished sweep fills, in the order of the outputs."""
-
-    whole: gr.Column
-    verdict: gr.HTML
-    tau: gr.Plot
-    draft: gr.Plot
-    rate: gr.Plot
-    table: gr.Dataframe
-
-
-@dataclass(frozen=True)
 class Tli:
     """The components that events connect. settings: by NAMES."""
 
     settings: dict[str, Any]
-    run: gr.Button
-    stop: gr.Button
-    status: gr.HTML
-    progress: gr.HTML
+    bench: Bench
     focus: gr.Radio
     drawing: gr.HTML
-    results: Results
     share: Share
 
     @property
@@ -78,23 +61,19 @@ class Tli:
 
 def build(shared: Shared) -> Tli:
     """Lay the tab out; nothing is connected yet."""
-    made: dict[str, Any] = {}
     with gr.Row(equal_height=False):
         with gr.Column(scale=3, min_width=320):
             settings = _settings() | {"target": shared.target}
-            with gr.Row(elem_classes="buttons"):
-                made["run"] = gr.Button("Sweep N", variant="primary", elem_id="sweep-run")
-                made["stop"] = gr.Button("Stop", interactive=False, elem_id="sweep-stop")
-            made["status"] = status_line(elem_id="sweep-status")
-            made["progress"] = progress_bar(elem_id="sweep-progress")
+            bench = Bench("sweep-", "Sweep N")
         with gr.Column(scale=2, min_width=300, elem_id="sweep-meaning"):
-            made["focus"] = gr.Radio(
+            focus = gr.Radio(
                 [(f"N = {stop}", stop) for stop in STOPS], value=1, label="What does N mean?",
                 elem_id="sweep-focus",
             )  # fmt: skip
-            made["drawing"] = words(drawing_html(1), elem_id="sweep-drawing")
-    results, share = _results(), share_fold("sweep-")
-    return Tli({name: settings[name] for name in NAMES}, **made, results=results, share=share)
+            drawing = words(drawing_html(1), elem_id="sweep-drawing")
+    bench.results(tuple(PANELS))
+    settings = {name: settings[name] for name in NAMES}
+    return Tli(settings, bench, focus, drawing, share_fold("sweep-"))
 
 
 def _settings() -> dict[str, Any]:
@@ -105,42 +84,16 @@ def _settings() -> dict[str, Any]:
     return made
 
 
-def _results() -> Results:
-    with gr.Column(visible=False, elem_id="sweep-results") as whole:
-        words("<h2>Measured here, on this prompt</h2>", elem_id="sweep-title")
-        verdict = words("", elem_id="sweep-verdict", elem_classes="verdict")
-        with gr.Row(elem_classes="sweep-panels"):
-            tau, draft, rate = (_plot(f"sweep-{key}") for key in PANELS)
-        shown = gr.Dataframe(
-            interactive=False, wrap=True, label="Table", show_label=False, buttons=[],
-            elem_id="sweep-table",
-        )  # fmt: skip
-    return Results(whole, verdict, tau, draft, rate, shown)
-
-
-def _plot(name: str, figure: Any = None) -> gr.Plot:
-    with gr.Column(min_width=240):
-        return gr.Plot(
-            figure, show_label=False, container=False, elem_id=name, elem_classes="sweep-plot"
-        )
-
-
 def wire(demo: gr.Blocks, tab: Tli, shared: Shared) -> None:
     """Connect the tab's components."""
     engine, settings = shared.engine, tab.settings
 
-    def work(visit: Visit, stop: Callable[[], bool], *values: Any) -> Iterator[tuple[Any, ...]]:
-        del visit
-        yield from run(engine, stop, plan_of(engine, *values))
-
-    results = [getattr(tab.results, one.name) for one in fields(Results)]
-    outputs = [tab.status, tab.progress, *results]
-    last = connect(shared, tab.run, tab.stop, work, list(settings.values()), outputs)
-    show_results(last, "sweep-results")
+    own = list(settings.values())
+    tab.bench.wire(shared, own, partial(plan_of, engine), drawn)
     enter_presses(tab.prompt, "sweep-run")
-    wire_share(tab.share, tab.status, address, list(settings.values()))
+    wire_share(tab.share, tab.bench.status, address, own)
     linked = [settings[name] for name in LINKED]
-    load_address(demo, partial(from_address, engine), [tab.status, *linked])
+    load_address(demo, partial(from_address, engine), [tab.bench.status, *linked])
     gr.on(
         [demo.load, tab.focus.change, shared.target.change], partial(_draw, engine),
         [tab.focus, shared.target], tab.drawing, concurrency_limit=None,
@@ -189,27 +142,7 @@ def plan_of(engine: Engine, prompt: str, tokens: int, repeats: int, target: str 
     )  # fmt: skip
 
 
-def run(engine: Engine, should_stop: Callable[[], bool], plan: Plan) -> Iterator[tuple[Any, ...]]:
-    """One sweep: (status, progress, *results), again and again."""
-    made = Comparison(plan=plan)
-    nothing = (gr.skip(),) * len(fields(Results))
-    said: Any = say("One run after the other; the methods take turns.")
-    try:
-        step: Progress
-        for step in compare(engine, made, should_stop):
-            yield said, progress(step.words, step.share), *nothing
-            said = gr.skip()
-    except Exception:
-        yield gr.skip(), progress(), *nothing
-        raise
-    found = rows(made)
-    yield say(ended(made), "done"), progress(), *(_shown(made, found) or nothing)
-
-
-def _shown(made: Comparison, found: Sequence[Row]) -> tuple[Any, ...] | None:
-    """Values for the results; None where there is nothing to show."""
-    if all(row.tau is None for row in found):
-        return None
+def drawn(made: Comparison, found: list[Row]) -> dict[str, Any]:
+    """The panels of a sweep."""
     about = sign(made)
-    drawn = (signed(panel(found, key), about, 40) for key in PANELS)
-    return gr.update(visible=True), verdict_html(found), *drawn, table(found)
+    return {key: signed(panel(found, key), about, 40) for key in PANELS}

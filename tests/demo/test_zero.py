@@ -12,8 +12,8 @@ import demo.engine as module
 from demo import space, zero
 from demo.common.status import SORRY
 from demo.compare import tab as compare
-from demo.compare.results import Results
-from demo.compare.run import Plan
+from demo.compare.bench import run
+from demo.compare.run import Comparison, Plan
 from demo.engine import Engine, Request
 from demo.lesson import tab as lesson
 from demo.lesson.run import TRIALS
@@ -118,13 +118,13 @@ def test_a_live_run_comes_back_whole_and_its_process_is_used_again(engine, visit
 
 def test_every_tab_runs_elsewhere(engine, visit):
     settings = compare.Settings(PROMPT, "", ["vanilla", "moa-n1"], 2, False, 20, 0.0, 0, 3, 2, 6)
-    *_, last = compare.run(engine, lambda: False, False, settings)
-    given = dict(zip([one.name for one in compare.fields(Results)], last, strict=True))
-    assert given["status"]["text"] == "All 4 runs are done."
-    assert given["tau"] is not None
+    made = Comparison(plan=settings.plan)
+    *_, last = run(engine, made, lambda: False, False, compare.drawn)
+    assert last["status"]["text"] == "All 4 runs are done." and last["tau"] is not None
     assert spaces.asked.pop() == zero.borrowed_seconds(2 * 16 + 4 * 20)
-    *_, (status, *_) = tli.run(engine, lambda: False, tli.plan_of(engine, PROMPT, 20, 1))
-    assert "runs are done" in status["text"] and status["kind"] == "done"
+    made = Comparison(plan=tli.plan_of(engine, PROMPT, 20, 1))
+    *_, last = run(engine, made, lambda: False, False, tli.drawn)
+    assert last["status"]["text"] == "All 3 runs are done."
     *_, (status, page) = lesson._run(engine, TRIALS["draft"], visit, lambda: False, PROMPT, "")
     assert status["kind"] == "done" and "MoA N=0" in page
     *_, (_, figures) = answers(engine, Request(PROMPT, "vanilla", 20))
