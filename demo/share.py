@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +16,7 @@ from demo.session import PRIVATE
 
 # Longer prompts make addresses that browsers and chats cut.
 LONGEST = 1500
-LONGEST_NAME, MOST_NAMES = 40, 5  # of unknown settings that are told
 TEXTS = ("target", "method", "methods", "link", "prompt")
-
-# What gradio, its host and those who pass addresses on write into them, and what the page's own
-# scripts read: `class` and `pace`.
-FOREIGN = re.compile(r"_|utm|(class|pace|view|ui|deep_link|logs|ref|source|[a-z]+clid|msclkid)$")
 
 
 def query_of(settings: Mapping[str, Any]) -> str:
@@ -48,17 +42,7 @@ def settings_of(query: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
             wrong.append(f"{name} must be a number from {low:g} to {high:g}")
         else:
             found[name] = value
-    return found, wrong + _unknown(query)
-
-
-def _unknown(query: Mapping[str, str]) -> list[str]:
-    """A sentence for parts of an address that are no settings of any tab."""
-    known = (*TEXTS, *NUMBERS)
-    names = [name for name in query if name not in ("tab", *known) and not FOREIGN.match(name)]
-    if not names:
-        return []
-    which = ", ".join(name[:LONGEST_NAME] for name in names[:MOST_NAMES])
-    return [f"there is no setting {which}, only {', '.join(known)}"]
+    return found, wrong
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import gradio as gr
 
-from demo.common.downloads import download
 from demo.common.figures import many, tree_of, tree_words
 from demo.common.methods import label
 from demo.common.status import STOPPING, say
@@ -116,6 +118,20 @@ def saved(visit: Visit) -> Any:
     trace = shown.trace
     path = download(f"trace-{trace.about.get('method', 'run')}.json", trace.to_json())
     return gr.update(value=str(path), interactive=True)
+
+
+def download(name: str, text: str) -> Path:
+    """The path of a file of this name and text; the same one is written once."""
+    folder = Path(_folder().name) / sha256(text.encode()).hexdigest()[:16]
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="moa-files-")  # gone when this process ends
 
 
 def hidden(visit: Visit, charts: int) -> list[Any]:

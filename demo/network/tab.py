@@ -9,12 +9,13 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.controls import control
 from demo.common.methods import RIVAL, family, label
 from demo.common.prompt import EXAMPLES, enter_presses, prompt_box
 from demo.common.status import status_line, words
 from demo.common.theme import DEMO, component
 from demo.common.tokens.view import trace_view
-from demo.engine import MOST_NEW_TOKENS, Engine
+from demo.engine import Engine
 from demo.network.recorded import recorded, recorded_charts, records_html
 from demo.session import PRIVATE, Shared
 from demo.share import (
@@ -116,10 +117,7 @@ def _page(engine: Engine) -> Network:
                     buttons=[], min_width=150,
                 )  # fmt: skip
             with gr.Row():
-                settings["tokens"] = gr.Slider(
-                    2, MOST_NEW_TOKENS, 160, step=1, precision=0, label="New tokens at most",
-                    elem_id="net-tokens", buttons=[], min_width=150,
-                )  # fmt: skip
+                settings["tokens"] = control("tokens", "net-", minimum=2, value=160, min_width=150)
                 settings["ahead"] = gr.Checkbox(
                     True, label="Draft on while waiting", elem_id="net-ahead", min_width=150
                 )

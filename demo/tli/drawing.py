@@ -17,16 +17,14 @@ WRONG = (
 KEY = "Orange: the target’s own parts, used by both. Blue, dashed: trained for the drafter."
 
 
-def drawing_html(tli: int, layers: int | None = None) -> str:
-    """The drawing for one N, as SVG, and its explanation. layers: the target's; None: not known."""
-    if layers is not None and layers <= SLABS:
-        layers = None  # too few to draw by number: shown like any target's
-    words = f"<p><small>{KEY}</small></p><p>{explanation(tli, layers)}</p><p>{WRONG}</p>"
+def drawing_html(tli: int) -> str:
+    """The drawing for one N, as SVG, and its explanation."""
+    words = f"<p><small>{KEY}</small></p><p>{explanation(tli)}</p><p>{WRONG}</p>"
     caption = f'<figcaption class="note">{words}</figcaption>'
-    return f'<figure class="tli-drawing">{_svg(tli, layers)}{caption}</figure>'
+    return f'<figure class="tli-drawing">{_svg(tli)}{caption}</figure>'
 
 
-def explanation(tli: int, layers: int | None = None) -> str:
+def explanation(tli: int) -> str:
     """One N in words."""
     if not tli:
         return (
@@ -34,39 +32,36 @@ def explanation(tli: int, layers: int | None = None) -> str:
             "target runs while drafting."
         )
     which = "last layer" if tli == 1 else f"last {tli} layers"
-    known = f" of {layers}" if layers else ""
     return (
-        f"<b>N = {tli}.</b> CA’s output passes through the target’s {which}{known} (same weights), "
+        f"<b>N = {tli}.</b> CA’s output passes through the target’s {which} (same weights), "
         "once per draft level. They read their own K and V of the verified text and of the drafts "
         "so far. Then come the target’s norm and head."
     )
 
 
-def _svg(tli: int, layers: int | None) -> str:
+def _svg(tli: int) -> str:
     last = (
         "no target layer" if not tli else f"the target's last {tli} layer{'s' if tli > 1 else ''}"
     )
     return svg(
         "layers", f"What N = {tli} means",
         f"From CA the draft goes through {last} to the target's head.", 352,
-        *_target(tli, layers), *_drafter(tli, layers), *_between(tli), width=372,
+        *_target(tli), *_drafter(tli), *_between(tli), width=372,
     )  # fmt: skip
 
 
-def layer_name(place: int, layers: int | None) -> str:
-    """The layer so many places below the last one: "layer 11", or "layer L−1"."""
-    if layers is not None:
-        return f"layer {layers - place}"
+def layer_name(place: int) -> str:
+    """The layer so many places below the last one, which is layer L."""
     return f"layer L−{place}" if place else "layer L"
 
 
-def _target(tli: int, layers: int | None) -> list[str]:
+def _target(tli: int) -> list[str]:
     """The target's column: its head, the last layers one by one, the rest in one."""
     parts = [text(LEFT + WIDE / 2, 12, "Target", "middle title"), _part(LEFT, 22, "head", "bonus")]
     parts.append(_part(LEFT, 52, "norm", "bonus" if tli else "sure"))
     for place in range(SLABS):
         kind = "bonus" if place < tli else "sure"
-        parts.append(_part(LEFT, TOP + STEP * place, layer_name(place, layers), kind))
+        parts.append(_part(LEFT, TOP + STEP * place, layer_name(place), kind))
     parts.append(text(LEFT + WIDE / 2, TOP + STEP * SLABS + 10, "⋮", "middle"))
     parts.append(_part(LEFT, CA, "layer 1", "sure"))
     parts.append(_part(LEFT, EMBED, "embeddings", "bonus"))
@@ -75,7 +70,7 @@ def _target(tli: int, layers: int | None) -> list[str]:
     return parts
 
 
-def _drafter(tli: int, layers: int | None) -> list[str]:
+def _drafter(tli: int) -> list[str]:
     """The drafter's column: SA, CA, then N target layers and norm, or nothing, then the head."""
     middle = RIGHT + WIDE / 2
     entry = TOP + STEP * (tli - 1) + TALL if tli else 22 + TALL
@@ -95,7 +90,7 @@ def _drafter(tli: int, layers: int | None) -> list[str]:
     else:
         parts.append(_part(RIGHT, 52, "norm", "bonus"))
     for place in range(tli):
-        parts.append(_part(RIGHT, TOP + STEP * place, layer_name(place, layers), "bonus"))
+        parts.append(_part(RIGHT, TOP + STEP * place, layer_name(place), "bonus"))
     return parts
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -94,11 +93,7 @@ def wire(demo: gr.Blocks, tab: Tli, shared: Shared) -> None:
     wire_share(tab.share, tab.bench.status, address, own)
     linked = [settings[name] for name in LINKED]
     load_address(demo, partial(from_address, engine), [tab.bench.status, *linked])
-    gr.on(
-        [demo.load, tab.focus.change, shared.target.change], partial(_draw, engine),
-        [tab.focus, shared.target], tab.drawing, concurrency_limit=None,
-        trigger_mode="always_last", **PRIVATE,
-    )  # fmt: skip
+    tab.focus.change(drawing_html, tab.focus, tab.drawing, queue=False, **PRIVATE)
 
 
 def address(*values: Any) -> tuple[Any, str]:
@@ -114,16 +109,6 @@ def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
         wrong.append(f"tokens must be a number from 8 to {LONGEST}")
         del given["tokens"]
     return complaint(wrong), *(given.get(name, gr.skip()) for name in LINKED)
-
-
-def _draw(engine: Engine, tli: int, target: str) -> Iterator[str]:
-    """The drawing, with the target's own number of layers as soon as that is known."""
-    if not engine.ready(target):
-        yield drawing_html(int(tli))
-    try:
-        yield drawing_html(int(tli), len(engine.target(target).layers))
-    except UserError:  # the line above the tabs says why there is no target
-        yield drawing_html(int(tli))
 
 
 def plan_of(engine: Engine, prompt: str, tokens: int, repeats: int, target: str = "") -> Plan:

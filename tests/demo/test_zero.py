@@ -185,17 +185,6 @@ def test_a_failure_elsewhere_is_told_and_the_process_goes_on(engine, visit, monk
     assert status["kind"] == "done" and len(spaces.workers) == 1
 
 
-def test_a_process_that_is_killed_is_told(engine, visit, monkeypatch):
-    slow(monkeypatch)
-    outputs = live_run(engine, visit, tokens=500)
-    next(outputs)
-    spaces.workers[0].process.kill()
-    *_, (status, _) = outputs
-    assert status == {"kind": "error", "text": "GPU task aborted"} and not engine.busy
-    *_, (status, _) = live_run(engine, visit, tokens=5)
-    assert status["kind"] == "done" and len(visit.trace.output_ids) == 5
-
-
 def test_the_seconds_to_borrow_follow_the_settings():
     assert zero.borrowed_seconds(0) == zero.MOVING
     assert zero.borrowed_seconds(100) == zero.MOVING + 100 / zero.RATE

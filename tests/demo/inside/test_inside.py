@@ -84,21 +84,6 @@ def test_only_what_is_shown_is_sent(made):
     assert method_of(Trace({"drafter": "given", "method": "eagle2"})) == "eagle2"
 
 
-def test_a_long_run_of_large_trees_stays_small(tokenizer):
-    count, probs = 65, (0.123456789,) * 65
-    tree = DraftTree(
-        tuple(range(5, 5 + count)), (-1, *(node // 2 for node in range(count - 1))), (0,) * count,
-        tuple(-0.123456789 * node for node in range(count)),
-    )  # fmt: skip
-    events = [Prefilled((1,) * 100, 9, 0.5, 0.1)]
-    for cycle in range(170):
-        found = Verified(cycle, (1, 3), 9, (9,) * count, probs, probs, (9,) * 3, 0.02, 0.0)
-        events += [Drafted(cycle, 100 + 3 * cycle, tree, 0.01), found]
-    trace = Trace({}, events)
-    record_words(trace, tokenizer)
-    assert len(packed(trace)) < 400_000
-
-
 def test_a_trace_without_words_gets_a_sentence(made):
     del made.about["words"]
     with pytest.raises(UserError, match="not their text"):

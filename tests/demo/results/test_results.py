@@ -11,11 +11,10 @@ from demo.common.figures import tree_of
 from demo.common.tokens.view import Feed
 from demo.inside.view import packed
 from demo.live.charts import CHARTS as LIVE
-from demo.live.run import drafted_by, open_trace, summary
+from demo.live.run import drafted_by, summary
 from demo.results import tab
 from demo.results.charts import CHARTS
 from demo.results.table import headline, paper_section, table
-from demo.session import Visit
 from moa_core.decoding.decode import Settings, about, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
@@ -105,14 +104,3 @@ def test_a_trace_that_is_let_in_can_be_shown_everywhere(seed):
         json.loads(packed(trace), parse_constant=no_number)
     except UserError as error:
         assert "damaged" in str(error)
-
-
-@pytest.mark.parametrize("name", ["../../x.json", "=1+1.json", "%s{0}.json", "<img src=x>.json"])
-def test_a_file_s_name_is_only_a_name(tmp_path, name):
-    path = tmp_path / name.replace("/", "_")
-    path.write_text(good_trace())
-    status, view = open_trace(Visit(), str(path))
-    assert status["kind"] == "done" and view
-    path.write_text("{}")
-    with pytest.raises(UserError, match="not a trace"):
-        open_trace(Visit(), str(path))
