@@ -18,13 +18,7 @@ let turn = 0; // of the animation: an older one ends
 // ---- the frame ----
 
 const note = el("p", "note");
-const legend = add(
-  el("ul", "legend"),
-  add(el("li"), add(el("span", "token accepted"), el("span", "mark", "accepted draft"))),
-  add(el("li"), add(el("span", "token bonus"), el("span", "mark", "bonus: the target’s own"))),
-  add(el("li"), add(el("del", "token rejected"), el("span", "mark", "rejected draft"))),
-  add(el("li"), el("span", "more", "+7"), " more rejected"),
-);
+const legend = tokenLegend();
 const play = button("quiet-button play", "Pause", () => (playing ? pause() : start()));
 const again = button("quiet-button", "Replay", () => (rewind(), start()));
 const tracks = el("ol", "tracks");

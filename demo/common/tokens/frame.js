@@ -6,13 +6,7 @@ let current = null; // the token that Tab reaches; arrow keys move on from it
 
 // ---- the frame: legend, text, tip, player ----
 
-const legend = add(
-  el("ul", "legend"),
-  add(el("li"), add(el("span", "token accepted"), el("span", "mark", "accepted draft"))),
-  add(el("li"), add(el("del", "token rejected"), el("span", "mark", "rejected draft"))),
-  add(el("li"), add(el("span", "token bonus"), el("span", "mark", "the target’s own"))),
-  add(el("li"), el("span", "more", "+7"), " more rejected"),
-);
+const legend = tokenLegend();
 const toggle = Object.assign(el("input"), { type: "checkbox", checked: true });
 const tools = add(el("label", "toggle tools"), toggle, "Show rejected");
 const bar = add(el("div", "bar"), legend, tools);

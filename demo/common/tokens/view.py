@@ -53,7 +53,7 @@ from moa_core.text import RecordedText, TokenText
 
 SCRIPTS = (
     "common/static/dom.js",
-    *(f"common/tokens/{name}.js" for name in ("frame", "tokens", "tip", "offline")),
+    *(f"common/tokens/{name}.js" for name in ("tokens", "frame", "tip", "offline")),
 )
 INTERVAL = 1 / 8  # seconds between two updates of the page: more often costs the decoding time
 ENDINGS = {
