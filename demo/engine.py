@@ -8,13 +8,12 @@ from concurrent.futures import Future, wait
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
 import torch
 
-from demo.common.methods import AUTO, VANILLA, family, label, ordered, tli_of
+from demo.common.methods import AUTO, family, label, ordered, tli_of
 from demo.worker import Worker
 from demo.zero import borrow
 from moa_core.decoding.decode import Settings, about, check_prompt, decode
@@ -33,7 +32,7 @@ from moa_core.loading.memory import parameters
 from moa_core.loading.memory import size as amount
 from moa_core.loading.names import matched, near
 from moa_core.loading.presets import untrained
-from moa_core.model.target import Target, draft_precision
+from moa_core.model.target import Target
 from moa_core.runtime import settle
 from moa_core.text import prompt_ids
 
@@ -52,13 +51,12 @@ class Request:
 
     method  moa-n0 ..., eagle2, ..., ngram, vanilla
     target  one of the installed; "": the first
-    tree    None: the drafter's measured default
     """
 
     prompt: str
     method: str = DEFAULT_DRAFTER
     max_new_tokens: int = 128
-    tree: TreeSettings | None = None
+    tree: TreeSettings = FIXED_TREE
     sampling: Sampling = field(default_factory=Sampling)
     target: str = ""
 
@@ -98,7 +96,7 @@ class Engine:
         self.borrows = False  # whether a GPU is there only while a run goes on
         self._named, self._how = target, dict(loading or {})
         self._said: dict[str, str] = {}
-        self._facts: dict[str, list[str]] = {}
+        self._facts: dict[str, str] = {}
         self._threads: dict[str, int] = {}  # by target, the quickest number
         self._loading: dict[str, Future[Target]] = {}
         self._drafters: dict[tuple[str, str], Drafter] = {}
@@ -256,36 +254,17 @@ class Engine:
         """The method that a text names; another text stays as it is, to be refused."""
         return matched(method, self.methods(target)) or method
 
-    def tree(self, method: str, target: str = "") -> TreeSettings:
-        """The measured default tree of a method; ours where nothing was measured."""
-        info = self._of(target).drafters.get(method)
-        return info.tree if info else TreeSettings()
-
     def _of(self, target: str) -> Installed:
         return self.installed.get(target or self.first) or Installed(target, {})
 
-    def drafting(self, method: str, target: str = "") -> str:
-        """What a method's drafter is called; nothing is loaded."""
-        if self.refusal(method, target):
-            return "none trained"
-        if method == VANILLA:
-            return "none, plain decoding"
-        return Path(self.spec(method, target)).name if method == "given" else label(method)
+    def describe(self, target: str = "") -> str:
+        """Target, device, number format, memory and threads, in a line."""
+        name = target or self.first
+        if name not in self._facts:  # where a GPU is borrowed, weights are away in between
+            self._facts[name] = self._facts_of(name, self.target(target))
+        return self._facts[name]
 
-    def describe(self, target: str = "", method: str = "") -> str:
-        """Target, the drafter of a method, device, number format and threads, in a line."""
-        there, name = self.target(target), target or self.first
-        if name not in self._facts:
-            self._facts[name] = self._facts_of(name, there)
-        size, *others = self._facts[name]
-        kept = self._drafters.get((name, method))
-        precision = draft_precision(there, kept) if kept else None
-        drafter = [f"drafter in Live: {self.drafting(method, target)}"] if method else []
-        drafter += [f"drafts in {precision}"] if precision else []
-        return " · ".join([size, *drafter, *others])
-
-    def _facts_of(self, name: str, target: Target) -> list[str]:
-        """What is looked up once: where a GPU is borrowed, weights are away in between."""
+    def _facts_of(self, name: str, target: Target) -> str:
         need, device = target.need, target.device.type
         facts = [
             f"Target {target.name}, {parameters(target.model) / 1e6:,.1f} M parameters",
@@ -296,7 +275,7 @@ class Engine:
         if device == "cpu" and not self.borrows:
             threads = self._threads.get(name, torch.get_num_threads())
             facts.append(f"{threads} thread{'s' if threads > 1 else ''}")
-        return facts
+        return " · ".join(facts)
 
     def prepare(
         self,
@@ -313,10 +292,10 @@ class Engine:
         target = self.target(request.target)
         ids = prompt_ids(target.tokenizer, request.prompt)
         check_prompt(ids, target)
-        tree = request.tree or self.tree(request.method, request.target)
         if link and (self.borrows or drafter.beside):
             raise UserError(f"{label(request.method)} cannot go on alone: connect it again.")
         away = Away(patience=PATIENCE) if link else Away()
+        tree = request.tree
         settings = Settings(request.max_new_tokens, tree, request.sampling, target.eos_ids, away)
         asked = {"method": request.method, "prompt": request.prompt}
         trace = Trace({**about(target, drafter, settings), **asked})

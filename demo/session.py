@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,8 +19,6 @@ from moa_core.errors import UserError
 
 log = logging.getLogger(__name__)
 
-LINGER = 60.0  # seconds that a session is held after its page was closed, or lost its network
-RETELL = 2.0  # seconds between two looks at how many are before a run that waits
 PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
 Work = Callable[..., Iterator[tuple[Any, ...]]]
 
@@ -47,7 +44,6 @@ class Shared:
 class Visit:
     """One visitor's runs: a new one ends the last, and Stop ends the newest.
 
-    begun  the newest run that has had its turn
     trace  the newest one shown, with its words
     rival  another method's of the same prompt, likewise, once it has run
     shown  what the Live tab shows, and how to go on with it
@@ -56,7 +52,6 @@ class Visit:
     """
 
     number: int = 0
-    begun: int = 0
     trace: Trace | None = None
     rival: Trace | None = None
     shown: Any = None
@@ -72,11 +67,6 @@ class Visit:
         """End the newest run, even if it still waits for its turn."""
         self._stopped = self.number
 
-    @property
-    def waits(self) -> bool:
-        """Whether the newest run has not had its turn, and is still wanted."""
-        return self.begun < self.number and not self.ended(self.number)
-
     def ended(self, number: int) -> bool:
         """Whether the run of this number must end."""
         return number != self.number or number <= self._stopped
@@ -87,9 +77,6 @@ class Visits:
 
     def __init__(self) -> None:
         self._here: dict[str, Visit] = {}
-
-    def __contains__(self, who: str) -> bool:
-        return who in self._here
 
     def arrive(self, request: gr.Request) -> Visit:
         """A page was opened."""
@@ -125,23 +112,22 @@ def connect(
     in a timer of its own, so one may overtake another, and only the last tells everything.
     """
     engine, status = shared.engine, outputs[0]
-    clock = gr.Timer(RETELL, active=False)  # tells the place of a run anew while it waits
 
     # Functions of their own, not partials: in those gradio sees no annotations.
     def begin(visit: Visit | None, request: gr.Request) -> tuple[Any, ...]:
-        before = engine.worker.join(request.session_hash or "")
+        said = say(waiting(engine), "wait")
+        engine.worker.join(request.session_hash or "")
         visit = visit or Visit()
         visit.begin()
-        said = waiting(engine, before)
         buttons = gr.update(interactive=False), gr.update(interactive=True)
-        hidden = (gr.update(visible=False) for _ in hides)
-        return visit, *buttons, dated(said), gr.Timer(active=bool(said["text"])), *hidden
+        return visit, *buttons, said, *(gr.update(visible=False) for _ in hides)
 
     def turn(visit: Visit, request: gr.Request, *values: Any) -> Iterator[tuple[Any, ...]]:
         visit.said.pop(status._id, None)
         try:
             for given in guarded(work, len(outputs), visit, *values):
-                yield keep(visit, status._id, given[0]), *given[1:]
+                visit.said[status._id] = given[0]
+                yield given
         finally:
             engine.worker.leave(request.session_hash or "")
 
@@ -150,12 +136,7 @@ def connect(
         buttons = gr.update(interactive=True), gr.update(interactive=False)
         return *buttons, visit.said.get(status._id, gr.skip())
 
-    def retell(visit: Visit | None, request: gr.Request) -> tuple[Any, Any]:
-        return place(engine, visit, engine.worker.before(request.session_hash or ""))
-
-    def halt(visit: Visit, request: gr.Request) -> dict[str, Any]:
-        if visit.waits:  # those behind need not count it any more
-            engine.worker.leave(request.session_hash or "")
+    def halt(visit: Visit) -> dict[str, Any]:
         visit.stop()
         return gr.update(interactive=False)
 
@@ -163,11 +144,9 @@ def connect(
         return when(what, given, shown, **{"queue": False, **PRIVATE, **more})
 
     visit = shared.visit
-    begun = event(run.click, begin, visit, [visit, run, stop, status, clock, *hides])
+    begun = event(run.click, begin, visit, [visit, run, stop, status, *hides])
     queue = {"queue": True, "concurrency_id": "model", "concurrency_limit": 1}
     ran = event(begun.then, turn, [visit, *inputs], list(outputs), **queue)
-    event(clock.tick, retell, visit, [status, clock])
-    # In the browser: the server's word might come after the run's own last one.
     stop.click(None, None, status, js=f"() => ({json.dumps(say(STOPPING, 'wait'))})", **PRIVATE)
     event(stop.click, halt, visit, stop)
     return event(ran.then, end, visit, [run, stop, status])
@@ -181,7 +160,7 @@ def show_results(ended: Dependency, where: str) -> None:
 
 def guarded(work: Work, count: int, visit: Visit, *values: Any) -> Iterator[tuple[Any, ...]]:
     """Run `work` for the newest run of a visit; whatever goes wrong becomes a sentence."""
-    number = visit.begun = visit.number
+    number = visit.number
     rest: tuple[Any, ...] = (gr.skip(),) * (count - 1)
     if visit.ended(number):
         yield say("Stopped before it began.", "done"), *rest
@@ -199,38 +178,10 @@ def guarded(work: Work, count: int, visit: Visit, *values: Any) -> Iterator[tupl
         yield say(SORRY, "error"), *rest
 
 
-def keep(visit: Visit, line: int, said: dict[str, Any]) -> dict[str, Any]:
-    """What a status line is told, remembered, and dated when it changes: streams repeat most."""
-    if "text" not in said:
-        return said
-    last = visit.said.get(line)
-    if last is None or {**last, **said} != last:
-        last = visit.said[line] = dated(said)
-    return last
-
-
-def dated(said: dict[str, Any]) -> dict[str, Any]:
-    """With the time of saying: an older word that comes later is not shown any more."""
-    return {**said, "at": time.time()}
-
-
-def waiting(engine: Engine, before: int) -> dict[str, str]:
-    """What a run waits for, in words; none where it need not wait."""
-    if before > 1:
-        return say(f"{before} runs are ahead of yours; it begins when they have ended.", "wait")
-    if before or engine.busy:
-        return say("Another run is going on; yours begins when it ends.", "wait")
+def waiting(engine: Engine) -> str:
+    """What a run waits for, in words; "" where it need not wait."""
+    if engine.busy or engine.worker.wanted:
+        return "Another run is going on; yours begins when it ends."
     if not engine.ready():
-        words = "The models are still loading; your run begins when they are ready."
-        return say(words, "wait")
-    return say("")
-
-
-def place(engine: Engine, visit: Visit | None, before: int) -> tuple[Any, Any]:
-    """While the newest run has not had its turn, its place anew: (status, clock)."""
-    if visit is None or visit.begun == visit.number:
-        return gr.skip(), gr.Timer(active=False)
-    if visit.ended(visit.number):
-        words = f"{STOPPING} Your run will not begin; another can when its turn has come."
-        return dated(say(words, "wait")), gr.Timer(active=False)
-    return dated(waiting(engine, before)), gr.skip()
+        return "The models are still loading; your run begins when they are ready."
+    return ""

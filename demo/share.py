@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,30 +9,14 @@ from urllib.parse import urlencode
 
 import gradio as gr
 
-from demo.common.measure import MOST_REPEATS
+from demo.common.controls import NUMBERS
 from demo.common.status import say
 from demo.engine import Engine
 from demo.session import PRIVATE
 
 # Longer prompts make addresses that browsers and chats cut.
 LONGEST = 1500
-LONGEST_NAME, MOST_NAMES = 40, 5  # of unknown settings that are told
-NUMBERS: dict[str, tuple[type, float, float]] = {  # kind, lowest, highest
-    "tokens": (int, 1, 512),
-    "depth": (int, 1, 12),
-    "breadth": (int, 1, 16),
-    "budget": (int, 1, 64),
-    "temperature": (float, 0, 2),
-    "top_p": (float, 0.05, 1),
-    "seed": (int, 0, 2**31 - 1),
-    "repeats": (int, 1, MOST_REPEATS),
-    "auto": (int, 0, 1),
-    "auto_tree": (int, 0, 1),
-}
-TEXTS = ("target", "method", "methods", "link", "prompt", "pace", "trees")
-
-# What gradio, its host and those who pass addresses on write into them; `class` is for the page.
-FOREIGN = re.compile(r"_|utm|(class|view|ui|deep_link|logs|ref|source|[a-z]+clid|msclkid)$")
+TEXTS = ("target", "method", "methods", "link", "prompt")
 
 
 def query_of(settings: Mapping[str, Any]) -> str:
@@ -48,28 +31,18 @@ def settings_of(query: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
         name: query[name] for name in TEXTS if len(query.get(name, "")) in range(1, 50_001)
     }
     wrong = []
-    for name, (kind, low, high) in NUMBERS.items():
+    for name, (low, high, _, step, _) in NUMBERS.items():
         if name not in query:
             continue
         try:
-            value = kind(query[name])
+            value = int(query[name]) if step == 1 else float(query[name])
         except ValueError:
             value = None
         if value is None or not low <= value <= high:
             wrong.append(f"{name} must be a number from {low:g} to {high:g}")
         else:
             found[name] = value
-    return found, wrong + _unknown(query)
-
-
-def _unknown(query: Mapping[str, str]) -> list[str]:
-    """A sentence for parts of an address that are no settings of any tab."""
-    known = (*TEXTS, *NUMBERS)
-    names = [name for name in query if name not in ("tab", *known) and not FOREIGN.match(name)]
-    if not names:
-        return []
-    which = ", ".join(name[:LONGEST_NAME] for name in names[:MOST_NAMES])
-    return [f"there is no setting {which}, only {', '.join(known)}"]
+    return found, wrong
 
 
 @dataclass(frozen=True)
@@ -138,4 +111,8 @@ def complaint(wrong: Sequence[str]) -> Any:
 def load_address(demo: gr.Blocks, read: Callable[..., Any], outputs: Sequence[Any]) -> None:
     """Take a tab's settings from the page's address, when it is opened. read: from the request to
     values for the outputs."""
-    demo.load(read, None, list(outputs), queue=False, **PRIVATE)
+
+    def taken(request: gr.Request) -> Any:  # gradio sees no annotations in partials
+        return read(request)
+
+    return demo.load(taken, None, list(outputs), queue=False, **PRIVATE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -26,13 +25,12 @@ from demo.live import tab as live
 from demo.live.api import add_decode
 from demo.network import tab as network
 from demo.results import tab as results
-from demo.session import LINGER, PRIVATE, Shared, Visits
+from demo.session import PRIVATE, Shared, Visits
 from demo.tli import tab as tli
 from moa_core.assets import ASSETS
 from moa_core.errors import UserError
 from moa_core.link.session import Limits
 from moa_core.loading.hub import short_name
-from moa_core.loading.names import method_name
 
 log = logging.getLogger(__name__)
 
@@ -95,21 +93,14 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
         machine = status_line("Loading the models.", "load", elem_id="machine")
         visits = Visits()
 
-        def arrive(request: gr.Request) -> Any:
-            _forget(demo, visits)
-            return visits.arrive(request)
-
-        demo.load(arrive, None, shared.visit, **PRIVATE)
+        demo.load(visits.arrive, None, shared.visit, **PRIVATE)
         for module, components in zip(TABS, made, strict=True):
             module.wire(demo, components, shared)
         demo.load(_open_tab, None, tabs, **PRIVATE).then(None, None, None, js=READ, **PRIVATE)
         header.back(None, None, tabs, js=GO_BACK, **PRIVATE)
-        choice = made[TABS.index(live)].settings
-        chosen = [choice["method"], choice["tli"]]
         gr.on(
-            [demo.load, target.input, *(one.change for one in chosen)], partial(_machine, engine),
-            [target, *chosen], machine, concurrency_limit=None, trigger_mode="always_last",
-            **PRIVATE,
+            [demo.load, target.input], partial(_machine, engine), target, machine,
+            concurrency_limit=None, trigger_mode="always_last", **PRIVATE,
         )  # fmt: skip
         add_decode(engine)
         add_compare(engine)
@@ -117,7 +108,6 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
         def gone(request: gr.Request) -> None:
             engine.worker.leave(request.session_hash or "")
             visits.leave(request.session_hash or "")
-            _forget(demo, visits)
 
         demo.unload(gone)
     return demo
@@ -149,19 +139,6 @@ def launch_options(engine: Engine) -> dict[str, Any]:
     }
 
 
-def _forget(demo: gr.Blocks, visits: Visits) -> None:
-    """Drop the sessions without a page that were not used of late: gradio would hold them for good.
-
-    Those of programs that call an endpoint never had a page.
-    """
-    holder, now = demo.state_holder, datetime.now()
-    with holder.lock:
-        for who, used in list(holder.time_last_used.items()):
-            if who not in visits and (now - used).total_seconds() > LINGER:
-                holder.session_data.pop(who, None)
-                holder.time_last_used.pop(who, None)
-
-
 def _open_tab(request: gr.Request) -> dict[str, Any]:
     """Open the tab that the address names, if it names one."""
     wanted = request.query_params.get("tab")
@@ -169,8 +146,8 @@ def _open_tab(request: gr.Request) -> dict[str, Any]:
     return gr.Tabs(selected=wanted) if wanted in known else gr.skip()
 
 
-def _machine(engine: Engine, target: str, kind: str, tli: int) -> Iterator[dict[str, str]]:
-    """What runs here, as soon as that is known; the drafter is that of the Live tab."""
+def _machine(engine: Engine, target: str) -> Iterator[dict[str, str]]:
+    """What runs here, as soon as that is known."""
     told = ""
     try:
         while not engine.ready(target):
@@ -178,7 +155,7 @@ def _machine(engine: Engine, target: str, kind: str, tli: int) -> Iterator[dict[
                 told = words
                 yield say(words, "load")
             engine.wait(target, LOOK_EVERY)
-        yield say(engine.describe(target, method_name(kind, int(tli))))
+        yield say(engine.describe(target))
     except UserError as error:
         yield say(str(error), "error")
     except Exception:

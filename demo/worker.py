@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Worker:
-    """Threads for jobs, a lock for the one run that goes on, and the queue of those that wait.
+    """Threads for jobs, a lock for the one run that goes on, and who waits for it.
 
     inline     whether jobs are done in the thread that asks for them
     begun      jobs that were ever begun
@@ -32,12 +32,12 @@ class Worker:
     def __init__(self) -> None:
         self.inline = self.gives_way = False
         self.begun = 0
-        self._waiting: dict[str, None] = {}
+        self._waiting: set[str] = set()
         self.renew_locks()
 
     def renew_locks(self) -> None:
         """Nobody holds them, as in a process just forked, in which no other thread goes on."""
-        self.turn, self._queue, self._alone = (threading.Lock() for _ in range(3))
+        self.turn, self._alone = threading.Lock(), threading.Lock()
 
     def submit(self, job: Callable[[], T]) -> Future[T]:
         """Begin a job, in a thread of its own."""
@@ -95,25 +95,15 @@ class Worker:
                 left.set()
                 wait([done])
 
-    def join(self, who: str) -> int:
-        """Stand at the end of the queue, anew if one stood there; returns how many are before."""
-        with self._queue:
-            self._waiting.pop(who, None)
-            self._waiting[who] = None
-            return len(self._waiting) - 1
-
-    def before(self, who: str) -> int:
-        """How many are before them; 0 for whoever has the turn, or is not in the queue."""
-        with self._queue:
-            return list(self._waiting).index(who) if who in self._waiting else 0
+    def join(self, who: str) -> None:
+        """Wait for the turn, or have it."""
+        self._waiting.add(who)
 
     @property
     def wanted(self) -> bool:
         """Whether anybody has, or waits for, the turn."""
-        with self._queue:
-            return bool(self._waiting)
+        return bool(self._waiting)
 
     def leave(self, who: str) -> None:
         """Done, or gone."""
-        with self._queue:
-            self._waiting.pop(who, None)
+        self._waiting.discard(who)

@@ -5,13 +5,15 @@ Every chart is a pure function of numbers. Colour is never the only sign: parts 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
 
-from demo.common.figures import many
+from demo.common.methods import RIVAL, VANILLA, colour
+from demo.common.methods import label as called
 from demo.common.palette import mark
 from demo.common.spread import Spread
 from moa_core.decoding.trace import Drafted, Event, Prefilled, Trace, Verified
@@ -22,10 +24,11 @@ ACCEPTED, BONUS = mark("accepted"), mark("bonus")
 PHASES = {
     "draft": mark("drafter"),
     "verify": mark("bonus"),
-    "network": mark("offline"),
     "other": mark("plain"),
 }
-PATTERNS = {"draft": "", "verify": "/", "network": "x", "other": "."}
+PATTERNS = {"draft": "", "verify": "/", "other": "."}
+SPARSE = 24  # points of a line at most: a chart shows no more
+DASHES = {VANILLA: "dot", RIVAL: "dash"}
 DOTTED = {"color": INK, "width": 1.5, "dash": "dot"}
 
 
@@ -139,62 +142,58 @@ def rows_down(figure: go.Figure, count: int, **layout: Any) -> go.Figure:
     )
 
 
-def cycles_axis(figure: go.Figure, count: int) -> go.Figure:
-    """An x axis of cycles, counted from 1, wide enough for eight."""
-    return figure.update_xaxes(range=[0.4, max(count, 8) + 0.6], showgrid=False)
+@dataclass(frozen=True)
+class Lane:
+    """One method's runs, as charts over its tokens need them.
+
+    tau      None: it had no cycle
+    tokens   new tokens, after the prefill and after each cycle of the middle run
+    seconds  until then
+    """
+
+    method: str
+    tau: float | None
+    tokens: list[int]
+    seconds: list[float]
+
+    @classmethod
+    def of(cls, method: str, traces: Sequence[Trace]) -> Lane:
+        trace = middle(traces)
+        tokens, seconds, spent, count = [], [], 0.0, 0
+        for event in trace.events:
+            spent += time_of(event)
+            if isinstance(event, Prefilled | Verified):
+                count += 1 if isinstance(event, Prefilled) else len(event.emitted)
+                tokens.append(count)
+                seconds.append(round(spent, 5))
+        step = max(1, len(tokens) // SPARSE)
+        kept = [at for at in range(len(tokens)) if at % step == 0 or at == len(tokens) - 1]
+        return cls(method, trace.tau, [tokens[at] for at in kept], [seconds[at] for at in kept])
+
+    @property
+    def label(self) -> str:
+        return called(self.method)
 
 
-def phase_times(trace: Trace) -> dict[str, list[float]]:
-    """Milliseconds of each cycle by phase; `network` only where the target is elsewhere."""
-    found = {
-        "draft": [drafted.seconds for drafted, _ in trace.cycles],
-        "verify": [verified.seconds for _, verified in trace.cycles],
-        "network": [verified.network_seconds for _, verified in trace.cycles],
-        "other": [verified.other_seconds for _, verified in trace.cycles],
-    }
-    if not any(found["network"]):
-        del found["network"]
-    return {phase: [1000 * value for value in values] for phase, values in found.items()}
+def middle(traces: Sequence[Trace]) -> Trace:
+    """The run whose speed is the median; the slower of two."""
+    ordered = sorted(traces, key=lambda trace: trace.tokens_per_second or 0.0)
+    return ordered[(len(ordered) - 1) // 2]
 
 
-def phases(trace: Trace, names: Mapping[str, str], more: Sequence[str] = ()) -> go.Figure:
-    """Milliseconds of each cycle, stacked by phase. names: of the phases; more: words to say."""
-    spent = phase_times(trace)
-    cycles = list(range(1, len(trace.cycles) + 1))
-    stack = [
-        bars(
-            cycles, values, PHASES[phase], names.get(phase, phase), PATTERNS[phase],
-            f"cycle %{{x}}: {names.get(phase, phase)} %{{y:.2f}} ms",
+def latency(lanes: Sequence[Lane], x: str = "", y: str = "") -> go.Figure:
+    """A line for each method: seconds until each token was there."""
+    drawn = [
+        line(
+            lane.tokens, lane.seconds, lane.label, colour(lane.method),
+            f"{lane.label}: %{{x}} tokens after %{{y:.3f}} s",
+            line={"dash": DASHES.get(lane.method, "solid")},
         )
-        for phase, values in spent.items()
+        for lane in lanes
     ]  # fmt: skip
-    said = ["no cycle"]
-    if cycles:
-        means = {phase: sum(values) / len(cycles) for phase, values in spent.items()}
-        said = [f"{names.get(phase, phase)} {mean:.2f} ms" for phase, mean in means.items()]
-        said[0] = f"{many(len(cycles), 'cycle')}, on average {said[0]}"
-    title = "Where each cycle’s time goes"
-    figure = chart(
-        stack, title, "cycle", "milliseconds", [*said, *more], barmode="stack", showlegend=True
-    )
-    return cycles_axis(figure, len(cycles))
-
-
-def progress_of(trace: Trace) -> tuple[list[int], list[float]]:
-    """(tokens, seconds) after the prefill and after each cycle."""
-    tokens, seconds, spent, count = [], [], 0.0, 0
-    for event in trace.events:
-        spent += time_of(event)
-        match event:
-            case Prefilled():
-                count = 1
-            case Verified():
-                count += len(event.emitted)
-            case _:
-                continue
-        tokens.append(count)
-        seconds.append(spent)
-    return tokens, seconds
+    words = [f"{lane.label} {lane.seconds[-1]:.2f} s" for lane in lanes if lane.seconds]
+    title = "Latency: seconds until each token"
+    return chart(drawn, title, x, y, words or ["no token"], showlegend=True)
 
 
 def time_of(event: Event) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.theme import script
+from demo.common.theme import component
 
 SORRY = "Something went wrong in the program, not in what you wrote; the details are in its log."
 STOPPING = "Stopping."
@@ -19,13 +19,8 @@ def words(text: str, **kwargs: Any) -> gr.HTML:
 
 def status_line(text: str = "", kind: str = "note", **kwargs: Any) -> gr.HTML:
     """A line whose element stays, so that a screen reader announces each new text once."""
-    return gr.HTML(
-        say(text, kind),
-        html_template='<p class="status-line" role="status" aria-live="polite"></p>',
-        js_on_load=script("common/static/status.js"),
-        apply_default_css=False,
-        **kwargs,
-    )
+    template = '<p class="status-line" role="status" aria-live="polite"></p>'
+    return component(template, "common/static/status.js", value=say(text, kind), **kwargs)
 
 
 def say(text: str, kind: str = "note") -> dict[str, str]:
@@ -35,14 +30,8 @@ def say(text: str, kind: str = "note") -> dict[str, str]:
 
 def progress_bar(**kwargs: Any) -> gr.HTML:
     """Hidden until `progress` gives it words. Not announced: a status line tells start and end."""
-    return gr.HTML(
-        progress(),
-        html_template='<p class="progress" hidden><progress max="1" value="0"></progress>'
-        "<span></span></p>",
-        js_on_load=script("common/static/progress.js"),
-        apply_default_css=False,
-        **kwargs,
-    )
+    template = '<p class="progress" hidden><progress max="1" value="0"></progress><span></span></p>'
+    return component(template, "common/static/progress.js", value=progress(), **kwargs)
 
 
 def progress(words: str = "", share: float = 0.0) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
 from gradio.themes import LocalFont
@@ -44,3 +45,11 @@ def theme() -> gr.themes.Base:
 def script(*names: str) -> str:
     """A script that runs when its component mounts: files of `demo/`, in one scope."""
     return "\n".join((DEMO / name).read_text(encoding="utf-8") for name in names)
+
+
+def component(template: str, *scripts: str, value: Any = "", **kwargs: Any) -> gr.HTML:
+    """HTML with scripts of ours, and without gradio's own style."""
+    return gr.HTML(
+        value, html_template=template, js_on_load=script(*scripts), apply_default_css=False,
+        **kwargs,
+    )  # fmt: skip

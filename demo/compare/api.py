@@ -44,7 +44,7 @@ def add_compare(engine: Engine) -> None:
         is {"rows": [{method, tau, tokens_per_second, decode_tokens_per_second, ms_per_token,
         target_calls, acceptance_rate, same_text_as_plain, differs_from_token, logit_gap_there,
         speedup_over_vanilla, ...}],
-        "verdict": sentences}, with these four figures also as _low and _high over the repeats.
+        "verdict": words}, with these four figures also as _low and _high over the repeats.
         tokens_per_second counts the whole run, decode_... and ms_per_token leave the prefill out.
         """
         try:
@@ -65,4 +65,4 @@ def answers(engine: Engine, plan: Plan) -> Iterator[dict[str, Any]]:
     for progress in compare(engine, comparison):
         yield asdict(progress)
     found = rows(comparison)
-    yield {"rows": [record(row) for row in found], "verdict": verdict(found)}
+    yield {"rows": [record(row) for row in found], "verdict": "; ".join(verdict(found))}

@@ -6,24 +6,20 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from demo.common.charts import bars, beside, chart, line, progress_of, rows_down
-from demo.common.measure import Measured
-from demo.common.methods import RIVAL, VANILLA, colour, label
+from demo.common.charts import PATTERNS, bars, beside, chart, rows_down
+from demo.common.methods import RIVAL, VANILLA, colour
 from demo.common.spread import Spread
-from demo.compare.rows import Row, against, digits, middle
+from demo.compare.rows import Row, against, digits
 
-DASHES = ("solid", "dash", "dot", "dashdot")
-PATTERNS = {"draft": "", "verify": "/", "other": "."}  # of a phase; the colour is the method's
 CHARTS = {  # title, axis
     "tau": ("Acceptance length τ", "tokens per target call"),
     "rate": ("Speed: more is better", "tokens per second, prefill included"),
-    "latency": ("Latency: less is better", "ms per token after the prefill"),
 }
 ROOM = 1.6  # times the longest bar: part of the width is kept for what is written after it
 
 
 def figures(rows: Sequence[Row], kind: str) -> go.Figure:
-    """A bar per method for tau, rate or latency; whiskers from the lowest to the highest repeat.
+    """A bar per method for tau or rate; whiskers from the lowest to the highest repeat.
 
     Beside each bar its figure, and how many times EAGLE-2's that is.
     """
@@ -58,23 +54,6 @@ def _text(row: Row, spread: Spread, kind: str, base: Spread | None) -> str:
     if base is None or row.method in (RIVAL, VANILLA):
         return value
     return f"{value}<br> {digits(spread.middle / base.middle, 'ratio')} × EAGLE-2"
-
-
-def cumulative(measured: Measured) -> go.Figure:
-    """Seconds since the start, prefill included, over the tokens written: each middle run."""
-    runs = {name: progress_of(middle(found)) for name, found in measured.traces.items() if found}
-    lines = [
-        line(tokens, seconds, label(name), colour(name),
-             f"{label(name)}: %{{x}} tokens after %{{y:.3f}} s",
-             line={"dash": DASHES[at % len(DASHES)]})
-        for at, (name, (tokens, seconds)) in enumerate(runs.items())
-    ]  # fmt: skip
-    ends = [f"{label(name)} {tokens[-1]} after {seconds[-1]:.2f} s"
-            for name, (tokens, seconds) in runs.items() if tokens]  # fmt: skip
-    return chart(
-        lines, "Seconds until each token", "tokens", "seconds", ends, height=320, showlegend=True,
-        margin_r=24,
-    )  # fmt: skip
 
 
 def phases(rows: Sequence[Row]) -> go.Figure:

@@ -10,7 +10,6 @@ let lanes = [];
 let finish = 0; // seconds of the slowest lane
 let stretch = 1; // how many times slower than recorded it is shown
 let now = 0; // seconds into the race
-let speed = 1;
 let playing = false;
 let begun = false;
 let drawnAt = null;
@@ -19,29 +18,14 @@ let turn = 0; // of the animation: an older one ends
 // ---- the frame ----
 
 const note = el("p", "note");
-const legend = add(
-  el("ul", "legend"),
-  add(el("li"), add(el("span", "token accepted"), el("span", "mark", "accepted draft"))),
-  add(el("li"), add(el("span", "token bonus"), el("span", "mark", "bonus: the target’s own"))),
-  add(el("li"), add(el("del", "token rejected"), el("span", "mark", "rejected draft"))),
-  add(el("li"), el("span", "more", "+7"), " more rejected"),
-);
-const play = button("play", "Pause", () => (playing ? pause() : start()));
-const again = button("", "Replay", () => (rewind(), start()));
-const speeds = add(el("span", "speeds"), el("span", "", "Speed"));
-speeds.setAttribute("role", "group");
-speeds.setAttribute("aria-label", "Speed of the replay");
-const rates = [[0.25, "¼×"], [1, "1×"], [4, "4×"]].map(([rate, text]) => {
-  const node = button("", text, () => setSpeed(rate));
-  node.dataset.rate = rate;
-  add(speeds, node);
-  return node;
-});
+const legend = tokenLegend();
+const play = button("quiet-button play", "Pause", () => (playing ? pause() : start()));
+const again = button("quiet-button", "Replay", () => (rewind(), start()));
 const tracks = el("ol", "tracks");
 const texts = el("div", "texts");
 const result = el("p", "result");
 result.setAttribute("role", "status");
-add(root, note, tracks, add(el("div", "bar"), add(el("div", "buttons"), play, again, speeds), legend));
+add(root, note, tracks, add(el("div", "bar"), add(el("div", "buttons"), play, again), legend));
 add(root, texts, result);
 
 // ---- lanes ----
@@ -74,10 +58,6 @@ function lane(run, longest) {
   const head = add(el("h2"), el("span", "name", run.label), state);
   const box = add(el("div", "lane"), head, text);
   box.style.setProperty("--lane", run.colour);
-  if (run.differs) {
-    const words = `Another text than plain decoding’s from token ${run.differs} on (marked).`;
-    add(box, el("p", "differs-note", words));
-  }
   add(texts, box);
   const total = steps.at(-1).at;
   return { run, steps, total, longest, next: 0, shown: 0, fill, place, time, state, text };
@@ -116,10 +96,6 @@ function write(one, line) {
   if (line.first) close(add(el("span", "cycle"), token("first", line.first)), one.text);
   else cycle(line, one.text);
   one.shown += tokensOf(line);
-  if (!one.run.differs || one.shown < one.run.differs) return;
-  const parted = one.text.querySelectorAll(".token:not(.rejected)")[one.run.differs - 1];
-  parted.classList.add("differs");
-  parted.title = "the first token that plain decoding did not write here";
 }
 
 function advance(one) {
@@ -146,7 +122,7 @@ function phase(one) {
   let from = one.next ? one.steps[one.next - 1].at : 0;
   const names = step.parts.length > 1 ? PHASES : ["prefill"];
   for (const [order, part] of step.parts.entries()) {
-    if (now < from + part) return (part * stretch) / speed >= READABLE ? names[order] : "";
+    if (now < from + part) return part * stretch >= READABLE ? names[order] : "";
     from += part;
   }
   return "";
@@ -160,13 +136,13 @@ function draw() {
   root.dataset.state = over ? "done" : playing ? "running" : "paused";
   play.textContent = playing ? "Pause" : begun && !calm.matches ? "Go on" : "Play";
   play.disabled = over && !calm.matches; // then Replay is left
-  again.hidden = speeds.hidden = calm.matches;
+  again.hidden = calm.matches;
 }
 
 function frame(mine, time) {
   if (mine !== turn || !playing) return;
   if (!root.isConnected) return pause(); // taken off the page: leave the machine to new runs
-  if (drawnAt !== null) now += Math.min((time - drawnAt) / 1000, LONGEST_FRAME) * speed / stretch;
+  if (drawnAt !== null) now += Math.min((time - drawnAt) / 1000, LONGEST_FRAME) / stretch;
   drawnAt = time;
   if (now >= finish) end();
   else {
@@ -210,11 +186,6 @@ function end() {
     .join(", ")}.`;
 }
 
-function setSpeed(rate) {
-  speed = rate;
-  for (const node of rates) node.setAttribute("aria-pressed", String(Number(node.dataset.rate) === rate));
-}
-
 // A race begins when it is first seen.
 function watchFor() {
   const seen = new IntersectionObserver((entries) => {
@@ -226,6 +197,5 @@ function watchFor() {
 }
 
 calm.addEventListener("change", draw);
-setSpeed(1);
 watch("value", build);
 build();

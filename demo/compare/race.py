@@ -6,7 +6,6 @@ a lane is
     steps           [seconds of each phase, line]: the prefill's, then each cycle's, with the lines
                     of demo/common/tokens/view.py
     tau, rate       as the table writes them
-    differs         place of the first token that is not plain decoding's, from 1, or null
 """
 
 from __future__ import annotations
@@ -17,25 +16,21 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.charts import middle
 from demo.common.methods import colour
-from demo.common.theme import script
+from demo.common.theme import component
 from demo.common.tokens.view import Feed
-from demo.compare.rows import Row, digits, middle
+from demo.compare.rows import Row, digits
 from demo.compare.run import Comparison
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
-from moa_core.decoding.verify import first_difference
 from moa_core.text import RecordedText, TokenText
 
 
 def race_view(**kwargs: Any) -> gr.HTML:
     """The component."""
-    return gr.HTML(
-        None,
-        html_template='<section class="race tokens" aria-label="Race"></section>',
-        js_on_load=script("common/static/dom.js", "common/tokens/tokens.js", "compare/race.js"),
-        apply_default_css=False,
-        **kwargs,
-    )
+    template = '<section class="race tokens" aria-label="Race"></section>'
+    scripts = ("common/static/dom.js", "common/tokens/tokens.js", "compare/race.js")
+    return component(template, *scripts, value=None, **kwargs)
 
 
 def race(comparison: Comparison, rows: Sequence[Row]) -> dict[str, Any]:
@@ -47,13 +42,11 @@ def race(comparison: Comparison, rows: Sequence[Row]) -> dict[str, Any]:
 def _lane(comparison: Comparison, row: Row) -> dict[str, Any]:
     trace, tokenizer = middle(comparison.traces[row.method]), comparison.tokenizer
     text = RecordedText(trace) if tokenizer is None else TokenText(tokenizer)
-    place = first_difference(trace.output_ids, comparison.plain or ())
     return {
         "label": row.label,
         "colour": colour(row.method),
         "tau": digits(row.tau and row.tau.middle, "tau"),
         "rate": digits(row.rate and row.rate.middle, "rate"),
-        "differs": None if place is None else place + 1,
         "steps": _steps(trace, text),
     }
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from demo.common.downloads import csv_text, download
+from demo.common.charts import middle
 from demo.common.figures import tree_of, tree_words
 from demo.common.methods import VANILLA, label
 from demo.common.spread import Spread
@@ -18,7 +17,6 @@ from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import first_difference
 
-CSV_NAME = "comparison.csv"
 DIGITS = {"tau": ".2f", "rate": ".1f", "latency": ".2f", "ratio": ".2f"}  # digits shown
 
 
@@ -76,12 +74,6 @@ class Row:
     def acceptance(self) -> float | None:
         """Accepted drafts of all that were drafted."""
         return self.accepted / self.drafted if self.drafted else None
-
-
-def middle(traces: Sequence[Trace]) -> Trace:
-    """The run whose speed is the median; the slower of two."""
-    ordered = sorted(traces, key=lambda trace: trace.tokens_per_second or 0.0)
-    return ordered[(len(ordered) - 1) // 2]
 
 
 def rows(comparison: Comparison) -> list[Row]:
@@ -216,21 +208,3 @@ def _ends(name: str, spread: Spread | None) -> dict[str, float | None]:
     if spread is None:
         return {name: None, f"{name}_low": None, f"{name}_high": None}
     return {name: spread.middle, f"{name}_low": spread.low, f"{name}_high": spread.high}
-
-
-def write_csv(rows: Sequence[Row], comparison: Comparison) -> Path:
-    """The rows with every digit, and on each how they were measured, as a file to fetch."""
-    sampling = comparison.plan.sampling
-    records = []
-    for row in rows:
-        about = comparison.traces[row.method][0].about
-        machine = about.get("machine", {})
-        how = {
-            "temperature": sampling.temperature,
-            "seed": sampling.seed,
-            "max_new_tokens": comparison.plan.max_new_tokens,
-            "target": about.get("target"),
-            **{key: machine.get(key) for key in ("device", "dtype", "threads", "torch")},
-        }
-        records.append({**record(row), **how})
-    return download(CSV_NAME, csv_text(pd.DataFrame(records, dtype=object)))

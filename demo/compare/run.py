@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerBase
 
 from demo.common.measure import Measured, Progress, check_repeats, compare_texts, measure
 from demo.common.methods import RIVAL, VANILLA, ordered
-from demo.engine import Engine, Request
+from demo.engine import FIXED_TREE, Engine, Request
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Exactness, Sampling, first_difference
 from moa_core.errors import UserError
@@ -24,7 +24,7 @@ class Plan:
 
     methods  2 to 4 names, each once
     repeats  counted runs of each method
-    tree     for all methods, or sized automatically; None: each one's own measured one
+    tree     for all methods
     UserError for a number of methods or repeats that is not offered.
     """
 
@@ -33,7 +33,7 @@ class Plan:
     repeats: int = 3
     max_new_tokens: int = 128
     sampling: Sampling = field(default_factory=Sampling)
-    tree: TreeSettings | None = None
+    tree: TreeSettings = FIXED_TREE
     target: str = ""
     most: int = MOST  # methods
 

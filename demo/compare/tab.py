@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import gradio as gr
 
-from demo.common.measure import MOST_REPEATS, WARM_UP, Progress
+from demo.common.charts import Lane, latency, signed
+from demo.common.controls import control, controls, tree_controls
+from demo.common.measure import WARM_UP
 from demo.common.methods import label, ordered
 from demo.common.prompt import enter_presses, prompt_box
-from demo.common.status import progress, progress_bar, say, status_line
-from demo.compare.results import Results, build_results, filled, values
-from demo.compare.rows import rows, write_csv
-from demo.compare.run import FEWEST, MOST, Comparison, Plan, compare, usual
-from demo.engine import FIXED_TREE, MOST_NEW_TOKENS, Engine
-from demo.session import PRIVATE, Shared, Visit, connect, show_results
+from demo.compare.bench import Bench, sign
+from demo.compare.charts import CHARTS, figures, phases
+from demo.compare.race import race
+from demo.compare.rows import Row
+from demo.compare.run import FEWEST, MOST, Comparison, Plan, usual
+from demo.engine import Engine
+from demo.session import PRIVATE, Shared
 from demo.share import (
     Share,
     address_of,
@@ -32,19 +35,6 @@ from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
 
 ID, TITLE = "compare", "Side by side"
-TREES = {
-    "same": "One tree for all",
-    "own": "Each method’s own measured tree",
-    "auto": "Automatic: each tree keeps growing as long as that is expected to pay off",
-}
-SLIDERS = {  # lowest, highest, start, step, label
-    "length": (2, MOST_NEW_TOKENS, 128, 1, "Maximum new tokens"),
-    "temperature": (0, 2, 0, 0.05, "Temperature (0 = greedy)"),
-    "depth": (1, 12, FIXED_TREE.depth, 1, "Depth: drafted levels"),
-    "breadth": (1, 16, FIXED_TREE.breadth, 1, "Breadth: nodes per level"),
-    "budget": (1, 64, FIXED_TREE.budget, 1, "Budget: drafted nodes kept"),
-}
-TREE = ("depth", "breadth", "budget")
 HOW = (
     f"The methods take turns, so that each has the machine to itself. A first run of {WARM_UP} "
     "tokens each warms up and is not counted."
@@ -53,17 +43,14 @@ HOW = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What is to be compared: the values of the controls, in the order in which events send them.
-
-    A link carries all of them; it calls `length` tokens.
-    """
+    """What is to be compared: values of the controls, in the order in which events send them."""
 
     prompt: str
     target: str
     methods: list[str]
     repeats: int
-    trees: str
-    length: int
+    auto_tree: bool
+    tokens: int
     temperature: float
     seed: Any
     depth: int
@@ -74,10 +61,10 @@ class Settings:
     def plan(self) -> Plan:
         """UserError for what cannot be compared."""
         shaped = TreeSettings(int(self.depth), int(self.breadth), int(self.budget))
-        tree = {"auto": AUTO, "same": shaped}.get(self.trees)
         return Plan(
-            self.prompt, tuple(ordered(self.methods)), int(self.repeats), int(self.length),
-            Sampling(self.temperature, seed=self.seed), tree, self.target,
+            self.prompt, tuple(ordered(self.methods)), int(self.repeats), int(self.tokens),
+            Sampling(self.temperature, seed=self.seed), AUTO if self.auto_tree else shaped,
+            self.target,
         )  # fmt: skip
 
 
@@ -90,10 +77,7 @@ class Compare:
     """The components that events connect. settings: by the names of `Settings`."""
 
     settings: dict[str, Any]
-    one_tree: gr.Row
-    run: gr.Button
-    stop: gr.Button
-    results: Results
+    bench: Bench
     share: Share
 
     @property
@@ -107,41 +91,18 @@ def build(shared: Shared) -> Compare:
     with gr.Row(equal_height=False, elem_classes="controls"):
         with gr.Column(scale=3, min_width=320):
             made["prompt"] = prompt_box("compare-", "compares", lines=2, max_lines=8)
-            with gr.Row(elem_classes="buttons"):
-                run = gr.Button("Compare", variant="primary", elem_id="compare-run")
-                stop = gr.Button("Stop", interactive=False, elem_id="compare-stop")
-            status = status_line(HOW, elem_id="compare-status")
-            bar = progress_bar(elem_id="compare-progress")
+            bench = Bench("compare-", "Compare", HOW)
         with gr.Column(scale=2, min_width=280):
             made["methods"] = gr.CheckboxGroup(
                 _named(engine), value=usual(engine), elem_id="compare-methods",
                 label=f"Methods: {FEWEST} to {MOST}",
             )  # fmt: skip
-            made["repeats"] = gr.Slider(
-                1, MOST_REPEATS, 3, step=1, precision=0, label="Repeats of each", buttons=[],
-                elem_id="compare-repeats",
-            )  # fmt: skip
+            made["repeats"] = control("repeats", "compare-")
     with gr.Accordion("Draft tree, sampling and length", open=False, elem_id="compare-settings"):
-        with gr.Row():
-            made |= {name: _slider(name) for name in ("length", "temperature")}
-            made["seed"] = gr.Number(0, label="Seed", elem_id="compare-seed", min_width=220)
-        made["trees"] = gr.Radio(
-            [(words, name) for name, words in TREES.items()], value="same", label="Draft tree",
-            elem_id="compare-trees",
-        )  # fmt: skip
-        with gr.Row() as one_tree:
-            made |= {name: _slider(name) for name in TREE}
-    results = build_results(status, bar)
-    settings = {name: made[name] for name in NAMES}
-    return Compare(settings, one_tree, run, stop, results, share_fold("compare-"))
-
-
-def _slider(name: str) -> gr.Slider:
-    low, high, start, step, words = SLIDERS[name]
-    return gr.Slider(
-        low, high, start, step=step, label=words, elem_id=f"compare-{name}", buttons=[],
-        min_width=220, precision=None if name == "temperature" else 0,
-    )  # fmt: skip
+        made |= controls("tokens", "temperature", "seed", prefix="compare-")
+        made |= tree_controls("compare-")
+    bench.results(tuple(CHARTS), ("latency", "phases"), race=True)
+    return Compare({name: made[name] for name in NAMES}, bench, share_fold("compare-"))
 
 
 def _named(engine: Engine, target: str = "") -> list[tuple[str, str]]:
@@ -155,77 +116,38 @@ def wire(demo: gr.Blocks, tab: Compare, shared: Shared) -> None:
     def of_target(target: str) -> dict[str, Any]:
         return gr.update(choices=_named(engine, target), value=usual(engine, target))
 
-    def from_link(request: gr.Request) -> tuple[Any, ...]:
-        return from_address(engine, named(ID, request))
-
-    def work(visit: Visit, stop: Callable[[], bool], shown: bool, *given: Any) -> Iterator[Any]:
-        yield from run(engine, stop, shown, Settings(*given))
-
     shared.target.change(of_target, shared.target, settings["methods"], queue=False, **PRIVATE)
-    settings["trees"].change(
-        lambda trees: gr.update(visible=trees == "same"), settings["trees"], tab.one_tree,
-        queue=False, **PRIVATE,
-    )  # fmt: skip
-    outputs = [getattr(tab.results, entry.name) for entry in fields(Results)]
-    ended = connect(
-        shared, tab.run, tab.stop, work, [tab.results.shown, *settings.values()], outputs
-    )
-    show_results(ended, "compare-results")
+    own = list(settings.values())
+    tab.bench.wire(shared, own, lambda *given: Settings(*given).plan, drawn)
     enter_presses(tab.prompt, "compare-run")
-    wire_share(tab.share, tab.results.status, address, list(settings.values()))
+    wire_share(tab.share, tab.bench.status, address, own)
     linked = [settings[name] for name in LINKED]
-    load_address(demo, from_link, [tab.results.status, *linked])
+    load_address(demo, partial(from_address, engine), [tab.bench.status, *linked])
 
 
 def address(*values: Any) -> tuple[Any, str]:
     """These settings as a query string: (status, query)."""
     given = dict(zip(NAMES, values, strict=True))
-    given |= {"methods": ",".join(ordered(given["methods"])), "tokens": given["length"]}
-    if given["trees"] != "same":
-        given |= dict.fromkeys(TREE)
+    given |= {"methods": ",".join(ordered(given["methods"])), "auto_tree": int(given["auto_tree"])}
     return address_of(ID, given)
 
 
-def from_address(engine: Engine, query: Mapping[str, str]) -> tuple[Any, ...]:
+def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
     """Settings of an address: status, then a value for each of LINKED."""
-    given, wrong = settings_of(query)
+    given, wrong = settings_of(named(ID, request))
     wrong += wrong_target(engine, given)
     asked = [name for name in given.pop("methods", "").split(",") if name]
     wrong += [reason for name in asked if (reason := engine.refusal(name, called=str))]
     if known := [name for name in asked if not engine.refusal(name)]:
         given["methods"] = known
-    if given.get("trees", "same") not in TREES:
-        wrong.append(f"trees must be one of {', '.join(TREES)}")
-        del given["trees"]
-    given["length"] = given.get("tokens", gr.skip())
     return complaint(wrong), *(given.get(name, gr.skip()) for name in LINKED)
 
 
-def run(
-    engine: Engine, should_stop: Callable[[], bool], shown: bool, settings: Settings
-) -> Iterator[tuple[Any, ...]]:
-    """One comparison: values for `Results`, again and again. shown: whether there is an older one,
-    which comes back where this one has nothing to show."""
-    comparison = Comparison(plan=settings.plan)
-    try:
-        yield from _progress(compare(engine, comparison, should_stop))
-    except Exception:
-        yield values(bar=progress(), box=gr.update(visible=shown))
-        raise
-    found = rows(comparison)
-    if not found:
-        words = "Stopped before a counted run was finished: there is nothing new to show."
-        yield values(status=say(words, "done"), bar=progress(), box=gr.update(visible=shown))
-        return
-    yield filled(comparison, found, write_csv(found, comparison))
-
-
-def _progress(steps: Iterator[Progress]) -> Iterator[tuple[Any, ...]]:
-    """How far it is. Earlier results go, since a replay would take time from the runs."""
-    first = {
-        "status": say("One run after the other; the methods take turns."),
-        "box": gr.update(visible=False),
-    }
-    for step in steps:
-        yield values(bar=progress(step.words, step.share), **first)
-        first = {}
+def drawn(comparison: Comparison, found: list[Row]) -> dict[str, Any]:
+    """The race and the charts of a comparison."""
+    charts = {kind: figures(found, kind) for kind in CHARTS}
+    lanes = [Lane.of(row.method, comparison.traces[row.method]) for row in found]
+    charts |= {"latency": latency(lanes, "tokens", "seconds"), "phases": phases(found)}
+    about = sign(comparison)
+    signs = {name: signed(figure, about) for name, figure in charts.items()}
+    return {"race": race(comparison, found), **signs}

@@ -1,4 +1,4 @@
-"""Who won, in a few short sentences, from the rows of a comparison and from nothing else."""
+"""Who won, in a few words, from the rows of a comparison and from nothing else."""
 
 from __future__ import annotations
 
@@ -9,50 +9,33 @@ from demo.common.spread import Spread
 from demo.compare.rows import Row, against, digits
 
 
-def verdict(rows: Sequence[Row]) -> str:
-    """Who is ahead in τ and in tokens/s, by how much, and whether speculation pays at all.
+def verdict(rows: Sequence[Row]) -> list[str]:
+    """Tokens per call, speed, whether drafting pays, and whether the text is plain decoding's.
 
     Two methods cannot be told apart where their ranges over the repeats overlap.
     """
     measured = [row for row in rows if row.rate and row.tau]
-    if not rows:
-        return "No run was finished, so nothing is compared."
-    if not measured:
-        return "The answer is a single token, which the prefill gives: there is nothing to compare."
-    if len(measured) == 1:
-        return f"Only {measured[0].label} has finished runs, so there is nothing to compare it to."
-    pair, vanilla = _pair(measured), against(measured, VANILLA)
-    said = [_tau(*pair), _speed(*pair)] if pair else []
-    if vanilla:
-        said.append(_worth(_fastest([row for row in measured if row is not vanilla]), vanilla))
-    if min(row.runs for row in measured) == 1:
-        said.append("Each method ran once, so how much these speeds vary is not known.")
-    return " ".join(said)
-
-
-def chips(rows: Sequence[Row]) -> list[str]:
-    """The same in a few words each: tokens per call, speed, and whether the text is plain's."""
-    measured = [row for row in rows if row.rate and row.tau]
-    pair = _pair(measured)
-    if not pair:
+    drafting = [row for row in measured if row.method != VANILLA]
+    plain = against(measured, VANILLA)
+    if len(measured) < 2 or not drafting:
         return []
-    one, other = pair
-    assert one.tau and other.tau and one.rate and other.rate
-    taus = (f"{row.label} {digits(row.tau.middle, 'tau')}" for row in pair if row.tau)
-    speed = f"{one.label} {_percent(one.rate, other.rate)} against {other.label}"
-    if one.rate.overlaps(other.rate):
-        speed = "too close to call"
+    said = []
+    if pair := _pair(drafting):
+        said += [_tau(*pair), f"speed: {_speed(*pair)}"]
+    if plain and plain.rate:
+        best = _fastest(drafting)
+        assert best.rate
+        times = f"{digits(best.rate.over(plain.rate).middle, 'ratio')} × plain decoding"
+        close = best.rate.overlaps(plain.rate)
+        said.append(f"{best.label}: {'too close to call, ' if close else ''}{times}")
     known = {row.same for row in measured}
     same = "text not compared" if None in known else "same text ✓"
-    same = "different text ✗" if False in known else same
-    ahead = _percent(one.tau, other.tau)
-    return [f"tokens per call: {' · '.join(taus)} ({ahead})", f"speed: {speed}", same]
+    return [*said, "different text ✗" if False in known else same]
 
 
-def _pair(rows: Sequence[Row]) -> tuple[Row, Row] | None:
+def _pair(drafting: Sequence[Row]) -> tuple[Row, Row] | None:
     """Whom to compare: the fastest MoA with EAGLE-2, else the two fastest that draft."""
-    drafting = [row for row in rows if row.method != VANILLA]
-    moa, eagle = [row for row in drafting if family(row.method) == "moa"], against(rows, RIVAL)
+    moa, eagle = [row for row in drafting if family(row.method) == "moa"], against(drafting, RIVAL)
     if moa and eagle:
         return _fastest(moa), eagle
     if len(drafting) < 2:
@@ -67,41 +50,19 @@ def _fastest(rows: Sequence[Row]) -> Row:
 
 def _tau(one: Row, other: Row) -> str:
     assert one.tau and other.tau
-    mine, theirs = digits(one.tau.middle, "tau"), digits(other.tau.middle, "tau")
-    ahead = "the same" if mine == theirs else _percent(one.tau, other.tau)
-    if mine != theirs and one.tau.overlaps(other.tau):
-        ahead = "too close to call"
-    alike = one.tree == other.tree and not (one.tree and one.tree.auto)
-    trees = "" if alike else " Their draft trees differ, and τ depends on the tree."
-    return f"Acceptance length τ: {one.label} {mine}, {other.label} {theirs} ({ahead}).{trees}"
+    taus = [digits(row.tau.middle, "tau") for row in (one, other) if row.tau]
+    ahead = "the same" if taus[0] == taus[1] else _percent(one.tau, other.tau)
+    trees = "" if one.tree == other.tree and not (one.tree and one.tree.auto) else ", trees differ"
+    return f"tokens per call: {one.label} {taus[0]} · {other.label} {taus[1]} ({ahead}{trees})"
 
 
 def _speed(one: Row, other: Row) -> str:
     assert one.rate and other.rate
-    mine, theirs = digits(one.rate.middle, "rate"), digits(other.rate.middle, "rate")
-    if mine == theirs:
-        return f"Speed: {one.label} and {other.label} are level, at {mine} tokens/s."
-    both = f"{one.label} {mine} tokens/s, {other.label} {theirs}"
     if one.rate.overlaps(other.rate):
-        return f"Speed: too close to call ({both}; the repeats vary more than that)."
-    return f"Speed: {both} ({_percent(one.rate, other.rate)})."
+        return "too close to call"
+    return f"{one.label} {_percent(one.rate, other.rate)} against {other.label}"
 
 
 def _percent(one: Spread, other: Spread) -> str:
     percent = 100 * (one.middle / other.middle - 1)
     return f"{percent:+.{0 if abs(percent) >= 2 else 1}f} %".replace("-", "−")
-
-
-def _worth(best: Row, vanilla: Row) -> str:
-    """Whether drafting pays, by the fastest method that drafts."""
-    assert best.rate and vanilla.rate
-    times = f"{digits(best.rate.middle / vanilla.rate.middle, 'ratio')} × plain decoding"
-    if digits(best.rate.middle, "rate") == digits(vanilla.rate.middle, "rate"):
-        return f"Against plain decoding: {best.label} is as fast."
-    if best.rate.overlaps(vanilla.rate):
-        return (
-            f"Against plain decoding: too close to call. {best.label} was {times}, but the runs "
-            "varied more than that."
-        )
-    pays = "pays" if best.rate.middle > vanilla.rate.middle else "does not pay"
-    return f"Against plain decoding: speculation {pays}, {best.label} is {times}."

@@ -1,11 +1,10 @@
-"""What a drafter attended to at a cycle of a trace: computed once, then shown by head and in words.
+"""What a drafter attended to at a cycle of a trace: computed once, then shown by head.
 
 The functions below `look_inside` are pure: they run no model.
 """
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,6 @@ from moa_core.model.target import Target
 NEAR = 24  # tokens before the root that have a row of their own
 EARLIER = "(earlier)"
 MEAN = "mean of all heads"
-MOST = 3  # tokens named in words
 Matrix = list[list[float]]
 
 
@@ -36,25 +34,21 @@ Matrix = list[list[float]]
 class Look:
     """Attention at a cycle.
 
-    cycle, root   which one, from 0, and the text of the token that it drafts below
+    cycle         which one, from 0
     known         verified tokens, whose memories CA reads
     tokens        [rows] texts of the newest of these
     layers        by head, then "mean of all heads": LSA over the layers, [rows, L] and over every
                   verified token [L]; empty without LSA
     text          [H, rows + 1] CA over `tokens`, all earlier text first; no such entry if none is
-    pool, tli     of the drafter
-    depth         L, the target's number of layers
+    tli           of the drafter
     """
 
     cycle: int
-    root: str
     known: int
     tokens: list[str]
     layers: dict[str, tuple[Matrix, list[float]]]
     text: Matrix
-    pool: str
     tli: int
-    depth: int
 
 
 def refusal(engine: Engine, trace: Trace) -> str | None:
@@ -105,7 +99,7 @@ def _installed(engine: Engine, trace: Trace) -> str | None:
 
 def _look(target: Target, drafter: Drafter, ids: Sequence[int], looks: Looks, cycle: int) -> Look:
     assert isinstance(drafter, MoADrafter) and target.tokenizer is not None
-    *texts, root = [target.tokenizer.decode([token]) for token in ids]
+    texts = [target.tokenizer.decode([token]) for token in ids[:-1]]
     text = looks.text[:, -NEAR:].tolist()
     tokens = texts[-NEAR:]
     if len(texts) > NEAR:
@@ -118,10 +112,7 @@ def _look(target: Target, drafter: Drafter, ids: Sequence[int], looks: Looks, cy
         layers = {
             name: (each[-NEAR:].tolist(), each.mean(0).tolist()) for name, each in heads.items()
         }
-    return Look(
-        cycle, root, len(texts), tokens, layers, text, drafter.net.config.pool, drafter.tli,
-        len(target.layers),
-    )  # fmt: skip
+    return Look(cycle, len(texts), tokens, layers, text, drafter.tli)
 
 
 def layers_chart(looked: Look, head: str = MEAN) -> go.Figure | None:
@@ -141,55 +132,3 @@ def _rows(looked: Look) -> list[str]:
     """The texts of CA's rows."""
     earlier = [EARLIER] if looked.known > len(looked.tokens) else []
     return [*earlier, *looked.tokens]
-
-
-def words(looked: Look) -> str:
-    """The same in a few sentences of HTML, with every text escaped."""
-    said = [_where(looked), _lsa(looked), _tli(looked), _ca(looked)]
-    return f"<ul>{''.join(f'<li>{sentence}</li>' for sentence in said)}</ul>"
-
-
-def _where(looked: Look) -> str:
-    return (
-        f"Cycle {looked.cycle + 1}: the root is {_quoted(looked.root)}, and the memory holds the "
-        f"{looked.known} verified tokens before it."
-    )
-
-
-def _lsa(looked: Look) -> str:
-    if not looked.layers:
-        return "This drafter has no LSA: its memory is made of the last layer alone."
-    _, mean = looked.layers[MEAN]
-    most = sorted(range(looked.depth), key=lambda layer: -mean[layer])[:MOST]
-    named = ", ".join(f"{layer + 1} ({mean[layer]:.0%})" for layer in most)
-    kept = "the mean of its rows, one per layer" if looked.pool == "mean" else "its last row"
-    return (
-        f"LSA attends most to layers {named}; an even spread would be {1 / looked.depth:.0%}. The "
-        f"memory is {kept}."
-    )
-
-
-def _tli(looked: Look) -> str:
-    if not looked.tli:
-        return "TLI N = 0: no target layer is reused; CA’s output goes to the target’s head."
-    first = looked.depth - looked.tli + 1
-    named = f"layer {first}" if looked.tli == 1 else f"layers {first} to {looked.depth}"
-    return (
-        f"TLI N = {looked.tli}: CA’s output passes through {named} of the target’s {looked.depth} "
-        "before its head."
-    )
-
-
-def _ca(looked: Look) -> str:
-    by_token = list(zip(*looked.text, strict=True))
-    mean = [sum(row) / len(row) for row in by_token]
-    rows = _rows(looked)
-    own = range(len(rows) - len(looked.tokens), len(rows))
-    most = sorted(own, key=lambda row: -mean[row])[:MOST]
-    named = ", ".join(f"{_quoted(rows[row])} ({mean[row]:.0%})" for row in most)
-    return f"Of the tokens listed, CA attends most to {named}, on average over its heads."
-
-
-def _quoted(text: str) -> str:
-    shown = text.replace("\n", "↵")
-    return f"“{html.escape(shown if shown.strip() else shown.replace(' ', '␣'))}”"

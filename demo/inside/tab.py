@@ -18,7 +18,6 @@ from demo.inside.attention import (
     look_inside,
     refusal,
     text_chart,
-    words,
 )
 from demo.inside.view import inside_view, packed
 from demo.live.recording import recording
@@ -51,7 +50,6 @@ class Inside:
     status: gr.HTML
     looked: gr.State
     found: gr.Column
-    note: gr.HTML
     head: gr.Dropdown
     layers: gr.Plot
     text: gr.Plot
@@ -67,14 +65,12 @@ def build(shared: Shared) -> Inside:
     stop = gr.Button("Stop", interactive=False, elem_id="inside-stop")
     status = status_line(elem_id="inside-status")
     with gr.Column(visible=False, elem_id="inside-found") as found:
-        note = gr.HTML("", apply_default_css=False, elem_id="inside-note")
         head = gr.Dropdown(
             [MEAN], value=MEAN, label="Head of LSA", elem_id="inside-head", filterable=False
         )
         layers, text = _plots()
     return Inside(
-        view, gr.State(), ask, about, look, stop, status, gr.State(), found, note,
-        head, layers, text,
+        view, gr.State(), ask, about, look, stop, status, gr.State(), found, head, layers, text,
     )  # fmt: skip
 
 
@@ -94,7 +90,7 @@ def wire(demo: gr.Blocks, tab: Inside, shared: Shared) -> None:
     """Connect the tab's components."""
     engine = shared.engine
     shows = [tab.status, tab.view, tab.shown, tab.ask, tab.about, tab.look, tab.found]
-    found = [tab.status, tab.looked, tab.found, tab.note, tab.head, tab.layers, tab.text]
+    found = [tab.status, tab.looked, tab.found, tab.head, tab.layers, tab.text]
 
     def look(
         visit: Visit, stop: Callable[[], bool], shown: Pair, cycle: int
@@ -136,13 +132,12 @@ def _shown(engine: Engine, pair: Pair) -> tuple[Any, ...]:
 
 
 def shown_attention(looked: Look) -> tuple[Any, ...]:
-    """Attention at a cycle: status, looked, found, note, head, and both charts."""
+    """Attention at a cycle: status, looked, found, head, and both charts."""
     heads = list(looked.layers)
     return (
         say(f"Attention at cycle {looked.cycle + 1} is shown below.", "done"),
         looked,
         gr.update(visible=True),
-        words(looked),
         gr.update(choices=heads, value=heads[0] if heads else None, visible=bool(heads)),
         gr.update(value=layers_chart(looked), visible=bool(heads)),
         text_chart(looked),

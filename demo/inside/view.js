@@ -40,8 +40,7 @@ const beside = el("p", "sentence");
 const rival = add(el("div", "rival"), beside, Object.assign(add(el("div", "tree draft-tree"), other), { tabIndex: 0 }));
 const tip = tipBox();
 const hint = el("p", "hint", "Point at a node, or reach it with Tab and the arrow keys, to see what drafter and target gave it.");
-const figures = el("dl", "figures");
-add(root, controls, said, before, legend, tree, hint, rival, figures, tip);
+add(root, controls, said, before, legend, tree, hint, rival, tip);
 
 // ---- one cycle ----
 
@@ -71,22 +70,6 @@ function paintText(cycle) {
   const newest = mark("root", cycle.tokens[0], trace.output[cycle.before - 1] ?? "");
   before.replaceChildren(el("span", "asked", cut + asked), told, ...newest, ...marks);
   before.scrollTop = before.scrollHeight;
-}
-
-function paintFigures(cycle) {
-  const [draft, verify, other] = cycle.ms.map((ms) => `${ms.toFixed(ms < 10 ? 2 : 1)} ms`);
-  const pairs = [
-    ["Root’s position", String(cycle.at)],
-    ["Drafted nodes", String(cycle.tokens.length - 1)],
-    ["Accepted", String(cycle.path.length)],
-    ["Tokens gained", String(cycle.path.length + 1)],
-    ["Draft", draft],
-    ["Verify", verify],
-    ["Other", other],
-  ];
-  figures.replaceChildren(
-    ...pairs.map(([name, value]) => add(el("div"), el("dt", "", name), el("dd", "", value))),
-  );
 }
 
 function paintTree(cycle) {
@@ -119,11 +102,11 @@ function show(wanted) {
   slider.value = place + 1;
   slider.setAttribute("aria-valuetext", `Cycle ${place + 1}: ${words}`);
   count.textContent = `Cycle ${place + 1} of ${trace.cycles.length}`;
-  said.textContent = `${trace.method}: ${words}`;
+  const [draft, verify] = cycle.ms.map((ms) => `${ms.toFixed(ms < 10 ? 2 : 1)} ms`);
+  said.textContent = `${trace.method}: ${words} ${draft} to draft, ${verify} to verify.`;
   paintText(cycle);
   paintTree(cycle);
   if (trace.rival) paintRival(cycle);
-  paintFigures(cycle);
   root.dataset.cycle = String(place);
   props.value = place; // the server asks for it when it looks inside the drafter
 }
@@ -229,26 +212,7 @@ function load() {
 const wanted = () => (window.openCycle?.until > Date.now() ? window.openCycle.cycle : 0);
 window.addEventListener("open-cycle", () => trace && show(wanted()));
 
-// A run that ends while this tab is open is shown at once; Live's button is free again then.
-let followed = null;
-function follow() {
-  const run = document.querySelector("#run");
-  if (!run || run === followed) return;
-  followed = run;
-  const seen = new MutationObserver(() => {
-    if (!run.disabled && element.offsetParent) trigger("shown");
-  });
-  seen.observe(run, { attributeFilter: ["disabled"] });
-}
-
-const opened = new IntersectionObserver(
-  (entries) => {
-    if (!entries.at(-1).isIntersecting) return;
-    follow();
-    trigger("shown");
-  },
-  { rootMargin: "100000px" }, // open is what counts, not scrolled into view
-);
-opened.observe(element);
+window.addEventListener("tab-opened", ({ detail }) => detail === "inside" && trigger("shown"));
+trigger("shown");
 watch("trace", load);
 load();

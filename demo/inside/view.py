@@ -12,7 +12,7 @@ A cycle, one entry a node in each of its columns, the root first:
      "tokens": [place], "parents": [node], "draft": [P(node | parent)], "reach": [P(node | root)],
      "target": [P(node | parent)], "choices": [place], "sure": [P(choice)],
      "path": [accepted node], "bonus": place, "emitted": tokens gained and kept,
-     "ms": [draft, verify, other]}
+     "ms": [draft, verify]}
 
 "rival" is another method's run of the same prompt, likewise, or null.
 
@@ -29,7 +29,7 @@ from typing import Any
 import gradio as gr
 
 from demo.common.methods import label
-from demo.common.theme import script
+from demo.common.theme import component
 from demo.common.tokens.view import whole
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified, fits
 from moa_core.errors import UserError
@@ -41,14 +41,8 @@ SHOWN = 240  # characters of text before the cycle
 
 def inside_view(**kwargs: Any) -> gr.HTML:
     """The component; `gr.update(trace=packed(trace))` shows a trace."""
-    return gr.HTML(
-        0,
-        html_template='<div class="inside-view"></div>',
-        js_on_load=script(*SCRIPTS),
-        apply_default_css=False,
-        trace="",
-        **kwargs,
-    )
+    template = '<div class="inside-view"></div>'
+    return component(template, *SCRIPTS, value=0, trace="", **kwargs)
 
 
 def packed(trace: Trace, rival: Trace | None = None) -> str:
@@ -116,7 +110,6 @@ class _Texts:
 
 def _cycle(texts: _Texts, drafted: Drafted, verified: Verified, before: int) -> dict[str, Any]:
     tree = drafted.tree
-    seconds = (drafted.seconds, verified.seconds, verified.other_seconds)
     return {
         "at": drafted.position,
         "before": before,
@@ -130,5 +123,5 @@ def _cycle(texts: _Texts, drafted: Drafted, verified: Verified, before: int) -> 
         "path": verified.path,
         "bonus": texts.place(verified.bonus),
         "emitted": len(verified.emitted),
-        "ms": [round(1000 * value, 2) for value in seconds],
+        "ms": [round(1000 * one.seconds, 2) for one in (drafted, verified)],
     }

@@ -1,53 +1,10 @@
-"""The drawings of "How it works": SVG written by hand, in the page's own colours.
-
-Words in a drawing stand for any words; they are no model's. Colours come from CSS classes
-(demo/lesson/style.css), so that both themes can read them; signs say the same as colours.
-"""
+"""The drawings of "How it works". Words in a drawing stand for any words; they are no model's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from html import escape
 
-WIDTH = 360  # of every drawing's own units: about a phone's pixels
-
-
-def box(x: float, y: float, w: float, words: str, kind: str = "", h: float = 26) -> str:
-    """A box with words in its middle."""
-    return f'<rect class="box {kind}" x="{x}" y="{y}" width="{w}" height="{h}" rx="5"/>' + text(
-        x + w / 2, y + h / 2 + 4.5, words, f"middle {kind}"
-    )
-
-
-def text(x: float, y: float, words: str, kind: str = "") -> str:
-    """Words on a line."""
-    return f'<text class="{kind}" x="{x}" y="{y}">{escape(words)}</text>'
-
-
-def line(x1: float, y1: float, x2: float, y2: float, kind: str = "") -> str:
-    """A straight line; of the kind `to`, with a head."""
-    return f'<path class="line {kind}" d="M{x1} {y1}L{x2} {y2}"/>'
-
-
-def brace(x1: float, x2: float, y: float, words: str) -> str:
-    """A bracket under a stretch, and what it is."""
-    path = f'<path class="line" d="M{x1} {y}v6H{x2}v-6"/>'
-    return path + text((x1 + x2) / 2, y + 21, words, "middle quiet")
-
-
-def svg(name: str, title: str, about: str, height: int, *parts: str) -> str:
-    """A drawing with its accessible name and description."""
-    ids = f"how-pic-{name}-title", f"how-pic-{name}-desc"
-    head = (
-        f'<marker id="how-head-{name}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
-        'markerHeight="7" orient="auto"><path class="head" d="M0 0L8 4L0 8z"/></marker>'
-    )
-    return (
-        f'<svg class="how-picture" viewBox="0 0 {WIDTH} {height}" role="img" '
-        f'style="--head: url(#how-head-{name})" aria-labelledby="{ids[0]}" '
-        f'aria-describedby="{ids[1]}"><title id="{ids[0]}">{escape(title)}</title>'
-        f'<desc id="{ids[1]}">{escape(about)}</desc><defs>{head}</defs>{"".join(parts)}</svg>'
-    )
+from demo.common.drawing import box, brace, line, svg, text
 
 
 def lossless() -> str:

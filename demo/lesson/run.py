@@ -12,7 +12,7 @@ import gradio as gr
 
 from demo.common.figures import many
 from demo.common.methods import family, label
-from demo.common.theme import script
+from demo.common.theme import component
 from demo.engine import Engine, Request, Run
 from demo.inside.view import method_of, pack
 from moa_core.decoding.trace import Drafted, Trace, Verified
@@ -69,12 +69,7 @@ def first_cycle(run: Run) -> Trace:
 
 def drawing(**kwargs: Any) -> gr.HTML:
     """The component that `drawn` fills; hidden while it is empty."""
-    return gr.HTML(
-        html_template='<div class="how-tree" hidden></div>',
-        js_on_load=script(*SCRIPTS),
-        apply_default_css=False,
-        **kwargs,
-    )
+    return component('<div class="how-tree" hidden></div>', *SCRIPTS, **kwargs)
 
 
 def drawn(trial: Trial, trace: Trace) -> str:

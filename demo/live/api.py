@@ -8,9 +8,9 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.figures import Figures
-from demo.common.tokens.view import paced, rounded
-from demo.engine import Engine, Request
+from demo.common.tokens.view import paced
+from demo.engine import FIXED_TREE, Engine, Request
+from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
@@ -38,8 +38,7 @@ def add_decode(engine: Engine) -> None:
         method: moa-n0 ... moa-n3, eagle2, eagle, glide, medusa, independent, ngram, vanilla
         (none is vanilla, too).
         temperature 0 is greedy; top_p 1 is off. depth, breadth and budget shape the draft tree; 0
-        takes the one measured for the method, and three times 0 sizes each cycle's tree
-        automatically.
+        takes the page's, and three times 0 sizes each cycle's tree automatically.
 
         Figures: tokens, rate (tokens per second, prefill included), decode_rate (prefill left
         out), tau (tokens gained per target call after the prefill, bonus included), acceptance
@@ -51,7 +50,7 @@ def add_decode(engine: Engine) -> None:
         try:
             method = engine.named(method)
             fixed = depth or breadth or budget
-            tree = shape(engine.tree(method), depth, breadth, budget) if fixed else AUTO
+            tree = shape(FIXED_TREE, depth, breadth, budget) if fixed else AUTO
             sampling = Sampling(temperature, top_p, seed=seed)
             request = Request(prompt, method, max_new_tokens, tree, sampling)
             yield from answers(engine, request)
@@ -70,11 +69,34 @@ def shape(default: TreeSettings, depth: int, breadth: int, budget: int) -> TreeS
 
 def answers(engine: Engine, request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
     """A request's text and figures so far, at most every `INTERVAL` seconds and at its end."""
-    run, counted = engine.prepare(request), Figures()
-    for batch in paced(run.events, INTERVAL):
-        for event in batch:
-            counted.add(event)
+    run = engine.prepare(request)
+    for _ in paced(run.events, INTERVAL):
         text = run.target.tokenizer.decode(run.trace.output_ids, skip_special_tokens=True)
-        precision = run.trace.about["machine"]["draft_precision"]
-        figures = {**rounded(counted.as_dict()), "draft_precision": precision}
-        yield text, {**figures, "reason": run.trace.reason} if run.trace.reason else figures
+        yield text, figures(run.trace)
+
+
+def figures(trace: Trace) -> dict[str, Any]:
+    """What `decode` says of a run so far."""
+    after = {phase: trace.seconds.get(phase, 0.0) for phase in ("draft", "verify", "other")}
+    spent, cycles = sum(after.values()), len(trace.of(Verified))
+    drafted = sum(len(event.tree) - 1 for event in trace.of(Drafted))
+    accepted = sum(len(event.path) for event in trace.of(Verified))
+    found = {
+        "tokens": len(trace.output_ids),
+        "rate": trace.tokens_per_second,
+        "decode_rate": trace.decode_tokens_per_second,
+        "tau": trace.tau,
+        "acceptance": accepted / drafted if drafted else None,
+        "drafted": drafted,
+        "nodes": drafted / cycles if cycles else None,
+        "calls": trace.target_calls,
+        "cycles": cycles,
+        "prefill": trace.seconds.get("prefill", 0.0),
+    }
+    shares = {phase: round(value / spent, 4) for phase, value in after.items()} if spent else None
+    return {
+        **{name: value and round(value, 4) for name, value in found.items()},
+        "shares": shares,
+        "draft_precision": trace.about["machine"]["draft_precision"],
+        **({"reason": trace.reason} if trace.reason else {}),
+    }

@@ -3,54 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import plotly.graph_objects as go
 
-from demo.common.charts import bars, beside, chart, line, progress_of, rows_down, signed
+from demo.common.charts import Lane, bars, beside, chart, latency, rows_down, signed
 from demo.common.methods import colour
-from demo.common.methods import label as called
 from demo.common.spread import Spread
 from moa_core.decoding.trace import Trace
-from moa_core.loading.names import VANILLA
 
 HEIGHT = 190
-DASHES = {VANILLA: "dot", "eagle2": "dash"}
-SPARSE = 24  # points of a line at most: a chart shows no more
-
-
-@dataclass(frozen=True)
-class Lane:
-    """What the charts need of one method.
-
-    tau      None: it had no cycle
-    tokens   new tokens, after the prefill and after each cycle of its middle run
-    seconds  until then
-    """
-
-    method: str
-    tau: float | None
-    tokens: list[int]
-    seconds: list[float]
-
-    @classmethod
-    def of(cls, method: str, traces: Sequence[Trace]) -> Lane:
-        """Of a method's runs, the middle one by its speed."""
-        ranked = sorted(traces, key=lambda trace: sum(trace.seconds.values()))
-        trace = ranked[len(ranked) // 2]
-        tokens, seconds = progress_of(trace)
-        step = max(1, len(tokens) // SPARSE)
-        kept = [at for at in range(len(tokens)) if at % step == 0 or at == len(tokens) - 1]
-        rounded = [round(seconds[at], 5) for at in kept]
-        return cls(method, trace.tau, [tokens[at] for at in kept], rounded)
-
-    @property
-    def label(self) -> str:
-        return called(self.method)
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def speed(traces: Sequence[Trace]) -> Spread | None:
@@ -80,19 +41,9 @@ def acceptance(lanes: Sequence[Lane], about: str) -> go.Figure:
     return _small(figure, about)
 
 
-def latency(lanes: Sequence[Lane], about: str) -> go.Figure:
+def over_tokens(lanes: Sequence[Lane], about: str) -> go.Figure:
     """A line for each method: seconds until each token was there."""
-    drawn = [
-        line(
-            lane.tokens, lane.seconds, lane.label, colour(lane.method),
-            f"{lane.label}: %{{x}} tokens after %{{y:.3f}} s",
-            line={"dash": DASHES.get(lane.method, "solid")},
-        )
-        for lane in lanes
-    ]  # fmt: skip
-    words = [f"{lane.label} {lane.seconds[-1]:.2f} s" for lane in lanes if lane.seconds]
-    figure = chart(drawn, "Latency: seconds until each token", "", "", words or ["no token"])
-    figure.update_layout(legend={"y": 1.0, "font": {"size": 12}}, showlegend=True)
+    figure = latency(lanes).update_layout(legend={"y": 1.0, "font": {"size": 12}})
     return _small(figure, about)
 
 
@@ -102,4 +53,4 @@ def _small(figure: go.Figure, about: str) -> go.Figure:
     return signed(figure, about, 22)
 
 
-CHARTS = {"acceptance": acceptance, "latency": latency}
+CHARTS = {"acceptance": acceptance, "latency": over_tokens}

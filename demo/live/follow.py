@@ -14,11 +14,12 @@ from typing import Any
 import gradio as gr
 import plotly.graph_objects as go
 
+from demo.common.charts import Lane
 from demo.common.figures import about_of
 from demo.common.measure import Measured, compare_texts, measure, turns
 from demo.common.methods import RIVAL, VANILLA, label
 from demo.engine import Engine, Request
-from demo.live.charts import CHARTS, Lane, speed
+from demo.live.charts import CHARTS, speed
 from demo.session import Visit
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.verify import Exactness
@@ -121,11 +122,7 @@ def requests_for(engine: Engine, request: Request, cut: bool = False) -> dict[st
     rival = RIVAL if request.method != RIVAL else engine.default(request.target)
     names = [VANILLA] if cut else dict.fromkeys((VANILLA, rival, request.method))
     there = engine.methods(request.target)
-    return {
-        name: replace(request, method=name, tree=None if name == VANILLA else request.tree)
-        for name in names
-        if name in there
-    }
+    return {name: replace(request, method=name) for name in names if name in there}
 
 
 def compared(
@@ -148,7 +145,6 @@ def compared(
         said["calls"] = base[0].target_calls
     if rival:
         said |= {"rival": label(rival[0].method), "rival_tau": rival[0].tau}
-        said["about"] = _who_leads(request.method, trace, rival[0])
     if timed and request.method != VANILLA:
         said |= ratio(traces[request.method], base)
     return Known(said, about_of(trace), lanes, timed)
@@ -159,16 +155,6 @@ def _exact(verdict: Exactness | None) -> dict[str, Any]:
     if verdict is None:
         return {"same": None, "parted": None}
     return {"same": verdict.at is None, "parted": None if verdict.at is None else verdict.at + 1}
-
-
-def _who_leads(method: str, trace: Trace, rival: Lane) -> str:
-    if trace.tau is None or rival.tau is None:
-        return ""
-    names = label(method), label(rival.method)
-    if abs(trace.tau - rival.tau) < 0.005:
-        return f"{names[0]} and {names[1]} are level on this prompt"
-    first = names[0] if trace.tau > rival.tau else names[1]
-    return f"{first} is ahead on this prompt"
 
 
 def ratio(ours: Sequence[Trace], base: Sequence[Trace]) -> dict[str, Any]:

@@ -5,17 +5,16 @@ do so on a quiet machine, as they have times."""
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from demo.common.charts import Lane, middle
 from demo.common.measure import Measured, measure
 from demo.common.methods import RIVAL, VANILLA
 from demo.common.prompt import EXAMPLES
-from demo.compare.rows import middle
 from demo.engine import FIXED_TREE, Engine, Request
-from demo.live.charts import Lane
 from demo.live.follow import Known, compared, requests_for
 from demo.live.run import feed_of
 from moa_core.decoding.cuttable import Cuttable
@@ -44,7 +43,7 @@ class Recording:
     @property
     def ndjson(self) -> str:
         """What the view plays."""
-        feed = feed_of(self.trace, "slow")
+        feed = feed_of(self.trace)
         return feed.plain(self.known.plain)
 
 
@@ -76,7 +75,7 @@ def record(repeats: int = REPEATS) -> dict[str, Any]:
     for trace in runs.values():
         record_words(trace, engine.target().tokenizer)
     known = compared(engine, asked, runs["trace"], measured.traces, timed=True)
-    beside = {**vars(known), "lanes": [lane.as_dict() for lane in known.lanes]}
+    beside = {**vars(known), "lanes": [asdict(lane) for lane in known.lanes]}
     made = {name: json.loads(trace.to_json()) for name, trace in runs.items()}
     return _rounded({**made, "known": beside})
 

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import gradio as gr
 
-from demo.common.downloads import download
-from demo.common.figures import many, stats, tree_of, tree_words
+from demo.common.figures import many, tree_of, tree_words
 from demo.common.methods import label
 from demo.common.status import STOPPING, say
 from demo.common.tokens.view import ENDINGS, Feed, paced
-from demo.engine import PATIENCE, Engine, Request
+from demo.engine import Engine, Request
 from demo.live.settings import Settings
-from demo.live.words import Words
 from demo.session import Visit
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.trace import Event, LinkBack, LinkDown, Trace
-from moa_core.drafters.base import Drafter, Stepwise
+from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.text import RecordedText, TokenText, record_words
@@ -57,16 +58,12 @@ def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[A
     prepared = engine.prepare(request, stop, link if alone else None)
     target, trace = prepared.target, prepared.trace
     start = int(asked.cut_at) if alone else 0
-    feed = Feed(token_hex(4), TokenText(target.tokenizer), asked.pace, drafted_by(trace), start)
+    feed = Feed(token_hex(4), TokenText(target.tokenizer), drafted_by(trace), start)
     visit.shown = Shown(feed, trace, request, alone)
-    able = alone and isinstance(engine.drafter(request.method, request.target), Stepwise)
-    words = Words(able, PATIENCE)
     # Nothing is skipped while it streams: see `session.connect`.
     try:
         for batch in paced(prepared.events, urgent=_urgent):
-            for event in batch:
-                words.add(event)
-            yield say(STOPPING if stop() else words.now), feed.add(batch)
+            yield say(STOPPING if stop() else ""), feed.add(batch)
     except Exception:
         yield gr.skip(), feed.broken()
         raise
@@ -74,7 +71,7 @@ def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[A
         visit.cut = None
     record_words(trace, target.tokenizer)
     visit.trace, visit.rival = trace, None
-    yield say(words.now, "done"), feed.ndjson
+    yield say("", "done"), feed.ndjson
 
 
 def _urgent(event: Event) -> bool:
@@ -87,7 +84,7 @@ def reconnect(visit: Visit | None, connected: bool) -> None:
         visit.cut.restore()
 
 
-def open_trace(visit: Visit, path: str | None, pace: str) -> tuple[Any, Any]:
+def open_trace(visit: Visit, path: str | None) -> tuple[Any, Any]:
     """Show a saved trace, without any model: (status, view)."""
     if path is None:
         return gr.skip(), gr.skip()
@@ -98,7 +95,7 @@ def open_trace(visit: Visit, path: str | None, pace: str) -> tuple[Any, Any]:
     except (OSError, UnicodeDecodeError):
         raise UserError("This file is not a trace of this program (it is not text).") from None
     trace = Trace.from_json(text)
-    feed = feed_of(trace, pace)
+    feed = feed_of(trace)
     visit.begin()  # a run that goes on ends: the view now shows something else
     visit.shown, visit.trace, visit.rival = Shown(feed, trace, None), trace, None
     target = trace.about.get("target", "a target")
@@ -106,32 +103,41 @@ def open_trace(visit: Visit, path: str | None, pace: str) -> tuple[Any, Any]:
     return say(about + summary(trace), "done"), feed.ndjson
 
 
-def feed_of(trace: Trace, pace: str) -> Feed:
+def feed_of(trace: Trace) -> Feed:
     """A trace with its words, as the view shows it."""
-    feed = Feed(token_hex(4), RecordedText(trace), pace, drafted_by(trace))
+    feed = Feed(token_hex(4), RecordedText(trace), drafted_by(trace))
     feed.add(trace.events)
     return feed
 
 
-def aside(visit: Visit) -> tuple[Any, Any]:
-    """What goes with the trace that the view shows: (raw prompt, file to save)."""
-    if visit.shown is None or "words" not in visit.shown.trace.about:
-        return gr.skip(), gr.skip()
-    trace = visit.shown.trace
-    file = saved(trace) if visit.shown.request else gr.skip()
-    return str(trace.about["words"].get("prompt", "")), file
-
-
-def beside(visit: Visit, charts: int) -> tuple[Any, ...]:
-    """The same after a file was opened, and the charts: a trace that was opened has none."""
-    opened = visit.shown is not None and visit.shown.request is None
-    return *aside(visit), *[gr.update(visible=False) if opened else gr.skip()] * charts
-
-
-def saved(trace: Trace) -> Any:
-    """The trace as a file to download."""
+def saved(visit: Visit) -> Any:
+    """The visitor's finished run as a file to download."""
+    shown = visit.shown
+    if shown is None or not shown.request or "words" not in shown.trace.about:
+        return gr.skip()
+    trace = shown.trace
     path = download(f"trace-{trace.about.get('method', 'run')}.json", trace.to_json())
     return gr.update(value=str(path), interactive=True)
+
+
+def download(name: str, text: str) -> Path:
+    """The path of a file of this name and text; the same one is written once."""
+    folder = Path(_folder().name) / sha256(text.encode()).hexdigest()[:16]
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="moa-files-")  # gone when this process ends
+
+
+def hidden(visit: Visit, charts: int) -> list[Any]:
+    """The charts once a file was opened: they belong to a run."""
+    opened = visit.shown is not None and visit.shown.request is None
+    return [gr.update(visible=False) if opened else gr.skip()] * charts
 
 
 def method_of(trace: Trace) -> str:
@@ -149,8 +155,8 @@ def drafted_by(trace: Trace) -> str:
 
 def summary(trace: Trace) -> str:
     """A finished run in a few words."""
-    figures = stats(trace)
-    parts = [f"{many(figures['tokens'], 'token')} in {many(figures['calls'], 'target call')}"]
-    if figures["decode_rate"] is not None:  # else the prefill's token is the only one
-        parts.append(f"{figures['decode_rate']:.0f} tokens per second after the prefill")
+    tokens = many(len(trace.output_ids), "token")
+    parts = [f"{tokens} in {many(trace.target_calls, 'target call')}"]
+    if rate := trace.decode_tokens_per_second:  # else the prefill's token is the only one
+        parts.append(f"{rate:.0f} tokens per second after the prefill")
     return f"{', '.join(parts)}; {ENDINGS.get(trace.reason or '', trace.reason)}."

@@ -9,15 +9,12 @@ from typing import Any
 import gradio as gr
 
 from demo.common.methods import family, tli_of
-from demo.common.tokens.view import PACES
 from demo.engine import Engine, Request
 from demo.share import address_of, complaint, settings_of, wrong_target
 from demo.tli.stops import stops_html
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.loading.names import method_name
-
-PACE_NAMES = ("To follow", "As decoded", "Slow motion", "Step by step")  # of PACES
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,6 @@ class Settings:
     temperature: float
     top_p: float
     seed: Any
-    pace: str
     connection: bool = True
     cut_at: float = 0
 
@@ -83,9 +79,6 @@ def from_address(engine: Engine, tabs: Sequence[str], request: gr.Request) -> tu
     if method is not None and (refusal := engine.refusal(method, called=str)):
         wrong.append(refusal)
         method = None
-    if given.get("pace", PACES[0]) not in PACES:
-        wrong.append(f"pace must be one of {', '.join(PACES)}")
-        del given["pace"]
     stops = gr.skip()
     if method is not None:
         kind, tli = family(method), tli_of(method)

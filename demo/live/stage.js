@@ -20,7 +20,6 @@ bar.remove();
 
 let by = ""; // method and tree of the run
 let newest = null; // the cycle that is to be drawn
-let counted = null; // figures of the run so far
 let beside = null; // what plain decoding and the rival did
 let ended = null;
 
@@ -32,15 +31,11 @@ function state(name) {
 }
 
 function no_figures() {
-  newest = counted = beside = ended = null;
+  newest = beside = ended = null;
   by = lines[0]?.by ?? "";
   svg.replaceChildren();
   caption.textContent = "";
   say();
-}
-
-function figures(stats) {
-  counted = stats;
 }
 
 function gain(line) {
@@ -70,13 +65,14 @@ const figure = (name, value, words) => {
 
 function say() {
   if (!ended) {
-    headline.replaceChildren(by ? `${by.split(",")[0]}: watch what is accepted` : "Press Run.");
+    const first = by ? `${by.split(",")[0]}: watch what is accepted` : "Press Run.";
+    if (headline.textContent !== (link || first)) headline.textContent = link || first;
     told.textContent = by;
     return;
   }
   const parts = [speedUp(), exactness(), calls(), lengths()].filter(Boolean);
   headline.replaceChildren(...parts.flatMap((part, order) => (order ? [" · ", ...part] : part)));
-  told.textContent = [by, ended.summary, beside?.about].filter(Boolean).join(" · ");
+  told.textContent = [by, ended.summary, link].filter(Boolean).join(" · ");
 }
 
 function speedUp() {
@@ -94,15 +90,21 @@ function exactness() {
 }
 
 function calls() {
-  if (!counted) return null;
+  if (!text.querySelector(".token")) return null;
+  const count = cycles().length + 1; // with the prefill
   const instead = beside?.calls ? ` instead of ${beside.calls}` : "";
-  return [figure("calls", counted.calls, String(counted.calls)), ` target calls${instead}`];
+  return [figure("calls", count, String(count)), ` target calls${instead}`];
 }
 
+// Tokens of a cycle, the last one counted in full.
+const gained = ({ tree, accepted }) => (tree?.path ?? accepted).length + 1;
+
 function lengths() {
-  if (!counted || counted.tau === null) return null;
+  const all = cycles().map(gained);
+  if (!all.length) return null;
+  const tau = all.reduce((sum, one) => sum + one) / all.length;
   const rival = beside?.rival_tau ? `, ${beside.rival} ${beside.rival_tau.toFixed(1)}` : "";
-  return ["τ ", figure("tau", counted.tau, counted.tau.toFixed(1)), rival];
+  return ["τ ", figure("tau", tau, tau.toFixed(1)), rival];
 }
 
 // A text that goes on above or below what is seen fades out there.
@@ -131,6 +133,7 @@ function drawable({ tree, bonus }) {
 
 function settled() {
   fade();
+  if (!ended) say();
   if (!newest) return;
   if (newest.tree) {
     const { cycle, texts } = drawable(newest);

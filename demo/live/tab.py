@@ -9,17 +9,18 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.controls import controls, tree_controls
 from demo.common.methods import VANILLA, family, label, tli_of
 from demo.common.prompt import enter_presses, prompt_box
 from demo.common.status import say, status_line, words
-from demo.common.theme import script
-from demo.common.tokens.view import PACES, trace_view
-from demo.engine import FIXED_TREE, MOST_NEW_TOKENS, Engine
+from demo.common.theme import component
+from demo.common.tokens.view import trace_view
+from demo.engine import Engine
 from demo.live import run as runs
 from demo.live.charts import CHARTS
 from demo.live.follow import follow
 from demo.live.recording import recording
-from demo.live.settings import LINKED, NAMES, PACE_NAMES, Settings, choose, from_address, link
+from demo.live.settings import LINKED, NAMES, Settings, choose, from_address, link
 from demo.session import PRIVATE, Shared, Visit, connect
 from demo.share import Share, load_address, share_box, wire_share
 from demo.tli.stops import STOPS, stops_html
@@ -30,15 +31,6 @@ TREE_NOTE = (
     "τ depends on the draft tree, so compare it only at the same fixed tree. Automatic: the tree "
     "keeps growing as long as that is expected to pay off."
 )
-SLIDERS = {  # lowest, highest, start, step, label
-    "depth": (1, 12, FIXED_TREE.depth, 1, "Depth: drafted levels"),
-    "breadth": (1, 16, FIXED_TREE.breadth, 1, "Breadth: nodes per level"),
-    "budget": (1, 64, FIXED_TREE.budget, 1, "Budget: drafted nodes kept"),
-    "tokens": (1, MOST_NEW_TOKENS, 128, 1, "Maximum new tokens"),
-    "temperature": (0, 2, 0, 0.05, "Temperature (0 = greedy)"),
-    "top_p": (0.05, 1, 1, 0.05, "Top-p (1 = off)"),
-}
-SHAPE = ("depth", "breadth", "budget")
 FEW = ("moa", "given", "eagle2", "eagle3", VANILLA)  # methods in the switch; the others are folded
 # The run is cut where it is seen to be, which only the page knows.
 CUT_AT = """on => {
@@ -61,7 +53,6 @@ class Live:
     status: gr.HTML
     view: gr.HTML
     charts: list[gr.Plot]
-    raw: gr.Textbox
     save: gr.DownloadButton
     opened: gr.File
     share: Share
@@ -107,14 +98,7 @@ def build(shared: Shared) -> Live:
 def _more(of: str, name: str) -> None:
     """A button that unfolds what a component keeps back."""
     template = f'<button type="button" class="unfold" aria-expanded="false">{name}</button>'
-    gr.HTML(
-        "",
-        html_template=template,
-        js_on_load=script("live/unfold.js"),
-        apply_default_css=False,
-        of=of,
-        elem_classes="unfolds",
-    )
+    component(template, "live/unfold.js", of=of, elem_classes="unfolds")
 
 
 def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
@@ -151,37 +135,14 @@ def _connection(engine: Engine) -> dict[str, Any]:
 
 
 def _settings() -> dict[str, Any]:
-    """The folded settings: the tree's shape, the sampling, the length and the pace."""
-    with gr.Accordion("Draft tree, sampling, length and pace", open=False, elem_id="settings"):
-        words(f"<p>{TREE_NOTE}</p>")
-        made: dict[str, Any] = {
-            "auto_tree": gr.Checkbox(
-                False, label="Size trees automatically, for speed", elem_id="auto-tree"
-            )
-        }
-        with gr.Row():
-            made |= {
-                name: gr.Slider(
-                    low, high, start, step=step, label=label, elem_id=name, buttons=[],
-                    min_width=220,
-                )
-                for name, (low, high, start, step, label) in SLIDERS.items()
-            }  # fmt: skip
-            made["seed"] = gr.Number(0, label="Seed", elem_id="seed", min_width=220)
-        made["pace"] = gr.Radio(
-            list(zip(PACE_NAMES, PACES, strict=True)), value=PACES[0], elem_id="pace",
-            label="Playback speed",
-        )  # fmt: skip
-    return made
+    """The folded settings: the tree's shape, the sampling and the length."""
+    with gr.Accordion("Draft tree, sampling and length", open=False, elem_id="settings"):
+        words(f"<p>{TREE_NOTE}</p>", elem_classes="note")
+        return tree_controls() | controls("tokens", "temperature", "top_p", "seed")
 
 
 def _files() -> dict[str, Any]:
-    """Below the stage: the raw prompt, traces as files, and the link."""
-    with gr.Accordion("Raw prompt", open=False, elem_id="raw-prompt"):
-        raw = gr.Textbox(
-            label="Exactly what the target reads, with template and special tokens",
-            lines=3, max_lines=14, interactive=False, buttons=["copy"], elem_id="raw",
-        )  # fmt: skip
+    """Below the stage: traces as files, and the link."""
     with (
         gr.Accordion("Save, open, share", open=False, elem_id="files"),
         gr.Row(equal_height=False),
@@ -194,13 +155,13 @@ def _files() -> dict[str, Any]:
             )  # fmt: skip
         with gr.Column(min_width=260):
             share = share_box()
-    return {"raw": raw, "save": save, "opened": opened, "share": share}
+    return {"save": save, "opened": opened, "share": share}
 
 
 def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     """Connect the tab's components."""
     engine, settings = shared.engine, live.settings
-    shows, aside = [live.status, live.view], [live.raw, live.save]
+    shows = [live.status, live.view]
 
     def run(visit: Visit, stop: Callable[[], bool], *values: Any) -> Iterator[tuple[Any, ...]]:
         yield from runs.run(visit, engine, Settings(*values), stop)
@@ -211,7 +172,7 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     ran = connect(
         shared, live.run, live.stop, run, list(settings.values()), shows, hides=live.charts
     )  # fmt: skip
-    ran.then(runs.aside, shared.visit, aside, queue=False, **PRIVATE)
+    ran.then(runs.saved, shared.visit, live.save, queue=False, **PRIVATE)
     ran.then(
         after, shared.visit, [live.view, *live.charts], concurrency_id="follow",
         concurrency_limit=1, **PRIVATE,
@@ -219,10 +180,10 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     enter_presses(settings["prompt"], "run")
     _wire_settings(demo, live, shared)
     live.opened.upload(
-        open_file, [shared.visit, live.opened, settings["pace"]], shows, **PRIVATE
+        open_file, [shared.visit, live.opened], shows, **PRIVATE
     ).then(
-        lambda visit: (*runs.beside(visit, len(live.charts)), None), shared.visit,
-        [*aside, *live.charts, live.opened], queue=False, **PRIVATE,
+        lambda visit: (*runs.hidden(visit, len(live.charts)), None), shared.visit,
+        [*live.charts, live.opened], queue=False, **PRIVATE,
     )  # fmt: skip  # the file is let go: another can be opened where it lay
     own = [settings[name] for name in LINKED]
     wire_share(live.share, live.status, partial(link, ID), own)
@@ -240,11 +201,7 @@ def _wire_settings(demo: gr.Blocks, live: Live, shared: Shared) -> None:
         partial(choose, engine), [shared.target, settings["method"], settings["tli"]],
         [settings["tli"], live.stops], queue=False, trigger_mode="always_last", **PRIVATE,
     )  # fmt: skip
-    tree, switch = [settings[name] for name in SHAPE], settings["connection"]
-    settings["auto_tree"].change(
-        lambda auto: (gr.update(interactive=not auto),) * len(tree), settings["auto_tree"], tree,
-        queue=False, **PRIVATE,
-    )  # fmt: skip
+    switch = settings["connection"]
     switch.input(runs.reconnect, [shared.visit, switch], None, queue=False, **PRIVATE)
     switch.input(None, switch, settings["cut_at"], js=CUT_AT, **PRIVATE).then(
         None, switch, None, js=CUT_NOW, **PRIVATE
@@ -257,9 +214,9 @@ def _wire_settings(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     )
 
 
-def open_file(visit: Visit, path: str | None, pace: str) -> tuple[Any, Any]:
+def open_file(visit: Visit, path: str | None) -> tuple[Any, Any]:
     """Show a saved trace; whatever is wrong with it becomes a sentence."""
     try:
-        return runs.open_trace(visit, path, pace)
+        return runs.open_trace(visit, path)
     except UserError as error:
         return say(str(error), "error"), gr.skip()

@@ -1,6 +1,5 @@
 // ---- a tour of the stage, a minute long: what is where, each with a frame around it ----
 
-const STAY = 8500; // ms at each place; nobody is hurried who minds motion, or who pressed a button
 const PLACES = [
   ["#prompt", "A small drafter guesses several tokens ahead, and a large target checks all the guesses at once. Write a prompt, or take an example below."],
   ["#run", "Run decodes the prompt before your eyes. Until then you see a recorded run."],
@@ -13,8 +12,8 @@ const PLACES = [
 const words = el("p");
 const step = el("span", "count");
 const card = el("div", "tour");
-const earlier = button("quiet-button", "‹", () => (hold(), visit(at - 1)));
-const later = button("quiet-button", "Next", () => (hold(), visit(at + 1)));
+const earlier = button("quiet-button", "‹", () => visit(at - 1));
+const later = button("quiet-button", "Next", () => visit(at + 1));
 earlier.setAttribute("aria-label", "Back");
 card.setAttribute("role", "dialog");
 card.setAttribute("aria-label", "Tour");
@@ -22,14 +21,8 @@ words.setAttribute("aria-live", "polite");
 add(card, words, add(el("div"), earlier, step, later, button("quiet-button", "Close", leave)));
 const screen = { getBoundingClientRect: () => new DOMRect(0, 0, window.innerWidth, window.innerHeight) };
 let at = -1;
-let clock = null;
 
 const here = () => document.querySelector(PLACES[at]?.[0]);
-
-function hold() {
-  clearInterval(clock);
-  clock = null;
-}
 
 function visit(place) {
   here()?.classList.remove("tour-here");
@@ -46,7 +39,6 @@ function visit(place) {
 }
 
 function leave() {
-  hold();
   here()?.classList.remove("tour-here");
   at = -1;
   card.remove();
@@ -57,7 +49,6 @@ function begin_tour() {
   element.append(card); // within the page's styles
   visit(0);
   later.focus();
-  if (!calm.matches) clock = setInterval(() => visit(at + 1), STAY);
 }
 
 element.querySelector("#tour").addEventListener("click", () => {

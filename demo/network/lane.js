@@ -180,7 +180,6 @@ function no_figures() {
 }
 
 function gain() {}
-function figures() {}
 function plain() {}
 function state() {}
 function settled() {}

@@ -9,11 +9,13 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.controls import control
 from demo.common.methods import RIVAL, family, label
 from demo.common.prompt import EXAMPLES, enter_presses, prompt_box
 from demo.common.status import status_line, words
-from demo.common.theme import DEMO, script
-from demo.engine import MOST_NEW_TOKENS, Engine
+from demo.common.theme import DEMO, component
+from demo.common.tokens.view import trace_view
+from demo.engine import Engine
 from demo.network.recorded import recorded, recorded_charts, records_html
 from demo.session import PRIVATE, Shared
 from demo.share import (
@@ -82,11 +84,11 @@ def build(shared: Shared) -> Network | None:
     """Lay the tab out; nothing is connected yet. None where no browser can draft."""
     engine = shared.engine
     usable = bool(methods_of(engine)) and not engine.borrows
-    words(INTRO if usable else NO_BROWSER, elem_id="net-intro")
+    words(INTRO if usable else NO_BROWSER, elem_id="net-intro", elem_classes="note")
     made = _page(engine) if usable else None
     found = recorded()
     with gr.Accordion("Recorded: many links and cuts", open=False, elem_id="net-recorded"):
-        words(records_html(found), elem_id="net-records")
+        words(records_html(found), elem_classes="note")
         for at, figure in enumerate(recorded_charts(found)):
             gr.Plot(figure, show_label=False, container=False, elem_id=f"net-recorded-{at}")
     return made
@@ -115,10 +117,7 @@ def _page(engine: Engine) -> Network:
                     buttons=[], min_width=150,
                 )  # fmt: skip
             with gr.Row():
-                settings["tokens"] = gr.Slider(
-                    2, MOST_NEW_TOKENS, 160, step=1, precision=0, label="New tokens at most",
-                    elem_id="net-tokens", buttons=[], min_width=150,
-                )  # fmt: skip
+                settings["tokens"] = control("tokens", "net-", minimum=2, value=160, min_width=150)
                 settings["ahead"] = gr.Checkbox(
                     True, label="Draft on while waiting", elem_id="net-ahead", min_width=150
                 )
@@ -128,9 +127,8 @@ def _page(engine: Engine) -> Network:
             "stop": gr.Button("Stop", interactive=False, elem_id="net-stop", min_width=80),
             "cut": gr.Button("Cut the link", interactive=False, elem_id="net-cut", min_width=140),
         }
-        gr.HTML(
-            html_template=_file("bar.html"), js_on_load=script("network/bar.js"),
-            apply_default_css=False, elem_id="net-way", lanes=lanes,
+        component(
+            _file("bar.html"), "network/bar.js", elem_id="net-way", lanes=lanes,
             first=engine.best_alone(),
         )  # fmt: skip
         status = status_line(elem_id="net-status")
@@ -143,11 +141,9 @@ def _page(engine: Engine) -> Network:
 
 
 def _lane(place: int) -> None:
-    names = [f"common/tokens/{name}.js" for name in ("frame", "tokens", "tip", "offline")]
-    scripts = ("common/static/dom.js", *names, "network/lane.js", "common/tokens/player.js")
-    gr.HTML(
-        "", html_template=_file("lane.html"), js_on_load=script(*scripts), apply_default_css=False,
-        elem_id="net-view" if place == 0 else "net-rival", elem_classes="net-view", lane=place,
+    trace_view(
+        "network/lane.js", template=_file("lane.html"), lane=place, elem_classes="net-view",
+        elem_id="net-rival" if place else "net-view",
     )  # fmt: skip
 
 
@@ -181,11 +177,8 @@ def wire(demo: gr.Blocks, tab: Network | None, shared: Shared) -> None:
         None, settings["method"], js=CALL.format("choose"), **PRIVATE
     )
 
-    def from_link(request: gr.Request) -> tuple[Any, ...]:  # gradio sees no annotations in partials
-        return from_address(shared.engine, request)
-
     own = [settings[name] for name in LINKED]
-    load_address(demo, from_link, [tab.status, *own])
+    load_address(demo, partial(from_address, shared.engine), [tab.status, *own])
     wire_share(tab.share, tab.status, partial(link, shared.engine), own)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.downloads import csv_text, download
 from demo.common.status import words
 from demo.results.charts import CHARTS
 from demo.results.table import NOTES, headline, paper_section, table
@@ -51,16 +50,12 @@ def build(shared: Shared) -> Benchmarks | None:
     with gr.Accordion("More charts, all numbers", open=False, elem_id="bench-more"):
         with gr.Row(elem_id="bench-more-charts"):
             plots += [_plot(first, name) for name in list(CHARTS)[2:]]
-        rows = table(first)
         frame = gr.Dataframe(
-            rows, interactive=False, label="The numbers in these charts", max_height=420,
+            table(first), interactive=False, label="The numbers in these charts", max_height=420,
             elem_id="bench-table", buttons=["copy", "fullscreen"],
         )  # fmt: skip
-        file = str(download("benchmarks.csv", csv_text(rows)))
-        save = gr.DownloadButton("Download as CSV", file, size="md", scale=0, min_width=190,
-                                 elem_id="bench-csv")  # fmt: skip
     words(paper_section(), elem_id="bench-paper")
-    return Benchmarks(choice, kind, [said, kind, *plots, frame, save])
+    return Benchmarks(choice, kind, [said, kind, *plots, frame])
 
 
 def _plot(recording: Recording, name: str) -> gr.Plot:
@@ -68,7 +63,7 @@ def _plot(recording: Recording, name: str) -> gr.Plot:
         figure = CHARTS[name](recording, None)
         plot = gr.Plot(figure, visible=figure is not None, show_label=False, container=False,
                        min_width=280, elem_id=f"bench-{name}")  # fmt: skip
-        words(f'<p class="record-source">{NOTES[name]}</p>')
+        words(f"<p>{NOTES[name]}</p>", elem_classes="note")
     return plot
 
 
@@ -92,19 +87,17 @@ def kept() -> list[Recording]:
 
 
 def updates(name: str, kind: str) -> tuple[Any, ...]:
-    """Headline, kinds of prompt, charts, table and file of a recording."""
+    """Headline, kinds of prompt, charts and table of a recording."""
     found = next((one for one in kept() if one.name == name), None)
     if found is None:
         raise gr.Error("There is no such recording.")
     kinds = _kinds(found, kind)
     figures = [draw(found, _of(kinds["value"])) for draw in CHARTS.values()]
-    rows = table(found)
     return (
         headline(found),
         gr.update(**kinds),
         *(gr.update(value=one, visible=one is not None) for one in figures),
-        rows,
-        str(download("benchmarks.csv", csv_text(rows))),
+        table(found),
     )
 
 

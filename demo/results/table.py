@@ -68,7 +68,7 @@ def headline(recording: Recording) -> str:
     return (
         f'<div class="record-claims"><p><b>{escape(recording.name)}</b>: '
         f"{escape(claim(recording))}</p>"
-        f"<p class='quiet'>Recorded {escape(recording.date)} on {escape(recording.machine)}, "
+        f"<p class='note'>Recorded {escape(recording.date)} on {escape(recording.machine)}, "
         f"{escape(recording.precision)}, target {escape(recording.target)}, commit "
         f"{escape(recording.commit)}. Compare speeds within one recording only.</p>"
         "<details><summary>Command</summary>"

@@ -19,17 +19,15 @@ import gradio as gr
 from demo.common.figures import about_of
 from demo.common.palette import style_sheet
 from demo.common.theme import CSS, theme
-from demo.common.tokens.view import Feed, trace_view
+from demo.common.tokens.view import trace_view
 from demo.compare.race import race, race_view
 from demo.compare.rows import rows
 from demo.compare.run import Comparison, Plan
 from demo.live.recording import REPEATS, Recording, recording
-from demo.live.run import drafted_by, method_of
-from demo.live.words import Words
+from demo.live.run import feed_of, method_of
 from demo.ui import ABOUT, ICON, TITLE
 from moa_core.decoding.verify import first_difference
 from moa_core.errors import UserError
-from moa_core.text import RecordedText
 
 HERE = Path(__file__).parent
 FRONTEND = Path(gr.__file__).parent / "templates" / "frontend"  # gradio's, with its fonts
@@ -106,18 +104,11 @@ def values(kept: Recording) -> dict[str, Any]:
 
 
 def _cut(kept: Recording) -> str:
-    """The run whose link is lost, with what is said of the link after each event."""
-    trace, words = kept.cut, Words(able=True, patience=0)
-    feed = Feed("cut", RecordedText(trace), "slow", drafted_by(trace))
-    lines = [feed.ndjson]
-    for event in trace.events:
-        words.add(event)
-        before = len(feed.ndjson)
-        lines += [feed.add([event])[before:], json.dumps({"said": words.now}), "\n"]
-    at, before = first_difference(trace.output_ids, kept.plain.output_ids), len(feed.ndjson)
+    """The run whose link is lost."""
+    feed = feed_of(kept.cut)
+    at = first_difference(kept.cut.output_ids, kept.plain.output_ids)
     exact = {"same": at is None, "parted": None if at is None else at + 1}
-    lines.append(feed.plain({**exact, "calls": kept.plain.target_calls})[before:])
-    return "".join(lines)
+    return feed.plain({**exact, "calls": kept.plain.target_calls})
 
 
 def _race(kept: Recording) -> dict[str, Any]:

@@ -6,21 +6,15 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from demo.common.charts import DOTTED, INK, bars, chart
-from demo.common.methods import RIVAL, colour, family, label
+from demo.common.charts import DOTTED, bars, chart
+from demo.common.methods import RIVAL, colour, family, label, tli_of
 from demo.common.spread import Spread
 from demo.compare.rows import Row
-from demo.tli.verdict import draft_time, short
-from moa_core.bench.paper import Paper
 
 PANELS = {  # key of a row: title, axis, digits
     "tau": ("Acceptance length τ", "tokens per target call", 2),
     "draft": ("Draft time", "ms per cycle", 1),
     "rate": ("Speed", "tokens/s, prefill included", 0),
-}
-PAPER = {  # key of a cell: its place, title, axis
-    "speed_up": (0, "The paper: speed", "× plain decoding"),
-    "tau": (1, "The paper: τ", "tokens per target call"),
 }
 
 
@@ -39,30 +33,18 @@ def panel(rows: Sequence[Row], key: str) -> go.Figure:
     )  # fmt: skip
     shown = f"{title} (dotted: EAGLE-2, {rival.middle:.{places}f})" if rival else title
     words = [f"{label(name)} {value}" for name, value in zip(drawn, values, strict=True)]
-    figure = _upright(made, shown, axis, words, values, [short(name) for name in drawn])
+    figure = _upright(made, shown, axis, words, values, [f"N = {tli_of(name)}" for name in drawn])
     return figure.add_hline(rival.middle, line=DOTTED) if rival else figure
 
 
 def _figure(row: Row, key: str) -> Spread | None:
-    found: Spread | None = draft_time(row) if key == "draft" else getattr(row, key)
-    return found
-
-
-def paper_panel(paper: Paper, key: str) -> go.Figure:
-    """The paper's own figures, hatched: tau or speed-up by N, means as printed."""
-    place, title, axis = PAPER[key]
-    values = [row.printed_mean[place] for row in paper.by_tli.values()]
-    made = bars(
-        range(len(values)), values, "rgba(138, 133, 128, 0.25)", pattern="/",
-        hover="%{y:.2f}, as published",
-    )  # fmt: skip
-    made.marker.update(
-        line={"color": INK, "width": 1},
-        pattern={"fgcolor": INK, "size": 7, "solidity": 0.25, "fillmode": "replace"},
-    )
-    texts, names = [f"{value:.2f}" for value in values], [f"N = {tli}" for tli in paper.by_tli]
-    words = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
-    return _upright(made, title, axis, words, texts, names)
+    if key != "draft":
+        found: Spread | None = getattr(row, key)
+        return found
+    if row.cycles < 1:
+        return None
+    mean = 1000 * row.seconds.get("draft", 0.0) / row.cycles  # of the middle run
+    return Spread(mean, mean, mean)
 
 
 def _upright(

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
-from html import escape
 from typing import Any
 
 import gradio as gr
 
 from demo.common.charts import signed
-from demo.common.measure import MOST_REPEATS, Progress
+from demo.common.controls import control
 from demo.common.methods import RIVAL, VANILLA
 from demo.common.prompt import enter_presses, prompt_box
-from demo.common.status import progress, progress_bar, say, status_line, words
-from demo.compare.results import sign
-from demo.compare.rows import Row, rows, table
-from demo.compare.run import Comparison, Plan, compare
+from demo.common.status import words
+from demo.compare.bench import Bench, sign
+from demo.compare.rows import Row
+from demo.compare.run import Comparison, Plan
 from demo.engine import Engine
-from demo.session import PRIVATE, Shared, Visit, connect, show_results
+from demo.session import PRIVATE, Shared
 from demo.share import (
     Share,
     address_of,
@@ -31,11 +29,9 @@ from demo.share import (
     wire_share,
     wrong_target,
 )
-from demo.tli.charts import PANELS, panel, paper_panel
+from demo.tli.charts import PANELS, panel
 from demo.tli.drawing import drawing_html
 from demo.tli.stops import STOPS
-from demo.tli.verdict import verdict
-from moa_core.bench.paper import Paper, published
 from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
 from moa_core.loading.names import method_name
@@ -48,29 +44,13 @@ LINKED = ("tokens", "repeats")  # what an address sets here
 
 
 @dataclass(frozen=True)
-class Results:
-    """What a finished sweep fills, in the order of the outputs."""
-
-    whole: gr.Column
-    verdict: gr.HTML
-    tau: gr.Plot
-    draft: gr.Plot
-    rate: gr.Plot
-    table: gr.Dataframe
-
-
-@dataclass(frozen=True)
 class Tli:
     """The components that events connect. settings: by NAMES."""
 
     settings: dict[str, Any]
-    run: gr.Button
-    stop: gr.Button
-    status: gr.HTML
-    progress: gr.HTML
+    bench: Bench
     focus: gr.Radio
     drawing: gr.HTML
-    results: Results
     share: Share
 
     @property
@@ -80,107 +60,40 @@ class Tli:
 
 def build(shared: Shared) -> Tli:
     """Lay the tab out; nothing is connected yet."""
-    made: dict[str, Any] = {}
     with gr.Row(equal_height=False):
         with gr.Column(scale=3, min_width=320):
             settings = _settings() | {"target": shared.target}
-            with gr.Row(elem_classes="buttons"):
-                made["run"] = gr.Button("Sweep N", variant="primary", elem_id="sweep-run")
-                made["stop"] = gr.Button("Stop", interactive=False, elem_id="sweep-stop")
-            made["status"] = status_line(elem_id="sweep-status")
-            made["progress"] = progress_bar(elem_id="sweep-progress")
+            bench = Bench("sweep-", "Sweep N")
         with gr.Column(scale=2, min_width=300, elem_id="sweep-meaning"):
-            made["focus"] = gr.Radio(
+            focus = gr.Radio(
                 [(f"N = {stop}", stop) for stop in STOPS], value=1, label="What does N mean?",
                 elem_id="sweep-focus",
             )  # fmt: skip
-            made["drawing"] = words(drawing_html(1), elem_id="sweep-drawing")
-    results, share = _results(), share_fold("sweep-")
-    _paper(published())
-    return Tli({name: settings[name] for name in NAMES}, **made, results=results, share=share)
+            drawing = words(drawing_html(1), elem_id="sweep-drawing")
+    bench.results(tuple(PANELS))
+    settings = {name: settings[name] for name in NAMES}
+    return Tli(settings, bench, focus, drawing, share_fold("sweep-"))
 
 
 def _settings() -> dict[str, Any]:
     made: dict[str, Any] = {"prompt": prompt_box("sweep-", "sweeps", lines=3, max_lines=10)}
     with gr.Row():
-        made["tokens"] = gr.Slider(
-            8, LONGEST, 96, step=8, precision=0, label="Maximum new tokens",
-            elem_id="sweep-length", buttons=[], min_width=200,
-        )  # fmt: skip
-        made["repeats"] = gr.Slider(
-            1, MOST_REPEATS, 2, step=1, precision=0, label="Repeats", elem_id="sweep-repeats",
-            buttons=[], min_width=160,
-        )  # fmt: skip
+        made["tokens"] = control("tokens", "sweep-", minimum=8, maximum=LONGEST, step=8, value=96)
+        made["repeats"] = control("repeats", "sweep-", value=2)
     return made
-
-
-def _results() -> Results:
-    with gr.Column(visible=False, elem_id="sweep-results") as whole:
-        _html("<h2>Measured here, on this prompt</h2>")
-        verdict = _html("", elem_id="sweep-verdict")
-        with gr.Row(elem_classes="sweep-panels"):
-            tau, draft, rate = (_plot(f"sweep-{key}") for key in PANELS)
-        shown = gr.Dataframe(
-            interactive=False, wrap=True, label="Table", show_label=False, buttons=[],
-            elem_id="sweep-table",
-        )  # fmt: skip
-    return Results(whole, verdict, tau, draft, rate, shown)
-
-
-def _paper(known: Paper) -> None:
-    """The authors' figures, below ours, so that τ stands under τ and speed under speed."""
-    stops = ", ".join(map(str, known.by_tli))
-    about = (
-        f"<p>The authors’ own figures for N = {stops}: {escape(known.target)}, "
-        f"{escape(known.settings)}, the mean of {len(known.data)} sets as printed. τ rises with N; "
-        "speed stays level, then falls. Model, machine and texts differ from ours, so compare the "
-        "shapes, not the numbers.</p>"
-        f"<p><small>{escape(known.source['paper'])}. Its machine is not stated, and in its table "
-        "the GSM8K cells repeat those of MT-bench; the means include them.</small></p>"
-    )
-    _html("<h2>In the paper, not measured here</h2>", elem_id="sweep-paper-title")
-    with gr.Row(elem_classes="sweep-panels"):
-        _plot("sweep-paper-tau", paper_panel(known, "tau"))
-        with gr.Column(min_width=240):
-            _html(about, elem_id="sweep-paper")
-        _plot("sweep-paper-speed", paper_panel(known, "speed_up"))
-
-
-def _html(value: str, **kwargs: Any) -> gr.HTML:
-    return words(value, elem_classes="sweep-words", **kwargs)
-
-
-def _plot(name: str, figure: Any = None) -> gr.Plot:
-    with gr.Column(min_width=240):
-        return gr.Plot(
-            figure, show_label=False, container=False, elem_id=name, elem_classes="sweep-plot"
-        )
 
 
 def wire(demo: gr.Blocks, tab: Tli, shared: Shared) -> None:
     """Connect the tab's components."""
     engine, settings = shared.engine, tab.settings
 
-    def work(visit: Visit, stop: Callable[[], bool], *values: Any) -> Iterator[tuple[Any, ...]]:
-        del visit
-        yield from run(engine, stop, plan_of(engine, *values))
-
-    def from_link(request: gr.Request) -> tuple[Any, ...]:
-        return from_address(engine, request)
-
-    results = [getattr(tab.results, one.name) for one in fields(Results)]
-    outputs = [tab.status, tab.progress, *results]
-    ended = connect(shared, tab.run, tab.stop, work, list(settings.values()), outputs)
-    show_results(ended, "sweep-results")
+    own = list(settings.values())
+    tab.bench.wire(shared, own, partial(plan_of, engine), drawn)
     enter_presses(tab.prompt, "sweep-run")
-    wire_share(tab.share, tab.status, address, list(settings.values()))
+    wire_share(tab.share, tab.bench.status, address, own)
     linked = [settings[name] for name in LINKED]
-    load_address(demo, from_link, [tab.status, *linked])
-    gr.on(
-        [demo.load, tab.focus.change, shared.target.change], partial(_draw, engine),
-        [tab.focus, shared.target], tab.drawing, concurrency_limit=None,
-        trigger_mode="always_last", **PRIVATE,
-    )  # fmt: skip
+    load_address(demo, partial(from_address, engine), [tab.bench.status, *linked])
+    tab.focus.change(drawing_html, tab.focus, tab.drawing, queue=False, **PRIVATE)
 
 
 def address(*values: Any) -> tuple[Any, str]:
@@ -195,19 +108,7 @@ def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
     if not 8 <= given.get("tokens", 8) <= LONGEST:
         wrong.append(f"tokens must be a number from 8 to {LONGEST}")
         del given["tokens"]
-    gone = [name for name in ("trees", "auto") if name in given]
-    wrong += [f"this tab no longer has the setting {name}" for name in gone]
     return complaint(wrong), *(given.get(name, gr.skip()) for name in LINKED)
-
-
-def _draw(engine: Engine, tli: int, target: str) -> Iterator[str]:
-    """The drawing, with the target's own number of layers as soon as that is known."""
-    if not engine.ready(target):
-        yield drawing_html(int(tli))
-    try:
-        yield drawing_html(int(tli), len(engine.target(target).layers))
-    except UserError:  # the line above the tabs says why there is no target
-        yield drawing_html(int(tli))
 
 
 def plan_of(engine: Engine, prompt: str, tokens: int, repeats: int, target: str = "") -> Plan:
@@ -226,43 +127,7 @@ def plan_of(engine: Engine, prompt: str, tokens: int, repeats: int, target: str 
     )  # fmt: skip
 
 
-def run(engine: Engine, should_stop: Callable[[], bool], plan: Plan) -> Iterator[tuple[Any, ...]]:
-    """One sweep: (status, progress, *results), again and again."""
-    made = Comparison(plan=plan)
-    nothing = (gr.skip(),) * len(fields(Results))
-    said: Any = say("One run after the other; the methods take turns.")
-    try:
-        step: Progress
-        for step in compare(engine, made, should_stop):
-            yield said, progress(step.words, step.share), *nothing
-            said = gr.skip()
-    except Exception:
-        yield gr.skip(), progress(), *nothing
-        raise
-    found = rows(made)
-    yield say(summary(made, found), "done"), progress(), *(_shown(made, found) or nothing)
-
-
-def summary(made: Comparison, found: Sequence[Row]) -> str:
-    """How a sweep ended, and whether all its runs wrote the text of plain decoding."""
-    if not found:
-        return "Stopped before a run was finished: nothing was measured."
-    if all(row.tau is None for row in found):
-        return "The target ended its answer with its first token: there is nothing to measure."
-    done = f"{made.finished} runs are done."
-    if made.finished < made.wanted:
-        done = f"Stopped: {made.finished} of {made.wanted} runs are done, and shown."
-    others = [row.label for row in found if row.same is False]
-    if others:
-        return f"{done} {', '.join(others)} wrote another text than plain decoding."
-    return f"{done} All wrote the same text." if all(row.same for row in found) else done
-
-
-def _shown(made: Comparison, found: Sequence[Row]) -> tuple[Any, ...] | None:
-    """Values for the results; None where there is nothing to show."""
-    if all(row.tau is None for row in found):
-        return None
-    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in verdict(found))
+def drawn(made: Comparison, found: list[Row]) -> dict[str, Any]:
+    """The panels of a sweep."""
     about = sign(made)
-    drawn = (signed(panel(found, key), about, 40) for key in PANELS)
-    return gr.update(visible=True), said, *drawn, table(found)
+    return {key: signed(panel(found, key), about, 40) for key in PANELS}

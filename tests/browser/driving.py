@@ -50,15 +50,6 @@ def run(page, prompt=None):
     return page.evaluate(KEPT)
 
 
-def raw_prompt(page, part):
-    """The raw prompt of the run with this in it: it comes a moment after the run's end."""
-    page.get_by_role("button", name="Raw prompt").click()
-    page.wait_for_function(
-        "part => document.querySelector('#raw textarea')?.value.includes(part)", arg=part
-    )
-    return page.locator("#raw textarea").input_value()
-
-
 def open_tab(page, name):
     """Through the menu of further tabs where the page is too narrow for all of them."""
     tab = page.get_by_role("tab", name=name)
@@ -82,7 +73,7 @@ def wait_for_status(page, words, tab=""):
 
 def settings(page, **values):
     """Open the settings and type numbers in."""
-    page.get_by_role("button", name="Draft tree, sampling, length and pace").click()
+    page.get_by_role("button", name="Draft tree, sampling and length", exact=True).click()
     for name, value in values.items():
         type_number(page, f"#{name}", value)
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.browser.conftest import running_app
-from tests.browser.driving import SHIFTS, TEXT, figure, wait_for_status
+from tests.browser.driving import SHIFTS, TEXT, figure
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -136,7 +136,7 @@ def test_the_moving_picture(page, tmp_path):
     page.click("#run")
     film.roll(3)
     page.locator("#connection input").uncheck()
-    wait_for_status(page, "the drafter goes on alone")
+    page.wait_for_selector("#view .headline:has-text('the drafter goes on alone')")
     film.roll(4)
     page.locator("#connection input").check()
     film.roll(8, until="#stage[data-run=done]")

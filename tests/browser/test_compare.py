@@ -34,12 +34,6 @@ TEXTS = """() => Array.from(document.querySelectorAll('.race .text'), lane => {
   for (const extra of text.querySelectorAll('.special, .rejected, .more, .break')) extra.remove();
   return text.textContent;
 })"""
-WATCH_STATES = """() => {
-  const race = document.querySelector('.race');
-  window.states = [];
-  new MutationObserver(() => window.states.push(race.dataset.state)).observe(
-    race, { attributes: true, attributeFilter: ['data-state'] });
-}"""
 
 
 def opened(tab, look=LOOKS[0]):
@@ -89,35 +83,30 @@ def plain_text(bundle):
 @pytest.mark.parametrize("look", LOOKS, ids=str)
 def test_a_comparison_is_the_same_in_table_charts_verdict_race_and_file(tab, bundle, look):
     page = opened(tab, look)
-    settings(page, length=LENGTH, repeats=2)
+    settings(page, tokens=LENGTH, repeats=2)
     compare(page)
     assert said(page) == "All 6 runs are done."
-    page.wait_for_function(SEEN, arg="#compare-chips")
-    assert page.locator("#compare-chips b").all_inner_texts()[2] == "same text ✓"
-    page.click("#compare-words > button")
+    page.wait_for_function(SEEN, arg="#compare-verdict")
+    assert page.locator("#compare-verdict b").all_inner_texts()[-1] == "same text ✓"
     found = table(page)
     assert [row["Method"] for row in found] == ["MoA N=1", "EAGLE-2", "Plain"]
     run_the_race(page)
-    for name, column in (("tau", "τ"), ("rate", "Tokens/s (min–max)"), ("latency", "ms per token")):
+    for name, column in (("tau", "τ"), ("rate", "Tokens/s (min–max)")):
         bar, beside = drawn(page, name)
         shown = [row[column].split(" ")[0] for row in found]
         assert bar["y"] == [row["Method"] for row in found]
         assert [text.split("<br>")[0].strip() for text in beside["text"]] == shown
-    lines = drawn(page, "cumulative")
+    lines = drawn(page, "latency")
     for line, time in zip(lines, page.locator(".race .time").all_inner_texts(), strict=True):
         assert line["x"][-1] == LENGTH and f"{line['y'][-1]:.2f} s" == time
     assert found[0]["τ"] in page.inner_text("#compare-verdict")
-    with page.expect_download() as download:
-        page.click("#compare-csv")
-    assert download.value.suggested_filename == "comparison.csv"
     assert page.evaluate(TEXTS) == [plain_text(bundle)] * 3
     assert {row["Same text as plain greedy?"] for row in found} == {"yes", "–"}
-    assert "token for token" in page.inner_text("#compare-notes")
     assert fits(page) and charts_are_named(page)
     for _ in both_themes(page):
         assert can_be_read(
-            page, "#compare-verdict .status-line", "#compare-notes .status-line", ".race .note",
-            ".race .state", ".race .accepted .mark", ".race .bonus .mark", "#compare-run",
+            page, "#compare-verdict b", ".race .note", ".race .state", ".race .accepted .mark",
+            ".race .bonus .mark", "#compare-run",
         )  # fmt: skip
         keep_picture(page, "compare")
 
@@ -130,7 +119,7 @@ def run_the_race(page):
 
 def test_a_mistake_loses_nothing_and_stop_keeps_what_is_finished(tab):
     page = opened(tab)
-    settings(page, length=250, repeats=5)
+    settings(page, tokens=250, repeats=5)
     page.click("#compare-run")
     page.wait_for_function(
         "() => /run ([3-9]|1.) of 15/.test(document.querySelector('#compare-progress').innerText)"
@@ -141,30 +130,25 @@ def test_a_mistake_loses_nothing_and_stop_keeps_what_is_finished(tab):
     count = int(re.match(r"Stopped: (\d+) of 15 runs", said(page))[1])
     assert 2 <= count < 15 and sum(int(row["Runs"]) for row in table(page)) == count
     assert page.locator("#compare-progress progress").is_hidden()
-    before = page.inner_text("#compare-chips")
+    before = page.inner_text("#compare-verdict")
     methods = page.locator("#compare-methods")
     for name in ("EAGLE-2", "Plain"):
         methods.get_by_label(name, exact=True).uncheck()
     page.click("#compare-run")
     wait_for_status(page, "Choose 2 to 4 methods to compare: only 1 is chosen.", "compare-")
-    assert page.inner_text("#compare-chips") == before
+    assert page.inner_text("#compare-verdict") == before
 
 
-def test_the_race_is_paused_slowed_and_replayed_and_shows_text_as_it_is(tab):
+def test_the_race_is_paused_and_replayed_and_shows_text_as_it_is(tab):
     page = opened(tab)
-    settings(page, length=200, repeats=1)
-    page.get_by_label("One tree for all").check()
-    page.wait_for_selector("#compare-budget")
+    settings(page, tokens=200, repeats=1)
     compare(page)
     assert {row["Tree"] for row in table(page)} == {"5-2-5", "–"}
     race = page.locator(".race")
-    race.get_by_role("button", name="¼×").click()
     race.get_by_role("button", name="Replay").click()
     race.get_by_role("button", name="Pause").click()
     page.wait_for_selector(".race[data-state=paused]")
     half_way = page.evaluate(TEXTS)
-    race.get_by_role("button", name="4×").click()
-    assert page.evaluate(TEXTS) == half_way
     race.get_by_role("button", name="Go on").click()
     page.wait_for_selector(".race[data-state=done]")
     ended = page.evaluate(TEXTS)
@@ -182,14 +166,10 @@ def test_the_race_is_paused_slowed_and_replayed_and_shows_text_as_it_is(tab):
 def test_at_a_temperature_and_with_reduced_motion(tab):
     page = opened(tab)
     page.emulate_media(reduced_motion="reduce")
-    settings(page, length=20, repeats=1, temperature=0.8, seed=3)
+    settings(page, tokens=20, repeats=1, temperature=0.8, seed=3)
     compare(page)
     assert {row["Same text as plain sampling?"] for row in table(page)} == {"yes", "–"}
     # The end is shown at once, and one button.
     page.wait_for_selector(".race[data-state=done]")
     assert all(text for text in page.evaluate(TEXTS))
-    buttons = page.locator(".race button:visible")
-    assert buttons.all_inner_texts() == ["Play"]
-    page.evaluate(WATCH_STATES)  # so short a race may be over before anybody looks
-    buttons.click()
-    page.wait_for_function("() => window.states.at(-1) === 'done'")
+    assert page.locator(".race button:visible").all_inner_texts() == ["Play"]

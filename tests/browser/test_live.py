@@ -15,7 +15,6 @@ from tests.browser.driving import (
     figure,
     finish,
     fits,
-    raw_prompt,
     run,
     settings,
     start,
@@ -122,9 +121,13 @@ def test_the_whole_of_it_is_on_one_screen(open_page, look):
 
 
 def test_cycles_are_stepped_through_by_buttons_and_keys(open_page):
-    page = open_page("?pace=step&tokens=12", ready="#run:not([disabled])")
+    page = open_page("?pace=slow&tokens=12", ready="#run:not([disabled])")
     start(page)
+    page.get_by_role("button", name="Pause").click()
     page.wait_for_selector("#run:not([disabled])")
+    back = page.get_by_role("button", name="Cycle before")
+    while back.is_enabled():
+        back.click()
     assert page.locator(f"{TEXT} [data-token]").count() == 1  # the first token; the run is over
     page.get_by_role("button", name="Next cycle").click()
     assert count(page).startswith("cycle 1 of ") and page.locator(f"{TEXT} .unjudged").count() == 1
@@ -132,9 +135,8 @@ def test_cycles_are_stepped_through_by_buttons_and_keys(open_page):
     page.keyboard.press("ArrowRight")
     assert count(page).startswith("cycle 2 of ")
     page.keyboard.press("ArrowLeft")
-    assert (
-        count(page).startswith("cycle 1 of ") and page.locator("#view [data-figure]").count() == 0
-    )
+    assert count(page).startswith("cycle 1 of ")
+    assert page.locator("#view [data-figure]").count() == 0
     page.locator("#view .pacer select").select_option("0")  # as decoded
     page.keyboard.press("Space")
     finish(page)
@@ -169,11 +171,11 @@ def test_without_its_target_the_drafter_goes_on_and_is_healed(page):
     whole = run(page, "Tell me a story.")
     page.locator("#connection input").uncheck()
     start(page)
-    wait_for_status(page, "the drafter goes on alone")
+    page.wait_for_selector("#view .headline:has-text('the drafter goes on alone')")
     page.wait_for_selector(f"{TEXT} [data-token=offline]")
     page.locator("#connection input").check()
     finish(page)
-    wait_for_status(page, "The link is back")
+    assert "The link is back" in page.inner_text("#view .said")
     assert page.evaluate(KEPT).replace("↵", "") == whole
     assert figure(page, "exact") == 1
 
@@ -198,7 +200,7 @@ def test_stop_ends_the_run_and_keeps_what_was_done(page):
 
 def test_hostile_text_stays_text_and_a_prompt_that_cannot_be_read_gets_a_sentence(page):
     before = run(page, HOSTILE)
-    assert HOSTILE in raw_prompt(page, HOSTILE) and page.locator(f"{TEXT} b").count() == 0
+    assert page.locator(f"{TEXT} b").count() == 0
     for text in ("${6*7}", "<b>x</b>", "{{x}}", "`y`", "<script>"):
         assert text in before
     for prompt, word in (("", "empty"), ("a" * 100_000, "100,000"), ("a b " * 4_000, "Shorten")):
@@ -242,7 +244,7 @@ def test_a_trace_and_a_link_bring_a_run_to_another_visitor(page, open_page, tmp_
     page.wait_for_function(LINKED)
     link = urlsplit(page.locator("#link textarea").input_value())
     other = open_page(f"?{link.query}", ready="#run:not([disabled])")
-    other.get_by_role("button", name="Draft tree, sampling, length and pace").click()
+    other.get_by_role("button", name="Draft tree, sampling and length").click()
     for name, value in {"tokens": "33", "depth": "2", "seed": "7"}.items():
         other.wait_for_function(HOLDS, arg=[name, value])
     assert run(other) == written

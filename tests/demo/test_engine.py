@@ -21,9 +21,9 @@ def test_models_are_loaded_once_and_only_when_wanted(loads):
     assert [item for item in loads if not hasattr(item, "tree")] == ["fake", "moa-n1"]
 
 
-def test_the_measured_tree_and_every_eos_reach_the_decoder(loads, tokenizer):
+def test_the_tree_and_every_eos_reach_the_decoder(loads, tokenizer):
     engine = Engine()
-    run = engine.prepare(Request(PROMPT, "moa-n0"))
+    run = engine.prepare(Request(PROMPT, "moa-n0", tree=TREE))
     list(run.events)
     assert loads[-1].tree == TREE and loads[-1].eos_ids == (5, 7)
     about = run.trace.about

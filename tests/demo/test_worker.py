@@ -1,4 +1,4 @@
-"""One thread makes the events of a run, which ends when nobody listens; who waits is counted."""
+"""One thread makes the events of a run, which ends when nobody listens."""
 
 import threading
 
@@ -61,12 +61,3 @@ def test_jobs_inline_are_done_by_whoever_asks():
     assert worker.load(threading.current_thread).result() is threading.current_thread()
     assert list(worker.run(run.events())) == [0, 1, 2]
     assert run.threads == {threading.current_thread()}
-
-
-def test_the_queue_counts_who_is_before():
-    worker = Worker()
-    assert [worker.join(who) for who in "abc"] == [0, 1, 2]
-    worker.leave("a")
-    worker.leave("nobody")
-    assert [worker.before(who) for who in "bca"] == [0, 1, 0]
-    assert worker.join("b") == 1  # a new run of the same visitor waits anew

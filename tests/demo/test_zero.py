@@ -12,14 +12,14 @@ import demo.engine as module
 from demo import space, zero
 from demo.common.status import SORRY
 from demo.compare import tab as compare
-from demo.compare.results import Results
-from demo.compare.run import Plan
+from demo.compare.bench import run
+from demo.compare.run import Comparison, Plan
 from demo.engine import Engine, Request
 from demo.lesson import tab as lesson
 from demo.lesson.run import TRIALS
 from demo.live.api import answers
 from demo.live.follow import follow
-from demo.live.run import aside
+from demo.live.run import saved
 from demo.session import Visit
 from demo.tli import tab as tli
 from moa_core.decoding.trace import Finished, Prefilled
@@ -107,25 +107,24 @@ def test_everything_is_loaded_at_once_and_in_this_thread(loads, lending, monkeyp
 def test_a_live_run_comes_back_whole_and_its_process_is_used_again(engine, visit):
     *stream, (status, view) = live_run(engine, visit)
     assert status["text"] == ""
-    assert len(stream) >= 1 and lines(view)[-2].startswith('{"end":"length"')
+    assert len(stream) >= 1 and lines(view)[-1].startswith('{"end":"length"')
     first = made_in(visit.trace)
     assert first != os.getpid() and visit.trace.output_ids == [9] * 20
-    raw, file = aside(visit)
-    assert PROMPT in raw and file["value"] and list(follow(visit, engine)) == []
+    assert saved(visit)["value"] and list(follow(visit, engine)) == []
     assert spaces.asked == [zero.borrowed_seconds(20)] and not engine.busy
     list(live_run(engine, visit, prompt="and then"))
     assert made_in(visit.trace) == first and len(spaces.workers) == 1
 
 
 def test_every_tab_runs_elsewhere(engine, visit):
-    settings = compare.Settings(PROMPT, "", ["vanilla", "moa-n1"], 2, "own", 20, 0.0, 0, 3, 2, 6)
-    *_, last = compare.run(engine, lambda: False, False, settings)
-    given = dict(zip([one.name for one in compare.fields(Results)], last, strict=True))
-    assert given["status"]["text"] == "All 4 runs are done."
-    assert os.path.getsize(given["download"]) and given["tau"] is not None
+    settings = compare.Settings(PROMPT, "", ["vanilla", "moa-n1"], 2, False, 20, 0.0, 0, 3, 2, 6)
+    made = Comparison(plan=settings.plan)
+    *_, last = run(engine, made, lambda: False, False, compare.drawn)
+    assert last["status"]["text"] == "All 4 runs are done." and last["tau"] is not None
     assert spaces.asked.pop() == zero.borrowed_seconds(2 * 16 + 4 * 20)
-    *_, (status, *_) = tli.run(engine, lambda: False, tli.plan_of(engine, PROMPT, 20, 1))
-    assert "runs are done" in status["text"] and status["kind"] == "done"
+    made = Comparison(plan=tli.plan_of(engine, PROMPT, 20, 1))
+    *_, last = run(engine, made, lambda: False, False, tli.drawn)
+    assert last["status"]["text"] == "All 3 runs are done."
     *_, (status, page) = lesson._run(engine, TRIALS["draft"], visit, lambda: False, PROMPT, "")
     assert status["kind"] == "done" and "MoA N=0" in page
     *_, (_, figures) = answers(engine, Request(PROMPT, "vanilla", 20))
@@ -184,17 +183,6 @@ def test_a_failure_elsewhere_is_told_and_the_process_goes_on(engine, visit, monk
     assert status["text"] == SORRY and '"end":"error"' in view and not engine.busy
     *_, (status, _) = live_run(engine, visit, tokens=8)
     assert status["kind"] == "done" and len(spaces.workers) == 1
-
-
-def test_a_process_that_is_killed_is_told(engine, visit, monkeypatch):
-    slow(monkeypatch)
-    outputs = live_run(engine, visit, tokens=500)
-    next(outputs)
-    spaces.workers[0].process.kill()
-    *_, (status, _) = outputs
-    assert status == {"kind": "error", "text": "GPU task aborted"} and not engine.busy
-    *_, (status, _) = live_run(engine, visit, tokens=5)
-    assert status["kind"] == "done" and len(visit.trace.output_ids) == 5
 
 
 def test_the_seconds_to_borrow_follow_the_settings():

@@ -1,13 +1,9 @@
 // A status line. Text goes in through textContent only: it may quote what somebody typed.
 const line = element.firstElementChild;
 let said = null;
-let newest = 0;
 
-// Answers may overtake each other: where they say when they were given, an older one is not shown.
 function show() {
-  const { kind = "", text = "", at = Infinity } = props.value || {};
-  if (at < newest) return;
-  if (at < Infinity) newest = at;
+  const { kind = "", text = "" } = props.value || {};
   if (said === kind + text) return; // told again while waiting: announced once
   said = kind + text;
   line.dataset.kind = text ? kind : "";

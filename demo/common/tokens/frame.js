@@ -6,16 +6,9 @@ let current = null; // the token that Tab reaches; arrow keys move on from it
 
 // ---- the frame: legend, text, tip, player ----
 
-const legend = add(
-  el("ul", "legend"),
-  add(el("li"), add(el("span", "token accepted"), el("span", "mark", "accepted draft"))),
-  add(el("li"), add(el("del", "token rejected"), el("span", "mark", "rejected draft"))),
-  add(el("li"), add(el("span", "token bonus"), el("span", "mark", "the target’s own"))),
-  add(el("li"), el("span", "more", "+7"), " more rejected"),
-);
+const legend = tokenLegend();
 const toggle = Object.assign(el("input"), { type: "checkbox", checked: true });
-const copy = button("quiet-button", "Copy text", copyText);
-const tools = add(el("div", "tools"), add(el("label", "toggle"), toggle, "Show rejected"), copy);
+const tools = add(el("label", "toggle tools"), toggle, "Show rejected");
 const bar = add(el("div", "bar"), legend, tools);
 const text = el("div", "text");
 text.setAttribute("role", "group");
@@ -25,21 +18,3 @@ const body = add(el("div", "body"), text);
 const pacer = el("div", "pacer");
 add(root, bar, body, pacer, tip);
 toggle.addEventListener("change", () => root.classList.toggle("no-rejected", !toggle.checked));
-
-// The decoded text alone: what was accepted, no rejected drafts and no marks.
-function written() {
-  const kept = text.cloneNode(true);
-  for (const extra of kept.querySelectorAll(".rejected, .more, .break, .special, .partial"))
-    extra.remove();
-  return kept.textContent;
-}
-
-async function copyText() {
-  try {
-    await navigator.clipboard.writeText(written());
-    copy.textContent = "Copied";
-  } catch {
-    copy.textContent = "The browser did not allow it";
-  }
-  setTimeout(() => (copy.textContent = "Copy text"), 2000);
-}

@@ -15,6 +15,8 @@ const MARKS = {
 const marks = {}; // entries of the legend, shown once there is such a token
 let always = null; // the one that is there from the start
 let stretch = null; // what was written alone and still waits for the target
+let link = ""; // what is said of it
+let outcome = [0, 0]; // offline tokens confirmed and changed since it was lost
 
 for (const [kind, words] of Object.entries(MARKS)) {
   const drawn = add(el("span", `token ${kind}`), el("span", "mark", words));
@@ -28,8 +30,12 @@ const unproved = () => [...(stretch?.isConnected ? stretch.querySelectorAll(".to
 
 function away(line) {
   if ("run" in line) for (const kind of Object.keys(marks)) marks[kind].hidden = kind !== always;
-  if ("down" in line) root.dataset.link = "lost";
-  if ("back" in line || "run" in line) root.dataset.link = "";
+  if ("back" in line || "run" in line) root.dataset.link = link = "";
+  if ("down" in line) {
+    root.dataset.link = "lost";
+    [link, outcome] = ["The link is lost.", [0, 0]];
+  }
+  if ("back" in line) link = "The link is back: the target reads what was written offline.";
   if ("offline" in line) write_alone(line);
   if (line.dropped) stretch.remove();
 }
@@ -39,6 +45,7 @@ function write_alone(line) {
   if (!stretch?.isConnected) add(text, (stretch = el("span", "stretch")));
   add(stretch, token("offline", line.offline, { position: line.at }));
   marks.offline.hidden = false;
+  link = "The link is lost: the drafter goes on alone.";
 }
 
 // A cycle takes the place of what was written alone; what the target changed is shown to have gone.
@@ -57,6 +64,9 @@ function heal(line, box) {
     if (confirmed) sure[confirmed - 1].after(struck);
     else box.prepend(struck);
   }
+  outcome = [outcome[0] + confirmed, outcome[1] + changed];
+  if (link && root.dataset.link !== "lost")
+    link = `The link is back: ${many(outcome[0], "offline token")} confirmed, ${outcome[1]} changed.`;
   if (!unproved().length) stretch?.remove();
   else add(text, stretch); // what still waits stays at the end
   return box;

@@ -1,6 +1,6 @@
 // ---- reading the value, and moving through it ----
 
-const TEMPOS = { watch: 300, slow: 1200, step: 1200, full: 0 }; // milliseconds for a cycle
+const TEMPOS = { watch: 300, slow: 1200, full: 0 }; // milliseconds for a cycle, as ?pace= names them
 const CHECKED = 0.35; // of them a cycle's drafts stand there alone, and from KEPT on its verdict
 const KEPT = 0.6;
 const ALONE = 60; // milliseconds for a token that is written alone, at most: they come as fast
@@ -10,6 +10,7 @@ let seen = ""; // of the value
 let lines = []; // all lines of this run; those from `next` on are yet to be painted
 let next = 0;
 let tempo = 0;
+let pace = TEMPOS[new URLSearchParams(window.location.search).get("pace")] ?? TEMPOS.watch;
 let paused = false;
 let recorded = false;
 let timer = null;
@@ -31,8 +32,7 @@ function take(line) {
   } else if ("cycle" in line) {
     gain(line);
     return heal(line, cycle(line));
-  } else if ("stats" in line) figures(line.stats);
-  else if ("plain" in line) plain(line.plain);
+  } else if ("plain" in line) plain(line.plain);
   else if ("end" in line) end(line);
   return null;
 }
@@ -40,6 +40,7 @@ function take(line) {
 const reading = () => text.contains(document.activeElement);
 const isStep = (line) => "cycle" in line || "end" in line;
 const isAway = (line) => "down" in line || "offline" in line || "back" in line;
+const cycles = () => lines.filter((line) => "cycle" in line);
 const painted = () => lines.slice(0, next).filter((line) => "cycle" in line).length;
 const tokens = () => text.querySelectorAll(".token:not(.rejected)").length;
 
@@ -108,7 +109,7 @@ function paint() {
   if (head !== run) {
     run = head;
     const line = JSON.parse(head);
-    [tempo, paused] = [calm.matches ? 0 : TEMPOS[line.pace], line.pace === "step"];
+    [tempo, paused] = [calm.matches ? 0 : pace, false];
     speed.value = String(tempo);
     root.dataset.id = line.run;
     state("live");
@@ -148,7 +149,7 @@ const speed = add(pacer, el("select", "quiet-button")).lastChild;
 for (const [words, value] of SPEEDS) add(speed, Object.assign(el("option", "", words), { value }));
 speed.setAttribute("aria-label", "Playback speed");
 speed.addEventListener("change", () => {
-  tempo = Number(speed.value);
+  tempo = pace = Number(speed.value);
   tick();
 });
 const count = add(pacer, el("span", "count")).lastChild;
@@ -179,12 +180,12 @@ function toggle_play() {
     paused = true;
   }
   paused = !paused;
-  tempo ||= Number(speed.value) || 600;
+  tempo ||= pace || 600;
   tick();
 }
 
 function show_buttons() {
-  const cycles = lines.filter((line) => "cycle" in line).length;
+  const all = cycles().length;
   const waiting = next < lines.length && root.dataset.state !== "done";
   const plays = waiting && !paused && tempo > 0;
   play.textContent = plays ? "❚❚" : "▶";
@@ -192,8 +193,8 @@ function show_buttons() {
   speed.value = String(tempo);
   back.disabled = !painted();
   on.disabled = rest.disabled = !waiting;
-  play.disabled = speed.disabled = !cycles;
-  count.textContent = cycles ? `cycle ${painted()} of ${cycles}` : "";
+  play.disabled = speed.disabled = !all;
+  count.textContent = all ? `cycle ${painted()} of ${all}` : "";
 }
 
 // ---- the keys ----

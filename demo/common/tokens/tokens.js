@@ -81,3 +81,10 @@ function close(box, into = text) {
   add(into, add(box, el("span", "edge"), ...ending));
 }
 
+const tokenLegend = () => add(
+  el("ul", "legend"),
+  add(el("li"), add(el("span", "token accepted"), el("span", "mark", "accepted draft"))),
+  add(el("li"), add(el("del", "token rejected"), el("span", "mark", "rejected draft"))),
+  add(el("li"), add(el("span", "token bonus"), el("span", "mark", "the target’s own"))),
+  add(el("li"), el("span", "more", "+7"), " more rejected"),
+);

@@ -4,7 +4,7 @@ The value of the component only ever grows, so gradio sends what is new and noth
 page reads the lines it has not yet seen. A token is [text, draft probability, target probability,
 special]. Lines, in order:
 
-    {"run": id, "pace": pace, "by": words, "from": n}    a new run, and what drafts: the page clears
+    {"run": id, "by": words, "from": n}                  a new run, and what drafts: the page clears
     {"first": token, "at": position}                     after the prefill
     {"cycle": i, "at": root's position,                  after each verification
      "accepted": [token], "bonus": token or null,
@@ -14,7 +14,6 @@ special]. Lines, in order:
     {"offline": token, "at": position}                   written alone; of what stands there already
                                                          nothing stays
     {"back": seconds, "tokens": n}                       the link is there again
-    {"stats": {...}}                                     after each of these: the figures so far
     {"end": reason, "summary": words}
     {"plain": {...}}                                     what plain decoding took, and wrote
 
@@ -37,9 +36,8 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.figures import Figures
 from demo.common.offline import Healing
-from demo.common.theme import script
+from demo.common.theme import component
 from moa_core.decoding.trace import (
     Drafted,
     Event,
@@ -53,8 +51,11 @@ from moa_core.decoding.trace import (
 from moa_core.decoding.tree import DraftTree
 from moa_core.text import RecordedText, TokenText
 
+SCRIPTS = (
+    "common/static/dom.js",
+    *(f"common/tokens/{name}.js" for name in ("tokens", "frame", "tip", "offline")),
+)
 INTERVAL = 1 / 8  # seconds between two updates of the page: more often costs the decoding time
-PACES = ("watch", "full", "slow", "step")  # to follow, as decoded, slowly, a cycle for each press
 ENDINGS = {
     "eos": "ended by the target",
     "length": "stopped at the token limit",
@@ -67,20 +68,14 @@ ENDINGS = {
 Token = list[Any]
 
 
-def trace_view(*figures: str, **kwargs: Any) -> gr.HTML:
+def trace_view(
+    *figures: str, template: str = '<div class="token-view tokens"></div>', **kwargs: Any
+) -> gr.HTML:
     """The component. A function, since gradio writes a .pyi file beside every subclass.
 
     figures  scripts of `demo/` that show what is known of the run beside its text
     """
-    names = [f"common/tokens/{name}.js" for name in ("frame", "tokens", "tip", "offline")]
-    player = "common/tokens/player.js"
-    return gr.HTML(
-        "",
-        html_template='<div class="token-view tokens"></div>',
-        js_on_load=script("common/static/dom.js", *names, *figures, player),
-        apply_default_css=False,
-        **kwargs,
-    )
+    return component(template, *SCRIPTS, *figures, "common/tokens/player.js", **kwargs)
 
 
 def paced(
@@ -116,26 +111,21 @@ class Feed:
         self,
         run: str,
         text: TokenText | RecordedText,
-        pace: str = "full",
         by: str = "",
         start: int = 0,
     ) -> None:
         self.ndjson = ""
-        self._figures = Figures()
         self._text = text
         self._aside = text  # a fork of it, for what is written alone
         self._healing = Healing()
         self._drafted: Drafted | None = None
-        self._write({"run": run, "pace": pace, "by": by, "from": start})
+        self._write({"run": run, "by": by, "from": start})
 
     def add(self, events: Iterable[Event]) -> str:
-        """Append the lines of some events, each with the figures so far; return the whole value."""
+        """Append the lines of some events; return the whole value."""
         for event in events:
-            self._figures.add(event)
-            line = self.line(event)
-            if line:
+            if line := self.line(event):
                 self._write(line)
-                self._write({"stats": rounded(self._figures.as_dict())})
         return self.ndjson
 
     def plain(self, measured: dict[str, Any]) -> str:
@@ -260,13 +250,3 @@ def likeliest(tree: DraftTree, node: int) -> list[int]:
 def whole(probability: float) -> int:
     """Ten-thousandths; what is not 0 stays above it."""
     return max(round(10_000 * probability), 1) if probability > 0 else 0
-
-
-def rounded(figures: dict[str, Any]) -> dict[str, Any]:
-    """Figures to the digits that a page shows: they are sent with every cycle."""
-    short: dict[str, Any] = {}
-    for name, value in figures.items():
-        if isinstance(value, dict):
-            value = rounded(value)
-        short[name] = round(value, 4) if isinstance(value, float) else value
-    return short

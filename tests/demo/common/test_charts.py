@@ -2,16 +2,13 @@
 
 import pytest
 
-from demo.common.charts import phases, progress_of
+from demo.common.charts import Lane
 from demo.compare import charts as compare
-from demo.compare.rows import middle, rows
+from demo.compare.rows import rows
 from demo.inside.charts import layers_read, short, text_read
 from demo.live.charts import CHARTS as LIVE
-from demo.live.charts import Lane
 from demo.network.recorded import recorded, recorded_charts
 from demo.results.charts import CHARTS as RESULTS
-from demo.tli.charts import paper_panel
-from moa_core.bench.paper import published
 from moa_core.bench.records import recordings
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
@@ -42,10 +39,6 @@ CASES = {  # a chart: its words, then each trace's values along its axis of numb
         LIVE["latency"](LANES, "tiny"),
         "Latency: seconds until each token: MoA N=1 1.30 s, Plain 1.30 s.",
         [[0.5, 0.85, 1.3]] * 2),
-    "phases": (
-        phases(TIMED, {}),
-        "Where each cycle’s time goes: 2 cycles, on average draft 100.00 ms, verify 250.00 ms, "
-        "other 50.00 ms.", [[100, 100], [200, 300], [50, 50]]),
     "compare τ": (
         compare.figures(FOUND, "tau"),
         "Acceptance length τ, tokens per target call: MoA N=1 3.00, EAGLE-2 2.00, Plain 1.00.",
@@ -53,20 +46,10 @@ CASES = {  # a chart: its words, then each trace's values along its axis of numb
     "compare rate": (
         compare.figures(FOUND, "rate"), r"MoA N=1 25.9 (24.1 to 28.0), EAGLE-2",
         [[7 / 0.27, 20, 20]]),
-    "compare latency": (
-        compare.figures(FOUND, "latency"), "", [[220 / 6, 50, 50]]),
-    "compare cumulative": (
-        compare.cumulative(USUAL), "Seconds until each token: MoA N=1 7 after ",
-        [list(progress_of(middle(found))[1]) for found in USUAL.traces.values()]),
     "compare phases": (
         compare.phases(FOUND),
         "milliseconds: MoA N=1 draft 22.00 verify 77.00 other 11.00, EAGLE-2 draft 20.00",
         [[22, 20, 10], [77, 70, 35], [11, 10, 5], [110, 100, 50]]),
-    "paper τ": (
-        paper_panel(published(), "tau"),
-        "The paper: τ, tokens per target call: N = 0 4.22, N = 1 4.50, N = 3 4.79.",
-        [[4.22, 4.5, 4.79]]),
-    "paper speed": (paper_panel(published(), "speed_up"), "The paper", [[1.95, 1.95, 1.79]]),
     "LSA": (
         layers_read(NEAR, MEAN, TOKENS, 1),
         "LSA over the target’s layers: most read on average layer 3 50.0%, layer 1 30.0%, "
@@ -171,6 +154,3 @@ def test_names_from_elsewhere_are_no_markup_and_every_recording_of_ours_is_drawn
     assert "<i>" not in figure.layout.yaxis.ticktext[0]
     assert all("<i>" not in str(one.hovertext) for one in figure.data)
     assert all(RESULTS[name](one, None) for one in recordings())
-
-
-# ---- methods ----

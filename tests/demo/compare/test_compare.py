@@ -1,18 +1,19 @@
 """Side by side: the plan, the rows, the race, the verdict, and what the tab tells the page."""
 
-import csv
 import json
-from dataclasses import fields, replace
+from dataclasses import replace
 
+import gradio as gr
 import pytest
 
 import demo.engine as module
+from demo.common.charts import middle
 from demo.common.status import SORRY
 from demo.compare import tab
 from demo.compare.api import answers
+from demo.compare.bench import run
 from demo.compare.race import race
-from demo.compare.results import Results, notes
-from demo.compare.rows import middle, record, rows, table, write_csv
+from demo.compare.rows import record, rows, table
 from demo.compare.run import Comparison, Plan, compare, partings
 from demo.engine import Engine, Run
 from demo.session import Visit, guarded
@@ -54,13 +55,11 @@ def test_what_cannot_be_compared_is_refused_before_anything_runs(loads, wrong, w
     assert "\n" not in str(caught.value) and not any(hasattr(one, "tree") for one in loads)
 
 
-@pytest.mark.parametrize("tree", [None, TreeSettings(2, 2, 3)])
-def test_runs_have_the_plans_sampling_and_trees(loads, tree):
-    sampling = Sampling(0.7, seed=5)
+def test_runs_have_the_plans_sampling_and_tree(loads):
+    sampling, tree = Sampling(0.7, seed=5), TreeSettings(2, 2, 3)
     list(compare(Engine(), Comparison(plan=Plan(PROMPT, METHODS, 2, 5, sampling, tree))))
     asked = [one for one in loads if hasattr(one, "tree")]
-    assert {one.sampling for one in asked} == {sampling}
-    assert {one.tree.budget for one in asked} == ({3} if tree else {6, 11})
+    assert {one.sampling for one in asked} == {sampling} and {one.tree for one in asked} == {tree}
 
 
 def test_where_a_text_parts_is_found_with_the_gap_there(monkeypatch):
@@ -87,7 +86,7 @@ def test_the_endpoint_streams_progress_then_rows_and_verdict(timed):
     assert [step["run"] for step in progress][-1] == 6
     assert [one["method"] for one in last["rows"]] == list(METHODS)
     assert all(one["tau"] == 1 and one["repeats"] == 2 for one in last["rows"])
-    assert last["verdict"].startswith("Acceptance length τ: MoA N=0 1.00, MoA N=1 1.00 (the same)")
+    assert last["verdict"].startswith("tokens per call: MoA N=0 1.00 · MoA N=1 1.00 (the same)")
     assert json.loads(json.dumps(last)) == last
 
 
@@ -133,14 +132,10 @@ def test_a_text_that_differs_is_marked_with_its_place():
                                vanilla=[trace_of([1] * 6, 0.1, 0)])  # fmt: skip
     same = "Same text as plain greedy?"
     assert list(table(rows(comparison))[same]) == ["no, from token 4", "–"]
-    said = notes(comparison, rows(comparison))
-    assert "MoA N=1’s text differs from plain decoding’s from token 4 on" in said
-    assert "token for token" not in said and "logit" not in said
     comparison.parted["moa-n1"] = Exactness(3, 0.000031)
     found = rows(comparison)
     assert table(found)[same][0] == "no, from token 4 (logit gap 3.1e-05)"
     assert [record(row)["logit_gap_there"] for row in found] == [0.000031, None]
-    assert "where plain decoding’s token leads by only 3.1e-05 in logit" in notes(comparison, found)
     assert "Same text as plain sampling?" in table(found, greedy=False)
 
 
@@ -152,19 +147,6 @@ def test_what_is_not_known_is_not_claimed():
     found = rows(comparison_of(moa_n1=[trace_of([])], vanilla=[trace_of([])]))
     assert [(row.tau, row.decoding, row.latency) for row in found] == [(None,) * 3] * 2
     assert list(table(found)["τ"]) == ["–", "–"] and record(found[0])["tau"] is None
-
-
-def test_the_file_has_every_digit_and_says_how_it_was_measured():
-    comparison = usual_comparison()
-    found = rows(comparison)
-    with write_csv(found, comparison).open(encoding="utf-8", newline="") as file:
-        lines = list(csv.DictReader(file))
-    for line, row in zip(lines, found, strict=True):
-        assert line["method"] == row.method and float(line["ms_per_token_high"]) == row.latency.high
-        assert float(line["tokens_per_second"]) == row.rate.middle
-        assert float(line["draft_seconds"]) == row.seconds["draft"]
-        assert (line["device"], line["threads"], line["seed"]) == ("cpu", "1", "0")
-    assert [line["tree_depth"] for line in lines] == ["3", "3", ""]
 
 
 # ---- the race ----
@@ -196,17 +178,22 @@ def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
 
 # ---- the tab ----
 
-NAMES = [entry.name for entry in fields(Results)]
+NAMES = (
+    "status", "bar", "shown", "box", "verdict", "race", "tau", "rate", "latency", "phases", "table",
+)  # fmt: skip
 
 
 def outputs_of(visit, shown=False, methods=("vanilla", "moa-n1"), **changed):
     values = {
-        "prompt": PROMPT, "target": "", "methods": list(methods), "repeats": 2, "trees": "own",
-        "length": 20, "temperature": 0.0, "seed": 0, "depth": 3, "breadth": 2, "budget": 6,
+        "prompt": PROMPT, "target": "", "methods": list(methods), "repeats": 2,
+        "auto_tree": False, "tokens": 20, "temperature": 0.0, "seed": 0, "depth": 3, "breadth": 2,
+        "budget": 6,
     }  # fmt: skip
 
     def work(visit, stop):
-        yield from tab.run(Engine(), stop, shown, tab.Settings(**values | changed))
+        comparison = Comparison(plan=tab.Settings(**values | changed).plan)
+        for made in run(Engine(), comparison, stop, shown, tab.drawn):
+            yield tuple(made.get(name, gr.skip()) for name in NAMES)
 
     for output in guarded(work, len(NAMES), visit):
         yield dict(zip(NAMES, output, strict=True))
@@ -239,7 +226,7 @@ def test_a_mistake_gets_a_sentence_and_leaves_the_results(loads, visit, changed,
 def test_stop_keeps_what_is_finished_and_brings_earlier_results_back(
     loads, visit, shown, monkeypatch
 ):
-    for output in outputs_of(visit, length=500):
+    for output in outputs_of(visit, tokens=500):
         if not is_skip(output["bar"]) and "run 3 of 4" in output["bar"]["words"]:
             visit.stop()
     assert output["status"]["text"] == "Stopped: 2 of 4 runs were finished, and are shown."

@@ -14,7 +14,6 @@ from demo.inside.attention import (
     look_inside,
     refusal,
     text_chart,
-    words,
 )
 from demo.inside.view import SHOWN, cycles_of, method_of, packed
 from moa_core.decoding.decode import Settings, about, decode
@@ -63,7 +62,7 @@ def test_columns_are_those_of_the_trace_and_the_output_can_be_cut_from_its_piece
     assert first["target"] == [10000, 6000, 3000, 2000, 1]  # 0.001 % is not nothing
     for column, logs in (("reach", (0, -0.1, -0.5, -1, -2)), ("draft", (0, -0.1, -0.4, -0.9, -2))):
         assert first[column] == [round(10_000 * math.exp(value)) for value in logs]
-    assert names[first["bonus"]] == "the" and first["ms"] == [10, 20, 1]
+    assert names[first["bonus"]] == "the" and first["ms"] == [10, 20]
     places = [(one["at"], one["before"], one["emitted"]) for one in (first, last)]
     assert places == [(2, 1, 3), (5, 4, 1)] and data["method"] == "MoA N=1"
     assert [names[place] for place in data["special"]] == ["<|end|>"]
@@ -83,21 +82,6 @@ def test_only_what_is_shown_is_sent(made):
     assert len(cycles_of(made)) == len(data["cycles"]) == 1
     assert method_of(Trace({"drafter": "moa-n2"})) == "moa-n2"
     assert method_of(Trace({"drafter": "given", "method": "eagle2"})) == "eagle2"
-
-
-def test_a_long_run_of_large_trees_stays_small(tokenizer):
-    count, probs = 65, (0.123456789,) * 65
-    tree = DraftTree(
-        tuple(range(5, 5 + count)), (-1, *(node // 2 for node in range(count - 1))), (0,) * count,
-        tuple(-0.123456789 * node for node in range(count)),
-    )  # fmt: skip
-    events = [Prefilled((1,) * 100, 9, 0.5, 0.1)]
-    for cycle in range(170):
-        found = Verified(cycle, (1, 3), 9, (9,) * count, probs, probs, (9,) * 3, 0.02, 0.0)
-        events += [Drafted(cycle, 100 + 3 * cycle, tree, 0.01), found]
-    trace = Trace({}, events)
-    record_words(trace, tokenizer)
-    assert len(packed(trace)) < 400_000
 
 
 def test_a_trace_without_words_gets_a_sentence(made):
@@ -158,7 +142,7 @@ def test_the_numbers_are_those_of_the_text_before_the_cycle(engine, trace):
     torch.testing.assert_close(second, expected.layers[-NEAR:, 1])
     listed = torch.tensor(found.text)[:, -len(found.tokens) :]
     torch.testing.assert_close(listed, expected.text[:, -NEAR:])
-    assert found.known == len(ids) - 1 and found.root == target.tokenizer.decode([ids[-1]])
+    assert found.known == len(ids) - 1
     assert "".join(found.tokens) == target.tokenizer.decode(ids[-1 - NEAR : -1])
     bars, heat = text_chart(found).data
     sums = [sum(bars.x), *map(sum, zip(*heat.z, strict=True))]
@@ -169,23 +153,11 @@ def test_the_numbers_are_those_of_the_text_before_the_cycle(engine, trace):
     assert (
         next(iter(found.layers)) == MEAN and text_chart(found).layout.yaxis.ticktext[0] == EARLIER
     )
-    said = words(found)
-    depth = {
-        "moa-n0": "N = 0: no target layer",
-        "moa-n1": "passes through layer 4 of the target’s 4 before",
-    }
-    assert depth[trace.about["method"]] in said and "<b>" not in said
-    assert "The memory is its last row." in said  # how fresh drafters pool
 
 
-def test_other_drafters_have_their_own_words(engine):
-    target = engine.target("")
-    paper = FakeEngine(target, {"given": fresh("moa-mean-lsa", target, 0)})
-    said = words(look_inside(paper, trace_of(paper, "given"), 0))
-    assert "the mean of its rows, one per layer" in said
+def test_a_drafter_without_lsa_has_ca_alone(engine):
     found = look_inside(engine, trace_of(engine, "given"), 0)
     assert layers_chart(found) is None and not found.layers and text_chart(found).data
-    assert "has no LSA" in words(found)
 
 
 def test_what_cannot_be_looked_into_gets_a_sentence(engine, trace):

@@ -13,7 +13,7 @@ from demo.engine import Engine
 from demo.live import run as runs
 from demo.live import settings as live
 from demo.live.follow import follow, ratio
-from demo.live.run import aside
+from demo.live.run import saved
 from demo.live.settings import LINKED, Settings
 from demo.live.tab import ID, open_file
 from demo.session import Visit, guarded
@@ -24,7 +24,7 @@ PROMPT = "once upon a time"
 SETTINGS = {
     "target": "", "prompt": PROMPT, "method": "vanilla", "tli": 0, "auto_tree": False,
     "depth": 3, "breadth": 2, "budget": 6, "tokens": 20, "temperature": 0.0, "top_p": 1.0,
-    "seed": 0, "pace": "full",
+    "seed": 0,
 }  # fmt: skip
 
 
@@ -60,13 +60,13 @@ def engine(loads):
 
 
 def test_a_finished_run_brings_its_prompt_and_file_and_a_refused_one_leaves_them(engine, visit):
-    assert all("value" not in one for one in aside(visit))
+    assert "value" not in saved(visit)
     *stream, (status, view) = live_run(engine, visit)
     # gradio makes a component anew for every skip.
     assert stream and all("text" in said and '"run"' in view for said, view in stream)
-    raw, file = aside(visit)
+    file = saved(visit)
     assert status["text"] == "" and '"end":"length"' in view
-    assert PROMPT in raw and Path(file["value"]).exists()
+    assert Path(file["value"]).exists()
     shown = visit.shown
     [(status, _)] = live_run(engine, visit, prompt="")
     assert status["kind"] == "error" and "empty" in status["text"] and visit.shown is shown
@@ -89,10 +89,10 @@ def test_a_stopped_run_keeps_its_trace_and_one_in_the_queue_never_begins(engine,
     _, first = next(outputs)
     visit.stop()
     *_, (_, view) = outputs
-    *_, file = aside(visit)
+    file = saved(visit)
     assert '"first"' in first and "stopped by you" in view
-    saved = Trace.from_json(Path(file["value"]).read_text())
-    assert saved.reason == "stopped" and saved.output_ids == visit.trace.output_ids
+    again = Trace.from_json(Path(file["value"]).read_text())
+    assert again.reason == "stopped" and again.output_ids == visit.trace.output_ids
     loads.clear()
     visit.begin()
     visit.stop()
@@ -106,24 +106,16 @@ def test_a_failure_becomes_a_sentence(engine, visit, monkeypatch):
     assert '"end":"error"' in view and status["text"] == SORRY and not engine.busy
 
 
-def test_a_saved_trace_opens_without_models_and_shows_the_same(engine, visit, loads, tmp_path):
+def test_a_saved_trace_opens_without_models_and_shows_the_same(engine, visit, loads):
     list(live_run(engine, visit))
-    *_, file = aside(visit)
+    file = saved(visit)
     view = visit.shown.feed.ndjson
     loads.clear()
     other = Visit()
-    status, value = open_file(other, file["value"], "full")
-    raw, again = aside(other)
+    status, value = open_file(other, file["value"])
     assert lines(value)[1:] == lines(view)[1:] and loads == []  # but for the id of the run
-    assert "Opened: Plain for fake" in status["text"] and PROMPT in raw
-    assert "value" not in again and followed(engine, other) == []
-    # Settings that are gone, in a trace of an older program.
-    saved = json.loads(visit.trace.to_json())
-    saved["about"]["chat"] = {"prompt": PROMPT, "system": "Be kind.", "past": [["Hi", "Hello"]]}
-    saved["about"]["link"] = {"name": "busy-wifi", "settings": "rtt=20,p90=100,overload=5"}
-    (tmp_path / "old.json").write_text(json.dumps(saved))
-    status, value = open_file(Visit(), str(tmp_path / "old.json"), "full")
-    assert status["kind"] == "done" and lines(value)[1:] == lines(view)[1:]
+    assert "Opened: Plain for fake" in status["text"]
+    assert "value" not in saved(other) and followed(engine, other) == []
 
 
 @pytest.mark.parametrize(
@@ -137,7 +129,7 @@ def test_a_saved_trace_opens_without_models_and_shows_the_same(engine, visit, lo
 def test_a_file_that_is_no_trace_gets_a_sentence_and_changes_nothing(tmp_path, content, word):
     path, visit = tmp_path / "t.json", Visit()
     path.write_bytes(content)
-    status, view = open_file(visit, str(path), "full")
+    status, view = open_file(visit, str(path))
     assert word in status["text"] and status["kind"] == "error"
     assert visit.trace is None and "value" not in view
 
@@ -229,7 +221,7 @@ def unset(value):
 
 def test_an_address_sets_what_it_names(engine):
     status, found = address(engine, method="moa-n1", prompt="Hi", depth="2", tab="live")
-    assert unset(status) and unset(found["pace"]) and unset(found["tokens"])
+    assert unset(status) and unset(found["tokens"])
     assert (found["prompt"], found["method"], found["tli"]["value"]) == ("Hi", "moa", 1)
     assert found["depth"] == 2 and unset(found["breadth"]) and unset(found["auto_tree"])
     for query, expected in (({"auto_tree": "1", "depth": "2"}, True), ({"auto_tree": "0"}, False)):
@@ -241,10 +233,10 @@ def test_an_address_sets_what_it_names(engine):
 
 
 def test_what_an_address_cannot_set_is_said(engine):
-    status, found = address(engine, method="moa-n7", pace="warp", tokens="x", prompt="Hi")
-    for word in ("N = 7", "pace must be one of", "tokens must be a number"):
+    status, found = address(engine, method="moa-n7", tokens="x", prompt="Hi")
+    for word in ("N = 7", "tokens must be a number"):
         assert word in status["text"]
-    assert found["prompt"] == "Hi" and unset(found["method"]) and unset(found["pace"])
+    assert found["prompt"] == "Hi" and unset(found["method"])
     status, found = address(engine, tab="nowhere", target="x", method="gpt9", tokens="20")
     assert status["text"].startswith(
         "Not all of the address could be used: tab must be one of live, compare, "
@@ -257,9 +249,7 @@ def test_what_an_address_cannot_set_is_said(engine):
 def test_a_link_carries_the_settings_and_refuses_long_prompts():
     given = SETTINGS | {"target": "tiny", "prompt": "A & B", "method": "moa", "tli": 2}
     status, query = live.link(ID, *given.values())
-    assert query.startswith(
-        "?tab=live&target=tiny&method=moa-n2&prompt=A+%26+B&pace=full&tokens=20"
-    )
+    assert query.startswith("?tab=live&target=tiny&method=moa-n2&prompt=A+%26+B&tokens=20")
     assert query.endswith("auto_tree=0") and status["kind"] == "done"
     status, query = live.link(ID, *(given | {"prompt": "x" * 2000}).values())
     assert query == "" and "1,500 characters" in status["text"]

@@ -52,15 +52,15 @@ def cycle_of(ids, path, bonus, emitted):
 
 
 def lines_of(tokenizer, events):
-    feed = Feed("r1", TokenText(tokenizer), "slow")
+    feed = Feed("r1", TokenText(tokenizer))
     feed.add(events)
     return [json.loads(line) for line in feed.ndjson.split("\n") if line]
 
 
 def test_a_cycle_shows_accepted_rejected_bonus_and_counts_the_rest(tokenizer, ids):
     events = cycle_of(ids, (1,), ids[" ran"], (ids[" cat"], ids[" ran"]))
-    run, line, _ = lines_of(tokenizer, events)
-    assert run == {"run": "r1", "pace": "slow", "by": "", "from": 0}
+    run, line = lines_of(tokenizer, events)
+    assert run == {"run": "r1", "by": "", "from": 0}
     assert line["accepted"] == [[" cat", 0.9048, 0.6, 0]]
     assert line["bonus"] == [" ran", None, 0.7, 0]
     assert (line["at"], line["branch"], line["after"]) == (4, [2, 5], 1)
@@ -73,31 +73,23 @@ def test_a_cycle_shows_accepted_rejected_bonus_and_counts_the_rest(tokenizer, id
 
 def test_where_a_whole_branch_is_accepted_its_best_sibling_is_struck(tokenizer, ids):
     emitted = (ids[" cat"], ids[" sat"], ids["."], ids["the"])
-    _, line, _ = lines_of(tokenizer, cycle_of(ids, (1, 2, 5), ids["the"], emitted))
+    _, line = lines_of(tokenizer, cycle_of(ids, (1, 2, 5), ids["the"], emitted))
     assert [token[0] for token in line["accepted"]] == [" cat", " sat", "."]
     assert (line["branch"], line["after"]) == ([3], 1)  # beside the second accepted one
     assert struck(DraftTree.chain(1, [2], [-0.1]), (1,)) == ([], 0)
 
 
 def test_a_cycle_cut_short_has_no_bonus(tokenizer, ids):
-    _, line, _ = lines_of(tokenizer, cycle_of(ids, (1, 2), ids["the"], (ids[" cat"],)))
+    _, line = lines_of(tokenizer, cycle_of(ids, (1, 2), ids["the"], (ids[" cat"],)))
     assert [token[0] for token in line["accepted"]] == [" cat"]
     assert line["bonus"] is None and line["branch"] == []
 
 
-def test_first_token_figures_and_ending(tokenizer, ids):
+def test_first_token_and_ending(tokenizer, ids):
     events = [Prefilled((1, 2, 3), ids["the"], 0.5, 0.25)]
     events += cycle_of(ids, (1,), ids["."], (ids[" cat"], ids["."]))
-    events.append(Finished("stopped", {"prefill": 0.25, "draft": 0.5, "verify": 0.4, "other": 0.1}))
-    _, first, early, _, _, end, stats = lines_of(tokenizer, events)
-    assert early["stats"]["tokens"] == 1 and early["stats"]["decode_rate"] is None
-    assert first == {"first": ["the", None, 0.5, 0], "at": 3}
-    assert end["end"] == "stopped"
-    assert stats["stats"] == {
-        "tokens": 3, "rate": 2.4, "decode_rate": 2.0, "tau": 2.0, "acceptance": 0.2,
-        "drafted": 5, "nodes": 5.0, "calls": 2, "cycles": 1, "prefill": 0.25,
-        "shares": {"draft": 0.5, "verify": 0.4, "other": 0.1},
-    }  # fmt: skip
+    _, first, _, end = lines_of(tokenizer, [*events, Finished("stopped")])
+    assert first == {"first": ["the", None, 0.5, 0], "at": 3} and end["end"] == "stopped"
 
 
 def test_pacing_keeps_every_event_and_sends_the_first_at_once():
@@ -124,7 +116,7 @@ def over_a_link(tokenizer, events, ids):
     feed = Feed("r1", TokenText(tokenizer))
     for event in events:
         feed.add([renamed(event, known)])
-    return [json.loads(line) for line in feed.ndjson.split("\n") if line and '"stats"' not in line]
+    return [json.loads(line) for line in feed.ndjson.split("\n") if line]
 
 
 def renamed(event, known):

@@ -1,0 +1,53 @@
+"""Settings that several tabs and their addresses have: one table of bounds, a control for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from demo.common.measure import MOST_REPEATS
+from demo.engine import FIXED_TREE, MOST_NEW_TOKENS
+
+NUMBERS: dict[str, tuple[float, float, float, float, str]] = {
+    # lowest, highest, start, step, label
+    "tokens": (1, MOST_NEW_TOKENS, 128, 1, "Maximum new tokens"),
+    "depth": (1, 12, FIXED_TREE.depth, 1, "Depth: drafted levels"),
+    "breadth": (1, 16, FIXED_TREE.breadth, 1, "Breadth: nodes per level"),
+    "budget": (1, 64, FIXED_TREE.budget, 1, "Budget: drafted nodes kept"),
+    "temperature": (0, 2, 0, 0.05, "Temperature (0 = greedy)"),
+    "top_p": (0.05, 1, 1, 0.05, "Top-p (1 = off)"),
+    "seed": (0, 2**31 - 1, 0, 1, "Seed"),
+    "repeats": (1, MOST_REPEATS, 3, 1, "Repeats of each"),
+    "auto_tree": (0, 1, 0, 1, "Size trees automatically, for speed"),
+}
+SHAPE = ("depth", "breadth", "budget")
+
+
+def control(name: str, prefix: str = "", **changes: Any) -> Any:
+    """The control of a setting; its id begins with the prefix. changes: of the table's bounds."""
+    low, high, start, step, label = NUMBERS[name]
+    given = {"value": start, "label": label, "elem_id": prefix + name, "min_width": 200, **changes}
+    if name == "seed":
+        return gr.Number(**given)
+    return gr.Slider(
+        **{"minimum": low, "maximum": high, "step": step, "buttons": [], **given},
+        precision=0 if step >= 1 else None,
+    )
+
+
+def controls(*names: str, prefix: str = "") -> dict[str, Any]:
+    """A row of them, by name."""
+    with gr.Row():
+        return {name: control(name, prefix) for name in names}
+
+
+def tree_controls(prefix: str = "") -> dict[str, Any]:
+    """Whether trees are sized automatically, and their shape where they are not."""
+    auto = gr.Checkbox(False, label=NUMBERS["auto_tree"][-1], elem_id=f"{prefix}auto_tree")
+    made = controls(*SHAPE, prefix=prefix)
+    auto.change(
+        lambda on: [gr.update(interactive=not on)] * len(SHAPE), auto, list(made.values()),
+        queue=False, api_visibility="private", show_progress="hidden",
+    )  # fmt: skip
+    return {"auto_tree": auto, **made}

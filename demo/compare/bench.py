@@ -1,0 +1,130 @@
+"""What the tabs that measure have in common: Run and Stop, how far it is, results below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+from typing import Any
+
+import gradio as gr
+
+from demo.common.figures import about_of
+from demo.common.status import progress, progress_bar, say, status_line, words
+from demo.compare.race import race_view
+from demo.compare.rows import Row, rows, table
+from demo.compare.run import Comparison, Plan, compare
+from demo.compare.verdict import verdict
+from demo.engine import Engine
+from demo.session import Shared, Visit, connect, show_results
+
+WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
+TABLE_NOTE = (
+    "τ: tokens gained per target call after the prefill, bonus included; a last cycle that is cut "
+    "short counts in full. Figures are of each method’s middle run, by tokens/s (of two runs, the "
+    "slower); ranges are of all. Tokens/s include the prefill; decoding alone and ms per token "
+    "leave it out. Acceptance rate: accepted of all drafted nodes. Tree: depth-breadth-budget, or "
+    "auto and the mean number of drafts. Texts may differ by rounding, where two tokens are almost "
+    "equally probable: then the gap between their logits is small."
+)
+Draw = Callable[[Comparison, list[Row]], dict[str, Any]]  # a finished comparison's charts, by name
+
+
+class Bench:
+    """The components, whose ids begin with the prefix; `parts` in the order of the outputs."""
+
+    def __init__(self, prefix: str, verb: str, said: str = "") -> None:
+        self.prefix = prefix
+        with gr.Row(elem_classes="buttons"):
+            self.run = gr.Button(verb, variant="primary", elem_id=f"{prefix}run")
+            self.stop = gr.Button("Stop", interactive=False, elem_id=f"{prefix}stop")
+        self.status = status_line(said, elem_id=f"{prefix}status")
+        bar = progress_bar(elem_id=f"{prefix}progress")
+        self.parts: dict[str, Any] = {"status": self.status, "bar": bar}
+
+    def results(self, *charts: Sequence[str], race: bool = False) -> None:
+        """Lay them out, a row for each sequence of charts; hidden before the first comparison."""
+        prefix, parts = self.prefix, self.parts
+        parts["shown"] = gr.State(False)
+        with gr.Column(visible=False, elem_id=f"{prefix}results") as parts["box"]:
+            parts["verdict"] = words("", elem_id=f"{prefix}verdict", elem_classes="verdict")
+            if race:
+                parts["race"] = race_view(elem_id=f"{prefix}race")
+            for row in charts:
+                with gr.Row():
+                    for name in row:
+                        parts[name] = gr.Plot(
+                            show_label=False, container=False, elem_id=f"{prefix}{name}",
+                            min_width=240, elem_classes="compare-chart",
+                        )  # fmt: skip
+            parts["table"] = gr.Dataframe(
+                interactive=False, wrap=True, label="Table", show_label=False, buttons=["copy"],
+                elem_id=f"{prefix}table", elem_classes="wide-table",
+            )  # fmt: skip
+            words(f"<p>{TABLE_NOTE}</p>", elem_classes="note")
+
+    def wire(
+        self, shared: Shared, inputs: Sequence[Any], plan: Callable[..., Plan], draw: Draw
+    ) -> None:
+        """Connect them. plan: from the inputs' values; UserError for what cannot be compared."""
+
+        def work(visit: Visit, stop: Callable[[], bool], shown: bool, *given: Any) -> Iterator[Any]:
+            del visit
+            comparison = Comparison(plan=plan(*given))
+            for changed in run(shared.engine, comparison, stop, shown, draw):
+                yield tuple(changed.get(name, gr.skip()) for name in self.parts)
+
+        given, outputs = [self.parts["shown"], *inputs], list(self.parts.values())
+        ended = connect(shared, self.run, self.stop, work, given, outputs)
+        show_results(ended, f"{self.prefix}results")
+
+
+def run(
+    engine: Engine, comparison: Comparison, should_stop: Callable[[], bool], shown: bool, draw: Draw
+) -> Iterator[dict[str, Any]]:
+    """One comparison: what changes, by name, again and again.
+
+    shown  whether there is an older one, which comes back where this one has nothing to show: until
+           then it goes, since a replay would take time from the runs
+    """
+    changed = {
+        "status": say("One run after the other; the methods take turns."),
+        "box": gr.update(visible=False),
+    }
+    back = {"bar": progress(), "box": gr.update(visible=shown)}
+    try:
+        for step in compare(engine, comparison, should_stop):
+            yield {**changed, "bar": progress(step.words, step.share)}
+            changed = {}
+    except Exception:
+        yield back
+        raise
+    found, status = rows(comparison), say(ended(comparison), "done")
+    if not found:
+        yield {**back, "status": status}
+        return
+    shape = table(found, comparison.plan.sampling.greedy)
+    yield {
+        "status": status,
+        "bar": progress(),
+        "box": gr.update(visible=True),
+        "shown": True,
+        "verdict": "".join(f"<b>{escape(said)}</b>" for said in verdict(found)),
+        **draw(comparison, found),
+        "table": gr.update(value=shape, column_widths=[WIDTHS.get(name, 100) for name in shape]),
+    }
+
+
+def ended(comparison: Comparison) -> str:
+    """How many of its runs there are."""
+    done, wanted = comparison.finished, comparison.wanted
+    if not done:
+        return "Stopped before a counted run was finished: there is nothing new to show."
+    if done < wanted:
+        return f"Stopped: {done} of {wanted} runs were finished, and are shown."
+    return f"All {wanted} runs are done."
+
+
+def sign(comparison: Comparison) -> str:
+    """Model, tree and machine of a comparison."""
+    runs = [trace for found in comparison.traces.values() for trace in found]
+    return max(map(about_of, runs), key=len)  # plain decoding's names no tree
