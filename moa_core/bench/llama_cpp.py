@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
-from time import perf_counter
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import torch
@@ -32,63 +35,61 @@ OF_LAYER = {
 
 
 class LlamaCpp(Method):
-    """llama-cpp-python, in float32, with torch's number of threads."""
+    """The server of xllamacpp, in float32, with torch's number of threads; its own timings."""
 
     trees = False
 
     def __init__(self, name: str, target: Target) -> None:
         super().__init__(name, target, None)
         try:
-            from llama_cpp import Llama
+            import gguf  # noqa: F401
+            from xllamacpp import CommonParams, Server
         except ImportError:
             raise UserError(
-                "llama-cpp needs two packages that nothing else does: "
-                "pip install llama-cpp-python gguf"
+                "llama-cpp needs two packages that nothing else does: pip install xllamacpp gguf"
             ) from None
         if target.config.model_type != "llama":
             raise UserError("llama-cpp is compared on Llama targets alone: leave it out.")
-        threads = torch.get_num_threads()
+        params = CommonParams()
+        params.n_ctx, params.n_parallel, params.cache_ram_mib = target.context, 1, 0
+        params.port, params.ui, params.verbosity = 0, False, -1
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = torch.get_num_threads()
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "target.gguf"
             write_gguf(target, file)
-            self._model: Any = Llama(
-                str(file), n_ctx=target.context, n_threads=threads, n_threads_batch=threads,
-                use_mmap=False, verbose=False,
-            )  # fmt: skip
+            params.model.path = str(file)
+            self._server: Any = Server(params)
 
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
         if not settings.sampling.greedy:
             raise UserError("llama-cpp is compared at temperature 0 alone: leave it out.")
-        model, ends = self._model, settings.ends(self.target)
-        room = min(settings.max_new_tokens, self.target.context - len(ids))
-        start = perf_counter()
-        model.reset()
-        model.eval(list(ids))
-        new, first = [self._best()], perf_counter()
-        while len(new) < room and new[-1] not in ends:
-            model.eval(new[-1:])
-            new.append(self._best())
-        end = perf_counter()
+        question = {
+            "prompt": list(ids),
+            "n_predict": min(settings.max_new_tokens, self.target.context - len(ids)),
+            "stop": [f"<{end}>" for end in settings.ends(self.target)],
+            "samplers": ["top_k"], "top_k": 1, "cache_prompt": False, "return_tokens": True,
+        }  # fmt: skip
+        place = urlsplit(self._server.listening_address).netloc
+        with closing(HTTPConnection(place)) as connection:
+            connection.request("POST", "/completion", json.dumps(question))
+            answer = json.load(connection.getresponse())
+        new, spent = answer["tokens"], answer["timings"]  # the first token is the prompt's
         return {
             **written(new, len(ids)),
             "target_calls": len(new),
-            "seconds": {"prefill": round(first - start, 6), "decode": round(end - first, 6)},
+            "seconds": {"prefill": spent["prompt_ms"] / 1e3, "decode": spent["predicted_ms"] / 1e3},
             "gained_after_prefill": len(new) - 1,
         }
 
-    def _best(self) -> int:
-        logits = self._model._ctx.get_logits_ith(-1)
-        return int(np.ctypeslib.as_array(logits, shape=(self.target.config.vocab_size,)).argmax())
-
 
 def write_gguf(target: Target, file: Path) -> None:
-    """A Llama's weights in float32, without its tokenizer."""
+    """A Llama's weights in float32; instead of words, numbers of tokens."""
     import gguf
 
     config, weights = target.config, target.model.state_dict()
     writer = gguf.GGUFWriter(file, "llama")
-    writer.add_tokenizer_model("no_vocab")
-    writer.add_vocab_size(config.vocab_size)
+    writer.add_tokenizer_model("rwkv")  # has no end of its own: a text ends where we say
+    writer.add_token_list([f"<{token}>" for token in range(config.vocab_size)])
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
     writer.add_feed_forward_length(config.intermediate_size)

@@ -106,13 +106,13 @@ def test_halves_of_a_head_become_neighbours() -> None:
 
 
 def test_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "llama_cpp", None)
-    with pytest.raises(UserError, match="pip install llama-cpp-python gguf"):
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    with pytest.raises(UserError, match="pip install xllamacpp gguf"):
         load_methods(["llama-cpp"], tiny_target())
 
 
 def test_it_writes_what_plain_decoding_writes() -> None:
-    pytest.importorskip("llama_cpp", reason="needs llama-cpp-python")
+    pytest.importorskip("xllamacpp", reason="needs xllamacpp")
     pytest.importorskip("gguf", reason="needs gguf")
     target = load_target()
     methods = load_methods(["vanilla", "llama-cpp"], target)
