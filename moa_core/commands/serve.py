@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from time import sleep
 from typing import TYPE_CHECKING
 
@@ -88,7 +87,6 @@ def _drafters(names: list[str], target: Target) -> Callable[[str], Drafter]:
     known |= {"eagle"} if "eagle2" in known else set()
     named = {one.name: one for one in (load_drafter(spec, target) for spec in names)}
 
-    @cache
     def load(name: str) -> Drafter:
         if name in named:  # a folder's drafter goes by the folder's last name, here and there
             return named[name]

@@ -26,7 +26,7 @@ from moa_core.errors import UserError
 from moa_core.loading.eagle3 import eagle3_keys, eagle3_sizes, in_one_form
 from moa_core.loading.fit import check_same
 from moa_core.loading.untrusted import Eps, Whole, section, value
-from moa_core.model.target import Target
+from moa_core.model.target import Target, head_size, kv_heads
 
 Tensors = dict[str, Tensor]
 LAYER = ("num_attention_heads", "num_key_value_heads", "intermediate_size")
@@ -176,17 +176,6 @@ def _check_count(count: int, tensors: Tensors, name: str) -> None:
     """A bound before modules are built: each has at least one tensor in the file."""
     if count > len(tensors):
         raise UserError(f"{name} has {len(tensors)} tensors, too few for what its config says.")
-
-
-def head_size(config: PretrainedConfig) -> int:
-    """d: the config's own where it has one, else E / H."""
-    own = getattr(config, "head_dim", None)
-    return int(own or config.hidden_size // config.num_attention_heads)
-
-
-def kv_heads(config: PretrainedConfig) -> int:
-    """G: the heads whose K and V are cached."""
-    return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
 
 
 def config_keys(drafter: Drafter) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -15,8 +15,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, Pre
 
 from moa_core.drafters.moa import LSA_CHUNK
 from moa_core.errors import UserError, first_line
-from moa_core.loading.formats import bare_net, head_size, kv_heads
+from moa_core.loading.formats import bare_net
 from moa_core.loading.untrusted import PICKLE, pickles_allowed
+from moa_core.model.target import head_size, kv_heads
 
 COUNTED_CONTEXT = 8192  # tokens, of a target that reads more
 NF4_BLOCK = 64  # numbers that share a scale of four bytes

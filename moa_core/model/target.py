@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verifier import LocalVerifier, Verifier
@@ -126,15 +126,11 @@ class Target:
 
     @property
     def head_dim(self) -> int:
-        """d: the config's own where it has one, else E / H."""
-        config = self.config
-        size: int | None = getattr(config, "head_dim", None)
-        return size or int(config.hidden_size // config.num_attention_heads)
+        return head_size(self.config)
 
     @property
     def kv_heads(self) -> int:
-        heads: int | None = getattr(self.config, "num_key_value_heads", None)
-        return heads or int(self.config.num_attention_heads)
+        return kv_heads(self.config)
 
     @property
     def kv_width(self) -> int:
@@ -297,6 +293,17 @@ class Taps:
         """[.., (taps + 1) E]: all that was kept, in order, before the last hidden state."""
         kept = [self._kept[layer] for layer in self._layers]
         return torch.cat([*kept, hidden], -1) if kept else hidden
+
+
+def head_size(config: PretrainedConfig) -> int:
+    """d: the config's own where it has one, else E / H."""
+    own = getattr(config, "head_dim", None)
+    return int(own or config.hidden_size // config.num_attention_heads)
+
+
+def kv_heads(config: PretrainedConfig) -> int:
+    """G: the heads whose K and V are cached."""
+    return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
 
 
 def draft_precision(target: Target, drafter: Any) -> str | None:
