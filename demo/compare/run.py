@@ -13,7 +13,6 @@ from demo.engine import FIXED_TREE, Engine, Request
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Exactness, Sampling, first_difference
 from moa_core.errors import UserError
-from moa_core.loading.names import method_name
 
 FEWEST, MOST = 2, 4
 
@@ -70,9 +69,7 @@ class Comparison(Measured):
 
 def usual(engine: Engine, target: str = "") -> list[str]:
     """The methods to begin with: MoA of the largest N or another default, EAGLE-2 and vanilla."""
-    there, stops = engine.methods(target), engine.stops(target)
-    moa = method_name("moa", max(stops)) if stops else engine.default(target)
-    return ordered({moa, RIVAL, VANILLA} & set(there))
+    return ordered({engine.best_alone(target), RIVAL, VANILLA} & set(engine.methods(target)))
 
 
 def compare(

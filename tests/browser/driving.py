@@ -73,7 +73,7 @@ def wait_for_status(page, words, tab=""):
 
 def settings(page, **values):
     """Open the settings and type numbers in."""
-    page.get_by_role("button", name="Draft tree, sampling and length", exact=True).click()
+    page.get_by_role("button", name="Draft tree, sampling and length").click()
     for name, value in values.items():
         type_number(page, f"#{name}", value)
 

