@@ -27,7 +27,7 @@ from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.loading.catalog import DEFAULT_DRAFTER, DrafterInfo, Installed, bundle, published
-from moa_core.loading.load import Plan, first_eagle, load_drafter, load_target, wanted_drafts
+from moa_core.loading.load import Plan, first_eagle, load_drafter, load_target
 from moa_core.loading.memory import parameters
 from moa_core.loading.memory import size as amount
 from moa_core.loading.names import matched, near
@@ -116,11 +116,6 @@ class Engine:
         if self.given:
             found = Installed(first, self.given)
         return {first: found, **{name: one for name, one in there.items() if name != first}}
-
-    @property
-    def drafts(self) -> str:
-        plan = self._how.get("plan", Plan())
-        return wanted_drafts(plan.drafts, self._how.get("dtype", "auto"))
 
     @property
     def first(self) -> str:

@@ -13,7 +13,6 @@ from demo.common.spread import Spread
 from moa_core.bench.records import Recording, phase_times
 
 ROW, AROUND = 27, 112  # pixels: a method; above and below them all
-Figures = dict[str, Any]
 Chart = Callable[[Recording, str | None], go.Figure | None]  # of all kinds of prompt, or of one
 
 
