@@ -1,8 +1,10 @@
 """A drafter in the browser: its trees, its text, and what becomes of both when the link is cut."""
 
+from collections import Counter
 from dataclasses import asdict
 from functools import cache
 from random import Random
+from time import sleep
 
 import pytest
 
@@ -13,19 +15,30 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
-from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.drafters.base import Vanilla
 from moa_core.generation import StopStrings
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.text import TokenText, prompt_ids
-from tests.device.twins import Page, alone, loud, read, replay, serving
+from tests.device.driver import (
+    PROMPT,
+    TARGET,
+    begin,
+    check_trees,
+    drafter_for,
+    hear,
+    kinds,
+    mortal,
+    run,
+    told,
+)
+from tests.device.twins import Page, alone, loud, read, serving
 from tests.models import plain_greedy, tiny_target, tiny_tokenizer, useful
 
 pytestmark = pytest.mark.browser
 
-NEAR = 1e-4  # log-probabilities closer than this may change places
-PROMPT = [5, 9, 33, 2, 17, 40, 11, 29, 60, 3, 8, 8, 21, 50, 1, 0, 44, 19]  # of two shares
-TARGET = tiny_target()
 NARROW, WIDE = TreeSettings(4, 2, 8), TreeSettings(6, 5, 20)
+
+DO = "(act) => worker.postMessage({ do: act })"
 
 WORST = [
     {"after": "prefilled", "times": 1, "act": "cut", "lasts": 0},
@@ -35,123 +48,11 @@ WORST = [
     {"after": "offline token", "times": 5, "act": "cut", "lasts": 30},
 ]
 
-DRAFT = """async ([name, cycles, tree]) => {
-  const [{ drafter, open }, { grow }, { decode, unpack }] = await Promise.all(
-    ["weights", "tree", "wire"].map((file) => import(`/device/js/${file}.js`)));
-  const { hash } = await (await fetch(`/device/facts/${name}`)).json();
-  const file = await (await fetch(`/device/weights/${name}/${hash}`)).arrayBuffer();
-  const one = drafter(open(file), 400);
-  const trees = [];
-  for (const { ids, half, token } of cycles) {
-    const bytes = Uint8Array.from(atob(half), (char) => char.charCodeAt(0));
-    one.observe(ids, unpack([decode(bytes)]));
-    trees.push(await grow(token, one.root(token), (level) => one.expand(level), tree));
-    one.forget();
-  }
-  return trees;
-}"""
-
-RUN = """([name, { link, ...run }, plan]) => new Promise((done) => {
-  const worker = new Worker("/device/js/worker.js", { type: "module" }), events = [];
-  window.heard = events;
-  const began = performance.now();
-  setTimeout(() => done([...events, { type: "failed", words: "it does not end" }]), 90_000);
-  const count = (type) => events.filter((event) => event.type === type).length;
-  worker.onerror = (error) => done([...events, { type: "failed", words: error.message }]);
-  worker.onmessage = ({ data }) => {
-    events.push({ ...data, now: performance.now() - began });
-    if (data.type === "facts") worker.postMessage({ do: "fetch" });
-    if (link && data.type === "ready") worker.postMessage({ do: "link", ...link });
-    if (data.type === "ready") worker.postMessage({ do: "run", kind: "f32", ...run });
-    if (plan.length && count(plan[0].after) >= plan[0].times) {
-      const { act, lasts } = plan.shift();
-      if (act === "drop") fetch("/drop");
-      else worker.postMessage({ do: act });
-      if (lasts !== undefined) setTimeout(() => worker.postMessage({ do: "mend" }), lasts);
-    }
-    if (data.type === "failed" || data.type === "finished") {
-      worker.terminate();
-      done(events);
-    }
-  };
-  worker.postMessage({ do: "open", base: "/device", name });
-})"""
-
-
-@cache
-def drafter_for(name: str) -> Drafter:
-    return loud(name, TARGET)
-
 
 @pytest.fixture(scope="module")
 def served():
     with serving(Device(lambda: TARGET, drafter_for)) as page:
         yield page
-
-
-@pytest.fixture(scope="module")
-def context(browser):
-    found = browser.new_context()
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def blank(context):
-    """Opens a blank page of an app; whatever goes wrong in it fails the test."""
-    pages, trouble = [], []
-
-    def opened(served: Page):
-        page = context.new_page()
-        page.set_default_timeout(30_000)
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.goto(served.url)
-        pages.append(page)
-        return page
-
-    yield opened
-    for page in pages:
-        page.close()
-    assert not trouble
-
-
-def run(page, name="moa-n1", plan=(), count=120, **settings):
-    """The events of a run in which the link is treated as planned."""
-    settings = {"prompt": PROMPT, "count": count, "patience": 20_000, **settings}
-    events = page.evaluate(RUN, [name, settings, list(plan)])
-    assert events[-1]["type"] == "finished", events[-1]
-    return events
-
-
-def begin(page, count):
-    """A run that goes on by itself, as `over`, once it has had a few answers."""
-    settings = {"prompt": PROMPT, "count": count, "patience": 20_000}
-    page.evaluate(f"args => {{ window.over = ({RUN})(args); }}", ["moa-n1", settings, []])
-    page.wait_for_function("heard.filter(({ type }) => type === 'verified').length > 2")
-
-
-def kinds(events, kind):
-    return [event for event in events if event["type"] == kind]
-
-
-def compare(found, wanted):
-    """Whether two trees are one; if not, their nodes must be as probable as each other."""
-    same = found["tokens"] == list(wanted["tokens"]) and found["parents"] == list(wanted["parents"])
-    pairs = zip(found["logProbs"], wanted["logProbs"], strict=True)
-    if not same:
-        pairs = zip(sorted(found["logProbs"]), sorted(wanted["logProbs"]), strict=True)
-    assert all(abs(one - other) < NEAR for one, other in pairs), (found, wanted)
-    return same
-
-
-def check_trees(page, target, drafter, prompt, tree, count):
-    """Trees of a run, the browser's and Python's: how many, and how many near ties."""
-    cycles = replay(target, drafter, pack(target, drafter), prompt, tree, count)
-    shape = {"depth": tree.depth, "breadth": tree.breadth, "budget": tree.budget}
-    found = page.evaluate(DRAFT, [drafter.name, cycles, shape])
-    ties = [compare(*both) for both in zip(found, cycles, strict=True)].count(False)
-    assert len({len(one["ids"]) for one in cycles}) > 2, "drafts must be taken and refused"
-    return len(cycles), ties
 
 
 @pytest.mark.parametrize(
@@ -166,8 +67,9 @@ def test_trees_are_those_of_python(name, family, tree, blank):
     target = tiny_target(family=family)
     drafter = loud(name, target)
     with serving(Device(lambda: target, lambda _: drafter)) as served:
-        count, ties = check_trees(blank(served), target, drafter, PROMPT, tree, 40)
-    assert ties <= count / 20
+        learnt, ties = check_trees(blank(served), target, drafter, PROMPT, tree, 40)
+    assert len(set(learnt)) > 2, "drafts must be taken and refused"
+    assert ties <= len(learnt) / 20
 
 
 def test_text_is_the_targets_own(served, blank):
@@ -210,6 +112,40 @@ def test_no_cut_loses_or_doubles_a_token(name, served, blank):
             }
             plan.append(cut | {"lasts": draw.choice([0, 20, 300, 1500])})
         assert run(page, name, plan)[-1]["ids"] == own, plan
+
+
+@pytest.mark.slow
+def test_sixty_cuts_lose_and_double_no_token(blank, context):
+    """By either side, by the browser's own network, and by the death of the server."""
+    draw, own, seen = Random(0), plain_greedy(TARGET, PROMPT, 230), Counter()
+    acts = ["cut", "drop", "offline", "kill"] * 15
+    draw.shuffle(acts)
+    with mortal() as server:
+        page = blank(server)
+        ways = {
+            "cut": (lambda: page.evaluate(DO, "cut"), lambda: page.evaluate(DO, "mend")),
+            "drop": (lambda: page.evaluate("void fetch('/drop')"), lambda: None),
+            "offline": (lambda: context.set_offline(True), lambda: context.set_offline(False)),
+            "kill": (server.kill, server.start),
+        }
+        while acts:
+            begin(page, 230, link={"delay": 20, "up": 0, "down": 0}, limit=600_000)
+            there = True
+            while acts and there:  # the text has not ended
+                before = told(page, "link down")
+                lose, mend = ways[acts[-1]]
+                lose()
+                lost = hear(page, "link down", before + 1)
+                sleep(draw.choice([0, 0.02, 0.3, 1.5]))
+                mend()
+                if there := lost and hear(page, "link back", before + 1):
+                    seen[acts.pop()] += 1
+                    hear(page, "verified", told(page, "verified") + draw.randint(1, 4))
+            events = page.evaluate("over")
+            assert events[-1]["ids"] == own
+            alone = len(kinds(events, "offline token"))
+            seen += Counter(texts=1, tokens_alone=alone)
+    print(dict(seen))
 
 
 def test_a_new_server_reads_the_text_anew(blank):

@@ -7,7 +7,9 @@ import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from socket import create_connection
 
+import psutil
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
@@ -157,27 +159,36 @@ def write(page: Page, prompt: list[int], count: int) -> list[int]:
 
 @pytest.mark.parametrize("frames", [50, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_twenty_at_once_have_texts_of_their_own_whatever_others_send(frames: int) -> None:
-    """One sends garbage, each frame from a connection of its own, and some say nothing."""
+    """One sends garbage, each frame from a connection of its own, let in or not; some say nothing,
+    and some do not even end their request."""
     prompts = [[5 + one, 9, 33 - one, 2 + one] for one in range(20)]
     garbage = random.Random(0)
 
     def disturb(page: Page) -> None:
-        for _ in range(frames):
-            with suppress(OSError, WebSocketException), visit(page, hello=None) as socket:
+        for one in range(frames):
+            hello = HELLO if one % 2 else None
+            with suppress(OSError, WebSocketException), visit(page, hello) as socket:
                 socket.send(garbage.randbytes(garbage.randrange(1, 2 * MOST_HELLO)))
                 while True:
                     hear(socket)
 
     limits = Limits(sessions=24, context=200)
     device = Device(lambda: TARGET, lambda name: DRAFTER, limits, each=40)
+    before = psutil.Process().memory_info().rss
     with serving(device) as page, ExitStack() as silent, ThreadPoolExecutor(21) as threads:
         for _ in range(8):
             silent.enter_context(visit(page, hello=None))
+        for _ in range(100):
+            half = silent.enter_context(create_connection(("127.0.0.1", page.port)))
+            half.sendall(b"GET /device/link HTTP/1.1\r\nHost:")
         bad = threads.submit(disturb, page)
         found = list(threads.map(lambda prompt: write(page, prompt, 30), prompts))
         bad.result()
         assert found == [plain_greedy(TARGET, prompt, 30) for prompt in prompts]
         assert until(lambda: device._here.total() <= 8 and not device._server.sessions)
+    grown = (psutil.Process().memory_info().rss - before) / 2**20
+    print(f"{frames} frames, 20 texts: {grown:.0f} MB more")
+    assert grown < 150
 
 
 def test_weights_are_named_by_their_hash(page: Page) -> None:

@@ -1,0 +1,151 @@
+"""For tests: drafters in a browser, told what to do, and what they should do."""
+
+from contextlib import contextmanager
+from functools import cache
+from multiprocessing import get_context
+
+from demo.device.endpoint import Device
+from demo.device.weights import pack
+from moa_core.drafters.base import Drafter
+from tests.device.twins import Page, loud, replay
+from tests.models import tiny_target
+
+NEAR = 1e-4  # log-probabilities closer than this may change places
+PROMPT = [5, 9, 33, 2, 17, 40, 11, 29, 60, 3, 8, 8, 21, 50, 1, 0, 44, 19]  # of two shares
+TARGET = tiny_target()
+
+DRAFT = """async ([name, cycles, tree]) => {
+  const [{ drafter, open }, { grow }, { decode, unpack }] = await Promise.all(
+    ["weights", "tree", "wire"].map((file) => import(`/device/js/${file}.js`)));
+  const { hash } = await (await fetch(`/device/facts/${name}`)).json();
+  const file = await (await fetch(`/device/weights/${name}/${hash}`)).arrayBuffer();
+  const one = drafter(open(file), 1024);
+  const trees = [];
+  for (const { ids, half, token } of cycles) {
+    const bytes = Uint8Array.from(atob(half), (char) => char.charCodeAt(0));
+    one.observe(ids, unpack([decode(bytes)]));
+    trees.push(await grow(token, one.root(token), (level) => one.expand(level), tree));
+    one.forget();
+  }
+  return trees;
+}"""
+
+RUN = """([name, { link, limit = 90_000, ...run }, plan]) => new Promise((done) => {
+  const worker = new Worker("/device/js/worker.js", { type: "module" }), events = [];
+  Object.assign(window, { heard: events, worker });
+  const began = performance.now();
+  setTimeout(() => done([...events, { type: "failed", words: "it does not end" }]), limit);
+  const count = (type) => events.filter((event) => event.type === type).length;
+  worker.onerror = (error) => done([...events, { type: "failed", words: error.message }]);
+  worker.onmessage = ({ data }) => {
+    events.push({ ...data, now: performance.now() - began });
+    if (data.type === "facts") worker.postMessage({ do: "fetch" });
+    if (link && data.type === "ready") worker.postMessage({ do: "link", ...link });
+    if (data.type === "ready") worker.postMessage({ do: "run", kind: "f32", ...run });
+    if (plan.length && count(plan[0].after) >= plan[0].times) {
+      const { act, lasts } = plan.shift();
+      if (act === "drop") fetch("/drop");
+      else worker.postMessage({ do: act });
+      if (lasts !== undefined) setTimeout(() => worker.postMessage({ do: "mend" }), lasts);
+    }
+    if (data.type === "failed" || data.type === "finished") {
+      worker.terminate();
+      done(events);
+    }
+  };
+  worker.postMessage({ do: "open", base: "/device", name });
+})"""
+
+
+@cache
+def drafter_for(name: str) -> Drafter:
+    return loud(name, TARGET)
+
+
+def run(page, name="moa-n1", plan=(), count=120, **settings):
+    """The events of a run in which the link is treated as planned."""
+    settings = {"prompt": PROMPT, "count": count, "patience": 20_000, **settings}
+    events = page.evaluate(RUN, [name, settings, list(plan)])
+    assert events[-1]["type"] == "finished", events[-1]
+    return events
+
+
+def begin(page, count, **settings):
+    """A run that goes on by itself, as `over`, once it has had a few answers."""
+    settings = {"prompt": PROMPT, "count": count, "patience": 20_000, **settings}
+    page.evaluate(f"args => {{ window.over = ({RUN})(args); }}", ["moa-n1", settings, []])
+    hear(page, "verified", 3)
+
+
+def told(page, kind):
+    """How many events of a kind the run that goes on has had."""
+    return page.evaluate("(kind) => heard.filter(({ type }) => type === kind).length", kind)
+
+
+def hear(page, kind, times):
+    """Wait for so many events of a kind, or the last: whether they came."""
+    page.wait_for_function(
+        """([kind, times]) => heard.filter(({ type }) => type === kind).length >= times
+            || ["finished", "failed"].includes(heard.at(-1)?.type)""",
+        arg=[kind, times],
+    )
+    return told(page, kind) >= times
+
+
+def kinds(events, kind):
+    return [event for event in events if event["type"] == kind]
+
+
+def compare(found, wanted):
+    """Whether two trees are one; if not, their nodes must be as probable as each other."""
+    same = found["tokens"] == list(wanted["tokens"]) and found["parents"] == list(wanted["parents"])
+    pairs = zip(found["logProbs"], wanted["logProbs"], strict=True)
+    if not same:
+        pairs = zip(sorted(found["logProbs"]), sorted(wanted["logProbs"]), strict=True)
+    assert all(abs(one - other) < NEAR for one, other in pairs), (found, wanted)
+    return same
+
+
+def check_trees(page, target, drafter, prompt, tree, count):
+    """Of the trees of a run, the browser's and Python's: tokens learnt before each; near ties."""
+    cycles = replay(target, drafter, pack(target, drafter), prompt, tree, count)
+    shape = {"depth": tree.depth, "breadth": tree.breadth, "budget": tree.budget}
+    found = page.evaluate(DRAFT, [drafter.name, cycles, shape])
+    ties = [compare(*both) for both in zip(found, cycles, strict=True)].count(False)
+    return [len(one["ids"]) for one in cycles], ties
+
+
+class Mortal:
+    """A page in a process of its own, which can be killed and started again."""
+
+    def __init__(self):
+        self._context, self._port = get_context("forkserver"), 0
+        self._context.set_forkserver_preload(["tests.device.twins"])
+        self.start()
+
+    def start(self):
+        here, there = self._context.Pipe()
+        self._process = self._context.Process(target=_live, args=(self._port, there), daemon=True)
+        self._process.start()
+        self._port = here.recv()
+        self.url = f"http://127.0.0.1:{self._port}"
+
+    def kill(self):
+        self._process.kill()
+        self._process.join()
+
+
+def _live(port, pipe):
+    page = Page(Device(lambda: TARGET, drafter_for), port)
+    pipe.send(page.port)
+    page.last()
+
+
+@contextmanager
+def mortal():
+    """A server that may die, until the test ends."""
+    server = Mortal()
+    try:
+        yield server
+    finally:
+        server.kill()
