@@ -40,8 +40,8 @@ TABS = (live, compare, inside, tli, network, results, lesson)
 
 TITLE = "Mixture of Attentions, live"
 ABOUT = (
-    "A small drafter guesses ahead; a large model checks all guesses at once. The text is exactly "
-    "the large model’s own."
+    "A small drafter guesses ahead; a larger model checks all guesses at once. The text is exactly "
+    "the larger model’s own."
 )
 HELP = (
     '<button type="button" class="link" id="tour">60-second tour</button> · '

@@ -171,8 +171,7 @@ ROWS = {
     "vanilla": "plain decoding",
     "hf-generate": "transformers' `generate`",
     "eagle2": "EAGLE-2",
-    "moa-n0": "MoA, N = 0",
-    "moa-n2": "MoA, N = 2",
+    **{name: f"MoA, N = {name[-1]}" for name in MOA},
 }
 
 

@@ -10,7 +10,7 @@ import gradio as gr
 from demo.common.theme import script
 from demo.session import PRIVATE
 
-LABEL = "Prompt (shared by all tabs)"
+LABEL = "Prompt"
 ONE = script("common/static/prompt.js")
 EXAMPLES = {  # one for each strength of the bundled target, and one for what it does not know
     "Story": (

@@ -93,7 +93,9 @@ def _known(visit: Visit, number: int, engine: Engine, stop: Any) -> Iterator[Kno
         return
     own = len(turns(list(requests), repeats))
     alone = engine.worker.begun - before <= own
-    yield compared(engine, request, trace, measured.traces, timed=alone and not visit.shown.cut)
+    known = compared(engine, request, trace, measured.traces, alone and not visit.shown.cut)
+    known.plain["shared"] = not alone
+    yield known
 
 
 def rival_of(engine: Engine, request: Request, found: dict[str, list[Trace]]) -> Trace | None:

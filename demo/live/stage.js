@@ -76,8 +76,11 @@ function say() {
 }
 
 function speedUp() {
+  if (beside?.shared) return ["speed unknown: another run shared the machine"];
   if (!beside?.ratio) return null;
   const shown = `${beside.ratio.toFixed(beside.ratio < 1 ? 2 : 1)}×`;
+  if (beside.close && Math.abs(beside.ratio - 1) > 0.1)
+    return [figure("speedup", beside.ratio, shown), " plain decoding’s speed, within the spread of the runs"];
   if (beside.close) return [figure("speedup", beside.ratio, "about as fast"), " as plain decoding"];
   if (beside.ratio < 1) return [figure("speedup", beside.ratio, shown), " the speed of plain decoding"];
   return [figure("speedup", beside.ratio, shown), " faster than plain decoding"];
@@ -107,6 +110,11 @@ function lengths() {
   return ["τ ", figure("tau", tau, tau.toFixed(1)), rival];
 }
 
+// What is shown is of the settings before.
+document.addEventListener("input", ({ target }) => {
+  if (ended && target.closest("#tli, #method")) told.textContent = "Press Run to see the new choice.";
+});
+
 // A text that goes on above or below what is seen fades out there.
 function fade() {
   text.classList.toggle("above", text.scrollTop > 4);
@@ -134,6 +142,11 @@ function drawable({ tree, bonus }) {
 function settled() {
   fade();
   if (!ended) say();
+  if (root.dataset.link === "lost") {
+    svg.replaceChildren();
+    caption.textContent = "Offline: the target checks no tree.";
+    return;
+  }
   if (!newest) return;
   if (newest.tree) {
     const { cycle, texts } = drawable(newest);

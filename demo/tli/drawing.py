@@ -32,9 +32,10 @@ def explanation(tli: int) -> str:
             "target runs while drafting."
         )
     which = "last layer" if tli == 1 else f"last {tli} layers"
+    reads = "It reads its" if tli == 1 else "They read their"
     return (
         f"<b>N = {tli}.</b> CA’s output passes through the target’s {which} (same weights), "
-        "once per draft level. They read their own K and V of the verified text and of the drafts "
+        f"once per draft level. {reads} own K and V of the verified text and of the drafts "
         "so far. Then come the target’s norm and head."
     )
 

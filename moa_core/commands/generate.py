@@ -99,6 +99,12 @@ def run(options: argparse.Namespace) -> None:
         print(json.dumps(_report(last.trace, words, last.reason), ensure_ascii=False))
     else:
         print("" if words is not None else last.trace.output_ids)
+        if alone := len(last.trace.offline_ids):
+            print(
+                f"The link was lost: the last {_counted(alone, 'token')} are the drafter's own, "
+                "which no target has verified.",
+                file=sys.stderr,
+            )
         print(_figures(last.trace, last.reason))
 
 
@@ -170,10 +176,7 @@ def _report(trace: Trace, text: str | None, reason: str | None) -> dict[str, Any
 def _figures(trace: Trace, reason: str | None) -> str:
     tau = speed = ""
     if trace.tau is not None:  # not where the prefill's token was the only one
-        tau = (
-            f", acceptance length {trace.tau:.2f} (tokens gained per target forward after the "
-            "prefill, bonus included)"
-        )
+        tau = f", τ {trace.tau:.2f} tokens per target call after the prompt's"
     if trace.decode_tokens_per_second is not None:
         speed = f", {trace.tokens_per_second:.1f} tokens/s, prompt included"
         speed += f" ({trace.decode_tokens_per_second:.1f} while decoding)"

@@ -67,7 +67,7 @@ def test_text_is_printed_as_it_is_decoded_and_then_its_figures(
     report = json.loads(run(capsys, *FOX, "--json"))
     printed = run(capsys, *FOX)
     assert printed.startswith(report["text"]) and "12 tokens, " in printed
-    assert f"acceptance length {report['tau']:.2f} (tokens gained per target forward" in printed
+    assert f"τ {report['tau']:.2f} tokens per target call" in printed
     speed = r"tokens/s, prompt included \([\d.]+ while decoding\), drafts in int8, ended by leng"
     assert re.search(speed, printed)
     one = run(capsys, "--prompt", "The fox", "--max-new-tokens", "1", "--ignore-eos")
