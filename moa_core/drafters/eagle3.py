@@ -196,10 +196,7 @@ class Eagle3Drafter(FeatureDrafter):
         hidden = self.net.words(hidden)
         if not self.net.config.words:
             return self.target.head(hidden)
-        return self.widened(self.net.lm_head(hidden))
-
-    def widened(self, few: Tensor) -> Tensor:
-        """[.., D] -> [.., V]: what it cannot draft is impossible."""
+        few: Tensor = self.net.lm_head(hidden)  # [.., D]; what it cannot draft is impossible
         whole = few.new_full((*few.shape[:-1], self.target.head.out_features), -torch.inf)
         return whole.index_copy_(-1, self._drafted, few)
 

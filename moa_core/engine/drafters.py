@@ -50,11 +50,6 @@ class Onnx(Drafter):
         """How many of those layers."""
         return self.tli or 0
 
-    @property
-    def _words(self) -> int:
-        """How many tokens its logits are for."""
-        return self._model.head.out_features
-
     def session(self) -> Any:
         """None where torch has to run this drafter."""
         theirs = graph_weights(self._model, self._last)
@@ -96,7 +91,7 @@ class Onnx(Drafter):
         places = range(start, start + count) if seen is None else [start] * count
         inputs = {**rows(tokens, places, past, seen), **more}
         widths = {f"new.{name}": one.shape[-1] for name, one in more.items()}
-        widths = {"logits": self._words, **widths}
+        widths = {"logits": self._model.head.out_features, **widths}
         wanted = 1 if seen is None else count
         return run(inputs, **{name: (1, wanted, width) for name, width in widths.items()})
 
@@ -247,14 +242,10 @@ class OnnxEagle(OnnxFeatures, EagleDrafter):
 
 
 class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
-    @property
-    def _words(self) -> int:
-        return self.net.config.words or super()._words
-
-    @property
-    def _table(self) -> Tensor:
-        own = self.net.config.embeddings
-        return self.net.embed_tokens.weight if own else super()._table
+    def session(self) -> Any:
+        """Torch runs heads with words or embeddings of their own: those are of large models."""
+        sizes = self.net.config
+        return None if sizes.words or sizes.embeddings else super().session()
 
     def _layer(self, graph: Graph, x: str, features: str, rope: Rope) -> str:
         sizes, layer = self.net.config, self.net.midlayer
@@ -269,17 +260,7 @@ class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
     def _head(self, graph: Graph, x: str) -> None:
         sizes = self.net.config
         x = x if sizes.norm_output else graph.norm(x, self.net.norm, sizes.eps)
-        if not sizes.words:
-            add_head(graph, x, self.target)
-        else:
-            graph.output("logits", graph.linear(x, self.net.lm_head), 1, "rows", sizes.words)
-
-    def _step(
-        self, tokens: Tensor, features: Tensor, start: int, seen: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        hidden, logits = super()._step(tokens, features, start, seen)
-        few = self._run is not None and self.net.config.words  # torch's are widened already
-        return hidden, self.widened(logits) if few else logits
+        add_head(graph, x, self.target)
 
 
 KINDS = (OnnxMoA, OnnxEagle, OnnxEagle3, OnnxIndependent)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from torch import Tensor, nn
 
 from moa_core.decoding.tree import DraftTree, Frontier
 from moa_core.drafters.base import Drafter, Stepwise
-from moa_core.drafters.eagle3 import Eagle3Drafter, Eagle3Net
 from moa_core.engine import accelerate, accelerate_drafter, drafters
 from moa_core.engine import target as targets
 from moa_core.engine.graph import BLOCK, eight_bits
@@ -52,16 +50,14 @@ SHAPES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 METHODS = (
     "moa-n0", "moa-n1", "moa-n2", "moa-n3", "moa-mean-lsa", "moa-no-lsa", "moa-no-sa",
-    "eagle2", "eagle3", "eagle3, own embeddings", "independent",
+    "eagle2", "eagle3", "independent",
 )  # fmt: skip
 
 
 @torch.no_grad()
 def loud(method: str, target: Target, rounded: bool = False) -> Drafter:
     """A drafter whose every part says much. rounded: with weights that eight bits hold exactly."""
-    drafter = fresh(method.split(",")[0], target, seed=0)
-    if isinstance(drafter, Eagle3Drafter) and "own" in method:
-        drafter.net = Eagle3Net(replace(drafter.net.config, embeddings=target.config.vocab_size))
+    drafter = fresh(method, target, seed=0)
     torch.manual_seed(1)
     for weight in drafter.net.parameters():
         weight.normal_(1.0 if weight.ndim == 1 else 0.0, 0.1 if rounded else 0.2)
