@@ -43,7 +43,7 @@ def test_trees_of_fifty_prompts(name, target, drafters, served, blank):
     page, found = blank(served), Counter()
     for ids in suite_ids(load_suite("bundled", EACH), target):
         learnt, ties = check_trees(page, target, drafters(name), ids, TREE, 24)
-        found += Counter(prompts=1, trees=len(learnt), ties=ties, learnt=sum(learnt) - len(ids))
+        found += Counter(prompts=1, trees=len(learnt), ties=ties, tokens=sum(learnt) - len(ids))
     print(name, dict(found))
     assert found["prompts"] == 50 and found["ties"] <= found["trees"] / 100
 
