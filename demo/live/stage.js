@@ -106,8 +106,11 @@ function lengths() {
   const all = cycles().map(gained);
   if (!all.length) return null;
   const tau = all.reduce((sum, one) => sum + one) / all.length;
-  const rival = beside?.rival_tau ? `, ${beside.rival} ${beside.rival_tau.toFixed(1)}` : "";
-  return ["τ ", figure("tau", tau, tau.toFixed(1)), rival];
+  const theirs = beside?.rival_tau;
+  if (!theirs) return ["τ ", figure("tau", tau, tau.toFixed(1))];
+  const first = tau > theirs ? by.split(",")[0] : beside.rival;
+  const who = Math.abs(tau - theirs) < 0.05 ? "level" : `${first} is ahead`;
+  return ["τ ", figure("tau", tau, tau.toFixed(1)), `, ${beside.rival} ${theirs.toFixed(1)}: ${who} on this prompt`];
 }
 
 // What is shown is of the settings before.
