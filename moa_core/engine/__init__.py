@@ -4,6 +4,11 @@ These functions are the way in, and only loading calls them. `model`, `drafters`
 plain torch, which runs all else: other formats, other layers, GPUs.
 """
 
+import os
+
+# From its import on, onnxruntime sends events to its maker unless this says otherwise.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
 from moa_core.engine.drafters import accelerate_drafter
 from moa_core.engine.target import accelerate
 
