@@ -45,6 +45,10 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. 0 when it went well, 2 with one sentence when a person was mistaken."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["demo"] and not entry_points(group="moa.commands", name="demo"):
+        print("error: the page is not installed: pip install '.[demo]'", file=sys.stderr)
+        print("In a clone, python app.py opens it.", file=sys.stderr)
+        return 2
     options = parser().parse_args(given, argparse.Namespace(given=given))
     # Its retries end in one sentence of ours.
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)

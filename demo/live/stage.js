@@ -96,7 +96,9 @@ function calls() {
   if (!text.querySelector(".token")) return null;
   const count = cycles().length + 1; // with the prefill
   const instead = beside?.calls ? ` instead of ${beside.calls}` : "";
-  return [figure("calls", count, String(count)), ` target calls${instead}`];
+  const shown = figure("calls", count, String(count));
+  shown.title = "The prompt’s call, then one for each cycle. τ counts the cycles alone.";
+  return [shown, ` target calls${instead}`];
 }
 
 // Tokens of a cycle, the last one counted in full.

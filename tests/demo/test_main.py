@@ -52,6 +52,12 @@ def test_without_its_extra_a_sentence_says_what_to_install(monkeypatch, capsys):
     assert PROJECT["name"] == "moa-speculative"
 
 
+def test_where_nothing_is_installed_it_says_so(monkeypatch, capsys):
+    monkeypatch.setattr("moa_core.__main__.entry_points", lambda **_: ())
+    assert main(["demo", "--port", "7"]) == 2
+    assert "the page is not installed" in capsys.readouterr().err
+
+
 def test_help_names_it_and_imports_nothing_of_it(monkeypatch, capsys):
     monkeypatch.setattr(EntryPoint, "load", lambda point: pytest.fail("it is imported"))
     with pytest.raises(SystemExit) as ended:

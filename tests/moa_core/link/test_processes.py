@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -16,9 +17,11 @@ import pytest
 
 from moa_core.__main__ import main
 from moa_core.commands.serve import _drafters
+from moa_core.decoding.verifier import LinkLost
 from moa_core.errors import UserError
 from moa_core.link.connection import Address, reach
 from moa_core.link.process import ROOT, ServerProcess
+from moa_core.link.remote import Remote
 from moa_core.link.wire import VERSION, Fetch, Hello
 from moa_core.loading.load import load_drafter, load_target
 from tests.attackers import fire
@@ -159,3 +162,21 @@ def test_a_trace_over_a_link_has_neither_token(
     assert process.token not in written and SECRET not in written
     for path in (tmp_path / "cache").rglob("*.json"):
         assert process.token not in path.read_text()
+
+
+def test_what_no_target_has_verified_is_told(
+    process: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def lost(*_: object) -> None:
+        raise LinkLost(0.0)
+
+    monkeypatch.setenv("MOA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(Remote, "verify", lost)
+    monkeypatch.setattr(Remote, "back", lambda *_: False)
+    words = ["generate", "--server", process.address().url, "--token", process.token]
+    words += ["--prompt", "The fox", "--max-new-tokens", "4", "--ignore-eos", "--patience", "0"]
+    assert main(words) == 0
+    captured = capsys.readouterr()
+    assert re.search(r"The link was lost: the last 3 tokens are the drafter's own", captured.err)
+    assert "ended by offline" in captured.out
