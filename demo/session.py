@@ -19,6 +19,7 @@ from moa_core.errors import UserError
 
 log = logging.getLogger(__name__)
 
+LINGER = 60.0  # seconds that a session is held after its page was closed, or lost its network
 PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
 Work = Callable[..., Iterator[tuple[Any, ...]]]
 
@@ -77,6 +78,9 @@ class Visits:
 
     def __init__(self) -> None:
         self._here: dict[str, Visit] = {}
+
+    def __contains__(self, who: str) -> bool:
+        return who in self._here
 
     def arrive(self, request: gr.Request) -> Visit:
         """A page was opened."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -25,7 +26,7 @@ from demo.live import tab as live
 from demo.live.api import add_decode
 from demo.network import tab as network
 from demo.results import tab as results
-from demo.session import PRIVATE, Shared, Visits
+from demo.session import LINGER, PRIVATE, Shared, Visits
 from demo.tli import tab as tli
 from moa_core.assets import ASSETS
 from moa_core.errors import UserError
@@ -93,7 +94,11 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
         machine = status_line("Loading the models.", "load", elem_id="machine")
         visits = Visits()
 
-        demo.load(visits.arrive, None, shared.visit, **PRIVATE)
+        def arrive(request: gr.Request) -> Any:
+            _forget(demo, visits)
+            return visits.arrive(request)
+
+        demo.load(arrive, None, shared.visit, **PRIVATE)
         for module, components in zip(TABS, made, strict=True):
             module.wire(demo, components, shared)
         demo.load(_open_tab, None, tabs, **PRIVATE).then(None, None, None, js=READ, **PRIVATE)
@@ -108,6 +113,7 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
         def gone(request: gr.Request) -> None:
             engine.worker.leave(request.session_hash or "")
             visits.leave(request.session_hash or "")
+            _forget(demo, visits)
 
         demo.unload(gone)
     return demo
@@ -137,6 +143,19 @@ def launch_options(engine: Engine) -> dict[str, Any]:
         "state_session_capacity": MOST_SESSIONS,
         "footer_links": ["api", "settings"],
     }
+
+
+def _forget(demo: gr.Blocks, visits: Visits) -> None:
+    """Drop the sessions without a page that were not used of late: gradio would hold them for good.
+
+    Those of programs that call an endpoint never had a page.
+    """
+    holder, now = demo.state_holder, datetime.now()
+    with holder.lock:
+        for who, used in list(holder.time_last_used.items()):
+            if who not in visits and (now - used).total_seconds() > LINGER:
+                holder.session_data.pop(who, None)
+                holder.time_last_used.pop(who, None)
 
 
 def _open_tab(request: gr.Request) -> dict[str, Any]:

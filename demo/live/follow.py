@@ -93,8 +93,10 @@ def _known(visit: Visit, number: int, engine: Engine, stop: Any) -> Iterator[Kno
         return
     own = len(turns(list(requests), repeats))
     alone = engine.worker.begun - before <= own
-    known = compared(engine, request, trace, measured.traces, alone and not visit.shown.cut)
-    known.plain["shared"] = not alone
+    cut = visit.shown.cut
+    known = compared(engine, request, trace, measured.traces, alone and not cut)
+    if not (alone or cut or request.method == VANILLA):
+        known.plain["shared"] = True
     yield known
 
 

@@ -75,12 +75,31 @@ def pieces(folder: Path) -> Iterator[Piece]:
     yield Piece("", b"", total)
 
 
-def begin(target: Target, last: int) -> tuple[Piece, Iterator[Piece]]:
-    """The first piece of the files for N, and the others. Nothing stays on disk."""
-    with tempfile.TemporaryDirectory(prefix="moa-weights-", ignore_cleanup_errors=True) as name:
-        write(target, last, Path(name))
-        rest = pieces(Path(name))
+class WeightFiles:
+    """The files for each N, written once and kept on disk for as long as this object: a few."""
+
+    MOST = 3
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._folders: dict[int, tempfile.TemporaryDirectory[str]] = {}
+
+    def begin(self, last: int) -> tuple[Piece, Iterator[Piece]]:
+        """The first piece of the files, and the others. Not for two threads at once."""
+        last = min(last, len(self._target.layers))
+        folder = self._folders.pop(last, None)
+        if folder is None:
+            if len(self._folders) >= self.MOST:
+                self._folders.pop(next(iter(self._folders))).cleanup()
+            folder = tempfile.TemporaryDirectory(prefix="moa-weights-", ignore_cleanup_errors=True)
+            write(self._target, last, Path(folder.name))
+        self._folders[last] = folder  # the newest
+        rest = pieces(Path(folder.name))
         return next(rest), rest
+
+    def close(self) -> None:
+        while self._folders:
+            self._folders.popitem()[1].cleanup()
 
 
 def target_mark(target: Target) -> str:

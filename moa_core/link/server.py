@@ -21,7 +21,7 @@ from websockets.protocol import State
 
 from moa_core.drafters.base import Drafter
 from moa_core.link import wire
-from moa_core.link.client_weights import begin, target_mark
+from moa_core.link.client_weights import WeightFiles, target_mark
 from moa_core.link.session import Denied, Drafters, Limits, Session
 from moa_core.model.target import Target
 
@@ -108,7 +108,7 @@ class Server:
         self._target, self._token, self._mark = target, token, target_mark(target)
         self._drafters = Drafters(drafters)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="target")
-        self._packing = asyncio.Lock()
+        self._files, self._packing = WeightFiles(target), asyncio.Lock()
 
     async def run(self, host: str, port: int, ready: Callable[[int], None]) -> None:
         """Serve until cancelled. ready is told the port, once clients can come."""
@@ -128,6 +128,7 @@ class Server:
                     asyncio.get_running_loop().call_later(CLOSE_WITHIN, self._close)
         finally:
             self._worker.shutdown(wait=False, cancel_futures=True)
+            self._files.close()
 
     def _http(self, connection: ServerConnection, request: Request) -> Response | None:
         if request.path != "/health":
@@ -247,7 +248,7 @@ class Server:
     async def _give(self, visitor: Visitor, last: int) -> None:
         """The weights a client needs. Nothing of it is the worker's work, nor this thread's."""
         async with self._packing:
-            piece, rest = await asyncio.to_thread(begin, self._target, last)
+            piece, rest = await asyncio.to_thread(self._files.begin, last)
         while piece is not END:
             await self._send(visitor, piece)
             piece = await asyncio.to_thread(lambda: next(rest, END))

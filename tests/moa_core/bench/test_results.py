@@ -184,5 +184,8 @@ def test_the_claim_is_computed_from_the_file():
     assert f"the paper: {papers_ratios(published())[0]:.2f} ×" in first
     assert "MoA N=0, the fastest MoA here, is 1.50 × EAGLE-2’s" in second
     assert "within the recorded spread" in second
+    methods["eagle2"]["tree"] = {"depth": 5, "breadth": 4, "budget": 11}
+    lengths, _ = claim(Recording("", {"methods": methods})).split("; ")
+    assert "each at its own tree, is 1.50 ×" in lengths and "the paper" not in lengths
     del methods["eagle2"]
     assert "nothing to compare" in claim(Recording("", {"methods": methods}))

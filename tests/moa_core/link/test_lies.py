@@ -1,6 +1,7 @@
 """A server that lies, in answers and in files: a sentence, and what was decoded stays."""
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from math import nan
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,15 +18,16 @@ from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Vanilla
 from moa_core.errors import UserError
-from moa_core.link import wire
+from moa_core.link import client_weights, wire
 from moa_core.link.client_weights import WEIGHTS, client_target, keep, pieces, target_mark, write
 from moa_core.link.remote import Remote
 from moa_core.link.session import Limits, Session
 from moa_core.link.tensors import Numbers, check_half, pack
+from moa_core.model.target import Target
 from moa_core.train.init import fresh
-from tests.moa_core.link.scene import TARGET, answers, drafter_for
+from tests.moa_core.link.scene import TARGET, TOKEN, answers, caller, drafter_for
 from tests.models import plain_greedy, speaking_target, tiny_target
-from tests.serving import scripted
+from tests.serving import scripted, serving
 
 PROMPT = [(i * i + 3) % 60 for i in range(20)]  # two shares
 GREEDY = plain_greedy(TARGET, PROMPT, 30)
@@ -263,3 +265,32 @@ def test_what_does_not_belong_or_fit_here_is_not_kept(
     with pytest.raises(UserError, match=words):
         keep(sent, tmp_path / "a" / "kept")
     assert not [*tmp_path.rglob("x"), *tmp_path.rglob("kept*"), *(tmp_path / "a").iterdir()]
+
+
+def test_files_are_packed_once_for_all_and_go_with_the_server(monkeypatch) -> None:
+    written, folders = [], []
+    real = client_weights.write
+
+    def write(target: Target, last: int, folder: Any) -> None:
+        written.append(last)
+        folders.append(folder)
+        real(target, last, folder)
+
+    monkeypatch.setattr(client_weights, "write", write)
+
+    def fetch(last: int) -> int:
+        with caller(port) as one:
+            one.say(wire.Fetch(last))
+            total, got = 0, 0
+            while (piece := one.hear()).name:
+                total, got = piece.total, got + len(piece.data)
+            assert got == total
+            return total
+
+    with serving(TARGET, drafter_for, TOKEN) as (_, port), ThreadPoolExecutor(8) as pool:
+        sizes = list(pool.map(fetch, [1] * 8))
+        assert written == [1] and len(set(sizes)) == 1
+        assert fetch(1024) == fetch(3) > fetch(0) and written == [1, 3, 0]
+        assert fetch(2) and fetch(1) == sizes[0] and written == [1, 3, 0, 2, 1]
+        assert sum(folder.exists() for folder in folders) == client_weights.WeightFiles.MOST
+    assert not any(folder.exists() for folder in folders)

@@ -1,0 +1,78 @@
+"""Files of strangers: whatever is in them, and however they are called, the page only shows it."""
+
+import json
+
+import pytest
+
+from moa_core.decoding.decode import Settings, about, decode
+from moa_core.decoding.trace import Trace
+from moa_core.decoding.tree import TreeSettings
+from moa_core.text import record_words
+from tests.browser.driving import DONE, KEPT, open_tab, wait_for_status
+from tests.models import speaking_target, useful
+
+pytestmark = pytest.mark.browser
+
+HIT = "window.hit = 1"
+WORDS = (
+    f'<img src=x onerror="{HIT}">', f"<script>{HIT}</script>", f'<a href="javascript:{HIT}">x</a>',
+    "${window.hit = 1}", "{{window.hit}}", "{0.__class__}", "%s%n", "../../x", "=1+1", "\u202ertl",
+    "</script><b>x</b>",
+)  # fmt: skip
+ALL = " ".join(WORDS)
+HARM = """() => ({
+  hit: window.hit ?? null,
+  made: document.querySelectorAll('img[src="x"], a[href^="javascript:"], [onerror]').length,
+  bold: [...document.querySelectorAll('b')].filter(one => one.textContent === 'x').length,
+})"""
+NONE = {"hit": None, "made": 0, "bold": 0}
+
+
+def hostile_trace():
+    """A true run, with other words: every text that a trace has is hostile."""
+    target = speaking_target()
+    drafter, settings = useful("moa-n1", target), Settings(24, TreeSettings(3, 3, 8))
+    trace = Trace(about(target, drafter, settings))
+    trace.events += decode(target, drafter, [5, 9, 2], settings)
+    record_words(trace, target.tokenizer)
+    words = trace.about["words"]
+    words["prompt"] = ALL + "\x00"
+    words["alone"] = {token: WORDS[int(token) % len(WORDS)] for token in words["alone"]}
+    words["output"] = [WORDS[at % len(WORDS)] for at in range(len(words["output"]))]
+    data = json.loads(trace.to_json())
+    data["about"] |= {"method": ALL, "target": ALL, "drafter": ALL, "machine": {ALL: ALL}}
+    data["about"]["words"]["output"][3] = "\ud800"
+    data["events"][-1]["reason"] = ALL
+    return data
+
+
+def test_a_trace_of_a_stranger_is_only_shown(page, tmp_path):
+    path = tmp_path / "<img src=x onerror=alert(1)> ${6*7} %s {0}.json"
+    path.write_text(json.dumps(hostile_trace()))
+    page.get_by_role("button", name="Save, open, share").click()
+    page.set_input_files("#open input[type=file]", path)
+    wait_for_status(page, "Opened: ")
+    page.wait_for_function(DONE)
+    written = page.evaluate(KEPT)
+    for word in WORDS[:3] + WORDS[4:9]:
+        assert word in written, word
+    said = page.inner_text("#status .status-line")
+    assert WORDS[0] in said and WORDS[3] in said
+    page.wait_for_selector("#chart-acceptance", state="hidden")  # it was another run's
+    for place in page.locator(".token-view .token, .token-view .more").all()[:12]:
+        place.dispatch_event("mouseover")
+    assert page.evaluate(HARM) == NONE
+    open_tab(page, "Inside a cycle")
+    page.wait_for_selector(".inside-view svg")
+    assert WORDS[0] in page.locator(".inside-view").first.inner_text()
+    assert page.evaluate(HARM) == NONE
+
+
+def test_no_file_of_the_machine_is_served(page, app):
+    for place in ("/etc/passwd", "app.py", "../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd",
+                  "demo/access.py", "/proc/self/environ"):  # fmt: skip
+        for form in ("gradio_api/file=", "file=", "static/", "assets/"):
+            answer = page.request.get(app + form + place)
+            body = answer.text()
+            assert "root:" not in body and "MOA_MODELS" not in body and "parse_args" not in body
+            assert "hmac" not in body
