@@ -22,7 +22,7 @@ from transformers import (
     Qwen3Config,
 )
 
-from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.decode import Settings, about, decode
 from moa_core.decoding.trace import Drafted, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.auto import AutoDrafter
@@ -33,10 +33,11 @@ from moa_core.drafters.moa import MoADrafter
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.model.layers import DecoderLayer
 from moa_core.model.target import Target
+from moa_core.text import record_words
 from moa_core.train.batches import Batch
 from moa_core.train.init import fresh
 from moa_core.train.losses import MoATrainee
-from moa_core.train.masks import Masks
+from moa_core.train.masks import Masks, on_policy
 from moa_core.train.teacher import Lesson
 from moa_core.train.tokenizer import train_tokenizer
 
@@ -148,16 +149,30 @@ def draft_alike(target: Target, *drafters: Drafter) -> bool:
     return True
 
 
-def training_features(
-    trained: MoATrainee, batch: Batch, lesson: Lesson, masks: Masks
-) -> tuple[Tensor, Tensor]:
-    """What the head reads in the training forward, and CA's output before TLI: both [B, T, E]."""
+def one_reply(ids: Tensor, start: int) -> Batch:
+    """Rows of one document each, whose reply begins at a place."""
+    places = torch.arange(ids.shape[1]).expand(len(ids), -1)
+    return Batch(ids, places >= start, torch.zeros_like(ids), places)
+
+
+def one_block(batch: Batch) -> Masks:
+    """Masks of a draw that puts no boundary behind the first token of the first row's reply."""
+    root = int(batch.response[0].long().argmax())
+    for seed in range(1000):
+        masks = on_policy(batch, torch.Generator().manual_seed(seed), block=(50, 50))
+        if bool((masks.ca[0, 0, root:].sum(-1) == root).all()):
+            return masks
+    raise AssertionError("every draw put a boundary there")
+
+
+def training_features(trained: MoATrainee, batch: Batch, lesson: Lesson, masks: Masks) -> Tensor:
+    """What the head reads in the training forward [B, T, E]."""
     drafter = trained._drafter
     memory = drafter.net.memory(lesson.vectors.flatten(0, 1), drafter.layer_rope)
     memory = memory.unflatten(0, batch.ids.shape)
     rotation = drafter.ca_rope(batch.positions, memory)
     remembered = drafter.net.cross_attention.memorise(memory, rotation)
-    return trained.features(batch, lesson, masks, remembered)
+    return trained.features(batch, lesson, masks, remembered)[0]
 
 
 @cache
@@ -230,6 +245,17 @@ def speaking_target(tokenizer: PreTrainedTokenizerFast | None = None, **sizes: A
     target = tiny_target(vocab_size=len(tokenizer), eos_token_id=tokenizer.eos_token_id, **sizes)
     target.tokenizer, target.eos_ids = tokenizer, (tokenizer.eos_token_id,)
     return target
+
+
+@cache
+def worded_trace() -> str:
+    """The file of a run with its words."""
+    target = speaking_target()
+    drafter, settings = useful("moa-n1", target), Settings(12, TreeSettings(3, 2, 5))
+    trace = Trace(about(target, drafter, settings) | {"method": "moa-n1"})
+    trace.events += decode(target, drafter, [5, 9, 2], settings)
+    record_words(trace, target.tokenizer)
+    return trace.to_json()
 
 
 def save_target(folder: Path, target: Target) -> None:

@@ -1,16 +1,22 @@
-"""For tests: a server in a thread, one that says anything, and a link that is cut."""
+"""For tests: a process with a page, a server in a thread, one that says anything, a cut link."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
+import subprocess
 import threading
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection, serve
@@ -24,6 +30,41 @@ from moa_core.link.wire import MOST_DOWN, VERSION, Alive, Hello, Joiner, encode
 from moa_core.model.target import Target
 
 FAST = LinkSettings(rtt=2, down=400, up=400)
+
+
+def fetched(request: str | urllib.request.Request, timeout: float = 20) -> Any:
+    """An answer, past any proxy."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    return opener.open(request, timeout=timeout)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def page_of(command: list[Any], port: int, log: Path, **how: Any) -> Iterator[str]:
+    """The address of a process's page, once it is there; with the log if it never is."""
+    with log.open("w") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True, **how)
+    url = f"http://127.0.0.1:{port}/"
+
+    def there() -> bool:
+        with suppress(OSError), fetched(url, 2) as answer:
+            return b"Mixture of Attentions" in answer.read()
+        return process.poll() is not None
+
+    try:
+        if not until(there, 120) or process.poll() is not None:
+            pytest.fail(f"the page did not start:\n{log.read_text()[-3000:]}")
+        yield url
+    finally:
+        process.terminate()
+        process.wait(30)
+        with suppress(ProcessLookupError):  # what it forked does not end with it
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextmanager

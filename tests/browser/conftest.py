@@ -2,12 +2,7 @@
 
 import json
 import os
-import socket
-import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +16,7 @@ from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.model.target import Target
 from moa_core.train.tokenizer import train_tokenizer
+from tests.serving import free_port, page_of
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = ("${6*7}", "<b>x</b>", "{{x}}", "`y`", "<script>")
@@ -109,36 +105,13 @@ def running_app(bundle, log, *options):
     bundle  its folder; None: the one that comes with the program
     options  of its command
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     env = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     env |= {"MOA_MODELS": str(bundle)} if bundle else {}
     env["MOA_CACHE"] = str(log.parent / "cache")
-    with log.open("w") as out:
-        command = [sys.executable, "app.py", "--port", str(port), *options]
-        process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=out, stderr=out)
-    url = f"http://127.0.0.1:{port}/"
-    try:
-        wait_for(url, process, log)
+    command = [sys.executable, "app.py", "--port", str(port), *options]
+    with page_of(command, port, log, cwd=ROOT, env=env) as url:
         yield url
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def wait_for(url, process, log):
-    """Until the page answers; with the log if it never does."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    for _ in range(240):
-        if process.poll() is not None:
-            break
-        try:
-            opener.open(url, timeout=2).close()
-            return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.25)
-    pytest.fail(f"the app did not start:\n{log.read_text()[-2000:]}")
 
 
 # Not to be remembered anew by what the page still does.
@@ -283,6 +256,14 @@ def both_themes(page):
         page.wait_for_function(f"dark => {dark} === dark", arg=scheme == "dark")
         page.evaluate(SETTLE)  # colours change slowly
         yield scheme
+
+
+def every_look(page):
+    """The page at both widths, in both themes; nothing makes it scroll sideways."""
+    for width, height, _ in LOOKS:
+        page.set_viewport_size({"width": width, "height": height})
+        yield from both_themes(page)
+        page.wait_for_function("document.documentElement.scrollWidth <= window.innerWidth")
 
 
 def keep_picture(page, name):

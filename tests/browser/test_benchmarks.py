@@ -3,8 +3,8 @@
 import pytest
 
 from demo.results.tab import FIRST, kept
-from tests.browser.conftest import LOOKS, both_themes, keep_picture
-from tests.browser.driving import can_be_read, chart, charts_are_named, fits
+from tests.browser.conftest import every_look, keep_picture
+from tests.browser.driving import can_be_read, chart, charts_are_named
 
 pytestmark = pytest.mark.browser
 
@@ -38,19 +38,16 @@ def test_a_sentence_and_two_charts_come_first(tab):
     for part in (first.name, first.date, first.machine, first.precision, first.commit, "EAGLE-2"):
         assert part in words
     check_bars(page, first)
-    assert charts_are_named(page) and fits(page)
+    assert charts_are_named(page)
     command = page.locator("#bench-claims pre")
     assert not command.is_visible()
     page.locator("#bench-claims summary").focus()
     page.keyboard.press("Enter")
     command.wait_for()
     assert command.inner_text() == first.command
-    for width, height, _ in LOOKS:
-        page.set_viewport_size({"width": width, "height": height})
-        for _ in both_themes(page):
-            assert can_be_read(page, ".bench-chart .note p", ".record-claims p", ".paper .note")
-            keep_picture(page, "benchmarks")
-        assert fits(page)
+    for _ in every_look(page):
+        assert can_be_read(page, ".bench-chart .note p", ".record-claims p", ".paper .note")
+        keep_picture(page, "benchmarks")
 
 
 def test_another_recording_and_one_kind_of_prompt(tab):

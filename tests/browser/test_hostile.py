@@ -4,12 +4,8 @@ import json
 
 import pytest
 
-from moa_core.decoding.decode import Settings, about, decode
-from moa_core.decoding.trace import Trace
-from moa_core.decoding.tree import TreeSettings
-from moa_core.text import record_words
 from tests.browser.driving import DONE, KEPT, open_tab, wait_for_status
-from tests.models import speaking_target, useful
+from tests.models import worded_trace
 
 pytestmark = pytest.mark.browser
 
@@ -30,18 +26,13 @@ NONE = {"hit": None, "made": 0, "bold": 0}
 
 def hostile_trace():
     """A true run, with other words: every text that a trace has is hostile."""
-    target = speaking_target()
-    drafter, settings = useful("moa-n1", target), Settings(24, TreeSettings(3, 3, 8))
-    trace = Trace(about(target, drafter, settings))
-    trace.events += decode(target, drafter, [5, 9, 2], settings)
-    record_words(trace, target.tokenizer)
-    words = trace.about["words"]
+    data = json.loads(worded_trace())
+    words = data["about"]["words"]
     words["prompt"] = ALL + "\x00"
     words["alone"] = {token: WORDS[int(token) % len(WORDS)] for token in words["alone"]}
     words["output"] = [WORDS[at % len(WORDS)] for at in range(len(words["output"]))]
-    data = json.loads(trace.to_json())
+    words["output"][3] = "\ud800"
     data["about"] |= {"method": ALL, "target": ALL, "drafter": ALL, "machine": {ALL: ALL}}
-    data["about"]["words"]["output"][3] = "\ud800"
     data["events"][-1]["reason"] = ALL
     return data
 

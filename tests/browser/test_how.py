@@ -3,8 +3,8 @@
 import pytest
 
 from demo.lesson.text import STEPS
-from tests.browser.conftest import HOSTILE, LOOKS, both_themes, keep_picture
-from tests.browser.driving import can_be_read, fits
+from tests.browser.conftest import HOSTILE, every_look, keep_picture
+from tests.browser.driving import can_be_read
 
 pytestmark = pytest.mark.browser
 
@@ -28,20 +28,11 @@ def test_every_step_has_its_parts(tab):
     for name in ("draft", "verify"):  # of the recorded run, before anything was run
         assert len(page.evaluate(NODES, name)) == 1 + 5 + 1
     run(page, "verify")
-    check_steps(page)
-    check_themes(page, ".how-today", ".how-link", ".how-number", ".how-said")
-    width, height, _ = LOOKS[-1]
-    page.set_viewport_size({"width": width, "height": height})
-    check_steps(page)
-    assert fits(page)
-    check_themes(page)
-    check_answers(page)
-
-
-def check_themes(page, *places):
-    for _ in both_themes(page):
-        assert can_be_read(page, *places)
+    for _ in every_look(page):
+        check_steps(page)
+        assert can_be_read(page, ".how-today", ".how-link", ".how-number", ".how-said")
         keep_picture(page, "how")
+    check_answers(page)
 
 
 def check_steps(page):

@@ -10,8 +10,8 @@ from demo import static
 from demo.live.recording import recording
 from demo.live.run import method_of
 from moa_core.decoding.trace import OfflineToken
-from tests.browser.conftest import LOOKS, both_themes, keep_picture
-from tests.browser.driving import DONE, TEXT, can_be_read, figure, fits
+from tests.browser.conftest import every_look, keep_picture
+from tests.browser.driving import DONE, TEXT, can_be_read, figure
 
 pytestmark = pytest.mark.browser
 
@@ -40,10 +40,9 @@ def place(folder):
 
 
 @contextmanager
-def visit(browser, place, look=LOOKS[0], name="index.html"):
+def visit(browser, place, name="index.html"):
     """The page in a window of its own. Any error and any request to elsewhere fails the test."""
-    width, height, scheme = look
-    window = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+    window = browser.new_context()
     page, said = window.new_page(), []
     page.on("console", lambda one: said.append(one.text) if one.type == "error" else None)
     page.on("pageerror", lambda error: said.append(str(error)))
@@ -124,25 +123,24 @@ def test_the_race_ends_with_all_methods(browser, place):
             assert f"τ {trace.tau:.2f}" in state
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=str)
-def test_it_can_be_read_and_used_by_keyboard_at_every_size(browser, place, look):
-    with visit(browser, place, look) as page:
+def test_it_can_be_read_and_used_by_keyboard_at_every_size(browser, place):
+    with visit(browser, place) as page:
         to_the_end(page)
-        for _ in both_themes(page):
+        for _ in every_look(page):
             assert can_be_read(
                 page, f"{TEXT} .accepted .mark", f"{TEXT} .rejected .mark", "#view .headline",
                 "nav a", "nav a[aria-current]", "main h2", "main h2 + p", "footer p",
             )  # fmt: skip
             keep_picture(page, "static")
-        assert fits(page)
         page.keyboard.press("Tab")
         page.evaluate("document.querySelector('nav a').focus()")
         for name in ("The connection is cut", "A race"):
             page.keyboard.press("Tab")
             page.keyboard.press("Enter")
             page.wait_for_selector(f"nav a[aria-current=page]:has-text('{name}')")
-            assert fits(page) and page.evaluate("window.scrollY") == 0
-            keep_picture(page, f"static-{name.split()[-1]}")
+            for _ in every_look(page):
+                assert page.evaluate("window.scrollY") == 0
+                keep_picture(page, f"static-{name.split()[-1]}")
 
 
 def test_what_a_model_wrote_is_no_markup(browser, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ import torch
 
 import demo.engine as module
 from demo.common.methods import ordered
+from demo.session import Visit
 from moa_core.decoding.trace import Drafted, Finished, Prefilled, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Vanilla
@@ -14,6 +15,7 @@ from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.loading.catalog import DrafterInfo, Installed
 from moa_core.train.tokenizer import train_tokenizer
 
+PROMPT = "once upon a time"
 TREE = TreeSettings(3, 2, 6)
 # What is offered with any target, in the page's order; a drafter more changes no test.
 WITHOUT_FILES = ordered("vanilla" if name == "none" else name for name in WITHOUT_WEIGHTS)
@@ -68,6 +70,19 @@ def loads(monkeypatch, tokenizer):
     )
     monkeypatch.setattr(module, "decode", decode)
     return loaded
+
+
+@pytest.fixture
+def visit():
+    """A visitor whose first run begins."""
+    made = Visit()
+    made.begin()
+    return made
+
+
+def unset(value):
+    """Whether an output leaves what a component holds as it is."""
+    return isinstance(value, dict) and value.get("__type__") == "update" and "value" not in value
 
 
 @pytest.fixture

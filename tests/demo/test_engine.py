@@ -8,9 +8,7 @@ import demo.engine as module
 from demo.engine import MOST_NEW_TOKENS, Engine, Request
 from moa_core.errors import UserError
 from moa_core.loading.catalog import DrafterInfo, Installed
-from tests.demo.conftest import TREE, WITHOUT_FILES
-
-PROMPT = "once upon a time"
+from tests.demo.conftest import PROMPT, TREE, WITHOUT_FILES
 
 
 def test_models_are_loaded_once_and_only_when_wanted(loads):

@@ -1,9 +1,7 @@
 """The page around the tabs: who may open it, what a Space decides, links, style sheets."""
 
-import gc
 import json
 import re
-import runpy
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -23,6 +21,8 @@ from demo.tli import tab as tli
 from demo.ui import ICON, PREVIEW, build_demo, launch_options
 from moa_core.errors import UserError
 from moa_core.loading.presets import PRESETS
+from tests.demo.conftest import unset
+from tests.serving import fetched
 
 SECRET = "tok-5f1c9e-SECRET"
 
@@ -42,18 +42,6 @@ def test_others_need_one_or_it_must_be_meant(host):
         assert "auth" not in door(given, "", True, environ)
         assert door(given, "x", False, environ)["auth"]("anybody", "x")
         assert door(given, "", False, environ | {"SPACE_ID": "a/b"})["share"] is False
-
-
-def test_the_page_refuses_to_start_where_others_come(monkeypatch, capsys):
-    """Before anything is loaded."""
-    monkeypatch.setattr("sys.argv", ["app.py", "--host", "0.0.0.0"])
-    monkeypatch.setattr("demo.ui.build_demo", lambda *_: pytest.fail("it goes on"))
-    try:
-        with pytest.raises(SystemExit) as ended:
-            runpy.run_path("app.py", run_name="__main__")
-    finally:
-        gc.enable()
-    assert ended.value.code == 2 and "MOA_PASSWORD" in capsys.readouterr().err
 
 
 def test_a_password_is_compared_and_not_shown():
@@ -94,7 +82,7 @@ def test_nobody_sees_the_page_without_its_password():
 def ask(url, cookie="", **form):
     data = urllib.parse.urlencode(form).encode() if form else None
     request = urllib.request.Request(url, data, {"Cookie": cookie} if cookie else {})
-    return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10)
+    return fetched(request)
 
 
 def test_secrets_are_shown_nowhere_and_no_link_carries_them(loads, monkeypatch):
@@ -193,10 +181,6 @@ def test_what_cannot_be_used_is_named_and_the_rest_is(name, value):
 
 def request(query):
     return SimpleNamespace(query_params=dict(parse_qsl(query.removeprefix("?"))))
-
-
-def unset(value):
-    return isinstance(value, dict) and "value" not in value
 
 
 def brought(query):

@@ -9,13 +9,9 @@ some 6 GB that go again.
 import os
 import re
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,6 +20,7 @@ from gradio_client import Client
 
 from demo.space.folder import FLAVORS, write
 from moa_core.errors import UserError
+from tests.serving import free_port, page_of
 
 ROOT = Path(__file__).parents[2]
 PROMPT = "Say 742 in Spanish."
@@ -41,9 +38,7 @@ def program(tmp_path):
 @contextmanager
 def a_space(program, python, **more):
     """`python app.py` with what a Space sets: its address and its log."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     own = program.parent / "tmp"
     env = {name: os.environ[name] for name in KEPT if name in os.environ} | {
         "SPACE_ID": "someone/moa", "SPACE_HOST": "someone-moa.hf.space", "SYSTEM": "spaces",
@@ -52,38 +47,8 @@ def a_space(program, python, **more):
         "CUDA_VISIBLE_DEVICES": "", **more,
     }  # fmt: skip
     log = own / "log.txt"
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            [python, "app.py"],
-            cwd=program,
-            env=env,
-            stdout=out,
-            stderr=out,
-            start_new_session=True,
-        )
-    url = f"http://127.0.0.1:{port}/"
-    try:
-        wait_for(url, process, log)
+    with page_of([python, "app.py"], port, log, cwd=program, env=env) as url:
         yield url, log
-    finally:
-        process.terminate()
-        process.wait(30)
-        with suppress(ProcessLookupError):  # what it forked does not end with it
-            os.killpg(process.pid, signal.SIGKILL)
-
-
-def wait_for(url, process, log):
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    for _ in range(480):
-        if process.poll() is not None:
-            break
-        try:
-            with opener.open(url, timeout=2) as answer:
-                assert answer.status == 200 and b"Mixture of Attentions" in answer.read()
-                return
-        except OSError:
-            time.sleep(0.25)
-    pytest.fail(f"the Space did not start:\n{log.read_text()[-3000:]}")
 
 
 def decodes_losslessly(url, log, note):

@@ -20,13 +20,13 @@ from demo.lesson.run import TRIALS
 from demo.live.api import answers
 from demo.live.follow import follow
 from demo.live.run import saved
-from demo.session import Visit
 from demo.tli import tab as tli
 from moa_core.decoding.trace import Finished, Prefilled
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.errors import UserError
 from tests.demo import forking_spaces as spaces
-from tests.demo.live.test_live import PROMPT, lines, live_run
+from tests.demo.conftest import PROMPT
+from tests.demo.live.test_live import lines, live_run
 
 
 @pytest.fixture
@@ -53,13 +53,6 @@ def engine(timed, lending, monkeypatch):
 
     monkeypatch.setattr(module, "decode", decode)
     zero.hold(made)
-    return made
-
-
-@pytest.fixture
-def visit():
-    made = Visit()
-    made.begin()
     return made
 
 

@@ -11,11 +11,8 @@ import pytest
 from demo.common.prompt import EXAMPLES
 from demo.device.endpoint import Device
 from demo.device.weights import pack
-from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
-from moa_core.drafters.base import Vanilla
 from moa_core.generation import StopStrings
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.text import TokenText, prompt_ids
@@ -32,7 +29,7 @@ from tests.device.driver import (
     told,
 )
 from tests.device.twins import Page, alone, loud, read, serving
-from tests.models import plain_greedy, tiny_target, tiny_tokenizer, useful
+from tests.models import plain_greedy, tiny_target, tiny_tokenizer, traced, useful
 
 pytestmark = pytest.mark.browser
 
@@ -81,17 +78,11 @@ def test_text_is_the_targets_own(served, blank):
     assert all(one["bytes"]["received"] > 0 for one in verified)
 
 
-def test_sampled_text_is_the_targets_own_through_cuts(served, blank):
-    sampling = Sampling(0.8, 0.9, 20, 7)
-    events = run(blank(served), "moa-n1", WORST[:3], sampling=asdict(sampling))
-    local = Trace()
-    local.events = list(decode(TARGET, Vanilla(), PROMPT, Settings(120, sampling=sampling)))
-    assert events[-1]["ids"] == local.output_ids != plain_greedy(TARGET, PROMPT, 120)
-
-
-def test_a_cut_loses_and_doubles_no_token(served, blank):
-    events = run(blank(served), "moa-n1", WORST)
-    assert events[-1]["ids"] == plain_greedy(TARGET, PROMPT, 120)
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, 0.9, 20, 7)])
+def test_a_cut_loses_and_doubles_no_token(sampling, served, blank):
+    events = run(blank(served), "moa-n1", WORST, sampling=asdict(sampling))
+    local = traced(TARGET, "vanilla", PROMPT, max_new_tokens=120, sampling=sampling)
+    assert events[-1]["ids"] == local.output_ids
     assert kinds(events, "link down") and kinds(events, "link back")
 
 

@@ -37,7 +37,7 @@ from moa_core.link.wire import (
 from moa_core.text import prompt_ids
 from tests.device.twins import Page, serving
 from tests.models import plain_greedy, tiny_target, tiny_tokenizer, useful
-from tests.serving import until
+from tests.serving import fetched, until
 
 TOKENIZER = tiny_tokenizer()
 TARGET = tiny_target(vocab_size=len(TOKENIZER))
@@ -78,9 +78,8 @@ def hear(socket: ClientConnection) -> object:
 
 def get(url: str, body: bytes | None = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
     """Status, headers and content. body: to be sent along."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(urllib.request.Request(url, body, headers), timeout=20) as found:
+        with fetched(urllib.request.Request(url, body, headers)) as found:
             return found.status, dict(found.headers), found.read()
     except urllib.error.HTTPError as error:
         return error.code, dict(error.headers), error.read()

@@ -96,35 +96,27 @@ def test_every_tensor_of_the_first_chain(tli: int, monkeypatch: pytest.MonkeyPat
     assert [*released.prompt(), tree.tokens[0]] == text_ids
 
 
-@pytest.mark.parametrize("key", [k for k in RUNS if "cycles" in RUNS[k] and "d7b8" not in k])
-def test_trees_and_the_targets_choices_are_the_same_node_by_node(key: str) -> None:
-    trace = generate(released.moa(int(key[1])), key)
-    drafted, verified = trace.of(Drafted), trace.of(Verified)
-    cycles = RUNS[key]["cycles"]
-    assert cycles and RUNS[key]["cut_gap"] > NEAR_TIE
-    for expected, draft, result in zip(cycles, drafted, verified, strict=False):
-        check_tree(draft.tree, expected)
-        assert list(result.choices) == expected["target_argmax"]
-    assert len(drafted) >= len(cycles)
-
-
-@pytest.mark.parametrize("key", [k for k in RUNS if "cycles" in RUNS[k] and "d7b8" in k])
-def test_first_trees_of_the_authors_size_hold_the_same_nodes(key: str) -> None:
-    if RUNS[key]["cut_gap"] < NEAR_TIE:
-        pytest.skip("two nodes at the cut are as good as equal")
-    first = generate(released.moa(int(key[1])), key).of(Drafted)[0]
-    check_nodes(first.tree, RUNS[key]["cycles"][0])
-
-
 @pytest.mark.parametrize("key", RUNS)
-def test_texts_accepted_lengths_and_target_calls(key: str) -> None:
-    check_text(generate(released.moa(int(key[1])), key), key)
+def test_texts_accepted_lengths_target_calls_and_trees(key: str) -> None:
+    expected, trace = RUNS[key], generate(released.moa(int(key[1])), key)
+    check_text(trace, key)
+    drafted, cycles = trace.of(Drafted), expected.get("cycles", [])
+    if "d7b8" in key:  # the authors' size: the first tree, its nodes in any order of near ties
+        for cycle in cycles[: expected.get("cut_gap", 0) >= NEAR_TIE]:
+            check_nodes(drafted[0].tree, cycle)
+        return
+    assert len(drafted) >= len(cycles) and (not cycles or expected["cut_gap"] > NEAR_TIE)
+    for cycle, draft, result in zip(cycles, drafted, trace.of(Verified), strict=False):
+        check_tree(draft.tree, cycle)
+        assert list(result.choices) == cycle["target_argmax"]
 
 
 def test_runs_cover_what_the_release_covers() -> None:
     """3 prompts, an eos and 3 lengths on 3 trees for 3 N; the eos on the large tree only."""
     assert len(RUNS) == 3 * (3 * 3 + 1 + 3 * 3)
     assert {RUNS[k]["eos_token_id"] for k in RUNS if "eos_mid" in k} == {72}
+    sizes = [key.split(".")[1] for key in RUNS if "cycles" in RUNS[key]]
+    assert set(sizes) == set(TREES)
 
 
 def test_published_format_is_the_same_drafter(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from demo.common import measure as measuring
 from demo.common.measure import Measured, measure
 from demo.engine import Engine, Request
 from moa_core.decoding.trace import Prefilled
+from tests.demo.conftest import PROMPT
 
-PROMPT = "once upon a time"
 METHODS = ("moa-n0", "moa-n1", "vanilla")
 
 

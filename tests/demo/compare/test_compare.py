@@ -16,15 +16,15 @@ from demo.compare.race import race
 from demo.compare.rows import record, rows, table
 from demo.compare.run import Comparison, Plan, compare, partings
 from demo.engine import Engine, Run
-from demo.session import Visit, guarded
+from demo.session import guarded
 from moa_core.decoding.trace import Prefilled, Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Exactness, Sampling
 from moa_core.errors import UserError
 from tests.demo.compare.comparisons import TREE, comparison_of, row_of, trace_of, usual_comparison
+from tests.demo.conftest import PROMPT
 from tests.models import plain_greedy, tiny_target
 
-PROMPT = "once upon a time"
 METHODS = ("moa-n0", "moa-n1", "vanilla")
 OTHER = [1, 2, 3, 99, 5, 6, 7]  # leaves 1 ... 7 at its fourth token
 
@@ -41,10 +41,8 @@ OTHER = [1, 2, 3, 99, 5, 6, 7]  # leaves 1 ... 7 at its fourth token
         ({"methods": ("vanilla", "vanilla")}, "named twice"),
         ({"repeats": 6}, "1 to 5"),
         ({"methods": ("vanilla", "moa-n3")}, "N = 3"),
-        ({"methods": ("vanilla", "magic")}, "magic"),
         ({"prompt": " "}, "empty"),
         ({"max_new_tokens": 1000}, "512"),
-        ({"max_new_tokens": 0}, "at least 1"),
         ({"target": "giant"}, "no MoA N=0 drafter for this target"),
     ],
 )
@@ -197,13 +195,6 @@ def outputs_of(visit, shown=False, methods=("vanilla", "moa-n1"), **changed):
 
     for output in guarded(work, len(NAMES), visit):
         yield dict(zip(NAMES, output, strict=True))
-
-
-@pytest.fixture
-def visit():
-    made = Visit()
-    made.begin()
-    return made
 
 
 def is_skip(value):

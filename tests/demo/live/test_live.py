@@ -19,8 +19,8 @@ from demo.live.tab import ID, open_file
 from demo.session import Visit, guarded
 from demo.ui import TABS
 from moa_core.decoding.trace import Prefilled, Trace, Verified
+from tests.demo.conftest import PROMPT, unset
 
-PROMPT = "once upon a time"
 SETTINGS = {
     "target": "", "prompt": PROMPT, "method": "vanilla", "tli": 0, "auto_tree": False,
     "depth": 3, "breadth": 2, "budget": 6, "tokens": 20, "temperature": 0.0, "top_p": 1.0,
@@ -45,13 +45,6 @@ def lines(ndjson):
 def broken(*_):
     yield Prefilled((1,), 9, 0.5, 0.1)
     raise ZeroDivisionError("secret detail")
-
-
-@pytest.fixture
-def visit():
-    made = Visit()
-    made.begin()
-    return made
 
 
 @pytest.fixture
@@ -213,10 +206,6 @@ def address(engine, **query):
     request = SimpleNamespace(query_params=query)
     status, _, *values = live.from_address(engine, [tab.ID for tab in TABS], request)
     return status, dict(zip(LINKED[1:], values, strict=True))
-
-
-def unset(value):
-    return isinstance(value, dict) and value.get("__type__") == "update" and "value" not in value
 
 
 def test_an_address_sets_what_it_names(engine):

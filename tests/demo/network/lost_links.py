@@ -9,12 +9,10 @@ from moa_core.decoding.trace import (
     LinkDown,
     OfflineToken,
     Prefilled,
-    Trace,
     Verified,
 )
 from moa_core.decoding.tree import DraftTree
 
-ABOUT = {"link": {"alone_rate": 10}}
 ROOT = 3  # tokens of the prompt: the first new token stands there
 
 
@@ -81,14 +79,6 @@ def gone():
     yield Finished("offline", {"network": 9.0})
 
 
-def plain():
-    """A run in this process."""
-    yield Prefilled((7, 8, 9), 1, 0.5, 0.2)
-    yield Drafted(0, ROOT, DraftTree.only_root(1), 0.005)
-    yield Verified(0, (), 10, (10,), (0.5,), (1.0,), (10,), 0.01, 0.001)
-    yield Finished("length", {"prefill": 0.2, "draft": 0.005, "verify": 0.01, "other": 0.001})
-
-
 def fitted(events):
     """The same, each verification's columns as long as its tree: what a file must have."""
     for event in events:
@@ -98,7 +88,3 @@ def fitted(events):
             columns = ("choices", "choice_probs", "draft_probs")
             event = replace(event, **{name: getattr(event, name)[:count] for name in columns})
         yield event
-
-
-def trace(events):
-    return Trace(dict(ABOUT), list(events()))

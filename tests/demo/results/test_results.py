@@ -1,7 +1,6 @@
 """Benchmarks: recorded figures in tables and words; traces that visitors bring."""
 
 import json
-from functools import cache
 
 import pytest
 from hypothesis import given
@@ -15,13 +14,11 @@ from demo.live.run import drafted_by, summary
 from demo.results import tab
 from demo.results.charts import CHARTS
 from demo.results.table import headline, paper_section, table
-from moa_core.decoding.decode import Settings, about, decode
 from moa_core.decoding.trace import Trace
-from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
-from moa_core.text import RecordedText, record_words
+from moa_core.text import RecordedText
 from tests.demo.results.made_up import figures, recording
-from tests.models import speaking_target, useful
+from tests.models import worded_trace
 from tests.mutations import mutated
 from tests.properties import SEEDS
 
@@ -72,16 +69,6 @@ def test_the_papers_table_is_apart_and_without_the_flagged_cells():
 # ---- files that visitors bring ----
 
 
-@cache
-def good_trace() -> str:
-    target = speaking_target()
-    drafter, settings = useful("moa-n1", target), Settings(12, TreeSettings(3, 2, 5))
-    trace = Trace(about(target, drafter, settings) | {"method": "moa-n1"})
-    trace.events += decode(target, drafter, [5, 9, 2], settings)
-    record_words(trace, target.tokenizer)
-    return trace.to_json()
-
-
 def no_number(name):
     pytest.fail(f"{name} goes to the page")
 
@@ -90,7 +77,7 @@ def no_number(name):
 def test_a_trace_that_is_let_in_can_be_shown_everywhere(seed):
     """What is sent is JSON that a browser reads, without numbers that are none."""
     try:
-        trace = Trace.from_json(json.dumps(mutated(json.loads(good_trace()), seed)))
+        trace = Trace.from_json(json.dumps(mutated(json.loads(worded_trace()), seed)))
         text = RecordedText(trace)
     except UserError:
         return

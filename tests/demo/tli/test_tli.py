@@ -14,8 +14,7 @@ from demo.tli.tab import TREE, plan_of
 from moa_core.decoding.decode import Settings
 from moa_core.errors import UserError
 from moa_core.loading.catalog import Installed
-
-PROMPT = "once upon a time"
+from tests.demo.conftest import PROMPT
 
 
 def test_plain_decoding_eagle_2_and_every_n_take_turns_with_one_tree(loads, monkeypatch):

@@ -1,6 +1,5 @@
 """The draft tree keeps the most probable nodes, and every node sees its own ancestors only."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -110,17 +109,6 @@ def test_each_frontier_sees_its_own_ancestors(shape: TreeSettings) -> None:
             marked = [expanded[column] for column in seen.nonzero().flatten().tolist()]
             assert marked == [path[:end] for end in range(1, len(path) + 1)]
         above = rows
-
-
-def test_children_and_draft_probabilities() -> None:
-    tree = DraftTree(
-        (9, 4, 5, 4),
-        (-1, 0, 0, 1),
-        (0, 1, 1, 2),
-        (0.0, math.log(0.5), math.log(0.25), math.log(0.1)),
-    )
-    assert tree.children == ({4: 1, 5: 2}, {4: 3}, {}, {})
-    assert [tree.draft_prob(node) for node in range(4)] == pytest.approx([1, 0.5, 0.25, 0.2])
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest import approx
 
 from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings, grow
-from moa_core.decoding.verify import Sampling, choose, sample, walk
+from moa_core.decoding.verify import Sampling, choose, sample, target_probs, walk
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
 from tests.models import tiny_target
@@ -82,12 +83,14 @@ def test_a_choice_is_the_one_made_without_the_tree(
     sampling = Sampling(temperature, top_p, top_k, seed)
     logits = torch.randn(len(tree), TOKENS, generator=torch.Generator().manual_seed(seed))
     chosen = choose(logits, tree, 20, sampling)
+    probs = logits.softmax(-1) if sampling.greedy else target_probs(logits, sampling)
     for node in range(len(tree)):
         alone = DraftTree.only_root(tree.tokens[node])
         [token] = choose(logits[node][None], alone, 20 + tree.depths[node], sampling).tokens
         assert chosen.tokens[node] == token
-    assert all(0 < prob <= 1.0001 for prob in chosen.probs)
-    assert all(0 <= prob <= 1.0001 for prob in chosen.drafts) and chosen.drafts[0] == 1
+        assert chosen.probs[node] == approx(probs[node, token].item(), abs=1e-5)
+    drafts = [probs[tree.parents[node], tree.tokens[node]].item() for node in range(1, len(tree))]
+    assert chosen.drafts == approx((1.0, *drafts), abs=1e-5)
 
 
 @given(SEEDS, st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=6))

@@ -11,7 +11,6 @@ from moa_core.decoding.verify import (
     first_difference,
     sample,
     uniform,
-    walk,
 )
 from moa_core.errors import UserError
 from tests.models import tiny_target
@@ -41,26 +40,6 @@ def test_a_draw_finds_its_token(probs: list[float], draw: float, token: int) -> 
     assert sample(torch.tensor([probs]), [draw]).tolist() == [token]
 
 
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.7, 0.9, 5, seed=2)])
-def test_probabilities_are_those_of_the_choice_and_of_each_draft(sampling: Sampling) -> None:
-    choices = choose(LOGITS, TREE, 20, sampling)
-    probs = [
-        choose(LOGITS[node][None], DraftTree.only_root(0), 20 + TREE.depths[node], sampling)
-        for node in range(5)
-    ]
-    assert choices.tokens == tuple(each.tokens[0] for each in probs)
-    assert choices.probs == pytest.approx([each.probs[0] for each in probs])
-    assert choices.drafts[0] == 1.0
-    if sampling.greedy:
-        rows = LOGITS.softmax(-1)
-        assert choices.tokens == tuple(LOGITS.argmax(-1).tolist())
-        expected = [rows[TREE.parents[n], TREE.tokens[n]].item() for n in range(1, 5)]
-        assert choices.drafts[1:] == pytest.approx(expected)
-    else:
-        assert all(0 <= prob <= 1 for prob in choices.drafts)
-        assert len(set(choices.drafts)) > 2
-
-
 def test_one_position_one_draw_whatever_the_branch() -> None:
     flat = torch.zeros(5, 1000)
     tokens = choose(flat, TREE, 7, Sampling(1.0, seed=5)).tokens
@@ -75,22 +54,6 @@ def test_draws_depend_on_seed_and_position_and_nothing_else() -> None:
     assert draws == {(s, p): uniform(s, p) for s, p in reversed(draws)}
     assert len(set(draws.values())) == len(draws)
     assert all(0 <= value < 1 for value in draws.values())
-
-
-@pytest.mark.parametrize(
-    ("choices", "path", "bonus"),
-    [
-        ((4, 4, 0, 8, 0), (1, 3), 8),
-        ((4, 5, 0, 0, 0), (1,), 5),
-        ((5, 0, 6, 0, 7), (2, 4), 7),
-        ((5, 0, 4, 0, 7), (2,), 4),
-        ((6, 4, 6, 8, 9), (), 6),  # in the tree, but not below the root
-    ],
-)
-def test_the_path_follows_the_targets_choices(
-    choices: tuple[int, ...], path: tuple[int, ...], bonus: int
-) -> None:
-    assert walk(TREE, choices) == (path, bonus)
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,11 @@ from moa_core.errors import UserError
 from moa_core.loading.load import load_drafter
 from moa_core.model.layers import rotate
 from moa_core.model.target import Target
-from moa_core.train.batches import Batch
 from moa_core.train.init import fresh
 from moa_core.train.masks import predictable
 from moa_core.train.teacher import teach
 from moa_core.train.unrolled import EAGLE3_DECAY, Eagle3Trainee
-from tests.models import plain_greedy, tiny_target, traced
+from tests.models import one_reply, plain_greedy, tiny_target, traced
 
 E, V, WORDS, LAYERS = 32, 64, 20, 8
 PROMPT = [5, 9, 33, 7, 21, 40, 11]
@@ -264,9 +263,7 @@ def test_it_trains_on_what_it_drafts_from(target: Target) -> None:
     drafter = fresh("eagle3", target, seed=1)
     assert isinstance(drafter, Eagle3Drafter)
     tokens, log_probs = drafted(target, drafter)
-    ids = torch.tensor([[*PROMPT, *tokens, 3]])
-    places = torch.arange(ids.shape[1])[None]
-    batch = Batch(ids, places >= len(PROMPT), torch.zeros_like(ids), places)
+    batch = one_reply(torch.tensor([[*PROMPT, *tokens, 3]]), len(PROMPT))
     lesson = teach(target, batch, {LAYERS - layer for layer in drafter.net.config.layers})
     trained = Eagle3Trainee(drafter, target, steps=len(tokens) - 1)
     total = 0.0

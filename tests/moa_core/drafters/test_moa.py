@@ -39,36 +39,6 @@ def test_little_travels_from_the_server() -> None:
     assert set(server_half("moa-n0", PROMPT)) == {"memory"}
 
 
-def test_memory_of_a_token_does_not_depend_on_the_others_given_its_k_and_v() -> None:
-    target = tiny_target(layers=4)
-    drafter = fresh("moa-n0", target, 0)
-    drafter.net.layer_self_attention.self_attn.requires_grad_(False)
-    for weight in drafter.net.layer_self_attention.self_attn.parameters():
-        weight.mul_(20)  # fresh ones hardly attend to anything
-    vectors = torch.randn(5, 4, target.kv_width)
-    together = drafter.net.memory(vectors, drafter.layer_rope)
-    alone = torch.cat([drafter.net.memory(each, drafter.layer_rope) for each in vectors.split(1)])
-    torch.testing.assert_close(together, alone)
-    swapped = drafter.net.memory(vectors.flip(1), drafter.layer_rope)
-    assert (swapped - together).abs().max() > 1e-4  # layers have an order
-
-
-@torch.inference_mode()
-def test_the_last_row_of_lsa_is_what_all_rows_would_give_and_reads_every_layer() -> None:
-    target = tiny_target(layers=4)
-    drafter = useful("moa-n0", target)
-    assert drafter.net.config.pool == "last"
-    vectors = torch.randn(3, 4, target.kv_width)
-    found = drafter.net.memory(vectors, drafter.layer_rope)
-    places = torch.arange(4)[None]
-    rows = drafter.net.layer_self_attention(vectors, drafter.layer_rope(places, vectors))
-    torch.testing.assert_close(found, drafter.net.Ekv2E(rows[:, -1]))
-    for layer in range(4):
-        changed = vectors.clone()
-        changed[:, layer] += 1
-        assert not torch.allclose(drafter.net.memory(changed, drafter.layer_rope), found)
-
-
 def test_scaled_rope_goes_into_self_attention_alone() -> None:
     scaled = {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 4.0}
     drafter = fresh("moa-n0", tiny_target(rope_parameters=scaled), 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +26,14 @@ from moa_core.train.batches import Batch
 from moa_core.train.drafters import trainee
 from moa_core.train.init import fresh
 from moa_core.train.losses import Weights
-from moa_core.train.masks import every_token, on_policy
+from moa_core.train.masks import every_token
 from moa_core.train.teacher import teach
 from tests.models import (
     chatml_tokenizer,
     draft_alike,
     drafter_of,
+    one_block,
+    one_reply,
     plain_greedy,
     speaking_target,
     tiny_target,
@@ -118,9 +119,7 @@ def test_the_training_forward_gives_the_logits_of_the_drafting_path(method: str)
     tree = traced(
         target, drafter, prompt, max_new_tokens=2, tree=TreeSettings(5, 1, 5)
     ).of(Drafted)[0].tree  # fmt: skip
-    ids = torch.tensor([prompt + list(tree.tokens)])
-    reply = torch.arange(ids.shape[1])[None] >= len(prompt)
-    batch = Batch(ids, reply, torch.zeros_like(ids), torch.arange(ids.shape[1])[None])
+    batch = one_reply(torch.tensor([prompt + list(tree.tokens)]), len(prompt))
     drafted = _training_logits(drafter, target, batch, len(prompt)).log_softmax(-1)
     found = drafted.gather(1, torch.tensor(tree.tokens[1:])[:, None])[:, 0].cumsum(0)
     torch.testing.assert_close(found.detach(), torch.tensor(tree.log_probs[1:]), atol=1e-4, rtol=0)
@@ -134,17 +133,11 @@ def _training_logits(drafter: Drafter, target: Target, batch: Batch, root: int) 
         return target.head(trained.net(lesson.hidden)[0, root - 1, :5])
     if drafter.name == "independent":
         return target.head(trained.features(batch))[0, root:-1]
-    masks = on_policy(batch, torch.Generator().manual_seed(0), block=(50, 50))
-    rows = torch.arange(batch.ids.shape[1]) >= root
-    block = masks.ca.clone()
-    block[0, 0, rows] = torch.arange(batch.ids.shape[1]) < root  # one block, from the root on
-    return target.head(trained.features(batch, lesson, replace(masks, ca=block)))[0, root:-1]
+    return target.head(trained.features(batch, lesson, one_block(batch)))[0, root:-1]
 
 
 def test_without_boundaries_every_token_sees_the_memory_of_all_before_it() -> None:
-    ids = torch.arange(12)[None]
-    batch = Batch(ids, ids >= 4, torch.zeros_like(ids), ids)
-    seen = every_token(batch).ca[0, 0]
+    seen = every_token(one_reply(torch.arange(12)[None], 4)).ca[0, 0]
     for row in range(5, 12):
         assert seen[row].nonzero().flatten().tolist() == list(range(row))
 
@@ -248,8 +241,7 @@ def test_each_medusa_head_is_told_what_the_target_says_at_its_own_place() -> Non
     target = tiny_target()
     drafter = fresh("medusa", target, 0)
     ids = torch.randint(0, 60, (2, 20), generator=torch.Generator().manual_seed(4))
-    places = torch.arange(20).expand(2, -1)
-    batch = Batch(ids, places >= 6, torch.zeros_like(ids), places)
+    batch = one_reply(ids, 6)
     lesson = teach(target, batch)
     loss, found = trainee(drafter, target, Weights())(batch, lesson, [], 0)
     heads = drafter.net(lesson.hidden)  # [B, T, K, E]

@@ -35,23 +35,6 @@ def filled(cache: KVCache, count: int) -> Tensor:
     return values
 
 
-def test_a_layer_attends_to_what_is_in_use_and_what_it_writes(cache: KVCache) -> None:
-    old, new = filled(cache, 3), some(2)
-    for layer, (keys, values) in enumerate(write(cache, new)):
-        expected = torch.cat([old[layer], new[layer]], -2)
-        assert torch.equal(keys[0], expected[0]) and torch.equal(values[0], expected[1])
-    assert cache.length == 3
-
-
-def test_what_is_not_counted_is_written_over(cache: KVCache) -> None:
-    old = filled(cache, 3)
-    write(cache, some(4, seed=1))
-    second = some(2, seed=2)
-    write(cache, second)
-    cache.advance(2)
-    assert torch.equal(cache.read(0, 5), torch.cat([old, second], -2))
-
-
 def test_truncate_forgets_and_append_follows_on(cache: KVCache) -> None:
     old = filled(cache, 5)
     cache.truncate(2)

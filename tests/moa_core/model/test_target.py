@@ -88,16 +88,6 @@ def test_a_tree_is_verified_and_kept_as_if_written_token_by_token(
 
 
 @torch.inference_mode()
-def test_forks_keep_their_own_text() -> None:
-    target = tiny_target()
-    one, other = target.fork(), target.fork()
-    one.prefill(PROMPT, 32)
-    other.prefill([1, 2], 32)
-    logits = one.verify(DraftTree.only_root(8))
-    torch.testing.assert_close(logits, plain_logits(target, [*PROMPT, 8])[-1:], **CLOSE)
-
-
-@torch.inference_mode()
 def test_a_model_made_for_eager_attention_is_read_rightly() -> None:
     """Eager attention would take the boolean tree mask for numbers."""
     target = tiny_target(attn_implementation="eager")
@@ -138,27 +128,6 @@ def test_head_size_and_kv_width_follow_the_config() -> None:
 def test_an_empty_prompt_is_refused() -> None:
     with pytest.raises(UserError, match="empty"):
         tiny_target().fork().prefill([], 8)
-
-
-@pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
-def test_layers_are_run_as_the_model_runs_them(family: str) -> None:
-    target = tiny_target(family=family)
-    assert target.own is not None
-    torch.manual_seed(1)
-    places = torch.arange(4, 9)[None]
-    mask = torch.rand(1, 1, 5, 9) > 0.3
-    mask[..., :4] = True
-    outputs = []
-    for run in (target.run_layers, target.read_layers):
-        cache = target.tail_cache(2, 16)
-        known = torch.Generator().manual_seed(2)
-        cache.append(torch.randn(2, 2, 2, 4, target.head_dim, generator=known))
-        hidden = torch.randn(1, 5, 32, generator=torch.Generator().manual_seed(3))
-        outputs.append((run(hidden, places, mask, cache, 2), cache.read(0, 4)))
-        cache.advance(5)
-        outputs[-1] += (cache.read(4, 9),)
-    for one, other in zip(*outputs, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("sizes", [{"rms_norm_eps": 0.3}, {"hidden_act": "gelu"}])

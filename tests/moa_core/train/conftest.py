@@ -1,4 +1,4 @@
-"""A data folder and prompt epoch preparation for the training tests."""
+"""A data folder, short trainings and their logs."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from moa_core.model.target import Target
 from moa_core.train import batches
 from moa_core.train.bundle.prompts import chat
 from moa_core.train.corpus import END_OF_DOCUMENT
+from moa_core.train.drafters import Plan, train_drafters
+from moa_core.train.loop import Machine, Schedule
 from tests.models import tiny_tokenizer
 
 NAMES = ("fox", "cat", "dog", "hen", "cow")
@@ -30,6 +33,21 @@ def data(tmp_path: Path) -> Path:
     (folder / "talks.jsonl").write_text("\n".join(lines))
     tiny_tokenizer().save_pretrained(tmp_path / "tokenizer")
     return folder
+
+
+def train(
+    target: Target, data: Path, out: Path, updates: int, plan: Plan, rate: float = 5e-3, **more: Any
+) -> None:
+    """Drafters, in this process. more: of the machine."""
+    train_drafters(
+        target, data, data.parent / "tokenizer", out, Schedule(updates, {"": rate}, warmup=2), plan,
+        Machine(workers=1, log_every=1, **more),
+    )  # fmt: skip
+
+
+def logged(out: Path) -> list[dict[str, Any]]:
+    """What a training wrote down, line by line."""
+    return [json.loads(line) for line in (out / "run/log.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import corpus, own_text
 from moa_core.train.batches import Batch, Batches, Epoch, Recipe, epoch_rows
-from moa_core.train.own_text import Writing, answers, load, mixed, save, write
+from moa_core.train.own_text import Writing, answers, load, save, write
 from moa_core.train.tokenizer import PADDING, Encoded, encode_many
 from tests.models import plain_greedy, speaking_target, tiny_tokenizer
 
@@ -77,23 +77,17 @@ def test_the_last_batch_of_an_epoch_is_given_where_it_is_full(data: Path) -> Non
     assert [batches.place for _ in islice(batches, 3)] == [(0, ROWS), (0, 2 * ROWS), (1, ROWS)]
 
 
-def test_rows_hold_whole_documents_with_replies_marked(data: Path) -> None:
-    tokenizer = tiny_tokenizer()
-    ids, response, segment = epoch_rows(recipe(data), 0).rows
-    assert ids.shape == response.shape == segment.shape and ids.shape[1] == 48
-    assert (ids[segment == PADDING] == tokenizer.pad_token_id).all()
-    assert not response[segment == PADDING].any()
-    replies = tokenizer.batch_decode([row[mask] for row, mask in zip(ids, response, strict=True)])
-    assert any("said the fox" in text for text in replies)
-    assert not any("What is 3 + 4?" in text for text in replies)
-
-
 def test_an_epoch_is_all_of_the_folder_s_text_and_nothing_else(data: Path) -> None:
-    made = Recipe(data, data.parent / "tokenizer", 1, row_length=48)
-    epoch = epoch_rows(made, 0)
+    epoch = epoch_rows(recipe(data), 0)
     documents = corpus.shuffled(corpus.load(data), 1, 0)
     expected = [encoded.ids for encoded in encode_many(documents, tiny_tokenizer())]
-    ids, _, segment = epoch.rows
+    ids, response, segment = epoch.rows
+    assert ids.shape == response.shape == segment.shape and ids.shape[1] == 48
+    padding = segment == PADDING
+    assert (ids[padding] == tiny_tokenizer().pad_token_id).all() and not response[padding].any()
+    replies = [tiny_tokenizer().decode(row[mask]) for row, mask in zip(ids, response, strict=True)]
+    assert any("said the fox" in text for text in replies)
+    assert not any("What is 3 + 4?" in text for text in replies)
     learnt = Counter(ids[segment != PADDING].tolist())
     assert learnt == Counter(token for one in expected for token in one)
     assert epoch.documents == len(documents) and epoch.tokens == sum(map(len, expected))
@@ -128,6 +122,8 @@ def test_own_text_is_all_there_and_half_of_what_is_learnt(data: Path) -> None:
     assert sorted(set(ids[own].tolist())) == [300 + n for n in range(20)]
     share = (own & response).sum() / response.sum()
     assert share == pytest.approx(0.5, abs=0.1)
+    # Among each other, not one after the other.
+    assert 0.2 < own[: len(own) // 2].sum() / own.sum() < 0.8
 
 
 # ---- the target's own text ----
@@ -140,17 +136,6 @@ def test_what_is_saved_comes_back(tmp_path: Path, texts: list[Encoded]) -> None:
     save(tmp_path / "own.npz", texts)
     assert load(tmp_path / "own.npz") == texts
     assert [path.name for path in tmp_path.iterdir()] == ["own.npz"]
-
-
-def test_mixing_keeps_all_own_text_and_as_many_tokens_of_data() -> None:
-    own = [Encoded([1] * 5, [True] * 5) for _ in range(40)]
-    data = [Encoded([2] * 9, [False] * 6 + [True] * 3) for _ in range(500)]
-    result = list(mixed(own, iter(data), seed=3))
-    tokens = {kind: sum(sum(t.mask) for t in result if t.ids[0] == kind) for kind in (1, 2)}
-    assert tokens[1] == 200 and 200 <= tokens[2] < 203
-    # Among each other, not one after the other.
-    first = [text.ids[0] for text in result[: len(result) // 2]]
-    assert 0.3 < first.count(1) / len(first) < 0.7
 
 
 def test_answers_in_a_batch_are_those_given_alone() -> None:

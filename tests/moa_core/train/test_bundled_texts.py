@@ -12,19 +12,12 @@ from moa_core.train.bundle.tasks import KINDS, Task, check, generate
 from moa_core.train.bundle.words import french, spanish
 
 BAD_REPLIES = (
-    "",
-    " ",
-    "The answer is",
-    "def f(x): return",
-    "\x00",
-    "1" * 5_000,
-    "-" * 400,
-    "\ud800",
-)
-
-
-def python(body: str) -> Task:
-    return Task("python", "", f"def f(x): return {body}")
+    "", " ", "The answer is", "def f(x): return", "\x00", "1" * 5_000, "-" * 400, "\ud800",
+)  # fmt: skip
+SUM = Task("sum", "", "2 + 2 = 4. The answer is 4.")
+SORT = Task("sort", "", "3, 12, 40")
+LETTERS = Task("letters", "", "a1-b. The letter a is there 1 time.")
+ADDS, ABOVE = (Task("python", "", f"def f(x): return {body}") for body in ("x[1:] + 'a'", "x > 5"))
 
 
 def some(kind: str, count: int = 150, held_out: bool = False) -> list[Task]:
@@ -43,56 +36,41 @@ def test_references_pass_and_other_answers_fail(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_held_out_prompts_are_never_for_training(kind: str) -> None:
-    training = {task.prompt for task in some(kind, 1_000)}
-    assert training.isdisjoint(task.prompt for task in some(kind, 300, held_out=True))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_same_seed_same_tasks_and_one_answer_a_prompt(kind: str) -> None:
-    tasks = some(kind, 500)
-    assert tasks == some(kind, 500)
-    assert len({task.prompt for task in tasks}) == len({(t.prompt, t.answer) for t in tasks})
-    assert len({task.prompt for task in tasks}) > 400
+def test_same_seed_same_tasks_one_answer_a_prompt_and_others_are_held_out(kind: str) -> None:
+    tasks = some(kind, 1_000)
+    assert tasks == some(kind, 1_000)
+    prompts = {task.prompt for task in tasks}
+    assert 400 < len(prompts) == len({(task.prompt, task.answer) for task in tasks})
+    assert prompts.isdisjoint(task.prompt for task in some(kind, 300, held_out=True))
 
 
 @pytest.mark.parametrize(
     ("task", "reply", "passes"),
     [
-        (Task("sum", "", "2 + 2 = 4. The answer is 4."), "Well. The answer is 4.", True),
-        (Task("sum", "", "2 + 2 = 4. The answer is 4."), "2 + 2 = 4.", False),
-        (Task("sum", "", "2 + 2 = 4. The answer is 4."), "The answer is 4.5.", False),
-        (Task("sort", "", "3, 12, 40"), "3,12,40.", True),
-        (Task("sort", "", "3, 12, 40"), "3, 12", False),
-        (Task("letters", "", "a1-b. The letter a is there 1 time."), "a is there 1 time", True),
-        (Task("letters", "", "a1-b. The letter a is there 1 time."), "is there 2 times", False),
+        (SUM, "Well. The answer is 4.", True), (SUM, "2 + 2 = 4.", False),
+        (SUM, "The answer is 4.5.", False), (SORT, "3,12,40.", True), (SORT, "3, 12", False),
+        (LETTERS, "a is there 1 time", True), (LETTERS, "is there 2 times", False),
         (Task("number", "", "vingt et un"), "Vingt-et-un.", True),
-        (python("x[1:] + 'a'"), 'def f( y ):\n    return y[1:]+"a"', True),
-        (python("x > 5"), "```python\ndef f(x): return x > 5\n```", True),
-        (python("x > 5"), "def f(x): return x >= 5", False),
-        (python("x > 5"), "def f(y): return x > 5", False),
-        (python("x > 5"), "def g(x): return x > 5", False),
-        (python("x > 5"), "def f(x): return x > 5\nprint(1)", False),
-        (python("x > 5"), "def f(x, y): return x > 5", False),
-        (python("x > 5"), "def f(x): return " + "(" * 300, False),
+        (ADDS, 'def f( y ):\n    return y[1:]+"a"', True),
+        (ABOVE, "```python\ndef f(x): return x > 5\n```", True),
+        (ABOVE, "def f(x): return x >= 5", False), (ABOVE, "def f(y): return x > 5", False),
+        (ABOVE, "def g(x): return x > 5", False), (ABOVE, "def f(x, y): return x > 5", False),
+        (ABOVE, "def f(x): return x > 5\nprint(1)", False),
+        (ABOVE, "def f(x): return " + "(" * 300, False),
     ],
-)
+)  # fmt: skip
 def test_only_the_final_result_counts(task: Task, reply: str, passes: bool) -> None:
     assert check(task, reply) is passes
 
 
-def test_sums_are_worked_correctly() -> None:
+def test_sums_and_letters_are_reckoned_rightly() -> None:
     signs = {"+": int.__add__, "-": int.__sub__, "x": int.__mul__}
     for task in some("sum"):
         steps = re.findall(r"(\d+) (.) (\d+) = (\d+)\.", task.answer)
         assert all(signs[sign](int(a), int(b)) == int(c) for a, sign, b, c in steps)
         assert task.answer.endswith(f"= {steps[-1][3]}. The answer is {steps[-1][3]}.")
-
-
-def test_letters_are_spelled_and_counted() -> None:
     for task in some("letters"):
-        spelled = task.answer.partition(".")[0]
-        word = re.sub(r"[\d-]", "", spelled)
+        word = re.sub(r"[\d-]", "", task.answer.partition(".")[0])
         letter, count = re.search(r"letter (.) is there (\d+)", task.answer).groups()
         assert word in task.prompt and word.count(letter) == int(count)
 
@@ -108,60 +86,33 @@ def test_numerals() -> None:
     assert len({(spanish(n), french(n)) for n in range(10_000)}) == 10_000
 
 
-# ---- manners ----
+# ---- manners, and the small world ----
 
 
-def made(count: int, held_out: bool = False, seed: int = 0) -> list[Chat]:
-    rng = random.Random(seed)
-    return [manners.chats(rng, held_out) for _ in range(count)]
+def alternates(chat: Chat) -> bool:
+    return [turn["role"] for turn in chat] == ["user", "assistant"] * (len(chat) // 2)
 
 
-@pytest.fixture(scope="module")
-def seen() -> list[Chat]:
-    return made(1500)
+def test_chats_are_filled_in_claim_nothing_and_others_are_held_out() -> None:
+    def made(count: int, held_out: bool = False, seed: int = 0) -> list[Chat]:
+        rng = random.Random(seed)
+        return [manners.chats(rng, held_out) for _ in range(count)]
 
-
-@pytest.fixture(scope="module")
-def held() -> list[Chat]:
-    return made(600, held_out=True)
-
-
-def test_turns_alternate_and_slots_and_marks_are_gone(seen: list[Chat], held: list[Chat]) -> None:
     assert made(50, seed=3) == made(50, seed=3) != made(50, seed=4)
+    seen, held = made(1500), made(600, held_out=True)
+    assert not {chat[0]["content"] for chat in seen} & {chat[0]["content"] for chat in held}
     for chat in seen + held:
-        assert [turn["role"] for turn in chat] == ["user", "assistant"] * (len(chat) // 2)
+        assert alternates(chat)
         for turn in chat:
             assert not re.search(r"\{a? ?[a-z_]+\d?\}", turn["content"]), turn
         # Square brackets are Python's alone.
         assert "[" not in chat[0]["content"] or "def " in chat[0]["content"], chat
+        user, assistant, *more = (turn["content"] for turn in chat)
+        assert more or not manners.claims(assistant, user), chat
     assert not any("  " in turn["content"] for chat in seen for turn in chat[1::2])
 
 
-def test_held_out_messages_are_new(seen: list[Chat], held: list[Chat]) -> None:
-    first = {chat[0]["content"] for chat in seen}
-    assert not first & {chat[0]["content"] for chat in held}
-
-
-def test_no_reply_claims_anything(seen: list[Chat], held: list[Chat]) -> None:
-    single = [chat for chat in seen + held if len(chat) == 2]
-    for user, assistant in single:
-        assert not manners.claims(assistant["content"], user["content"]), (user, assistant)
-
-
-# ---- the small world ----
-
-TOLD = ("story", "words", "continued", "reading", "talk")
 _FAULT = re.compile(r"[{}\[\]|~]|  |\.\.|[!?,][.,]| [.,!?]|\b[Aa] (?!(?:one|uni|use)\w*)[aeio]\w")
-
-
-@pytest.fixture(scope="module")
-def stories() -> list[world.Story]:
-    return [world.tell(random.Random(seed)) for seed in range(150)]
-
-
-def _runs(text: str, length: int) -> list[str]:
-    words = re.findall(r"[\w']+", text.lower())
-    return [" ".join(words[i : i + length]) for i in range(len(words) - length + 1)]
 
 
 @pytest.mark.parametrize("draws", [60, pytest.param(2_000, marks=pytest.mark.slow)])
@@ -175,24 +126,24 @@ def test_all_given_words_are_used_in_their_form(draws: int) -> None:
         assert not missing, f"{missing} not in: {text}"
 
 
-def test_texts_are_well_formed_and_say_nothing_twice(stories: list[world.Story]) -> None:
-    for story in stories:
+def test_texts_are_well_formed_and_say_nothing_twice() -> None:
+    for story in (world.tell(random.Random(seed)) for seed in range(150)):
         for text in (story.text, story.title, *story.clauses):
             assert not (fault := _FAULT.search(text)), f"{fault} in: {text}"
             assert text.count('"') % 2 == 0, text
         assert story.text[0].isupper() or story.text[0] == '"', story.text
         assert story.text.endswith((".", "!", "?", '"')), story.text
-        twice = [run for run, count in Counter(_runs(story.text, 8)).items() if count > 1]
+        words = re.findall(r"[\w']+", story.text.lower())
+        runs = Counter(" ".join(words[at : at + 8]) for at in range(len(words) - 7))
+        twice = [run for run, count in runs.items() if count > 1]
         assert not twice, f"{twice} in: {story.text}"
         for end in story.opening_ends:
             assert story.text[:end].count('"') % 2 == 0 and story.text[end].isspace()
 
 
-@pytest.mark.parametrize("kind", TOLD)
+@pytest.mark.parametrize("kind", ("story", "words", "continued", "reading", "talk"))
 def test_chats_alternate_and_are_the_same_again(kind: str) -> None:
     for seed in range(15):
         chat = world.chats(kind, random.Random(seed))
-        assert chat == world.chats(kind, random.Random(seed))
-        roles = [message["role"] for message in chat]
-        assert roles == ["user", "assistant"] * (len(chat) // 2)
+        assert chat == world.chats(kind, random.Random(seed)) and alternates(chat)
         assert all(message["content"].strip() for message in chat)

@@ -1,6 +1,5 @@
 """A killed run goes on as if nothing had happened; what it refuses; what it writes down."""
 
-import json
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,12 +14,13 @@ from torch import Tensor
 from moa_core.errors import UserError
 from moa_core.train import loop
 from moa_core.train.batches import Batches, Recipe
-from moa_core.train.drafters import Plan, train_drafters, trainee
+from moa_core.train.drafters import Plan, trainee
 from moa_core.train.init import fresh
 from moa_core.train.loop import Machine, Run, Schedule, optimisers
 from moa_core.train.losses import Weights
 from moa_core.train.masks import on_policy
 from moa_core.train.teacher import teach
+from tests.moa_core.train.conftest import logged, train
 from tests.models import speaking_target
 
 METHODS = ("moa-n0", "moa-n1", "eagle2")
@@ -67,17 +67,8 @@ class Training:
         }
 
 
-def drafters(data: Path, out: Path, updates: int, methods: Any = METHODS, **more: Any) -> None:
-    """`train_drafters`, in this process."""
-    train_drafters(
-        speaking_target(), data, data.parent / "tokenizer", out,
-        Schedule(updates, {"": 3e-3}, warmup=2), Plan(methods, rows=4, row_length=48),
-        Machine(workers=1, log_every=1, **more),
-    )  # fmt: skip
-
-
-def log(out: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (out / "run/log.jsonl").read_text().splitlines()]
+def drafters(data: Path, out: Path, updates: int, **more: Any) -> None:
+    train(speaking_target(), data, out, updates, Plan(METHODS, rows=4, row_length=48), 3e-3, **more)
 
 
 @pytest.fixture
@@ -128,7 +119,7 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(data: Path, tmp_path
         torch.load(out / "run/checkpoint.pt", weights_only=True)["models"] for out in (whole, parts)
     )
     for name in METHODS:
-        for ours, theirs in zip(log(whole), log(parts), strict=True):
+        for ours, theirs in zip(logged(whole), logged(parts), strict=True):
             assert ours[name] == pytest.approx(theirs[name], abs=2e-5)
         for key, weight in one[name].items():
             torch.testing.assert_close(weight, other[name][key], atol=5e-6, rtol=0)
@@ -148,7 +139,7 @@ def test_a_finished_run_has_nothing_left_to_do(data: Path, tmp_path: Path) -> No
     assert again.run.spent == first.run.spent and min(again.run.spent.values()) > 0
     after = again.train(kill_at(UPDATES))
     assert all(torch.equal(weights[name], after[name]) for name in weights)
-    entry = log(tmp_path)[-1]
+    entry = logged(tmp_path)[-1]
     assert entry["update"] == UPDATES and set(METHODS) <= set(entry)
     assert not (tmp_path / "run" / "checkpoint.part").exists()
 

@@ -19,6 +19,7 @@ from moa_core.train.drafters import Plan, train_drafters
 from moa_core.train.init import fresh
 from moa_core.train.loop import Machine, Schedule
 from moa_core.train.measure import Progress, heldout_loss, heldout_prompts, task_accuracy
+from tests.moa_core.train.conftest import logged
 from tests.models import speaking_target
 
 
@@ -120,14 +121,13 @@ def test_training_records_how_acceptance_grew(data: Path, tmp_path: Path) -> Non
         Schedule(6, {"": 1e-3, "eagle2": 5e-4}), Plan(METHODS, rows=2, row_length=48),
         Machine(workers=1), prompts, 3,
     )  # fmt: skip
-    lines = [json.loads(line) for line in (tmp_path / "out/run/log.jsonl").read_text().splitlines()]
-    logged = [line["measured"] for line in lines if "measured" in line]
+    measured = [line["measured"] for line in logged(tmp_path / "out") if "measured" in line]
     for name in METHODS:
         config = json.loads((tmp_path / "out" / name / "config.json").read_text())
         training = config["drafter"]["training"]
         metrics = training["metrics"]
         assert [entry["updates"] for entry in metrics] == [2, 4, 6]
-        assert [entry["tau"] for entry in metrics] == [line[name] for line in logged]
+        assert [entry["tau"] for entry in metrics] == [line[name] for line in measured]
         assert all(entry["tau"] >= 1 for entry in metrics)
         seconds = [entry["seconds"] for entry in metrics]
         assert 0 < seconds[0] <= seconds[1] <= seconds[2]

@@ -8,10 +8,10 @@ import torch
 from moa_core.train.batches import Batch
 from moa_core.train.drafters import trainee
 from moa_core.train.losses import MoATrainee, Weights
-from moa_core.train.masks import Masks, on_policy
+from moa_core.train.masks import Masks
 from moa_core.train.teacher import Lesson, teach
 from tests import released
-from tests.models import training_features
+from tests.models import one_block, one_reply, training_features
 from tests.released import CLOSE
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -105,7 +105,7 @@ def test_masks_positions_and_final_hidden_states(tli: int, variant: str) -> None
     assert torch.equal(masks.sa, expected[f"{variant}.sa_mask_allowed"])
     assert torch.equal(masks.ca, expected[f"{variant}.ca_mask_allowed"])
     assert torch.equal(batch.positions, expected[f"{variant}.position_ids"])
-    hidden, _ = training_features(training(tli), batch, lesson(batch, tli), masks)
+    hidden = training_features(training(tli), batch, lesson(batch, tli), masks)
     real = released.tensors("train_batch")["attention_mask"].bool()
     theirs = expected[f"{variant}.final_hidden"]
     torch.testing.assert_close(hidden.detach()[real], theirs[real], **CLOSE)
@@ -118,15 +118,14 @@ def test_training_on_the_first_chain_gives_its_logits(
 ) -> None:
     expected = released.tensors(f"moa_n{tli}_train_forward")
     ids, known = expected["input_ids"][None], len(released.prompt())
-    places = torch.arange(ids.shape[1])[None]
-    batch = Batch(ids, places >= known, torch.zeros_like(ids), places)
+    batch = one_reply(ids, known)
     masks = as_released(batch, variable_future_length=False, staircase_mask=False)
     if ours:
-        masks = on_policy(batch, _no_boundary(known, ids.shape[1]), block=(14, 14))
+        masks = one_block(batch)
     trained = training(tli)
     text = released.recorded(monkeypatch, trained.net.self_attention)
     memory = released.recorded(monkeypatch, trained.net.cross_attention, "attend")
-    hidden, _ = training_features(trained, batch, lesson(batch, tli), masks)
+    hidden = training_features(trained, batch, lesson(batch, tli), masks)
     drafts = hidden[0, known:].detach()
     torch.testing.assert_close(drafts, expected["final_hidden"], **CLOSE)
     logits = released.target().head(drafts)
@@ -135,14 +134,3 @@ def test_training_on_the_first_chain_gives_its_logits(
     torch.testing.assert_close(text[0][1][0].detach(), expected["sa_out"], **CLOSE)
     if not ours:  # ours lets the prompt's tokens see more of it
         torch.testing.assert_close(memory[0][1][0].detach(), expected["ca_out"], **CLOSE)
-
-
-def _no_boundary(first: int, count: int) -> torch.Generator:
-    """A draw that puts no boundary behind the reply's first token, the root."""
-    for seed in range(1000):
-        places = torch.arange(count)[None]
-        batch = Batch(places, places >= first, torch.zeros_like(places), places)
-        masks = on_policy(batch, torch.Generator().manual_seed(seed), block=(14, 14))
-        if bool((masks.ca[0, 0, first:].sum(-1) == first).all()):
-            return torch.Generator().manual_seed(seed)
-    raise AssertionError("every draw put a boundary there")

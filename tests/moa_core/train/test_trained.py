@@ -18,13 +18,14 @@ from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
-from moa_core.train.batches import Batch, same_document
-from moa_core.train.drafters import Plan, _Lessons, train_drafters
+from moa_core.train.batches import same_document
+from moa_core.train.drafters import Plan, _Lessons
 from moa_core.train.init import fresh
 from moa_core.train.loop import Machine, Schedule
 from moa_core.train.losses import Weights
 from moa_core.train.target import TargetSizes, train_target
-from tests.models import plain_greedy, speaking_target, tiny_target, traced, useful
+from tests.moa_core.train.conftest import logged, train
+from tests.models import one_reply, plain_greedy, speaking_target, tiny_target, traced, useful
 
 METHODS = ("moa-n0", "moa-n1", "eagle2")
 TREE = TreeSettings(3, 3, 9)
@@ -44,15 +45,6 @@ FAMILIES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def train(
-    target: Target, data: Path, out: Path, updates: int, plan: Plan, rate: float = 5e-3
-) -> None:
-    train_drafters(
-        target, data, data.parent / "tokenizer", out, Schedule(updates, {"": rate}, warmup=2), plan,
-        Machine(workers=1, log_every=1),
-    )  # fmt: skip
-
-
 def drafted(target: Target, drafter: Any, text: str, count: int, tree: TreeSettings) -> Trace:
     prompt = prompt_ids(target.tokenizer, text)
     more = {"tree": tree, "eos_ids": target.eos_ids}
@@ -68,8 +60,7 @@ def test_a_trained_target_is_a_folder_that_decodes(data: Path, tmp_path: Path) -
         data, tmp_path, Schedule(60, {"": 1e-2}, warmup=4), sizes=sizes, rows=4, row_length=48,
         machine=Machine(workers=1),
     )  # fmt: skip
-    lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
-    losses = [json.loads(line)["target"]["loss"] for line in lines]
+    losses = [line["target"]["loss"] for line in logged(tmp_path)]
     assert losses[-1] < losses[0] < 0.6 * math.log(280)
     about = json.loads((tmp_path / "training.json").read_text())
     assert about["schedule"]["updates"] == about["updates"] == 60 and about["rows"] == 4
@@ -95,7 +86,7 @@ def test_trained_drafters_of_every_family_write_the_targets_own_text(
 ) -> None:
     target, methods = speaking_target(**FAMILIES[name]), ("moa-n0", "moa-n1", "moa-n2")
     train(target, data, tmp_path, 10, Plan(methods, rows=4, row_length=64))
-    log = [json.loads(line) for line in (tmp_path / "run/log.jsonl").read_text().splitlines()]
+    log = logged(tmp_path)
     for number, method in enumerate(methods):
         losses = [line[method]["loss"] for line in log]
         assert len(losses) == 10 and sum(losses[-3:]) < 0.95 * sum(losses[:3])
@@ -145,8 +136,7 @@ def test_drafters_go_on_from_others_with_other_losses(data: Path, tmp_path: Path
 @pytest.mark.parametrize("start", [None, Path("begun")])
 def test_sa_is_narrowed_to_its_block_at_the_start_of_new_drafters_alone(start: Path | None) -> None:
     ids = torch.randint(0, 60, (2, 40), generator=torch.Generator().manual_seed(0))
-    places = torch.arange(40).expand(2, -1)
-    batch = Batch(ids, places >= 6, torch.zeros_like(ids), places)
+    batch = one_reply(ids, 6)
     lessons = _Lessons(tiny_target(), [], Plan(rows=2, start=start), SimpleNamespace(updates=100))
     _, (masks,) = lessons(batch, 0)
     assert torch.equal(masks.sa, same_document(batch.segment)) is (start is not None)

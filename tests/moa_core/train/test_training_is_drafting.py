@@ -17,9 +17,9 @@ from moa_core.train.batches import Batch
 from moa_core.train.drafters import trainee
 from moa_core.train.init import fresh
 from moa_core.train.losses import EagleTrainee, Weights, soft_entropy
-from moa_core.train.masks import Masks, on_policy, predictable
+from moa_core.train.masks import predictable
 from moa_core.train.teacher import Verdicts, teach
-from tests.models import tiny_target, traced, training_features
+from tests.models import one_block, one_reply, tiny_target, traced, training_features
 
 PROMPT = [5, 9, 33, 7, 21, 40, 11]
 CHAIN = TreeSettings(depth=5, breadth=1, budget=5)
@@ -32,16 +32,7 @@ def _chain(target, drafter):
 
 
 def _batch(tokens: list[int]) -> Batch:
-    ids = torch.tensor([PROMPT + tokens])
-    response = torch.arange(ids.shape[1])[None] >= len(PROMPT)
-    places = torch.arange(ids.shape[1])[None]
-    return Batch(ids, response, torch.zeros_like(ids), places)
-
-
-def _logits(trained, batch: Batch, target, masks: Masks) -> torch.Tensor:
-    tli = trained._drafter.tli
-    lesson = teach(target, batch, {tli} if tli else ())
-    return target.head(training_features(trained, batch, lesson, masks)[0])[0]
+    return one_reply(torch.tensor([PROMPT + tokens]), len(PROMPT))
 
 
 @pytest.mark.parametrize("tli", [0, 1, 3])
@@ -50,23 +41,11 @@ def test_moa_trains_on_what_it_drafts_from(tli: int) -> None:
     drafter = fresh(f"moa-n{tli}", target, seed=1)
     tokens, log_probs = _chain(target, drafter)
     batch = _batch(tokens)
-    # One block longer than the reply, so that its root is the first token of the reply.
-    masks = on_policy(batch, torch.Generator().manual_seed(0), block=(50, 50))
-    masks = _one_block(masks, batch)
-    logits = _logits(trainee(drafter, target, Weights()), batch, target, masks)
+    trained, lesson = trainee(drafter, target, Weights()), teach(target, batch, {tli} - {0})
+    logits = target.head(training_features(trained, batch, lesson, one_block(batch)))[0]
     drafted = logits[len(PROMPT) : -1].log_softmax(-1)
     found = drafted.gather(1, torch.tensor(tokens[1:])[:, None])[:, 0].cumsum(0)
     torch.testing.assert_close(found.detach(), torch.tensor(log_probs[1:]), atol=1e-4, rtol=0)
-
-
-def _one_block(masks: Masks, batch: Batch) -> Masks:
-    """The draw may have put a boundary into the reply; draw again until it did not."""
-    seed = 0
-    root = len(PROMPT)
-    while not bool((masks.ca[0, 0, root:].sum(-1) == root).all()):
-        seed += 1
-        masks = on_policy(batch, torch.Generator().manual_seed(seed), block=(50, 50))
-    return masks
 
 
 def test_eagle_trains_on_its_first_step() -> None:
