@@ -49,6 +49,26 @@ FAMILIES: dict[str, type[PretrainedConfig]] = {
 }
 
 
+SHAPES: dict[str, dict[str, Any]] = {  # of targets, where a text could go wrong
+    "llama": {},
+    "llama, tied embeddings and a vocabulary of 40": {
+        "tie_word_embeddings": True, "vocab_size": 40, "scale": 2.0,
+    },
+    "llama, all biases": {"attention_bias": True, "mlp_bias": True},
+    "llama, 6 heads on 3": {"hidden_size": 48, "num_attention_heads": 6, "num_key_value_heads": 3},
+    "llama, 5 heads on 1": {"hidden_size": 40, "num_attention_heads": 5, "num_key_value_heads": 1},
+    "llama, scaled rope": {"rope_parameters": {
+        "rope_type": "llama3", "rope_theta": 10_000.0, "factor": 4.0, "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0, "original_max_position_embeddings": 64,
+    }},
+    "qwen2": {"family": "qwen2"},
+    "qwen2, 14 heads on 2": {"family": "qwen2", "hidden_size": 56, "num_attention_heads": 14},
+    "qwen3": {"family": "qwen3", "head_dim": 12},
+    "mistral": {"family": "mistral", "sliding_window": None},
+    "mistral, a window of 90": {"family": "mistral", "sliding_window": 90},
+}  # fmt: skip
+
+
 def tiny_target(seed: int = 0, scale: float = 6.0, family: str = "llama", **sizes: Any) -> Target:
     """A random model whose next-token choices are far from ties.
 

@@ -61,9 +61,7 @@ COMMANDS = [block for block in ALL if block.kind == "sh"]
 
 
 @pytest.mark.parametrize("block", [b for b in ALL if b.why is None], ids=lambda block: block.place)
-def test_what_a_page_shows_runs(
-    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_what_a_page_shows_runs(block, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     if block.kind == "python":
         exec(compile(block.text, block.place, "exec"), {"__name__": "__main__"})
@@ -75,7 +73,7 @@ def test_what_a_page_shows_runs(
 
 
 @pytest.mark.parametrize("block", COMMANDS, ids=lambda block: block.place)
-def test_its_commands_are_ones_that_there_are(block: Block) -> None:
+def test_its_commands_are_ones_that_there_are(block):
     for words in block.commands:
         if (module := called(words)) == "moa_core":
             parser().parse_args(arguments(words))
@@ -85,7 +83,7 @@ def test_its_commands_are_ones_that_there_are(block: Block) -> None:
             assert (ROOT / word).exists() or not re.match(r"(tests|configs)/|\w+\.py$", word), words
 
 
-def test_enough_is_run() -> None:
+def test_enough_is_run():
     """Whoever marks all blocks as not to be run is told."""
     run = [block for block in ALL if block.why is None]
     assert {block.kind for block in run} == {"sh", "python"} and len(run) >= 3
@@ -117,7 +115,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_link_to_a_file_or_a_place_in_it_is_right(page: Path) -> None:
+def test_every_link_to_a_file_or_a_place_in_it_is_right(page):
     links = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
     for link in links:
         if re.match(r"https?:|mailto:", link):
@@ -128,7 +126,7 @@ def test_every_link_to_a_file_or_a_place_in_it_is_right(page: Path) -> None:
         assert not place or place in anchors(there), f"{page.name} names {link}"
 
 
-def test_every_page_of_docs_is_found_from_the_readme() -> None:
+def test_every_page_of_docs_is_found_from_the_readme():
     assert "(docs/index.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     for page in {*ROOT.glob("docs/*.md")} - {ROOT / "docs" / "index.md"}:
@@ -136,6 +134,6 @@ def test_every_page_of_docs_is_found_from_the_readme() -> None:
 
 
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_no_page_puts_a_secret_on_a_command_line(page: Path) -> None:
+def test_no_page_puts_a_secret_on_a_command_line(page):
     """Where everybody on the machine sees it."""
     assert not re.findall(r"--(?:token|password)[ =][\w$…]", page.read_text(encoding="utf-8"))

@@ -21,7 +21,7 @@ WHEEL = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["b
 ]
 
 
-def test_the_version_is_the_newest_of_the_changelog(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_the_newest_of_the_changelog(capsys):
     heads = re.findall(r"^## (\S+) - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert heads[0] == (moa_core.__version__, str(cited["date-released"]))
@@ -31,7 +31,7 @@ def test_the_version_is_the_newest_of_the_changelog(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == f"moa-speculative {moa_core.__version__}\n"
 
 
-def test_every_asset_that_is_read_is_in_the_wheel() -> None:
+def test_every_asset_that_is_read_is_in_the_wheel():
     packed = WHEEL["force-include"]
     assert all((ROOT / source).exists() for source in packed)
     assert all(

@@ -42,7 +42,7 @@ def own(folder: Path, *words: str) -> Engine:
     return asked("--target", str(folder / "target"), *drafters, *head, *words)
 
 
-def test_a_preset_names_target_drafter_and_baseline_without_a_download() -> None:
+def test_a_preset_names_target_drafter_and_baseline_without_a_download():
     engine = asked("--preset", "llama3-8b", "--load-in-8bit", "--device", "cpu")
     assert engine.first == LLAMA3
     assert engine.methods() == ["moa-n0", "eagle2", "eagle", *WITHOUT_FILES]
@@ -53,7 +53,7 @@ def test_a_preset_names_target_drafter_and_baseline_without_a_download() -> None
     assert "--target meta-llama/Meta-Llama-3-8B-Instruct --methods moa-n2" in row
 
 
-def test_how_to_load_goes_to_the_first_target_alone(loads: list, monkeypatch) -> None:
+def test_how_to_load_goes_to_the_first_target_alone(loads, monkeypatch):
     heard = {}
 
     def load(spec, **how):
@@ -73,7 +73,7 @@ def test_how_to_load_goes_to_the_first_target_alone(loads: list, monkeypatch) ->
     assert other["plan"].bits is None and "dtype" not in other
 
 
-def test_each_drafter_is_a_stop_of_the_slider(folder: Path) -> None:
+def test_each_drafter_is_a_stop_of_the_slider(folder):
     engine = own(folder, "--device", "cpu")
     assert engine.methods() == ["moa-n0", "moa-n2", "moa-auto", "eagle2", "eagle", *WITHOUT_FILES]
     assert engine.stops() == [0, 2]

@@ -91,12 +91,12 @@ def post(page: Page, body: bytes) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("origin", [None, "http://elsewhere.example", "http://127.0.0.1:1", "null"])
-def test_only_its_own_page_comes_in(origin: str | None, page: Page) -> None:
+def test_only_its_own_page_comes_in(origin, page):
     with pytest.raises(InvalidStatus, match="403"), visit(page, origin=origin):
         pass
 
 
-def test_a_visitor_who_is_not_welcome() -> None:
+def test_a_visitor_who_is_not_welcome():
     with serving(
         Device(lambda: TARGET, lambda name: DRAFTER, welcome=lambda visitor: False)
     ) as page:
@@ -106,7 +106,7 @@ def test_a_visitor_who_is_not_welcome() -> None:
         assert post(page, b'{"text": "Hi"}')[0] == 401
 
 
-def test_connections_from_one_address_are_few_and_places_are_given_back(page: Page) -> None:
+def test_connections_from_one_address_are_few_and_places_are_given_back(page):
     with ExitStack() as held:
         for _ in range(4):
             held.enter_context(visit(page, hello=None))
@@ -120,7 +120,7 @@ def test_connections_from_one_address_are_few_and_places_are_given_back(page: Pa
 @pytest.mark.parametrize(
     "frame", [b"\x00" * (MOST_HELLO + 1), b"\xc1", "text", encode(Hello(VERSION + 1))]
 )
-def test_a_bad_first_message_ends_it(frame: bytes | str, page: Page) -> None:
+def test_a_bad_first_message_ends_it(frame, page):
     with visit(page, hello=None) as socket:
         socket.send(frame)
         with pytest.raises(ConnectionClosed):
@@ -129,7 +129,7 @@ def test_a_bad_first_message_ends_it(frame: bytes | str, page: Page) -> None:
     assert until(lambda: page.device._here.total() == 0)
 
 
-def test_long_messages_and_floods_are_not_held(page: Page) -> None:
+def test_long_messages_and_floods_are_not_held(page):
     for frames in ([b"\x00" * (MOST_UP + 1)], [encode(Prefill(1, [1] * 150, 180))] * 200):
         with visit(page) as socket:
             assert isinstance(hear(socket), Welcome)
@@ -157,7 +157,7 @@ def write(page: Page, prompt: list[int], count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("frames", [50, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_twenty_at_once_have_texts_of_their_own_whatever_others_send(frames: int) -> None:
+def test_twenty_at_once_have_texts_of_their_own_whatever_others_send(frames):
     """One sends garbage, each frame from a connection of its own, let in or not; some say nothing,
     and some do not even end their request."""
     prompts = [[5 + one, 9, 33 - one, 2 + one] for one in range(20)]
@@ -190,7 +190,7 @@ def test_twenty_at_once_have_texts_of_their_own_whatever_others_send(frames: int
     assert grown < 150
 
 
-def test_weights_are_named_by_their_hash(page: Page) -> None:
+def test_weights_are_named_by_their_hash(page):
     status, headers, body = get(f"{page.url}/device/facts/moa-n0")
     facts, file = json.loads(body), pack(TARGET, DRAFTER)
     assert status == 200 and facts["bytes"] == len(file)
@@ -201,19 +201,19 @@ def test_weights_are_named_by_their_hash(page: Page) -> None:
     assert get(f"{page.url}/device/weights/moa-n0/{'0' * 32}")[0] == 404
 
 
-def test_drafters_that_it_has_not() -> None:
+def test_drafters_that_it_has_not():
     with serving(Device(lambda: TARGET, lambda name: Vanilla())) as page:
         status, _, body = get(f"{page.url}/device/facts/vanilla")
     assert status == 404 and b"cannot draft in a browser" in body
 
 
-def test_token_ids_of_a_prompt(page: Page) -> None:
+def test_token_ids_of_a_prompt(page):
     status, body = post(page, json.dumps({"text": "The fox ran."}).encode())
     assert status == 200
     assert json.loads(body)["ids"] == prompt_ids(TOKENIZER, "The fox ran.")
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"text": " "}', b"1" * (MOST_BODY + 1), b"\xff"])
-def test_a_prompt_that_is_none(body: bytes, page: Page) -> None:
+def test_a_prompt_that_is_none(body, page):
     status, answer = post(page, body)
     assert status == 400 and json.loads(answer)["error"]

@@ -16,7 +16,7 @@ from tests.models import tiny_target, tiny_tokenizer, useful
 
 
 @pytest.mark.parametrize(("kind", "most"), [("int8", 1 / 254), ("bf16", 1 / 256)])
-def test_matrices_are_rounded_and_nothing_else(kind: str, most: float) -> None:
+def test_matrices_are_rounded_and_nothing_else(kind, most):
     target = tiny_target()
     drafter = useful("moa-n1", target)
     header, tensors = read(pack(target, drafter, kind))
@@ -31,19 +31,19 @@ def test_matrices_are_rounded_and_nothing_else(kind: str, most: float) -> None:
     assert not [name for name in tensors if name.startswith(("ca.self_attn.k", "ca.self_attn.v"))]
 
 
-def test_a_tied_head_is_not_there_twice() -> None:
+def test_a_tied_head_is_not_there_twice():
     target = tiny_target(tie_word_embeddings=True)
     assert "head" not in read(pack(target, useful("eagle2", target)))[1]
 
 
-def test_the_bundle_is_small() -> None:
+def test_the_bundle_is_small():
     target = load_target("tiny-8m")
     sizes = {name: len(pack(target, load_drafter(name, target))) for name in ("moa-n0", "eagle2")}
     assert max(sizes.values()) < 3_000_000
     assert len(pack(target, load_drafter("moa-n3", target))) < 5_000_000
 
 
-def test_words_are_the_bytes_of_all_tokens() -> None:
+def test_words_are_the_bytes_of_all_tokens():
     tokenizer = tiny_tokenizer()
     target = tiny_target(vocab_size=len(tokenizer) + 3)  # rows that no token has
     target.tokenizer = tokenizer
@@ -55,7 +55,7 @@ def test_words_are_the_bytes_of_all_tokens() -> None:
 
 
 @pytest.mark.parametrize("method", ["vanilla", "glide", "moa-no-sa", "static"])
-def test_what_no_browser_runs_is_refused(method: str) -> None:
+def test_what_no_browser_runs_is_refused(method):
     target = tiny_target()
     if method == "static":
         net = useful("eagle2", target).net
@@ -66,7 +66,7 @@ def test_what_no_browser_runs_is_refused(method: str) -> None:
         pack(target, drafter)
 
 
-def test_other_kinds_and_layers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_kinds_and_layers_are_refused(monkeypatch):
     target = tiny_target()
     with pytest.raises(UserError, match="int8 or bf16"):
         pack(target, useful("moa-n0", target), "f32")

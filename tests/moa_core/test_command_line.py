@@ -41,9 +41,7 @@ def expected(prompt: list[int] | None = None) -> list[int]:
 
 
 @pytest.mark.parametrize("drafter", ["none", "moa-n0", "moa-n1", "eagle2", None])
-def test_json_holds_the_targets_own_text_and_its_figures(
-    bundle: Path, capsys: pytest.CaptureFixture[str], drafter: str | None
-) -> None:
+def test_json_holds_the_targets_own_text_and_its_figures(bundle, capsys, drafter):
     named = () if drafter is None else ("--drafter", drafter)
     report = json.loads(run(capsys, "--prompt", "The fox", *SHORT, *named, "--json"))
     assert set(report) >= KEYS and report["reason"] == "length"
@@ -61,9 +59,7 @@ def test_json_holds_the_targets_own_text_and_its_figures(
     assert report["decode_tokens_per_second"] == pytest.approx(after)
 
 
-def test_text_is_printed_as_it_is_decoded_and_then_its_figures(
-    bundle: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_is_printed_as_it_is_decoded_and_then_its_figures(bundle, capsys, monkeypatch):
     report = json.loads(run(capsys, *FOX, "--json"))
     printed = run(capsys, *FOX)
     assert printed.startswith(report["text"]) and "12 tokens, " in printed
@@ -84,9 +80,7 @@ def test_text_is_printed_as_it_is_decoded_and_then_its_figures(
     assert seen[0] != seen[1] and seen[-1] == report["text"]
 
 
-def test_a_stop_string_ends_the_text_before_it(
-    bundle: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stop_string_ends_the_text_before_it(bundle, capsys):
     whole = json.loads(run(capsys, *FOX, "--json"))["text"]
     stop = whole[len(whole) // 2 :][:3]
     words = ("--stop", "never there", "--stop", stop)
@@ -94,9 +88,7 @@ def test_a_stop_string_ends_the_text_before_it(
     assert report["text"] == whole[: whole.index(stop)] and report["reason"] == "stop"
 
 
-def test_ids_may_stand_in_for_a_prompt_also_without_a_tokenizer(
-    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ids_may_stand_in_for_a_prompt_also_without_a_tokenizer(bundle, tmp_path, capsys):
     report = json.loads(run(capsys, "--prompt-ids", "5, 9,33", *SHORT, "--json"))
     assert report["output_ids"] == expected([5, 9, 33])
     load_target().model.save_pretrained(tmp_path)
@@ -107,9 +99,7 @@ def test_ids_may_stand_in_for_a_prompt_also_without_a_tokenizer(
     assert "has no tokenizer: give --prompt-ids" in capsys.readouterr().err
 
 
-def test_a_trace_loads_back_with_how_it_was_made(
-    bundle: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_trace_loads_back_with_how_it_was_made(bundle, capsys, tmp_path):
     path = tmp_path / "trace.json"
     tree = ("--tree", "2-3-5")
     options = ("--temperature", "0.7", "--top-p", "0.9", "--top-k", "20", "--seed", "3", "--raw")
@@ -136,10 +126,7 @@ def test_a_trace_loads_back_with_how_it_was_made(
         (("--tree", "4-1-4"), TreeSettings(4, 1, 4)),
     ],
 )
-def test_trees_are_sized_automatically_unless_one_is_named(
-    bundle: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...],
-    tree: TreeSettings,
-) -> None:  # fmt: skip
+def test_trees_are_sized_automatically_unless_one_is_named(bundle, capsys, tmp_path, words, tree):
     path = tmp_path / "trace.json"
     run(capsys, "--prompt", "The fox", *SHORT, *words, "--trace", str(path))
     trace = Trace.from_json(path.read_text())
@@ -166,10 +153,7 @@ BAD = {  # the mistake: what the sentence must contain
 
 
 @pytest.mark.parametrize(("mistake", "words"), BAD.items(), ids=lambda x: str(x)[:40])
-def test_a_mistake_is_told_in_one_sentence(
-    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], mistake: tuple[str, ...],
-    words: str,
-) -> None:  # fmt: skip
+def test_a_mistake_is_told_in_one_sentence(bundle, tmp_path, capsys, mistake, words):
     empty, other = tmp_path / "empty", tmp_path / "other"
     empty.mkdir()
     other.mkdir()
@@ -198,7 +182,7 @@ sys.exit(main())
 """
 
 
-def test_it_runs_as_a_process_of_its_own(saved_bundle: Path) -> None:
+def test_it_runs_as_a_process_of_its_own(saved_bundle):
     """`import moa_core` is quick, and its names come when they are used."""
     words = ("generate", "--prompt-ids", "5,9,33", *SHORT, "--json")
     command = [sys.executable, "-c", OWN, *words]
@@ -222,10 +206,7 @@ def test_it_runs_as_a_process_of_its_own(saved_bundle: Path) -> None:
         (ModuleNotFoundError("No module", name="typing_of_ours"), None, ""),
     ],
 )  # fmt: skip
-def test_what_ends_a_command_is_said_in_a_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: BaseException,
-    code: int | None, words: str,
-) -> None:  # fmt: skip
+def test_what_ends_a_command_is_said_in_a_line(capsys, monkeypatch, error, code, words):
     monkeypatch.setattr("moa_core.commands.generate.run", Mock(side_effect=error))
     if code is None:
         with pytest.raises(type(error)):
@@ -235,9 +216,7 @@ def test_what_ends_a_command_is_said_in_a_line(
     assert capsys.readouterr().err == words
 
 
-def test_a_reader_that_goes_away_is_no_error_to_report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_goes_away_is_no_error_to_report(tmp_path, capsys, monkeypatch):
     """As in `python -m moa_core generate ... | head -1`."""
     monkeypatch.setattr("moa_core.commands.generate.run", Mock(side_effect=BrokenPipeError))
     with (tmp_path / "pipe").open("w") as pipe:
@@ -259,7 +238,7 @@ print(sorted(heavy & set(sys.modules)))
 """
 
 
-def test_help_of_every_command_imports_nothing_heavy() -> None:
+def test_help_of_every_command_imports_nothing_heavy():
     files = (ROOT / "moa_core" / "commands").glob("*.py")
     commands = sorted(path.stem for path in files if path.stem != "__init__")
     assert {"bench", "generate", "serve", "train"} <= set(commands)

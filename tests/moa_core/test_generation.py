@@ -44,7 +44,7 @@ def text(found: list[Piece]) -> str:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_pieces_are_what_decode_says(target: Target, method: str) -> None:
+def test_pieces_are_what_decode_says(target, method):
     settings = Settings(40, TREE, eos_ids=())
     found = pieces(target, method, settings)
     trace = found[-1].trace
@@ -66,7 +66,7 @@ def test_pieces_are_what_decode_says(target: Target, method: str) -> None:
     assert method == "vanilla" or any(piece.rejected and piece.accepted for piece in found)
 
 
-def test_a_message_a_chat_and_ids_are_the_same_prompt(target: Target) -> None:
+def test_a_message_a_chat_and_ids_are_the_same_prompt(target):
     chat = [{"role": "user", "content": PROMPT}]
     first = pieces(target, "moa-n0", Settings(12, TREE))[-1].trace
     for prompt in (chat, first.events[0].prompt_ids):
@@ -74,7 +74,7 @@ def test_a_message_a_chat_and_ids_are_the_same_prompt(target: Target) -> None:
         assert last.trace.output_ids == first.output_ids
 
 
-def test_it_ends_where_the_model_ends(target: Target) -> None:
+def test_it_ends_where_the_model_ends(target):
     """Unless it is told to go on; in `decode`, too."""
     twin = target.fork()
     forever = Settings(40, TREE, eos_ids=())
@@ -92,7 +92,7 @@ def test_it_ends_where_the_model_ends(target: Target) -> None:
 
 
 @pytest.mark.parametrize("method", ["none", "moa-n1"])
-def test_a_stop_string_is_cut_exactly_wherever_it_stands(method: str) -> None:
+def test_a_stop_string_is_cut_exactly_wherever_it_stands(method):
     """Within a token, over several, over two cycles; and nothing is decoded after it was found."""
     target = load_target()  # which writes words, and no halves of characters
     drafter = load_drafter(method, target)
@@ -116,9 +116,7 @@ def test_a_stop_string_is_cut_exactly_wherever_it_stands(method: str) -> None:
         (["bab", "abab"], "a"), (["abd", "bc"], "aaba"), ([], "aababcabd"), (["aababcabde"], None),
     ],
 )  # fmt: skip
-def test_stop_strings_do_not_depend_on_how_the_text_comes(
-    stops: list[str], expected: str | None
-) -> None:
+def test_stop_strings_do_not_depend_on_how_the_text_comes(stops, expected):
     whole = "aababcabd"
     for count in range(4):
         for cuts in combinations(range(1, len(whole)), count):
@@ -128,7 +126,7 @@ def test_stop_strings_do_not_depend_on_how_the_text_comes(
             assert shown == (whole if expected is None else expected), (parts, stops)
 
 
-def test_without_a_tokenizer_there_are_ids_and_it_stops_when_it_is_told_to() -> None:
+def test_without_a_tokenizer_there_are_ids_and_it_stops_when_it_is_told_to():
     target, found = tiny_target(), []
     settings = Settings(40, TREE)
     drafter = useful("moa-n0", target)
@@ -139,7 +137,7 @@ def test_without_a_tokenizer_there_are_ids_and_it_stops_when_it_is_told_to() -> 
     assert text(found) == "" and found[0].bonus.id == found[-1].trace.output_ids[0]
 
 
-def test_mistakes_are_told_before_the_first_piece(target: Target) -> None:
+def test_mistakes_are_told_before_the_first_piece(target):
     drafter = Vanilla()
     silent = tiny_target()
     for run, words in (
@@ -154,7 +152,7 @@ def test_mistakes_are_told_before_the_first_piece(target: Target) -> None:
 
 
 @pytest.mark.parametrize("away", [9, 10_000], ids=["back", "lost"])
-def test_text_written_offline_is_shown_once(target: Target, away: int) -> None:
+def test_text_written_offline_is_shown_once(target, away):
     """With the cycle that verifies it, or at the end where the link stays lost."""
     here, drafter = target.fork(), useful("moa-n1", target)
     drafter.fork = lambda: drafter  # as in the tests of going on alone
@@ -169,7 +167,7 @@ def test_text_written_offline_is_shown_once(target: Target, away: int) -> None:
     assert trace.of(OfflineToken)
 
 
-def test_public_names_are_there() -> None:
+def test_public_names_are_there():
     assert all(getattr(moa_core, name) is not None for name in moa_core.__all__)
     assert set(moa_core.__all__) <= set(dir(moa_core))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

@@ -46,9 +46,7 @@ def generate(drafter: EagleDrafter, key: str) -> Trace:
 
 @pytest.mark.usefixtures("plain_torch")
 @pytest.mark.parametrize("name", ["t10_d3_k3", "t60_d7_k10", "chain_t7_d5_k1"])
-def test_every_tensor_of_the_first_cycle(
-    name: str, eagle: EagleDrafter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_tensor_of_the_first_cycle(name, eagle, monkeypatch):
     expected = released.tensors(f"eagle2_{name}_first_cycle")
     drafter, logits = released.ready(eagle, released.prompt())
     torch.testing.assert_close(logits, expected["target_prefill_logits_last"], **CLOSE)
@@ -67,9 +65,7 @@ def test_every_tensor_of_the_first_cycle(
 
 
 @pytest.mark.usefixtures("plain_torch")
-def test_second_cycle_starts_from_the_accepted_features(
-    eagle: EagleDrafter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_second_cycle_starts_from_the_accepted_features(eagle, monkeypatch):
     """Rows of drafted features are replaced by those of the true ones."""
     expected = released.tensors("eagle2_t60_d7_k10_first_cycle")
     layer = recorded(monkeypatch, eagle.net.layers[0])
@@ -80,7 +76,7 @@ def test_second_cycle_starts_from_the_accepted_features(
 
 
 @pytest.mark.parametrize("key", RUNS)
-def test_texts_accepted_lengths_and_first_trees(key: str) -> None:
+def test_texts_accepted_lengths_and_first_trees(key):
     """Target calls are not compared: their code writes on past the length asked for."""
     expected, drafter = RUNS[key], load_drafter(str(HEAD), released.target())
     assert isinstance(drafter, EagleDrafter)

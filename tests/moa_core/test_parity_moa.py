@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
@@ -46,7 +45,7 @@ def check_text(trace: Trace, key: str) -> None:
 
 @pytest.mark.usefixtures("plain_torch")
 @pytest.mark.parametrize("tli", [0, 1, 3])
-def test_every_tensor_of_the_prefill(tli: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_tensor_of_the_prefill(tli, monkeypatch):
     expected = released.tensors(f"moa_n{tli}_first_cycle")
     drafter = released.moa(tli)
     lsa = recorded(monkeypatch, drafter.net.layer_self_attention)
@@ -69,7 +68,7 @@ def test_every_tensor_of_the_prefill(tli: int, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.usefixtures("plain_torch")
 @pytest.mark.parametrize("tli", [0, 1, 3])
-def test_every_tensor_of_the_first_chain(tli: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_tensor_of_the_first_chain(tli, monkeypatch):
     expected = released.tensors(f"moa_n{tli}_first_cycle")
     drafter, logits = released.ready(released.moa(tli), released.prompt())
     text = recorded(monkeypatch, drafter.net.self_attention)
@@ -97,7 +96,7 @@ def test_every_tensor_of_the_first_chain(tli: int, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("key", RUNS)
-def test_texts_accepted_lengths_target_calls_and_trees(key: str) -> None:
+def test_texts_accepted_lengths_target_calls_and_trees(key):
     expected, trace = RUNS[key], generate(released.moa(int(key[1])), key)
     check_text(trace, key)
     drafted, cycles = trace.of(Drafted), expected.get("cycles", [])
@@ -111,7 +110,7 @@ def test_texts_accepted_lengths_target_calls_and_trees(key: str) -> None:
         assert list(result.choices) == cycle["target_argmax"]
 
 
-def test_runs_cover_what_the_release_covers() -> None:
+def test_runs_cover_what_the_release_covers():
     """3 prompts, an eos and 3 lengths on 3 trees for 3 N; the eos on the large tree only."""
     assert len(RUNS) == 3 * (3 * 3 + 1 + 3 * 3)
     assert {RUNS[k]["eos_token_id"] for k in RUNS if "eos_mid" in k} == {72}
@@ -119,7 +118,7 @@ def test_runs_cover_what_the_release_covers() -> None:
     assert set(sizes) == set(TREES)
 
 
-def test_published_format_is_the_same_drafter(tmp_path: Path) -> None:
+def test_published_format_is_the_same_drafter(tmp_path):
     shutil.copy(released.FOLDER / "moa_n0_published" / "config.json", tmp_path)
     shutil.copy(released.FOLDER / "moa_n0" / "model.safetensors", tmp_path)
     published = load_drafter(str(tmp_path), released.target())

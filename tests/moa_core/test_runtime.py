@@ -26,9 +26,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return now
 
 
-def test_the_quickest_number_wins_unless_a_smaller_one_is_nearly_as_quick(
-    threads: SimpleNamespace,
-) -> None:
+def test_the_quickest_number_wins_unless_a_smaller_one_is_nearly_as_quick(threads):
     target = tiny_target()
     assert runtime.quickest(target) == 2 and threads.number == 8  # it only tells
     threads.costs[4] = 1.0
@@ -37,9 +35,7 @@ def test_the_quickest_number_wins_unless_a_smaller_one_is_nearly_as_quick(
     assert runtime.settle(target) == 6
 
 
-def test_what_was_asked_for_wins_and_large_models_are_not_measured(
-    threads: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_asked_for_wins_and_large_models_are_not_measured(threads, monkeypatch):
     target = tiny_target()
     monkeypatch.setattr(runtime, "LARGE", 10)
     assert runtime.settle(target) == 8 and set(threads.tried) <= {8}
@@ -52,7 +48,7 @@ def test_what_was_asked_for_wins_and_large_models_are_not_measured(
             runtime.settle(target, absurd)
 
 
-def test_a_real_measurement_leaves_the_target_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_real_measurement_leaves_the_target_as_it_was(monkeypatch):
     target, tried = tiny_target(), []
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     monkeypatch.setattr(torch, "set_num_threads", tried.append)

@@ -23,7 +23,7 @@ METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_events_come_in_order_and_fit_together(method: str) -> None:
+def test_events_come_in_order_and_fit_together(method):
     target = tiny_target(vocab_size=61)
     events = list(decode(target, drafter_of(method, target), PROMPT, Settings(25)))
     assert isinstance(events[0], Prefilled) and events[0].prompt_ids == tuple(PROMPT)
@@ -93,9 +93,7 @@ def clocked(monkeypatch: pytest.MonkeyPatch, drafter: Drafter) -> Callable[[str]
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_part_is_charged_to_its_phase_and_nothing_is_lost(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_part_is_charged_to_its_phase_and_nothing_is_lost(method, monkeypatch):
     target = tiny_target()
     drafter = drafter_of(method, target)
     work = clocked(monkeypatch, drafter)
@@ -117,7 +115,7 @@ def test_every_part_is_charged_to_its_phase_and_nothing_is_lost(
     assert cycles > 2 and sum(trace.seconds.values()) == work()
 
 
-def test_the_clock_stands_still_while_events_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_stands_still_while_events_are_shown(monkeypatch):
     now = [0.0]  # a clock that moves only while somebody looks at an event
     monkeypatch.setattr(trace_module, "perf_counter", lambda: now[0])
     target = tiny_target()
@@ -129,7 +127,7 @@ def test_the_clock_stands_still_while_events_are_shown(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("cycles", [0, 1, 3])
-def test_stopping_ends_after_the_cycle_with_what_there_is(method: str, cycles: int) -> None:
+def test_stopping_ends_after_the_cycle_with_what_there_is(method, cycles):
     target = tiny_target(vocab_size=61)
     drafter = drafter_of(method, target)
     whole = traced(target, drafter, PROMPT, max_new_tokens=60)
@@ -147,7 +145,7 @@ def test_stopping_ends_after_the_cycle_with_what_there_is(method: str, cycles: i
     assert text == whole.output_ids[: len(text)] and len(text) == 1 + sum(stopped.accepted_lengths)
 
 
-def test_the_first_token_may_end_it() -> None:
+def test_the_first_token_may_end_it():
     target = tiny_target()
     first = traced(target, Vanilla(), PROMPT, max_new_tokens=1).output_ids
     trace = traced(target, "moa-n0", PROMPT, max_new_tokens=9, eos_ids=tuple(first))
@@ -164,9 +162,7 @@ def test_the_first_token_may_end_it() -> None:
         ([1] * 5000, "has 5,000 tokens"),
     ],
 )
-def test_prompts_that_cannot_be_read_are_refused_before_anything_happens(
-    prompt: list[int], words: str
-) -> None:
+def test_prompts_that_cannot_be_read_are_refused_before_anything_happens(prompt, words):
     target = tiny_target(max_position_embeddings=40)
     run = decode(target, Vanilla(), prompt, Settings())
     with pytest.raises(UserError, match=words):
@@ -174,12 +170,12 @@ def test_prompts_that_cannot_be_read_are_refused_before_anything_happens(
 
 
 @pytest.mark.parametrize("count", [0, -1, 2.0, True, None, "5"])
-def test_the_number_of_tokens_must_be_a_positive_whole_number(count: Any) -> None:
+def test_the_number_of_tokens_must_be_a_positive_whole_number(count):
     with pytest.raises(UserError, match="number of new tokens"):
         Settings(count)
 
 
-def test_the_last_positions_are_drafted_no_deeper_than_they_reach() -> None:
+def test_the_last_positions_are_drafted_no_deeper_than_they_reach():
     target = tiny_target(max_position_embeddings=40)
     shape = TreeSettings(8, 2, 12)
     run = decode(target, useful("moa-n1", target), [1] * 30, Settings(100, shape))

@@ -2,7 +2,6 @@
 
 import random
 from itertools import product
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train.bundle import tasks
 from moa_core.train.init import fresh
-from tests.models import drafter_of, plain_greedy, tiny_target, traced, useful
+from tests.models import SHAPES, drafter_of, plain_greedy, tiny_target, traced, useful
 
 METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")
 PROMPTS = ([7], [5, 9, 33, 7, 21, 40, 11], [(i * i + 3) % 60 for i in range(40)])
@@ -31,47 +30,15 @@ TREES = {
     "breadth above the vocabulary": TreeSettings(depth=2, breadth=64, budget=60),
     "deep": TreeSettings(depth=12, breadth=3, budget=30),
 }
-MODELS: dict[str, dict[str, Any]] = {
-    "llama": {},
-    "llama, tied embeddings and a vocabulary of 40": {
-        "tie_word_embeddings": True,
-        "vocab_size": 40,
-    },
-    "llama, all biases": {"attention_bias": True, "mlp_bias": True},
-    "llama, 6 heads on 3": {"hidden_size": 48, "num_attention_heads": 6, "num_key_value_heads": 3},
-    "llama, 5 heads on 1": {"hidden_size": 40, "num_attention_heads": 5, "num_key_value_heads": 1},
-    "llama, scaled rope": {
-        "rope_parameters": {
-            "rope_type": "llama3",
-            "rope_theta": 10_000.0,
-            "factor": 4.0,
-            "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 64,
-        }
-    },
-    "qwen2": {"family": "qwen2"},
-    "qwen2, 14 heads on 2": {"family": "qwen2", "hidden_size": 56, "num_attention_heads": 14},
-    "qwen3": {"family": "qwen3", "head_dim": 12},
-    "mistral": {"family": "mistral", "sliding_window": None},
-    "mistral, a window of 90": {"family": "mistral", "sliding_window": 90},
-}
-
-
-def model(name: str) -> Target:
-    sizes = dict(MODELS[name])
-    if sizes.get("vocab_size") == 40:
-        sizes["scale"] = 2.0
-    return tiny_target(**sizes)
 
 
 def fitting(prompt: list[int], target: Target) -> list[int]:
     return [token % target.config.vocab_size for token in prompt]
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_every_kind_of_target_writes_its_own_text(name: str) -> None:
-    target = model(name)
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_kind_of_target_writes_its_own_text(name):
+    target = tiny_target(**SHAPES[name])
     for prompt in (fitting(prompt, target) for prompt in PROMPTS):
         expected = plain_greedy(target, prompt, 18)
         often_right = (drafter_of(method, target) for method in ("vanilla", "moa-n1", "eagle2"))
@@ -84,7 +51,7 @@ def test_every_kind_of_target_writes_its_own_text(name: str) -> None:
 @pytest.mark.parametrize(
     ("method", "tree"), [*product(("moa-n1", "eagle2"), TREES), ("moa-n0", "deep")]
 )
-def test_every_shape_of_tree_gives_the_same_text(method: str, tree: str) -> None:
+def test_every_shape_of_tree_gives_the_same_text(method, tree):
     target = tiny_target(vocab_size=61)
     drafter = drafter_of(method, target)
     for prompt in PROMPTS:
@@ -97,7 +64,7 @@ def test_every_shape_of_tree_gives_the_same_text(method: str, tree: str) -> None
 
 
 @pytest.mark.parametrize("method", ["moa-n0", "moa-n1", "eagle2"])
-def test_useful_drafters_are_sometimes_right_and_sometimes_wrong(method: str) -> None:
+def test_useful_drafters_are_sometimes_right_and_sometimes_wrong(method):
     """Without this the comparisons above would hardly meet an accepted path."""
     target = tiny_target(vocab_size=61)
     shape = TreeSettings(depth=4, breadth=3, budget=12)
@@ -112,13 +79,13 @@ def test_useful_drafters_are_sometimes_right_and_sometimes_wrong(method: str) ->
     assert sum(lengths) / len(lengths) > 1.3
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_all_of_the_targets_layers_draft_what_the_target_says(name: str) -> None:
+@pytest.mark.parametrize("name", SHAPES)
+def test_all_of_the_targets_layers_draft_what_the_target_says(name):
     """N = L on untouched embeddings is the target itself: every node is as probable to both.
 
     Only so while drafting gives the last N layers the true K and V, positions and masks.
     """
-    target = model(name)
+    target = tiny_target(**SHAPES[name])
     drafter = useful(f"moa-n{len(target.layers)}", target, whisper=0.0)
     chain, bush = TreeSettings(4, 1, 4), TreeSettings(4, 3, 30)
     for prompt in (fitting(prompt, target) for prompt in PROMPTS):
@@ -135,9 +102,7 @@ def test_all_of_the_targets_layers_draft_what_the_target_says(name: str) -> None
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("length", "room"), [(47, 1), (30, 18)])
-def test_a_full_context_ends_the_text_and_nothing_breaks(
-    method: str, length: int, room: int
-) -> None:
+def test_a_full_context_ends_the_text_and_nothing_breaks(method, length, room):
     target = tiny_target(max_position_embeddings=48)
     prompt = [(7 * i + 1) % 60 for i in range(length)]
     drafter = drafter_of(method, target)
@@ -149,7 +114,7 @@ def test_a_full_context_ends_the_text_and_nothing_breaks(
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_an_end_of_text_within_an_accepted_path_ends_it_there(method: str) -> None:
+def test_an_end_of_text_within_an_accepted_path_ends_it_there(method):
     target = tiny_target(vocab_size=61)
     drafter = drafter_of(method, target)
     for prompt in PROMPTS:
@@ -161,7 +126,7 @@ def test_an_end_of_text_within_an_accepted_path_ends_it_there(method: str) -> No
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_one_drafter_serves_runs_that_take_turns(method: str) -> None:
+def test_one_drafter_serves_runs_that_take_turns(method):
     """Forks share weights and nothing else."""
     target = tiny_target()
     drafter = drafter_of(method, target)
@@ -195,7 +160,7 @@ def held_out_prompts(target: Target, count: int) -> list[list[int]]:
 
 
 @pytest.mark.slow
-def test_bundled_models_write_the_targets_own_text() -> None:
+def test_bundled_models_write_the_targets_own_text():
     """200 prompts of 128 tokens by every bundled method, with its own trees and sized ones."""
     try:
         target = load_target(bundled_target(), "float32", "cpu")

@@ -107,9 +107,7 @@ def schedule(seed: int) -> dict[int, tuple[bool, int]]:
         for number, method in enumerate(METHODS)
     ],
 )
-def test_wherever_the_link_is_lost_the_text_heals_to_the_target_s_own(
-    method: str, sampling: Sampling
-) -> None:
+def test_wherever_the_link_is_lost_the_text_heals_to_the_target_s_own(method, sampling):
     target = tiny_target()
     drafter = drafter_of(method, target)
     local = run(target, drafter, {}, sampling=sampling)
@@ -125,7 +123,7 @@ def test_wherever_the_link_is_lost_the_text_heals_to_the_target_s_own(
 
 @pytest.mark.parametrize("method", METHODS)
 @torch.inference_mode()
-def test_what_is_written_alone_is_the_drafter_s_own_greedy_text(method: str) -> None:
+def test_what_is_written_alone_is_the_drafter_s_own_greedy_text(method):
     target = tiny_target()
     drafter = drafter_of(method, target).fork()
     assert isinstance(drafter, Stepwise)
@@ -146,7 +144,7 @@ def test_what_is_written_alone_is_the_drafter_s_own_greedy_text(method: str) -> 
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, 0.95, seed=3)])
-def test_a_drafter_that_knows_all_writes_the_target_s_own_text_alone(sampling: Sampling) -> None:
+def test_a_drafter_that_knows_all_writes_the_target_s_own_text_alone(sampling):
     """Its draws are those that the target makes at the same positions."""
     target = tiny_target(scale=2.0)
     drafter = useful("moa-n3", target, whisper=0.0)
@@ -157,7 +155,7 @@ def test_a_drafter_that_knows_all_writes_the_target_s_own_text_alone(sampling: S
 
 
 @pytest.mark.parametrize("method", ["moa-n0", "eagle2"])
-def test_what_was_written_alone_is_drafted_as_long_as_the_target_agrees(method: str) -> None:
+def test_what_was_written_alone_is_drafted_as_long_as_the_target_agrees(method):
     target = tiny_target()
     drafted = discarded = 0
     for seed in range(16):
@@ -178,7 +176,7 @@ def test_what_was_written_alone_is_drafted_as_long_as_the_target_agrees(method: 
     assert drafted > 1 and discarded > 1
 
 
-def test_offline_tokens_stand_where_they_belong_and_end_with_the_text() -> None:
+def test_offline_tokens_stand_where_they_belong_and_end_with_the_text():
     target = tiny_target()
     drafter = useful("moa-n0", target)
     trace = run(target, drafter, {4: (False, 10**9)}, away=Away(patience=0))
@@ -190,7 +188,7 @@ def test_offline_tokens_stand_where_they_belong_and_end_with_the_text() -> None:
     assert all(0 < event.prob <= 1 for event in alone)
 
 
-def test_eos_written_alone_ends_the_writing_but_not_the_waiting() -> None:
+def test_eos_written_alone_ends_the_writing_but_not_the_waiting():
     target = tiny_target()
     drafter = useful("moa-n3", target, whisper=0.0)  # writes what the target would
     local = run(target, drafter, {})
@@ -203,7 +201,7 @@ def test_eos_written_alone_ends_the_writing_but_not_the_waiting() -> None:
 
 
 @pytest.mark.parametrize("question", [0, 1])
-def test_before_the_drafter_knows_the_prompt_it_waits(question: int) -> None:
+def test_before_the_drafter_knows_the_prompt_it_waits(question):
     target = tiny_target()
     drafter = useful("moa-n0", target)
     trace = run(target, drafter, {question: (False, 4)})
@@ -213,14 +211,14 @@ def test_before_the_drafter_knows_the_prompt_it_waits(question: int) -> None:
     assert gone.reason == "offline" and len(gone.of(Prefilled)) == question
 
 
-def test_a_method_without_a_drafter_that_can_go_on_waits() -> None:
+def test_a_method_without_a_drafter_that_can_go_on_waits():
     target = tiny_target()
     trace = run(target, Vanilla(), {5: (True, 3)})
     assert not trace.of(OfflineToken)
     assert trace.output_ids == run(target, Vanilla(), {}).output_ids
 
 
-def test_a_run_stopped_while_the_link_is_lost_ends_with_what_there_is() -> None:
+def test_a_run_stopped_while_the_link_is_lost_ends_with_what_there_is():
     target = tiny_target()
     looks = iter([False] * 8)
     trace = run(
@@ -230,12 +228,12 @@ def test_a_run_stopped_while_the_link_is_lost_ends_with_what_there_is() -> None:
 
 
 @pytest.mark.parametrize("patience", [-1, float("nan")])
-def test_patience_is_a_number_of_seconds(patience: float) -> None:
+def test_patience_is_a_number_of_seconds(patience):
     with pytest.raises(UserError, match="patience"):
         Away(patience=patience)
 
 
-def test_a_link_lost_in_the_prefill_is_part_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_lost_in_the_prefill_is_part_of_its_time(monkeypatch):
     seconds = [0.0]
     monkeypatch.setattr(trace_module, "perf_counter", lambda: seconds[0])
 

@@ -36,7 +36,7 @@ def sizer_of(world: World) -> Sizer:
 @pytest.mark.parametrize(
     "costs", [{}, {"temper": 0.6}, {"verify": 0.05}, {"level": 0.0012}, {"node": 0.0004}], ids=str
 )
-def test_it_is_as_fast_as_the_best_fixed_tree_without_being_told(costs: dict[str, float]) -> None:
+def test_it_is_as_fast_as_the_best_fixed_tree_without_being_told(costs):
     fixed = [
         World(**costs).speed(TreeSettings(*map(int, shape.split("-"))), 400) for shape in SHAPES
     ]
@@ -44,7 +44,7 @@ def test_it_is_as_fast_as_the_best_fixed_tree_without_being_told(costs: dict[str
     assert world.speed(AUTO, 400, sizer_of(world)) > 0.98 * max(fixed)
 
 
-def test_sure_drafts_go_deep_and_unsure_ones_do_not() -> None:
+def test_sure_drafts_go_deep_and_unsure_ones_do_not():
     world = World()
     sizer = sizer_of(world)
     world.speed(AUTO, 400, sizer)
@@ -57,7 +57,7 @@ def test_sure_drafts_go_deep_and_unsure_ones_do_not() -> None:
 
 
 @pytest.mark.parametrize("static", [False, True])
-def test_until_anything_is_known_the_tree_is_the_one_asked_for(static: bool) -> None:
+def test_until_anything_is_known_the_tree_is_the_one_asked_for(static):
     world, shape = World(), TreeSettings(4, 3, 9)
     for token in range(12):
         root = world.logits[token]
@@ -74,7 +74,7 @@ def path_of(tree: Any, node: int) -> tuple[int, ...]:
     return (*(path_of(tree, above) if above >= 0 else ()), tree.tokens[node])
 
 
-def test_no_tree_is_larger_than_its_limits_and_every_parent_comes_first() -> None:
+def test_no_tree_is_larger_than_its_limits_and_every_parent_comes_first():
     world, limit = World(verify=1.0), TreeSettings(5, 3, 9, auto=True)
     sizer = sizer_of(world)
     world.speed(AUTO, 100, sizer)
@@ -87,7 +87,7 @@ def test_no_tree_is_larger_than_its_limits_and_every_parent_comes_first() -> Non
             assert tree.log_probs[node] <= tree.log_probs[above]
 
 
-def test_logits_that_are_no_numbers_draft_nothing() -> None:
+def test_logits_that_are_no_numbers_draft_nothing():
     world = World()
     tree = grow(1, torch.full((40,), math.nan), world.expand, AUTO, sizer_of(world))
     assert tree.tokens == (1,)
@@ -107,9 +107,7 @@ def plain() -> tuple[Target, list[tuple[list[int], list[int]]]]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_text_is_the_targets_own_whatever_is_drafted(
-    method: str, plain: tuple[Target, list[tuple[list[int], list[int]]]]
-) -> None:
+def test_the_text_is_the_targets_own_whatever_is_drafted(method, plain):
     target, texts = plain
     drafter = drafter_of(method, target)
     for prompt, (greedy, drawn) in zip(PROMPTS, texts, strict=True):
@@ -119,7 +117,7 @@ def test_the_text_is_the_targets_own_whatever_is_drafted(
     assert Trace.from_json(trace.to_json()).events == trace.events
 
 
-def test_runs_of_one_drafter_share_what_they_learn_by_place() -> None:
+def test_runs_of_one_drafter_share_what_they_learn_by_place():
     target = tiny_target(vocab_size=61)
     drafter = useful("moa-n0", target)
     run(target, drafter, PROMPTS[1])
@@ -135,7 +133,7 @@ def test_runs_of_one_drafter_share_what_they_learn_by_place() -> None:
     assert sum(known.cycles for known in memory.values()) < 4 * cycles
 
 
-def test_on_a_gpu_the_drafters_own_tree_takes_its_place() -> None:
+def test_on_a_gpu_the_drafters_own_tree_takes_its_place():
     drafter, target = Vanilla(), tiny_target()
     drafter.tree = TreeSettings(7, 8, 61)
     asked = Settings(tree=AUTO)
@@ -146,7 +144,7 @@ def test_on_a_gpu_the_drafters_own_tree_takes_its_place() -> None:
     assert tree_of(Settings(tree=TreeSettings()), far, drafter) == TreeSettings()
 
 
-def test_no_tree_is_deeper_than_what_is_still_wanted() -> None:
+def test_no_tree_is_deeper_than_what_is_still_wanted():
     target = tiny_target(vocab_size=61)
     drafter = useful("moa-n3", target)
     for wanted in (2, 3, 5):
@@ -154,7 +152,7 @@ def test_no_tree_is_deeper_than_what_is_still_wanted() -> None:
         assert max(drafted[0].tree.depths) <= max(wanted - 2, 1)
 
 
-def test_what_was_written_offline_teaches_nothing() -> None:
+def test_what_was_written_offline_teaches_nothing():
     sizer = Sizer(TreeSettings())
     world = World()
     tree = grow(1, world.logits[1], world.expand, AUTO, sizer)
@@ -163,7 +161,7 @@ def test_what_was_written_offline_teaches_nothing() -> None:
     assert sizer.known.cycles == 0
 
 
-def test_a_path_that_ends_at_an_expanded_node_says_that_it_did_not_go_on() -> None:
+def test_a_path_that_ends_at_an_expanded_node_says_that_it_did_not_go_on():
     sizer = Sizer(TreeSettings(3, 1, 3))
     first = Node(5, None, 0.0, 0.0, 1, expanded=True)
     second = Node(6, first, -0.5, -0.5, 2, expanded=True)
@@ -178,7 +176,7 @@ def test_a_path_that_ends_at_an_expanded_node_says_that_it_did_not_go_on() -> No
 # ---- what a level and a node are worth ----
 
 
-def test_a_line_finds_fixed_and_slope_and_follows_when_they_change() -> None:
+def test_a_line_finds_fixed_and_slope_and_follows_when_they_change():
     dice, line = random.Random(0), Line(0.05)
     for fixed, each in ((0.003, 0.0001), (0.001, 0.0004)):
         for _ in range(400):
@@ -188,14 +186,14 @@ def test_a_line_finds_fixed_and_slope_and_follows_when_they_change() -> None:
         assert line.each == pytest.approx(each, rel=0.15)
 
 
-def test_a_larger_size_is_never_free_even_where_times_are_noise() -> None:
+def test_a_larger_size_is_never_free_even_where_times_are_noise():
     line = Line(0.03)
     for number in range(60):
         line.add(*((20, 0.010) if number % 2 else (1, 0.012)))
     assert line.each > 0 and line(40) > line(20)
 
 
-def test_hiccups_hardly_move_a_line_and_a_slow_first_call_is_forgotten() -> None:
+def test_hiccups_hardly_move_a_line_and_a_slow_first_call_is_forgotten():
     line = Line(0.05)
     line.add(4, 0.5)  # loads and packs
     for number in range(60):
@@ -203,7 +201,7 @@ def test_hiccups_hardly_move_a_line_and_a_slow_first_call_is_forgotten() -> None
     assert 0.002 <= line(5) < 0.0025
 
 
-def test_a_curve_begins_with_what_the_drafter_says_and_learns_what_is_so() -> None:
+def test_a_curve_begins_with_what_the_drafter_says_and_learns_what_is_so():
     curve, dice = Curve(1.0), random.Random(0)
     for share in (1.0, 0.6, 0.05, 0.001):
         assert curve(math.log(share)) == pytest.approx(share, rel=0.06)
@@ -241,7 +239,7 @@ def trees() -> list[list[tuple[int, float]]]:
 
 
 @pytest.mark.parametrize("node", [0.00001, 0.0002, 0.0006])
-def test_the_kept_nodes_are_the_best_of_all_subtrees(node: float) -> None:
+def test_the_kept_nodes_are_the_best_of_all_subtrees(node):
     known = experience(0.0005, 0.00002, node, 600)
     for nodes in trees():
         ranked = sorted(range(1, len(nodes)), key=lambda place: -nodes[place][1])

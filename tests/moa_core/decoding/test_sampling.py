@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import product
@@ -191,7 +191,7 @@ def draw(drafter: Drafter, target: TableTarget, sampling: Sampling, tree: TreeSe
         ("every token", "temperature 1"),
     ],
 )
-def test_texts_follow_the_targets_distribution(tree: str, name: str) -> None:
+def test_texts_follow_the_targets_distribution(tree, name):
     target, drafter = models()
     drawn = draw(drafter, target, SAMPLINGS[name], TREES[tree])
     assert p_value(drawn.texts, exact_texts(target, SAMPLINGS[name])) > PLAUSIBLE
@@ -199,7 +199,7 @@ def test_texts_follow_the_targets_distribution(tree: str, name: str) -> None:
     assert drawn.rejected > TEXTS // 4 or tree == "every token"
 
 
-def test_plain_decoding_follows_it_too() -> None:
+def test_plain_decoding_follows_it_too():
     target, _ = models()
     sampling = SAMPLINGS["all three"]
     drawn = draw(Vanilla(), target, sampling, TREES["chain"])
@@ -236,9 +236,7 @@ def answer_for_the_rejected(tree: DraftTree, choices: Sequence[int]) -> tuple[tu
         (answer_for_the_rejected, "tree"),
     ],
 )
-def test_a_broken_acceptance_rule_does_not_pass(
-    rule: Callable[..., Any], tree: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_acceptance_rule_does_not_pass(rule, tree, monkeypatch):
     target, drafter = models()
     sampling = SAMPLINGS["temperature 1"]
     monkeypatch.setattr(decode_module, "walk", rule)
@@ -246,7 +244,7 @@ def test_a_broken_acceptance_rule_does_not_pass(
     assert p_value(drawn.texts, exact_texts(target, sampling)) < IMPOSSIBLE
 
 
-def test_one_draw_for_all_positions_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_draw_for_all_positions_does_not_pass(monkeypatch):
     """Every token is distributed rightly then, but they are not independent of each other."""
     target, drafter = models()
     sampling = SAMPLINGS["temperature 1"]
@@ -256,20 +254,20 @@ def test_one_draw_for_all_positions_does_not_pass(monkeypatch: pytest.MonkeyPatc
     assert p_value(drawn.texts, exact_texts(target, sampling)) < IMPOSSIBLE
 
 
-def test_forgetting_top_p_does_not_pass() -> None:
+def test_forgetting_top_p_does_not_pass():
     target, drafter = models()
     drawn = draw(drafter, target, SAMPLINGS["temperature 1"], TREES["tree"])
     assert p_value(drawn.texts, exact_texts(target, SAMPLINGS["top-p"])) < IMPOSSIBLE
 
 
 @pytest.mark.parametrize("name", SAMPLINGS)
-def test_the_distribution_is_that_of_temperature_then_top_k_then_top_p(name: str) -> None:
+def test_the_distribution_is_that_of_temperature_then_top_k_then_top_p(name):
     logits = torch.randn(40, 30, generator=torch.Generator().manual_seed(2)) * 2
     wanted = torch.tensor([exact(row, SAMPLINGS[name]) for row in logits], dtype=torch.float32)
     torch.testing.assert_close(target_probs(logits, SAMPLINGS[name]), wanted)
 
 
-def test_the_inverse_transform_hits_every_token_as_often_as_it_should() -> None:
+def test_the_inverse_transform_hits_every_token_as_often_as_it_should():
     probs = torch.tensor([0.4, 0.0, 0.05, 0.25, 0.3])
     draws = [verify_module.uniform(seed, 7) for seed in range(5000)]
     tokens = sample(probs.expand(len(draws), -1), draws).tolist()
@@ -279,7 +277,7 @@ def test_the_inverse_transform_hits_every_token_as_often_as_it_should() -> None:
 @pytest.mark.parametrize(
     "sampling", [Sampling(0.8, seed=3), Sampling(1.2, 0.9, 20, 4)], ids=["plain", "top-p, top-k"]
 )
-def test_a_seed_gives_the_same_text_by_every_method_and_tree(sampling: Sampling) -> None:
+def test_a_seed_gives_the_same_text_by_every_method_and_tree(sampling):
     target = tiny_target(vocab_size=61, scale=2.0)
     prompts = ([7], [(i * i + 3) % 60 for i in range(40)])
     shapes = (TreeSettings(4, 1, 4), TreeSettings(3, 8, 40))

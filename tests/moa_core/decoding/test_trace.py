@@ -26,7 +26,7 @@ from tests.mutations import mutated
 from tests.properties import SEEDS, above, trees
 
 
-def test_an_unfinished_trace_comes_back_too() -> None:
+def test_an_unfinished_trace_comes_back_too():
     trace = Trace.from_json(worded_trace())
     trace.events = trace.events[:4]
     back = Trace.from_json(trace.to_json())
@@ -34,7 +34,7 @@ def test_an_unfinished_trace_comes_back_too() -> None:
     assert back.seconds["draft"] == sum(event.seconds for event in trace.of(Drafted)) > 0
 
 
-def test_metrics_are_counted_from_the_events() -> None:
+def test_metrics_are_counted_from_the_events():
     events = [
         Prefilled((1, 2), 7, 0.5, 1.0),
         Verified(0, (1, 3), 5, (), (), (), (8, 9, 5), 0.5, 0.0),
@@ -51,7 +51,7 @@ def test_metrics_are_counted_from_the_events() -> None:
     assert trace.decode_tokens_per_second == pytest.approx(5 / 2.5)
 
 
-def test_one_token_has_no_acceptance_length_and_no_speed_of_decoding() -> None:
+def test_one_token_has_no_acceptance_length_and_no_speed_of_decoding():
     target = tiny_target()
     trace = Trace(events=list(decode(target, Vanilla(), [5], Settings(1))))
     assert (trace.tau, trace.decode_tokens_per_second, trace.target_calls) == (None, None, 1)
@@ -77,7 +77,7 @@ WRONG: list[tuple[tuple[str | int, ...], Any]] = [  # where, and what is there i
 
 
 @pytest.mark.parametrize(("place", "value"), WRONG, ids=lambda one: str(one)[:40])
-def test_a_trace_with_something_wrong_is_refused(place: tuple[str | int, ...], value: Any) -> None:
+def test_a_trace_with_something_wrong_is_refused(place, value):
     data = json.loads(worded_trace())
     drafted, verified = data["events"][1:3]
     drafted["tree"] = dict(TREE)
@@ -94,7 +94,7 @@ def test_a_trace_with_something_wrong_is_refused(place: tuple[str | int, ...], v
         Trace.from_json(json.dumps(data))
 
 
-def test_a_trace_from_before_n_was_kept_is_still_read() -> None:
+def test_a_trace_from_before_n_was_kept_is_still_read():
     data = json.loads(worded_trace())
     for event in data["events"]:
         event.pop("tli", None)
@@ -147,7 +147,7 @@ TRACES = st.builds(
 
 
 @given(TRACES)
-def test_a_trace_comes_back_as_it_went(trace: Trace) -> None:
+def test_a_trace_comes_back_as_it_went(trace):
     assert Trace.from_json(trace.to_json()) == trace
 
 
@@ -161,7 +161,7 @@ def read(text: str) -> Trace | None:
 
 
 @given(SEEDS)
-def test_a_trace_with_other_values_in_it_is_refused_or_is_one(seed: int) -> None:
+def test_a_trace_with_other_values_in_it_is_refused_or_is_one(seed):
     trace = read(json.dumps(mutated(json.loads(worded_trace()), seed)))
     if trace is not None:
         assert Trace.from_json(trace.to_json()) == trace
@@ -175,7 +175,7 @@ def test_a_trace_with_other_values_in_it_is_refused_or_is_one(seed: int) -> None
 
 
 @given(st.data())
-def test_a_trace_cut_or_with_other_bytes_in_it_is_refused_or_is_one(data: st.DataObject) -> None:
+def test_a_trace_cut_or_with_other_bytes_in_it_is_refused_or_is_one(data):
     whole = worded_trace()
     start = data.draw(st.integers(0, len(whole)))
     end = data.draw(st.integers(start, len(whole)))
@@ -187,11 +187,11 @@ def test_a_trace_cut_or_with_other_bytes_in_it_is_refused_or_is_one(data: st.Dat
 @example('{"version": 1, "about": ' + "[" * 500 + "]" * 500 + ', "events": []}')
 @example('{"version": 1, "about": {}, "events": [' + '{"event":' * 900 + "1" + "}" * 900 + "]}")
 @example('{"version": ' + "9" * 5000 + "}")
-def test_any_other_text_is_refused(text: str) -> None:
+def test_any_other_text_is_refused(text):
     assert read(text) is None
 
 
-def test_text_that_cannot_be_sent_is_made_worded_trace() -> None:
+def test_text_that_cannot_be_sent_is_made_worded_trace():
     data = json.loads(worded_trace())
     data["about"]["words"]["output"][0] = data["about"]["\ud800"] = "a\ud800b"
     trace = Trace.from_json(json.dumps(data))
@@ -200,7 +200,7 @@ def test_text_that_cannot_be_sent_is_made_worded_trace() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-320, -1.0])
-def test_a_speed_of_no_time_is_none(seconds: float) -> None:
+def test_a_speed_of_no_time_is_none(seconds):
     """Found by fuzzing: a run of 1e-320 seconds had an endless speed, which is no JSON."""
     data = json.loads(worded_trace())
     data["events"][-1]["seconds"] = {"draft": seconds}

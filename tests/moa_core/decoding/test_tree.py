@@ -70,7 +70,7 @@ def paths(tree: DraftTree) -> list[Path]:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("seed", range(5))
-def test_the_nodes_kept_are_the_most_probable_ones(shape: TreeSettings, seed: int) -> None:
+def test_the_nodes_kept_are_the_most_probable_ones(shape, seed):
     bigrams = Bigrams(seed)
     tree = bigrams.grow(shape)
     found = dict(zip(paths(tree)[1:], tree.log_probs[1:], strict=True))
@@ -79,14 +79,14 @@ def test_the_nodes_kept_are_the_most_probable_ones(shape: TreeSettings, seed: in
 
 
 @pytest.mark.parametrize("budget", range(1, 9))
-def test_a_certain_chain_keeps_its_parents_when_all_scores_tie(budget: int) -> None:
+def test_a_certain_chain_keeps_its_parents_when_all_scores_tie(budget):
     tree = Bigrams(3, certain=True).grow(TreeSettings(8, 3, budget))
     assert tree.log_probs == (0.0,) * (budget + 1)
     assert tree.parents == tuple(range(-1, budget))
 
 
 @pytest.mark.parametrize("shape", [s for s in SHAPES if s.depth > 1], ids=str)
-def test_each_frontier_sees_its_own_ancestors(shape: TreeSettings) -> None:
+def test_each_frontier_sees_its_own_ancestors(shape):
     bigrams = Bigrams(2)
     bigrams.grow(shape)
     assert len(bigrams.frontiers) == shape.depth - 1
@@ -118,6 +118,6 @@ def test_each_frontier_sees_its_own_ancestors(shape: TreeSettings) -> None:
         ("budget", 1025), ("depth", 2.5), ("breadth", True), ("budget", "12"), ("depth", None),
     ],
 )  # fmt: skip
-def test_impossible_settings_are_refused_by_name(name: str, value: object) -> None:
+def test_impossible_settings_are_refused_by_name(name, value):
     with pytest.raises(UserError, match=f"^Tree {name} must be a whole number from 1 to"):
         TreeSettings(**{name: value})

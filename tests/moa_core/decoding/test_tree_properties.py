@@ -24,9 +24,7 @@ def logits_of(seed: int, scale: float, size: int = 9) -> torch.Tensor:
 
 
 @given(SEEDS, SHAPES, st.sampled_from([0.0, 0.5, 3.0, 500.0]), st.booleans())
-def test_a_tree_that_grew_is_one_and_has_what_was_asked_for(
-    seed: int, shape: TreeSettings, scale: float, static: bool
-) -> None:
+def test_a_tree_that_grew_is_one_and_has_what_was_asked_for(seed, shape, scale, static):
     logits, seen = logits_of(seed, scale), []
 
     def expand(frontier: Frontier) -> torch.Tensor:
@@ -52,16 +50,14 @@ def test_a_tree_that_grew_is_one_and_has_what_was_asked_for(
 
 
 @given(trees())
-def test_a_node_sees_itself_and_what_is_above_it_and_nothing_else(tree: DraftTree) -> None:
+def test_a_node_sees_itself_and_what_is_above_it_and_nothing_else(tree):
     mask = tree.ancestors()
     for node in range(len(tree)):
         assert mask[node].nonzero().flatten().tolist() == sorted({0, *above(tree, node)})
 
 
 @given(trees(), SEEDS)
-def test_the_path_kept_is_the_longest_of_the_target_s_own_choices(
-    tree: DraftTree, seed: int
-) -> None:
+def test_the_path_kept_is_the_longest_of_the_target_s_own_choices(tree, seed):
     """Against trying every node."""
     draws = torch.Generator().manual_seed(seed)
     choices = torch.randint(TOKENS, (len(tree),), generator=draws).tolist()
@@ -77,9 +73,7 @@ def test_the_path_kept_is_the_longest_of_the_target_s_own_choices(
 
 
 @given(trees(12), SEEDS, TEMPERATURES, st.floats(0.001, 1), st.integers(0, 8))
-def test_a_choice_is_the_one_made_without_the_tree(
-    tree: DraftTree, seed: int, temperature: float, top_p: float, top_k: int
-) -> None:
+def test_a_choice_is_the_one_made_without_the_tree(tree, seed, temperature, top_p, top_k):
     sampling = Sampling(temperature, top_p, top_k, seed)
     logits = torch.randn(len(tree), TOKENS, generator=torch.Generator().manual_seed(seed))
     chosen = choose(logits, tree, 20, sampling)
@@ -94,14 +88,14 @@ def test_a_choice_is_the_one_made_without_the_tree(
 
 
 @given(SEEDS, st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=6))
-def test_a_draw_is_never_an_impossible_token(seed: int, draws: list[float]) -> None:
+def test_a_draw_is_never_an_impossible_token(seed, draws):
     probs = torch.rand(len(draws), 7, generator=torch.Generator().manual_seed(seed))
     probs[:, ::2] = 0
     assert all(token % 2 for token in sample(probs, draws).tolist())
 
 
 @given(st.integers(0, 5), trees(), SEEDS)
-def test_what_the_cache_keeps_is_the_path_gathered(known: int, tree: DraftTree, seed: int) -> None:
+def test_what_the_cache_keeps_is_the_path_gathered(known, tree, seed):
     generator = torch.Generator().manual_seed(seed)
     slots = (0, *above(tree, int(torch.randint(len(tree), (1,), generator=generator))))
     cache = KVCache(torch.device("cpu"), 2, 3, 30, torch.float32, 3)
@@ -119,7 +113,7 @@ def test_what_the_cache_keeps_is_the_path_gathered(known: int, tree: DraftTree, 
 
 @torch.inference_mode()
 @given(trees(10), SEEDS)
-def test_a_tree_is_verified_as_its_paths_alone_are(tree: DraftTree, seed: int) -> None:
+def test_a_tree_is_verified_as_its_paths_alone_are(tree, seed):
     """Masks and positions: each node's logits are those after the text that leads to it."""
     target: Target = TARGET.fork()
     draws = torch.Generator().manual_seed(seed)

@@ -36,11 +36,11 @@ LOGITS = torch.randn(5, 10, generator=torch.Generator().manual_seed(0))
         ([2.0, 1.0, 1.0], 0.8, 2),
     ],
 )
-def test_a_draw_finds_its_token(probs: list[float], draw: float, token: int) -> None:
+def test_a_draw_finds_its_token(probs, draw, token):
     assert sample(torch.tensor([probs]), [draw]).tolist() == [token]
 
 
-def test_one_position_one_draw_whatever_the_branch() -> None:
+def test_one_position_one_draw_whatever_the_branch():
     flat = torch.zeros(5, 1000)
     tokens = choose(flat, TREE, 7, Sampling(1.0, seed=5)).tokens
     assert tokens[1] == tokens[2] and tokens[3] == tokens[4]
@@ -49,7 +49,7 @@ def test_one_position_one_draw_whatever_the_branch() -> None:
     assert tokens != choose(flat, TREE, 7, Sampling(1.0, seed=6)).tokens
 
 
-def test_draws_depend_on_seed_and_position_and_nothing_else() -> None:
+def test_draws_depend_on_seed_and_position_and_nothing_else():
     draws = {(s, p): uniform(s, p) for s in (0, 1, 12) for p in (0, 1, 2, 21)}
     assert draws == {(s, p): uniform(s, p) for s, p in reversed(draws)}
     assert len(set(draws.values())) == len(draws)
@@ -66,26 +66,26 @@ def test_draws_depend_on_seed_and_position_and_nothing_else() -> None:
         ({"seed": 2**62 + 1}, "seed"), ({"seed": 1.5}, "seed"), ({"seed": True}, "seed"),
     ],
 )  # fmt: skip
-def test_impossible_sampling_is_refused(settings: dict[str, float], word: str) -> None:
+def test_impossible_sampling_is_refused(settings, word):
     with pytest.raises(UserError, match=word):
         Sampling(**settings)
 
 
 @pytest.mark.parametrize("temperature", [1e-300, 1e-38, 1e-7, 1e-6, 1e-5])
-def test_next_to_no_temperature_is_next_to_greedy_and_gives_numbers(temperature: float) -> None:
+def test_next_to_no_temperature_is_next_to_greedy_and_gives_numbers(temperature):
     """Found by trying: logits over 1e-157 are no numbers, nor were the probabilities then."""
     cold = choose(LOGITS, TREE, 3, Sampling(temperature, seed=1))
     assert cold.tokens == choose(LOGITS, TREE, 3, Sampling()).tokens
     assert all(0 < prob <= 1 for prob in cold.probs) and all(0 <= prob <= 1 for prob in cold.drafts)
 
 
-def test_top_k_of_one_is_the_most_probable_token() -> None:
+def test_top_k_of_one_is_the_most_probable_token():
     one = choose(LOGITS, TREE, 3, Sampling(2.0, top_k=1, seed=1))
     assert one.tokens == tuple(LOGITS.argmax(-1).tolist()) and set(one.probs) == {1.0}
 
 
 @torch.inference_mode()
-def test_a_text_is_compared_with_plain_decoding_s() -> None:
+def test_a_text_is_compared_with_plain_decoding_s():
     assert first_difference([1, 9, 3], [1, 2, 3]) == 1
     assert first_difference([9], [1, 2]) == 0 and first_difference([1], []) is None
     target, prompt = tiny_target(), [5, 9, 33]

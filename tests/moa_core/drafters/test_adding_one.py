@@ -47,7 +47,7 @@ def followed(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     return made
 
 
-def test_its_test_passes(followed: dict[str, ModuleType]) -> None:
+def test_its_test_passes(followed):
     tests = vars(followed["tests.moa_core.drafters.test_bigram"])
     named = [found for name, found in tests.items() if name.startswith("test_")]
     assert named
@@ -55,9 +55,7 @@ def test_its_test_passes(followed: dict[str, ModuleType]) -> None:
         test()
 
 
-def test_its_commands_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_its_commands_run(tmp_path, monkeypatch, capsys):
     save_bundle(tmp_path / "bundle", max_position_embeddings=4096)  # a suite has long prompts
     monkeypatch.setenv("MOA_MODELS", str(tmp_path / "bundle"))
     monkeypatch.chdir(tmp_path)
@@ -74,7 +72,7 @@ def test_its_commands_run(
     assert results["methods"]["bigram"]["identical_to_vanilla"] == 1
 
 
-def test_it_is_accepted_where_a_text_repeats_itself(bundle: Path) -> None:
+def test_it_is_accepted_where_a_text_repeats_itself(bundle):
     target = load_target()
     prompt = [5, 9, 33, 7] * 6
     events = list(decode(target, load_drafter("bigram", target), prompt, Settings(32)))
@@ -82,12 +80,12 @@ def test_it_is_accepted_where_a_text_repeats_itself(bundle: Path) -> None:
     assert len(first.tree) > 1 and Trace(events=events).target_calls <= 32
 
 
-def test_the_page_offers_it(bundle: Path) -> None:
+def test_the_page_offers_it(bundle):
     assert "bigram" in Engine().methods() and label("bigram") == "Bigrams"
     assert Engine().spec("bigram") == "bigram"
 
 
-def test_what_it_names_is_there() -> None:
+def test_what_it_names_is_there():
     for path in re.findall(r"`((?:moa_core|demo|tests)/[\w/]+\.py)`", PAGE):
         assert (ROOT / path).exists() or any(path in text for _, text in BLOCKS), path
     for name, path in re.findall(r"`(\w+)` in `(moa_core/[\w/]+)\.py`", PAGE):

@@ -39,13 +39,13 @@ def choices(
 
 @pytest.mark.parametrize("best", list(GAINS))
 @pytest.mark.parametrize("seed", range(5))
-def test_the_choice_settles_on_what_is_worth_most(best: int, seed: int) -> None:
+def test_the_choice_settles_on_what_is_worth_most(best, seed):
     seconds = {tli: 0.010 if tli == best else 0.016 for tli in GAINS}
     found = choices(Chooser(list(GAINS)), seconds, 200, seed)
     assert found[40:].count(best) >= 0.85 * 160
 
 
-def test_the_choice_leaves_whoever_becomes_slow_and_finds_whoever_becomes_fast() -> None:
+def test_the_choice_leaves_whoever_becomes_slow_and_finds_whoever_becomes_fast():
     chooser = Chooser(list(GAINS))
     assert Counter(choices(chooser, CHEAP, 100)[50:]).most_common(1)[0][0] == 0
     slow = CHEAP | {0: 0.050}
@@ -54,7 +54,7 @@ def test_the_choice_leaves_whoever_becomes_slow_and_finds_whoever_becomes_fast()
     assert choices(chooser, fast, 300, 2)[200:].count(3) >= 85
 
 
-def test_a_long_round_trip_makes_gain_worth_more_than_time() -> None:
+def test_a_long_round_trip_makes_gain_worth_more_than_time():
     near = choices(Chooser([0, 3]), CHEAP, 200, spread=0.3)
     away = {tli: seconds + 0.5 for tli, seconds in CHEAP.items()}
     far = choices(Chooser([0, 3]), away, 200, spread=0.3)
@@ -96,7 +96,7 @@ def drafters(target: Target, *stops: int, whisper: float = 0.01) -> list[MoADraf
     return [one for one in made if isinstance(one, MoADrafter)]
 
 
-def test_a_cycle_takes_its_way_over_the_network_too() -> None:
+def test_a_cycle_takes_its_way_over_the_network_too():
     target = tiny_target(vocab_size=61)
     auto = AutoDrafter(drafters(target, 0, 1))
     auto.open(target, 8)
@@ -108,7 +108,7 @@ def test_a_cycle_takes_its_way_over_the_network_too() -> None:
     assert list(auto.chooser.known[0].seconds) == [pytest.approx(0.75)]
 
 
-def test_the_loop_settles_on_the_fastest_by_its_own_clock(clock: Clock) -> None:
+def test_the_loop_settles_on_the_fastest_by_its_own_clock(clock):
     target = tiny_target(vocab_size=61)
     trace = traced(target, AutoDrafter(drafters(target, 0, 1, 2)), PROMPT, max_new_tokens=200)
     assert len(trace.choices) == len(trace.accepted_lengths) > 40
@@ -116,7 +116,7 @@ def test_the_loop_settles_on_the_fastest_by_its_own_clock(clock: Clock) -> None:
     assert trace.choices[20:].count(1) >= 0.8 * len(trace.choices[20:])
 
 
-def test_only_who_drafts_takes_anything_in_and_that_is_charged_to_the_draft(clock: Clock) -> None:
+def test_only_who_drafts_takes_anything_in_and_that_is_charged_to_the_draft(clock):
     target = tiny_target(vocab_size=61)
     trace = traced(target, AutoDrafter(drafters(target, 0, 1, 2)), PROMPT, max_new_tokens=40)
     assert {event.tli for event in trace.of(Drafted)} == {0, 1, 2}
@@ -142,7 +142,7 @@ def in_random_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     [(TreeSettings(), 1), (TreeSettings(4, 1, 4), 40), (TreeSettings(2, 3, 60), 7)],
 )
 @pytest.mark.usefixtures("in_random_turns")
-def test_greedy_text_is_the_targets_own(tree: TreeSettings, length: int) -> None:
+def test_greedy_text_is_the_targets_own(tree, length):
     target = tiny_target(vocab_size=61)
     prompt = [(i * i + 3) % 60 for i in range(length)]
     auto = AutoDrafter(drafters(target, 0, 1, 3))
@@ -155,9 +155,7 @@ def test_greedy_text_is_the_targets_own(tree: TreeSettings, length: int) -> None
     assert traced(target, auto, prompt, tree=tree, **drawn).output_ids == text
 
 
-def test_what_was_missed_is_taken_in_as_if_nothing_had_been(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_was_missed_is_taken_in_as_if_nothing_had_been(monkeypatch):
     """After waiting, a candidate's caches hold what those of one that never waited do."""
     target, opened = tiny_target(layers=4), []
     turns = iter([0, 0, 0, 1, 3, 3, 1, 0] * 20)
@@ -183,7 +181,7 @@ def test_what_was_missed_is_taken_in_as_if_nothing_had_been(
                 torch.testing.assert_close(found.read(0, known), expected.read(0, known))
 
 
-def test_what_cannot_be_chosen_from_is_refused() -> None:
+def test_what_cannot_be_chosen_from_is_refused():
     target = tiny_target()
     with pytest.raises(UserError, match="there are none"):
         AutoDrafter([])

@@ -158,7 +158,7 @@ def drafted(target: Target, drafter: Eagle3Drafter) -> tuple[list[int], list[flo
     return list(tree.tokens), list(tree.log_probs)
 
 
-def test_drafts_are_those_of_the_formulas(target: Target, head: Eagle3Drafter) -> None:
+def test_drafts_are_those_of_the_formulas(target, head):
     tensors = weights()
     tokens, log_probs = drafted(target, head)
     ids = (tensors["d2t"] + torch.arange(WORDS)).tolist()
@@ -172,9 +172,7 @@ def test_drafts_are_those_of_the_formulas(target: Target, head: Eagle3Drafter) -
 
 
 @pytest.mark.parametrize("prefix", ["layers.0.", "model.layers.0."])
-def test_speculators_form_is_the_same_head(
-    prefix: str, target: Target, head: Eagle3Drafter, tmp_path: Path
-) -> None:
+def test_speculators_form_is_the_same_head(prefix, target, head, tmp_path):
     """But for the residual, which is normed there where a config does not say."""
     tensors = other_names(weights(), prefix)
     other = load_drafter(
@@ -197,7 +195,7 @@ NORMS = {
 
 
 @pytest.mark.parametrize("parts", [*NORMS, "norm_output", "all words", "own embeddings"])
-def test_optional_parts_are_found_in_the_files(parts: str, target: Target, tmp_path: Path) -> None:
+def test_optional_parts_are_found_in_the_files(parts, target, tmp_path):
     more, config = NORMS.get(parts, {}), {**CONFIG, "norm_output": parts == "norm_output"}
     if parts == "own embeddings":
         more, config["embed_requires_grad"] = {"embed_tokens.weight": (V, E)}, True
@@ -211,7 +209,7 @@ def test_optional_parts_are_found_in_the_files(parts: str, target: Target, tmp_p
     assert drafted(target, drafter)[1] != drafted(target, plain)[1]
 
 
-def test_a_copy_of_the_targets_embeddings_is_left_out(target: Target, tmp_path: Path) -> None:
+def test_a_copy_of_the_targets_embeddings_is_left_out(target, tmp_path):
     tensors = weights(**{"embed_tokens.weight": (V, E)})
     drafter = load_drafter(saved(tmp_path / "head", CONFIG, tensors), target)
     assert "embed_tokens.weight" not in drafter.net.state_dict()
@@ -222,9 +220,7 @@ def test_a_copy_of_the_targets_embeddings_is_left_out(target: Target, tmp_path: 
     [({}, (2, 4, 5)), ({"eagle_aux_hidden_state_layer_ids": [0, 3, 6]}, (0, 3, 6)),
      ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 6]}}, (2, 4, 7))],
 )  # fmt: skip
-def test_layers_are_those_of_the_config(
-    named: dict[str, Any], read: tuple[int, ...], target: Target, tmp_path: Path
-) -> None:
+def test_layers_are_those_of_the_config(named, read, target, tmp_path):
     drafter = load_drafter(saved(tmp_path / "head", CONFIG | named, weights()), target)
     assert isinstance(drafter, Eagle3Drafter)
     assert drafter.net.config.layers == read
@@ -243,22 +239,20 @@ def test_layers_are_those_of_the_config(
         ({"vocab_size": V + 1}, {}, "vocabulary is 65"),
     ],
 )
-def test_what_cannot_be_drafted_with_is_refused(
-    config: dict[str, Any], tensors: dict[str, Tensor], words: str, target: Target, tmp_path: Path
-) -> None:
+def test_what_cannot_be_drafted_with_is_refused(config, tensors, words, target, tmp_path):
     folder = saved(tmp_path / "head", CONFIG | config, weights() | tensors)
     with pytest.raises(UserError, match=words):
         load_drafter(folder, target)
 
 
-def test_layers_of_small_targets_differ() -> None:
+def test_layers_of_small_targets_differ():
     assert default_layers(36) == (2, 18, 33)
     for count in range(3, 40):
         layers = default_layers(count)
         assert len({*layers}) == 3 and min(layers) >= 0 and max(layers) < count
 
 
-def test_it_trains_on_what_it_drafts_from(target: Target) -> None:
+def test_it_trains_on_what_it_drafts_from(target):
     """Each unrolled draft's loss is that of the draft itself, from the same row of the text."""
     drafter = fresh("eagle3", target, seed=1)
     assert isinstance(drafter, Eagle3Drafter)

@@ -20,16 +20,14 @@ def server_half(method: str, ids: list[int]) -> dict[str, torch.Tensor]:
     return drafter.server_half(run.prefill(ids, 64)[1])
 
 
-def test_long_prompts_are_condensed_in_chunks_to_the_same_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_long_prompts_are_condensed_in_chunks_to_the_same_memory(monkeypatch):
     whole = server_half("moa-n2", PROMPT)
     monkeypatch.setattr(moa, "LSA_CHUNK", 4)
     for name, tensor in server_half("moa-n2", PROMPT).items():
         torch.testing.assert_close(tensor, whole[name])
 
 
-def test_little_travels_from_the_server() -> None:
+def test_little_travels_from_the_server():
     """2 * G_ca * d numbers a token, and for N > 0 the K and V of N layers."""
     target = tiny_target(layers=4)
     kv_heads = moa_config(target).ca.kv_heads
@@ -39,7 +37,7 @@ def test_little_travels_from_the_server() -> None:
     assert set(server_half("moa-n0", PROMPT)) == {"memory"}
 
 
-def test_scaled_rope_goes_into_self_attention_alone() -> None:
+def test_scaled_rope_goes_into_self_attention_alone():
     scaled = {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 4.0}
     drafter = fresh("moa-n0", tiny_target(rope_parameters=scaled), 0)
     plain = fresh("moa-n0", tiny_target(), 0)
@@ -51,7 +49,7 @@ def test_scaled_rope_goes_into_self_attention_alone() -> None:
 
 
 @pytest.mark.parametrize(("heads", "head_dim"), [(3, 8), (4, 7), (16, 1), (5, 16)])
-def test_lsa_heads_that_do_not_divide_the_width_are_refused(heads: int, head_dim: int) -> None:
+def test_lsa_heads_that_do_not_divide_the_width_are_refused(heads, head_dim):
     one = Sizes(4, 1, 8, 24)
     with pytest.raises(UserError, match=f"LSA's width 32 cannot be split into {heads} heads"):
         MoAConfig(32, 32, one, one, Sizes(heads, 1, head_dim, 24), 1e-6)
@@ -61,9 +59,7 @@ def test_lsa_heads_that_do_not_divide_the_width_are_refused(heads: int, head_dim
     ("heads", "kv_heads", "head_dim"),
     [(4, 2, 8), (5, 1, 8), (14, 2, 64), (6, 3, 10), (32, 8, 128), (7, 7, 2), (1, 1, 2)],
 )
-def test_a_fresh_drafter_finds_lsa_heads_for_any_target(
-    heads: int, kv_heads: int, head_dim: int
-) -> None:
+def test_a_fresh_drafter_finds_lsa_heads_for_any_target(heads, kv_heads, head_dim):
     target = tiny_target(
         hidden_size=heads * 2,
         num_attention_heads=heads,

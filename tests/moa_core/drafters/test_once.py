@@ -41,9 +41,7 @@ class Watched:
 
 @pytest.mark.parametrize("tli", [0, 1, 3])
 @pytest.mark.parametrize("chunk", [512, 4])
-def test_each_verified_token_goes_through_lsa_once_and_in_order(
-    monkeypatch: pytest.MonkeyPatch, tli: int, chunk: int
-) -> None:
+def test_each_verified_token_goes_through_lsa_once_and_in_order(monkeypatch, tli, chunk):
     monkeypatch.setattr(moa, "LSA_CHUNK", chunk)
     target: Target = tiny_target()
     drafter = useful(f"moa-n{tli}", target)

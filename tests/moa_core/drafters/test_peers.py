@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -29,6 +27,7 @@ from moa_core.train.losses import Weights
 from moa_core.train.masks import every_token
 from moa_core.train.teacher import teach
 from tests.models import (
+    SHAPES,
     chatml_tokenizer,
     draft_alike,
     drafter_of,
@@ -45,15 +44,6 @@ TRAINED = (
     "moa-no-lsa", "moa-mean-lsa", "moa-no-sa", "moa-no-ca",
 )  # fmt: skip
 PROMPTS = ([5, 9, 33, 7, 21, 40, 11], [3], [8, 8, 8, 8, 2, 8, 8])
-FAMILIES: dict[str, dict[str, Any]] = {
-    "llama": {},
-    "llama, 5 heads on 1": {"hidden_size": 40, "num_attention_heads": 5, "num_key_value_heads": 1},
-    "llama, scaled rope": {
-        "rope_parameters": {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 4.0}
-    },
-    "qwen2": {"family": "qwen2"},
-    "qwen3": {"family": "qwen3", "head_dim": 12},
-}
 
 
 def made(method: str, target: Target) -> Drafter:
@@ -75,8 +65,8 @@ def made(method: str, target: Target) -> Drafter:
         *(("glide", family) for family in ("llama, scaled rope", "qwen2")),
     ],
 )
-def test_lossless(method: str, family: str) -> None:
-    target = tiny_target(**FAMILIES[family])
+def test_lossless(method, family):
+    target = tiny_target(**SHAPES[family])
     drafter = made(method, target) if method in TRAINED else drafter_of(method, target)
     for prompt in PROMPTS:
         for tree in (TreeSettings(5, 1, 5), TreeSettings(4, 3, 9)):
@@ -88,7 +78,7 @@ def test_lossless(method: str, family: str) -> None:
 
 
 @pytest.mark.parametrize("method", TRAINED)
-def test_as_many_trainable_numbers_as_moa(method: str) -> None:
+def test_as_many_trainable_numbers_as_moa(method):
     target = tiny_target(hidden_size=128, num_attention_heads=8, num_key_value_heads=4)
     wanted = parameters(fresh("moa-n0", target, 0).net)
     # Medusa's net comes in whole blocks, one for each head: no nearer than half of such a step.
@@ -98,7 +88,7 @@ def test_as_many_trainable_numbers_as_moa(method: str) -> None:
 
 @pytest.mark.usefixtures("plain_torch")
 @pytest.mark.parametrize("method", TRAINED)
-def test_a_saved_one_drafts_as_before(tmp_path: Path, method: str) -> None:
+def test_a_saved_one_drafts_as_before(tmp_path, method):
     target = tiny_target()
     drafter = made(method, target)
     shape = {"depth": 3, "breadth": 2, "budget": 6}
@@ -112,7 +102,7 @@ def test_a_saved_one_drafts_as_before(tmp_path: Path, method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["glide", "independent", "medusa"])
-def test_the_training_forward_gives_the_logits_of_the_drafting_path(method: str) -> None:
+def test_the_training_forward_gives_the_logits_of_the_drafting_path(method):
     target = tiny_target(layers=4)
     drafter = made(method, target)
     prompt = PROMPTS[0]
@@ -136,13 +126,13 @@ def _training_logits(drafter: Drafter, target: Target, batch: Batch, root: int) 
     return target.head(trained.features(batch, lesson, one_block(batch)))[0, root:-1]
 
 
-def test_without_boundaries_every_token_sees_the_memory_of_all_before_it() -> None:
+def test_without_boundaries_every_token_sees_the_memory_of_all_before_it():
     seen = every_token(one_reply(torch.arange(12)[None], 4)).ca[0, 0]
     for row in range(5, 12):
         assert seen[row].nonzero().flatten().tolist() == list(range(row))
 
 
-def test_the_first_eagle_drafts_trees_of_one_shape(tmp_path: Path) -> None:
+def test_the_first_eagle_drafts_trees_of_one_shape(tmp_path):
     target = tiny_target()
     drafter = fresh("eagle2", target, 1)
     assert isinstance(drafter, EagleDrafter)
@@ -164,7 +154,7 @@ def _look_up(ids: list[int], **shape: int) -> DraftTree:
     return drafter.propose(ids[-1], TreeSettings(**shape))
 
 
-def test_prompt_lookup_follows_the_longest_suffix_and_weighs_what_came_next() -> None:
+def test_prompt_lookup_follows_the_longest_suffix_and_weighs_what_came_next():
     # After 1 2 came 3 twice and 4 once; after 9 1 2 came only 4: the longer suffix decides.
     ids = [1, 2, 3, 5, 1, 2, 3, 6, 9, 1, 2, 4, 7, 9, 1, 2]
     tree = _look_up(ids, depth=2, breadth=2, budget=4)
@@ -175,16 +165,16 @@ def test_prompt_lookup_follows_the_longest_suffix_and_weighs_what_came_next() ->
     assert [tree.draft_prob(node) for node in (1, 2)] == pytest.approx([2 / 3, 1 / 3])
 
 
-def test_prompt_lookup_prefers_what_came_last_among_equals() -> None:
+def test_prompt_lookup_prefers_what_came_last_among_equals():
     assert _look_up([1, 2, 3, 7, 1, 2, 4, 8, 1, 2], depth=1, breadth=1, budget=2).tokens == (2, 4)
 
 
-def test_prompt_lookup_has_nothing_to_say_about_new_words() -> None:
+def test_prompt_lookup_has_nothing_to_say_about_new_words():
     assert _look_up([1, 2, 3], depth=2, breadth=2, budget=4) == DraftTree.only_root(3)
     assert _look_up([7, 7, 7], depth=3, breadth=1, budget=2).tokens == (7, 7)
 
 
-def test_any_small_model_with_the_targets_tokenizer_can_draft(tmp_path: Path) -> None:
+def test_any_small_model_with_the_targets_tokenizer_can_draft(tmp_path):
     target, small = speaking_target(), speaking_target(seed=3, layers=1, hidden_size=16)
     small.model.save_pretrained(tmp_path / "small")
     small.tokenizer.save_pretrained(tmp_path / "small")
@@ -195,20 +185,20 @@ def test_any_small_model_with_the_targets_tokenizer_can_draft(tmp_path: Path) ->
     assert trace.output_ids == plain_greedy(target, PROMPTS[0], 20)
 
 
-def test_a_small_model_of_more_words_drafts_only_those_that_the_target_knows() -> None:
+def test_a_small_model_of_more_words_drafts_only_those_that_the_target_knows():
     target, small = tiny_target(), tiny_target(seed=3, layers=1, vocab_size=90)
     trace = traced(target, IndependentDrafter(small, target), PROMPTS[0], max_new_tokens=20)
     assert max(token for event in trace.of(Drafted) for token in event.tree.tokens) < 64
     assert trace.output_ids == plain_greedy(target, PROMPTS[0], 20)
 
 
-def test_a_small_model_of_fewer_words_is_refused(tmp_path: Path) -> None:
+def test_a_small_model_of_fewer_words_is_refused(tmp_path):
     tiny_target(vocab_size=50).model.save_pretrained(tmp_path)
     with pytest.raises(UserError, match="vocabulary is 50, the target's is 64"):
         whole_model(tmp_path, tiny_target(), "small")
 
 
-def test_a_small_model_that_is_damaged_or_speaks_otherwise_is_refused(tmp_path: Path) -> None:
+def test_a_small_model_that_is_damaged_or_speaks_otherwise_is_refused(tmp_path):
     target, other = speaking_target(), chatml_tokenizer()
     with pytest.raises(UserError, match="has another tokenizer"):
         check_tokenizer(other, target, "small")
@@ -223,7 +213,7 @@ def test_a_small_model_that_is_damaged_or_speaks_otherwise_is_refused(tmp_path: 
     ("method", "key"),
     [("glide", "num_attention_heads"), ("medusa", "heads"), ("independent", "num_hidden_layers")],
 )
-def test_a_peer_has_no_n_and_must_tell_its_shape(tmp_path: Path, method: str, key: str) -> None:
+def test_a_peer_has_no_n_and_must_tell_its_shape(tmp_path, method, key):
     target = tiny_target()
     save_drafter(tmp_path, fresh(method, target, 0), target, {}, torch.float32)
     with pytest.raises(UserError, match="is no MoA drafter: TLI is a part of MoA"):
@@ -236,7 +226,7 @@ def test_a_peer_has_no_n_and_must_tell_its_shape(tmp_path: Path, method: str, ke
         load_drafter(str(tmp_path), target)
 
 
-def test_each_medusa_head_is_told_what_the_target_says_at_its_own_place() -> None:
+def test_each_medusa_head_is_told_what_the_target_says_at_its_own_place():
     """Its loss by hand: head k of token t foretells what comes after token t + 1 + k."""
     target = tiny_target()
     drafter = fresh("medusa", target, 0)

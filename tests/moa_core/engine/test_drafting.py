@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -42,7 +41,7 @@ def traced(target: Target, drafter: Drafter, tree: TreeSettings, ids: list[int])
         ("independent", "llama", True),
     ],
 )
-def test_the_same_text_and_acceptance_as_torch(method: str, family: str, int8: bool) -> None:
+def test_the_same_text_and_acceptance_as_torch(method, family, int8):
     """In eight bits drafts that nearly tie may change places."""
     slow_target = tiny_target(family=family)
     slow = useful(method, slow_target)
@@ -65,9 +64,7 @@ def bundled() -> Target:
 
 
 @pytest.mark.parametrize("method", ["moa-n1", "eagle2", "independent"])
-def test_eight_bits_cost_the_bundles_drafters_little_acceptance(
-    bundled: Target, method: str
-) -> None:
+def test_eight_bits_cost_the_bundles_drafters_little_acceptance(bundled, method):
     prompts = [
         prompt_ids(bundled.tokenizer, text)
         for text in (
@@ -97,7 +94,7 @@ def test_eight_bits_cost_the_bundles_drafters_little_acceptance(
         ("moa-auto", AUTO),
     ],
 )
-def test_the_bundles_text_is_the_targets(bundled: Target, method: str, tree: TreeSettings) -> None:
+def test_the_bundles_text_is_the_targets(bundled, method, tree):
     assert type(bundled) is OnnxTarget
     drafter = load_drafter(method, bundled)
     ids = prompt_ids(bundled.tokenizer, "Tell me a story about a dog and a red ball.")
@@ -107,7 +104,7 @@ def test_the_bundles_text_is_the_targets(bundled: Target, method: str, tree: Tre
     assert about(bundled, drafter, Settings())["machine"]["draft_precision"] == "int8"
 
 
-def test_runs_at_once_share_sessions_and_nothing_else(bundled: Target) -> None:
+def test_runs_at_once_share_sessions_and_nothing_else(bundled):
     drafter, rng = load_drafter("moa-n1", bundled), torch.Generator().manual_seed(0)
     prompts = [torch.randint(5, 4000, (n,), generator=rng).tolist() for n in (5, 30, 60, 90)]
 
@@ -144,9 +141,7 @@ INT8, FLOAT32 = {"plan": Plan(drafts="int8")}, {"plan": Plan(drafts="float32")}
         (None, "ngram", {}, None),
     ],
 )
-def test_drafts_have_the_precision_that_was_asked_for(
-    folders: Path, target: str, drafter: str, options: dict[str, Any], wanted: str
-) -> None:
+def test_drafts_have_the_precision_that_was_asked_for(folders, target, drafter, options, wanted):
     mine = target and target.replace("MINE", str(folders))
     loaded = load_target(mine, **options)
     found = load_drafter(drafter.replace("MINE", str(folders)), loaded)
@@ -154,7 +149,7 @@ def test_drafts_have_the_precision_that_was_asked_for(
 
 
 @pytest.mark.parametrize("method", ["moa-n1", "eagle2"])
-def test_a_checkpoint_from_a_folder_drafts_as_torch_does(folders: Path, method: str) -> None:
+def test_a_checkpoint_from_a_folder_drafts_as_torch_does(folders, method):
     target = load_target()
     quick = load_drafter(str(folders / method), target)
     slow = type(quick).__bases__[-1].__new__(type(quick).__bases__[-1])
@@ -168,7 +163,7 @@ def test_a_checkpoint_from_a_folder_drafts_as_torch_does(folders: Path, method: 
         assert one.log_probs == pytest.approx(other.log_probs, abs=1e-4)
 
 
-def test_int8_that_cannot_be_is_refused(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8_that_cannot_be_is_refused(bundle, monkeypatch):
     target = load_target(plan=Plan(drafts="int8"))
     monkeypatch.setattr("moa_core.engine.session.LARGEST", 1000)
     with pytest.raises(UserError, match="moa-n1 has no form for drafts in int8"):

@@ -19,6 +19,7 @@ from moa_core.engine.target import OnnxTarget
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
 from moa_core.train.init import fresh
+from tests import models
 from tests.models import tiny_target, traced
 
 PROMPT = [(i * i + 3) % 60 for i in range(21)]
@@ -27,26 +28,17 @@ TREE = DraftTree(  # two siblings, a long branch beside a short one, the same to
 )
 CLOSE = {"atol": 2e-5, "rtol": 1e-4}
 SHAPES: dict[str, dict[str, Any]] = {
-    "llama, heads of 8": {},
+    **{name: models.SHAPES[name] for name in ("llama", "llama, 6 heads on 3", "mistral")},
+    "llama, 5 heads on 1": models.SHAPES["llama, 5 heads on 1"],
     "llama, heads of 16": {"head_dim": 16},
-    "llama, all biases": {"attention_bias": True, "mlp_bias": True, "head_dim": 16},
-    "llama, 6 heads on 3": {
-        "hidden_size": 96, "num_attention_heads": 6, "num_key_value_heads": 3,
-    },
-    "llama, 5 heads on 1": {
-        "hidden_size": 40, "num_attention_heads": 5, "num_key_value_heads": 1,
-    },
-    "llama, scaled rope": {
-        "head_dim": 16,
-        "rope_parameters": {
-            "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0,
-            "original_max_position_embeddings": 64,
-        },
-    },
+    "llama, all biases": {**models.SHAPES["llama, all biases"], "head_dim": 16},
+    "llama, yarn": {"head_dim": 16, "rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0,
+        "original_max_position_embeddings": 64,
+    }},
     "llama, tied": {"tie_word_embeddings": True, "rms_norm_eps": 0.1},
     "qwen2": {"family": "qwen2", "head_dim": 16},
     "qwen3": {"family": "qwen3", "head_dim": 24},
-    "mistral": {"family": "mistral", "sliding_window": None},
 }  # fmt: skip
 METHODS = (
     "moa-n0", "moa-n1", "moa-n2", "moa-n3", "moa-mean-lsa", "moa-no-lsa", "moa-no-sa",
@@ -71,9 +63,7 @@ def loud(method: str, target: Target, rounded: bool = False) -> Drafter:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @torch.inference_mode()
-def test_the_target_reads_and_verifies_as_torch_does(
-    shape: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_target_reads_and_verifies_as_torch_does(shape, monkeypatch):
     monkeypatch.setattr(targets, "CHUNK", 8)  # a prompt of three parts
     slow = tiny_target(**SHAPES[shape])
     quick = accelerate(slow)
@@ -93,7 +83,7 @@ def test_the_target_reads_and_verifies_as_torch_does(
 
 
 @torch.inference_mode()
-def test_logits_of_a_node_do_not_hang_on_its_siblings() -> None:
+def test_logits_of_a_node_do_not_hang_on_its_siblings():
     run = accelerate(tiny_target()).fork()
     run.prefill(PROMPT, 64)
     together = run.verify(TREE)
@@ -109,16 +99,14 @@ def test_logits_of_a_node_do_not_hang_on_its_siblings() -> None:
 @pytest.mark.parametrize(
     ("method", "shape", "int8"),
     [
-        *((method, "llama, heads of 8", bool(at % 2)) for at, method in enumerate(METHODS)),
-        ("moa-n1", "llama, heads of 8", False), ("moa-n2", "llama, all biases", True),
+        *((method, "llama", bool(at % 2)) for at, method in enumerate(METHODS)),
+        ("moa-n1", "llama", False), ("moa-n2", "llama, all biases", True),
         ("moa-n2", "qwen2", False), ("moa-n2", "qwen3", True),
         ("eagle2", "llama, all biases", False), ("eagle2", "qwen3", True),
     ],
 )  # fmt: skip
 @torch.inference_mode()
-def test_every_level_says_what_torch_says(
-    method: str, shape: str, int8: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_level_says_what_torch_says(method, shape, int8, monkeypatch):
     monkeypatch.setattr(drafters, "LSA_CHUNK", 8)
     with torch.inference_mode(False):
         target = tiny_target(**SHAPES[shape])
@@ -156,7 +144,7 @@ def levels_of(target: Target, drafter: Drafter) -> list[Tensor]:
 
 
 @torch.inference_mode()
-def test_what_was_trained_or_moved_is_noticed() -> None:
+def test_what_was_trained_or_moved_is_noticed():
     with torch.inference_mode(False):
         slow = tiny_target()
         quick = accelerate(slow)
@@ -173,7 +161,7 @@ def test_what_was_trained_or_moved_is_noticed() -> None:
     assert other.fork().prefill(PROMPT, 32)[0].dtype == torch.bfloat16
 
 
-def test_what_has_no_graph_stays_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_no_graph_stays_torchs(monkeypatch):
     plain = tiny_target()
     drafter = fresh("moa-n1", plain, 0)
     for sizes in ({"hidden_act": "gelu"}, {"head_dim": 12}):
@@ -193,7 +181,7 @@ def test_what_has_no_graph_stays_torchs(monkeypatch: pytest.MonkeyPatch) -> None
     assert accelerate(plain) is plain and accelerate_drafter(drafter, plain, True) is drafter
 
 
-def test_torch_leaves_the_processor_to_the_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_leaves_the_processor_to_the_graphs(monkeypatch):
     target, counts, keep = accelerate(tiny_target()), [], KVCache.keep
 
     def counted(cache: KVCache, slots: Sequence[int]) -> None:
@@ -209,7 +197,7 @@ def test_torch_leaves_the_processor_to_the_graphs(monkeypatch: pytest.MonkeyPatc
         torch.set_num_threads(1)
 
 
-def test_eight_bits_hold_the_largest_number_of_each_block() -> None:
+def test_eight_bits_hold_the_largest_number_of_each_block():
     matrix = torch.randn(5, BLOCK + 40)
     matrix[2] = 0
     whole, scales = eight_bits(matrix.numpy())
@@ -221,7 +209,7 @@ def test_eight_bits_hold_the_largest_number_of_each_block() -> None:
     assert int(whole.min()) >= 1 and whole[2].max() == 128
 
 
-def test_forks_share_weights_and_keep_their_own_text() -> None:
+def test_forks_share_weights_and_keep_their_own_text():
     target = accelerate(tiny_target())
     with torch.inference_mode():
         one, other = target.fork(), target.fork()

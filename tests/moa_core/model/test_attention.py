@@ -50,7 +50,7 @@ def uneven(weights: Tensor) -> bool:
 
 @pytest.mark.parametrize("pool", POOLS)
 @torch.inference_mode()
-def test_memory_follows_from_the_weights_over_layers(pool: str) -> None:
+def test_memory_follows_from_the_weights_over_layers(pool):
     _, drafter = attentive(0, pool)
     net, rope = drafter.net, drafter.layer_rope
     vectors = torch.randn(5, 4, net.config.kv_width)
@@ -68,8 +68,8 @@ def test_memory_follows_from_the_weights_over_layers(pool: str) -> None:
 @pytest.mark.parametrize("pool", POOLS)
 @torch.inference_mode()
 def test_the_root_s_logits_in_decoding_follow_from_the_weights_over_the_text(
-    tli: int, pool: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tli, pool, monkeypatch
+):
     target, drafter = attentive(tli, pool)
     seen: list[Tensor] = []
     grow = base.grow
@@ -103,7 +103,7 @@ def logits_from_weights(target: Target, drafter: MoADrafter, ids: list[int]) -> 
     return run.head(hidden)[0, 0]
 
 
-def test_long_texts_are_read_in_chunks_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_texts_are_read_in_chunks_alike(monkeypatch):
     target, drafter = attentive(0, "mean")
     whole = look(target, drafter, PROMPT)
     monkeypatch.setattr("moa_core.model.attention.LSA_CHUNK", 4)
@@ -111,13 +111,13 @@ def test_long_texts_are_read_in_chunks_alike(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("ids", [[], [5], [5, 70_000, 3], [5, 3, 70_000]])
-def test_ids_that_cannot_be_read_get_a_sentence(ids: list[int]) -> None:
+def test_ids_that_cannot_be_read_get_a_sentence(ids):
     target, drafter = attentive(0)
     with pytest.raises(UserError):
         look(target, drafter, ids)
 
 
-def test_other_methods_get_a_sentence() -> None:
+def test_other_methods_get_a_sentence():
     target = tiny_target()
     with pytest.raises(UserError, match="neither LSA nor CA"):
         look(target, fresh("eagle2", target, 0), PROMPT)

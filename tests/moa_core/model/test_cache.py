@@ -35,7 +35,7 @@ def filled(cache: KVCache, count: int) -> Tensor:
     return values
 
 
-def test_truncate_forgets_and_append_follows_on(cache: KVCache) -> None:
+def test_truncate_forgets_and_append_follows_on(cache):
     old = filled(cache, 5)
     cache.truncate(2)
     more = some(3)
@@ -44,14 +44,14 @@ def test_truncate_forgets_and_append_follows_on(cache: KVCache) -> None:
     assert torch.equal(cache.read(0, 5), torch.cat([old[..., :2, :], more], -2))
 
 
-def test_reading_takes_the_slots_and_the_last_layers_asked_for(cache: KVCache) -> None:
+def test_reading_takes_the_slots_and_the_last_layers_asked_for(cache):
     values = filled(cache, 6)
     assert torch.equal(cache.read(2, 5), values[..., 2:5, :])
     for last in range(1, LAYERS + 1):
         assert torch.equal(cache.read(1, 4, last), values[LAYERS - last :, ..., 1:4, :])
 
 
-def test_token_vectors_put_heads_outermost_and_k_before_v() -> None:
+def test_token_vectors_put_heads_outermost_and_k_before_v():
     values = some(5)
     vectors = token_vectors(values)
     assert vectors.shape == (5, LAYERS, 2 * HEADS * SIZE)

@@ -49,20 +49,20 @@ def check_texts(target: Target, folder: Path, near_tie: float) -> None:
 
 
 @pytest.mark.parametrize("dtype", NEAR_TIE)
-def test_lossless_on_a_gpu(saved: Path, dtype: str) -> None:
+def test_lossless_on_a_gpu(saved, dtype):
     target = load_target(str(saved / "target"), dtype, "cuda")
     assert target.device.type == "cuda" and target.dtype == getattr(torch, dtype)
     check_texts(target, saved, NEAR_TIE[dtype])
 
 
 @pytest.mark.parametrize("bits", [8, 4])
-def test_lossless_on_a_gpu_quantised(saved: Path, bits: int) -> None:
+def test_lossless_on_a_gpu_quantised(saved, bits):
     pytest.importorskip("bitsandbytes")
     target = load_target(str(saved / "target"), "bfloat16", "cuda", Plan(bits))
     check_texts(target, saved, NEAR_TIE["bfloat16"])
 
 
-def test_sampled_text_is_the_same_for_a_seed(saved: Path) -> None:
+def test_sampled_text_is_the_same_for_a_seed(saved):
     target = load_target(str(saved / "target"), "float32", "cuda")
     draws = Sampling(0.8, seed=3)
     texts = [
@@ -71,6 +71,6 @@ def test_sampled_text_is_the_same_for_a_seed(saved: Path) -> None:
     assert all(text == texts[0] for text in texts)
 
 
-def test_memory_of_a_gpu_is_asked(saved: Path) -> None:
+def test_memory_of_a_gpu_is_asked(saved):
     assert pick_dtype("auto", torch.device("cuda")) is torch.bfloat16
     assert free_bytes(torch.device("cuda")) > 0

@@ -45,16 +45,14 @@ def made(config: str, **more: Any) -> PreTrainedModel:
         }}, "its positions depend on the text's length"),
     ],
 )  # fmt: skip
-def test_a_model_that_cannot_be_run_layer_by_layer_is_refused_by_what_it_has(
-    config: str, more: dict[str, Any], words: str
-) -> None:
+def test_a_model_that_cannot_be_run_layer_by_layer_is_refused_by_what_it_has(config, more, words):
     model = made(config, **more)
     with pytest.raises(UserError, match=f"type {model.config.model_type} .* here: .*{words}") as e:
         Target(model)
     assert "Llama, Mistral, Qwen2, Qwen3" in str(e.value) and "\n" not in str(e.value)
 
 
-def test_a_missing_part_is_named() -> None:
+def test_a_missing_part_is_named():
     model = made("LlamaConfig")
     del model.model.norm
     with pytest.raises(UserError, match=r"its decoder has no final norm \(`norm`\)"):
@@ -64,7 +62,7 @@ def test_a_missing_part_is_named() -> None:
 
 
 @pytest.mark.parametrize("config", ["Phi3Config", "Olmo2Config", "GemmaConfig", "MixtralConfig"])
-def test_families_of_the_same_form_are_read_rightly(config: str) -> None:
+def test_families_of_the_same_form_are_read_rightly(config):
     target = Target(made(config, **({"head_dim": 8} if config == "GemmaConfig" else {})))
     prompt = [5, 9, 33, 7, 21]
     for method in ("moa-n0", "moa-n2"):
@@ -72,9 +70,7 @@ def test_families_of_the_same_form_are_read_rightly(config: str) -> None:
         assert trace.output_ids == plain_greedy(target, prompt, 20)
 
 
-def test_an_unknown_model_that_does_more_than_its_layers_is_found_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_unknown_model_that_does_more_than_its_layers_is_found_out(monkeypatch):
     model = made("Olmo2Config")
     forward = model.forward
 
@@ -88,9 +84,7 @@ def test_an_unknown_model_that_does_more_than_its_layers_is_found_out(
         Target(model)
 
 
-def test_an_unknown_model_whose_layers_want_more_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_unknown_model_whose_layers_want_more_is_refused(monkeypatch):
     model = made("Olmo2Config")
     forward = model.model.layers[1].forward
 

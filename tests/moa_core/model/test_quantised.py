@@ -51,9 +51,7 @@ def written(target: Target, folder: Path, method: str, prompt: list[int]) -> Tra
 
 @needs_bitsandbytes
 @pytest.mark.parametrize("bits", [8, 4])
-def test_a_quantised_target_writes_its_own_greedy_text(
-    saved: Path, bits: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_quantised_target_writes_its_own_greedy_text(saved, bits, caplog):
     caplog.set_level(logging.WARNING)
     target, whole = quantised(saved, bits), load_target(str(saved / "target"), "float32", "cpu")
     kinds = {type(module).__name__ for module in target.layers.modules()}
@@ -78,7 +76,7 @@ def test_a_quantised_target_writes_its_own_greedy_text(
 
 @needs_bitsandbytes
 @pytest.mark.parametrize("bits", [8, 4])
-def test_a_client_gets_plain_layers_of_a_quantised_target(saved: Path, bits: int, tmp_path: Path):
+def test_a_client_gets_plain_layers_of_a_quantised_target(saved, bits, tmp_path):
     """What the server computes with, to the rounding: so that TLI drafts as it does beside it."""
     target = quantised(saved, bits)
     write(target, 2, tmp_path)
@@ -97,7 +95,7 @@ def test_a_client_gets_plain_layers_of_a_quantised_target(saved: Path, bits: int
         assert far.tau == pytest.approx(here.tau, rel=0.15)
 
 
-def test_without_bitsandbytes_it_is_asked_for(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_bitsandbytes_it_is_asked_for(saved, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "bitsandbytes", None)
     with pytest.raises(UserError, match="--load-in-4bit needs bitsandbytes"):
         quantised(saved, 4)

@@ -1,7 +1,6 @@
 """The target reads, verifies and keeps as transformers' own forward would, node by node."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,9 +67,7 @@ def check_learnt(target: Target, ids: list[int], seen: Observation) -> None:
 
 @torch.inference_mode()
 @pytest.mark.parametrize("leaf", [0, 2, 4, 6, 7])
-def test_a_tree_is_verified_and_kept_as_if_written_token_by_token(
-    target: Target, leaf: int
-) -> None:
+def test_a_tree_is_verified_and_kept_as_if_written_token_by_token(target, leaf):
     run = target.fork()
     logits, seen = run.prefill(PROMPT, 64)
     torch.testing.assert_close(logits, plain_logits(target, PROMPT)[-1], **CLOSE)
@@ -88,7 +85,7 @@ def test_a_tree_is_verified_and_kept_as_if_written_token_by_token(
 
 
 @torch.inference_mode()
-def test_a_model_made_for_eager_attention_is_read_rightly() -> None:
+def test_a_model_made_for_eager_attention_is_read_rightly():
     """Eager attention would take the boolean tree mask for numbers."""
     target = tiny_target(attn_implementation="eager")
     run = target.fork()
@@ -112,32 +109,30 @@ def test_a_model_made_for_eager_attention_is_read_rightly() -> None:
           "max_window_layers": 3}, 256),
     ],
 )  # fmt: skip
-def test_the_context_ends_where_a_window_would_start_to_slide(
-    sizes: dict[str, Any], context: int
-) -> None:
+def test_the_context_ends_where_a_window_would_start_to_slide(sizes, context):
     assert tiny_target(**sizes).context == context
 
 
-def test_head_size_and_kv_width_follow_the_config() -> None:
+def test_head_size_and_kv_width_follow_the_config():
     own = tiny_target(family="qwen3", head_dim=12)
     assert (own.head_dim, own.kv_heads, own.kv_width) == (12, 2, 48)
     shared = tiny_target(hidden_size=48, num_attention_heads=6, num_key_value_heads=3)
     assert (shared.head_dim, shared.kv_heads, shared.kv_width) == (8, 3, 48)
 
 
-def test_an_empty_prompt_is_refused() -> None:
+def test_an_empty_prompt_is_refused():
     with pytest.raises(UserError, match="empty"):
         tiny_target().fork().prefill([], 8)
 
 
 @pytest.mark.parametrize("sizes", [{"rms_norm_eps": 0.3}, {"hidden_act": "gelu"}])
-def test_layers_are_what_the_config_says(sizes: dict[str, Any]) -> None:
+def test_layers_are_what_the_config_says(sizes):
     target = tiny_target(**sizes)
     logits, _ = target.fork().prefill(PROMPT, 16)
     torch.testing.assert_close(logits, plain_logits(target, PROMPT)[-1], **CLOSE)
 
 
-def test_positions_reach_as_far_as_was_reserved() -> None:
+def test_positions_reach_as_far_as_was_reserved():
     rope, like = Rope(8, {"rope_type": "default", "rope_theta": 1e4}, 4096), torch.empty(0)
     for count in (1025, 1026):  # the table begins with 1,024
         rope.reserve(count)
@@ -145,7 +140,7 @@ def test_positions_reach_as_far_as_was_reserved() -> None:
         assert cos[0, 0, 0, 0] == pytest.approx(math.cos(count - 1), abs=1e-4)
 
 
-def test_the_models_weights_are_held_once() -> None:
+def test_the_models_weights_are_held_once():
     target = tiny_target()
     target.fork().prefill([1, 2], 8)
     assert target.own is not None
@@ -153,7 +148,7 @@ def test_the_models_weights_are_held_once() -> None:
     assert ours.self_attn.q_proj.weight.data_ptr() == theirs.self_attn.q_proj.weight.data_ptr()
 
 
-def test_a_model_that_has_decoded_is_saved_as_it_was(tmp_path: Path) -> None:
+def test_a_model_that_has_decoded_is_saved_as_it_was(tmp_path):
     target = tiny_target()
     expected = {name: weight.clone() for name, weight in target.model.state_dict().items()}
     target.fork().prefill([1, 2], 8)

@@ -34,7 +34,7 @@ def same(one: Batch, other: Batch) -> bool:
 
 
 @pytest.mark.usefixtures("threads")
-def test_a_resume_goes_on_with_the_next_batch_epochs_included(data: Path) -> None:
+def test_a_resume_goes_on_with_the_next_batch_epochs_included(data):
     made = recipe(data)
     per_epoch = len(epoch_rows(made, 0).rows[0]) // ROWS
     count = 2 * per_epoch + 3
@@ -50,7 +50,7 @@ def test_a_resume_goes_on_with_the_next_batch_epochs_included(data: Path) -> Non
     assert not same(whole[0], whole[per_epoch])
 
 
-def test_processes_of_their_own_prepare_the_same(data: Path) -> None:
+def test_processes_of_their_own_prepare_the_same(data):
     rows = epoch_rows(recipe(data), 0).rows
     [found] = taken(Batches(recipe(data), ROWS, workers=1), 1)
     for ours, theirs in zip(found[:3], rows, strict=True):
@@ -58,7 +58,7 @@ def test_processes_of_their_own_prepare_the_same(data: Path) -> None:
 
 
 @pytest.mark.usefixtures("threads")
-def test_parts_of_a_batch_keep_their_rows_numbers(data: Path) -> None:
+def test_parts_of_a_batch_keep_their_rows_numbers(data):
     [whole] = taken(Batches(recipe(data), 4, 1), 1)
     assert whole.numbers() == [0, 1, 2, 3]
     part = whole.part(slice(1, None, 2))
@@ -66,7 +66,7 @@ def test_parts_of_a_batch_keep_their_rows_numbers(data: Path) -> None:
     assert part._replace(rows=None).numbers() == [0, 1]
 
 
-def test_the_last_batch_of_an_epoch_is_given_where_it_is_full(data: Path) -> None:
+def test_the_last_batch_of_an_epoch_is_given_where_it_is_full(data):
     class Six(Batches):
         def _epoch(self, number: int) -> Epoch:
             self._ahead[number] = Future()
@@ -77,7 +77,7 @@ def test_the_last_batch_of_an_epoch_is_given_where_it_is_full(data: Path) -> Non
     assert [batches.place for _ in islice(batches, 3)] == [(0, ROWS), (0, 2 * ROWS), (1, ROWS)]
 
 
-def test_an_epoch_is_all_of_the_folder_s_text_and_nothing_else(data: Path) -> None:
+def test_an_epoch_is_all_of_the_folder_s_text_and_nothing_else(data):
     epoch = epoch_rows(recipe(data), 0)
     documents = corpus.shuffled(corpus.load(data), 1, 0)
     expected = [encoded.ids for encoded in encode_many(documents, tiny_tokenizer())]
@@ -95,7 +95,7 @@ def test_an_epoch_is_all_of_the_folder_s_text_and_nothing_else(data: Path) -> No
 
 
 @pytest.mark.usefixtures("threads")
-def test_an_epoch_without_a_batch_is_said_and_not_waited_for(data: Path) -> None:
+def test_an_epoch_without_a_batch_is_said_and_not_waited_for(data):
     batches = Batches(Recipe(data, data.parent / "tokenizer", 1, row_length=4096), ROWS, 1)
     words = r"tokens in .*data fill 1 row of 4096 .* takes 3\. Give --rows 1,"
     with pytest.raises(UserError, match=words):
@@ -103,7 +103,7 @@ def test_an_epoch_without_a_batch_is_said_and_not_waited_for(data: Path) -> None
 
 
 @pytest.mark.usefixtures("threads")
-def test_text_for_one_batch_is_enough(tmp_path: Path, data: Path) -> None:
+def test_text_for_one_batch_is_enough(tmp_path, data):
     folder = tmp_path / "one"
     folder.mkdir()
     (folder / "note.txt").write_text("The fox ran home. " * 60)
@@ -112,7 +112,7 @@ def test_text_for_one_batch_is_enough(tmp_path: Path, data: Path) -> None:
     assert batches.about().startswith("Training on 1 document of yours (")
 
 
-def test_own_text_is_all_there_and_half_of_what_is_learnt(data: Path) -> None:
+def test_own_text_is_all_there_and_half_of_what_is_learnt(data):
     written = [Encoded([300 + n] * 10, [False] * 4 + [True] * 6) for n in range(20)]
     path = data.parent / "own.npz"
     own_text.save(path, written)
@@ -132,13 +132,13 @@ TEXTS = [Encoded([n] * (n + 1), [False] * n + [True]) for n in range(1, 9)]
 
 
 @pytest.mark.parametrize("texts", [TEXTS, TEXTS[:1]])
-def test_what_is_saved_comes_back(tmp_path: Path, texts: list[Encoded]) -> None:
+def test_what_is_saved_comes_back(tmp_path, texts):
     save(tmp_path / "own.npz", texts)
     assert load(tmp_path / "own.npz") == texts
     assert [path.name for path in tmp_path.iterdir()] == ["own.npz"]
 
 
-def test_answers_in_a_batch_are_those_given_alone() -> None:
+def test_answers_in_a_batch_are_those_given_alone():
     """Prompts of other lengths beside it, and the padding they bring, change nothing."""
     target = speaking_target()
     prompts = [prompt_ids(target.tokenizer, text) for text in ("Hi", "The fox ran home.", "A b c")]
@@ -146,7 +146,7 @@ def test_answers_in_a_batch_are_those_given_alone() -> None:
     assert found == [plain_greedy(target, prompt, 20) for prompt in prompts]
 
 
-def test_answers_end_with_the_end_of_turn() -> None:
+def test_answers_end_with_the_end_of_turn():
     target = speaking_target()
     prompts = [[5], [9, 3, 7]]
     third = answers(target, prompts, 12)[0][2]
@@ -160,8 +160,8 @@ def test_answers_end_with_the_end_of_turn() -> None:
 
 
 def test_writing_goes_on_until_there_is_enough_and_marks_what_the_target_wrote(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    data, tmp_path, monkeypatch
+):
     target, path = speaking_target(), tmp_path / "own.npz"
     asked: list[tuple[int, ...]] = []
     told: list[tuple[int, ...]] = []
@@ -184,9 +184,7 @@ def test_writing_goes_on_until_there_is_enough_and_marks_what_the_target_wrote(
     assert path.read_bytes() == before
 
 
-def test_writing_goes_on_where_it_was_cut_off(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writing_goes_on_where_it_was_cut_off(data, tmp_path, monkeypatch):
     target, writing = speaking_target(), Writing(data, rows=2, longest=24)
     monkeypatch.setattr(own_text, "PART", 100)
     write(target, tmp_path / "whole.npz", 250, writing)
@@ -207,7 +205,7 @@ def test_writing_goes_on_where_it_was_cut_off(
     assert sorted(path.name for path in tmp_path.glob("*.npz")) == ["cut.npz", "whole.npz"]
 
 
-def test_a_target_with_no_room_for_a_prompt_gets_a_sentence(data: Path, tmp_path: Path) -> None:
+def test_a_target_with_no_room_for_a_prompt_gets_a_sentence(data, tmp_path):
     (data / "talks.jsonl").unlink()
     target = speaking_target(max_position_embeddings=64)
     long = " ".join((data / "texts.txt").read_text().split())

@@ -26,7 +26,7 @@ def some(kind: str, count: int = 150, held_out: bool = False) -> list[Task]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_references_pass_and_other_answers_fail(kind: str) -> None:
+def test_references_pass_and_other_answers_fail(kind):
     tasks = some(kind)
     assert all(check(task, task.answer) for task in tasks)
     wrong = [check(task, tasks[i - 1].answer) for i, task in enumerate(tasks)]
@@ -36,7 +36,7 @@ def test_references_pass_and_other_answers_fail(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_same_seed_same_tasks_one_answer_a_prompt_and_others_are_held_out(kind: str) -> None:
+def test_same_seed_same_tasks_one_answer_a_prompt_and_others_are_held_out(kind):
     tasks = some(kind, 1_000)
     assert tasks == some(kind, 1_000)
     prompts = {task.prompt for task in tasks}
@@ -59,11 +59,11 @@ def test_same_seed_same_tasks_one_answer_a_prompt_and_others_are_held_out(kind: 
         (ABOVE, "def f(x): return " + "(" * 300, False),
     ],
 )  # fmt: skip
-def test_only_the_final_result_counts(task: Task, reply: str, passes: bool) -> None:
+def test_only_the_final_result_counts(task, reply, passes):
     assert check(task, reply) is passes
 
 
-def test_sums_and_letters_are_reckoned_rightly() -> None:
+def test_sums_and_letters_are_reckoned_rightly():
     signs = {"+": int.__add__, "-": int.__sub__, "x": int.__mul__}
     for task in some("sum"):
         steps = re.findall(r"(\d+) (.) (\d+) = (\d+)\.", task.answer)
@@ -75,7 +75,7 @@ def test_sums_and_letters_are_reckoned_rightly() -> None:
         assert word in task.prompt and word.count(letter) == int(count)
 
 
-def test_numerals() -> None:
+def test_numerals():
     for number, words in {
         0: ("cero", "zéro"), 21: ("veintiuno", "vingt et un"),
         71: ("setenta y uno", "soixante et onze"), 80: ("ochenta", "quatre-vingts"),
@@ -93,7 +93,7 @@ def alternates(chat: Chat) -> bool:
     return [turn["role"] for turn in chat] == ["user", "assistant"] * (len(chat) // 2)
 
 
-def test_chats_are_filled_in_claim_nothing_and_others_are_held_out() -> None:
+def test_chats_are_filled_in_claim_nothing_and_others_are_held_out():
     def made(count: int, held_out: bool = False, seed: int = 0) -> list[Chat]:
         rng = random.Random(seed)
         return [manners.chats(rng, held_out) for _ in range(count)]
@@ -116,7 +116,7 @@ _FAULT = re.compile(r"[{}\[\]|~]|  |\.\.|[!?,][.,]| [.,!?]|\b[Aa] (?!(?:one|uni|
 
 
 @pytest.mark.parametrize("draws", [60, pytest.param(2_000, marks=pytest.mark.slow)])
-def test_all_given_words_are_used_in_their_form(draws: int) -> None:
+def test_all_given_words_are_used_in_their_form(draws):
     singles = [(w,) for w in ("boat", "storm", "brave", "lantern", "river", "jump", "grandma")]
     for seed in range(draws):
         rng = random.Random(seed)
@@ -126,7 +126,7 @@ def test_all_given_words_are_used_in_their_form(draws: int) -> None:
         assert not missing, f"{missing} not in: {text}"
 
 
-def test_texts_are_well_formed_and_say_nothing_twice() -> None:
+def test_texts_are_well_formed_and_say_nothing_twice():
     for story in (world.tell(random.Random(seed)) for seed in range(150)):
         for text in (story.text, story.title, *story.clauses):
             assert not (fault := _FAULT.search(text)), f"{fault} in: {text}"
@@ -142,7 +142,7 @@ def test_texts_are_well_formed_and_say_nothing_twice() -> None:
 
 
 @pytest.mark.parametrize("kind", ("story", "words", "continued", "reading", "talk"))
-def test_chats_alternate_and_are_the_same_again(kind: str) -> None:
+def test_chats_alternate_and_are_the_same_again(kind):
     for seed in range(15):
         chat = world.chats(kind, random.Random(seed))
         assert chat == world.chats(kind, random.Random(seed)) and alternates(chat)

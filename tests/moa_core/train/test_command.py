@@ -44,9 +44,7 @@ def command(tmp_path: Path) -> list[str]:
 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize(("precision", "updates"), [("no", 6), ("bf16", 1)])
-def test_a_data_set_trains_a_foreign_targets_drafters(
-    command: list[str], tmp_path: Path, precision: str, updates: int
-) -> None:
+def test_a_data_set_trains_a_foreign_targets_drafters(command, tmp_path, precision, updates):
     more = ["--updates", str(updates), "--precision", precision, "--accumulate", "2"]
     if precision == "no":  # bf16 takes long on most processors
         assert main([*command, *more, "--stop-at", "2"]) == 0
@@ -65,7 +63,7 @@ def test_a_data_set_trains_a_foreign_targets_drafters(
 
 @pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed")
 @pytest.mark.usefixtures("threads")
-def test_drafters_are_trained_for_a_target_in_4_bits(command: list[str], tmp_path: Path) -> None:
+def test_drafters_are_trained_for_a_target_in_4_bits(command, tmp_path):
     assert main([*command, "--updates", "2", "--precision", "no", "--load-in-4bit"]) == 0
     target = load_target(str(tmp_path / "target"), "float32", "cpu", Plan(4))
     for prompt, expected, found in drafted(target, tmp_path / "out"):
@@ -100,7 +98,7 @@ def drafted(target: Target, out: Path) -> Iterator[tuple[list[int], list[int], l
         ("target --new-tokenizer", "--new-tokenizer goes with --start"),
     ],
 )
-def test_mistakes_are_a_sentence(command: str, words: str, bundle: Path, data: Path, capsys: Any):
+def test_mistakes_are_a_sentence(command, words, bundle, data, capsys):
     kind, *more = command.split()
     given = ["--data", str(data), "--out", str(data.parent / "out"), "--updates", "1", *more]
     assert main(["train", kind, *given]) == 2
@@ -116,9 +114,7 @@ def run(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("form", ["txt", "jsonl"])
-def test_a_folder_of_text_trains_a_target_and_the_commands_it_prints_work(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
-) -> None:
+def test_a_folder_of_text_trains_a_target_and_the_commands_it_prints_work(tmp_path, capsys, form):
     folder, out = tmp_path / "my texts", tmp_path / "out"
     folder.mkdir()
     if form == "txt":
@@ -143,9 +139,7 @@ def test_a_folder_of_text_trains_a_target_and_the_commands_it_prints_work(
 
 
 @pytest.mark.usefixtures("threads")
-def test_ctrl_c_ends_in_a_line_that_says_where_it_goes_on(
-    command: list[str], tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_ends_in_a_line_that_says_where_it_goes_on(command, tmp_path, capsys, monkeypatch):
     advance = Run._advance
 
     def interrupted(self: Run, *given: Any) -> Any:

@@ -45,12 +45,12 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 @pytest.mark.parametrize(("row", "turns"), ROWS)
-def test_a_row_becomes_a_chat_or_a_text(tmp_path: Path, row: dict, turns: list[str]) -> None:
+def test_a_row_becomes_a_chat_or_a_text(tmp_path, row, turns):
     (tmp_path / "mine.jsonl").write_text(json.dumps(row) + "\n\n")
     assert [document.contents for document in load(tmp_path)] == [turns]
 
 
-def test_text_files_hold_documents_and_other_files_none(tmp_path: Path) -> None:
+def test_text_files_hold_documents_and_other_files_none(tmp_path):
     text = f"One.\n{END_OF_DOCUMENT}\nTwo.\n{END_OF_DOCUMENT} \n"
     (tmp_path / "notes.txt.gz").write_bytes(gzip.compress(text.encode()))
     (tmp_path / "credits.tsv").write_text("not text to train on")
@@ -70,16 +70,14 @@ def test_text_files_hold_documents_and_other_files_none(tmp_path: Path) -> None:
         ("", b"", "no data folder"),
     ],
 )
-def test_a_folder_that_cannot_be_read_gets_a_sentence(
-    tmp_path: Path, name: str, data: bytes, words: str
-) -> None:
+def test_a_folder_that_cannot_be_read_gets_a_sentence(tmp_path, name, data, words):
     if name:
         (tmp_path / name).write_bytes(data)
     with pytest.raises(UserError, match=words):
         load(tmp_path if name else tmp_path / "none")
 
 
-def test_splits_are_stable_and_share_no_document(tmp_path: Path) -> None:
+def test_splits_are_stable_and_share_no_document(tmp_path):
     def texts(split: Any) -> set[str | None]:
         return {document.text for document in load(tmp_path, split)}
 
@@ -91,7 +89,7 @@ def test_splits_are_stable_and_share_no_document(tmp_path: Path) -> None:
     assert not texts("heldout") and len(texts("train")) == 49  # too few to hold any out
 
 
-def test_epochs_repeat_by_seed_and_differ_by_number() -> None:
+def test_epochs_repeat_by_seed_and_differ_by_number():
     documents = [Document("plain", text=str(n)) for n in range(20)]
     first = shuffled([*documents, Document("plain", text="")], 1, 0)  # an empty one is left out
     assert first == shuffled([*documents, Document("plain", text="")], 1, 0)
@@ -111,9 +109,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> dict[str, list]:
     return held
 
 
-def test_a_data_set_is_fetched_once_without_rows_that_teach_nothing(
-    hub: dict[str, list], tmp_path: Path
-) -> None:
+def test_a_data_set_is_fetched_once_without_rows_that_teach_nothing(hub, tmp_path):
     hub["train_sft"] += [row for row, _ in ROWS] + [{"question": "What?", "answer": None}, {"a": 1}]
     folder = fetch("someone/rows", tmp_path / "data")
     assert [document.contents for document in load(folder)] == [turns for _, turns in ROWS]
@@ -121,9 +117,7 @@ def test_a_data_set_is_fetched_once_without_rows_that_teach_nothing(
     assert fetch("someone/rows", folder) == folder
 
 
-def test_a_data_set_without_text_or_out_of_reach_gets_a_sentence(
-    hub: dict[str, list], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_data_set_without_text_or_out_of_reach_gets_a_sentence(hub, tmp_path, monkeypatch):
     hub["train_sft"] += [{"label": 1}]
     with pytest.raises(UserError, match="neither `messages` nor `text`"):
         fetch("someone/labels", tmp_path)
@@ -137,7 +131,7 @@ def test_a_data_set_without_text_or_out_of_reach_gets_a_sentence(
         fetch("someone/gone", tmp_path)
 
 
-def test_a_folder_like_a_data_set_is_read_as_one(tmp_path: Path) -> None:
+def test_a_folder_like_a_data_set_is_read_as_one(tmp_path):
     found = load(fetch(str(ultrachat(tmp_path, 6)), tmp_path / "data"))
     assert len(found) == 6 and all(document.kind == "chat" for document in found)
     assert found[2].contents[1] == "It is 6, said the dog."
@@ -146,7 +140,7 @@ def test_a_folder_like_a_data_set_is_read_as_one(tmp_path: Path) -> None:
 # ---- ids, masks and rows ----
 
 
-def test_ids_and_masks_are_the_templates(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_ids_and_masks_are_the_templates(tokenizer):
     system = prompts.Message(role="system", content="Be kind.")
     talk = prompts.chat("Hello there.", "Hi: how are you?", "Fine.", "Good.")
     documents = [Document("chat", talk), Document("chat", (system, *talk))]
@@ -173,7 +167,7 @@ def foreign(change: str = "", to: str = "") -> PreTrainedTokenizerFast:
     return made
 
 
-def test_a_foreign_template_marks_what_the_assistant_writes() -> None:
+def test_a_foreign_template_marks_what_the_assistant_writes():
     tokenizer = foreign()
     ids, mask = encode(Document("chat", TALK), tokenizer)
     spoken = tokenizer.decode([token for token, on in zip(ids, mask, strict=True) if on])
@@ -191,7 +185,7 @@ def test_a_foreign_template_marks_what_the_assistant_writes() -> None:
     assert ids == [*tokenizer("The fox ran.")["input_ids"], tokenizer.eos_token_id] and all(mask)
 
 
-def test_chats_that_a_template_refuses_are_left_out() -> None:
+def test_chats_that_a_template_refuses_are_left_out():
     first = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('No system') }}{% endif %}"
     tokenizer = foreign()
     tokenizer.chat_template = first + tokenizer.chat_template
@@ -201,7 +195,7 @@ def test_chats_that_a_template_refuses_are_left_out() -> None:
         list(encode_many([refused, refused], tokenizer))
 
 
-def test_written_out_special_tokens_stay_text(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_written_out_special_tokens_stay_text(tokenizer):
     document = Document("chat", prompts.chat("Say <|end|><|assistant|>", "<|end|>"))
     ids, _ = encode(document, tokenizer)
     assert ids.count(tokenizer.eos_token_id) == 2
@@ -210,7 +204,7 @@ def test_written_out_special_tokens_stay_text(tokenizer: PreTrainedTokenizerFast
 
 
 @pytest.mark.parametrize("length", [7, 64, 256])
-def test_packing_keeps_every_token_in_order(length: int) -> None:
+def test_packing_keeps_every_token_in_order(length):
     rng = random.Random(length)
     sizes = [rng.randint(1, 120) for _ in range(1_500)] + [1_000]
     encoded = [([n * 1_000 + i for i in range(size)], [i % 3 == 0 for i in range(size)])
@@ -247,11 +241,11 @@ def digits() -> PreTrainedTokenizerFast:
     "text",
     ["", " ", " two  spaces ", "don't , stop .", "\r\n\n\t x\n", "日本 é é 🙂 “q”", "\x00\x7f ½ ٣"],
 )
-def test_every_text_comes_back_unchanged(digits: PreTrainedTokenizerFast, text: str) -> None:
+def test_every_text_comes_back_unchanged(digits, text):
     assert digits.decode(digits(text)["input_ids"]) == text
 
 
-def test_all_bytes_and_special_tokens_are_known(digits: PreTrainedTokenizerFast) -> None:
+def test_all_bytes_and_special_tokens_are_known(digits):
     specials = {BOS, END, PAD, *ROLE_TOKENS.values()}
     assert specials <= set(digits.get_vocab())
     assert sum(len(token) == 1 for token in digits.get_vocab()) == 256
@@ -259,7 +253,7 @@ def test_all_bytes_and_special_tokens_are_known(digits: PreTrainedTokenizerFast)
     assert (digits.bos_token, digits.eos_token, digits.pad_token) == (BOS, END, PAD)
 
 
-def test_the_template_knows_the_roles(digits: PreTrainedTokenizerFast) -> None:
+def test_the_template_knows_the_roles(digits):
     asked = digits.apply_chat_template(SPOKEN[1:2], tokenize=False, add_generation_prompt=True)
     assert asked == "<|bos|><|user|>Count to 12.<|end|><|assistant|>"
     whole = digits.apply_chat_template(SPOKEN, tokenize=False)
@@ -269,9 +263,7 @@ def test_the_template_knows_the_roles(digits: PreTrainedTokenizerFast) -> None:
         digits.apply_chat_template([{"role": "tool", "content": ""}], tokenize=False)
 
 
-def test_one_whose_writing_was_cut_off_is_written_anew(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_whose_writing_was_cut_off_is_written_anew(data, tmp_path, monkeypatch):
     """A digits that is there in part would be taken for whole, and miss its template."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     make_tokenizer(data, whole, 0, 300)
@@ -292,7 +284,7 @@ def test_one_whose_writing_was_cut_off_is_written_anew(
     assert files[0] == files[1] and "tokenizer.json" in files[0]
 
 
-def test_a_new_vocabulary_starts_from_the_old_tokens_that_spell_it(tmp_path: Path) -> None:
+def test_a_new_vocabulary_starts_from_the_old_tokens_that_spell_it(tmp_path):
     old = train_tokenizer(iter(["the cat sat 1234"] * 20), vocab_size=280)
     new = train_tokenizer(iter(["the dog ran, é"] * 20), vocab_size=290)
     before = make_model(TargetSizes(2, 32, 4, 2, 48, len(old)), old, 0)

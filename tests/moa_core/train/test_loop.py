@@ -93,9 +93,7 @@ def kill_at(number: int) -> Callable[[int], None]:
 
 @pytest.mark.usefixtures("threads", "ticking")
 @pytest.mark.parametrize(("kills", "muon"), [((1, 6, UPDATES - 1), False), ((7,), True)])
-def test_a_killed_run_ends_as_an_uninterrupted_one(
-    data: Path, tmp_path: Path, kills: tuple[int, ...], muon: bool
-) -> None:
+def test_a_killed_run_ends_as_an_uninterrupted_one(data, tmp_path, kills, muon):
     expected = Training(data, tmp_path / "straight", muon=muon).train()
     for number in kills:
         with pytest.raises(Killed):
@@ -110,7 +108,7 @@ def test_a_killed_run_ends_as_an_uninterrupted_one(
 
 
 @pytest.mark.usefixtures("threads")
-def test_accumulated_gradients_are_those_of_the_whole_batch(data: Path, tmp_path: Path) -> None:
+def test_accumulated_gradients_are_those_of_the_whole_batch(data, tmp_path):
     """Rows hold unequal numbers of reply tokens: a mean of their means would be another loss."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     drafters(data, whole, 5)
@@ -126,13 +124,13 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(data: Path, tmp_path
 
 
 @pytest.mark.usefixtures("threads")
-def test_rows_that_cannot_be_shared_out_are_refused(data: Path, tmp_path: Path) -> None:
+def test_rows_that_cannot_be_shared_out_are_refused(data, tmp_path):
     with pytest.raises(UserError, match=r"4 rows cannot .* a multiple of 3"):
         drafters(data, tmp_path, 5, parts=3)
 
 
 @pytest.mark.usefixtures("threads")
-def test_a_finished_run_has_nothing_left_to_do(data: Path, tmp_path: Path) -> None:
+def test_a_finished_run_has_nothing_left_to_do(data, tmp_path):
     first = Training(data, tmp_path / "run")
     weights = first.train()
     again = Training(data, tmp_path / "run")
@@ -160,9 +158,7 @@ def _lacks_a_weight(state: dict[str, Any]) -> None:
         ({}, _lacks_a_weight, RuntimeError, "Missing key"),
     ],
 )
-def test_a_checkpoint_of_another_run_is_refused(
-    data: Path, tmp_path: Path, other: dict[str, Any], change: Any, error: Any, words: str
-) -> None:
+def test_a_checkpoint_of_another_run_is_refused(data, tmp_path, other, change, error, words):
     Training(data, tmp_path / "run", updates=1).train()
     path = tmp_path / "run" / "checkpoint.pt"
     if change:
@@ -175,8 +171,8 @@ def test_a_checkpoint_of_another_run_is_refused(
 
 @pytest.mark.usefixtures("threads", "ticking")
 def test_minutes_become_updates_even_if_it_was_killed_before_its_pace_was_known(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    data, tmp_path, monkeypatch
+):
     monkeypatch.setattr(loop, "PROBE", 8)
     for number in (7, 11):
         with pytest.raises(Killed):
@@ -190,7 +186,7 @@ def test_minutes_become_updates_even_if_it_was_killed_before_its_pace_was_known(
 
 
 @pytest.mark.usefixtures("threads", "ticking")
-def test_minutes_that_pass_before_the_pace_is_known_end_it(data: Path, tmp_path: Path) -> None:
+def test_minutes_that_pass_before_the_pace_is_known_end_it(data, tmp_path):
     training = Training(data, tmp_path / "run", None, minutes=1)
     training.train(kill_at(10))
     assert training.run.update == training.run.updates == 6
@@ -198,7 +194,7 @@ def test_minutes_that_pass_before_the_pace_is_known_end_it(data: Path, tmp_path:
 
 
 @pytest.mark.parametrize("muon", [False, True])
-def test_matrices_alone_decay(muon: bool) -> None:
+def test_matrices_alone_decay(muon):
     model = torch.nn.ModuleDict(
         {
             "embed": torch.nn.Embedding(5, 4),
@@ -212,7 +208,7 @@ def test_matrices_alone_decay(muon: bool) -> None:
     assert decays == {id(p): 0.1 if p.ndim > 1 else 0.0 for p in model.parameters()}
 
 
-def test_the_rate_rises_then_falls_to_its_floor_and_stays_there() -> None:
+def test_the_rate_rises_then_falls_to_its_floor_and_stays_there():
     schedule = Schedule(100, {"": 1.0}, warmup=10, floor=0.1)
     factors = [schedule.factor(update, 100) for update in range(100)]
     assert factors[0] == pytest.approx(0.1) and factors[9] == 1.0
@@ -224,7 +220,7 @@ def test_the_rate_rises_then_falls_to_its_floor_and_stays_there() -> None:
 
 
 @pytest.mark.usefixtures("threads")
-def test_drafters_draw_the_same_boundaries_after_a_pause(data: Path, tmp_path: Path) -> None:
+def test_drafters_draw_the_same_boundaries_after_a_pause(data, tmp_path):
     straight, paused = tmp_path / "straight", tmp_path / "paused"
     drafters(data, straight, 10)
     drafters(data, paused, 10, stop_at=4)

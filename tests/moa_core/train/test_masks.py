@@ -68,12 +68,12 @@ def root_of(masks: Masks, row: int, place: int) -> int:
     return min(seen(masks.tail, row, place) & set(range(LENGTH, 2 * LENGTH))) - LENGTH
 
 
-def test_positions_count_from_each_documents_start() -> None:
+def test_positions_count_from_each_documents_start():
     for row, place in everywhere():
         assert BATCH.positions[row, place] == len(own_text(row, place)) - 1
 
 
-def test_a_token_sees_true_keys_before_its_blocks_root_and_drafted_ones_from_it_on() -> None:
+def test_a_token_sees_true_keys_before_its_blocks_root_and_drafted_ones_from_it_on():
     roots = set()
     for masks in draws():
         for row, place in everywhere():
@@ -90,7 +90,7 @@ def test_a_token_sees_true_keys_before_its_blocks_root_and_drafted_ones_from_it_
     assert len(roots) > 1000  # boundaries do move from draw to draw
 
 
-def test_blocks_are_as_long_as_asked_for() -> None:
+def test_blocks_are_as_long_as_asked_for():
     lengths = set()
     for masks in draws((3, 5)):
         for row in range(len(BATCH.ids)):
@@ -109,13 +109,13 @@ def test_blocks_are_as_long_as_asked_for() -> None:
     assert lengths == {3, 4, 5}
 
 
-def test_no_token_is_left_without_a_key() -> None:
+def test_no_token_is_left_without_a_key():
     for masks in (*draws(), *draws((1, 1)), *draws((6, 14), 1.0), *draws((200, 300))):
         for mask in (masks.sa, masks.ca, masks.tail):
             assert bool(mask.any(-1).all())
 
 
-def test_nothing_is_seen_of_the_future_or_of_other_documents() -> None:
+def test_nothing_is_seen_of_the_future_or_of_other_documents():
     same = same_document(BATCH.segment)
     for row, place in everywhere():
         assert seen(same, row, place) == own_text(row, place)
@@ -126,7 +126,7 @@ def test_nothing_is_seen_of_the_future_or_of_other_documents() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_the_staircase_confines_self_attention_to_the_block_in_some_rows(share: float) -> None:
+def test_the_staircase_confines_self_attention_to_the_block_in_some_rows(share):
     narrowed = []
     for masks in draws(staircase=share):
         for row in range(len(BATCH.ids)):
@@ -142,7 +142,7 @@ def test_the_staircase_confines_self_attention_to_the_block_in_some_rows(share: 
     assert low <= sum(narrowed) / len(narrowed) <= high
 
 
-def test_the_loss_counts_where_the_next_token_is_of_the_same_reply() -> None:
+def test_the_loss_counts_where_the_next_token_is_of_the_same_reply():
     loss = predictable(BATCH)
     for row, place in everywhere():
         follows = (
@@ -155,7 +155,7 @@ def test_the_loss_counts_where_the_next_token_is_of_the_same_reply() -> None:
     assert 100 < int(loss.sum()) < loss.numel()
 
 
-def test_a_generator_decides_the_draw() -> None:
+def test_a_generator_decides_the_draw():
     first, again = (on_policy(BATCH, torch.Generator().manual_seed(3)) for _ in range(2))
     other = on_policy(BATCH, torch.Generator().manual_seed(4))
     assert torch.equal(first.ca, again.ca) and not torch.equal(first.ca, other.ca)

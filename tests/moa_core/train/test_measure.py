@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ def target() -> Target:
     return speaking_target(max_position_embeddings=512)
 
 
-def test_loss_is_of_replies_alone(target: Target, data: Path) -> None:
+def test_loss_is_of_replies_alone(target, data):
     """Of a target that is sure of one token: all that counts is how seldom that is right."""
     chat = next(document for document in measure._held_out(data) if document.kind == "chat")
     [(ids, mask)] = measure.encode_many([chat], target.tokenizer)
@@ -41,16 +40,14 @@ def test_loss_is_of_replies_alone(target: Target, data: Path) -> None:
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_tasks_are_scored_by_their_own_check(
-    target: Target, right: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tasks_are_scored_by_their_own_check(target, right, monkeypatch):
     monkeypatch.setattr(measure, "answers", lambda target, prompts, longest: prompts)
     monkeypatch.setattr(tasks, "check", lambda task, text: right and task.prompt in text)
     scores = task_accuracy(target, per_kind=2)
     assert scores == dict.fromkeys([*tasks.KINDS, "all"], float(right))
 
 
-def test_held_out_prompts_end_where_a_reply_begins(target: Target, data: Path) -> None:
+def test_held_out_prompts_end_where_a_reply_begins(target, data):
     for number in range(400):
         (data / f"note{number}.txt").write_text(f"Day {number}: the fox ran home. " * 9)
     found = heldout_prompts(target, data, 3)
@@ -60,9 +57,7 @@ def test_held_out_prompts_end_where_a_reply_begins(target: Target, data: Path) -
     assert all("the fox" in target.tokenizer.decode(ids) for ids in found["plain"])
 
 
-def test_the_command_tells_what_a_target_can_do(
-    bundle: Path, data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_tells_what_a_target_can_do(bundle, data, capsys):
     assert main(["train", "measure", "--data", str(data), "--tasks", "1", "--threads", "1"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert set(report) == {"tasks_right", "heldout_loss", "samples"}
@@ -74,9 +69,7 @@ METHODS = ("moa-n0", "eagle2", "medusa")
 
 
 @pytest.mark.parametrize(("updates", "times"), [(1440, 8), (100, 1), (7, 3), (5, 8)])
-def test_measurements_are_spread_evenly_and_the_last_one_is_at_the_end(
-    updates: int, times: int
-) -> None:
+def test_measurements_are_spread_evenly_and_the_last_one_is_at_the_end(updates, times):
     watch = Progress(speaking_target(), {}, {}, times)
     due = [update for update in range(1, updates + 1) if watch.due(update, updates)]
     assert len(due) == min(times, updates) and due[-1] == updates
@@ -85,9 +78,7 @@ def test_measurements_are_spread_evenly_and_the_last_one_is_at_the_end(
     assert not watch.due(updates, None)
 
 
-def test_the_weights_that_were_accepted_most_are_kept_through_a_stop(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_weights_that_were_accepted_most_are_kept_through_a_stop(monkeypatch):
     target = speaking_target()
     drafters = {name: fresh(name, target, 0) for name in METHODS}
     watch = Progress(target, drafters, {})
@@ -113,7 +104,7 @@ def test_the_weights_that_were_accepted_most_are_kept_through_a_stop(
 
 
 @pytest.mark.usefixtures("threads")
-def test_training_records_how_acceptance_grew(data: Path, tmp_path: Path) -> None:
+def test_training_records_how_acceptance_grew(data, tmp_path):
     target = speaking_target()
     prompts = {"chat": [prompt_ids(target.tokenizer, "What is 3 + 4?")]}
     train_drafters(

@@ -84,7 +84,7 @@ def training(tli: int) -> MoATrainee:
 
 
 @pytest.mark.parametrize(("tli", "variant"), CASES)
-def test_loss_and_every_gradient(tli: int, variant: str) -> None:
+def test_loss_and_every_gradient(tli, variant):
     expected = released.numbers("moa_training")[f"n{tli}.{variant}"]
     batch, trained = released_batch(), training(tli)
     masks = released_masks(batch, variant)
@@ -98,7 +98,7 @@ def test_loss_and_every_gradient(tli: int, variant: str) -> None:
 
 
 @pytest.mark.parametrize(("tli", "variant"), CASES)
-def test_masks_positions_and_final_hidden_states(tli: int, variant: str) -> None:
+def test_masks_positions_and_final_hidden_states(tli, variant):
     expected = released.tensors(f"moa_n{tli}_training")
     batch = released_batch()
     masks = released_masks(batch, variant)
@@ -113,9 +113,7 @@ def test_masks_positions_and_final_hidden_states(tli: int, variant: str) -> None
 
 @pytest.mark.parametrize("ours", [False, True], ids=["released masks", "our masks"])
 @pytest.mark.parametrize("tli", [0, 1, 3])
-def test_training_on_the_first_chain_gives_its_logits(
-    tli: int, ours: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_on_the_first_chain_gives_its_logits(tli, ours, monkeypatch):
     expected = released.tensors(f"moa_n{tli}_train_forward")
     ids, known = expected["input_ids"][None], len(released.prompt())
     batch = one_reply(ids, known)

@@ -25,23 +25,23 @@ from moa_core.train.loop import Machine, Schedule
 from moa_core.train.losses import Weights
 from moa_core.train.target import TargetSizes, train_target
 from tests.moa_core.train.conftest import logged, train
-from tests.models import one_reply, plain_greedy, speaking_target, tiny_target, traced, useful
+from tests.models import (
+    SHAPES,
+    one_reply,
+    plain_greedy,
+    speaking_target,
+    tiny_target,
+    traced,
+    useful,
+)
 
 METHODS = ("moa-n0", "moa-n1", "eagle2")
 TREE = TreeSettings(3, 3, 9)
-QWEN = {"family": "qwen2", "hidden_size": 56, "num_attention_heads": 14}
-FAMILIES: dict[str, dict[str, Any]] = {
-    "llama 3.2, scaled rope, tied": {
-        "tie_word_embeddings": True,
-        "scale": 2.0,
-        "rope_parameters": {
-            "rope_type": "llama3", "rope_theta": 500_000.0, "factor": 32.0, "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0, "original_max_position_embeddings": 64,
-        },
+FAMILIES = {
+    "llama, scaled rope, tied": {
+        **SHAPES["llama, scaled rope"], "tie_word_embeddings": True, "scale": 2.0
     },
-    "qwen2.5, biases, 14 heads on 2": QWEN,
-    "qwen3, norms on Q and K, a head size of its own": {"family": "qwen3", "head_dim": 12},
-    "mistral, a window of 100": {"family": "mistral", "sliding_window": 100},
+    **{name: SHAPES[name] for name in ("qwen2, 14 heads on 2", "qwen3", "mistral, a window of 90")},
 }  # fmt: skip
 
 
@@ -54,7 +54,7 @@ def drafted(target: Target, drafter: Any, text: str, count: int, tree: TreeSetti
 
 
 @pytest.mark.usefixtures("threads")
-def test_a_trained_target_is_a_folder_that_decodes(data: Path, tmp_path: Path) -> None:
+def test_a_trained_target_is_a_folder_that_decodes(data, tmp_path):
     sizes = TargetSizes(layers=2, width=32, heads=4, kv_heads=2, inner=48, vocabulary=280)
     train_target(
         data, tmp_path, Schedule(60, {"": 1e-2}, warmup=4), sizes=sizes, rows=4, row_length=48,
@@ -69,7 +69,7 @@ def test_a_trained_target_is_a_folder_that_decodes(data: Path, tmp_path: Path) -
     drafted(target, useful("moa-n1", target), "What is 3 + 4?", 12, TREE)
 
 
-def test_heads_follow_the_width_and_divide_it() -> None:
+def test_heads_follow_the_width_and_divide_it():
     for width, heads, found in ((256, None, (4, 2)), (32, None, (1, 1)), (256, 8, (8, 4))):
         sizes = TargetSizes.of_width(width, heads, layers=3)
         assert (sizes.heads, sizes.kv_heads) == found
@@ -81,9 +81,7 @@ def test_heads_follow_the_width_and_divide_it() -> None:
 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("name", FAMILIES)
-def test_trained_drafters_of_every_family_write_the_targets_own_text(
-    name: str, data: Path, tmp_path: Path
-) -> None:
+def test_trained_drafters_of_every_family_write_the_targets_own_text(name, data, tmp_path):
     target, methods = speaking_target(**FAMILIES[name]), ("moa-n0", "moa-n1", "moa-n2")
     train(target, data, tmp_path, 10, Plan(methods, rows=4, row_length=64))
     log = logged(tmp_path)
@@ -102,20 +100,18 @@ def test_trained_drafters_of_every_family_write_the_targets_own_text(
 @pytest.mark.parametrize(
     ("plan", "words"),
     [
-        (Plan(METHODS, rows=4, row_length=128), r"Rows of 128 .* --row-length of at most 100"),
+        (Plan(METHODS, rows=4, row_length=128), r"Rows of 128 .* --row-length of at most 90"),
         (Plan(METHODS, rows=2, start=Path("none")), "There is no moa-n0 in none to go on from"),
     ],
 )
-def test_plans_that_cannot_be_get_a_sentence(
-    plan: Plan, words: str, data: Path, tmp_path: Path
-) -> None:
-    target = speaking_target(**FAMILIES["mistral, a window of 100"])
+def test_plans_that_cannot_be_get_a_sentence(plan, words, data, tmp_path):
+    target = speaking_target(**SHAPES["mistral, a window of 90"])
     with pytest.raises(UserError, match=words):
         train(target, data, tmp_path / "out", 1, plan)
 
 
 @pytest.mark.usefixtures("threads")
-def test_drafters_go_on_from_others_with_other_losses(data: Path, tmp_path: Path) -> None:
+def test_drafters_go_on_from_others_with_other_losses(data, tmp_path):
     """At a rate of nothing the weights are those they began with; else they are not."""
     target, begun = speaking_target(), tmp_path / "begun"
     for name in METHODS:
@@ -134,7 +130,7 @@ def test_drafters_go_on_from_others_with_other_losses(data: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("start", [None, Path("begun")])
-def test_sa_is_narrowed_to_its_block_at_the_start_of_new_drafters_alone(start: Path | None) -> None:
+def test_sa_is_narrowed_to_its_block_at_the_start_of_new_drafters_alone(start):
     ids = torch.randint(0, 60, (2, 40), generator=torch.Generator().manual_seed(0))
     batch = one_reply(ids, 6)
     lessons = _Lessons(tiny_target(), [], Plan(rows=2, start=start), SimpleNamespace(updates=100))
@@ -144,8 +140,8 @@ def test_sa_is_narrowed_to_its_block_at_the_start_of_new_drafters_alone(start: P
 
 @pytest.mark.usefixtures("threads")
 def test_training_on_the_targets_text_leaves_loadable_drafters_that_are_accepted_more(
-    data: Path, tmp_path: Path
-) -> None:
+    data, tmp_path
+):
     target = speaking_target(max_position_embeddings=128)
 
     def tau(drafter: Any) -> float:

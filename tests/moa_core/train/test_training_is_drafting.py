@@ -36,7 +36,7 @@ def _batch(tokens: list[int]) -> Batch:
 
 
 @pytest.mark.parametrize("tli", [0, 1, 3])
-def test_moa_trains_on_what_it_drafts_from(tli: int) -> None:
+def test_moa_trains_on_what_it_drafts_from(tli):
     target = tiny_target(layers=4)
     drafter = fresh(f"moa-n{tli}", target, seed=1)
     tokens, log_probs = _chain(target, drafter)
@@ -48,7 +48,7 @@ def test_moa_trains_on_what_it_drafts_from(tli: int) -> None:
     torch.testing.assert_close(found.detach(), torch.tensor(log_probs[1:]), atol=1e-4, rtol=0)
 
 
-def test_eagle_trains_on_its_first_step() -> None:
+def test_eagle_trains_on_its_first_step():
     target = tiny_target(layers=4)
     drafter = fresh("eagle2", target, seed=1)
     tokens, log_probs = _chain(target, drafter)
@@ -62,7 +62,7 @@ def test_eagle_trains_on_its_first_step() -> None:
     assert row[tokens[1]].item() == pytest.approx(log_probs[1], abs=1e-4)
 
 
-def test_eagle_is_told_of_each_reply_token_what_the_target_says_after_it() -> None:
+def test_eagle_is_told_of_each_reply_token_what_the_target_says_after_it():
     """Its loss by hand: from the feature before a token and the token, what comes next."""
     target = tiny_target(layers=4)
     drafter = fresh("eagle2", target, seed=1)
@@ -81,9 +81,7 @@ def test_eagle_is_told_of_each_reply_token_what_the_target_says_after_it() -> No
     torch.testing.assert_close(found["feature"], feature.detach(), rtol=1e-4, atol=0)
 
 
-def test_eagle_s_noise_is_uniform_around_zero_and_each_row_s_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_eagle_s_noise_is_uniform_around_zero_and_each_row_s_own(monkeypatch):
     target = tiny_target(layers=2)
     drafter = fresh("eagle2", target, seed=1)
     assert isinstance(drafter, EagleDrafter)
@@ -131,9 +129,7 @@ def made() -> tuple[nn.Linear, torch.Tensor, Verdicts, torch.Tensor]:
 
 
 @pytest.mark.parametrize("positions", [1, 7, 1000])
-def test_a_loss_made_in_parts_is_the_whole_one_and_so_is_its_gradient(
-    positions: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_made_in_parts_is_the_whole_one_and_so_is_its_gradient(positions, monkeypatch):
     head, hidden, verdicts, where = made()
     probs = head(verdicts.hidden).softmax(-1)
     whole = -(probs * head(hidden).log_softmax(-1)).sum(-1)[where].sum() / (where.sum() + 1e-5)
@@ -145,7 +141,7 @@ def test_a_loss_made_in_parts_is_the_whole_one_and_so_is_its_gradient(
     torch.testing.assert_close(gradient, expected)
 
 
-def test_no_more_logits_exist_at_a_time_than_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_logits_exist_at_a_time_than_was_said(monkeypatch):
     head, hidden, verdicts, where = made()
     monkeypatch.setattr(losses, "CHUNK", 6 * VOCABULARY)
     with Largest() as largest:
