@@ -73,6 +73,17 @@ def loads(monkeypatch, tokenizer):
 
 
 @pytest.fixture
+def breaks(loads, monkeypatch):
+    """Once it is called, every run breaks after its prefill."""
+
+    def broken(*_):
+        yield Prefilled((1,), 9, 0.5, 0.1)
+        raise ZeroDivisionError("secret detail")
+
+    return lambda: monkeypatch.setattr(module, "decode", broken)
+
+
+@pytest.fixture
 def visit():
     """A visitor whose first run begins."""
     made = Visit()

@@ -5,6 +5,7 @@ import re
 import urllib.error
 import urllib.parse
 import urllib.request
+from contextlib import contextmanager
 from types import SimpleNamespace
 from urllib.parse import parse_qsl
 
@@ -54,18 +55,22 @@ def test_a_password_is_compared_and_not_shown():
         door("127.0.0.1", "x" * 201, False, {})
 
 
-def test_nobody_sees_the_page_without_its_password():
+@contextmanager
+def launched(**options):
+    """The address of a page with a box."""
     with gr.Blocks() as page:
         gr.Textbox("inside")
-    options = {**launch_options(Engine()), **door("127.0.0.1", SECRET, False, {})}
     _, url, _ = page.launch(quiet=True, prevent_thread_lock=True, **options)
     try:
-        for path in (
-            "config",
-            "gradio_api/info",
-            "gradio_api/file=/etc/passwd",
-            "device/facts/moa-n0",
-        ):
+        yield url
+    finally:
+        page.close()
+
+
+def test_nobody_sees_the_page_without_its_password():
+    with launched(**launch_options(Engine()), **door("127.0.0.1", SECRET, False, {})) as url:
+        for path in ("config", "gradio_api/info", "gradio_api/file=/etc/passwd",
+                     "device/facts/moa-n0"):  # fmt: skip
             with pytest.raises(urllib.error.HTTPError) as refused:
                 ask(url + path)
             assert refused.value.code == 401
@@ -75,8 +80,6 @@ def test_nobody_sees_the_page_without_its_password():
         cookie = ask(url + "login", username="me", password=SECRET).headers["set-cookie"]
         told = ask(url + "config", cookie.partition(";")[0]).read()
         assert b'"inside"' in told and SECRET.encode() not in told
-    finally:
-        page.close()
 
 
 def ask(url, cookie="", **form):
@@ -105,14 +108,9 @@ def test_a_space_has_a_preview_picture_and_any_page_an_icon(monkeypatch):
     monkeypatch.setenv("SPACE_HOST", "someone-moa.hf.space")
     options = launch_options(Engine())
     [path] = re.findall(r"https://someone-moa.hf.space/(gradio_api/file=\S+?)\"", options["head"])
-    with gr.Blocks() as page:
-        gr.Textbox()
-    _, url, _ = page.launch(quiet=True, prevent_thread_lock=True, **options)
-    try:
+    with launched(**options) as url:
         assert ask(url + path).read() == PREVIEW.read_bytes()
         assert ask(url + "favicon.ico").read() == ICON.read_bytes()
-    finally:
-        page.close()
 
 
 SPACE, TOKEN = {"SPACE_ID": "someone/moa"}, {"HF_TOKEN": "hf_secret"}

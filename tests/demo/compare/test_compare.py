@@ -6,7 +6,6 @@ from dataclasses import replace
 import gradio as gr
 import pytest
 
-import demo.engine as module
 from demo.common.charts import middle
 from demo.common.status import SORRY
 from demo.compare import tab
@@ -17,7 +16,7 @@ from demo.compare.rows import record, rows, table
 from demo.compare.run import Comparison, Plan, compare, partings
 from demo.engine import Engine, Run
 from demo.session import guarded
-from moa_core.decoding.trace import Prefilled, Trace
+from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Exactness, Sampling
 from moa_core.errors import UserError
@@ -214,9 +213,7 @@ def test_a_mistake_gets_a_sentence_and_leaves_the_results(loads, visit, changed,
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_stop_keeps_what_is_finished_and_brings_earlier_results_back(
-    loads, visit, shown, monkeypatch
-):
+def test_stop_keeps_what_is_finished_and_brings_earlier_results_back(visit, shown, breaks):
     for output in outputs_of(visit, tokens=500):
         if not is_skip(output["bar"]) and "run 3 of 4" in output["bar"]["words"]:
             visit.stop()
@@ -229,12 +226,7 @@ def test_stop_keeps_what_is_finished_and_brings_earlier_results_back(
     *_, last = outputs
     assert "nothing new to show" in last["status"]["text"]
     assert last["box"]["visible"] is shown and not last["bar"]["words"]
-
-    def broken(*_):
-        yield Prefilled((1,), 9, 0.5, 0.1)
-        raise ZeroDivisionError("secret detail")
-
     visit.begin()
-    monkeypatch.setattr(module, "decode", broken)
+    breaks()
     *_, back, last = outputs_of(visit, shown=shown)
     assert back["box"]["visible"] is shown and last["status"]["text"] == SORRY

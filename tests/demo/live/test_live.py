@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-import demo.engine as module
 from demo.common.status import SORRY
 from demo.engine import Engine
 from demo.live import run as runs
@@ -40,11 +39,6 @@ def live_run(engine, visit, **changes):
 
 def lines(ndjson):
     return ndjson.strip().split("\n")
-
-
-def broken(*_):
-    yield Prefilled((1,), 9, 0.5, 0.1)
-    raise ZeroDivisionError("secret detail")
 
 
 @pytest.fixture
@@ -93,8 +87,8 @@ def test_a_stopped_run_keeps_its_trace_and_one_in_the_queue_never_begins(engine,
     assert "before it began" in status["text"] and loads == []
 
 
-def test_a_failure_becomes_a_sentence(engine, visit, monkeypatch):
-    monkeypatch.setattr(module, "decode", broken)
+def test_a_failure_becomes_a_sentence(engine, visit, breaks):
+    breaks()
     *_, (_, view), (status, _) = live_run(engine, visit)
     assert '"end":"error"' in view and status["text"] == SORRY and not engine.busy
 

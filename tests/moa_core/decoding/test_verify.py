@@ -2,6 +2,9 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest import approx
 
 from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verify import (
@@ -10,10 +13,13 @@ from moa_core.decoding.verify import (
     compare_with_plain,
     first_difference,
     sample,
+    target_probs,
     uniform,
+    walk,
 )
 from moa_core.errors import UserError
 from tests.models import tiny_target
+from tests.properties import SEEDS, TOKENS, above, trees
 
 TREE = DraftTree((9, 4, 5, 4, 6), (-1, 0, 0, 1, 2), (0, 1, 1, 2, 2), (0.0,) * 5)
 LOGITS = torch.randn(5, 10, generator=torch.Generator().manual_seed(0))
@@ -96,5 +102,48 @@ def test_a_text_is_compared_with_plain_decoding_s():
     best, other = logits.topk(2).indices.tolist()
     found = compare_with_plain(target, prompt, [7, other, 3], [7, best, 4])
     assert not found.same and found.at == 1
-    assert found.gap == pytest.approx(float(logits[best] - logits[other]), abs=1e-4)
+    assert found.gap == approx(float(logits[best] - logits[other]), abs=1e-4)
     assert (compare_with_plain(target, prompt, [7, best], [7, other]).gap or 0) < 0
+
+
+# ---- any tree, any sampling ----
+
+TEMPERATURES = st.floats(0, 100) | st.floats(0, 1e-5)
+
+
+@given(trees(), SEEDS)
+def test_the_path_kept_is_the_longest_of_the_target_s_own_choices(tree, seed):
+    """Against trying every node."""
+    draws = torch.Generator().manual_seed(seed)
+    choices = torch.randint(TOKENS, (len(tree),), generator=draws).tolist()
+    paths = [above(tree, node) for node in range(len(tree))]
+    agreed = [
+        path
+        for path in paths
+        if all(choices[tree.parents[one]] == tree.tokens[one] for one in path)
+    ]
+    best = max(agreed, key=len)
+    assert sum(len(path) == len(best) for path in agreed) == 1  # a choice is one token
+    assert walk(tree, choices) == (tuple(best), choices[best[-1] if best else 0])
+
+
+@given(trees(12), SEEDS, TEMPERATURES, st.floats(0.001, 1), st.integers(0, 8))
+def test_a_choice_is_the_one_made_without_the_tree(tree, seed, temperature, top_p, top_k):
+    sampling = Sampling(temperature, top_p, top_k, seed)
+    logits = torch.randn(len(tree), TOKENS, generator=torch.Generator().manual_seed(seed))
+    chosen = choose(logits, tree, 20, sampling)
+    probs = logits.softmax(-1) if sampling.greedy else target_probs(logits, sampling)
+    for node in range(len(tree)):
+        alone = DraftTree.only_root(tree.tokens[node])
+        [token] = choose(logits[node][None], alone, 20 + tree.depths[node], sampling).tokens
+        assert chosen.tokens[node] == token
+        assert chosen.probs[node] == approx(probs[node, token].item(), abs=1e-5)
+    drafts = [probs[tree.parents[node], tree.tokens[node]].item() for node in range(1, len(tree))]
+    assert chosen.drafts == approx((1.0, *drafts), abs=1e-5)
+
+
+@given(SEEDS, st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=6))
+def test_a_draw_is_never_an_impossible_token(seed, draws):
+    probs = torch.rand(len(draws), 7, generator=torch.Generator().manual_seed(seed))
+    probs[:, ::2] = 0
+    assert all(token % 2 for token in sample(probs, draws).tolist())

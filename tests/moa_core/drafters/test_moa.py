@@ -1,13 +1,21 @@
-"""What MoA's parts may depend on, and what its sizes must satisfy."""
+"""What MoA's parts may depend on; its sizes; and that LSA reckons each token of a text once."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
 
+from moa_core.decoding.trace import Verified
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters import moa
-from moa_core.drafters.moa import MoAConfig, Sizes
+from moa_core.drafters.moa import MoAConfig, MoADrafter, Sizes
 from moa_core.errors import UserError
+from moa_core.model.cache import token_vectors
+from moa_core.model.target import Observation, Target
 from moa_core.train.init import fresh, moa_config
-from tests.models import tiny_target, useful
+from tests.models import tiny_target, traced, useful
+from tests.released import recorded
 
 PROMPT = [(i * i + 3) % 60 for i in range(21)]
 
@@ -71,3 +79,49 @@ def test_a_fresh_drafter_finds_lsa_heads_for_any_target(heads, kv_heads, head_di
     assert config.lsa.heads * config.lsa.head_dim == target.kv_width
     for sizes in (config.sa, config.ca, config.lsa):
         assert sizes.heads % sizes.kv_heads == 0 and sizes.head_dim % 2 == 0
+
+
+SHORT = [3, 7, 1, 9, 4, 2, 6]
+
+
+class Watched:
+    """What a drafter was given while one text was decoded."""
+
+    def __init__(self, drafter: MoADrafter, patch: pytest.MonkeyPatch) -> None:
+        self.caches: list[Any] = []
+        self.ids: list[int] = []
+        self.lsa = recorded(patch, drafter.net, "memory")
+        half, observe = MoADrafter.server_half, MoADrafter.observe
+
+        def server_half(drafter: MoADrafter, seen: Observation) -> dict[str, Any]:
+            self.caches.append(seen.cache)
+            return half(drafter, seen)
+
+        def observed(drafter: MoADrafter, ids: Sequence[int], given: dict[str, Any]) -> None:
+            self.ids += ids
+            observe(drafter, ids, given)
+
+        patch.setattr(MoADrafter, "server_half", server_half)
+        patch.setattr(MoADrafter, "observe", observed)
+
+
+@pytest.mark.parametrize("tli", [0, 1, 3])
+@pytest.mark.parametrize("chunk", [512, 4])
+def test_each_verified_token_goes_through_lsa_once_and_in_order(monkeypatch, tli, chunk):
+    monkeypatch.setattr(moa, "LSA_CHUNK", chunk)
+    target: Target = tiny_target()
+    drafter = useful(f"moa-n{tli}", target)
+    assert isinstance(drafter, MoADrafter)
+    watched = Watched(drafter, monkeypatch)
+    trace = traced(target, drafter, SHORT, max_new_tokens=60, tree=TreeSettings(3, 2, 5))
+    assert max(trace.accepted_lengths) > 1 and len(trace.of(Verified)) > 5
+    # What the last verification taught is not observed any more: nothing is drafted after it.
+    text = [*SHORT, *trace.output_ids]
+    assert watched.ids == text[: len(watched.ids)]
+    assert len(text) - len(watched.ids) <= 3 + 2
+    vectors = torch.cat([given for given, _ in watched.lsa])  # [n, L, W]
+    assert len(vectors) == len(watched.ids), "a token was reckoned again, or never"
+    assert max(len(given) for given, _ in watched.lsa) <= max(chunk, len(SHORT))
+    cache = watched.caches[-1]
+    with torch.inference_mode():
+        assert torch.equal(vectors, token_vectors(cache.read(0, len(vectors))))
