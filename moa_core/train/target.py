@@ -15,7 +15,7 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTraine
 
 from moa_core.errors import UserError
 from moa_core.model.target import moved
-from moa_core.train import corpus
+from moa_core.train import attention, corpus
 from moa_core.train.batches import Batch, Batches, Recipe
 from moa_core.train.loop import Machine, Run, Schedule
 from moa_core.train.tokenizer import PADDING, train_tokenizer
@@ -173,6 +173,8 @@ def train_target(
         model = with_new_tokens(start, tokenizer)
     else:
         model = LlamaForCausalLM.from_pretrained(start, dtype=torch.float32)
+    if machine.device == "cpu":
+        model.set_attn_implementation(attention.NAME)
     recipe = Recipe(data, out, seed, row_length or sizes.context)
     batches = Batches(recipe, rows, machine.workers)
     trainee = NextToken(model)
