@@ -52,7 +52,7 @@ def page_of(command: list[Any], port: int, log: Path, **how: Any) -> Iterator[st
     url = f"http://127.0.0.1:{port}/"
 
     def there() -> bool:
-        with suppress(OSError), fetched(url, 2) as answer:
+        with suppress(OSError), fetched(url) as answer:
             return b"Mixture of Attentions" in answer.read()
         return process.poll() is not None
 

@@ -72,10 +72,6 @@ def test_all_numbers_as_charts_and_the_papers_apart(tab):
     unfold(page, "bench-more")
     page.wait_for_selector("#bench-times .js-plotly-plot .main-svg")
     check_bars(page, first, names=("decoding",))
-    [grid] = data(page, "acceptance")
-    for name, row in zip(grid["y"], grid["z"], strict=True):
-        rates = first.figures(name)["acceptance_by_position"]
-        assert row[: len(rates)] == pytest.approx([100 * rate for rate in rates])
     draft, verify, _ = data(page, "times")
     for at, name in enumerate(draft["y"]):
         spent = first.figures(name)["seconds"]

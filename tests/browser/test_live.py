@@ -203,12 +203,11 @@ def test_hostile_text_stays_text_and_a_prompt_that_cannot_be_read_gets_a_sentenc
     assert page.locator(f"{TEXT} b").count() == 0
     for text in ("${6*7}", "<b>x</b>", "{{x}}", "`y`", "<script>"):
         assert text in before
-    for prompt, word in (("", "empty"), ("a" * 100_000, "100,000"), ("a b " * 4_000, "Shorten")):
-        type_prompt(page, prompt)
-        page.click("#run")
-        wait_for_status(page, word)
-        page.wait_for_selector("#run:not([disabled])")
-        assert page.evaluate(KEPT) == before
+    type_prompt(page, "a" * 100_000)
+    page.click("#run")
+    wait_for_status(page, "100,000")
+    page.wait_for_selector("#run:not([disabled])")
+    assert page.evaluate(KEPT) == before
     run(page, "one\x00two\x1b[31m\u202ethree \ud83e\udd8a")  # control characters do no harm
 
 

@@ -108,9 +108,8 @@ def test_a_saved_trace_opens_without_models_and_shows_the_same(engine, visit, lo
 @pytest.mark.parametrize(
     ("content", "word"),
     [
-        (b"\x00\xff\xfe", "not text"), (b"", "not a trace"), (b"[]", "not a trace"),
-        (b'{"version": 99}', "version 99"), (b'{"version": 1, "about": {}, "events": []}', "text"),
-        (b'{"version": 1, "about": {}, "events": [{"event": "Magic"}]}', "not a trace"),
+        (b"\x00\xff\xfe", "not text"), (b"[]", "not a trace"), (b'{"version": 99}', "version 99"),
+        (b'{"version": 1, "about": {}, "events": []}', "text"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_trace_gets_a_sentence_and_changes_nothing(tmp_path, content, word):

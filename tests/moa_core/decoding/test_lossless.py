@@ -1,10 +1,10 @@
 """Whatever is drafted, greedy text is the target's own, token for token."""
 
-import random
 from itertools import product
 
 import pytest
 
+from moa_core.bench.suites import load_suite, suite_ids
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import AUTO, TreeSettings
@@ -13,8 +13,6 @@ from moa_core.errors import UserError
 from moa_core.loading.catalog import bundled_drafters, bundled_target
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
-from moa_core.text import prompt_ids
-from moa_core.train.bundle import tasks
 from moa_core.train.init import fresh
 from tests.models import SHAPES, drafter_of, plain_greedy, tiny_target, traced, useful
 
@@ -142,23 +140,6 @@ def test_one_drafter_serves_runs_that_take_turns(method):
     assert [trace.output_ids for trace in traces] == [trace.output_ids for trace in alone]
 
 
-def held_out_prompts(target: Target, count: int) -> list[list[int]]:
-    """Tasks kept from training, and openings of stories, half and half."""
-    rng = random.Random(11)
-    heroes = ("a grey cat", "an old sailor", "two sisters", "the baker", "a small robot")
-    places = ("by the sea", "in a cold valley", "under the bridge", "at the top of a hill")
-    events = ("found a key", "lost a shoe", "heard a song", "saw a light", "planted a seed")
-    openings = [
-        f"Write a story that begins: One day {hero} {place} {event}."
-        for hero, place, event in product(heroes, places, events)
-    ]
-    texts = rng.sample(openings, count // 2) + [
-        tasks.generate(tasks.KINDS[i % len(tasks.KINDS)], rng, held_out=True).prompt
-        for i in range(count - count // 2)
-    ]
-    return [prompt_ids(target.tokenizer, text) for text in texts]
-
-
 @pytest.mark.slow
 def test_bundled_models_write_the_targets_own_text():
     """200 prompts of 128 tokens by every bundled method, with its own trees and sized ones."""
@@ -170,7 +151,7 @@ def test_bundled_models_write_the_targets_own_text():
     assert names, "a target is bundled without a drafter"
     drafters = {name: load_drafter(name, target) for name in names} | {"vanilla": Vanilla()}
     differing, accepted = [], 0
-    for number, prompt in enumerate(held_out_prompts(target, 200)):
+    for number, prompt in enumerate(suite_ids(load_suite("bundled"), target)):
         expected = plain_greedy(target, prompt, 128)
         for (name, drafter), tree in product(drafters.items(), ("own", "auto")):
             trace = traced(

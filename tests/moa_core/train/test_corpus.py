@@ -41,7 +41,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def tokenizer() -> PreTrainedTokenizerFast:
-    return train_tokenizer(iter(["The red kite flew. Hello there."] * 5), vocab_size=400)
+    return train_tokenizer(iter(["the cat sat on the mat 1234 1234 1234"] * 20), vocab_size=300)
 
 
 @pytest.mark.parametrize(("row", "turns"), ROWS)
@@ -232,39 +232,34 @@ SPOKEN = [
 ]
 
 
-@pytest.fixture(scope="module")
-def digits() -> PreTrainedTokenizerFast:
-    return train_tokenizer(iter(["the cat sat on the mat 1234 1234 1234"] * 20), vocab_size=300)
-
-
 @pytest.mark.parametrize(
     "text",
     ["", " ", " two  spaces ", "don't , stop .", "\r\n\n\t x\n", "日本 é é 🙂 “q”", "\x00\x7f ½ ٣"],
 )
-def test_every_text_comes_back_unchanged(digits, text):
-    assert digits.decode(digits(text)["input_ids"]) == text
+def test_every_text_comes_back_unchanged(tokenizer, text):
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
 
 
-def test_all_bytes_and_special_tokens_are_known(digits):
+def test_all_bytes_and_special_tokens_are_known(tokenizer):
     specials = {BOS, END, PAD, *ROLE_TOKENS.values()}
-    assert specials <= set(digits.get_vocab())
-    assert sum(len(token) == 1 for token in digits.get_vocab()) == 256
-    assert digits.tokenize("1234") == ["1", "2", "3", "4"]
-    assert (digits.bos_token, digits.eos_token, digits.pad_token) == (BOS, END, PAD)
+    assert specials <= set(tokenizer.get_vocab())
+    assert sum(len(token) == 1 for token in tokenizer.get_vocab()) == 256
+    assert tokenizer.tokenize("1234") == ["1", "2", "3", "4"]
+    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == (BOS, END, PAD)
 
 
-def test_the_template_knows_the_roles(digits):
-    asked = digits.apply_chat_template(SPOKEN[1:2], tokenize=False, add_generation_prompt=True)
+def test_the_template_knows_the_roles(tokenizer):
+    asked = tokenizer.apply_chat_template(SPOKEN[1:2], tokenize=False, add_generation_prompt=True)
     assert asked == "<|bos|><|user|>Count to 12.<|end|><|assistant|>"
-    whole = digits.apply_chat_template(SPOKEN, tokenize=False)
+    whole = tokenizer.apply_chat_template(SPOKEN, tokenize=False)
     system = asked.replace("<|user|>", "<|system|>Be kind.<|end|><|user|>")
     assert whole == system + "1 2 3\n<|end|>"
     with pytest.raises(Exception, match="Unknown role: tool"):
-        digits.apply_chat_template([{"role": "tool", "content": ""}], tokenize=False)
+        tokenizer.apply_chat_template([{"role": "tool", "content": ""}], tokenize=False)
 
 
 def test_one_whose_writing_was_cut_off_is_written_anew(data, tmp_path, monkeypatch):
-    """A digits that is there in part would be taken for whole, and miss its template."""
+    """A tokenizer that is there in part would be taken for whole, and miss its template."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     make_tokenizer(data, whole, 0, 300)
     moved, move = [], os.replace
