@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 
-from moa_core.bench.machine import commit, machine, versions
 from moa_core.bench.methods import Method, Record, checksum, written
 from moa_core.bench.records import Row, check_out, head, write
 from moa_core.bench.results import aligned, grouped, shown
@@ -43,7 +42,7 @@ STREAM = "stream"  # plain API streaming: the server pushes each token as it wri
 METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent", STREAM)
 EACH = 2  # prompts of each kind
 ROOT = TreeSettings(1, 1, 1)  # plain decoding drafts nothing
-SHARED = ("suite", "max_new_tokens", "temperature", "seed", "ignore_eos", "repeat")
+SHARED = ("max_new_tokens", "temperature", "seed", "ignore_eos", "repeat")
 SHOWN = {"ms_per_token": 1, "calls_per_100": 1, "server_s_per_100": 3, "down_per_token": 0}
 
 
@@ -103,43 +102,37 @@ def run(options: argparse.Namespace) -> None:
         near = _near(options, address, names, stack)
         whole = load_target(options.target, options.dtype, options.device)
         contenders = _contenders(names, links, address, near, whole, tree)
-        kept = {
+        settings = {
             **{name: getattr(options, name) for name in SHARED},
             "prompts": len(prompts), "limit": options.limit or EACH, "tree": asdict(tree),
             "draft_precision": {name: one.method.precision for name, one in contenders.items()},
-        }  # fmt: skip
-        same = {
-            **kept, "suite_hash": suite_hash(prompts), "methods": names,
+            "suite_hash": suite_hash(prompts), "methods": names,
             "links": {label: one.spec for label, one in links.items()},
-            "weights": checksum([whole.head.weight]), "machine": machine(whole.device),
-            "versions": versions(),
+            "weights": checksum([whole.head.weight]),
         }  # fmt: skip
         folder = path.with_suffix(".runs")
-        commits = keep_settings(folder, same, commit())
+        facts = keep_settings(folder, settings, whole.device)
         eos_ids = () if options.ignore_eos else whole.eos_ids
         decoding = Decoding(options.max_new_tokens, options.temperature, options.seed, eos_ids)
         records = run_all(
             contenders, prompts, suite_ids(prompts, whole), options.repeat, decoding,
             folder / "runs.jsonl", "link",
         )  # fmt: skip
-    facts = head(
-        "link", options.given, commits, machine=same["machine"],
-        target={"name": whole.name, "dtype": str(whole.dtype).removeprefix("torch.")},
-        links={label: {"spec": one.spec} for label, one in links.items()},
-        settings=kept,
-    )  # fmt: skip
     found = rows(records)
-    write({**facts, "rows": found}, path)
+    recording = head(
+        "link", options.given, **facts,
+        target={"name": whole.name, "dtype": str(whole.dtype).removeprefix("torch.")},
+        links={label: {"spec": one.spec} for label, one in links.items()}, rows=found,
+    )  # fmt: skip
+    write(recording, path)
     print(table(found))
     print(path)
 
 
 def _methods(text: str | None) -> list[str]:
-    """UserError for a name twice, or one that cannot draft over a link."""
+    """UserError for one that cannot draft over a link."""
     known = [*(info.name for info in bundled_drafters()), STREAM]
     names = [one for one in METHODS if one in known] if text is None else listed(text, known)
-    if not names or len(set(names)) < len(names):
-        raise UserError("--methods names at least one method, and none twice.")
     for name in names:
         if name not in known:
             raise UserError(

@@ -18,10 +18,10 @@ from moa_core.decoding.trace import Drafted, Trace
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.errors import UserError
-from moa_core.loading.catalog import known_drafters, models_folder
+from moa_core.loading.catalog import models_folder
 from moa_core.loading.load import load_drafter
 from moa_core.loading.memory import parameters
-from moa_core.loading.names import VANILLA, matched
+from moa_core.loading.names import VANILLA
 from moa_core.model.target import Target, draft_precision
 
 GRAM = 8
@@ -172,19 +172,17 @@ def needs_files(name: str) -> bool:
 def load_methods(
     specs: Sequence[str], target: Target, places: Mapping[str, str] | None = None
 ) -> dict[str, Method]:
-    """Methods by name, in order. UserError for a name twice, or one that nothing is known of.
+    """Methods by name, in order. UserError for one that nothing is known of, or two folders of one
+    name.
 
     places  where the drafters of some methods are, if not where their names say
     """
     found: dict[str, Method] = {}
-    for given in specs:
-        spec = matched(given, [*PEERS, *known_drafters()]) or given
+    for spec in specs:
         name = Path(spec).name if "/" in spec else spec
         if name in found:
             raise UserError(f"--methods names {name} twice.")
         found[name] = _load((places or {}).get(spec, spec), name, target)
-    if not found:
-        raise UserError("--methods is empty: name at least one, as in vanilla,moa-n1.")
     return found
 
 

@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
-import numpy as np
 import torch
 
 from moa_core.arguments import target_of
-from moa_core.bench.machine import commit, machine, versions
-from moa_core.bench.methods import Record, checksum, written
+from moa_core.bench.methods import Record, checksum
 from moa_core.bench.records import Row, check_out, head, select, write
 from moa_core.bench.results import aligned, grouped, shown, spread
 from moa_core.bench.run import Key, Runs, keep_settings
@@ -63,26 +61,18 @@ def run(options: argparse.Namespace) -> None:
     items = task_items(target, each, options.seed) + text_items(target, prompts)
     items = [item for item in items if len(item.ids) + options.max_new_tokens < target.context]
     nets = {name: checksum(drafter.net.parameters()) for name, drafter in drafters.items()}
-    kept = {
-        "each": each, "cuts": CUTS, "max_new_tokens": options.max_new_tokens, "seed": options.seed,
-        "methods": list(drafters),
-        "draft_precision": {name: draft_precision(target, of) for name, of in drafters.items()},
-    }  # fmt: skip
     settings = {
-        **kept, "suite": options.suite, "prompts": suite_hash(prompts), "target": target.name,
+        "each": each, "cuts": CUTS, "max_new_tokens": options.max_new_tokens, "seed": options.seed,
+        "methods": list(drafters), "prompts": suite_hash(prompts),
+        "draft_precision": {name: draft_precision(target, of) for name, of in drafters.items()},
         "weights": {"target": checksum([target.head.weight]), **nets},
-        "machine": machine(target.device), "versions": versions(),
     }  # fmt: skip
     folder = path.with_suffix(".runs")
-    commits = keep_settings(folder, settings, commit())
+    facts = keep_settings(folder, settings, target.device)
     runs = Runs(folder / "runs.jsonl", wanted(list(drafters), items), FIELDS)
     measure = Measure(target, drafters, items, options.max_new_tokens)
     found = rows(runs.complete(measure, "offline"))
-    facts = head(
-        "offline", options.given, commits, machine=settings["machine"],
-        target={"name": target.name}, settings=kept,
-    )  # fmt: skip
-    write({**facts, "rows": found}, path)
+    write(head("offline", options.given, target={"name": target.name}, **facts, rows=found), path)
     print(table(found, TASKS, "right", 100, "% right"))
     print(table(found, TEXTS, "log_prob", 1, "nats a token"))
     print(path)
@@ -92,10 +82,7 @@ def _methods(text: str | None) -> list[str]:
     if text is None:
         known = {info.name for info in bundled_drafters()}
         return [name for name in METHODS if name in known]
-    names = listed(text, known_drafters())
-    if len(set(names)) < len(names) or not names:
-        raise UserError("--methods names at least one drafter, and none twice.")
-    return names
+    return listed(text, known_drafters())
 
 
 # ---- what is asked ----
@@ -134,14 +121,6 @@ def text_items(target: Target, prompts: Sequence[Prompt]) -> list[Item]:
 # ---- runs ----
 
 
-@dataclass(frozen=True)
-class Reference:
-    """The target's own answer to an item, and the log-probability that it gave each token of it."""
-
-    answer: list[int]
-    log_probs: list[float]
-
-
 def wanted(names: Sequence[str], items: Sequence[Item]) -> list[Key]:
     """The keys of all runs; those of an item follow one another, since they share a reference."""
     methods = (TARGET, STREAM, *names)
@@ -156,32 +135,28 @@ class Measure:
     ) -> None:
         self._target, self._drafters, self._most = target, drafters, most
         self._items = {(item.kind, item.number): item for item in items}
-        self._reference = lru_cache(1)(self._answer)
-
-    def _answer(self, kind: str, number: int) -> Reference:
-        return reference(self._target, self._items[kind, number], self._most)
+        self._own = lru_cache(1)(lambda *key: answer(target, self._items[key], most))
 
     def __call__(self, key: Key) -> Record:
         """One run: what the drafter writes from the cut on, judged."""
         name, kind, number, cut = key
-        item, own = self._items[kind, number], self._reference(kind, number)
-        known = kept_tokens(own.answer, cut)
+        item, own = self._items[kind, number], self._own(kind, number)
+        known = kept_tokens(own, cut)
         match name:
             case "target":  # had the link held
-                offline = own.answer[known:]
+                offline = own[known:]
             case "stream":
                 offline = []
             case _:
-                ids = [*item.ids, *own.answer[: known - 1]]
+                ids = [*item.ids, *own[: known - 1]]
                 offline = alone(self._target, self._drafters[name], ids, self._most - known + 1)
         return {"method": name, **judged(self._target, item, own, known, offline), "cut": cut}
 
 
-def reference(target: Target, item: Item, most: int) -> Reference:
-    """The target's own answer. most: new tokens."""
+def answer(target: Target, item: Item, most: int) -> list[int]:
+    """The target's own. most: new tokens."""
     settings = Settings(most, eos_ids=target.eos_ids)
-    answer = Trace(events=list(decode(target, Vanilla(), item.ids, settings))).output_ids
-    return Reference(answer, log_probs(target, item.ids, answer))
+    return Trace(events=list(decode(target, Vanilla(), item.ids, settings))).output_ids
 
 
 def kept_tokens(answer: Sequence[int], share: float) -> int:
@@ -198,33 +173,27 @@ def alone(target: Target, drafter: Drafter, ids: Sequence[int], most: int) -> li
 
 
 def judged(
-    target: Target, item: Item, own: Reference, known: int, offline: Sequence[int]
+    target: Target, item: Item, own: Sequence[int], known: int, offline: Sequence[int]
 ) -> Record:
     """What is made of an answer whose first `known` tokens are the target's own.
 
-    right    whether the whole answer is; None for a text
-    same     whether it is the target's own to the last token
-    agreed   offline tokens before the first that is not the target's own
-    log_prob their sum, by the target, given all before them; tokens: how many
+    right     whether the whole answer is; None for a text
+    log_prob  of the offline tokens, by the target, given all before them; tokens: how many
     """
-    text, rest = [*own.answer[:known], *offline], own.answer[known:]
-    differing = [at for at, (a, b) in enumerate(zip(offline, rest, strict=False)) if a != b]
-    same = text == own.answer
-    values = own.log_probs if same else log_probs(target, item.ids, text) if offline else []
-    right = None
+    text, right = [*own[:known], *offline], None
+    values = log_probs(target, item.ids, text) if offline else []
     if item.judge:
         right = item.judge(str(tokenizer_of(target).decode(text, skip_special_tokens=True)))
     return {
-        "kind": item.kind, "item": item.number, "known": known, "right": right, "same": same,
-        "agreed": min([*differing, len(offline), len(rest)]), "tokens": len(offline),
-        "log_prob": round(sum(values[known:]), 4), "grams": written(offline, 0)["grams"],
+        "kind": item.kind, "item": item.number, "known": known, "right": right,
+        "tokens": len(offline), "log_prob": round(sum(values[known:]), 4),
     }  # fmt: skip
 
 
 @torch.inference_mode()
-def log_probs(target: Target, ids: Sequence[int], answer: Sequence[int]) -> list[float]:
-    """The target's log-probability of each token of an answer, given all that stands before."""
-    whole = torch.tensor([[*ids, *answer]], device=target.device)
+def log_probs(target: Target, ids: Sequence[int], text: Sequence[int]) -> list[float]:
+    """The target's log-probability of each token of a text, given the prompt and all before."""
+    whole = torch.tensor([[*ids, *text]], device=target.device)
     logits = target.model(input_ids=whole, use_cache=False).logits[0, len(ids) - 1 : -1].float()
     chosen = logits.log_softmax(-1).gather(-1, whole[0, len(ids) :, None])
     found: list[float] = chosen[:, 0].tolist()
@@ -237,12 +206,9 @@ def log_probs(target: Target, ids: Sequence[int], answer: Sequence[int]) -> list
 def rows(records: Sequence[Record]) -> list[Row]:
     """A row per method, cut and kind, and over all kinds of tasks and of texts.
 
-    items      how many; tokens: mean number written offline
-    same       share whose whole answer is the target's own, to the last token
-    agreed     mean of offline tokens before the first that is not the target's own
-    right      tasks: share answered right; right_spread: 95 % of resamples of the items
-    log_prob   texts: nats per offline token, by the target; log_prob_spread
-    repeats_8gram  texts: share of offline 8-grams that stood there before
+    items     how many; tokens: mean number written offline
+    right     tasks: share answered right; right_spread: 95 % of resamples of the items
+    log_prob  texts: nats per offline token, by the target; log_prob_spread
     """
     return [
         {"method": method, "cut": cut, "kind": kind, **_row(mine)}
@@ -261,18 +227,12 @@ def _by_kind(records: Sequence[Record]) -> dict[str, list[Record]]:
 
 
 def _row(records: Sequence[Record]) -> Row:
-    def mean(name: str) -> float:
-        return float(sum(record[name] for record in records)) / len(records)
-
-    row = {"items": len(records), **{name: mean(name) for name in ("tokens", "same", "agreed")}}
+    tokens = sum(record["tokens"] for record in records) / len(records)
     if records[0]["right"] is not None:
-        return {**row, **_ratio("right", [(record["right"], 1) for record in records])}
-    again, grams = np.sum([record["grams"] for record in records], axis=0)
-    return {
-        **row,
-        **_ratio("log_prob", [(record["log_prob"], record["tokens"]) for record in records]),
-        "repeats_8gram": float(again / grams) if grams else None,
-    }
+        figure = _ratio("right", [(record["right"], 1) for record in records])
+    else:
+        figure = _ratio("log_prob", [(record["log_prob"], record["tokens"]) for record in records])
+    return {"items": len(records), "tokens": tokens, **figure}
 
 
 def _ratio(name: str, sums: Sequence[tuple[float, float]]) -> dict[str, Any]:

@@ -126,19 +126,10 @@ def read(path: Path) -> Row:
 # ---- files ----
 
 
-def head(kind: str, given: Sequence[str], commits: Sequence[str], **more: Any) -> Row:
+def head(kind: str, given: Sequence[str], **more: Any) -> Row:
     """How a recording begins. given: the command's own words."""
-    from moa_core.bench.machine import versions
-
-    return {
-        "version": 1,
-        "kind": kind,
-        "command": command_line(given),
-        "commit": ", then ".join(commits) or None,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions(),
-        **more,
-    }
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"version": 1, "kind": kind, "command": command_line(given), "date": date, **more}
 
 
 def write(recording: Row, path: Path) -> None:

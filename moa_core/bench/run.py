@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from tqdm import tqdm
 
+from moa_core.bench.machine import commit, machine, versions
 from moa_core.bench.methods import Method, Record
 from moa_core.bench.suites import Prompt
 from moa_core.decoding.decode import Settings
@@ -136,13 +138,16 @@ def read_runs(path: Path, fields: Sequence[str] = FIELDS) -> dict[Key, Record]:
     return found
 
 
-def keep_settings(folder: Path, settings: dict[str, Any], commit: str | None) -> list[str]:
-    """Write settings.json, or check that the one there says the same. Returns all commits that ran.
+def keep_settings(folder: Path, given: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """Write settings.json, or check that the one there says the same.
 
-    UserError, naming what differs, for a folder that holds a benchmark of other settings.
+    given  what a resumed run must share with its beginning
+    Returns what the recording says of how it was made. UserError, naming what differs, for a folder
+    that holds a benchmark of other settings.
     """
     path = folder / "settings.json"
-    settings = json.loads(json.dumps(settings))  # tuples become the lists that are read back
+    facts = {"machine": machine(device), "versions": versions()}
+    settings = json.loads(json.dumps({**given, **facts}))  # with lists, as they are read back
     fresh: dict[str, Any] = {"settings": settings, "commits": []}
     try:
         kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else fresh
@@ -159,13 +164,14 @@ def keep_settings(folder: Path, settings: dict[str, Any], commit: str | None) ->
             f"{folder} holds a benchmark of other settings ({'; '.join(differing)}): "
             "name another folder with --out, or give the same settings to resume it."
         )
-    commits = list(dict.fromkeys([*kept["commits"], *([commit] if commit else [])]))
+    now = commit()
+    commits = list(dict.fromkeys([*kept["commits"], *([now] if now else [])]))
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"settings": settings, "commits": commits}, indent=1)
     part = path.with_suffix(".part")  # swapped: a kill leaves the old one or the new one
     part.write_text(text + "\n", encoding="utf-8")
     os.replace(part, path)
-    return commits
+    return {"settings": given, "commit": ", then ".join(commits) or None, **facts}
 
 
 def _warm_up(

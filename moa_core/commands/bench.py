@@ -121,7 +121,6 @@ def _measure(
     prompts: list[Prompt],
     ids: list[list[int]],
 ) -> None:
-    from moa_core.bench.machine import commit, machine
     from moa_core.bench.records import head, write
     from moa_core.bench.results import figures, table
     from moa_core.bench.run import Decoding, keep_settings, run_all
@@ -131,8 +130,7 @@ def _measure(
     decoding.settings(None, 0, 0)  # a word about wrong numbers before the work begins
     trees, folder = _trees(options), options.out.expanduser()
     settings = _settings(options, target, methods, prompts)
-    settings["machine"] = machine(target.device)
-    commits = keep_settings(folder, settings, commit())
+    facts = keep_settings(folder, settings, target.device)
     contenders = _contenders(trees, options, target, methods, decoding)
     runs = run_all(contenders, prompts, ids, options.repeat, decoding, folder / "runs.jsonl")
     about = {
@@ -140,11 +138,8 @@ def _measure(
         for name, one in contenders.items()
     }
     measured = figures(runs, about, options.temperature == 0)
-    results = head(
-        "bench", options.given, commits, machine=settings["machine"],
-        target={"name": target.name, "dtype": settings["dtype"]},
-        settings={name: settings[name] for name in KEPT}, methods=measured,
-    )  # fmt: skip
+    known = {"name": target.name, "dtype": settings["dtype"]}
+    results = head("bench", options.given, **facts, target=known, methods=measured)
     write({**results, "runs": runs}, folder / "results.json")
     summary = folder / "summary.json"
     write(results, summary)
@@ -183,18 +178,16 @@ def _settings(
     options: argparse.Namespace, target: Target, methods: dict[str, Method], prompts: list[Prompt]
 ) -> dict[str, Any]:
     """What a resumed run must share with its beginning."""
-    from moa_core.bench.machine import versions
     from moa_core.bench.methods import checksum
     from moa_core.bench.suites import suite_hash
     from moa_core.loading.memory import form_name
 
     weights = {name: method.weights() for name, method in methods.items()}
     return {
-        **{name: getattr(options, name) for name in (*KEPT, "suite", "grid")},
+        **{name: getattr(options, name) for name in (*KEPT, "grid")},
         "methods": list(methods),
         "prompts": suite_hash(prompts),
         "target": target.name,
         "dtype": form_name(target.dtype, options.bits),
         "weights": {"target": checksum([target.head.weight, target.embed.weight]), **weights},
-        "versions": versions(),
     }

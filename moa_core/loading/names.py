@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+from moa_core.errors import UserError
+
 VANILLA = "vanilla"  # plain decoding
 NGRAM = "ngram"
 AUTO = "moa-auto"  # all trained N, one chosen for each cycle
@@ -55,9 +57,15 @@ def matched(text: str, names: Iterable[str]) -> str | None:
 
 
 def listed(text: str, names: Sequence[str]) -> list[str]:
-    """Names with commas between, each as it is among `names`; unknown ones stay as they are."""
+    """--methods, with commas between, each as it is among `names`; unknown ones stay as they are.
+    UserError for one twice, or none."""
     parts = (part.strip() for part in text.split(","))
-    return [matched(part, names) or part for part in parts if part]
+    found = [matched(part, names) or part for part in parts if part]
+    if not found:
+        raise UserError("--methods is empty: name at least one, as in moa-n0,moa-n1.")
+    if twice := [name for name in found if found.count(name) > 1]:
+        raise UserError(f"--methods names {twice[0]} twice.")
+    return found
 
 
 def no_such(text: str, names: Sequence[str], what: str) -> str:

@@ -122,7 +122,7 @@ def test_our_own_recordings_can_be_read():
 
 def test_a_recording_of_links_comes_back_as_it_was_written(tmp_path: Path) -> None:
     given = ["bench", "--link", "4g", "--out", str(tmp_path / "a.json")]
-    facts = head("link", given, ["abc"], machine={"device": "cpu"}, settings={"tree": [5, 4]})
+    facts = head("link", given, commit="abc", machine={"device": "cpu"}, settings={"tree": [5, 4]})
     made = {**facts, "links": {}, "rows": [{"method": "moa-n0", "x": 1 / 3}]}
     path = tmp_path / "new" / "a.json"
     write(made, path)

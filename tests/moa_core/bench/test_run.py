@@ -4,7 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
+from moa_core.bench import run
 from moa_core.bench.methods import Method, load_methods
 from moa_core.bench.run import Contender, Decoding, keep_settings, read_runs, run_all
 from moa_core.bench.suites import Prompt
@@ -20,6 +22,7 @@ from tests.models import speaking_target
 IDS = [[5, 9, 33, 5, 9], [7, 8, 12], [40, 41, 42, 43]]
 PROMPTS = [Prompt(at, "ab"[at % 2], ()) for at in range(1, 4)]
 DECODING = Decoding(20)
+CPU = torch.device("cpu")
 TREE = TreeSettings(3, 2, 6)
 WHOLE = '{"method":"a","repeat":0,"prompt":1}\n'
 
@@ -80,35 +83,42 @@ def test_a_kill_while_a_cut_line_is_taken_away_or_settings_are_written_loses_not
 ) -> None:
     """Neither file may ever be empty: a text that is written anew is, for a moment."""
     path = tmp_path / "runs.jsonl"
-    keep_settings(tmp_path, {"repeat": 3}, "abc")
+    commits = iter(("abc", "def", "def"))
+    monkeypatch.setattr(run, "commit", lambda: next(commits))
+    keep_settings(tmp_path, {"repeat": 3}, CPU)
 
     def killed(part: Path, *_: object, **__: object) -> None:
         part.open("w").close()
         raise KeyboardInterrupt
 
+    with_text = Path.write_text
     monkeypatch.setattr(Path, "write_text", killed)
     path.write_bytes(WHOLE.encode() + b'{"method":"a","rep')
     assert len(read_runs(path)) == 1 and path.read_bytes() == WHOLE.encode()
     with pytest.raises(KeyboardInterrupt):
-        keep_settings(tmp_path, {"repeat": 3}, "def")
-    monkeypatch.undo()
-    assert keep_settings(tmp_path, {"repeat": 3}, "def") == ["abc", "def"]
+        keep_settings(tmp_path, {"repeat": 3}, CPU)
+    monkeypatch.setattr(Path, "write_text", with_text)
+    assert keep_settings(tmp_path, {"repeat": 3}, CPU)["commit"] == "abc, then def"
     path.write_text(WHOLE + '{"method":"a"}\n')
     with pytest.raises(UserError, match="Line 2"):
         read_runs(path)
 
 
-def test_other_settings_are_refused_and_named(tmp_path: Path) -> None:
+def test_other_settings_are_refused_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = {"repeat": 3, "methods": ("a", "b")}
-    for commit, all_of_them in (("abc", ["abc"]), ("abc", ["abc"]), ("def", ["abc", "def"])):
-        assert keep_settings(tmp_path / "out", settings, commit) == all_of_them
+    for commit, all_of_them in (("abc", "abc"), ("abc", "abc"), ("def", "abc, then def")):
+        monkeypatch.setattr(run, "commit", lambda commit=commit: commit)
+        facts = keep_settings(tmp_path / "out", settings, CPU)
+        assert facts["commit"] == all_of_them and facts["settings"] == settings
     with pytest.raises(UserError, match="repeat was 3 and is now 4"):
-        keep_settings(tmp_path / "out", {**settings, "repeat": 4}, "abc")
+        keep_settings(tmp_path / "out", {**settings, "repeat": 4}, CPU)
     with pytest.raises(UserError, match=r"methods was .* and is now None"):
-        keep_settings(tmp_path / "out", {"repeat": 3}, "abc")
+        keep_settings(tmp_path / "out", {"repeat": 3}, CPU)
     (tmp_path / "out" / "settings.json").write_text("[]")
     with pytest.raises(UserError, match="damaged"):
-        keep_settings(tmp_path / "out", settings, "abc")
+        keep_settings(tmp_path / "out", settings, CPU)
 
 
 def test_trees_are_read_and_fitted(target: Target) -> None:
