@@ -78,7 +78,8 @@ function build() {
   stretch = finish > 0 && finish < SHOWN ? SHOWN / finish : 1;
   const slow = stretch > 1.5 ? `Shown ${Math.round(stretch)}× slower than real. ` : "";
   const which = race.repeats > 1 ? ` (the middle one of ${race.repeats})` : "";
-  note.textContent = `${slow}Each method ran alone; this replays its measured run${which}, prefill included.`;
+  const whose = race.recorded ? "Recorded, on the first example. " : "";
+  note.textContent = `${whose}${slow}Each method ran alone; this replays its measured run${which}, prefill included.`;
   begun = false;
   root.dataset.race = race.id;
   // As high as the whole text, so that the page stands still while it appears.
