@@ -42,13 +42,13 @@ class Bench:
         self.parts: dict[str, Any] = {"status": self.status, "bar": bar}
 
     def results(self, *charts: Sequence[str], race: bool = False) -> None:
-        """Lay them out, a row for each sequence of charts; before the first comparison all is hidden
-        but a recorded race, if there is a race."""
+        """Lay them out, a row for each sequence of charts. Before the first comparison they are
+        hidden, but for a recorded race."""
         prefix, parts = self.prefix, self.parts
         parts["shown"] = gr.State(race)
-        with gr.Column(
-            visible=race, elem_id=f"{prefix}results", elem_classes="recorded"
-        ) as parts["box"]:
+        with gr.Column(visible=race, elem_id=f"{prefix}results", elem_classes="recorded") as parts[
+            "box"
+        ]:
             parts["verdict"] = words("", elem_id=f"{prefix}verdict", elem_classes="verdict")
             if race:
                 parts["race"] = race_view(recorded_race(), elem_id=f"{prefix}race")

@@ -18,15 +18,13 @@ let turn = 0; // of the animation: an older one ends
 // ---- the frame ----
 
 const note = el("p", "note");
-const legend = tokenLegend();
+const legend = tokenLegend(moreSample());
 const play = button("quiet-button play", "Pause", () => (playing ? pause() : start()));
 const again = button("quiet-button", "Replay", () => (rewind(), start()));
 const tracks = el("ol", "tracks");
 const texts = el("div", "texts");
-const result = el("p", "result");
-result.setAttribute("role", "status");
 add(root, note, tracks, add(el("div", "bar"), add(el("div", "buttons"), play, again), legend));
-add(root, texts, result);
+add(root, texts);
 
 // ---- lanes ----
 
@@ -169,7 +167,6 @@ function pause() {
 function rewind() {
   playing = false;
   now = 0;
-  result.textContent = "";
   for (const one of lanes) {
     one.next = one.shown = 0;
     one.text.replaceChildren();
@@ -181,10 +178,6 @@ function end() {
   playing = false;
   now = finish;
   draw();
-  const order = [...lanes].sort((a, b) => a.total - b.total);
-  result.textContent = `Finished: ${order
-    .map((one) => `${one.run.label} after ${seconds(one.total)}`)
-    .join(", ")}.`;
 }
 
 // A race begins when it is first seen.

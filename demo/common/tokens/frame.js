@@ -6,8 +6,7 @@ let current = null; // the token that Tab reaches; arrow keys move on from it
 
 // ---- the frame: legend, text, tip, player ----
 
-const legend = tokenLegend();
-legend.prepend(add(el("li", "unjudged"), el("span", "mark", "guess"), ", not checked yet"));
+const legend = tokenLegend(moreSample(), sample("unjudged", "guess, not checked yet"));
 const toggle = Object.assign(el("input"), { type: "checkbox", checked: true });
 const tools = add(el("label", "toggle tools"), toggle, "Show rejected");
 const bar = add(el("div", "bar"), legend, tools);
