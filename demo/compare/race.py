@@ -3,8 +3,8 @@
 The value is {"id": changes with each race, "repeats": counted runs of each, "lanes": [lane],
 "recorded": of the first screen, by the program's makers}; a lane is
     label, colour   of the method
-    steps           [seconds of each phase, line]: the prefill's, then each cycle's, with the lines
-                    of demo/common/tokens/view.py
+    steps           [seconds so far, line]: after the prefill, then after each cycle, with the
+                    lines of demo/common/tokens/view.py
     tau, rate       as the table writes them
 """
 
@@ -16,14 +16,14 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.charts import middle
+from demo.common.charts import middle, time_of
 from demo.common.methods import colour
 from demo.common.theme import component
 from demo.common.tokens.view import Feed
 from demo.compare.rows import Row, digits, rows
 from demo.compare.run import Comparison, Plan
 from demo.live.recording import REPEATS, recording
-from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
+from moa_core.decoding.trace import Prefilled, Trace, Verified
 from moa_core.text import RecordedText, TokenText
 
 
@@ -61,14 +61,10 @@ def _lane(comparison: Comparison, row: Row) -> dict[str, Any]:
 
 
 def _steps(trace: Trace, text: TokenText | RecordedText) -> list[Any]:
-    feed, steps, draft = Feed("", text), [], 0.0
+    feed, steps, seconds = Feed("", text), [], 0.0
     for event in trace.events:
+        seconds += time_of(event)
         line = feed.line(event)
-        match event:
-            case Prefilled():
-                steps.append([[event.seconds], line])
-            case Drafted():
-                draft = event.seconds
-            case Verified():
-                steps.append([[draft, event.seconds, event.other_seconds], line])
+        if isinstance(event, Prefilled | Verified):
+            steps.append([seconds, line])
     return steps
