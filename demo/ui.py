@@ -83,7 +83,7 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
         )  # fmt: skip
         names = tuple(module.ID for module in TABS)
         shared = Shared(engine, gr.State(), target, names, header)
-        with gr.Tabs(elem_id="tabs") as tabs:
+        with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
             made = []
             for module in TABS:
                 with gr.Tab(module.TITLE, id=module.ID) as tab:

@@ -35,18 +35,16 @@ EXAMPLES = {  # one for each strength of the bundled target, and one for what it
 }
 
 
-def prompt_box(
-    prefix: str, verb: str, value: str = next(iter(EXAMPLES.values())), **kwargs: Any
-) -> gr.Textbox:
+def prompt_box(prefix: str, verb: str, **kwargs: Any) -> gr.Textbox:
     """A box with a prompt in it, and all examples below; ids begin with the prefix.
 
     verb  what Shift + Enter does, as in "compares"; see `enter_presses`
     """
+    texts = list(EXAMPLES.values())
     box = gr.Textbox(
-        label=LABEL, value=value, elem_id=f"{prefix}prompt",
+        label=LABEL, value=texts[0], elem_id=f"{prefix}prompt",
         placeholder=f"Write a prompt. Shift + Enter {verb}.", **kwargs,
     )  # fmt: skip
-    texts = list(EXAMPLES.values())
     examples = gr.Dataset(
         label="Examples", components=[box], samples=[[text] for text in texts], type="index",
         sample_labels=list(EXAMPLES), samples_per_page=len(texts), elem_id=f"{prefix}examples",

@@ -10,7 +10,7 @@ import gradio as gr
 
 from demo.common.figures import about_of
 from demo.common.status import progress, progress_bar, say, status_line, words
-from demo.compare.race import race_view
+from demo.compare.race import race_view, recorded_race
 from demo.compare.rows import Row, rows, table
 from demo.compare.run import Comparison, Plan, compare
 from demo.compare.verdict import verdict
@@ -42,13 +42,16 @@ class Bench:
         self.parts: dict[str, Any] = {"status": self.status, "bar": bar}
 
     def results(self, *charts: Sequence[str], race: bool = False) -> None:
-        """Lay them out, a row for each sequence of charts; hidden before the first comparison."""
+        """Lay them out, a row for each sequence of charts. Before the first comparison they are
+        hidden, but for a recorded race."""
         prefix, parts = self.prefix, self.parts
-        parts["shown"] = gr.State(False)
-        with gr.Column(visible=False, elem_id=f"{prefix}results") as parts["box"]:
+        parts["shown"] = gr.State(race)
+        with gr.Column(visible=race, elem_id=f"{prefix}results", elem_classes="recorded") as parts[
+            "box"
+        ]:
             parts["verdict"] = words("", elem_id=f"{prefix}verdict", elem_classes="verdict")
             if race:
-                parts["race"] = race_view(elem_id=f"{prefix}race")
+                parts["race"] = race_view(recorded_race(), elem_id=f"{prefix}race")
             for row in charts:
                 with gr.Row():
                     for name in row:
@@ -106,7 +109,7 @@ def run(
     yield {
         "status": status,
         "bar": progress(),
-        "box": gr.update(visible=True),
+        "box": gr.update(visible=True, elem_classes=""),
         "shown": True,
         "verdict": "".join(f"<b>{escape(said)}</b>" for said in verdict(found)),
         **draw(comparison, found),

@@ -3,8 +3,6 @@
 const root = element.firstElementChild;
 const LONGEST_FRAME = 0.25; // seconds: a page in the background waits rather than jumps
 const SHOWN = 6; // seconds that the slowest lane takes on the screen, at least
-const READABLE = 0.3; // seconds on the screen below which a phase is not named
-const PHASES = ["drafting", "verifying", "keeping"]; // of a cycle; a prefill has one alone
 const reachable = (node) => (node.matches(".more") ? el("span", "more", node.textContent) : node);
 let lanes = [];
 let finish = 0; // seconds of the slowest lane
@@ -18,30 +16,21 @@ let turn = 0; // of the animation: an older one ends
 // ---- the frame ----
 
 const note = el("p", "note");
-const legend = tokenLegend();
+const legend = tokenLegend(moreSample());
 const play = button("quiet-button play", "Pause", () => (playing ? pause() : start()));
 const again = button("quiet-button", "Replay", () => (rewind(), start()));
 const tracks = el("ol", "tracks");
 const texts = el("div", "texts");
-const result = el("p", "result");
-result.setAttribute("role", "status");
 add(root, note, tracks, add(el("div", "bar"), add(el("div", "buttons"), play, again), legend));
-add(root, texts, result);
+add(root, texts);
 
 // ---- lanes ----
 
 const seconds = (value) => `${value.toFixed(value < 10 ? 2 : 1)} s`;
 
-// Each lane as a list of moments: when it happens, what it took, and the line that is there from then on.
-function moments(run) {
-  let at = 0;
-  return run.steps.map(([parts, line]) => ({ at: (at += parts.reduce((sum, one) => sum + one, 0)), parts, line }));
-}
-
 const tokensOf = ({ accepted = [], bonus = null, first = null }) => accepted.length + (bonus || first ? 1 : 0);
 
 function lane(run, longest) {
-  const steps = moments(run);
   const fill = el("span", "fill");
   const place = el("span", "place");
   const time = el("span", "time");
@@ -59,8 +48,8 @@ function lane(run, longest) {
   const box = add(el("div", "lane"), head, text);
   box.style.setProperty("--lane", run.colour);
   add(texts, box);
-  const total = steps.at(-1).at;
-  return { run, steps, total, longest, next: 0, shown: 0, fill, place, time, state, text };
+  const { steps } = run;
+  return { run, steps, total: steps.at(-1)[0], longest, next: 0, shown: 0, fill, place, time, state, text };
 }
 
 function build() {
@@ -78,7 +67,8 @@ function build() {
   stretch = finish > 0 && finish < SHOWN ? SHOWN / finish : 1;
   const slow = stretch > 1.5 ? `Shown ${Math.round(stretch)}× slower than real. ` : "";
   const which = race.repeats > 1 ? ` (the middle one of ${race.repeats})` : "";
-  note.textContent = `${slow}Each method ran alone; this replays its measured run${which}, prefill included.`;
+  const whose = race.recorded ? "Recorded, on the first example. " : "";
+  note.textContent = `${whose}${slow}Each method ran alone; this replays its measured run${which}, prefill included.`;
   begun = false;
   root.dataset.race = race.id;
   // As high as the whole text, so that the page stands still while it appears.
@@ -101,31 +91,17 @@ function write(one, line) {
 function advance(one) {
   const follow = one.text.scrollHeight - one.text.scrollTop - one.text.clientHeight < 40;
   let moved = false;
-  while (one.next < one.steps.length && one.steps[one.next].at <= now) {
-    write(one, one.steps[one.next].line);
-    one.next += 1;
+  for (; one.steps[one.next]?.[0] <= now; one.next += 1) {
+    write(one, one.steps[one.next][1]);
     moved = true;
   }
   const over = one.next === one.steps.length;
   one.fill.style.width = `${(100 * one.shown) / one.longest}%`;
   one.time.textContent = seconds(Math.min(now, one.total));
   one.place.textContent = over ? ["", "1st", "2nd", "3rd", "4th"][one.rank] : "";
-  one.state.textContent = over
-    ? `${many(one.shown, "token")} · τ ${one.run.tau} · ${one.run.rate} tokens/s`
-    : phase(one) || many(one.shown, "token");
+  const figures = over ? ` · τ ${one.run.tau} · ${one.run.rate} tokens/s` : "";
+  one.state.textContent = many(one.shown, "token") + figures;
   if (moved && follow) one.text.scrollTop = one.text.scrollHeight;
-}
-
-// What a lane is doing, where that lasts long enough to be read.
-function phase(one) {
-  const step = one.steps[one.next];
-  let from = one.next ? one.steps[one.next - 1].at : 0;
-  const names = step.parts.length > 1 ? PHASES : ["prefill"];
-  for (const [order, part] of step.parts.entries()) {
-    if (now < from + part) return part * stretch >= READABLE ? names[order] : "";
-    from += part;
-  }
-  return "";
 }
 
 // ---- time ----
@@ -168,7 +144,6 @@ function pause() {
 function rewind() {
   playing = false;
   now = 0;
-  result.textContent = "";
   for (const one of lanes) {
     one.next = one.shown = 0;
     one.text.replaceChildren();
@@ -180,10 +155,6 @@ function end() {
   playing = false;
   now = finish;
   draw();
-  const order = [...lanes].sort((a, b) => a.total - b.total);
-  result.textContent = `Finished: ${order
-    .map((one) => `${one.run.label} after ${seconds(one.total)}`)
-    .join(", ")}.`;
 }
 
 // A race begins when it is first seen.

@@ -1,10 +1,10 @@
 """A comparison as a race: what the page needs to replay each method's middle run.
 
-The value is {"id": changes with each race, "repeats": counted runs of each, "lanes": [lane]};
-a lane is
+The value is {"id": changes with each race, "repeats": counted runs of each, "lanes": [lane],
+"recorded": of the first screen, by the program's makers}; a lane is
     label, colour   of the method
-    steps           [seconds of each phase, line]: the prefill's, then each cycle's, with the lines
-                    of demo/common/tokens/view.py
+    steps           [seconds so far, line]: after the prefill, then after each cycle, with the
+                    lines of demo/common/tokens/view.py
     tau, rate       as the table writes them
 """
 
@@ -16,27 +16,36 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.charts import middle
+from demo.common.charts import middle, time_of
 from demo.common.methods import colour
 from demo.common.theme import component
 from demo.common.tokens.view import Feed
-from demo.compare.rows import Row, digits
-from demo.compare.run import Comparison
-from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
+from demo.compare.rows import Row, digits, rows
+from demo.compare.run import Comparison, Plan
+from demo.live.recording import REPEATS, recording
+from moa_core.decoding.trace import Prefilled, Trace, Verified
 from moa_core.text import RecordedText, TokenText
 
 
-def race_view(**kwargs: Any) -> gr.HTML:
+def race_view(value: Any = None, **kwargs: Any) -> gr.HTML:
     """The component."""
     template = '<section class="race tokens" aria-label="Race"></section>'
     scripts = ("common/static/dom.js", "common/tokens/tokens.js", "compare/race.js")
-    return component(template, *scripts, value=None, **kwargs)
+    return component(template, *scripts, value=value, **kwargs)
 
 
 def race(comparison: Comparison, rows: Sequence[Row]) -> dict[str, Any]:
     """The view's value: a lane per row. Without a tokenizer, from traces that keep their words."""
     lanes = [_lane(comparison, row) for row in rows]
     return {"id": token_hex(4), "repeats": max(row.runs for row in rows), "lanes": lanes}
+
+
+def recorded_race() -> dict[str, Any]:
+    """The recorded runs of the first screen: the middle one of each method."""
+    kept = recording()
+    traces = {one.about["method"]: [one] for one in (kept.trace, kept.rival, kept.plain)}
+    comparison = Comparison(plan=Plan(kept.trace.about["prompt"], tuple(traces)), traces=traces)
+    return race(comparison, rows(comparison)) | {"repeats": REPEATS, "recorded": True}
 
 
 def _lane(comparison: Comparison, row: Row) -> dict[str, Any]:
@@ -52,14 +61,10 @@ def _lane(comparison: Comparison, row: Row) -> dict[str, Any]:
 
 
 def _steps(trace: Trace, text: TokenText | RecordedText) -> list[Any]:
-    feed, steps, draft = Feed("", text), [], 0.0
+    feed, steps, seconds = Feed("", text), [], 0.0
     for event in trace.events:
+        seconds += time_of(event)
         line = feed.line(event)
-        match event:
-            case Prefilled():
-                steps.append([[event.seconds], line])
-            case Drafted():
-                draft = event.seconds
-            case Verified():
-                steps.append([[draft, event.seconds, event.other_seconds], line])
+        if isinstance(event, Prefilled | Verified):
+            steps.append([seconds, line])
     return steps

@@ -23,13 +23,9 @@ before.setAttribute("role", "group");
 before.setAttribute("aria-label", "The text, the end of it, with what this cycle added");
 before.tabIndex = 0;
 
-const legend = add(
-  el("ul", "legend"),
-  add(el("li"), el("span", "key root", "root"), " newest token"),
-  add(el("li"), el("span", "key accepted", "accepted"), " draft"),
-  add(el("li"), el("span", "key rejected", "rejected"), " draft"),
-  add(el("li"), el("span", "key bonus", "bonus"), " the target’s own"),
-  add(el("li"), "% = the drafter’s confidence (for the bonus token: the target’s)"),
+const legend = tokenLegend(
+  sample("root", "root: the newest token"),
+  el("li", "", "% = the drafter’s confidence; of the target’s own token, the target’s"),
 );
 const svg = shape("svg", {});
 const tree = add(el("div", "tree draft-tree"), svg);
@@ -44,13 +40,10 @@ add(root, controls, said, before, legend, tree, hint, rival, tip);
 
 // ---- one cycle ----
 
-// Leading spaces and line breaks stay outside the mark, so that lines break where they would.
-function mark(kind, token, piece) {
-  const text = trace.special.includes(token) ? trace.texts[token] : piece;
-  const [, space, rest] = text.match(/^( *)([^]*)$/);
-  const [, shown, breaks] = (rest || "·").match(/^([^]*?)(\n*)$/);
-  const named = shown.replaceAll("\n", "↵") + "↵".repeat(breaks.length);
-  return [space, el("span", `key ${kind}`, named), breaks];
+function marked(kind, token, piece) {
+  const made = el("span", `token ${kind}`);
+  mark(made, trace.special.includes(token) ? trace.texts[token] : piece || "·");
+  return made;
 }
 
 // The end of the text before the root; then the root, and what the cycle added.
@@ -62,13 +55,13 @@ function paintText(cycle) {
   const cut = prompt.length > room || prompt.length === SHOWN ? "…" : "";
   const told = written.slice(-SHOWN).join("");
   const pieces = trace.output.slice(cycle.before, cycle.before + cycle.emitted);
-  const marks = pieces.flatMap((piece, order) =>
+  const marks = pieces.map((piece, order) =>
     order < cycle.path.length
-      ? mark("accepted", cycle.tokens[cycle.path[order]], piece)
-      : mark("bonus", cycle.bonus, piece),
+      ? marked("accepted", cycle.tokens[cycle.path[order]], piece)
+      : marked("bonus", cycle.bonus, piece),
   );
-  const newest = mark("root", cycle.tokens[0], trace.output[cycle.before - 1] ?? "");
-  before.replaceChildren(el("span", "asked", cut + asked), told, ...newest, ...marks);
+  const newest = marked("root", cycle.tokens[0], trace.output[cycle.before - 1] ?? "");
+  before.replaceChildren(el("span", "asked", cut + asked), told, newest, ...marks);
   before.scrollTop = before.scrollHeight;
 }
 

@@ -14,9 +14,6 @@ panel.setAttribute("aria-label", "Draft tree of the newest cycle");
 const told = el("span");
 root.prepend(add(el("div", "top"), headline, add(said, badge, told)));
 add(body, panel);
-add(pacer, tools);
-root.insertBefore(add(el("div", "foot"), pacer, legend), tip);
-bar.remove();
 
 let by = ""; // method and tree of the run
 let newest = null; // the cycle that is to be drawn

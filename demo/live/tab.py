@@ -31,6 +31,9 @@ TREE_NOTE = (
     "τ depends on the draft tree, so compare it only at the same fixed tree. Automatic: the tree "
     "keeps growing as long as that is expected to pay off."
 )
+CAN = (
+    "This small model tells short stories, does sums, sorts lists, counts letters, and little more."
+)
 FEW = ("moa", "given", "eagle2", "eagle3", VANILLA)  # methods in the switch; the others are folded
 # The run is cut where it is seen to be, which only the page knows.
 CUT_AT = """on => {
@@ -69,7 +72,9 @@ def build(shared: Shared) -> Live:
     recorded = recording()
     with gr.Column(elem_id="stage"):
         with gr.Column(elem_id="ask"):
-            settings["prompt"] = prompt_box("", "runs it", lines=2, max_lines=4)
+            bundled = [one.bundled for one in engine.installed.values()] == [True]
+            can = CAN if bundled else None
+            settings["prompt"] = prompt_box("", "runs it", lines=2, max_lines=4, info=can)
             _more("#examples", "more examples")
             with gr.Row(elem_classes="buttons"):
                 made["run"] = gr.Button("Run", variant="primary", elem_id="run")

@@ -33,7 +33,7 @@ function start(asked) {
 }
 
 function go() {
-  sums = { trips: [], levels: [], cycles: 0, tokens: 0, usual: 0, early: 0, saved: 0, drafted: 0, ahead: 0 };
+  sums = { trips: [], levels: [], cycles: 0, tokens: 0, early: 0, saved: 0 };
   Object.assign(sums, { confirmed: 0, changed: 0, alone: 0, began: 0, first: null, bytes: null });
   begin();
   for (const one of [here, there]) one.replaceChildren();
@@ -72,7 +72,6 @@ const HEAR = {
     if (early) sums.early += 1;
     if (early) sums.saved += usual - seconds;
     else if (!offline) sums.levels.push((1000 * seconds) / levels);
-    sums.drafting = seconds;
     lap(here, "draft", seconds);
     lap(there, "", seconds);
   },
@@ -85,7 +84,6 @@ const HEAR = {
       for (const [phase, part] of [["way", way / 2], ["server", worked], ["way", way / 2]]) lap(there, phase, part);
     }
     sums.cycles += 1;
-    sums.ahead += ahead > 0;
     sums.tokens += emitted.length;
     sums.confirmed += line.confirmed;
     sums.changed += line.changed;

@@ -11,7 +11,7 @@ import gradio as gr
 
 from demo.common.controls import control
 from demo.common.methods import RIVAL, family, label
-from demo.common.prompt import EXAMPLES, enter_presses, prompt_box
+from demo.common.prompt import enter_presses, prompt_box
 from demo.common.status import status_line, words
 from demo.common.theme import DEMO, component
 from demo.common.tokens.view import trace_view
@@ -100,7 +100,7 @@ def _page(engine: Engine) -> Network:
     settings: dict[str, Any] = {}
     with gr.Row(equal_height=False, elem_classes="controls"):
         with gr.Column(scale=3, min_width=300):
-            settings["prompt"] = prompt_box("net-", "runs", lines=3, value=EXAMPLES["Sum"])
+            settings["prompt"] = prompt_box("net-", "runs", lines=3)
         with gr.Column(scale=2, min_width=300):
             settings["method"] = gr.Radio(
                 [(duel if name == DUEL else label(name), name) for name in lanes],

@@ -20,10 +20,8 @@ from demo.common.figures import about_of
 from demo.common.palette import style_sheet
 from demo.common.theme import CSS, theme
 from demo.common.tokens.view import trace_view
-from demo.compare.race import race, race_view
-from demo.compare.rows import rows
-from demo.compare.run import Comparison, Plan
-from demo.live.recording import REPEATS, Recording, recording
+from demo.compare.race import race_view, recorded_race
+from demo.live.recording import Recording, recording
 from demo.live.run import feed_of, method_of
 from demo.ui import ABOUT, ICON, TITLE
 from moa_core.decoding.verify import first_difference
@@ -100,7 +98,7 @@ def _inlined(found: re.Match[str]) -> str:
 
 def values(kept: Recording) -> dict[str, Any]:
     """What the components play, by the name in the page's address."""
-    return {"run": kept.ndjson, "cut": _cut(kept), "race": _race(kept)}
+    return {"run": kept.ndjson, "cut": _cut(kept), "race": recorded_race()}
 
 
 def _cut(kept: Recording) -> str:
@@ -109,11 +107,3 @@ def _cut(kept: Recording) -> str:
     at = first_difference(kept.cut.output_ids, kept.plain.output_ids)
     exact = {"same": at is None, "parted": None if at is None else at + 1}
     return feed.plain({**exact, "calls": kept.plain.target_calls})
-
-
-def _race(kept: Recording) -> dict[str, Any]:
-    """The middle run of each method."""
-    traces = {one.about["method"]: [one] for one in (kept.trace, kept.rival, kept.plain)}
-    plan = Plan(kept.trace.about["prompt"], tuple(traces))
-    comparison = Comparison(plan=plan, traces=traces)
-    return race(comparison, rows(comparison)) | {"repeats": REPEATS}

@@ -14,7 +14,10 @@ WRONG = (
     "every draft level: acceptance rises, drafting slows. Each N is a drafter trained for it; the "
     "text stays the target’s own whatever N is."
 )
-KEY = "Orange: the target’s own parts, used by both. Blue, dashed: trained for the drafter."
+KEY = (
+    "Orange: the target’s own parts, used by both. Blue, dashed: trained for the drafter: Layer "
+    "Self-Attention (LSA), Self-Attention (SA) and Cross-Attention (CA)."
+)
 
 
 def drawing_html(tli: int) -> str:

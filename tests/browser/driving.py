@@ -51,13 +51,7 @@ def run(page, prompt=None):
 
 
 def open_tab(page, name):
-    """Through the menu of further tabs where the page is too narrow for all of them."""
-    tab = page.get_by_role("tab", name=name)
-    if tab.count():
-        tab.click()
-    else:
-        page.get_by_role("button", name="More tabs").click()
-        page.locator(".overflow-dropdown").get_by_text(name).click()
+    page.get_by_role("tab", name=name).click()
 
 
 def status(page, tab=""):

@@ -154,7 +154,7 @@ def check_contrast(page):
         assert contrast(page, f"{place} text", ground) >= 4.5, kind
         if kind != "root":
             assert contrast(page, f"{place} .number", ground) >= 4.5, kind
-        assert contrast(page, f".inside-view .legend .key.{kind}") >= 4.5, kind
+        assert contrast(page, f".inside-view .legend .{kind} .mark") >= 4.5, kind
     words = (".sentence", ".hint", ".text .asked")
     assert can_be_read(page, *(f".inside-view {place}" for place in words))
 

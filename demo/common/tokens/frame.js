@@ -4,17 +4,16 @@ const root = element.firstElementChild;
 const details = new WeakMap(); // token element -> what its tip says
 let current = null; // the token that Tab reaches; arrow keys move on from it
 
-// ---- the frame: legend, text, tip, player ----
+// ---- the frame: text, player, legend, tip ----
 
-const legend = tokenLegend();
+const legend = tokenLegend(moreSample(), sample("unjudged", "guess, not checked yet"));
 const toggle = Object.assign(el("input"), { type: "checkbox", checked: true });
 const tools = add(el("label", "toggle tools"), toggle, "Show rejected");
-const bar = add(el("div", "bar"), legend, tools);
 const text = el("div", "text");
 text.setAttribute("role", "group");
 text.setAttribute("aria-label", "Decoded text, token by token. Arrow keys move between tokens.");
 const tip = tipBox();
 const body = add(el("div", "body"), text);
-const pacer = el("div", "pacer");
-add(root, bar, body, pacer, tip);
+const pacer = add(el("div", "pacer"), tools);
+add(root, body, add(el("div", "foot"), pacer, legend), tip);
 toggle.addEventListener("change", () => root.classList.toggle("no-rejected", !toggle.checked));

@@ -19,11 +19,10 @@ let link = ""; // what is said of it
 let outcome = [0, 0]; // offline tokens confirmed and changed since it was lost
 
 for (const [kind, words] of Object.entries(MARKS)) {
-  const drawn = add(el("span", `token ${kind}`), el("span", "mark", words));
-  if (kind === "confirmed") drawn.classList.add("accepted");
-  const entry = add(el("li"), kind === "changed" ? add(el("del", "rejected"), drawn) : drawn);
-  marks[kind] = Object.assign(entry, { hidden: true });
-  add(legend, entry);
+  marks[kind] = Object.assign(sample(kind, words), { hidden: true });
+  if (kind === "confirmed") marks[kind].firstChild.classList.add("accepted");
+  if (kind === "changed") marks[kind].className = "rejected";
+  add(legend, marks[kind]);
 }
 
 const unproved = () => [...(stretch?.isConnected ? stretch.querySelectorAll(".token") : [])];

@@ -81,10 +81,12 @@ function close(box, into = text) {
   add(into, add(box, el("span", "edge"), ...ending));
 }
 
-const tokenLegend = () => add(
+const sample = (kind, words) => add(el("li"), add(el("span", `token ${kind}`), el("span", "mark", words)));
+const moreSample = () => add(el("li"), el("span", "more", "+7"), " more rejected");
+const tokenLegend = (...more) => add(
   el("ul", "legend"),
-  add(el("li"), add(el("span", "token accepted"), el("span", "mark", "accepted draft"))),
-  add(el("li"), add(el("del", "token rejected"), el("span", "mark", "rejected draft"))),
-  add(el("li"), add(el("span", "token bonus"), el("span", "mark", "the target’s own"))),
-  add(el("li"), el("span", "more", "+7"), " more rejected"),
+  sample("accepted", "accepted draft"),
+  sample("rejected", "rejected draft"),
+  sample("bonus", "the target’s own"),
+  ...more,
 );
