@@ -32,23 +32,28 @@ def parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text.splitlines()[0], description=text)
         module.add_arguments(command)
         command.set_defaults(run=module.run)
-    for point in entry_points(group="moa.commands", name="demo"):  # imported only once it is run
-        # Its options are its own: no word is taken for one here.
-        page = commands.add_parser(
-            point.name, help="The page in the browser.", add_help=False, prefix_chars="\0"
-        )
-        page.add_argument("words", nargs="*")
-        page.set_defaults(run=lambda options, point=point: point.load()(options.words))
+    # Its options are its own: no word is taken for one here.
+    page = commands.add_parser(
+        "demo", help="The page in the browser.", add_help=False, prefix_chars="\0"
+    )
+    page.add_argument("words", nargs="*")
+    page.set_defaults(run=_open_page)
     return top
+
+
+def _open_page(options: argparse.Namespace) -> None:
+    """Only the entry point of an installation knows the page."""
+    for point in entry_points(group="moa.commands", name="demo"):
+        point.load()(options.words)
+        return
+    raise UserError(
+        "The page is not installed: pip install '.[demo]'. In a clone, python app.py opens it."
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. 0 when it went well, 2 with one sentence when a person was mistaken."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["demo"] and not entry_points(group="moa.commands", name="demo"):
-        print("error: the page is not installed: pip install '.[demo]'", file=sys.stderr)
-        print("In a clone, python app.py opens it.", file=sys.stderr)
-        return 2
     options = parser().parse_args(given, argparse.Namespace(given=given))
     # Its retries end in one sentence of ours.
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)

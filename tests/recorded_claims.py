@@ -42,9 +42,9 @@ def line(name: str, *cells: str) -> str:
     return f"| {' | '.join((f'`{name}`', *cells))} |"
 
 
-SAME, BEST, PAPER, WARM, OLDER = (
+SAME, BEST, PAPER, WARM = (
     read(f"{name}/summary.json")["methods"]
-    for name in ("same-tree", "best-tree", "paper-tree", "temperature-1", "older-processor")
+    for name in ("same-tree", "best-tree", "paper-tree", "temperature-1")
 )
 
 
@@ -72,8 +72,8 @@ def spread(methods: Any, name: str) -> str:
 
 def best_row(name: str) -> str:
     low, high = BEST[name][f"{ALONE}_spread"]
-    versus = [over(BEST, name, other) for other in ("vanilla", "eagle2", "hf-generate")]
-    alone = [over(BEST, name, other, ALONE) for other in ("vanilla", "eagle2")]
+    versus = [over(BEST, name, other) for other in ("vanilla", "eagle2")]
+    alone = [over(BEST, name, other, ALONE) for other in ("vanilla", "llama-cpp", "eagle2")]
     cells = (
         f"**{rate(BEST, name)}**",
         *versus,
@@ -150,11 +150,6 @@ def results_page() -> Iterator[str]:
     yield f"{WARM['vanilla']['prompts']} prompts, tree 5-4-11"
     yield f"{100 * WARM['vanilla']['repeats_8gram']:.1f} % of the output repeats an 8-gram"
     yield f"{over(WARM, 'moa-n2', 'eagle2')} times EAGLE-2's"
-    for name in OLDER:
-        times = (over(OLDER, name, "vanilla"), over(OLDER, name, "llama-cpp", ALONE))
-        rates = rate(OLDER, name), rate(OLDER, name, ALONE)
-        yield line(name, tau(OLDER, name), f"**{rates[0]}**", times[0], rates[1], times[1])
-    yield f"{OLDER['vanilla']['prompts']} prompts, tree 5-4-11, three passes, two threads"
     for part in (said, presets, offline):
         yield from part()
 
@@ -174,6 +169,7 @@ def said() -> Iterator[str]:
 
 ROWS = {
     "vanilla": "plain decoding",
+    "llama-cpp": "llama.cpp, plain",
     "hf-generate": "transformers' `generate`",
     "eagle2": "EAGLE-2",
     **{name: f"MoA, N = {name[-1]}" for name in MOA},
@@ -191,7 +187,6 @@ def readme() -> Iterator[str]:
     yield f"over {BEST['vanilla']['prompts']} of them, each method at its fastest tree"
     table = published()
     assert table is not None
-    yield f"without AVX-512 N = 0 reaches {over(OLDER, 'moa-n0', 'vanilla')} × plain"
     yield f"{100 * papers_ratios(table)[0] - 100:.0f} % over EAGLE-2 in τ"
     small = [100 * SAME[name]["tau"] / SAME["eagle2"]["tau"] - 100 for name in ("moa-n1", "moa-n3")]
     yield "N = 1 is {:.0f} % ahead, N = 3 {:.0f} %".format(*small)

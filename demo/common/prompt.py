@@ -13,12 +13,9 @@ from demo.session import PRIVATE
 LABEL = "Prompt"
 ONE = script("common/static/prompt.js")
 EXAMPLES = {  # one for each strength of the bundled target, and one for what it does not know
-    "Story": (
-        "Write a story that begins: One windy morning a small mouse named Pip found a map behind "
-        "the stove."
-    ),
-    "Go on": ("Carry on from here: Rosa had waited all week for this day. The circus was in town."),
-    "Story from words": "A story with moon, bridge and goat, please.",
+    "Story": "Write a story that begins: A small mouse named Pip lived behind the stove.",
+    "Go on": "Carry on from here: Nora opened a lemonade stall by the bridge.",
+    "Story from words": "A story with map, well and mouse, please.",
     "Sum": (
         "In the morning Anna has 24 apples. Anna buys 13 more and then gives 9 away. How many "
         "apples does Anna have now?"

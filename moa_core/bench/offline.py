@@ -34,7 +34,7 @@ from moa_core.runtime import quiet
 from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.train.bundle import tasks
 
-METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent")
+METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "eagle3", "independent")
 CUTS = (0.0, 0.1, 0.25, 0.5, 0.75)  # shares of the answer after which the link is cut
 EACH = 50  # tasks of each kind; at most as many stories
 FIELDS = ("method", "kind", "item", "cut")  # of a run's key

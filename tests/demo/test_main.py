@@ -55,7 +55,7 @@ def test_without_its_extra_a_sentence_says_what_to_install(monkeypatch, capsys):
 def test_where_nothing_is_installed_it_says_so(monkeypatch, capsys):
     monkeypatch.setattr("moa_core.__main__.entry_points", lambda **_: ())
     assert main(["demo", "--port", "7"]) == 2
-    assert "the page is not installed" in capsys.readouterr().err
+    assert "The page is not installed" in capsys.readouterr().err
 
 
 def test_help_names_it_and_imports_nothing_of_it(monkeypatch, capsys):
@@ -65,18 +65,15 @@ def test_help_names_it_and_imports_nothing_of_it(monkeypatch, capsys):
     assert ended.value.code == 0 and re.search(r"demo +The page", capsys.readouterr().out)
 
 
-def test_a_port_or_host_that_cannot_be_is_told_before_anything_is_loaded(monkeypatch, capsys):
+def test_a_port_that_cannot_be_had_is_told_before_anything_is_loaded(monkeypatch, capsys):
     assert free(None) is None
     monkeypatch.setattr("demo.ui.build_demo", lambda *_: pytest.fail("it goes on"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        mistakes = {"--port": (str(port), f"Port {port} cannot be had"),
-                    "--host": ("0.0.0.0", "MOA_PASSWORD")}  # fmt: skip
-        for option, (value, words) in mistakes.items():
-            with pytest.raises(SystemExit) as ended:
-                main(["demo", option, value])
-            said = capsys.readouterr().err
-            assert ended.value.code == 2 and "moa demo: error: " in said and words in said
+        with pytest.raises(SystemExit) as ended:
+            main(["demo", "--port", str(port)])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and f"moa demo: error: Port {port} cannot be had" in said
     assert free(port) == port
     with pytest.raises(UserError, match="65536"):
         free(65536)

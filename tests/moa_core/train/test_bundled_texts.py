@@ -63,7 +63,7 @@ def test_only_the_final_result_counts(task, reply, passes):
     assert check(task, reply) is passes
 
 
-def test_sums_and_letters_are_reckoned_rightly():
+def test_sums_and_letters_are_worked_correctly():
     signs = {"+": int.__add__, "-": int.__sub__, "x": int.__mul__}
     for task in some("sum"):
         steps = re.findall(r"(\d+) (.) (\d+) = (\d+)\.", task.answer)
