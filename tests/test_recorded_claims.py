@@ -53,7 +53,8 @@ def test_a_changed_figure_is_noticed():
 
 
 def test_greedy_texts_are_plain_decodings():
-    assert {one["identical_to_vanilla"] for run in (SAME, BEST) for one in run.values()} == {1.0}
+    ours = [one for run in (SAME, BEST) for name, one in run.items() if name != "llama-cpp"]
+    assert {one["identical_to_vanilla"] for one in ours} == {1.0}
 
 
 def commands(page: str) -> list[list[str]]:
