@@ -13,6 +13,7 @@ from demo.device.endpoint import Device
 from demo.device.weights import pack
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
+from moa_core.generation import StopStrings
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.text import TokenText, prompt_ids
 from tests.device.driver import (
@@ -229,6 +230,32 @@ def test_text_of_tokens(served, blank):
     )
     assert found == wanted
     assert wanted[-1] == tokenizer.decode(ids, skip_special_tokens=True)
+
+
+def test_stop_strings(served, blank):
+    """As the Python reader finds them, letter by letter, and at the end of the text."""
+    cases = [
+        (["end"], "the ending"), (["end"], "the en"), (["abab", "b"], "aab"),
+        (["xab", "ab"], "xxab."), (["aab"], "aaab"), ([], "all of it"),
+    ]  # fmt: skip
+    wanted = []
+    for stops, text in cases:
+        reader, shown = StopStrings(stops), ""
+        for letter in text:
+            shown += reader.push(letter)
+            wanted.append([shown, reader.found])
+        wanted.append([shown + reader.rest(), reader.found])
+    found = blank(served).evaluate(
+        """async (cases) => {
+          const { cutAt } = await import("/device/js/text.js");
+          return cases.flatMap(([stops, whole]) => {
+            const seen = [...whole].map((_, at) => cutAt(stops, whole.slice(0, at + 1), false));
+            return [...seen, cutAt(stops, whole, true)].map(({ text, found }) => [text, found]);
+          });
+        }""",
+        cases,
+    )
+    assert found == wanted
 
 
 def test_drafting_while_waiting_gains_trees_and_changes_no_token(blank):

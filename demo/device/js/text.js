@@ -40,3 +40,20 @@ export class Reader {
     return twin;
   }
 }
+
+/**
+ * The text up to the first stop string to be complete; of two at once the longer counts.
+ *
+ * Until the text has ended, what may be the beginning of a stop string is held back.
+ */
+export function cutAt(stops, text, ended) {
+  const places = stops
+    .map((stop) => ({ start: text.indexOf(stop), size: stop.length }))
+    .filter(({ start }) => start >= 0)
+    .sort((one, other) => one.start + one.size - other.start - other.size || other.size - one.size);
+  if (places.length) return { text: text.slice(0, places[0].start), found: true };
+  const begun = (size) => stops.some((stop) => size < stop.length && stop.startsWith(text.slice(-size)));
+  let held = ended ? 0 : Math.min(text.length, Math.max(0, ...stops.map((stop) => stop.length - 1)));
+  while (held > 0 && !begun(held)) held--;
+  return { text: text.slice(0, text.length - held), found: false };
+}

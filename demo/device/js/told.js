@@ -1,16 +1,24 @@
-// What a page shows of each event: a line as in demo/common/tokens/view.py.
-import { Reader } from "./text.js";
+// What a page shows of each event: a line as in demo/common/tokens/view.py, and the text so far.
+import { Reader, cutAt } from "./text.js";
 
 export class Told {
   /** count: tokens of the prompt. */
-  constructor(words, count) {
-    Object.assign(this, { words, count, reader: new Reader(words), ids: [], alone: [], cycle: 0, parted: null });
+  constructor(words, stops, count) {
+    Object.assign(this, { words, stops, count, reader: new Reader(words), ids: [], alone: [], cycle: 0 });
+    Object.assign(this, { sure: "", over: false, parted: null });
   }
 
-  /** The event with its line; the last one with all tokens, and those that were written alone. */
+  /** The event with its line, the text that is sure, and what was written alone behind it. */
   after(event) {
-    const line = this[event.type.replace(" ", "_")]?.(event), told = { ...event, line, parted: this.parted };
-    return event.type === "finished" ? { ...told, ids: this.ids, alone: this.alone } : told;
+    const line = this[event.type.replace(" ", "_")]?.(event), ended = event.type === "finished";
+    const sure = cutAt(this.stops, this.sure, ended && !this.alone.length);
+    const whole = this.sure + this.alone.map(({ piece }) => piece).join("");
+    const provisional = cutAt(this.stops, whole, ended).text.slice(sure.text.length);
+    this.over = sure.found;
+    const told = { ...event, line, text: sure.text, provisional, parted: this.parted };
+    if (!ended) return told;
+    const reason = sure.found ? "stop" : event.reason;
+    return { ...told, ids: this.ids, alone: this.alone.map(({ token }) => token), reason };
   }
 
   prefilled({ token, position, prob }) {
@@ -33,13 +41,13 @@ export class Told {
     this.alone.length = position - this.count - this.ids.length; // it may have begun anew
     if (!this.alone.length) this.aside = this.reader.fork(this.ids);
     const piece = this.aside.push(token);
-    this.alone.push(token);
+    this.alone.push({ token, piece, prob });
     return { offline: this.token(token, piece, prob, null), at: position };
   }
 
   verified({ path, emitted, tokens, probs, drafts }) {
     const { tree, position, offline } = this.draft, { alone } = this;
-    const late = emitted.findIndex((token, at) => token !== alone[at]);
+    const late = emitted.findIndex((token, at) => token !== alone[at]?.token);
     const confirmed = late < 0 ? emitted.length : late;
     const parted = late >= 0 && alone.length > 0, changed = parted ? alone.length - confirmed : 0;
     if (changed) this.parted = { at: this.ids.length + confirmed + 1 };
@@ -61,7 +69,7 @@ export class Told {
   }
 
   finished({ reason }) {
-    return { end: reason };
+    return { end: this.over ? "stop" : reason };
   }
 
   /** The drafter's odds of a node after its parent. */
@@ -70,8 +78,10 @@ export class Told {
   }
 
   push(token) {
+    const piece = this.reader.push(token);
     this.ids.push(token);
-    return this.reader.push(token);
+    this.sure += piece;
+    return piece;
   }
 
   token(token, piece, draft, target) {

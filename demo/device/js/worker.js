@@ -1,7 +1,7 @@
 // The drafter's own thread. The page says:
 //   {do: "open", base, name}   look a drafter up           -> "facts" {bytes}
 //   {do: "fetch"}              fetch and open it           -> "progress" {bytes}, "ready" {header}
-//   {do: "run", prompt, count, tree, patience, sampling, kind, ahead}   decode token ids ->
+//   {do: "run", prompt, count, tree, patience, stops, sampling, kind, ahead}   decode token ids ->
 //                              events, as told.js tells them
 //   {do: "link", delay, up, down}   make the link slower
 //   {do: "stop"}, {do: "cut"}, {do: "mend"}   end the run; cut the link, and let it be mended
@@ -31,7 +31,7 @@ const jobs = {
     postMessage({ type: "ready", name, tree, context, tli });
   },
 
-  async run({ prompt, count, kind, ...asked }) {
+  async run({ prompt, count, stops = [], kind, ...asked }) {
     if (remote && !remote.closed) throw new Error("A run is under way.");
     stopped = false;
     remote = new Remote(`${base.replace(/^http/, "ws")}/link`, model.header, link, kind);
@@ -40,8 +40,8 @@ const jobs = {
       await remote.connect();
       const { tree = model.header.tree, patience = 0, sampling, ahead = false } = asked;
       const settings = { count, tree, sampling, patience, ahead };
-      const seen = new Told(words, prompt.length);
-      for await (const event of decode(model, remote, prompt, settings, () => stopped)) {
+      const seen = new Told(words, stops, prompt.length);
+      for await (const event of decode(model, remote, prompt, settings, () => stopped || seen.over)) {
         postMessage({ ...seen.after(event), bytes: remote.bytes });
       }
     } finally {
