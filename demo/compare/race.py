@@ -1,7 +1,7 @@
 """A comparison as a race: what the page needs to replay each method's middle run.
 
 The value is {"id": changes with each race, "repeats": counted runs of each, "lanes": [lane],
-"recorded": of the first screen, by the program's makers}; a lane is
+"recorded": whether it came with the program}; a lane is
     label, colour   of the method
     steps           [seconds so far, line]: after the prefill, then after each cycle, with the
                     lines of demo/common/tokens/view.py
