@@ -21,8 +21,10 @@ const play = button("quiet-button play", "Pause", () => (playing ? pause() : sta
 const again = button("quiet-button", "Replay", () => (rewind(), start()));
 const tracks = el("ol", "tracks");
 const texts = el("div", "texts");
+const result = el("p", "result");
+result.setAttribute("role", "status");
 add(root, note, tracks, add(el("div", "bar"), add(el("div", "buttons"), play, again), legend));
-add(root, texts);
+add(root, texts, result);
 
 // ---- lanes ----
 
@@ -144,6 +146,7 @@ function pause() {
 function rewind() {
   playing = false;
   now = 0;
+  result.textContent = "";
   for (const one of lanes) {
     one.next = one.shown = 0;
     one.text.replaceChildren();
@@ -155,6 +158,10 @@ function end() {
   playing = false;
   now = finish;
   draw();
+  const order = [...lanes].sort((a, b) => a.total - b.total);
+  result.textContent = `Finished: ${order
+    .map((one) => `${one.run.label} after ${seconds(one.total)}`)
+    .join(", ")}.`;
 }
 
 // A race begins when it is first seen.
