@@ -62,7 +62,7 @@ class Drafter(ABC):
         return {}
 
     def half_shapes(self, target: Target, count: int) -> HalfShapes:
-        """The shapes of what `server_half` makes of so many tokens: a client takes no others."""
+        """Shapes of `server_half`'s result for `count` tokens. A client takes no others."""
         return {}
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Causal attention as matrix products: compiled, on a CPU it takes a third of SDPA's time."""
+"""Causal attention as matrix products: on a CPU quicker than SDPA, most of all backward."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 
 NAME = "moa_core_blocks"
-BLOCKS = (
-    4  # of queries: each sees the keys up to its own end, so three eighths of them are left out
-)
+# Of queries. Each sees the keys up to its own end, so three eighths of the scores are left out.
+BLOCKS = 4
 
 
 def blocks(

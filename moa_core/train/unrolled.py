@@ -89,7 +89,7 @@ def _attend(queries: Tensor, held: list[tuple[Tensor, Tensor]], visible: Tensor)
     """[B, T, H d]: Q [B, H, T, d] attend to the first draft's K and V as `visible` [B, 1, T, T]
     says, and to those of later drafts at their own row alone.
 
-    A later draft's scores are then a column, not a matrix: with 7 drafts a fifth of the work.
+    A later draft's scores are then a column, not a matrix: with 7 drafts a quarter of the work.
     """
     each = queries.shape[1] // held[0][0].shape[1]
     (keys, values), *own = [[one.repeat_interleave(each, 1) for one in pair] for pair in held]

@@ -101,8 +101,8 @@ def test_texts_accepted_lengths_target_calls_and_trees(key):
     check_text(trace, key)
     drafted, cycles = trace.of(Drafted), expected.get("cycles", [])
     if "d7b8" in key:  # the authors' size: the first tree, its nodes in any order of near ties
-        for cycle in cycles[: expected.get("cut_gap", 0) >= NEAR_TIE]:
-            check_nodes(drafted[0].tree, cycle)
+        if cycles and expected["cut_gap"] >= NEAR_TIE:
+            check_nodes(drafted[0].tree, cycles[0])
         return
     assert len(drafted) >= len(cycles) and (not cycles or expected["cut_gap"] > NEAR_TIE)
     for cycle, draft, result in zip(cycles, drafted, trace.of(Verified), strict=False):

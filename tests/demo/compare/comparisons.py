@@ -1,4 +1,4 @@
-"""Comparisons that nobody ran, with numbers to reckon with by hand."""
+"""Comparisons that nobody ran, with numbers that are easy to check by hand."""
 
 from dataclasses import asdict
 

@@ -1,4 +1,4 @@
-"""Runs of a benchmark that nobody ran, with numbers to reckon with by hand."""
+"""Runs of a benchmark that nobody ran, with numbers that are easy to check by hand."""
 
 from typing import Any
 

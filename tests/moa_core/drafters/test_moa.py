@@ -1,4 +1,4 @@
-"""What MoA's parts may depend on; its sizes; and that LSA reckons each token of a text once."""
+"""What MoA's parts may depend on; its sizes; and that LSA computes each token of a text once."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -120,7 +120,7 @@ def test_each_verified_token_goes_through_lsa_once_and_in_order(monkeypatch, tli
     assert watched.ids == text[: len(watched.ids)]
     assert len(text) - len(watched.ids) <= 3 + 2
     vectors = torch.cat([given for given, _ in watched.lsa])  # [n, L, W]
-    assert len(vectors) == len(watched.ids), "a token was reckoned again, or never"
+    assert len(vectors) == len(watched.ids), "a token was computed twice, or never"
     assert max(len(given) for given, _ in watched.lsa) <= max(chunk, len(SHORT))
     cache = watched.caches[-1]
     with torch.inference_mode():

@@ -82,7 +82,7 @@ class Client:
 def killed(
     server: subprocess.Popen, port: int, clients: list[Client], rng: random.Random
 ) -> subprocess.Popen:
-    """Kill it after so many tokens, and start it again after a while."""
+    """Kill it after a number of tokens, and start it again after a while."""
 
     def written() -> int:
         return sum(len(client.trace.verified_ids) for client in clients)
