@@ -24,6 +24,7 @@ from tqdm import tqdm
 from moa_core.errors import UserError
 from moa_core.train.batches import Batch, Batches
 from moa_core.train.measure import Progress
+from moa_core.train.muon import Muon
 
 Step = Callable[[nn.Module, Batch, Any, int], tuple[Tensor, dict[str, Tensor]]]
 Count = Callable[[Batch], Tensor]
@@ -99,9 +100,7 @@ def optimisers(schedule: Schedule, name: str, model: nn.Module) -> list[torch.op
     if not schedule.muon:
         groups = [{"params": matrices + tables, "weight_decay": schedule.decay}, rest]
         return [torch.optim.AdamW(groups, lr=rate, betas=schedule.betas)]
-    muon = torch.optim.Muon(
-        matrices, lr=rate, weight_decay=schedule.decay, adjust_lr_fn="match_rms_adamw"
-    )
+    muon = Muon(matrices, rate, schedule.decay)
     others = [{"params": tables, "weight_decay": schedule.decay}, rest]
     return [muon, torch.optim.AdamW(others, lr=rate, betas=schedule.betas)]
 
