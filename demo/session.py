@@ -49,7 +49,7 @@ class Visit:
     rival  another method's of the same prompt, likewise, once it has run
     shown  what the Live tab shows, and how to go on with it
     cut    the stage's link, while a run there goes on without its target
-    said   by status line, what the last run there said last
+    said   the last words of each status line
     """
 
     number: int = 0

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from demo.common.palette import MOA_SHADES, OTHER_METHODS, mark
-from moa_core.loading import names
-from moa_core.loading.names import AUTO, VANILLA, family, tli_of
+from moa_core.loading.names import AUTO, VANILLA, family, label, tli_of
 
 __all__ = ["AUTO", "RIVAL", "VANILLA", "colour", "family", "label", "ordered", "tli_of"]
 
-# By family, in order.
+# Of each family; the page lists methods in this order.
 COLOURS = {
     "moa": mark("moa"),
     AUTO: OTHER_METHODS[AUTO],
@@ -20,11 +19,6 @@ COLOURS = {
     VANILLA: mark("plain"),
 }
 RIVAL = "eagle2"  # whom the paper compares MoA with
-
-
-def label(name: str) -> str:
-    """What a method is called on the page."""
-    return "Plain" if name == VANILLA else names.label(name)
 
 
 def colour(name: str) -> str:

@@ -31,7 +31,7 @@ def _stop(stop: int, trained: bool, chosen: bool) -> str:
 
 def _about(method: str) -> str:
     if method == AUTO:
-        return "Auto N: each cycle uses the N that promises most, by measured times and gains."
+        return "Auto N: each cycle uses the N expected to give the most tokens per second."
     if family(method) != "moa":
         return f"TLI is part of MoA; {label(method)} has none."
     tli = tli_of(method)

@@ -39,7 +39,9 @@ from moa_core.runtime import quiet
 LOCAL = "local"  # no server: target and drafter in one process
 DIRECT = "direct"  # the server's process, with no emulated link between
 STREAM = "stream"  # plain API streaming: the server pushes each token as it writes it
-METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "independent", STREAM)
+METHODS = (
+    "moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "eagle3", "independent", STREAM,
+)  # fmt: skip
 EACH = 2  # prompts of each kind
 ROOT = TreeSettings(1, 1, 1)  # plain decoding drafts nothing
 SHARED = ("max_new_tokens", "temperature", "seed", "ignore_eos", "repeat")

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from moa_core.arguments import target_of
-from moa_core.bench.methods import Record, checksum
+from moa_core.bench.methods import Ours, Record, checksum
 from moa_core.bench.records import Row, check_out, head, select, write
 from moa_core.bench.results import aligned, grouped, shown, spread
 from moa_core.bench.run import Key, Runs, keep_settings
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     prompts = load_suite(options.suite, each)
     items = task_items(target, each, options.seed) + text_items(target, prompts)
     items = [item for item in items if len(item.ids) + options.max_new_tokens < target.context]
-    nets = {name: checksum(drafter.net.parameters()) for name, drafter in drafters.items()}
+    nets = {name: Ours(name, target, drafter).weights() for name, drafter in drafters.items()}
     settings = {
         "each": each, "cuts": CUTS, "max_new_tokens": options.max_new_tokens, "seed": options.seed,
         "methods": list(drafters), "prompts": suite_hash(prompts),

@@ -127,7 +127,7 @@ def read(path: Path) -> Row:
 
 
 def head(kind: str, given: Sequence[str], **more: Any) -> Row:
-    """How a recording begins. given: the command's own words."""
+    """The header of a recording. given: the command's own words."""
     date = datetime.now(UTC).isoformat(timespec="seconds")
     return {"version": 1, "kind": kind, "command": command_line(given), "date": date, **more}
 

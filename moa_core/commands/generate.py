@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prompt.add_argument("--prompt-ids", help="token ids instead: 1,2,3")
     add("--raw", action="store_true", help="--prompt as it is, no chat template")
     add("--max-new-tokens", type=int, default=128)
-    add("--tree", default="auto", help="auto: each cycle's sized by measured costs and gains; "
-        "own: its config's, else 5-4-11; or depth-breadth-budget")
+    add("--tree", default="auto", help="auto: each cycle's size follows measured costs and "
+        "gains; own: the one in the drafter's config, else 5-4-11; or depth-breadth-budget")
     add("--temperature", type=float, default=0.0, help="0: greedy")
     add("--top-p", type=float, default=1.0)
     add("--top-k", type=int, default=0, help="0: off")
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "given several times")
     add("--ignore-eos", action="store_true", help="go on after the end of turn")
     add("--server", help="ws://host:port of a server that runs the target")
-    add_token(parser, "what the server wants to be told")
+    add_token(parser, "the server's access token")
     add("--numbers", default="bf16", help="over a link: bf16 or f32")
     add("--patience", type=float, default=30.0, help="seconds to wait for a lost server, once the "
         "drafter has no more to write alone")

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--drafter", action="append", default=[], help="serve this one besides the bundled ones")
     add("--host", default="127.0.0.1", help="address to listen on; default: this machine only")
     add("--port", type=int, default=8765, help="0: any free one")
-    add_token(parser, "what clients must say")
+    add_token(parser, "the access token that clients must send")
     add("--max-sessions", type=int, default=16, help="clients at once")
     add("--max-context", type=int, default=4096, help="tokens of cache for each")
     add("--idle", type=float, default=600.0, help="seconds until an idle client is sent away")

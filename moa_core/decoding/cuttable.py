@@ -17,7 +17,7 @@ class Cuttable:
 
     after  new tokens after which it is cut by itself; at least 1, as the first comes with the
            prompt. None: only `cut` cuts it
-    look   seconds that a drafter on its own waits for the link before each token, at least
+    look   seconds that a drafter on its own waits for the link before each token
     """
 
     traffic = Traffic()

@@ -72,12 +72,14 @@ def _speculate(
         # 1) Prefill: the target reads the prompt and chooses the first token.
         prompt = tuple(text.ids)
         answer = yield from verifier.prefill(prompt, capacity, sampling)
-        way, (token,) = answer.traffic, text.add(answer.choices.tokens)
+        traffic = answer.traffic
+        (token,) = text.add(answer.choices.tokens)
         clock.lap("prefill")
         waited = sum(clock.totals.values())  # for a lost link, too
         yield Prefilled(
-            prompt, token, answer.choices.probs[0], waited, way.seconds, way.sent, way.received
-        )
+            prompt, token, answer.choices.probs[0], waited,
+            traffic.seconds, traffic.sent, traffic.received,
+        )  # fmt: skip
         cycle = 0
         while (reason := text.ending(should_stop)) is None:
             # 2) Draft: the drafter takes in what the newest tokens taught, and proposes a tree
@@ -95,8 +97,8 @@ def _speculate(
 
             # 3) Verify: one target forward over the whole tree; the target's choice at each node.
             answer = yield from verifier.verify(drafted)
-            choices, way = answer.choices, answer.traffic
-            seconds = clock.lap("verify", network=way.seconds)
+            choices, traffic = answer.choices, answer.traffic
+            seconds = clock.lap("verify", network=traffic.seconds)
 
             # 4) Accept the longest drafted path the target agrees with; its next choice is the
             #    bonus.
@@ -105,7 +107,7 @@ def _speculate(
             emitted = text.add((*(tree.tokens[node] for node in path), bonus))
             verified = Verified(
                 cycle, path, bonus, choices.tokens, choices.probs, choices.drafts, emitted, seconds,
-                clock.lap("other"), way.seconds, way.sent, way.received,
+                clock.lap("other"), traffic.seconds, traffic.sent, traffic.received,
             )  # fmt: skip
             yield verified
             drafter.learn(drafted, verified)

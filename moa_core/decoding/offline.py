@@ -29,7 +29,7 @@ class FarTarget(Protocol):
     traffic      of the last question
     verify       as in `Verifier`, of a tree whose root stands at a position
     server_half  what the newest tokens taught: those of the prompt, or those that were kept last
-    back         whether a lost link is there again; looks for at most `seconds`
+    back         whether a lost link is there again; waits for up to `seconds`
     """
 
     @property

@@ -107,7 +107,7 @@ class Experience:
     """What was measured of a drafter and its target in one place, and what follows from it.
 
     accepted  of nodes, by their score
-    extended  of expanded nodes: that a child of theirs was accepted
+    extended  how often an expanded node has an accepted child
     level     seconds to draft a level, by the nodes expanded in it
     verified  seconds to verify, by nodes
     """

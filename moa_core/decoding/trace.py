@@ -189,7 +189,7 @@ class Trace:
 
     @property
     def accepted_lengths(self) -> list[int]:
-        """Tokens gained per verification, bonus included; the last one uncut."""
+        """Tokens gained per verification, bonus included. The last counts in full, even if cut."""
         return [event.gained for event in self.of(Verified)]
 
     @property
@@ -313,7 +313,7 @@ def _event(data: dict[str, Any]) -> Event:
     try:
         event: Event = msgspec.convert(data, kind)
     except msgspec.ValidationError:
-        raise UserError(f"This trace is damaged: it has a {kind.__name__} that is none.") from None
+        raise UserError(f"This trace is damaged: a {kind.__name__} event is malformed.") from None
     if isinstance(event, Finished):
         spent = {phase: event.seconds[phase] for phase in PHASES if phase in event.seconds}
         return Finished(plain(event.reason), spent)

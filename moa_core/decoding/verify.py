@@ -22,7 +22,7 @@ from moa_core.errors import UserError
 if TYPE_CHECKING:
     from moa_core.model.target import Target
 
-COLDEST = 1e-6  # below it is greedy: logits over much less are no numbers any more
+COLDEST = 1e-6  # below this, decoding is greedy: logits would overflow
 
 
 @dataclass(frozen=True)

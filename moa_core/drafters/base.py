@@ -37,7 +37,7 @@ class Drafter(ABC):
     net: nn.Module  # what is trained and saved, where it has weights
     precision: str | None = "float32"  # of drafts, or int8; None: no network
     static = False  # a tree of fixed shape, as in the first EAGLE
-    beside = False  # whether it can only draft where its target is
+    beside = False  # whether it needs the target in the same process
 
     @cached_property
     def sizer(self) -> Sizer:
@@ -74,7 +74,7 @@ class Drafter(ABC):
         """Draft below `token`, the newest one, which the target has chosen but not yet read."""
 
     def place(self, *facts: Hashable) -> None:
-        """Where a run takes place: what is learned there of costs and gains counts there alone."""
+        """Choose the costs and gains to use: those of a link, say, or of a thread count."""
         self.sizer.at(facts)
 
     def grow(
@@ -89,7 +89,7 @@ class Drafter(ABC):
         return grow(token, logits, expand, settings, sizing, self.static)
 
     def learn(self, drafted: Drafted, verified: Verified) -> None:
-        """What came of the last proposal, times included."""
+        """Learn from the last proposal: what was accepted, and the seconds."""
         self.sizer.learn(drafted, verified)
 
     def close(self) -> None:  # noqa: B027  most keep nothing

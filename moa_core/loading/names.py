@@ -10,7 +10,7 @@ from moa_core.errors import UserError
 VANILLA = "vanilla"  # plain decoding
 NGRAM = "ngram"
 AUTO = "moa-auto"  # all trained N, one chosen for each cycle
-LABELS = {  # as the page shows them
+LABELS = {
     "moa": "MoA",
     AUTO: "MoA, auto N",
     "given": "Drafter",
@@ -21,7 +21,7 @@ LABELS = {  # as the page shows them
     "medusa": "Medusa",
     "independent": "Independent model",
     NGRAM: "N-gram lookup",
-    VANILLA: "Vanilla",
+    VANILLA: "Plain",
     "moa-mean-lsa": "MoA, mean of LSA",  # ablations: recorded, never offered
     "moa-no-lsa": "MoA without LSA",
     "moa-no-sa": "MoA without SA",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from moa_core.errors import UserError
-from moa_core.loading.names import NGRAM, VANILLA, family, matched, no_such, tli_of
+from moa_core.loading.names import family, matched, no_such, tli_of
 
 # Commits as public scripts and manifests name them. For another: --target id@revision.
 LLAMA3 = "meta-llama/Meta-Llama-3-8B-Instruct@8afb486c1db24fe5011ec46dfbe5b5dccdb575c2"
@@ -32,7 +32,7 @@ def untrained(tli: int, trained: Iterable[int], target: str = "") -> str:
 class Preset:
     """A published target and drafters for it, as id@revision.
 
-    by_method  drafters by the names of their methods; the first is what a run without --drafter has
+    by_method  the Hub id of each method's drafter; the first is the default
     tree      depth, breadth and budget of the authors, which suit a GPU
     configs   the published config.json of each id, as far as sizes depend on it
     """
@@ -48,7 +48,9 @@ class Preset:
         None: MoA for this N, or the first. UserError, saying which there are, for another name.
         """
         wanted = name or (next(iter(self.by_method)) if tli is None else f"moa-n{tli}")
-        names = [*self.by_method, NGRAM, VANILLA]
+        from moa_core.drafters.known import WITHOUT_WEIGHTS  # torch, which --help does without
+
+        names = [*self.by_method, *WITHOUT_WEIGHTS]
         if found := matched(wanted, names):
             return self.by_method.get(found, found)
         if "/" in wanted or Path(wanted).expanduser().is_dir():

@@ -43,7 +43,7 @@ def task_accuracy(target: Target, per_kind: int = 100, seed: int = 0) -> dict[st
 
 @torch.inference_mode()
 def reply_loss(target: Target, encoded: Encoded) -> tuple[float, int]:
-    """Nats of what a document has to teach, and how many tokens that is."""
+    """Total loss in nats over a document's reply tokens, and their count."""
     ids = torch.tensor([encoded.ids[: target.context]], device=target.device)
     reply = torch.tensor(encoded.mask[1 : target.context], device=target.device)
     logits = target.model(input_ids=ids).logits[0, :-1].float()

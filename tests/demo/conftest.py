@@ -17,7 +17,7 @@ from moa_core.train.tokenizer import train_tokenizer
 
 PROMPT = "once upon a time"
 TREE = TreeSettings(3, 2, 6)
-# What is offered with any target, in the page's order; a drafter more changes no test.
+# What is offered with any target, in the page's order; adding a drafter breaks no test here.
 WITHOUT_FILES = ordered("vanilla" if name == "none" else name for name in WITHOUT_WEIGHTS)
 
 

@@ -16,7 +16,7 @@ from tests.device.twins import serving
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 EACH = 10  # prompts of each of five kinds
-TASKS = 16  # of each of six kinds
+TASKS = 32  # of each of six kinds
 TREE = TreeSettings(5, 4, 11)
 MOST = 64  # tokens of an answer
 SLOW = {"delay": 60, "up": 0, "down": 0}  # so that a cut comes before the answer
