@@ -185,7 +185,7 @@ def guarded(work: Work, count: int, visit: Visit, *values: Any) -> Iterator[tupl
 def waiting(engine: Engine) -> str:
     """What a run waits for, in words; "" where it need not wait."""
     if engine.busy or engine.worker.wanted:
-        return "Another run is going on; yours begins when it ends."
+        return "Another run is in progress; yours starts next."
     if not engine.ready():
         return "The models are still loading; your run begins when they are ready."
     return ""

@@ -104,7 +104,7 @@ def wrong_target(engine: Engine, given: Mapping[str, Any]) -> list[str]:
 def complaint(wrong: Sequence[str]) -> Any:
     """The value of a status line: what could not be used of an address, if there is any."""
     reasons = "; ".join(reason.rstrip(".") for reason in wrong)
-    words = f"Not all of the address could be used: {reasons}."
+    words = f"Part of the address was not used: {reasons}."
     return say(words, "error") if wrong else gr.skip()
 
 

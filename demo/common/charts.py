@@ -78,7 +78,7 @@ def signed(figure: go.Figure, about: str, below: int = 54) -> go.Figure:
         text=about, x=0, y=0, xref="paper", yref="paper", xanchor="left", yanchor="top",
         yshift=-below, showarrow=False, font={"size": 10.5},
     )  # fmt: skip
-    return figure.update_layout(margin_b=figure.layout.margin.b + 20)
+    return figure.update_layout(margin_b=figure.layout.margin.b + 26)
 
 
 def bars(

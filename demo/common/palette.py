@@ -32,7 +32,7 @@ PALETTE = {
 }
 TOKENS, LANES = ("accepted", "rejected", "bonus", "offline"), ("moa", "eagle2", "plain")
 PHASES = ("drafter", "bonus")
-MOA_SHADES = ("#a3b4f9", "#7f95f8", "#647ff8", "#4a6af8")  # N = 0 to 3: the darker, the more
+MOA_SHADES = ("#768df8", "#677ff8", "#5772f8", "#4361f6")  # N = 0 to 3: the darker, the more
 OTHER_METHODS = {  # by family; they never stand for a token
     "moa-auto": "#7a5195",
     "eagle3": "#b3542f",

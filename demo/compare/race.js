@@ -67,8 +67,8 @@ function build() {
   for (const one of lanes) one.rank = order.findIndex((other) => other.total === one.total) + 1;
   if (!race) return;
   stretch = finish > 0 && finish < SHOWN ? SHOWN / finish : 1;
-  const slow = stretch > 1.5 ? `Shown ${Math.round(stretch)}× slower than real. ` : "";
-  const which = race.repeats > 1 ? ` (the middle one of ${race.repeats})` : "";
+  const slow = stretch > 1.5 ? `Slowed ${Math.round(stretch)}×. ` : "";
+  const which = race.repeats > 1 ? ` (the median of ${race.repeats})` : "";
   const whose = race.recorded ? "Recorded, on the first example. " : "";
   note.textContent = `${whose}${slow}Each method ran alone; this replays its measured run${which}, prefill included.`;
   begun = false;
@@ -112,7 +112,7 @@ function draw() {
   for (const one of lanes) advance(one);
   const over = now >= finish;
   root.dataset.state = over ? "done" : playing ? "running" : "paused";
-  play.textContent = playing ? "Pause" : begun && !calm.matches ? "Go on" : "Play";
+  play.textContent = playing ? "Pause" : begun && !calm.matches ? "Resume" : "Play";
   play.disabled = over && !calm.matches; // then Replay is left
   again.hidden = calm.matches;
 }

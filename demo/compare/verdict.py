@@ -27,7 +27,7 @@ def verdict(rows: Sequence[Row]) -> list[str]:
         assert best.rate
         times = f"{digits(best.rate.over(plain.rate).middle, 'ratio')} × plain decoding"
         close = best.rate.overlaps(plain.rate)
-        said.append(f"{best.label}: {'too close to call, ' if close else ''}{times}")
+        said.append(f"{best.label}: {times}{', but the runs overlap' if close else ''}")
     known = {row.same for row in measured}
     same = "text not compared" if None in known else "same text ✓"
     return [*said, "different text ✗" if False in known else same]

@@ -25,7 +25,7 @@ before.tabIndex = 0;
 
 const legend = tokenLegend(
   sample("root", "root: the newest token"),
-  el("li", "", "% = the drafter’s confidence; of the target’s own token, the target’s"),
+  el("li", "", "% = how sure the drafter was; on the target’s own token, how sure the target was"),
 );
 const svg = shape("svg", {});
 const tree = add(el("div", "tree draft-tree"), svg);

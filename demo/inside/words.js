@@ -13,7 +13,7 @@ function sentence(cycle, texts) {
     : `none accepted; the target’s own ${bonus} is the bonus`;
   const gained = many(cycle.path.length + 1, "token");
   const cut = cycle.path.length + 1 - cycle.emitted;
-  const end = cut ? ` The run ended here: ${many(cut, "token")} of it not kept.` : "";
+  const end = cut ? ` The run ended here, so ${many(cut, "token")} ${cut === 1 ? "was" : "were"} dropped.` : "";
   return `${many(drafted, "node")} drafted, ${kept}: ${gained} gained.${end}`;
 }
 

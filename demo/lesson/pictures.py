@@ -89,7 +89,7 @@ def tli() -> str:
         *(f'<rect class="bar bonus" x="{200 + 42 * at}" y="{150 - size}" width="30" '
           f'height="{size}"/>' for at, size in enumerate((8, 16, 24, 32))),
         *(text(215 + 42 * at, 168, f"N = {at}", "middle quiet") for at in range(4)),
-        text(180, 196, "a sketch; the tab Layers measures it", "middle quiet"),
+        text(180, 196, "a sketch; the Layers (TLI) tab measures it", "middle quiet"),
     )  # fmt: skip
 
 

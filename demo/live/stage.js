@@ -47,6 +47,7 @@ function plain(line) {
 function end(line) {
   root.dataset.state = "done";
   ended = line;
+  if (root.dataset.link === "lost") link = "The connection was still cut.";
   if (!recorded) state(["eos", "length", "context"].includes(line.end) ? "done" : "stopped");
   say();
 }
@@ -108,7 +109,7 @@ function lengths() {
   const theirs = beside?.rival_tau;
   if (!theirs) return ["τ ", figure("tau", tau, tau.toFixed(1))];
   const first = tau > theirs ? by.split(",")[0] : beside.rival;
-  const who = Math.abs(tau - theirs) < 0.05 ? "level" : `${first} is ahead`;
+  const who = Math.abs(tau - theirs) < 0.05 ? "level" : `${first} is ahead in τ`;
   return ["τ ", figure("tau", tau, tau.toFixed(1)), `, ${beside.rival} ${theirs.toFixed(1)}: ${who} on this prompt`];
 }
 
@@ -123,6 +124,12 @@ function fade() {
   text.classList.toggle("below", text.scrollHeight - text.scrollTop - text.clientHeight > 4);
 }
 text.addEventListener("scroll", fade);
+window.addEventListener("tab-opened", ({ detail }) => {
+  if (detail !== "live") return;
+  if (root.dataset.state === "running") text.scrollTop = text.scrollHeight;
+  fade();
+  if (newest?.tree) fit();
+});
 
 // ---- the tree ----
 
@@ -146,7 +153,7 @@ function settled() {
   if (!ended) say();
   if (root.dataset.link === "lost") {
     svg.replaceChildren();
-    caption.textContent = "Offline: the target checks no tree.";
+    caption.textContent = "Offline: nothing is checked.";
     return;
   }
   if (!newest) return;
@@ -162,6 +169,7 @@ function settled() {
 function fit() {
   const [width, height] = ["width", "height"].map((name) => Number(svg.getAttribute(name)));
   const { clientWidth, clientHeight } = svg.parentNode;
+  if (!clientWidth) return; // its tab is not open
   const most = stage.closest(".class-mode") ? 2.4 : 1.5;
   const scale = Math.min(most, Math.max(0.7, Math.min(clientWidth / width, clientHeight / height)));
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -184,7 +192,7 @@ function phase(name) {
   const { confirmed = 0, changed = 0 } = newest;
   if (drafts) caption.textContent = PHASES[name]({ drafts, kept });
   else if (confirmed + changed)
-    caption.textContent = `Written offline: ${confirmed} confirmed by the target, ${changed} changed`;
+    caption.textContent = `Written offline: ${confirmed} confirmed by the target, ${changed} replaced`;
   else caption.textContent = "The target writes one token.";
 }
 

@@ -8,6 +8,7 @@ const SCALE = 0.6; // pixels a millisecond
 const base = new URL("device", document.baseURI).href;
 always = "offline"; // the entry of the legend that is there from the start
 marks[always].hidden = false;
+const NOTES = new Map([...box.querySelectorAll("[data-figure]")].map((node) => [node, node.nextElementSibling.textContent]));
 let worker = null, size = 0, ready = false, wanted = null, sums = null;
 
 function choose(name, title) {
@@ -174,7 +175,10 @@ function end() {
 }
 
 function no_figures() {
-  for (const node of box.querySelectorAll("[data-figure]")) node.textContent = "–";
+  for (const node of box.querySelectorAll("[data-figure]")) {
+    node.textContent = "–";
+    node.nextElementSibling.textContent = NOTES.get(node);
+  }
 }
 
 function gain() {}

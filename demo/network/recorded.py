@@ -26,7 +26,7 @@ SHAPES = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star", "t
 NAMES = {"stream": "API streaming", "target": "the target itself"}  # dashed: what is compared with
 CUT = "% of the answer verified before the cut"
 OFFLINE = {  # rows of this kind: key, factor, title, unit
-    "tasks": ("right", 100, "Right answers when the link is cut for ever",
+    "tasks": ("right", 100, "Right answers when the link never comes back",
               "% of held-out tasks right"),
     "texts": ("log_prob", 1, "How plausible the target finds offline text",
               "log-probability per token"),

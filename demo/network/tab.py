@@ -109,7 +109,7 @@ def _page(engine: Engine) -> Network:
             with gr.Row():
                 called = [(one.title, name) for name, one in PRESETS.items()]
                 settings["link"] = gr.Dropdown(
-                    [("Your own, as it is", HERE), *called], value=HERE, label="Link, made slower",
+                    [("None: your real link", HERE), *called], value=HERE, label="Simulated link",
                     elem_id="net-link", filterable=False, min_width=150,
                 )  # fmt: skip
                 settings["delay"] = gr.Slider(
@@ -119,7 +119,7 @@ def _page(engine: Engine) -> Network:
             with gr.Row():
                 settings["tokens"] = control("tokens", "net-", minimum=2, value=160, min_width=150)
                 settings["ahead"] = gr.Checkbox(
-                    True, label="Draft on while waiting", elem_id="net-ahead", min_width=150
+                    True, label="Keep drafting while waiting", elem_id="net-ahead", min_width=150
                 )
     with gr.Row(elem_classes="buttons", elem_id="net-bar"):
         buttons = {

@@ -65,15 +65,18 @@ def acceptance(recording: Recording, kind: str | None) -> go.Figure | None:
          for k, rate in enumerate(row, 1)] + [""] * (most - len(row))
         for name, row in found.items()
     ]  # fmt: skip
+    percent = [["" if rate is None else f"{rate:.0f} %" for rate in row] for row in table]
     grid = go.Heatmap(
         x=list(range(1, most + 1)), y=list(found), z=table, zmin=0, zmax=100, hoverinfo="text",
-        texttemplate="%{z:.0f} %", hovertext=hover, showscale=False, xgap=3, ygap=3,
+        text=percent, texttemplate="%{text}", hovertext=hover, showscale=False, xgap=3, ygap=3,
         colorscale=[[0, "rgba(15, 157, 138, 0.04)"], [1, "rgba(15, 157, 138, 0.62)"]],
     )  # fmt: skip
     said = {name: f"{100 * row[0]:.0f} % at position 1" for name, row in found.items()}
     title = "Acceptance per draft position"
     figure = _figure([grid], title, "share of the cycles", said, beside=False)
-    return figure and figure.update_xaxes(title_text="draft position", dtick=1, showgrid=False)
+    return figure and figure.update_xaxes(
+        title_text="draft position", tick0=1, dtick=1, range=[0.5, most + 0.5], showgrid=False
+    )
 
 
 def times(recording: Recording, kind: str | None) -> go.Figure | None:

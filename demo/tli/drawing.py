@@ -10,7 +10,7 @@ LEFT, RIGHT, WIDE = 8, 240, 124  # columns of target and drafter
 MIDDLE = 166  # where LSA stands
 CA, SA, EMBED = 228, 272, 308  # heights of the drafter's parts
 WRONG = (
-    "A common mistake: a larger N does not mean faster. Each step <em>adds</em> a target layer to "
+    "A larger N is not always faster. Each step <em>adds</em> a target layer to "
     "every draft level: acceptance rises, drafting slows. Each N is a drafter trained for it; the "
     "text stays the target’s own whatever N is."
 )

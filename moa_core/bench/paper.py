@@ -79,6 +79,7 @@ def published() -> Paper:
 # ---- the claim ----
 
 OURS, RIVAL = "moa-n1", "eagle2"
+GAINS = "MoA N=1 gains {} tokens per target call (τ)"
 SINGLE_PASS = "speeds of a single pass, recorded without a spread, are not compared"
 
 
@@ -125,30 +126,31 @@ def claim(recording: Recording) -> str:
     whole = ratio(ours, rival, "tokens_per_second")
     decoding = ratio(ours, rival, "decode_tokens_per_second")
     speeds = [found for found in (whole, decoding) if found]
-    named = f"tokens/s of MoA N={fastest.removeprefix('moa-n')}, the fastest MoA here,"
+    named = f"MoA N={fastest.removeprefix('moa-n')}, the fastest MoA here, writes {{}} tokens/s"
     one = recording.figures(OURS)
     if tree_text(one) == tree_text(rival) and "auto" not in str(tree_text(one)):
-        lengths = _part("τ of MoA N=1", ratio(one, rival, "tau"), theirs[:1])
+        lengths = _part(GAINS, ratio(one, rival, "tau"), theirs[:1])
     else:  # larger trees accept more: no ratio to set beside the paper's
-        lengths = _part("τ of MoA N=1, each at its own tree,", ratio(one, rival, "tau"), ())
+        lengths = _part(f"{GAINS}, each with its own tree", ratio(one, rival, "tau"), ())
     parts = [lengths]
     # A difference between speeds that were passed over once may be the machine's.
     if speeds and all(found.overlap is None for found in speeds):
         parts.append(SINGLE_PASS)
     else:
-        parts += [_part(f"whole-run {named}", whole, theirs[1:])]
-        parts += [_part("of decoding alone that", decoding, ())]
+        parts += [_part(f"{named} over whole runs", whole, theirs[1:])]
+        parts += [_part("in decoding alone that is {}", decoding, ())]
     said = [part for part in parts if part]
     if not said:
         return "nothing to compare, since MoA and EAGLE-2 are not both in it."
-    return f"{'; '.join(said)}."
+    return f"{'. '.join(one[0].upper() + one[1:] for one in said)}."
 
 
-def _part(subject: str, found: Ratio | None, paper: Sequence[float]) -> str:
+def _part(sentence: str, found: Ratio | None, paper: Sequence[float]) -> str:
+    """sentence: {} is where the ratio goes. paper: the authors' own, if it may stand beside it."""
     if found is None:
         return ""
-    said = f"{subject} is {found.value:.2f} × EAGLE-2’s"
-    said += f" (the paper: {paper[0]:.2f} ×)" if paper else ""
-    if found.overlap is None:
-        return f"{said}, recorded without a spread"
-    return f"{said}, {'within' if found.overlap else 'beyond'} the recorded spread"
+    said = sentence.format(f"{found.value:.2f} × EAGLE-2’s")
+    spread = {None: "no spread recorded", True: "within the spread of the runs"}
+    notes = [spread.get(found.overlap, "more than the spread of the runs")]
+    notes += [f"the paper: {paper[0]:.2f} ×"] if paper else []
+    return f"{said} ({'; '.join(notes)})"

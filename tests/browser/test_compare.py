@@ -133,7 +133,7 @@ def test_the_race_is_paused_and_replayed_and_shows_text_as_it_is(tab):
     race.get_by_role("button", name="Pause").click()
     page.wait_for_selector(".race[data-state=paused]")
     half_way = page.evaluate(TEXTS)
-    race.get_by_role("button", name="Go on").click()
+    race.get_by_role("button", name="Resume").click()
     page.wait_for_selector(".race[data-state=done]")
     ended = page.evaluate(TEXTS)
     assert all(after.startswith(before) for before, after in zip(half_way, ended, strict=True))

@@ -40,7 +40,7 @@ def test_who_waits_is_told_and_a_closed_page_frees_its_place(open_page):
     first.click("#compare-run")
     wait_for_status(first, "One run after the other", "compare-")
     second.click("#run")
-    wait_for_status(second, "Another run is going on")
+    wait_for_status(second, "Another run is in progress")
     second.click("#stop")
     first.close()
     wait_for_status(second, "Stopped before it began.")

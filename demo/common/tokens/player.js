@@ -189,7 +189,7 @@ function show_buttons() {
   const waiting = next < lines.length && root.dataset.state !== "done";
   const plays = waiting && !paused && tempo > 0;
   play.textContent = plays ? "❚❚" : "▶";
-  play.setAttribute("aria-label", plays ? "Pause" : waiting ? "Go on" : "Replay");
+  play.setAttribute("aria-label", plays ? "Pause" : waiting ? "Resume" : "Replay");
   speed.value = String(tempo);
   back.disabled = !painted();
   on.disabled = rest.disabled = !waiting;
@@ -228,6 +228,7 @@ function replay_recorded() {
 }
 
 function released(event) {
+  if (event.target.closest?.("#tour, .tour")) return; // the tour shows it
   for (const kind of ["pointerdown", "keydown"]) window.removeEventListener(kind, released, true);
   if (!recorded) return;
   state("idle");

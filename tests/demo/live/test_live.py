@@ -221,7 +221,7 @@ def test_what_an_address_cannot_set_is_said(engine):
     assert found["prompt"] == "Hi" and unset(found["method"])
     status, found = address(engine, tab="nowhere", target="x", method="gpt9", tokens="20")
     assert status["text"].startswith(
-        "Not all of the address could be used: tab must be one of live, compare, "
+        "Part of the address was not used: tab must be one of live, compare, "
     )
     assert "target must be fake;" in status["text"] and found["tokens"] == 20
     assert "no gpt9 drafter for this target: choose from moa-n0, moa-n1, " in status["text"]
