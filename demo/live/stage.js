@@ -180,8 +180,10 @@ function fit() {
 const PHASES = {
   drafted: ({ drafts }) => `${drafts} ${drafts === 1 ? "guess" : "guesses"} drafted …`,
   checked: ({ drafts }) => `… the target checks all ${drafts} at once …`,
-  kept: ({ drafts, kept }) =>
-    `${kept} kept, ${drafts - kept} thrown away, and one token from the target`,
+  kept: ({ drafts, kept, written }) =>
+    written < kept
+      ? `${kept} of ${drafts} were right, but the run ended: ${written} of them shown`
+      : `${kept} kept, ${drafts - kept} thrown away, and one token from the target`,
 };
 
 function phase(name) {
@@ -190,7 +192,7 @@ function phase(name) {
   const drafts = newest.tree ? newest.tree.texts.length - 1 : 0;
   const kept = newest.tree?.path.length ?? 0;
   const { confirmed = 0, changed = 0 } = newest;
-  if (drafts) caption.textContent = PHASES[name]({ drafts, kept });
+  if (drafts) caption.textContent = PHASES[name]({ drafts, kept, written: newest.accepted.length });
   else if (confirmed + changed)
     caption.textContent = `Written offline: ${confirmed} confirmed by the target, ${changed} replaced`;
   else caption.textContent = "The target writes one token.";

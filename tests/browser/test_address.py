@@ -51,7 +51,7 @@ def test_back_and_forward_lead_from_tab_to_tab_without_loading_the_page(open_pag
 
 def test_an_address_of_no_tab_is_told_so_and_becomes_lives(open_page):
     page = open_page("?tab=nowhere", ready="#run:not([disabled])")
-    wait_for_status(page, "could be used: tab must be one of live, compare, ")
+    wait_for_status(page, "was not used: tab must be one of live, compare, ")
     page.wait_for_function("window.location.search === '?tab=live'")
     page.evaluate("window.same = true")
     open_tab(page, "Layers (TLI)")
