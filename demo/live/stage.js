@@ -194,7 +194,7 @@ function phase(name) {
   const { confirmed = 0, changed = 0 } = newest;
   if (drafts) caption.textContent = PHASES[name]({ drafts, kept, written: newest.accepted.length });
   else if (confirmed + changed)
-    caption.textContent = `Written offline: ${confirmed} confirmed by the target, ${changed} replaced`;
+    caption.textContent = `Written offline: ${confirmed} confirmed by the target, ${changed} changed`;
   else caption.textContent = "The target writes one token.";
 }
 

@@ -47,9 +47,9 @@ class Preset:
 
         None: MoA for this N, or the first. UserError, saying which there are, for another name.
         """
-        wanted = name or (next(iter(self.by_method)) if tli is None else f"moa-n{tli}")
         from moa_core.drafters.known import WITHOUT_WEIGHTS  # torch, which --help does without
 
+        wanted = name or (next(iter(self.by_method)) if tli is None else f"moa-n{tli}")
         names = [*self.by_method, *WITHOUT_WEIGHTS]
         if found := matched(wanted, names):
             return self.by_method.get(found, found)

@@ -1,5 +1,4 @@
-"""Muon in float32: torch's works in bf16, which processors without such instructions do 40 times
-slower."""
+"""Muon in float32: torch's works in bf16, which is slow on processors that only emulate it."""
 
 from __future__ import annotations
 

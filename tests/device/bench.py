@@ -25,7 +25,7 @@ from tests.device.driver import kinds, run
 from tests.device.twins import serving
 
 HEAD = (
-    "round trip", "method", "ms/token", "tokens/s", "drafting ahead", "ready", "ms/level",
+    "round trip", "method", "ms/token", "tokens/s", "ms/token ahead", "ready", "ms/level",
     "up", "down",
 )  # fmt: skip
 

@@ -65,7 +65,7 @@ function heal(line, box) {
   }
   outcome = [outcome[0] + confirmed, outcome[1] + changed];
   if (link && root.dataset.link !== "lost")
-    link = `The link is back: ${many(outcome[0], "offline token")} confirmed, ${outcome[1]} replaced.`;
+    link = `The link is back: ${many(outcome[0], "offline token")} confirmed, ${outcome[1]} changed.`;
   if (!unproved().length) stretch?.remove();
   else add(text, stretch); // what still waits stays at the end
   return box;
