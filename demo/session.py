@@ -101,14 +101,12 @@ def connect(
     work: Work,
     inputs: Sequence[Any],
     outputs: Sequence[Any],
-    hides: Sequence[Any] = (),
 ) -> Dependency:
     """Let a button run `work`, in turn with all other runs, and another one stop it.
 
     work     work(visit, should_stop, *inputs) yields values for `outputs`; UserErrors become
              sentences
     outputs  components, a status line first
-    hides    components that do not fit the new run, hidden when it begins
 
     An output that is only now and then given a value belongs into a `.then`: gradio makes a
     component anew for every skip of a stream, which takes decoding's time. And a stream ends with
@@ -124,7 +122,7 @@ def connect(
         visit = visit or Visit()
         visit.begin()
         buttons = gr.update(interactive=False), gr.update(interactive=True)
-        return visit, *buttons, said, *(gr.update(visible=False) for _ in hides)
+        return visit, *buttons, said
 
     def turn(visit: Visit, request: gr.Request, *values: Any) -> Iterator[tuple[Any, ...]]:
         visit.said.pop(status._id, None)
@@ -148,7 +146,7 @@ def connect(
         return when(what, given, shown, **{"queue": False, **PRIVATE, **more})
 
     visit = shared.visit
-    begun = event(run.click, begin, visit, [visit, run, stop, status, *hides])
+    begun = event(run.click, begin, visit, [visit, run, stop, status])
     queue = {"queue": True, "concurrency_id": "model", "concurrency_limit": 1}
     ran = event(begun.then, turn, [visit, *inputs], list(outputs), **queue)
     stop.click(None, None, status, js=f"() => ({json.dumps(say(STOPPING, 'wait'))})", **PRIVATE)

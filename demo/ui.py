@@ -55,7 +55,7 @@ GO_BACK = f"""() => ({{
   selected: new URLSearchParams(window.location.search).get("tab") ?? "{TABS[0].ID}",
 }})"""
 SCRIPTS = (
-    *(f"common/static/{name}.js" for name in ("dom", "charts", "address", "sliders")),
+    *(f"common/static/{name}.js" for name in ("dom", "charts", "address", "inputs")),
     "live/tour.js",
 )
 ICON, PREVIEW = (ASSETS / "pictures" / name for name in ("icon.svg", "live.png"))

@@ -13,7 +13,7 @@ from demo.session import PRIVATE
 LABEL = "Prompt"
 ONE = script("common/static/prompt.js")
 EXAMPLES = {  # one for each strength of the bundled target, and one for what it does not know
-    "Story": "Write a story that begins: A small mouse named Pip lived behind the stove.",
+    "Story": "Tell me a story about a cat.",
     "Go on": "Carry on from here: Nora opened a lemonade stall by the bridge.",
     "Story from words": "A story with map, well and mouse, please.",
     "Sum": (

@@ -9,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.status import say, status_line
+from demo.common.status import say, status_line, words
 from demo.engine import Engine
 from demo.inside.attention import (
     MEAN,
@@ -21,11 +21,16 @@ from demo.inside.attention import (
 )
 from demo.inside.view import inside_view, packed
 from demo.live.recording import recording
-from demo.session import PRIVATE, Shared, Visit, connect
+from demo.session import PRIVATE, Shared, Visit, connect, show_results
 from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
 
 ID, TITLE = "inside", "Inside a cycle"
+READ = (
+    "<p><b>LSA</b>, Layer Self-Attention: how much the drafter takes from each layer of the "
+    "target, token by token. <b>CA</b>, Cross-Attention: which tokens’ memories it then reads to "
+    "draft this cycle. Darker is more; rows are the newest tokens.</p>"
+)
 Pair = tuple[Trace, Trace | None]  # a run, and another method's of the same prompt
 ASK = (
     "Which layers of the target does the drafter read, and which tokens? This computes its "
@@ -65,6 +70,7 @@ def build(shared: Shared) -> Inside:
     stop = gr.Button("Stop", interactive=False, elem_id="inside-stop")
     status = status_line(elem_id="inside-status")
     with gr.Column(visible=False, elem_id="inside-found") as found:
+        words(READ, elem_classes="note")
         head = gr.Dropdown(
             [MEAN], value=MEAN, label="Head of LSA", elem_id="inside-head", filterable=False
         )
@@ -98,7 +104,8 @@ def wire(demo: gr.Blocks, tab: Inside, shared: Shared) -> None:
         yield shown_attention(look_inside(engine, shown[0], int(cycle)))
 
     tab.view.shown(partial(_open, engine), [shared.visit, tab.shown], shows, queue=False, **PRIVATE)
-    connect(shared, tab.look, tab.stop, look, [tab.shown, tab.view], found)
+    ran = connect(shared, tab.look, tab.stop, look, [tab.shown, tab.view], found)
+    show_results(ran, "inside-found")
     tab.head.input(layers_chart, [tab.looked, tab.head], tab.layers, queue=False, **PRIVATE)
 
 

@@ -34,7 +34,7 @@ WHOLE = ("eos", "length", "context")  # endings of a run that is worth comparing
 class Known:
     """What is known of a run beside itself, as it grows.
 
-    plain  the view's `plain` line
+    plain  of the view's `plain` line
     lanes  of the charts, the run's own method first; timed: whether their times may be shown
     """
 
@@ -48,6 +48,10 @@ class Known:
         """The charts by name: what is not known is not drawn."""
         drawn = CHARTS if self.timed else {"acceptance": CHARTS["acceptance"]}
         return {name: draw(self.lanes, self.about) for name, draw in drawn.items() if self.lanes}
+
+    def line(self, figures: dict[str, go.Figure]) -> dict[str, Any]:
+        """The view's `plain` line: the page shows these charts, and no others."""
+        return {**self.plain, "charts": list(figures)}
 
 
 def follow(visit: Visit, engine: Engine) -> Iterator[tuple[Any, ...]]:
@@ -64,11 +68,10 @@ def follow(visit: Visit, engine: Engine) -> Iterator[tuple[Any, ...]]:
     for known in _known(visit, number, engine, stop):
         if not visit.ended(number):
             drawn = known.figures
-            charts = (
-                gr.update(value=drawn[name], visible=True) if name in drawn else gr.skip()
-                for name in CHARTS
+            yield (
+                shown.feed.plain(known.line(drawn)),
+                *(drawn.get(name, gr.skip()) for name in CHARTS),
             )
-            yield shown.feed.plain(known.plain), *charts
 
 
 def _known(visit: Visit, number: int, engine: Engine, stop: Any) -> Iterator[Known]:
@@ -142,7 +145,8 @@ def compared(
     if request.sampling.greedy:
         verdict = compare_texts(engine, request, trace.output_ids, base[0].output_ids)
     ranked = sorted({request.method: [trace], **traces}.items(), key=lambda one: one[0] == VANILLA)
-    lanes = [Lane.of(method, found) for method, found in ranked] if len(traces) > 1 else []
+    drafted = len(traces) > 1 and trace.tau is not None
+    lanes = [Lane.of(method, found) for method, found in ranked] if drafted else []
     rival = [lane for lane in lanes if lane.method not in (request.method, VANILLA)]
     said = {**_exact(verdict), "calls": None, "rival": None, "rival_tau": None}
     if request.method != VANILLA:

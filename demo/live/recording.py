@@ -44,7 +44,7 @@ class Recording:
     def ndjson(self) -> str:
         """What the view plays."""
         feed = feed_of(self.trace)
-        return feed.plain(self.known.plain)
+        return feed.plain(self.known.line(self.known.figures))
 
 
 @cache

@@ -134,12 +134,6 @@ def _folder() -> TemporaryDirectory[str]:
     return TemporaryDirectory(prefix="moa-files-")  # gone when this process ends
 
 
-def hidden(visit: Visit, charts: int) -> list[Any]:
-    """The charts once a file was opened: they belong to a run."""
-    opened = visit.shown is not None and visit.shown.request is None
-    return [gr.update(visible=False) if opened else gr.skip()] * charts
-
-
 def method_of(trace: Trace) -> str:
     """What a run's method is called; a trace of the command line names its drafter alone."""
     return label(str(trace.about.get("method", trace.about.get("drafter", "a drafter"))))

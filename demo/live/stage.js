@@ -16,19 +16,24 @@ root.prepend(add(el("div", "top"), headline, add(said, badge, told)));
 add(body, panel);
 
 let by = ""; // method and tree of the run
+let prompt = ""; // in class mode, which has no box for it
 let newest = null; // the cycle that is to be drawn
 let beside = null; // what plain decoding and the rival did
 let ended = null;
+let changed = ""; // what is shown is of the settings before
 
 function state(name) {
   stage.dataset.run = name;
   badge.hidden = !recorded;
+  changed = "";
+  if (stage.closest(".class-mode")) prompt = document.querySelector("#prompt textarea")?.value;
   by = lines[0]?.by ?? by;
   if (name === "live" || name === "recorded") say();
 }
 
 function no_figures() {
   newest = beside = ended = null;
+  stage.dataset.charts = "";
   by = lines[0]?.by ?? "";
   svg.replaceChildren();
   caption.textContent = "";
@@ -41,6 +46,7 @@ function gain(line) {
 
 function plain(line) {
   beside = line;
+  stage.dataset.charts = (line.charts ?? []).join(" ");
   if (ended) say();
 }
 
@@ -65,12 +71,12 @@ function say() {
   if (!ended) {
     const first = by ? `${by.split(",")[0]}: watch what is accepted` : "Press Run.";
     if (headline.textContent !== (link || first)) headline.textContent = link || first;
-    told.textContent = by;
+    told.textContent = changed || [prompt, by].filter(Boolean).join(" · ");
     return;
   }
   const parts = [speedUp(), exactness(), calls(), lengths()].filter(Boolean);
   headline.replaceChildren(...parts.flatMap((part, order) => (order ? [" · ", ...part] : part)));
-  told.textContent = [by, ended.summary, link].filter(Boolean).join(" · ");
+  told.textContent = changed || [prompt, by, ended.summary, link].filter(Boolean).join(" · ");
 }
 
 function speedUp() {
@@ -113,9 +119,10 @@ function lengths() {
   return ["τ ", figure("tau", tau, tau.toFixed(1)), `, ${beside.rival} ${theirs.toFixed(1)}: ${who} on this prompt`];
 }
 
-// What is shown is of the settings before.
 document.addEventListener("input", ({ target }) => {
-  if (ended && target.closest("#tli, #method")) told.textContent = "Press Run to see the new choice.";
+  if (!target.closest("#tli, #method")) return;
+  changed = ended ? "Press Run to see the new choice." : "The new choice counts from the next run.";
+  say();
 });
 
 // A text that goes on above or below what is seen fades out there.

@@ -21,7 +21,7 @@ from demo.live.charts import CHARTS
 from demo.live.follow import follow
 from demo.live.recording import recording
 from demo.live.settings import LINKED, NAMES, Settings, choose, from_address, link
-from demo.session import PRIVATE, Shared, Visit, connect
+from demo.session import PRIVATE, Shared, Visit, connect, show_results
 from demo.share import Share, load_address, share_box, wire_share
 from demo.tli.stops import STOPS, stops_html
 from moa_core.errors import UserError
@@ -91,8 +91,8 @@ def build(shared: Shared) -> Live:
         with gr.Row(elem_id="charts"):
             made["charts"] = [
                 gr.Plot(
-                    drawn.get(name), visible=name in drawn, show_label=False, container=False,
-                    elem_id=f"chart-{name}", min_width=200,
+                    drawn.get(name), show_label=False, container=False, elem_id=f"chart-{name}",
+                    min_width=200,
                 )
                 for name in CHARTS
             ]  # fmt: skip
@@ -127,7 +127,10 @@ def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
 
 
 def _connection(engine: Engine) -> dict[str, Any]:
-    note = "Off: the drafter writes on alone, and is corrected when the target is back."
+    note = (
+        "Off: the drafter writes on alone, at the start after 12 tokens, and is corrected when the "
+        "target is back."
+    )
     if engine.borrows:
         note = "It cannot be cut here: GPUs are lent for one run at a time."
     return {
@@ -174,9 +177,7 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     def after(visit: Visit) -> Iterator[tuple[Any, ...]]:
         yield from follow(visit, engine)
 
-    ran = connect(
-        shared, live.run, live.stop, run, list(settings.values()), shows, hides=live.charts
-    )  # fmt: skip
+    ran = connect(shared, live.run, live.stop, run, list(settings.values()), shows)
     ran.then(runs.saved, shared.visit, live.save, queue=False, **PRIVATE)
     ran.then(
         after, shared.visit, [live.view, *live.charts], concurrency_id="follow",
@@ -184,12 +185,9 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     )  # fmt: skip
     enter_presses(settings["prompt"], "run")
     _wire_settings(demo, live, shared)
-    live.opened.upload(
-        open_file, [shared.visit, live.opened], shows, **PRIVATE
-    ).then(
-        lambda visit: (*runs.hidden(visit, len(live.charts)), None), shared.visit,
-        [*live.charts, live.opened], queue=False, **PRIVATE,
-    )  # fmt: skip  # the file is let go: another can be opened where it lay
+    opened = live.opened.upload(open_file, [shared.visit, live.opened], shows, **PRIVATE)
+    show_results(opened, "stage")
+    opened.then(lambda: None, None, live.opened, queue=False, **PRIVATE)  # another can be opened
     own = [settings[name] for name in LINKED]
     wire_share(live.share, live.status, partial(link, ID), own)
 

@@ -5,7 +5,7 @@ const PLACES = [
   ["#run", "Run decodes the prompt before your eyes. Until then you see a recorded run."],
   ["#view .text", "Underlined: guesses that the target agreed with. Struck out: guesses that it threw away. Boxed: tokens of its own."],
   ["[data-stage=tree]", "Each cycle drafts a tree of guesses. One target call checks the whole tree and keeps the longest path that agrees, plus one token of its own, the bonus."],
-  [".tli", "MoA may also borrow the target’s last N layers (TLI): more guesses are right, and each takes longer. Under Method you can choose EAGLE-2 or plain decoding instead."],
+  ["#how", "MoA may also borrow the target’s last N layers (TLI): more guesses are right, and each takes longer. Under Method you can choose EAGLE-2 or plain decoding instead."],
   ["#connection", "Cut the connection while text streams: the drafter writes on alone, and is corrected when the target is back."],
   ["#view .headline", "After a run EAGLE-2 and plain decoding get the same prompt. Here you read how much faster it was, whether the text is the same, and who won; the charts below show it."],
 ];

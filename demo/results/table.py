@@ -10,6 +10,7 @@ import pandas as pd
 from moa_core.bench.paper import Cell, Paper, Row, claim, published
 from moa_core.bench.records import Recording
 from moa_core.bench.results import tree_text
+from moa_core.loading.names import label
 
 NOTES = {  # under each chart: how to read it
     "tau": (
@@ -43,7 +44,7 @@ def _row(name: str, kind: str | None, found: dict[str, Any]) -> dict[str, Any]:
     whole = kind is None
     low, high = found.get("tau_spread") or (None, None)
     return {
-        "method": name,
+        "method": label(name),
         "kind": kind or "all",
         "τ": _rounded(found.get("tau"), 3),
         "τ low": _rounded(low, 3),

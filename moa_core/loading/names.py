@@ -22,6 +22,10 @@ LABELS = {
     "independent": "Independent model",
     NGRAM: "N-gram lookup",
     VANILLA: "Plain",
+    "hf-generate": "transformers generate",
+    "hf-assisted": "transformers assisted",
+    "hf-lookup": "transformers lookup",
+    "llama-cpp": "llama.cpp",
     "moa-mean-lsa": "MoA, mean of LSA",  # ablations: recorded, never offered
     "moa-no-lsa": "MoA without LSA",
     "moa-no-sa": "MoA without SA",

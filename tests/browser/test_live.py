@@ -215,7 +215,7 @@ def test_methods_are_a_switch_and_an_n_without_a_drafter_says_so(page):
     drafted = run(page, "Tell me a story.")
     assert page.get_by_label("N-gram").count() == 0 or not page.get_by_label("N-gram").is_visible()
     page.get_by_role("button", name="more methods").click()
-    page.get_by_label("Plain").check()
+    page.get_by_label("Plain", exact=True).check()
     page.wait_for_selector("#tli-stops .stops.off")
     assert run(page) == drafted and figure(page, "tau") == 1
     assert "rejected" not in kinds(page)

@@ -233,7 +233,7 @@ function released(event) {
   if (!recorded) return;
   state("idle");
   if (pacer.contains(event.target) || (event.type === "keydown" && keyed(event))) return;
-  [tempo, paused] = [0, false];
+  [tempo, paused] = [0, Boolean(event.target.closest?.("#run"))]; // a run of one's own comes
   tick();
 }
 

@@ -153,9 +153,10 @@ def test_no_speed_is_claimed_where_the_machine_was_shared(engine, visit, loads):
     found = follow(visit, engine)
     next(found)
     list(engine.prepare(replace(visit.shown.request, max_new_tokens=4)).events)
-    [(view, acceptance, latency)] = found
-    assert "ratio" not in lines(view)[-1]
-    assert acceptance["visible"] and "value" not in latency
+    [(view, acceptance, _)] = found
+    known = json.loads(lines(view)[-1])["plain"]
+    assert "ratio" not in known and known["charts"] == ["acceptance"]
+    assert acceptance.data
 
 
 def test_nothing_follows_where_it_cannot_be_compared(engine, visit, loads, monkeypatch):

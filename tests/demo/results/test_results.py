@@ -28,7 +28,7 @@ ONE = recording("One")
 def test_the_table_has_what_the_charts_show():
     rows = table(ONE)
     assert list(rows["kind"]) == ["all", "a", "b"] * 2
-    rows = rows[rows["method"] == "moa-n1"]
+    rows = rows[rows["method"] == "MoA N=1"]
     assert list(rows["τ"]) == [3.0, 3.1, 3.2] and list(rows["tokens/s"]) == [20.0, 21.0, 22.0]
     expected = {"same text as plain": 1, "tree": "2-1-2", "τ low": 2.9, "τ high": 3.2}
     assert {name: rows.iloc[0][name] for name in expected} == expected
@@ -52,7 +52,7 @@ def test_a_choice_brings_its_own_kinds_charts_and_file(monkeypatch):
     said, kinds, *plots, rows = tab.updates("Two", "b")
     assert "Two" in said and kinds["value"] == "b" and kinds["choices"] == [tab.ALL, "a", "b", "c"]
     assert list(plots[0]["value"].data[0].x) == [2.2] and len(plots) == len(CHARTS)
-    assert list(rows["method"].unique()) == ["eagle2", "moa-n1"]
+    assert list(rows["method"].unique()) == ["EAGLE-2", "MoA N=1"]
     _, kinds, *plots, _ = tab.updates("One", "c")
     assert kinds["value"] == tab.ALL and list(plots[0]["value"].data[0].x) == [1.0, 3.0]
     assert [one.name for one in tab.kept()] == ["One", "Two"]

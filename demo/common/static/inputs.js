@@ -17,3 +17,10 @@ document.addEventListener(
   },
   true,
 );
+
+// Gradio names each radio button apart: with one name for all of a group, arrow keys move among them,
+// and Tab passes on.
+document.addEventListener("focusin", ({ target }) => {
+  if (!target.matches("input[type=radio]")) return;
+  for (const one of target.closest("fieldset").querySelectorAll("input[type=radio]")) one.name = target.name;
+});
