@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,13 @@ from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.known import WITHOUT_WEIGHTS
-from moa_core.drafters.moa import MoADrafter
+from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.model.layers import DecoderLayer
 from moa_core.model.target import Target
 from moa_core.text import record_words
 from moa_core.train.batches import Batch
-from moa_core.train.init import fresh
+from moa_core.train.init import fresh, moa_config
 from moa_core.train.losses import MoATrainee
 from moa_core.train.masks import Masks, on_policy
 from moa_core.train.teacher import Lesson
@@ -136,6 +137,16 @@ def plain_greedy(target: Target, prompt: list[int], count: int) -> list[int]:
         eos_token_id=list(target.eos_ids) or None, pad_token_id=0,
     )  # fmt: skip
     return output[0, len(prompt) :].tolist()
+
+
+def variant(name: str, target: Target) -> Drafter:
+    """A method's drafter, untrained; also MoA in the forms that only files of the authors have."""
+    forms: dict[str, Any] = {"mean of LSA": {"pool": "mean"}, "without LSA": {"lsa": None}}
+    if name not in forms:
+        return fresh(name, target, seed=0)
+    torch.manual_seed(0)
+    net = MoANet(replace(moa_config(target), **forms[name]))
+    return MoADrafter(net.requires_grad_(False), target)
 
 
 def drafter_of(method: str, target: Target) -> Drafter:

@@ -43,4 +43,4 @@ def test_every_asset_that_is_read_is_in_the_wheel():
     }
     assert read == {source.split("/")[1] for source in packed} > {"models", "results"}
     assert f"assets/{ICON.relative_to(ASSETS).as_posix()}" in packed
-    assert not {"assets", "assets/pictures", "assets/in-training"} & packed.keys()
+    assert not {"assets", "assets/pictures"} & packed.keys()

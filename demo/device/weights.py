@@ -70,7 +70,7 @@ def _parts(
     target: Target, drafter: Drafter
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Rope], dict[str, Tensor]]:
     """Sizes of the decoder layers by name, their positions, and the drafter's tensors."""
-    if isinstance(drafter, MoADrafter) and drafter.net.config.sa:
+    if isinstance(drafter, MoADrafter):
         found = {"sa": drafter.net.self_attention, "ca": drafter.net.cross_attention}
         for place, layer in enumerate(target.layers[len(target.layers) - drafter.tli :]):
             ours = as_ours(layer, target.config)

@@ -17,7 +17,6 @@ SENT = (
     "README.md", "LICENSE", "CITATION.cff", "CHANGELOG.md", "CONTRIBUTING.md", "app.py",
     "requirements.txt", "demo", "docs", "moa_core", "assets", "tests/parity/README.md",
 )  # fmt: skip
-LEFT_OUT = "assets/in-training/"
 CPU_TORCH = "--extra-index-url https://download.pytorch.org/whl/cpu\n"
 ZERO_TORCH = "2.11.0"  # the newest on ZeroGPU's list
 FLAVORS = {"cpu": "cpu-basic", "gpu": "l4x1", "zero": "zero-a10g"}
@@ -54,7 +53,7 @@ def write(out: Path, hardware: str, name: str | None = None) -> None:
     if listed.returncode or not listed.stdout:
         raise UserError(f"{ROOT} is no clone of the repository: git lists no files there.")
     for file in listed.stdout.splitlines():
-        if not file.startswith(LEFT_OUT) and (ROOT / file).exists():
+        if (ROOT / file).exists():
             (out / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / file, out / file)
     for file, change in (("README.md", card), ("requirements.txt", requirements)):

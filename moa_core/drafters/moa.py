@@ -39,7 +39,6 @@ class MoAConfig:
     width     E, the target's hidden size
     kv_width  W, two times the target's kv heads times its head size: the width of LSA
     biases    of the SA layer, whose form follows the target's layers
-    sa        None: a draft is asked about by its embedding alone
     lsa       None: the last layer's K and V alone are read
     pool      what is kept of LSA's rows, one a layer: "mean" of them, the paper's, or the "last"
               one, which has looked at all others
@@ -47,7 +46,7 @@ class MoAConfig:
 
     width: int
     kv_width: int
-    sa: Sizes | None
+    sa: Sizes
     ca: Sizes
     lsa: Sizes | None
     eps: float
@@ -75,8 +74,7 @@ class MoANet(nn.Module):
         super().__init__()
         self.config = config
         biases = {key: getattr(config, key) for key in ("qkv_bias", "o_bias", "mlp_bias")}
-        if config.sa:
-            self.self_attention = _layer(config.width, config.sa, config, **biases)
+        self.self_attention = _layer(config.width, config.sa, config, **biases)
         self.cross_attention = _layer(config.width, config.ca, config)
         if config.lsa:
             self.layer_self_attention = _layer(config.kv_width, config.lsa, config)
@@ -134,7 +132,7 @@ class MoADrafter(Reader):
         plain = {"rope_type": "default", "rope_theta": parameters["rope_theta"]}
         sizes = net.config
         # Scaled RoPE, where the target has it, goes into SA alone, as in the authors' code.
-        self.sa_rope = Rope((sizes.sa or sizes.ca).head_dim, parameters, target.context)
+        self.sa_rope = Rope(sizes.sa.head_dim, parameters, target.context)
         self.ca_rope = Rope(sizes.ca.head_dim, plain, target.context)
         lsa = sizes.lsa
         self.layer_rope = Rope(lsa.head_dim, plain, len(target.layers)) if lsa else None
@@ -148,7 +146,7 @@ class MoADrafter(Reader):
         self.target = target
         self.ids: list[int] = []  # verified tokens
         sizes = self.net.config
-        self.text = cache(sizes.sa or sizes.ca)  # SA's, drafts included
+        self.text = cache(sizes.sa)  # SA's, drafts included
         self.memory = cache(sizes.ca)  # CA's, verified only
         self.tail = target.tail_cache(self.tli, capacity) if self.tli else None
 
@@ -211,11 +209,10 @@ class MoADrafter(Reader):
     def _read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
         """SA over new tokens [n] of the text, or over nodes at one position -> [1, n, E]."""
         count, past = len(tokens), self.text.length
-        hidden = self.target.embed(tokens)[None]
-        if self.net.config.sa:
-            rotation = self.sa_rope.span(start, start + (count if seen is None else 1), hidden)
-            mask = rows_mask(count, past, seen, hidden.device)
-            hidden = self.net.self_attention(hidden, rotation, mask=mask, cache=self.text)
+        hidden: Tensor = self.target.embed(tokens)[None]
+        rotation = self.sa_rope.span(start, start + (count if seen is None else 1), hidden)
+        mask = rows_mask(count, past, seen, hidden.device)
+        hidden = self.net.self_attention(hidden, rotation, mask=mask, cache=self.text)
         self.text.advance(count)
         return hidden
 

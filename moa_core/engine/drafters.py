@@ -127,14 +127,12 @@ class OnnxMoA(OnnxReader, MoADrafter):
         return logits
 
     def _caches(self) -> Caches:
-        caches = {"memory": (self.memory, 0)}
-        caches |= {"text": (self.text, 0)} if self.net.config.sa else {}
+        caches = {"memory": (self.memory, 0), "text": (self.text, 0)}
         return caches if self.tail is None else {**caches, **cached(self.tail, "tail", self.tli)}
 
     def _graph(self) -> Graph:
         (graph, x), net, sizes = self._begun(), self.net, self.net.config
-        if sizes.sa:
-            x = graph.layer(x, net.self_attention, self._reserved(self.sa_rope), "text")
+        x = graph.layer(x, net.self_attention, self._reserved(self.sa_rope), "text")
         x, positions = graph.from_first(x), graph.from_first(ROWS[0])
         memory = graph.memory("memory", sizes.ca.kv_heads, sizes.ca.head_dim)
         x = graph.over(x, net.cross_attention, self._reserved(self.ca_rope), positions, memory)

@@ -60,7 +60,7 @@ def moa_sizes(
     return MoAConfig(
         width=width,
         kv_width=kv_width,
-        sa=None if config.get("disable_SA") else _layer(config, tensors, sa, heads, width),
+        sa=_layer(config, tensors, sa, heads, width),
         ca=_layer(config, tensors, ca, heads, width),
         lsa=None
         if config.get("disable_LSA")
@@ -222,8 +222,6 @@ def _moa_keys(config: MoAConfig) -> dict[str, Any]:
         "num_attention_heads": config.ca.heads,
         "head_dim": config.ca.head_dim,
         "disable_LSA": config.lsa is None,
-        # An ablation of ours: the authors' configs have no such key.
-        **({"disable_SA": True} if config.sa is None else {}),
     }
     for prefix, sizes in (
         ("self_attention", config.sa),

@@ -26,10 +26,6 @@ LABELS = {
     "hf-assisted": "transformers assisted",
     "hf-lookup": "transformers lookup",
     "llama-cpp": "llama.cpp",
-    "moa-mean-lsa": "MoA, mean of LSA",  # ablations: recorded, never offered
-    "moa-no-lsa": "MoA without LSA",
-    "moa-no-sa": "MoA without SA",
-    "moa-no-ca": "MoA, not on-policy",
 }
 
 
@@ -45,7 +41,7 @@ def tli_of(method: str) -> int:
 
 
 def family(name: str) -> str:
-    """moa-n1 -> moa; but moa-no-lsa, an ablation, is itself."""
+    """moa-n1 -> moa; any other name is itself."""
     return "moa" if name.startswith("moa-n") and name.removeprefix("moa-n").isdecimal() else name
 
 

@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,7 @@ HELD_OUT_PERCENT = 2
 FEWEST = 50  # with fewer documents, none is held out
 END_OF_DOCUMENT = "<|endoftext|>"
 ROLES = ("system", "user", "assistant")
+LEARNT = ("messages", "text", "question", "answer", "context")  # of a row's keys
 SUFFIXES = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz")
 
 Split = Literal["train", "heldout"]
@@ -103,7 +104,8 @@ def _document(row: Any, line: str) -> tuple[str, Document] | None:
             turns = tuple({"role": m["role"], "content": m["content"]} for m in messages)
             return line, Document("chat", turns)  # type: ignore[arg-type]
         case {"question": str(question), "answer": str(answer)}:
-            asked = "\n\n".join(part.strip() for part in (row.get("context"), question) if part)
+            parts = (row.get("context"), question)
+            asked = "\n\n".join(part.strip() for part in parts if isinstance(part, str) and part)
             return question, Document("chat", chat(asked, answer.strip()))
         case {"text": str(text)} if text.strip():
             return text, Document("plain", text=text.strip())
@@ -126,7 +128,11 @@ def fetch(name: str, folder: Path) -> Path:
     path = folder / "data.jsonl"
     if path.exists():
         return folder
-    rows = filter(None, map(_fields, _training_split(name)))
+    rows = (
+        {key: row[key] for key in LEARNT if row.get(key)}
+        for row in _training_split(name)
+        if _document(row, "")
+    )
     folder.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     with part.open("w", encoding="utf-8") as file:
@@ -153,18 +159,3 @@ def _training_split(name: str) -> Any:
         raise UserError(
             f"{name} is neither a folder nor a data set that the Hub gave us: {first_line(error)}"
         ) from error
-
-
-def _fields(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The part of a data set's row that can be learnt."""
-    if row.get("messages"):
-        turns = [{"role": m["role"], "content": m["content"]} for m in row["messages"]]
-        return {"messages": turns}
-    if row.get("text"):
-        return {"text": row["text"]}
-    match row:
-        case {"question": str(question), "answer": str(answer)} if question and answer:
-            context = row.get("context")
-            more = {"context": context} if isinstance(context, str) else {}
-            return {**more, "question": question, "answer": answer}
-    return None

@@ -153,7 +153,7 @@ def trainee(drafter: Drafter, target: Target, weights: losses.Weights) -> losses
     let_gradients_through(target)
     match drafter:
         case MoADrafter():
-            return losses.MoATrainee(drafter, target, weights, blocks=drafter.name != "moa-no-ca")
+            return losses.MoATrainee(drafter, target, weights)
         case EagleDrafter():
             return losses.EagleTrainee(drafter, target, weights)
         case Eagle3Drafter():

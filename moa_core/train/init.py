@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -25,10 +24,8 @@ from moa_core.model.target import Target
 Net = TypeVar("Net", bound=nn.Module)
 
 MEDUSA_HEADS = 5
-# All with N = 0; the control is moa-n0. moa-mean-lsa pools LSA's rows as the paper does.
-ABLATIONS = ("moa-no-lsa", "moa-mean-lsa", "moa-no-sa", "moa-no-ca")
 OTHERS = ("eagle2", "eagle3", "medusa", "glide", "independent")
-METHODS = ("moa-n0", "moa-n1", "...", *OTHERS, *ABLATIONS)
+METHODS = ("moa-n0", "moa-n1", "...", *OTHERS)
 
 
 def fresh(method: str, target: Target, seed: int) -> Drafter:
@@ -42,14 +39,6 @@ def fresh(method: str, target: Target, seed: int) -> Drafter:
         return MoADrafter(_initialised(MoANet(config)), target, int(found[1]), method)
     budget = parameters(MoANet(config))
     match method:
-        case "moa-no-ca":  # its masks differ, not its shape
-            return MoADrafter(_initialised(MoANet(config)), target, 0, method)
-        case "moa-mean-lsa":
-            mean = replace(config, pool="mean")
-            return MoADrafter(_initialised(MoANet(mean)), target, 0, method)
-        case "moa-no-lsa" | "moa-no-sa":
-            net = _ablated(config, method.removeprefix("moa-no-"), budget)
-            return MoADrafter(net, target, 0, method)
         case "eagle2":
             return EagleDrafter(_eagle(target, budget), target, method)
         case "eagle3":
@@ -90,19 +79,6 @@ def _widened(make: Callable[[int], Net], budget: int) -> Net:
     base = parameters(make(1))
     step = parameters(make(2)) - base
     return _initialised(make(max(1, 1 + round((budget - base) / step))))
-
-
-def _ablated(whole: MoAConfig, without: str, budget: int) -> MoANet:
-    """MoA without one of its parts; wider feed-forward blocks make up for it."""
-
-    def make(inner: int) -> MoANet:
-        wider = replace(whole.ca, inner=inner)
-        parts: dict[str, Any] = {"ca": wider, without: None}
-        if without == "lsa":
-            parts["sa"] = wider
-        return MoANet(replace(whole, **parts))
-
-    return _widened(make, budget)
 
 
 def _eagle(target: Target, budget: int) -> EagleNet:

@@ -16,7 +16,7 @@ from moa_core.drafters.medusa import MedusaNet
 from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.model.target import Matrix, Target
 from moa_core.train.batches import Batch, same_document
-from moa_core.train.masks import Masks, every_token, predictable
+from moa_core.train.masks import Masks, predictable
 from moa_core.train.teacher import Lesson, Verdicts
 
 Stats = dict[str, Tensor]
@@ -66,12 +66,8 @@ class MoATrainee(Trainee):
 
     net: MoANet
 
-    def __init__(
-        self, drafter: MoADrafter, target: Target, weights: Weights, blocks: bool = True
-    ) -> None:
-        """blocks: False for the ablation without on-policy boundaries."""
+    def __init__(self, drafter: MoADrafter, target: Target, weights: Weights) -> None:
         super().__init__(drafter, target, weights)
-        self._blocks = blocks
         self._memory = drafter.net.memory
 
     def compile_features(self) -> None:
@@ -87,8 +83,6 @@ class MoATrainee(Trainee):
             rope.reserve(batch.ids.shape[1])
         rotation = self._drafter.ca_rope(batch.positions, memory)
         remembered = self.net.cross_attention.memorise(memory, rotation)
-        if not self._blocks:
-            masks = [every_token(batch)]
         losses, stats = [], []
         for draw in masks:
             hidden, before_tail = self.features(batch, lesson, draw, remembered)
@@ -103,10 +97,8 @@ class MoATrainee(Trainee):
     ) -> tuple[Tensor, Tensor]:
         """What the head reads, and CA's output before TLI, both [B, T, E]."""
         drafter, tli = self._drafter, self._drafter.tli
-        hidden = lesson.embedded
-        if self.net.config.sa:
-            rotation = drafter.sa_rope(batch.positions, hidden)
-            hidden = self.net.self_attention(hidden, rotation, mask=masks.sa)
+        rotation = drafter.sa_rope(batch.positions, lesson.embedded)
+        hidden = self.net.self_attention(lesson.embedded, rotation, mask=masks.sa)
         rotation = drafter.ca_rope(batch.positions, hidden)
         hidden = self.net.cross_attention.attend(hidden, rotation, *remembered, masks.ca)
         if not tli:

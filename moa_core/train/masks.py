@@ -78,15 +78,6 @@ def on_policy(
     return Masks(sa[:, None], ca[:, None], tail[:, None], predictable(batch))
 
 
-def every_token(batch: Batch) -> Masks:
-    """For the ablation without on-policy blocks: every token is a root and sees all memory before.
-
-    A drafter trained so has never met its second draft's situation.
-    """
-    generator = torch.Generator().manual_seed(0)  # every draw is of 1
-    return on_policy(batch._replace(rows=None), generator, block=(1, 1))
-
-
 def _boundaries(
     rows: int, count: int, block: tuple[int, int], generator: torch.Generator
 ) -> Tensor:

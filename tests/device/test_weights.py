@@ -54,7 +54,7 @@ def test_words_are_the_bytes_of_all_tokens():
     assert "".join(parts).encode("latin-1").decode() == text
 
 
-@pytest.mark.parametrize("method", ["vanilla", "glide", "moa-no-sa", "static"])
+@pytest.mark.parametrize("method", ["vanilla", "glide", "static"])
 def test_what_no_browser_runs_is_refused(method):
     target = tiny_target()
     if method == "static":

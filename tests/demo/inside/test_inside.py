@@ -22,9 +22,8 @@ from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.errors import UserError
 from moa_core.model.attention import look
 from moa_core.text import prompt_ids, record_words
-from moa_core.train.init import fresh
 from moa_core.train.tokenizer import train_tokenizer
-from tests.models import speaking_target, useful
+from tests.models import speaking_target, useful, variant
 
 WORDS = ["the", " cat", " sat", " ran", " down", "."]
 PROMPT = "<b>Tell</b> me of the fox that ran home, and of the cat on its ${6*7} mats."
@@ -112,7 +111,7 @@ class FakeEngine:
 def engine():
     target = speaking_target(layers=4)
     made = {method: useful(method, target) for method in ("moa-n0", "moa-n1")}
-    return FakeEngine(target, {**made, "given": fresh("moa-no-lsa", target, 0)})
+    return FakeEngine(target, {**made, "given": variant("without LSA", target)})
 
 
 def trace_of(engine, method):

@@ -24,7 +24,6 @@ from moa_core.train.batches import Batch
 from moa_core.train.drafters import trainee
 from moa_core.train.init import fresh
 from moa_core.train.losses import Weights
-from moa_core.train.masks import every_token
 from moa_core.train.teacher import teach
 from tests.models import (
     SHAPES,
@@ -39,10 +38,7 @@ from tests.models import (
     traced,
 )
 
-TRAINED = (
-    "eagle3", "medusa", "glide", "independent",
-    "moa-no-lsa", "moa-mean-lsa", "moa-no-sa", "moa-no-ca",
-)  # fmt: skip
+TRAINED = ("eagle3", "medusa", "glide", "independent")
 PROMPTS = ([5, 9, 33, 7, 21, 40, 11], [3], [8, 8, 8, 8, 2, 8, 8])
 
 
@@ -124,12 +120,6 @@ def _training_logits(drafter: Drafter, target: Target, batch: Batch, root: int) 
     if drafter.name == "independent":
         return target.head(trained.features(batch))[0, root:-1]
     return target.head(trained.features(batch, lesson, one_block(batch)))[0, root:-1]
-
-
-def test_without_boundaries_every_token_sees_the_memory_of_all_before_it():
-    seen = every_token(one_reply(torch.arange(12)[None], 4)).ca[0, 0]
-    for row in range(5, 12):
-        assert seen[row].nonzero().flatten().tolist() == list(range(row))
 
 
 def test_the_first_eagle_drafts_trees_of_one_shape(tmp_path):

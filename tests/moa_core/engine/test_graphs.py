@@ -20,7 +20,7 @@ from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
 from moa_core.train.init import fresh
 from tests import models
-from tests.models import tiny_target, traced
+from tests.models import tiny_target, traced, variant
 
 PROMPT = [(i * i + 3) % 60 for i in range(21)]
 TREE = DraftTree(  # two siblings, a long branch beside a short one, the same token twice
@@ -41,7 +41,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "qwen3": {"family": "qwen3", "head_dim": 24},
 }  # fmt: skip
 METHODS = (
-    "moa-n0", "moa-n1", "moa-n2", "moa-n3", "moa-mean-lsa", "moa-no-lsa", "moa-no-sa",
+    "moa-n0", "moa-n1", "moa-n2", "moa-n3", "mean of LSA", "without LSA",
     "eagle2", "eagle3", "independent",
 )  # fmt: skip
 
@@ -49,7 +49,7 @@ METHODS = (
 @torch.no_grad()
 def loud(method: str, target: Target, rounded: bool = False) -> Drafter:
     """A drafter whose every part says much. rounded: with weights that eight bits hold exactly."""
-    drafter = fresh(method, target, seed=0)
+    drafter = variant(method, target)
     torch.manual_seed(1)
     for weight in drafter.net.parameters():
         weight.normal_(1.0 if weight.ndim == 1 else 0.0, 0.1 if rounded else 0.2)
