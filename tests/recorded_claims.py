@@ -42,9 +42,9 @@ def line(name: str, *cells: str) -> str:
     return f"| {' | '.join((f'`{name}`', *cells))} |"
 
 
-SAME, BEST, PAPER, WARM = (
+SAME, BEST, PAPER, WARM, THIRD = (
     read(f"{name}/summary.json")["methods"]
-    for name in ("same-tree", "best-tree", "paper-tree", "temperature-1")
+    for name in ("same-tree", "best-tree", "paper-tree", "temperature-1", "eagle-3")
 )
 
 
@@ -126,9 +126,14 @@ def offline() -> Iterator[str]:
 
 def results_page() -> Iterator[str]:
     """What assets/results/README.md says."""
-    for name, found in SAME.items():
-        cells = (tau(SAME, name), *by_kind(SAME, name), f"**{rate(SAME, name)}**")
-        yield line(name, *cells, over(SAME, name, "vanilla"), f"{found[ALONE]:.0f}")
+    for methods in (SAME, THIRD):
+        for name in methods:
+            cells = (tau(methods, name), *by_kind(methods, name), f"**{rate(methods, name)}**")
+            yield line(name, *cells, over(methods, name, "vanilla"), rate(methods, name, ALONE))
+    ahead = over(THIRD, "eagle3", "eagle2", "tau"), over(THIRD, "moa-n1", "eagle3", "tau")
+    yield "{} times EAGLE-2's τ".format(ahead[0])
+    yield "{} times EAGLE-3's".format(ahead[1])
+    yield "{:.2f}-{:.2f}".format(*THIRD["eagle3"]["tau_spread"])
     prompts = SAME["vanilla"]["prompts"]
     yield f"{prompts} prompts, greedy, tree 5-4-11"
     yield f"llama.cpp's on {prompts * (1 - LLAMA['identical_to_vanilla']):.0f} of {prompts} prompts"
@@ -198,6 +203,7 @@ def readme() -> Iterator[str]:
     assert table is not None
     yield f"{100 * papers_ratios(table)[0] - 100:.0f} % over EAGLE-2 in τ"
     small = [100 * SAME[name]["tau"] / SAME["eagle2"]["tau"] - 100 for name in ("moa-n1", "moa-n3")]
+    yield f"EAGLE-3's τ is {tau(THIRD, 'eagle3')}"
     yield "N = 1 beats EAGLE-2 by {:.0f} %, N = 3 by {:.0f} %".format(*small)
     right = [
         row_of("link/offline.json", method=name, cut=0.0, kind="tasks")["right"]
