@@ -65,8 +65,7 @@ def _checked(text: str) -> str:
     """The text, cleaned. UserError if there is nothing in it or far too much."""
     if len(text) > LONGEST_PROMPT:
         raise UserError(
-            f"The prompt has {len(text):,} characters; at most {LONGEST_PROMPT:,} are read. "
-            "Shorten it."
+            f"The prompt has {len(text):,} characters; the limit is {LONGEST_PROMPT:,}. Shorten it."
         )
     text = clean(text)
     if not text.strip():

@@ -131,8 +131,8 @@ def results_page() -> Iterator[str]:
             cells = (tau(methods, name), *by_kind(methods, name), f"**{rate(methods, name)}**")
             yield line(name, *cells, over(methods, name, "vanilla"), rate(methods, name, ALONE))
     ahead = over(THIRD, "eagle3", "eagle2", "tau"), over(THIRD, "moa-n1", "eagle3", "tau")
-    yield "{} times EAGLE-2's τ".format(ahead[0])
-    yield "{} times EAGLE-3's".format(ahead[1])
+    yield f"{ahead[0]} times EAGLE-2's τ"
+    yield f"{ahead[1]} times EAGLE-3's"
     yield "{:.2f}-{:.2f}".format(*THIRD["eagle3"]["tau_spread"])
     prompts = SAME["vanilla"]["prompts"]
     yield f"{prompts} prompts, greedy, tree 5-4-11"

@@ -29,7 +29,7 @@ ID, TITLE = "inside", "Inside a cycle"
 READ = (
     "<p><b>LSA</b>, Layer Self-Attention: how much the drafter takes from each layer of the "
     "target, token by token. <b>CA</b>, Cross-Attention: which tokens’ memories it then reads to "
-    "draft this cycle. Darker is more; rows are the newest tokens.</p>"
+    "draft this cycle. A stronger colour is more; rows are the newest tokens.</p>"
 )
 Pair = tuple[Trace, Trace | None]  # a run, and another method's of the same prompt
 ASK = (

@@ -59,7 +59,7 @@ def follow(visit: Visit, engine: Engine) -> Iterator[tuple[Any, ...]]:
     shown, number = visit.shown, visit.number
     if engine.borrows or shown is None or shown.request is None:
         return
-    if shown.trace.reason not in WHOLE:
+    if shown.trace.reason not in WHOLE or shown.number != number:  # the newest run was refused
         return
 
     def stop() -> bool:
@@ -98,8 +98,8 @@ def _known(visit: Visit, number: int, engine: Engine, stop: Any) -> Iterator[Kno
     alone = engine.worker.begun - before <= own
     cut = visit.shown.cut
     known = compared(engine, request, trace, measured.traces, alone and not cut)
-    if not (alone or cut or request.method == VANILLA):
-        known.plain["shared"] = True
+    if cut or not (alone or request.method == VANILLA):
+        known.plain["untimed"] = "the link was cut" if cut else "another run shared the machine"
     yield known
 
 

@@ -39,12 +39,14 @@ class Shown:
 
     request  None: from a file
     cut      whether its link was cut
+    number   of the visit's run
     """
 
     feed: Feed
     trace: Trace
     request: Request | None
     cut: bool = False
+    number: int = 0
 
 
 def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[Any]:
@@ -59,7 +61,7 @@ def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[A
     target, trace = prepared.target, prepared.trace
     start = int(asked.cut_at) if alone else 0
     feed = Feed(token_hex(4), TokenText(target.tokenizer), drafted_by(trace), start)
-    visit.shown = Shown(feed, trace, request, alone)
+    visit.shown = Shown(feed, trace, request, alone, visit.number)
     # Nothing is skipped while it streams: see `session.connect`.
     try:
         for batch in paced(prepared.events, urgent=_urgent):

@@ -71,7 +71,8 @@ function say() {
   if (!ended) {
     const first = by ? `${by.split(",")[0]}: watch what is accepted` : "Press Run.";
     if (headline.textContent !== (link || first)) headline.textContent = link || first;
-    told.textContent = changed || [prompt, by].filter(Boolean).join(" · ");
+    const slow = !recorded && tempo && lines.some((line) => "end" in line) ? "decoded, shown in slow motion" : "";
+    told.textContent = changed || [prompt, by, slow].filter(Boolean).join(" · ");
     return;
   }
   const parts = [speedUp(), exactness(), calls(), lengths()].filter(Boolean);
@@ -80,7 +81,7 @@ function say() {
 }
 
 function speedUp() {
-  if (beside?.shared) return ["speed unknown: another run shared the machine"];
+  if (beside?.untimed) return [`speed unknown: ${beside.untimed}`];
   if (!beside?.ratio) return null;
   const shown = `${beside.ratio.toFixed(beside.ratio < 1 ? 2 : 1)}×`;
   if (beside.close && Math.abs(beside.ratio - 1) > 0.1)
@@ -121,7 +122,7 @@ function lengths() {
 
 document.addEventListener("input", ({ target }) => {
   if (!target.closest("#tli, #method")) return;
-  changed = ended ? "Press Run to see the new choice." : "The new choice counts from the next run.";
+  changed = ended ? "Press Run to apply the new settings." : "The new settings apply from the next run.";
   say();
 });
 
@@ -187,10 +188,9 @@ function fit() {
 const PHASES = {
   drafted: ({ drafts }) => `${drafts} ${drafts === 1 ? "guess" : "guesses"} drafted …`,
   checked: ({ drafts }) => `… the target checks all ${drafts} at once …`,
-  kept: ({ drafts, kept, written }) =>
-    written < kept
-      ? `${kept} of ${drafts} were right, but the run ended: ${written} of them shown`
-      : `${kept} kept, ${drafts - kept} thrown away, and one token from the target`,
+  kept: ({ drafts, kept, written, bonus }) =>
+    `${kept} accepted, ${drafts - kept} rejected` +
+    (bonus ? ", 1 from the target" : `; the text ends here${written < kept ? `, after ${written} of them` : ""}`),
 };
 
 function phase(name) {
@@ -199,7 +199,7 @@ function phase(name) {
   const drafts = newest.tree ? newest.tree.texts.length - 1 : 0;
   const kept = newest.tree?.path.length ?? 0;
   const { confirmed = 0, changed = 0 } = newest;
-  if (drafts) caption.textContent = PHASES[name]({ drafts, kept, written: newest.accepted.length });
+  if (drafts) caption.textContent = PHASES[name]({ drafts, kept, written: newest.accepted.length, bonus: newest.bonus });
   else if (confirmed + changed)
     caption.textContent = `Written offline: ${confirmed} confirmed by the target, ${changed} changed`;
   else caption.textContent = "The target writes one token.";

@@ -128,8 +128,8 @@ def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
 
 def _connection(engine: Engine) -> dict[str, Any]:
     note = (
-        "Off: the drafter writes on alone, at the start after 12 tokens, and is corrected when the "
-        "target is back."
+        "Off: the drafter goes on alone, until the target is back and corrects it. Off before Run: "
+        "the cut comes after 12 tokens."
     )
     if engine.borrows:
         note = "It cannot be cut here: GPUs are lent for one run at a time."

@@ -1,7 +1,7 @@
 // ---- a tour of the stage, a minute long: what is where, each with a frame around it ----
 
 const PLACES = [
-  ["#prompt", "A small drafter guesses several tokens ahead, and a large target checks all the guesses at once. Write a prompt, or take one of the examples."],
+  ["#ask", "A small drafter guesses several tokens ahead, and a large target checks all the guesses at once. Write a prompt, or take one of the examples."],
   ["#run", "Run decodes the prompt before your eyes. Until then you see a recorded run."],
   ["#view .text", "Underlined: guesses that the target agreed with. Struck out: guesses that it threw away. Boxed: tokens of its own."],
   ["[data-stage=tree]", "Each cycle drafts a tree of guesses. One target call checks the whole tree and keeps the longest path that agrees, plus one token of its own, the bonus."],

@@ -129,8 +129,8 @@ function hear(data) {
 }
 
 function healed(parted) {
-  const kept = `${many(sums.confirmed, "offline token")} confirmed`;
-  return parted && sums.changed ? `${kept}; from token ${parted.at} on the target wrote something else.` : `${kept}, none changed.`;
+  const from = parted && sums.changed ? `, from token ${parted.at} on` : "";
+  return reviewed(sums.confirmed, sums.changed, from);
 }
 
 function say(words, share = null) {

@@ -34,7 +34,7 @@ from moa_core.link.emulator import PRESETS
 ID, TITLE = "network", "Network"
 CLIENT = "<code>python -m moa_core generate --server ws://…</code>"
 INTRO = (
-    "<p>The <b>drafter</b> runs in your browser, the larger model, the <b>target</b>, on the "
+    "<p>The <b>drafter</b> runs in your browser; the larger model, the <b>target</b>, runs on the "
     "server. Cut the link while text streams, or go offline: the drafter writes on alone, and when "
     "the link is back the target checks what it wrote.</p>"
 )

@@ -12,7 +12,7 @@ CA, SA, EMBED = 228, 272, 308  # heights of the drafter's parts
 WRONG = (
     "A larger N is not always faster. Each step <em>adds</em> a target layer to "
     "every draft level: acceptance rises, drafting slows. Each N is a drafter trained for it; the "
-    "text stays the target’s own whatever N is."
+    "text is the target’s own for every N."
 )
 KEY = (
     "Orange: the target’s own parts, used by both. Blue, dashed: trained for the drafter: Layer "

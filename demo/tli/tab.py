@@ -79,7 +79,7 @@ def _settings() -> dict[str, Any]:
     made: dict[str, Any] = {"prompt": prompt_box("sweep-", "sweeps", lines=3, max_lines=10)}
     with gr.Row():
         made["tokens"] = control("tokens", "sweep-", minimum=8, maximum=LONGEST, step=8, value=96)
-        made["repeats"] = control("repeats", "sweep-", value=2)
+        made["repeats"] = control("repeats", "sweep-")
     return made
 
 

@@ -93,7 +93,7 @@ def test_cut_while_text_streams_the_drafter_goes_on_and_the_text_heals(open_page
     page.click(RESTORE)
     finish(page)
     assert page.locator("#net-bar").bounding_box() == before, "nothing jumps"
-    assert "confirmed" in status(page, "net-") and not count(page, ".offline")
+    assert "The target kept" in status(page, "net-") and not count(page, ".offline")
     assert count(page, ".confirmed") + count(page, ".changed") == int(figure(page, "alone"))
     if count(page, ".changed"):
         assert "from token " in status(page, "net-")

@@ -79,9 +79,12 @@ EMPTY = ("", " ", "\n\t ", "\x00\x07", "\ud800", "\u3000")
     [
         *((partial(prompt_ids, TOKENIZER, text), "The prompt is empty") for text in EMPTY),
         *((partial(prompt_ids, TOKENIZER, text, True), "The prompt is empty") for text in EMPTY),
-        (partial(prompt_ids, TOKENIZER, "x" * 50_001), "has 50,001 characters; at most 50,000"),
+        (
+            partial(prompt_ids, TOKENIZER, "x" * 50_001),
+            "has 50,001 characters; the limit is 50,000",
+        ),
         (lambda: chat_ids(TOKENIZER, chat("Be kind.", "One", "Two", "  ")), "The prompt is empty"),
-        (lambda: chat_ids(TOKENIZER, chat("x" * 30_000, "y" * 30_000)), "at most 50,000"),
+        (lambda: chat_ids(TOKENIZER, chat("x" * 30_000, "y" * 30_000)), "limit is 50,000"),
         (
             lambda: chat_ids(TOKENIZER, [{"role": "clown", "content": "Hi"}]),
             "refuses such a chat: Unknown role: clown",

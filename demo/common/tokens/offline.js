@@ -25,6 +25,10 @@ for (const [kind, words] of Object.entries(MARKS)) {
   add(legend, marks[kind]);
 }
 
+// What the target made of it.
+const reviewed = (kept, replaced, from = "") =>
+  `The target kept ${kept} of ${many(kept + replaced, "offline token")}${replaced ? ` and replaced the rest${from}` : ""}.`;
+
 const unproved = () => [...(stretch?.isConnected ? stretch.querySelectorAll(".token") : [])];
 
 function away(line) {
@@ -65,7 +69,7 @@ function heal(line, box) {
   }
   outcome = [outcome[0] + confirmed, outcome[1] + changed];
   if (link && root.dataset.link !== "lost")
-    link = `The link is back: ${many(outcome[0], "offline token")} confirmed, ${outcome[1]} changed.`;
+    link = `The link is back. ${reviewed(...outcome)}`;
   if (!unproved().length) stretch?.remove();
   else add(text, stretch); // what still waits stays at the end
   return box;

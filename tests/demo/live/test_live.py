@@ -170,7 +170,11 @@ def test_nothing_follows_where_it_cannot_be_compared(engine, visit, loads, monke
     list(live_run(engine, visit))
     [*_, own] = followed(engine, visit)
     assert own["calls"] is None and own["rival"] is None  # plain decoding itself
+    visit.begin()
+    list(live_run(engine, visit, prompt=""))
+    assert followed(engine, visit) == []  # refused: what is shown was compared already
     engine.borrows = True
+    visit.shown.number = visit.number
     assert followed(engine, visit) == []
 
 
