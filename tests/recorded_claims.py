@@ -96,7 +96,7 @@ def presets() -> Iterator[str]:
     def link_row(method: str, link: str) -> Any:
         return row_of("link/presets.json", method=method, link=link)
 
-    for method in (*MOA, "eagle2", "independent", "stream"):
+    for method in (*MOA, "eagle2", "eagle3", "independent", "stream"):
         times = [link_row(method, link)["ms_per_token"] for link in LINKS]
         local = link_row("vanilla" if method == "stream" else method, "local")
         lan = link_row(method, "lan")
@@ -115,7 +115,7 @@ def offline() -> Iterator[str]:
         return row_of("link/offline.json", method=method, cut=cut, kind=kind)[figure]
 
     cuts = (0.0, 0.1, 0.25, 0.5, 0.75)
-    for method in ("target", *MOA, "eagle2", "independent", "stream"):
+    for method in ("target", *MOA, "eagle2", "eagle3", "independent", "stream"):
         right = [f"{100 * found(method, cut, 'tasks', 'right'):.1f}" for cut in cuts]
         shown = () if method == "stream" else (0.0, 0.75)
         ends = [f"{found(method, cut, 'texts', 'log_prob'):.2f}" for cut in shown]

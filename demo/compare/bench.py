@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -41,23 +41,25 @@ class Bench:
         bar = progress_bar(elem_id=f"{prefix}progress")
         self.parts: dict[str, Any] = {"status": self.status, "bar": bar}
 
-    def results(self, *charts: Sequence[str], race: bool = False) -> None:
+    def results(
+        self, *charts: Sequence[str], race: bool = False, recorded: Mapping[str, Any] | None = None
+    ) -> None:
         """Lay them out, a row for each sequence of charts. Before the first comparison they are
-        hidden, but for a recorded race."""
-        prefix, parts = self.prefix, self.parts
-        parts["shown"] = gr.State(race)
-        with gr.Column(visible=race, elem_id=f"{prefix}results", elem_classes="recorded") as parts[
-            "box"
-        ]:
+        hidden, but for what was recorded: a race, or charts by name."""
+        prefix, parts, first = self.prefix, self.parts, recorded or {}
+        parts["shown"] = gr.State(race or bool(first))
+        with gr.Column(
+            visible=race or bool(first), elem_id=f"{prefix}results", elem_classes="recorded"
+        ) as parts["box"]:
             parts["verdict"] = words("", elem_id=f"{prefix}verdict", elem_classes="verdict")
             if race:
                 parts["race"] = race_view(recorded_race(), elem_id=f"{prefix}race")
             for row in charts:
-                with gr.Row():
+                with gr.Row(elem_classes="first" if first else ""):
                     for name in row:
                         parts[name] = gr.Plot(
-                            show_label=False, container=False, elem_id=f"{prefix}{name}",
-                            min_width=240, elem_classes="compare-chart",
+                            first.get(name), show_label=False, container=False, min_width=240,
+                            elem_id=f"{prefix}{name}", elem_classes="compare-chart",
                         )  # fmt: skip
             parts["table"] = gr.Dataframe(
                 interactive=False, wrap=True, label="Table", show_label=False, buttons=["copy"],

@@ -154,7 +154,8 @@ def compared(
     if rival:
         said |= {"rival": label(rival[0].method), "rival_tau": rival[0].tau}
     if timed and request.method != VANILLA:
-        said |= ratio(traces[request.method], base)
+        others = [("plain", base), *(("rival", traces[lane.method]) for lane in rival)]
+        said |= {f"over_{name}": ratio(traces[request.method], runs) for name, runs in others}
     return Known(said, about_of(trace), lanes, timed)
 
 
@@ -165,11 +166,11 @@ def _exact(verdict: Exactness | None) -> dict[str, Any]:
     return {"same": verdict.at is None, "parted": None if verdict.at is None else verdict.at + 1}
 
 
-def ratio(ours: Sequence[Trace], base: Sequence[Trace]) -> dict[str, Any]:
-    """How many times plain decoding's speed, and whether that is too close to call."""
+def ratio(ours: Sequence[Trace], base: Sequence[Trace]) -> dict[str, Any] | None:
+    """How many times the others' speed, and whether that is too close to call."""
     fast, slow = speed(ours), speed(base)
     if not fast or not slow:
-        return {}
+        return None
     times = fast.over(slow)
     close = fast.overlaps(slow) and times.known
-    return {"ratio": round(times.middle, 3), "close": close}
+    return {"times": round(times.middle, 3), "close": close}

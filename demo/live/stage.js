@@ -82,13 +82,17 @@ function say() {
 
 function speedUp() {
   if (beside?.untimed) return [`speed unknown: ${beside.untimed}`];
-  if (!beside?.ratio) return null;
-  const shown = `${beside.ratio.toFixed(beside.ratio < 1 ? 2 : 1)}×`;
-  if (beside.close && Math.abs(beside.ratio - 1) > 0.1)
-    return [figure("speedup", beside.ratio, shown), " plain decoding’s speed, within the spread of the runs"];
-  if (beside.close) return [figure("speedup", beside.ratio, "about as fast"), " as plain decoding"];
-  if (beside.ratio < 1) return [figure("speedup", beside.ratio, shown), " the speed of plain decoding"];
-  return [figure("speedup", beside.ratio, shown), " faster than plain decoding"];
+  if (!beside?.over_plain) return null;
+  const [shown, whom] = faster(beside.over_plain, "plain decoding");
+  const than = beside.over_rival ? `, ${faster(beside.over_rival, beside.rival).join("")}` : "";
+  return [figure("speedup", beside.over_plain.times, shown), whom + than];
+}
+
+function faster({ times, close }, whom) {
+  const shown = `${times.toFixed(times < 0.95 ? 2 : 1)}×`;
+  if (close && Math.abs(times - 1) < 0.1) return ["about as fast", ` as ${whom}`];
+  if (close) return [shown, ` the speed of ${whom} (the runs overlap)`];
+  return times < 1 ? [shown, ` the speed of ${whom}`] : [shown, ` faster than ${whom}`];
 }
 
 function exactness() {
@@ -116,7 +120,7 @@ function lengths() {
   const theirs = beside?.rival_tau;
   if (!theirs) return ["τ ", figure("tau", tau, tau.toFixed(1))];
   const first = tau > theirs ? by.split(",")[0] : beside.rival;
-  const who = Math.abs(tau - theirs) < 0.05 ? "level" : `${first} is ahead in τ`;
+  const who = Math.abs(tau - theirs) < 0.05 ? "level" : `${first} is ahead`;
   return ["τ ", figure("tau", tau, tau.toFixed(1)), `, ${beside.rival} ${theirs.toFixed(1)}: ${who} on this prompt`];
 }
 

@@ -100,7 +100,7 @@ def _page(engine: Engine) -> Network:
     settings: dict[str, Any] = {}
     with gr.Row(equal_height=False, elem_classes="controls"):
         with gr.Column(scale=3, min_width=300):
-            settings["prompt"] = prompt_box("net-", "runs", lines=3)
+            settings["prompt"] = prompt_box("net-", "runs", lines=2)
         with gr.Column(scale=2, min_width=300):
             settings["method"] = gr.Radio(
                 [(duel if name == DUEL else label(name), name) for name in lanes],
@@ -116,11 +116,6 @@ def _page(engine: Engine) -> Network:
                     0, 300, 0, step=1, label="Extra round trip (ms)", elem_id="net-delay",
                     buttons=[], min_width=150,
                 )  # fmt: skip
-            with gr.Row():
-                settings["tokens"] = control("tokens", "net-", minimum=2, value=160, min_width=150)
-                settings["ahead"] = gr.Checkbox(
-                    True, label="Keep drafting while waiting", elem_id="net-ahead", min_width=150
-                )
     with gr.Row(elem_classes="buttons", elem_id="net-bar"):
         buttons = {
             "run": gr.Button("Run", variant="primary", elem_id="net-run", min_width=80),
@@ -137,6 +132,11 @@ def _page(engine: Engine) -> Network:
             _lane(0)
         with gr.Column(min_width=300, visible=False) as rival:
             _lane(1)
+    with gr.Accordion("Length, drafting ahead", open=False), gr.Row():
+        settings["tokens"] = control("tokens", "net-", minimum=2, value=160)
+        settings["ahead"] = gr.Checkbox(
+            True, label="Keep drafting while waiting", elem_id="net-ahead"
+        )
     return Network(settings, buttons, status, rival, share_fold("net-"))
 
 

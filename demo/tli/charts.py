@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
@@ -10,6 +10,7 @@ from demo.common.charts import DOTTED, bars, chart
 from demo.common.methods import RIVAL, colour, family, label, tli_of
 from demo.common.spread import Spread
 from demo.compare.rows import Row
+from moa_core.bench.records import Recording, phase_times
 
 PANELS = {  # key of a row: title, axis, digits
     "tau": ("Acceptance length τ", "tokens per target call", 2),
@@ -18,10 +19,9 @@ PANELS = {  # key of a row: title, axis, digits
 }
 
 
-def panel(rows: Sequence[Row], key: str) -> go.Figure:
+def panel(known: Mapping[str, Spread], key: str) -> go.Figure:
     """One figure of each N, with its spread over the repeats; dotted: EAGLE-2's."""
     title, axis, places = PANELS[key]
-    known = {row.method: spread for row in rows if (spread := _figure(row, key))}
     rival = known.get(RIVAL)
     drawn = {name: spread for name, spread in known.items() if family(name) == "moa"}
     values = [f"{one.middle:.{places}f}" for one in drawn.values()]
@@ -35,6 +35,22 @@ def panel(rows: Sequence[Row], key: str) -> go.Figure:
     words = [f"{label(name)} {value}" for name, value in zip(drawn, values, strict=True)]
     figure = _upright(made, shown, axis, words, values, [f"N = {tli_of(name)}" for name in drawn])
     return figure.add_hline(rival.middle, line=DOTTED) if rival else figure
+
+
+def measured(rows: Sequence[Row], key: str) -> dict[str, Spread]:
+    """A panel's figures by method, of a sweep."""
+    return {row.method: spread for row in rows if (spread := _figure(row, key))}
+
+
+def recorded(recording: Recording, key: str) -> dict[str, Spread]:
+    """The same of a recorded benchmark: middles alone."""
+    found = {}
+    for method in recording.methods:
+        figures = recording.figures(method)
+        times = {"tau": figures["tau"], "rate": figures["tokens_per_second"]}
+        value = phase_times(figures).get("draft") if key == "draft" else times[key]
+        found |= {method: Spread(value, value, value)} if value else {}
+    return found
 
 
 def _figure(row: Row, key: str) -> Spread | None:

@@ -17,6 +17,7 @@ from demo.compare.bench import Bench, sign
 from demo.compare.rows import Row
 from demo.compare.run import Comparison, Plan
 from demo.engine import Engine
+from demo.results.tab import kept
 from demo.session import PRIVATE, Shared
 from demo.share import (
     Share,
@@ -29,7 +30,7 @@ from demo.share import (
     wire_share,
     wrong_target,
 )
-from demo.tli.charts import PANELS, panel
+from demo.tli.charts import PANELS, measured, panel, recorded
 from demo.tli.drawing import drawing_html
 from demo.tli.stops import STOPS
 from moa_core.decoding.tree import TreeSettings
@@ -70,7 +71,7 @@ def build(shared: Shared) -> Tli:
                 elem_id="sweep-focus",
             )  # fmt: skip
             drawing = words(drawing_html(1), elem_id="sweep-drawing")
-    bench.results(tuple(PANELS))
+    bench.results(tuple(PANELS), recorded=_recorded())
     settings = {name: settings[name] for name in NAMES}
     return Tli(settings, bench, focus, drawing, share_fold("sweep-"))
 
@@ -130,4 +131,14 @@ def plan_of(engine: Engine, prompt: str, tokens: int, repeats: int, target: str 
 def drawn(made: Comparison, found: list[Row]) -> dict[str, Any]:
     """The panels of a sweep."""
     about = sign(made)
-    return {key: signed(panel(found, key), about, 40) for key in PANELS}
+    return {key: signed(panel(measured(found, key), key), about, 40) for key in PANELS}
+
+
+def _recorded() -> dict[str, Any]:
+    """The panels before the first sweep: the benchmark with this tree, if it came with the page."""
+    found = next((one for one in kept() if one.name == "Same tree"), None)
+    if found is None:
+        return {}
+    prompts = next(iter(found.methods.values()))["prompts"]
+    about = f"recorded over {prompts} prompts · {found.target} · tree {TREE}"
+    return {key: signed(panel(recorded(found, key), key), about, 40) for key in PANELS}

@@ -63,7 +63,8 @@ def test_the_address_opens_the_tab_whose_drawing_follows_the_n_in_focus(tab):
     page = tab()
     assert page.get_by_role("tab", name="Layers (TLI)").get_attribute("aria-selected") == "true"
     assert "tab=tli" in page.url
-    assert page.locator("#sweep-results").count() == 0 or page.locator("#sweep-results").is_hidden()
+    page.wait_for_selector("#sweep-tau >> text=recorded over 200 prompts")  # until something is swept
+    assert page.locator("#sweep-table").is_hidden()
     for tli in (0, 3, 1):
         page.get_by_label(f"N = {tli}", exact=True).check()
         page.wait_for_selector(f"#sweep-drawing figcaption:has-text('N = {tli}.')")
