@@ -4,7 +4,6 @@ their claim: MoA against EAGLE-2, in τ and in speed."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -79,8 +78,6 @@ def published() -> Paper:
 # ---- the claim ----
 
 OURS, RIVAL = "moa-n1", "eagle2"
-GAINS = "MoA N=1 gains {} tokens per target call (τ)"
-SINGLE_PASS = "speeds of a single pass, recorded without a spread, are not compared"
 
 
 def papers_ratios(paper: Paper) -> tuple[float, float]:
@@ -121,36 +118,28 @@ def claim(recording: Recording) -> str:
 
     drafted = [name for name in recording.methods if name.startswith("moa-n")]
     fastest = max(drafted, key=speed, default="")
-    theirs = papers_ratios(published())
-    ours, rival = recording.figures(fastest), recording.figures(RIVAL)
-    whole = ratio(ours, rival, "tokens_per_second")
-    decoding = ratio(ours, rival, "decode_tokens_per_second")
-    speeds = [found for found in (whole, decoding) if found]
-    named = f"MoA N={fastest.removeprefix('moa-n')}, the fastest MoA here, writes {{}} tokens/s"
-    one = recording.figures(OURS)
-    if tree_text(one) == tree_text(rival) and "auto" not in str(tree_text(one)):
-        lengths = _part(GAINS, ratio(one, rival, "tau"), theirs[:1])
-    else:  # larger trees accept more: no ratio to set beside the paper's
-        lengths = _part(f"{GAINS}, each with its own tree", ratio(one, rival, "tau"), ())
-    parts = [lengths]
-    # A difference between speeds that were passed over once may be the machine's.
-    if speeds and all(found.overlap is None for found in speeds):
-        parts.append(SINGLE_PASS)
-    else:
-        parts += [_part(f"{named} over whole runs", whole, theirs[1:])]
-        parts += [_part("in decoding alone that is {}", decoding, ())]
-    said = [part for part in parts if part]
-    if not said:
+    one, ours, rival = (recording.figures(name) for name in (OURS, fastest, RIVAL))
+    lengths = ratio(one, rival, "tau")
+    if lengths is None:
         return "nothing to compare, since MoA and EAGLE-2 are not both in it."
-    return f"{'. '.join(one[0].upper() + one[1:] for one in said)}."
+    gain, rate = papers_ratios(published())
+    # Larger trees accept more: of different ones there is no ratio to set beside the paper's.
+    alike = tree_text(one) == tree_text(rival) and "auto" not in str(tree_text(one))
+    note = f"the paper: {gain:.2f} ×" if alike else "each with its own tree"
+    said = [f"Each target call yields MoA N=1 {_times(lengths)} tokens ({note})"]
+    whole, decoding = (
+        ratio(ours, rival, key) for key in ("tokens_per_second", "decode_tokens_per_second")
+    )
+    if whole and whole.overlap is not None:  # of one pass, a difference may be the machine's
+        alone = f", and {_times(decoding)} in decoding alone" if decoding else ""
+        said.insert(
+            0,
+            f"MoA N={fastest.removeprefix('moa-n')} writes {_times(whole)} tokens per second over "
+            f"whole runs (the paper: {rate:.2f} ×){alone}",
+        )
+    return f"{'. '.join(said)}."
 
 
-def _part(sentence: str, found: Ratio | None, paper: Sequence[float]) -> str:
-    """sentence: {} is where the ratio goes. paper: the authors' own, if it may stand beside it."""
-    if found is None:
-        return ""
-    said = sentence.format(f"{found.value:.2f} × EAGLE-2’s")
-    spread = {None: "no spread recorded", True: "within the spread of the runs"}
-    notes = [spread.get(found.overlap, "more than the spread of the runs")]
-    notes += [f"the paper: {paper[0]:.2f} ×"] if paper else []
-    return f"{said} ({'; '.join(notes)})"
+def _times(found: Ratio) -> str:
+    within = " (within the spread of the runs)" if found.overlap else ""
+    return f"{found.value:.2f} × EAGLE-2’s{within}"

@@ -63,7 +63,9 @@ def test_the_address_opens_the_tab_whose_drawing_follows_the_n_in_focus(tab):
     page = tab()
     assert page.get_by_role("tab", name="Layers (TLI)").get_attribute("aria-selected") == "true"
     assert "tab=tli" in page.url
-    page.wait_for_selector("#sweep-tau >> text=recorded over 200 prompts")  # until something is swept
+    page.wait_for_selector(
+        "#sweep-tau >> text=recorded over 200 prompts"
+    )  # until something is swept
     assert page.locator("#sweep-table").is_hidden()
     for tli in (0, 3, 1):
         page.get_by_label(f"N = {tli}", exact=True).check()
