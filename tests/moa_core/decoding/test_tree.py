@@ -1,6 +1,7 @@
 """The draft tree keeps the most probable nodes, and every node sees its own ancestors only."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -39,8 +40,8 @@ class Bigrams:
             self.logits[torch.arange(VOCABULARY), self.logits.argmax(1)] = 1000.0
         self.frontiers: list[Frontier] = []
 
-    def grow(self, shape: TreeSettings) -> DraftTree:
-        return grow(0, self.logits[0], self.expand, shape)
+    def grow(self, shape: TreeSettings, static: bool = False) -> DraftTree:
+        return grow(0, self.logits[0], self.expand, shape, static=static)
 
     def expand(self, frontier: Frontier) -> Tensor:
         self.frontiers.append(frontier)
@@ -89,6 +90,16 @@ def test_a_certain_chain_keeps_its_parents_when_all_scores_tie(budget):
     tree = Bigrams(3, certain=True).grow(TreeSettings(8, 3, budget))
     assert tree.log_probs == (0.0,) * (budget + 1)
     assert tree.parents == tuple(range(-1, budget))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_static_tree_has_one_shape_whatever_the_drafter_says(seed):
+    """Of rank r the target takes 0.7 / r^2.3: two second children weigh more than one third."""
+    model = Bigrams(seed)
+    ranks = model.logits.argsort(-1, descending=True).argsort(-1) + 1
+    kept = paths(model.grow(TreeSettings(3, 3, 6), static=True))[1:]
+    ranked = {tuple(int(ranks[edge]) for edge in pairwise((0, *path))) for path in kept}
+    assert ranked == {(1,), (2,), (1, 1), (1, 2), (2, 1), (1, 1, 1)}
 
 
 @pytest.mark.parametrize("shape", [s for s in SHAPES if s.depth > 1], ids=str)
