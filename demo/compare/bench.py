@@ -46,19 +46,19 @@ class Bench:
     ) -> None:
         """Lay them out, a row for each sequence of charts. Before the first comparison they are
         hidden, but for what was recorded: a race, or charts by name."""
-        prefix, parts, first = self.prefix, self.parts, recorded or {}
-        parts["shown"] = gr.State(race or bool(first))
+        prefix, parts, known = self.prefix, self.parts, recorded or {}
+        parts["shown"] = gr.State(race or bool(known))
         with gr.Column(
-            visible=race or bool(first), elem_id=f"{prefix}results", elem_classes="recorded"
+            visible=race or bool(known), elem_id=f"{prefix}results", elem_classes="recorded"
         ) as parts["box"]:
             parts["verdict"] = words("", elem_id=f"{prefix}verdict", elem_classes="verdict")
             if race:
                 parts["race"] = race_view(recorded_race(), elem_id=f"{prefix}race")
             for row in charts:
-                with gr.Row(elem_classes="first" if first else ""):
+                with gr.Row(elem_classes="known" if known else ""):
                     for name in row:
                         parts[name] = gr.Plot(
-                            first.get(name), show_label=False, container=False, min_width=240,
+                            known.get(name), show_label=False, container=False, min_width=240,
                             elem_id=f"{prefix}{name}", elem_classes="compare-chart",
                         )  # fmt: skip
             parts["table"] = gr.Dataframe(

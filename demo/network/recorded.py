@@ -22,7 +22,17 @@ NONE = (
     "bench --link …</code> and <code>--offline</code>.</p>"
 )
 READ = "<p>API streaming has no drafter: the server sends each token as it writes it.</p>"
-SHAPES = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star", "triangle-down")
+SHAPES = (
+    "circle",
+    "square",
+    "diamond",
+    "triangle-up",
+    "x",
+    "cross",
+    "star",
+    "triangle-down",
+    "hexagon",
+)
 NAMES = {"stream": "API streaming", "target": "the target itself"}  # dashed: what is compared with
 CUT = "% of the answer verified before the cut"
 OFFLINE = {  # rows of this kind: key, factor, title, unit

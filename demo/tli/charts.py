@@ -43,13 +43,13 @@ def measured(rows: Sequence[Row], key: str) -> dict[str, Spread]:
 
 
 def recorded(recording: Recording, key: str) -> dict[str, Spread]:
-    """The same of a recorded benchmark: middles alone."""
+    """The same of a recorded benchmark, without its spreads."""
     found = {}
     for method in recording.methods:
         figures = recording.figures(method)
-        times = {"tau": figures["tau"], "rate": figures["tokens_per_second"]}
-        value = phase_times(figures).get("draft") if key == "draft" else times[key]
-        found |= {method: Spread(value, value, value)} if value else {}
+        known = {"rate": figures["tokens_per_second"], **figures, **phase_times(figures)}
+        if value := known.get(key):
+            found[method] = Spread(value, value, value)
     return found
 
 
