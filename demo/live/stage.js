@@ -83,16 +83,11 @@ function say() {
 function speedUp() {
   if (beside?.untimed) return [`speed unknown: ${beside.untimed}`];
   if (!beside?.over_plain) return null;
-  const [shown, whom] = faster(beside.over_plain, "plain decoding");
-  const than = beside.over_rival ? `, ${faster(beside.over_rival, beside.rival).join("")}` : "";
-  return [figure("speedup", beside.over_plain.times, shown), whom + than];
-}
-
-function faster({ times, close }, whom) {
-  const shown = `${times.toFixed(times < 0.95 ? 2 : 1)}×`;
-  if (close && Math.abs(times - 1) < 0.1) return ["about as fast", ` as ${whom}`];
-  if (close) return [shown, ` the speed of ${whom} (the runs overlap)`];
-  return times < 1 ? [shown, ` the speed of ${whom}`] : [shown, ` faster than ${whom}`];
+  const { over_plain: plain, over_rival: theirs, rival } = beside;
+  const times = (number) => `${number.toFixed(number < 0.95 ? 2 : 1)}×`;
+  const than = theirs ? `, ${times(theirs.times)} ${rival}’s` : "";
+  const close = plain.close || theirs?.close ? " (the runs overlap)" : "";
+  return [figure("speedup", plain.times, times(plain.times)), ` plain decoding’s speed${than}${close}`];
 }
 
 function exactness() {
