@@ -23,16 +23,8 @@ NONE = (
 )
 READ = "<p>API streaming has no drafter: the server sends each token as it writes it.</p>"
 SHAPES = (
-    "circle",
-    "square",
-    "diamond",
-    "triangle-up",
-    "x",
-    "cross",
-    "star",
-    "triangle-down",
-    "hexagon",
-)
+    "circle", "square", "diamond", "triangle-up", "x", "cross", "star", "triangle-down", "hexagon",
+)  # fmt: skip
 NAMES = {"stream": "API streaming", "target": "the target itself"}  # dashed: what is compared with
 CUT = "% of the answer verified before the cut"
 OFFLINE = {  # rows of this kind: key, factor, title, unit

@@ -19,8 +19,7 @@ NOTES = {  # under each chart: how to read it
     ),
     "speed": (
         "New tokens per second of the whole run, prefill included. Whiskers: slowest and fastest "
-        "of several passes. Dotted: plain decoding. Two threads slow llama.cpp down here: its rate "
-        "with one is in Same tree."
+        "of several passes. Dotted: plain decoding. Threads matter: all ran with one in Same tree."
     ),
     "decoding": "Without the prefill’s time and its one token. Dotted: plain decoding.",
     "acceptance": "Share of cycles that accepted at least this many drafts.",
