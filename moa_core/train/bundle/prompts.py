@@ -5,7 +5,7 @@ import random
 import re
 from typing import Any, TypedDict
 
-from moa_core.train.bundle.words import COMMON, PHRASES
+from moa_core.train.bundle.words import PHRASES
 
 MAX_PASSAGE = 2_500
 _OPENING = range(20, 400)  # characters
@@ -45,12 +45,10 @@ def split_story(text: str, limit: int) -> list[str]:
 
 
 def story(text: str, rng: random.Random) -> Chat:
-    """Ask for a whole story: by its title, its opening or some of its words."""
+    """Ask for a whole story: by its title or its opening."""
     title, body = _title_and_body(text)
     if title and rng.random() < 0.4:
         return chat(rng.choice(PHRASES["titled"]).format(f'"{title}"'), body)
-    if rng.random() < 0.4:
-        return _from_words(body, rng)
     return continued(body, rng, rng.random() < 0.5)
 
 
@@ -58,7 +56,7 @@ def continued(text: str, rng: random.Random, whole: bool = False) -> Chat:
     """Ask to go on from the text's opening; `whole` replies repeat the opening first."""
     cut = _opening_end(text, rng)
     if not cut:
-        return _from_words(text, rng)
+        return chat(rng.choice(PHRASES["story"]), text)
     opening = text[:cut].strip()
     if whole:
         return chat(rng.choice(PHRASES["begins"]).format(opening), text)
@@ -90,16 +88,6 @@ def _opening_end(text: str, rng: random.Random) -> int:
         if position >= _OPENING.start and text.count('"', 0, position) % 2 == 0:
             ends.append(position)
     return rng.choice(ends[:3]) if ends else 0
-
-
-def _from_words(text: str, rng: random.Random) -> Chat:
-    # Small letters only, so that names are not asked for.
-    found = set(re.findall(r"(?<=[a-z,] )[a-z]{4,10}(?=[ .,!?])", text)) - COMMON
-    words = rng.sample(sorted(found), min(len(found), rng.randint(2, 4)))
-    if len(words) < 2:
-        return chat(rng.choice(PHRASES["story"]), text)
-    listed = f"{', '.join(words[:-1])} and {words[-1]}"
-    return chat(rng.choice(PHRASES["with_words"]).format(listed), text)
 
 
 def _passage(text: str, about: str) -> str:

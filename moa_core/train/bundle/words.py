@@ -23,7 +23,6 @@ _SPANISH, _FRENCH = _numerals("spanish"), _numerals("french")
 
 LETTERS = string.ascii_lowercase
 WORDS: tuple[str, ...] = tuple(_RAW["words"].split())
-COMMON: frozenset[str] = frozenset(_RAW["common"].split())
 LITTLE: frozenset[str] = frozenset(_RAW["little"].split())
 THINGS: tuple[str, ...] = tuple(_RAW["things"].split())
 HOLDERS: tuple[str, ...] = tuple(_RAW["holders"].split())

@@ -1,5 +1,6 @@
 """Questions about a story, with answers that the log knows and the text tells."""
 
+import random
 import re
 from collections import defaultdict
 from dataclasses import dataclass
@@ -11,6 +12,16 @@ from moa_core.train.bundle.world.teller import Teller, articles, polish
 from moa_core.train.bundle.world.world import Event, World
 
 _WORD = re.compile(r"\w+")
+
+
+class _First(random.Random):
+    """Chooses the first of what there is."""
+
+    def random(self) -> float:
+        return 0.0
+
+
+_FIRST = _First()
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,7 @@ def questions(world: World, told: list[Event], text: str) -> tuple[Question, ...
             plain.refs.plain = False
             follow = _sentence(plain.render(ask.question, event))
             plain.refs.plain = True
+            plain.rng = _FIRST  # one wording of an answer, so that a right one can be told
             answer = _sentence(plain.render(ask.answer, event))
             if world.hero.pron == "I" and plain.refs.storyteller in f"{question} {answer}".lower():
                 continue

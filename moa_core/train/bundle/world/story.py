@@ -40,15 +40,15 @@ def tell(rng: random.Random, words: tuple[str, ...] = (), brief: bool = False) -
     brief = brief or rng.random() < 0.18
     for _attempt in range(_TRIES):
         world = World(rng, _plot_for(words, rng), words)
-        must = world.given.left()
+        left = set(world.given.left())
         for retold in range(5):
             teller = Teller(world, rng, brief)
-            text = teller.tell(must)
-            missing = [word for word in words if not uses(text, word) and word not in must]
+            text = teller.tell([word for word in words if word in left])
+            missing = {word for word in words if not uses(text, word)} - left
             if not missing and not repeats(text):
                 return _story(world, teller, text, words)
             if retold > 1:  # by now, chance alone will not bring them in
-                must = must + missing
+                left |= missing
     raise ValueError(f"No story has all of these words: {', '.join(words)}.")
 
 
