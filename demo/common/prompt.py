@@ -14,8 +14,8 @@ LABEL = "Prompt"
 ONE = script("common/static/prompt.js")
 EXAMPLES = {  # one for each strength of the bundled target, and one for what it does not know
     "Story": "Tell me a story about a cat.",
-    "Go on": "Carry on from here: Nora opened a lemonade stall by the bridge.",
-    "Story from words": "A story with map, well and mouse, please.",
+    "Go on": "Carry on from here: Anna found an old map under the stairs.",
+    "Story from words": "A story with lamp, garden and hedgehog, please.",
     "Sum": (
         "In the morning Anna has 24 apples. Anna buys 13 more and then gives 9 away. How many "
         "apples does Anna have now?"

@@ -68,8 +68,8 @@ class Comparison(Measured):
 
 
 def usual(engine: Engine, target: str = "") -> list[str]:
-    """The methods to begin with: MoA of the largest N or another default, EAGLE-2 and vanilla."""
-    return ordered({engine.best_alone(target), RIVAL, VANILLA} & set(engine.methods(target)))
+    """The methods to begin with: the first screen's, EAGLE-2 and vanilla."""
+    return ordered({engine.default(target), RIVAL, VANILLA} & set(engine.methods(target)))
 
 
 def compare(
