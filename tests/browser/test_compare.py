@@ -73,7 +73,7 @@ def test_a_comparison_is_the_same_in_table_charts_verdict_and_race(tab):
     page.wait_for_function(SEEN, arg="#compare-verdict")
     assert page.locator("#compare-verdict b").all_inner_texts()[-1] == "same text ✓"
     found = table(page)
-    assert [row["Method"] for row in found] == ["MoA N=1", "EAGLE-2", "Plain"]
+    assert [row["Method"] for row in found] == ["MoA N=0", "EAGLE-2", "Plain"]
     run_the_race(page)
     for name, column in (("tau", "τ"), ("rate", "Tokens/s (min–max)")):
         bar, beside = drawn(page, name)
