@@ -44,7 +44,7 @@ def _story(rng: random.Random) -> Chat:
 
 
 def _words(rng: random.Random) -> Chat:
-    story = tell(rng, words_for(rng))
+    story = tell(rng, words_for(rng), brief=rng.random() < 0.5)  # brief: more words in a text
     words = story.words
     listed = [", ".join(words), " ".join((*words[:-1], "and", words[-1]))]
     if len(words) > 2:
@@ -64,10 +64,15 @@ def _continued(rng: random.Random) -> Chat:
 
 
 def _reading(rng: random.Random) -> Chat:
+    """Several questions about one passage: a passage is long, and only answers teach to answer."""
     story = _asked_about(rng)
-    asked = rng.choice(story.questions)
-    request = _say(rng, "ask.reading", story, question=asked.question, passage=story.text)
-    return chat(request, asked.answer)
+    count = min(len(story.questions), rng.choice((1, 2, 3, 4)))
+    first, *more = rng.sample(story.questions, count)
+    request = _say(rng, "ask.reading", story, question=first.question, passage=story.text)
+    turns = [request, first.answer]
+    for asked in more:
+        turns += [_casual(rng, asked.question), asked.answer]
+    return chat(*turns)
 
 
 def _talk(rng: random.Random) -> Chat:
