@@ -48,7 +48,7 @@ class Visit:
     trace  the newest one shown, with its words
     rival  another method's of the same prompt, likewise, once it has run
     shown  what the Live tab shows, and how to go on with it
-    cut    the stage's link, while a run there goes on without its target
+    cut    the stage's link, while a run goes on here without its target
     said   the last words of each status line
     """
 
@@ -101,12 +101,14 @@ def connect(
     work: Work,
     inputs: Sequence[Any],
     outputs: Sequence[Any],
+    elsewhere: Callable[[Visit], Iterator[Any]] | None = None,
 ) -> Dependency:
     """Let a button run `work`, in turn with all other runs, and another one stop it.
 
     work     work(visit, should_stop, *inputs) yields values for `outputs`; UserErrors become
              sentences
     outputs  components, a status line first
+    elsewhere  goes on with a run that needs no turn here, until it has ended
 
     An output that is only now and then given a value belongs into a `.then`: gradio makes a
     component anew for every skip of a stream, which takes decoding's time. And a stream ends with
@@ -149,6 +151,8 @@ def connect(
     begun = event(run.click, begin, visit, [visit, run, stop, status])
     queue = {"queue": True, "concurrency_id": "model", "concurrency_limit": 1}
     ran = event(begun.then, turn, [visit, *inputs], list(outputs), **queue)
+    if elsewhere is not None:
+        ran = event(ran.then, elsewhere, visit, None, queue=True, concurrency_limit=None)
     stop.click(None, None, status, js=f"() => ({json.dumps(say(STOPPING, 'wait'))})", **PRIVATE)
     event(stop.click, halt, visit, stop)
     return event(ran.then, end, visit, [run, stop, status])

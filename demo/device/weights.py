@@ -40,13 +40,6 @@ def pack(target: Target, drafter: Drafter, kind: str = "int8") -> bytes:
     kind  of its matrices: int8 or bf16. UserError for a drafter that no browser can run.
     """
     layers, ropes, tensors = _parts(target, drafter)
-    tensors["embed"] = target.embed.weight
-    if not target.config.tie_word_embeddings:
-        tensors["head"] = target.model.get_output_embeddings().weight
-    tensors["norm"] = target.decoder.norm.weight
-    numbers = sum(tensor.numel() for tensor in tensors.values())
-    if numbers > MOST:
-        raise UserError(f"This drafter is too large for a browser: {numbers / 1e6:,.0f} MB.")
     tree = asdict(drafter.tree)
     header = {
         "format": FORMAT,
@@ -66,10 +59,18 @@ def pack(target: Target, drafter: Drafter, kind: str = "int8") -> bytes:
     return _file(header, tensors, kind)
 
 
+def usable(target: Target, drafter: Drafter) -> bool:
+    """Whether a browser can run the drafter."""
+    try:
+        return bool(_parts(target, drafter))
+    except UserError:
+        return False
+
+
 def _parts(
     target: Target, drafter: Drafter
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Rope], dict[str, Tensor]]:
-    """Sizes of the decoder layers by name, their positions, and the drafter's tensors."""
+    """Sizes of the decoder layers by name, their positions, and all tensors."""
     if isinstance(drafter, MoADrafter):
         found = {"sa": drafter.net.self_attention, "ca": drafter.net.cross_attention}
         for place, layer in enumerate(target.layers[len(target.layers) - drafter.tli :]):
@@ -91,6 +92,13 @@ def _parts(
         tensors |= {f"{name}.{key}": one for key, one in layer.state_dict().items()}
     for unused in ("ca.self_attn.k_proj.", "ca.self_attn.v_proj."):  # they run on the server
         tensors = {key: one for key, one in tensors.items() if not key.startswith(unused)}
+    tensors["embed"] = target.embed.weight
+    if not target.config.tie_word_embeddings:
+        tensors["head"] = target.model.get_output_embeddings().weight
+    tensors["norm"] = target.decoder.norm.weight
+    numbers = sum(tensor.numel() for tensor in tensors.values())
+    if numbers > MOST:
+        raise UserError(f"This drafter is too large for a browser: {numbers / 1e6:,.0f} MB.")
     return {name: _sizes(layer) for name, layer in found.items()}, ropes, tensors
 
 

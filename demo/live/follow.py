@@ -99,7 +99,8 @@ def _known(visit: Visit, number: int, engine: Engine, stop: Any) -> Iterator[Kno
     cut = visit.shown.cut
     known = compared(engine, request, trace, measured.traces, alone and not cut)
     if cut or not (alone or request.method == VANILLA):
-        known.plain["untimed"] = "the link was cut" if cut else "another run shared the machine"
+        why = "the connection was cut" if cut else "another run shared the machine"
+        known.plain["untimed"] = why
     yield known
 
 

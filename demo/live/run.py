@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +17,8 @@ from demo.common.figures import many, tree_of, tree_words
 from demo.common.methods import label
 from demo.common.status import STOPPING, say
 from demo.common.tokens.view import ENDINGS, Feed, paced
-from demo.engine import Engine, Request
+from demo.engine import FIXED_TREE, Engine, Request
+from demo.live import device
 from demo.live.settings import Settings
 from demo.session import Visit
 from moa_core.decoding.cuttable import Cuttable
@@ -40,6 +41,7 @@ class Shown:
     request  None: from a file
     cut      whether its link was cut
     number   of the visit's run
+    device   whether the visitor's browser decodes it
     """
 
     feed: Feed
@@ -47,21 +49,33 @@ class Shown:
     request: Request | None
     cut: bool = False
     number: int = 0
+    device: bool = False
 
 
 def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[Any]:
-    """Decode before the visitor's eyes: yields (status, view)."""
+    """Decode before the visitor's eyes: yields (status, view).
+
+    A run without its target is decoded in the visitor's browser; here only if none can.
+    """
     request, alone = asked.request, not asked.connection
+    after = int(asked.cut_at) or HEARD
+    there = alone and device.able(engine, request)
+    if there and request.tree.auto:
+        request = replace(request, tree=FIXED_TREE)
 
     def link(target: Target, drafter: Drafter) -> Cuttable:
-        visit.cut = Cuttable(target, drafter, int(asked.cut_at) or HEARD, 1 / ALONE)
+        visit.cut = Cuttable(target, drafter, after, 1 / ALONE)
         return visit.cut
 
-    prepared = engine.prepare(request, stop, link if alone else None)
+    prepared = engine.prepare(request, stop, link if alone and not there else None)
     target, trace = prepared.target, prepared.trace
     start = int(asked.cut_at) if alone else 0
-    feed = Feed(token_hex(4), TokenText(target.tokenizer), drafted_by(trace), start)
-    visit.shown = Shown(feed, trace, request, alone, visit.number)
+    by = drafted_by(trace) + (", drafted in this browser" if there else "")
+    feed = Feed(token_hex(4), TokenText(target.tokenizer), by, start)
+    visit.shown = Shown(feed, trace, request, alone, visit.number, there)
+    if there:
+        yield say("", "done"), feed.head(device=device.asked(request, prepared.prompt_ids, after))
+        return
     # Nothing is skipped while it streams: see `session.connect`.
     try:
         for batch in paced(prepared.events, urgent=_urgent):

@@ -21,14 +21,16 @@ let newest = null; // the cycle that is to be drawn
 let beside = null; // what plain decoding and the rival did
 let ended = null;
 let changed = ""; // what is shown is of the settings before
+let began = () => {}; // told of a run's first line
 
-function state(name) {
+function state(name, line) {
   stage.dataset.run = name;
   badge.hidden = !recorded;
   changed = "";
   if (stage.closest(".class-mode")) prompt = document.querySelector("#prompt textarea")?.value;
   by = lines[0]?.by ?? by;
   if (name === "live" || name === "recorded") say();
+  if (name === "live") began(line);
 }
 
 function no_figures() {
@@ -81,7 +83,7 @@ function say() {
 }
 
 function speedUp() {
-  if (beside?.untimed) return [`speed unknown: ${beside.untimed}`];
+  if (beside?.untimed) return [`Not timed: ${beside.untimed}`];
   if (!beside?.over_plain) return null;
   const { over_plain: plain, over_rival: theirs, rival } = beside;
   const times = (number) => `${number.toFixed(number < 0.95 ? 2 : 1)}×`;
@@ -211,15 +213,3 @@ function chosen({ cycle = 1 }) {
   window.openCycle = { cycle: cycle - 1, until: Date.now() + 5000 }; // that tab may have to come first
   window.dispatchEvent(new CustomEvent("open-cycle"));
 }
-
-// The link is cut while the run is shown: it is decoded once more, cut where it was seen to be.
-window.addEventListener("link-cut", () => {
-  if (root.dataset.state !== "running" || recorded) return;
-  const [again, ending] = ["#run", "#stop"].map((id) => document.querySelector(id));
-  if (!ending.disabled) ending.click();
-  const wait = setInterval(() => {
-    if (again.disabled) return; // until the server has ended the run
-    clearInterval(wait);
-    again.click();
-  }, 50);
-});

@@ -16,6 +16,7 @@ from demo.common.status import say, status_line, words
 from demo.common.theme import component
 from demo.common.tokens.view import trace_view
 from demo.engine import Engine
+from demo.live import device
 from demo.live import run as runs
 from demo.live.charts import CHARTS
 from demo.live.follow import follow
@@ -42,7 +43,8 @@ CUT_AT = """on => {
   return on || !running ? 0 : tokens.length;
 }"""
 FOLLOWED = "() => { window.dispatchEvent(new CustomEvent('followed')); }"
-CUT_NOW = """on => { if (!on) window.dispatchEvent(new CustomEvent("link-cut")); }"""
+TURNED = "on => { window.dispatchEvent(new CustomEvent('link-turned', { detail: on })); }"
+DRAFTED = "() => [null, window.drafted]"
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def build(shared: Shared) -> Live:
             drafter, made["stops"] = _drafter(engine)
             settings |= drafter | _connection(engine)
         made["view"] = trace_view(
-            "common/tree/tree.js", "live/stage.js", elem_id="view",
+            "common/tree/tree.js", "live/stage.js", "live/device.js", elem_id="view",
             recorded=recorded.ndjson,
         )  # fmt: skip
         drawn = recorded.known.figures
@@ -128,8 +130,8 @@ def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
 
 def _connection(engine: Engine) -> dict[str, Any]:
     note = (
-        "Off: the drafter goes on alone, until the target is back and corrects it. Off before Run: "
-        "the cut comes after 12 tokens."
+        "Off: the drafter moves into your browser and goes on alone there, until the target is "
+        "back and corrects it. Off before Run: the cut comes after 12 tokens."
     )
     if engine.borrows:
         note = "It cannot be cut here: GPUs are lent for one run at a time."
@@ -177,7 +179,12 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     def after(visit: Visit) -> Iterator[tuple[Any, ...]]:
         yield from follow(visit, engine)
 
-    ran = connect(shared, live.run, live.stop, run, list(settings.values()), shows)
+    ran = connect(shared, live.run, live.stop, run, list(settings.values()), shows, device.wait)
+    drafted = gr.Textbox(visible="hidden")
+    live.view.drafted(
+        partial(device.keep, engine), [shared.visit, drafted], None, js=DRAFTED, queue=False,
+        **PRIVATE,
+    )  # fmt: skip
     ran.then(runs.saved, shared.visit, live.save, queue=False, **PRIVATE)
     ran.then(
         after, shared.visit, [live.view, *live.charts], concurrency_id="follow",
@@ -207,7 +214,7 @@ def _wire_settings(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     switch = settings["connection"]
     switch.input(runs.reconnect, [shared.visit, switch], None, queue=False, **PRIVATE)
     switch.input(None, switch, settings["cut_at"], js=CUT_AT, **PRIVATE).then(
-        None, switch, None, js=CUT_NOW, **PRIVATE
+        None, switch, None, js=TURNED, **PRIVATE
     )
     own = [settings[name] for name in LINKED[1:]]
     shown = [live.status, live.stops, *own]

@@ -38,13 +38,8 @@ function go() {
   Object.assign(sums, { confirmed: 0, changed: 0, alone: 0, began: 0, first: null, bytes: null });
   begin();
   for (const one of [here, there]) one.replaceChildren();
-  paint_line({ run: String(performance.now()) });
+  show({ run: String(performance.now()) });
   send({ do: "run", ...wanted });
-}
-
-function paint_line(line) {
-  lines.push(line);
-  if (timer === null) tick();
 }
 
 const HEAR = {
@@ -62,7 +57,7 @@ const HEAR = {
   },
   failed({ words }) {
     lane.state = "failed";
-    if (sums) paint_line({ end: "error" });
+    if (sums) show({ end: "error" });
     say(words);
   },
   prefilled({ bytes }) {
@@ -108,23 +103,19 @@ const HEAR = {
     lane.state = tokens ? "back" : "running";
     say(tokens ? `The link is back: the target reads what was written offline, ${many(tokens, "token")}.` : "The link is back.");
   },
-  finished({ reason, parted }) {
+  finished({ line, parted }) {
     lane.state = "done";
     const left = sums.alone - sums.confirmed - sums.changed;
-    const said = [`${many(sums.tokens + left, "token")} in ${many(sums.cycles + 1, "round trip")}, ${ENDS[reason] ?? reason}.`];
+    const said = [`${many(sums.tokens + left, "token")} in ${many(sums.cycles + 1, "round trip")}, ${line.summary}.`];
     if (sums.confirmed + sums.changed) said.push(healed(parted));
     if (left) said.push(`The last ${many(left, "token")} were written alone and not verified.`);
     tell();
     say(said.join(" "));
   },
 };
-const ENDS = {
-  eos: "ended by the target", length: "stopped at the token limit", stopped: "stopped by you",
-  context: "stopped where the target’s context was full", offline: "ended as the link stayed lost",
-};
 
 function hear(data) {
-  if (data.line) paint_line(data.line);
+  if (data.line) show(data.line);
   HEAR[data.type.replace(" ", "_")]?.(data);
 }
 

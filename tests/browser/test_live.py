@@ -173,11 +173,26 @@ def test_without_its_target_the_drafter_goes_on_and_is_healed(page):
     start(page)
     page.wait_for_selector("#view .headline:has-text('the drafter goes on alone')")
     page.wait_for_selector(f"{TEXT} [data-token=offline]")
+    assert "drafted in this browser" in page.inner_text("#view .said")
     page.locator("#connection input").check()
     finish(page)
     assert "The link is back" in page.inner_text("#view .said")
     assert page.evaluate(KEPT).replace("↵", "") == whole
     assert figure(page, "exact") == 1
+    page.locator(f"{TEXT} .cycle:nth-of-type(4) .token").last.click()  # its trace is here, too
+    page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
+
+
+def test_cut_in_the_middle_of_a_run_the_text_goes_on_where_it_was(page):
+    settings(page, tokens=200)
+    whole = run(page, "Tell me a story.")
+    start(page)
+    page.locator("#connection input").uncheck()
+    page.wait_for_selector(f"{TEXT} [data-token=offline]")
+    page.click("#stop")
+    finish(page)
+    assert whole.startswith(page.evaluate(KEPT).split("\n")[0][:20]) and state(page) == "stopped"
+    assert page.locator(f"{TEXT} [data-token=offline]").count() > 0
 
 
 STOP_AT = """count => new MutationObserver((_, observer) => {

@@ -1,5 +1,6 @@
 """A drafter in the browser: its trees, its text, and what becomes of both when the link is cut."""
 
+import json
 from collections import Counter
 from dataclasses import asdict
 from functools import cache
@@ -11,6 +12,7 @@ import pytest
 from demo.common.prompt import EXAMPLES
 from demo.device.endpoint import Device
 from demo.device.weights import pack
+from moa_core.decoding.trace import LinkBack, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.generation import StopStrings
@@ -35,6 +37,9 @@ pytestmark = pytest.mark.browser
 
 NARROW, WIDE = TreeSettings(4, 2, 8), TreeSettings(6, 5, 20)
 
+TOLD = (
+    "prefilled", "drafted", "verified", "link down", "offline token", "link back", "finished",
+)  # fmt: skip
 DO = "(act) => worker.postMessage({ do: act })"
 
 WORST = [
@@ -84,6 +89,23 @@ def test_a_cut_loses_and_doubles_no_token(sampling, served, blank):
     local = traced(TARGET, "vanilla", PROMPT, max_new_tokens=120, sampling=sampling)
     assert events[-1]["ids"] == local.output_ids
     assert kinds(events, "link down") and kinds(events, "link back")
+    kept = {"version": 1, "about": {}, "events": events[-1]["trace"]}
+    trace = Trace.from_json(json.dumps(kept))
+    assert trace.output_ids == local.output_ids and trace.reason == "length"
+    seen = [event["type"].replace(" ", "") for event in events if event["type"] in TOLD]
+    assert [type(event).__name__.lower() for event in trace.events] == seen
+    assert trace.tokens_per_second and any(one.tokens for one in trace.of(LinkBack))
+
+
+def test_the_link_is_cut_after_so_many_tokens_and_can_be_mended(served, blank):
+    plan = [{"after": "offline token", "times": 4, "act": "mend"}]
+    events = run(blank(served), "moa-n1", plan, cutAt=20, pause=20)
+    assert events[-1]["ids"] == plain_greedy(TARGET, PROMPT, 120)
+    [down] = [at for at, event in enumerate(events) if event["type"] == "link down"]
+    before = [token for one in kinds(events[:down], "verified") for token in one["emitted"]]
+    assert 20 <= 1 + len(before) < 20 + NARROW.depth + 2
+    first, second, *_ = kinds(events, "offline token")
+    assert second["now"] - first["now"] >= 20
 
 
 @pytest.mark.slow

@@ -112,7 +112,7 @@ function paint() {
     [tempo, paused] = [calm.matches ? 0 : pace, false];
     speed.value = String(tempo);
     root.dataset.id = line.run;
-    state("live");
+    state("live", line);
   }
   read(value.slice(seen.length));
   seen = value;
@@ -129,6 +129,12 @@ function begin() {
 function read(more) {
   for (const line of more.split("\n")) if (line) lines.push(JSON.parse(line));
   while (next < lines.length && lines[0].from > tokens()) advance(1);
+}
+
+// A line of a run that this page decodes itself.
+function show(line) {
+  read(JSON.stringify(line));
+  if (timer === null) tick();
 }
 
 // ---- the buttons ----

@@ -4,7 +4,7 @@ The value of the component only ever grows, so gradio sends what is new and noth
 page reads the lines it has not yet seen. A token is [text, draft probability, target probability,
 special]. Lines, in order:
 
-    {"run": id, "by": words, "from": n}                  a new run, and what drafts: the page clears
+    {"run": id, "by": words, "from": n, "device": {...}} a new run, and what drafts: the page clears
     {"first": token, "at": position}                     after the prefill
     {"cycle": i, "at": root's position,                  after each verification
      "accepted": [token], "bonus": token or null,
@@ -22,6 +22,7 @@ A tree has a column for each of what is known of its nodes, the root first: "tex
 "path", the accepted ones; "bonus", the target's own token, and its odds.
 
 A run with a "from" is another one again, up to that many tokens: the page is at once where it was.
+With a "device" the page's own worker is asked to decode it, and adds the lines itself.
 A cycle takes the place of offline tokens. "confirmed": so many of its tokens had been written alone
 as well; "changed": after them, so many had been that now go; "kept": so many of its tokens stay as
 they were written. An "end" may say how many offline tokens are "dropped".
@@ -119,7 +120,14 @@ class Feed:
         self._aside = text  # a fork of it, for what is written alone
         self._healing = Healing()
         self._drafted: Drafted | None = None
-        self._write({"run": run, "by": by, "from": start})
+        self._head: dict[str, Any] = {"run": run, "by": by, "from": start}
+        self._write(self._head)
+
+    def head(self, **more: Any) -> str:
+        """Say more in the first line, before there are others; return the whole value."""
+        self.ndjson = ""
+        self._write(self._head | more)
+        return self.ndjson
 
     def add(self, events: Iterable[Event]) -> str:
         """Append the lines of some events; return the whole value."""

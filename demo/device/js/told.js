@@ -1,6 +1,12 @@
 // What a page shows of each event: a line as in demo/common/tokens/view.py, and the text so far.
 import { Reader, cutAt } from "./text.js";
 
+const ENDS = {
+  eos: "ended by the target", length: "stopped at the token limit", stopped: "stopped by you",
+  context: "stopped: the target’s context is full", offline: "ended as the link stayed lost",
+  stop: "ended by a stop string",
+};
+
 export class Told {
   /** count: tokens of the prompt. */
   constructor(words, stops, count) {
@@ -61,7 +67,8 @@ export class Told {
     const whole = (share) => (share > 0 ? Math.max(Math.round(1e4 * share), 1) : 0);
     const texts = tree.tokens.map((token) => this.words.alone(token));
     const special = tree.tokens.flatMap((token, node) => (this.words.special(token) ? [node] : []));
-    const drawn = { texts, parents: tree.parents, draft: odds.map(whole), target: drafts.map(whole), special, path };
+    const target = drafts.map(whole), choice = [this.words.alone(tokens[last]), whole(probs[last])];
+    const drawn = { texts, parents: tree.parents, draft: odds.map(whole), target, special, path, bonus: choice };
     return {
       cycle: this.cycle++, at: position, accepted, bonus, branch, after, confirmed, changed,
       tree: offline || texts.length < 2 ? null : drawn,
@@ -69,7 +76,8 @@ export class Told {
   }
 
   finished({ reason }) {
-    return { end: this.over ? "stop" : reason };
+    const end = this.over ? "stop" : reason;
+    return { end, summary: ENDS[end] };
   }
 
   /** The drafter's odds of a node after its parent. */

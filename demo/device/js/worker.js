@@ -1,8 +1,10 @@
 // The drafter's own thread. The page says:
 //   {do: "open", base, name}   look a drafter up           -> "facts" {bytes}
 //   {do: "fetch"}              fetch and open it           -> "progress" {bytes}, "ready" {header}
-//   {do: "run", prompt, count, tree, patience, stops, sampling, kind, ahead}   decode token ids ->
-//                              events, as told.js tells them
+//   {do: "run", prompt, count, tree, patience, stops, sampling, kind, ahead, cutAt, pause}   decode
+//                              token ids -> events, as told.js tells them, the last one with the
+//                              whole trace; cutAt: tokens after which the link is cut; pause: ms
+//                              after each token that is written alone, for whoever reads along
 //   {do: "link", delay, up, down}   make the link slower
 //   {do: "stop"}, {do: "cut"}, {do: "mend"}   end the run; cut the link, and let it be mended
 // and hears {type: "failed", words} of what went wrong.
@@ -11,10 +13,11 @@ import { LinkLost } from "./connection.js";
 import { Remote } from "./link.js";
 import { Words } from "./text.js";
 import { Told } from "./told.js";
+import { Trace } from "./trace.js";
 import { facts, fetchFile, open } from "./weights.js";
 
 const link = { delay: 0, up: 0, down: 0 };
-let base, found, model, words, remote, stopped = false, cut = false;
+let base, found, model, words, remote, stopped = false, cut = false, cutAt = Infinity;
 
 const jobs = {
   async open(asked) {
@@ -31,18 +34,21 @@ const jobs = {
     postMessage({ type: "ready", name, tree, context, tli });
   },
 
-  async run({ prompt, count, stops = [], kind, ...asked }) {
+  async run({ prompt, count, stops = [], kind, pause = 0, ...asked }) {
     if (remote && !remote.closed) throw new Error("A run is under way.");
-    stopped = false;
+    [stopped, cutAt] = [false, asked.cutAt ?? Infinity];
     remote = new Remote(`${base.replace(/^http/, "ws")}/link`, model.header, link, kind);
     remote.bar(cut);
     try {
       await remote.connect();
       const { tree = model.header.tree, patience = 0, sampling, ahead = false } = asked;
       const settings = { count, tree, sampling, patience, ahead };
-      const seen = new Told(words, stops, prompt.length);
+      const seen = new Told(words, stops, prompt.length), kept = new Trace(prompt, model.header.tli);
       for await (const event of decode(model, remote, prompt, settings, () => stopped || seen.over)) {
-        postMessage({ ...seen.after(event), bytes: remote.bytes });
+        const { bytes } = remote, trace = kept.add(event, bytes);
+        postMessage({ ...seen.after(event), bytes, trace });
+        if (event.type === "offline token" && pause) await new Promise((done) => setTimeout(done, pause));
+        if (seen.ids.length >= cutAt) jobs.cut();
       }
     } finally {
       remote.close();
@@ -56,7 +62,7 @@ const jobs = {
 };
 
 function bar(now) {
-  cut = now;
+  [cut, cutAt] = [now, Infinity];
   remote?.bar(now);
 }
 

@@ -1,0 +1,64 @@
+// ---- the connection is cut: the drafter runs in this browser, and its link to the server is lost ----
+
+const base = new URL("device", document.baseURI).href;
+const READ = 1000 / 15; // ms for a token that is written alone: to be read, and to be joined again
+let device = null; // the drafter's thread
+let drafts = null; // what it is asked to decode, until it has
+
+const connected = () => document.querySelector("#connection input").checked;
+const tell = (what) => device?.worker.postMessage({ do: what });
+
+began = ({ run, device: asked }) => {
+  if (drafts) tell("stop"); // something else is shown now
+  drafts = asked ? { ...asked, run } : null;
+  if (!asked) return;
+  if (device?.name === asked.name && device.ready) return decode_here();
+  device?.worker.terminate();
+  device = { name: asked.name, worker: new Worker(`${base}/js/worker.js`, { type: "module" }) };
+  device.worker.onmessage = ({ data }) => hear(data);
+  device.worker.onerror = () => hear({ type: "failed", words: "This browser cannot run the drafter." });
+  device.worker.postMessage({ do: "open", base, name: asked.name });
+};
+
+function decode_here() {
+  tell("mend");
+  const cutAt = connected() ? Infinity : drafts.cutAt;
+  device.worker.postMessage({ do: "run", ...drafts, cutAt, pause: READ, patience: 60_000 });
+}
+
+function hear(data) {
+  if (!drafts || drafts.run !== root.dataset.id) return;
+  if (data.line) show({ ...data.line });
+  if (data.type === "facts") {
+    told.textContent = `Fetching the drafter into this browser: ${(data.bytes / 1e6).toFixed(1)} MB, once.`;
+    tell("fetch");
+  } else if (data.type === "ready") {
+    device.ready = true;
+    decode_here();
+  } else if (data.type === "failed") {
+    show({ end: "error", summary: data.words });
+    report([]);
+  } else if (data.trace) report(data.trace);
+}
+
+// The server keeps the run as any other: to be compared, saved, and looked into.
+function report(events) {
+  drafts = null;
+  window.drafted = JSON.stringify({ version: 1, about: {}, events });
+  trigger("drafted");
+}
+
+window.addEventListener("click", ({ target }) => target.closest("#stop") && drafts && tell("stop"), true);
+
+// Cut while the server decodes, the run begins anew in this browser, up to where it was seen to be.
+window.addEventListener("link-turned", ({ detail: on }) => {
+  if (drafts && device.ready) return tell(on ? "mend" : "cut");
+  if (on || drafts || root.dataset.state !== "running" || recorded) return;
+  const [again, ending] = ["#run", "#stop"].map((id) => document.querySelector(id));
+  if (!ending.disabled) ending.click();
+  const wait = setInterval(() => {
+    if (again.disabled) return; // until the server has ended the run
+    clearInterval(wait);
+    again.click();
+  }, 50);
+});

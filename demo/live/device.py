@@ -1,0 +1,67 @@
+"""Runs whose connection is cut: the visitor's browser decodes them, the page keeps their traces.
+
+`device.js` beside this file is the other half, `demo/device` the link between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from time import monotonic, sleep
+from typing import Any
+
+from demo.device.weights import usable
+from demo.engine import Engine, Request
+from demo.session import Visit
+from moa_core.decoding.trace import Finished, Trace
+from moa_core.text import record_words
+
+LOOK = 0.05  # seconds between two looks for a trace
+LAST = 2.0  # seconds for it to come after Stop
+LONGEST = 900.0  # seconds for a whole run
+
+
+def able(engine: Engine, request: Request) -> bool:
+    """Whether a browser can draft this: a drafter that is small enough, for the first target on a
+    processor."""
+    if engine.borrows or request.target not in ("", engine.first):
+        return False
+    target, drafter = engine.target(), engine.drafter(request.method)
+    return target.device.type == "cpu" and usable(target, drafter)
+
+
+def asked(request: Request, prompt: Sequence[int], cut_at: int) -> dict[str, Any]:
+    """What the page tells its worker to run. cut_at: new tokens after which the link is cut."""
+    tree = asdict(request.tree)
+    return {
+        "name": request.method,
+        "prompt": list(prompt),
+        "count": request.max_new_tokens,
+        "tree": {name: tree[name] for name in ("depth", "breadth", "budget")},
+        "sampling": asdict(request.sampling),
+        "cutAt": cut_at,
+    }
+
+
+def wait(visit: Visit) -> Iterator[None]:
+    """Until the browser has decoded the newest run; at once where it does not."""
+    shown, last, stopped = visit.shown, monotonic() + LONGEST, False
+    mine = shown is not None and shown.device and shown.number == visit.number
+    while mine and not shown.trace.events and monotonic() < last:
+        if visit.ended(shown.number) and not stopped:
+            stopped, last = True, monotonic() + LAST
+        sleep(LOOK)
+    yield None
+
+
+def keep(engine: Engine, visit: Visit, text: str) -> None:
+    """The browser has decoded a run: its trace is shown, saved and compared as any other's.
+
+    text  the trace; what was run is known here. UserError if it is none
+    """
+    shown = visit.shown
+    if shown is None or not shown.device or shown.trace.events:
+        return
+    shown.trace.events += Trace.from_json(text).events or [Finished("error")]
+    record_words(shown.trace, engine.target().tokenizer)
+    visit.trace, visit.rival = shown.trace, None

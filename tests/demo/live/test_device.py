@@ -1,0 +1,106 @@
+"""Runs whose connection is cut, in the visitor's browser, or here where no browser can draft."""
+
+import json
+from dataclasses import replace
+from threading import Thread
+
+import pytest
+
+from demo.engine import FIXED_TREE, Engine, Request
+from demo.live import device
+from demo.live import run as runs
+from demo.live.settings import Settings
+from demo.session import Visit
+from moa_core.decoding.trace import LinkBack, LinkDown, Trace
+from moa_core.decoding.tree import AUTO
+from moa_core.errors import UserError
+from tests.demo.live.test_live import SETTINGS
+
+ASKED = SETTINGS | {"prompt": "Tell me a story.", "method": "moa", "connection": False}
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return Engine()
+
+
+@pytest.fixture
+def visit():
+    made = Visit()
+    made.begin()
+    return made
+
+
+def cut(engine, visit, **changes):
+    """What a run without its target yields: the lines of the view at the end."""
+    given = Settings(**ASKED | changes)
+    [*_, (_, view)] = runs.run(visit, engine, given, lambda: visit.ended(visit.number))
+    return [json.loads(line) for line in view.strip().split("\n")]
+
+
+def decoded(engine, count=20):
+    """A trace of the run, as a browser reports it."""
+    run = engine.prepare(Request(ASKED["prompt"], "moa-n0", count, FIXED_TREE))
+    for _ in run.events:
+        pass
+    return json.dumps({**json.loads(run.trace.to_json()), "about": {"method": "<b>"}})
+
+
+@pytest.mark.parametrize(
+    ("method", "there"),
+    [("moa-n0", True), ("moa-n3", True), ("eagle2", True), ("eagle3", False), ("vanilla", False)],
+)
+def test_moa_and_eagle_2_draft_in_a_browser(engine, method, there):
+    request = Request("Hello", method)
+    assert device.able(engine, request) is there
+    assert not device.able(engine, replace(request, target="another"))
+
+
+def test_the_page_is_told_what_to_decode_and_its_trace_is_kept(engine, visit):
+    [head] = cut(engine, visit, auto_tree=True, cut_at=9)
+    assert head["from"] == 9 and head["by"] == "MoA N=0, tree 5-2-5, drafted in this browser"
+    asked = head["device"]
+    assert asked["name"] == "moa-n0" and asked["count"] == 20 and asked["cutAt"] == 9
+    assert asked["prompt"] and asked["tree"] == {"depth": 5, "breadth": 2, "budget": 5}
+    waits = Thread(target=list, args=[device.wait(visit)])
+    waits.start()
+    assert waits.is_alive() and visit.trace is None
+    text = decoded(engine)
+    device.keep(engine, visit, text)
+    waits.join(5)
+    assert not waits.is_alive()
+    assert visit.trace.output_ids == Trace.from_json(text).output_ids
+    assert visit.trace.about["method"] == "moa-n0" and visit.trace.about["words"]["output"]
+    before = visit.trace
+    device.keep(engine, visit, decoded(engine, 5))  # once is enough
+    assert visit.trace is before and len(before.output_ids) > 5
+
+
+def test_nothing_waits_for_a_run_that_is_decoded_here_or_was_stopped(engine, visit):
+    assert list(device.wait(visit)) == [None]
+    cut(engine, visit, method="eagle3")
+    assert list(device.wait(visit)) == [None]
+    cut(engine, visit)
+    visit.stop()
+    assert list(device.wait(visit)) == [None]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": 1, "about": {}, "events": [1]}'])
+def test_a_report_that_is_no_trace_is_refused(engine, visit, text):
+    cut(engine, visit)
+    with pytest.raises(UserError):
+        device.keep(engine, visit, text)
+    assert visit.trace is None
+
+
+def test_what_no_browser_drafts_is_cut_here(engine, visit):
+    given = Settings(**ASKED | {"method": "eagle3", "tokens": 40})
+    for _, _view in runs.run(visit, engine, given, lambda: False):
+        if visit.cut and visit.shown.trace.of(LinkDown):
+            runs.reconnect(visit, True)
+    trace = visit.trace
+    assert trace.of(LinkDown) and trace.of(LinkBack)
+    plain = engine.prepare(Request(ASKED["prompt"], "vanilla", 40, AUTO))
+    for _ in plain.events:
+        pass
+    assert trace.output_ids == plain.trace.output_ids
