@@ -58,7 +58,7 @@ class Bench:
                 with gr.Row(elem_classes="known" if known else ""):
                     for name in row:
                         parts[name] = gr.Plot(
-                            known.get(name), show_label=False, container=False, min_width=240,
+                            known.get(name), show_label=False, container=False, min_width=200,
                             elem_id=f"{prefix}{name}", elem_classes="compare-chart",
                         )  # fmt: skip
             parts["table"] = gr.Dataframe(

@@ -13,7 +13,7 @@ from demo.compare.rows import Row
 from moa_core.bench.records import Recording, phase_times
 
 PANELS = {  # key of a row: title, axis, digits
-    "tau": ("Acceptance length τ", "tokens per target call", 2),
+    "tau": ("τ", "tokens per target call", 2),
     "draft": ("Draft time", "ms per cycle", 1),
     "rate": ("Speed", "tokens/s, prefill included", 0),
 }

@@ -65,13 +65,13 @@ def build(shared: Shared) -> Tli:
         with gr.Column(scale=3, min_width=320):
             settings = _settings() | {"target": shared.target}
             bench = Bench("sweep-", "Sweep N")
+            bench.results(tuple(PANELS), recorded=_recorded())
         with gr.Column(scale=2, min_width=300, elem_id="sweep-meaning"):
             focus = gr.Radio(
                 [(f"N = {stop}", stop) for stop in STOPS], value=1, label="What does N mean?",
                 elem_id="sweep-focus",
             )  # fmt: skip
             drawing = words(drawing_html(1), elem_id="sweep-drawing")
-    bench.results(tuple(PANELS), recorded=_recorded())
     settings = {name: settings[name] for name in NAMES}
     return Tli(settings, bench, focus, drawing, share_fold("sweep-"))
 
@@ -130,8 +130,7 @@ def plan_of(engine: Engine, prompt: str, tokens: int, repeats: int, target: str 
 
 def drawn(made: Comparison, found: list[Row]) -> dict[str, Any]:
     """The panels of a sweep."""
-    about = sign(made)
-    return {key: signed(panel(measured(found, key), key), about, 40) for key in PANELS}
+    return _signed({key: panel(measured(found, key), key) for key in PANELS}, sign(made))
 
 
 def _recorded() -> dict[str, Any]:
@@ -141,4 +140,12 @@ def _recorded() -> dict[str, Any]:
         return {}
     prompts = next(iter(found.methods.values()))["prompts"]
     about = f"recorded over {prompts} prompts · {found.target} · tree {TREE}"
-    return {key: signed(panel(recorded(found, key), key), about, 40) for key in PANELS}
+    return _signed({key: panel(recorded(found, key), key) for key in PANELS}, about)
+
+
+def _signed(panels: dict[str, Any], about: str) -> dict[str, Any]:
+    """Panels are narrow: the line below them is broken in the middle."""
+    parts = about.split(" · ")
+    half = len(parts) // 2
+    broken = "<br>".join(" · ".join(part) for part in (parts[:half], parts[half:]) if part)
+    return {key: signed(figure, broken, 40) for key, figure in panels.items()}

@@ -167,18 +167,21 @@ def test_a_word_opens_its_cycle_and_the_plus_its_rest(page):
     page.wait_for_selector(f"{TEXT} .token", state="visible")
 
 
-def test_without_its_target_the_drafter_goes_on_and_is_healed(page):
+def test_without_its_target_the_drafter_goes_on_and_is_healed(open_page):
+    page = open_page("", LOOKS[1], "#run:not([disabled])")
     whole = run(page, "Tell me a story.")
     page.locator("#connection input").uncheck()
     start(page)
     page.wait_for_selector("#view .headline:has-text('the drafter goes on alone')")
-    page.wait_for_selector(f"{TEXT} [data-token=offline]")
+    page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth=10")
+    keep_picture(page, "live-cut")
     assert "drafted in this browser" in page.inner_text("#view .said")
     page.locator("#connection input").check()
     finish(page)
     assert "The link is back" in page.inner_text("#view .said")
     assert page.evaluate(KEPT).replace("↵", "") == whole
     assert figure(page, "exact") == 1
+    keep_picture(page, "live-healed")
     page.locator(f"{TEXT} .cycle:nth-of-type(4) .token").last.click()  # its trace is here, too
     page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
 
