@@ -10,6 +10,7 @@ import gradio as gr
 
 from demo.common.status import words
 from demo.results.charts import CHARTS
+from demo.results.learning import learning, learning_charts, learning_note
 from demo.results.table import NOTES, headline, paper_section, table
 from demo.session import PRIVATE, Shared
 from moa_core.bench.records import Recording, recordings
@@ -54,6 +55,13 @@ def build(shared: Shared) -> Benchmarks | None:
             table(first), interactive=False, label="The numbers in these charts", max_height=420,
             elem_id="bench-table", buttons=["copy", "fullscreen"],
         )  # fmt: skip
+    if trained := learning():
+        with gr.Accordion("How fast each method learns", open=False, elem_id="bench-learning"):
+            with gr.Row():
+                for at, figure in enumerate(learning_charts(trained)):
+                    with gr.Column(min_width=320, elem_classes="bench-chart"):
+                        gr.Plot(figure, show_label=False, container=False, elem_id=f"learning-{at}")
+            words(learning_note(trained), elem_classes="note")
     words(paper_section(), elem_id="bench-paper")
     return Benchmarks(choice, kind, [said, kind, *plots, frame])
 
