@@ -201,8 +201,10 @@ function load() {
   show(wanted());
 }
 
-// A word of the stage was pressed: its cycle is shown, also of a trace that is still to come.
-const wanted = () => (window.openCycle?.until > Date.now() ? window.openCycle.cycle : 0);
+// A word of the stage was pressed: its cycle is shown, also of a trace that is still to come. Else the
+// first one in which some drafts were accepted and some rejected.
+const wanted = () => (window.openCycle?.until > Date.now() ? window.openCycle.cycle : telling());
+const telling = () => Math.max(trace.cycles.findIndex(({ path, tokens }) => path.length > 1 && path.length < tokens.length - 1), 0);
 window.addEventListener("open-cycle", () => trace && show(wanted()));
 
 window.addEventListener("tab-opened", ({ detail }) => detail === "inside" && trigger("shown"));
