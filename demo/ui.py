@@ -50,10 +50,11 @@ HELP = (
 )
 OPENED = "() => {{ window.dispatchEvent(new CustomEvent('tab-opened', {{ detail: '{}' }})); }}"
 READ = "() => { window.dispatchEvent(new CustomEvent('address-read')); }"
-GO_BACK = f"""() => ({{
-  __type__: "update",
-  selected: new URLSearchParams(window.location.search).get("tab") ?? "{TABS[0].ID}",
-}})"""
+OPEN_TAB = f"""() => {{
+  const named = new URLSearchParams(window.location.search).get("tab");
+  const known = {[module.ID for module in TABS]};
+  return {{ __type__: "update", selected: known.includes(named) ? named : known[0] }};
+}}"""
 SCRIPTS = (
     *(f"common/static/{name}.js" for name in ("dom", "charts", "address", "inputs")),
     "live/tour.js",
@@ -98,11 +99,13 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
             _forget(demo, visits)
             return visits.arrive(request)
 
-        demo.load(arrive, None, shared.visit, **PRIVATE)
+        demo.load(arrive, None, shared.visit, **PRIVATE).then(None, None, None, js=READ, **PRIVATE)
         for module, components in zip(TABS, made, strict=True):
             module.wire(demo, components, shared)
-        demo.load(_open_tab, None, tabs, **PRIVATE).then(None, None, None, js=READ, **PRIVATE)
-        header.back(None, None, tabs, js=GO_BACK, **PRIVATE)
+        # In the browser alone: of an output of the server's, gradio's page copies whatever is in it,
+        # each time that anything is told.
+        for event in (demo.load, header.back):
+            event(None, None, tabs, js=OPEN_TAB, **PRIVATE)
         gr.on(
             [demo.load, target.input], partial(_machine, engine), target, machine,
             concurrency_limit=None, trigger_mode="always_last", **PRIVATE,
@@ -156,13 +159,6 @@ def _forget(demo: gr.Blocks, visits: Visits) -> None:
             if who not in visits and (now - used).total_seconds() > LINGER:
                 holder.session_data.pop(who, None)
                 holder.time_last_used.pop(who, None)
-
-
-def _open_tab(request: gr.Request) -> dict[str, Any]:
-    """Open the tab that the address names, if it names one."""
-    wanted = request.query_params.get("tab")
-    known = {module.ID for module in TABS}
-    return gr.Tabs(selected=wanted) if wanted in known else gr.skip()
 
 
 def _machine(engine: Engine, target: str) -> Iterator[dict[str, str]]:
