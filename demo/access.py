@@ -31,17 +31,16 @@ def door(
     where = environ.get("GRADIO_SERVER_NAME", "127.0.0.1") if host is None else host
     if not (_here(where) or password or open_to_all or on_space(environ)):
         raise UserError(
-            "Others can reach this address: set MOA_PASSWORD to a password that they must know, or "
-            "give --open-to-all."
+            "Other machines can reach this address: set MOA_PASSWORD, the password for visitors, "
+            "or give --open-to-all."
         )
     if len(password) > MOST_PASSWORD:
         raise UserError(
-            f"The password is {len(password)} characters long, and {MOST_PASSWORD} is the most: "
-            "nobody could come in."
+            f"The password is {len(password)} characters long: use at most {MOST_PASSWORD}."
         )
     options: dict[str, Any] = {"server_name": host, "share": False}
     if password:
-        options |= {"auth": Password(password), "auth_message": "Any name, and the password."}
+        options |= {"auth": Password(password), "auth_message": "Enter any name and the password."}
     return options
 
 
@@ -55,7 +54,7 @@ def free(port: int | None) -> int | None:
             probe.bind(("127.0.0.1", port))
     except (OSError, OverflowError) as error:
         raise UserError(
-            f"Port {port} cannot be had: without --port a free one is found."
+            f"Port {port} is not available: leave out --port to use a free one."
         ) from error
     return port
 

@@ -17,9 +17,11 @@ def options(about: str | None, program: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, help="default: the first free one from 7860")
     parser.add_argument(
         "--password",
-        help="what visitors must say; better in MOA_PASSWORD, as others can see a command line",
+        help="password for visitors; MOA_PASSWORD is safer: others can see a command line",
     )
-    parser.add_argument("--open-to-all", action="store_true", help="no password where others come")
+    parser.add_argument(
+        "--open-to-all", action="store_true", help="let other machines in without a password"
+    )
     add_models(parser)
     return parser
 
@@ -29,7 +31,7 @@ def add_models(parser: argparse.ArgumentParser) -> None:
     add_target(parser)
     parser.add_argument(
         "--drafter", action="append", default=[],
-        help=f"{SPEC}; again for each N that a MoA drafter was trained for",
+        help=f"{SPEC}; repeat it for a MoA drafter of each N",
     )  # fmt: skip
     parser.add_argument("--baseline", help=f"an EAGLE head to compare with: {SPEC}")
 

@@ -64,7 +64,7 @@ class Request:
 def check_length(request: Request) -> None:
     """UserError for more new tokens than one visitor may have at once."""
     if request.max_new_tokens > MOST_NEW_TOKENS:
-        raise UserError(f"At most {MOST_NEW_TOKENS} new tokens are decoded in one run.")
+        raise UserError(f"A run has at most {MOST_NEW_TOKENS} new tokens.")
 
 
 @dataclass
@@ -265,7 +265,7 @@ class Engine:
             f"Target {target.name}, {parameters(target.model) / 1e6:,.1f} M parameters",
             "a GPU borrowed for each run" if self.borrows else device.upper(),
             need.form if need else str(target.dtype).removeprefix("torch."),
-            *([f"{amount(need.total)} of memory at its peak"] if need else []),
+            *([f"{amount(need.total)} peak memory"] if need else []),
         ]
         if device == "cpu" and not self.borrows:
             threads = self._threads.get(name, torch.get_num_threads())
@@ -288,7 +288,7 @@ class Engine:
         ids = prompt_ids(target.tokenizer, request.prompt)
         check_prompt(ids, target)
         if link and (self.borrows or drafter.beside):
-            raise UserError(f"{label(request.method)} cannot go on alone: connect it again.")
+            raise UserError(f"{label(request.method)} needs the target: turn the connection on.")
         away = Away(patience=PATIENCE) if link else Away()
         tree = request.tree
         settings = Settings(request.max_new_tokens, tree, request.sampling, target.eos_ids, away)

@@ -82,7 +82,8 @@ def wire_share(
 def address_of(tab: str, settings: Mapping[str, Any]) -> tuple[Any, str]:
     """(status, query string) of a tab's settings; no query where the prompt is too long for one."""
     if len(settings.get("prompt") or "") > LONGEST:
-        return say(f"A link carries at most {LONGEST:,} characters of prompt.", "error"), ""
+        said = f"The prompt is too long for a link: use at most {LONGEST:,} characters."
+        return say(said, "error"), ""
     return say("The link is ready to copy.", "done"), f"?tab={tab}&{query_of(settings)}"
 
 
@@ -97,7 +98,7 @@ def wrong_target(engine: Engine, given: Mapping[str, Any]) -> list[str]:
     if asked == engine.first:
         return []
     if asked in engine.installed:
-        return ["the target is not taken from an address: choose it at the top"]
+        return ["an address cannot set the target: choose it at the top"]
     return [f"target must be {engine.first}"]
 
 

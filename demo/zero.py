@@ -68,8 +68,8 @@ def borrowed_seconds(tokens: int) -> int:
     most = space.number(os.environ, "MOA_GPU_SECONDS")
     if seconds > most:
         raise UserError(
-            f"GPUs are lent here for {most} s at a time, and this may take {seconds} s: ask "
-            "for fewer tokens, methods or repeats."
+            f"A GPU is lent here for at most {most} s, and this may take {seconds} s: choose fewer "
+            "tokens, methods or repeats."
         )
     return seconds
 

@@ -24,7 +24,7 @@ NO_MEASUREMENT = (  # patterns of numbers that are names, versions, settings or 
     r"\d{4}-\d{2}-\d{2}", r"arXiv \d{4}\.\d{5}", r"\(\d{4}\.\d{5}\)", r"[Cc]ommit [0-9a-f]{7}\b",
     r"\b\d+-\d+-\d+\b", r"Python 3\.11 or 3\.12", r"torch 2\.13", r"Apache-2\.0", r"ICLR 2025",
     r"float32|bf(?:loat)?16|\bf32|int8", r"\b8B\b", r"at batch 1\b",
-    r"95 % of resamples", r"4-core", r"temperature 1\b", r"TLI.{0,90}: 0 \.\.\. 3 swept",
+    r"95 % intervals", r"4-core", r"temperature 1\b", r"TLI.{0,90}: 0 \.\.\. 3 swept",
     r"MoA is from 2024",
     r"depth 5, breadth 4, 11 drafts", r"\b(?:slow-)?[45]g\b", r"per 100\b",
     r"\| 0 % \| 10 % \| 25 % \| 50 % \| 75 % \| texts, 0 % \.\.\. 75 %",
@@ -152,7 +152,7 @@ def results_page() -> Iterator[str]:
     for name in (FASTEST, "eagle2"):
         seconds = BEST[name]["seconds"]
         yield f"{100 * seconds['prefill'] / sum(seconds.values()):.0f} % of `{name}`'s time"
-    yield f"{BEST['vanilla']['new_tokens'] / BEST['vanilla']['prompts']:.0f} new tokens a prompt"
+    yield f"{BEST['vanilla']['new_tokens'] / BEST['vanilla']['prompts']:.0f} new tokens per prompt"
     yield from by_method(WARM)
     yield f"{WARM['vanilla']['prompts']} prompts, tree 5-4-11"
     yield f"{100 * WARM['vanilla']['repeats_8gram']:.1f} % of the output repeats an 8-gram"
@@ -197,7 +197,7 @@ def readme() -> Iterator[str]:
     ]
     yield f"| llama.cpp, plain, one thread | 1.00 | {' | '.join(cells)} |"
     yield f"{SAME['vanilla']['prompts']} prompts"
-    yield f"over {BEST['vanilla']['prompts']} of them, each method at its fastest tree"
+    yield f"over {BEST['vanilla']['prompts']} of the prompts, each method at its fastest tree"
     table = published()
     assert table is not None
     yield f"{100 * papers_ratios(table)[0] - 100:.0f} % over EAGLE-2 in τ"

@@ -18,7 +18,7 @@ NUMBERS: dict[str, tuple[float, float, float, float, str]] = {
     "temperature": (0, 2, 0, 0.05, "Temperature (0 = greedy)"),
     "top_p": (0.05, 1, 1, 0.05, "Top-p (1 = off)"),
     "seed": (0, 2**31 - 1, 0, 1, "Seed"),
-    "repeats": (1, MOST_REPEATS, 3, 1, "Repeats of each"),
+    "repeats": (1, MOST_REPEATS, 3, 1, "Repeats per method"),
     "auto_tree": (0, 1, 0, 1, "Size trees automatically, for speed"),
 }
 SHAPE = ("depth", "breadth", "budget")

@@ -24,7 +24,7 @@ Stop = Callable[[], bool]
 def check_repeats(count: Any) -> None:
     """UserError for a number of repeats that is not offered."""
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_REPEATS:
-        raise UserError(f"The number of repeats must be a whole number, 1 to {MOST_REPEATS}.")
+        raise UserError(f"The number of repeats must be a whole number from 1 to {MOST_REPEATS}.")
 
 
 @dataclass(frozen=True)

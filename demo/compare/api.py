@@ -29,23 +29,23 @@ def add_compare(engine: Engine) -> None:
         temperature: float = 0.0,
         seed: int = 0,
     ) -> Iterator[dict[str, Any]]:
-        """Run a prompt through several methods, in turns, each with the machine to itself and its
-        trees sized automatically.
+        """Run a prompt through several methods. They take turns, so each has the machine to itself.
+        Trees are sized automatically.
 
-        prompt          what the target is to answer
+        prompt          the text that the target answers
         methods         2 to 4 of moa-n0, moa-n1, ..., eagle2, ..., ngram, vanilla
         repeats         counted runs of each method, 1 to 5
         max_new_tokens  up to 512
         temperature     0 is greedy
         seed            of the draws, at a temperature above 0
 
-        Streams {phase, method, share, repeat, repeats, run, runs} while it goes on: phase is
-        warm-up, plain (both not counted) or run, share is how much is done, 0 to 1. The last value
-        is {"rows": [{method, tau, tokens_per_second, decode_tokens_per_second, ms_per_token,
+        Streams its progress: {phase, method, share, repeat, repeats, run, runs}. phase is warm-up
+        or plain (neither is counted), or run; share is the share done, 0 to 1. The last value is
+        {"rows": [{method, tau, tokens_per_second, decode_tokens_per_second, ms_per_token,
         target_calls, acceptance_rate, same_text_as_plain, differs_from_token, logit_gap_there,
         speedup_over_vanilla, ...}],
         "verdict": words}, with these four figures also as _low and _high over the repeats.
-        tokens_per_second counts the whole run, decode_... and ms_per_token leave the prefill out.
+        tokens_per_second is over the whole run; decode_... and ms_per_token exclude the prefill.
         """
         try:
             plan = Plan(

@@ -20,11 +20,11 @@ from demo.session import Shared, Visit, connect, show_results
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
 TABLE_NOTE = (
     "τ: tokens gained per target call after the prefill, bonus included; a last cycle that is cut "
-    "short counts in full. Figures are of each method’s middle run, by tokens/s (of two runs, the "
-    "slower); ranges are of all. Tokens/s include the prefill; decoding alone and ms per token "
-    "leave it out. Acceptance rate: accepted of all drafted nodes. Tree: depth-breadth-budget, or "
-    "auto and the mean number of drafts. Texts may differ by rounding, where two tokens are almost "
-    "equally probable: then the gap between their logits is small."
+    "short counts in full. Figures are from each method’s run with the median tokens/s (of two "
+    "runs, the slower); ranges cover all runs. Tokens/s include the prefill; decoding alone and ms "
+    "per token do not. Acceptance rate: accepted drafts per drafted node. Tree: "
+    "depth-breadth-budget, or auto with the mean number of drafts. Rounding can change a text "
+    "where two tokens are almost equally probable; then the gap between their logits is small."
 )
 Draw = Callable[[Comparison, list[Row]], dict[str, Any]]  # a finished comparison's charts, by name
 
@@ -125,7 +125,7 @@ def ended(comparison: Comparison) -> str:
     if not done:
         return "Stopped before a counted run was finished: there is nothing new to show."
     if done < wanted:
-        return f"Stopped: {done} of {wanted} runs were finished, and are shown."
+        return f"Stopped: {done} of {wanted} runs had finished; these are shown."
     return f"All {wanted} runs are done."
 
 

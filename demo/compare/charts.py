@@ -13,7 +13,7 @@ from demo.compare.rows import Row, against, digits
 
 CHARTS = {  # title, axis
     "tau": ("Acceptance length τ", "tokens per target call"),
-    "rate": ("Speed: more is better", "tokens per second, prefill included"),
+    "rate": ("Speed: higher is better", "tokens per second, prefill included"),
 }
 ROOM = 1.6  # times the longest bar: part of the width is kept for what is written after it
 

@@ -69,8 +69,8 @@ function build() {
   stretch = finish > 0 && finish < SHOWN ? SHOWN / finish : 1;
   const slow = stretch > 1.5 ? `Slowed ${Math.round(stretch)}×. ` : "";
   const which = race.repeats > 1 ? ` (the median of ${race.repeats})` : "";
-  const whose = race.recorded ? "Recorded on the first example, whatever is chosen above. " : "";
-  note.textContent = `${whose}${slow}Each method ran alone; this replays its measured run${which}, prefill included.`;
+  const whose = race.recorded ? "Recorded with the first example, not with your settings. " : "";
+  note.textContent = `${whose}${slow}Each method ran alone. This replays its measured run${which}, prefill included.`;
   begun = false;
   root.dataset.race = race.id;
   // As high as the whole text, so that the page stands still while it appears.

@@ -36,8 +36,8 @@ from moa_core.decoding.verify import Sampling
 
 ID, TITLE = "compare", "Side by side"
 HOW = (
-    f"The methods take turns, so that each has the machine to itself. A first run of {WARM_UP} "
-    "tokens each warms up and is not counted."
+    "The methods take turns, so each has the machine to itself. Each first decodes "
+    f"{WARM_UP} tokens as a warm-up, which is not counted."
 )
 
 

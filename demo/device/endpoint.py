@@ -98,7 +98,7 @@ class Device:
         self._let_in(request)
         weights = self._weights.get(request.path_params["name"])
         if weights is None or request.path_params["hash"] != weights.hash:
-            raise HTTPException(404, "These weights are of another time.")
+            raise HTTPException(404, "These weights are out of date.")
         headers = {"ETag": f'"{weights.hash}"', **FOREVER}
         if headers["ETag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
@@ -120,7 +120,7 @@ class Device:
                 target = await run_in_threadpool(self._find)
                 if target.device.type != "cpu":
                     raise UserError(
-                        "The target runs on a GPU here, which only the page itself can use."
+                        "The target runs on a GPU here, so a browser cannot draft for it."
                     )
                 self._target = target
         return self._target

@@ -76,9 +76,7 @@ def _parts(
         for place, layer in enumerate(target.layers[len(target.layers) - drafter.tli :]):
             ours = as_ours(layer, target.config)
             if ours is None:
-                raise UserError(
-                    f"The layers of {target.name} have no form that a browser runs: choose N = 0."
-                )
+                raise UserError(f"A browser cannot run the layers of {target.name}: choose N = 0.")
             found[f"tail.{place}"] = ours
         tail = Rope(target.head_dim, target.config.rope_parameters, target.context)
         ropes = {"sa": drafter.sa_rope, "ca": drafter.ca_rope, "tail": tail}

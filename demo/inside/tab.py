@@ -27,9 +27,9 @@ from moa_core.errors import UserError
 
 ID, TITLE = "inside", "Inside a cycle"
 READ = (
-    "<p><b>LSA</b>, Layer Self-Attention: how much the drafter takes from each layer of the "
-    "target, token by token. <b>CA</b>, Cross-Attention: which tokens’ memories it then reads to "
-    "draft this cycle. A stronger colour is more; rows are the newest tokens.</p>"
+    "<p><b>LSA</b>, layer self-attention: how much the drafter reads from each layer of the "
+    "target, token by token. <b>CA</b>, cross-attention: which tokens’ memories it reads to draft "
+    "this cycle. A stronger colour means more attention. The rows are the newest tokens.</p>"
 )
 Pair = tuple[Trace, Trace | None]  # a run, and another method's of the same prompt
 ASK = (
@@ -128,7 +128,7 @@ def _shown(engine: Engine, pair: Pair) -> tuple[Any, ...]:
     view, reason = packed(*pair), refusal(engine, pair[0])
     cycles = bool(pair[0].accepted_lengths)
     return (
-        say("" if cycles else "This run ended before its first cycle: there is nothing to see."),
+        say("" if cycles else "This run ended before its first cycle: there is nothing to show."),
         gr.update(trace=view),
         pair,
         gr.update(visible=cycles),

@@ -11,7 +11,7 @@ let nodes = [];
 
 const back = button("quiet-button", "‹", () => show(place - 1));
 const on = button("quiet-button", "›", () => show(place + 1));
-back.setAttribute("aria-label", "Cycle before");
+back.setAttribute("aria-label", "Previous cycle");
 on.setAttribute("aria-label", "Next cycle");
 const slider = Object.assign(el("input"), { type: "range", min: 1, step: 1 });
 slider.setAttribute("aria-label", "Cycle");
@@ -20,12 +20,12 @@ const controls = add(el("div", "controls"), back, on, slider, count);
 const said = el("p", "sentence");
 const before = el("div", "text");
 before.setAttribute("role", "group");
-before.setAttribute("aria-label", "The text, the end of it, with what this cycle added");
+before.setAttribute("aria-label", "The end of the text, with the tokens that this cycle added");
 before.tabIndex = 0;
 
 const legend = tokenLegend(
   sample("root", "root: the newest token"),
-  el("li", "", "% = how sure the drafter was; on the target’s own token, how sure the target was"),
+  el("li", "", "% = the drafter’s probability; on the target’s own token, the target’s"),
 );
 const svg = shape("svg", {});
 const tree = add(el("div", "tree draft-tree"), svg);
@@ -35,7 +35,7 @@ const other = shape("svg", { role: "img" });
 const beside = el("p", "sentence");
 const rival = add(el("div", "rival"), beside, Object.assign(add(el("div", "tree draft-tree"), other), { tabIndex: 0 }));
 const tip = tipBox();
-const hint = el("p", "hint", "Point at a node, or reach it with Tab and the arrow keys, to see what drafter and target gave it.");
+const hint = el("p", "hint", "Point at a node, or use Tab and the arrow keys, to see its probabilities.");
 add(root, controls, said, before, legend, tree, hint, rival, tip);
 
 // ---- one cycle ----

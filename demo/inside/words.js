@@ -9,7 +9,7 @@ function sentence(cycle, texts) {
   if (!drafted) return `Nothing was drafted: the target wrote ${bonus} by itself.`;
   const accepted = cycle.path.map((node) => texts[cycle.tokens[node]]).join("");
   const kept = cycle.path.length
-    ? `${cycle.path.length} accepted, ${quoted(accepted.trimStart() || accepted)}, and the target’s own ${bonus} as the bonus`
+    ? `${cycle.path.length} accepted (${quoted(accepted.trimStart() || accepted)}); the target’s own ${bonus} is the bonus`
     : `none accepted; the target’s own ${bonus} is the bonus`;
   const gained = many(cycle.path.length + 1, "token");
   const cut = cycle.path.length + 1 - cycle.emitted;
@@ -18,7 +18,7 @@ function sentence(cycle, texts) {
 }
 
 const verdicts = {
-  root: "the newest token, already sure: the tree grows below it",
+  root: "the newest token, already certain: the tree grows below it",
   accepted: "accepted draft",
   rejected: "rejected draft",
   bonus: "bonus: the target’s own token",
@@ -30,8 +30,8 @@ function verdict(cycle, node, texts) {
   if (node.kind !== "rejected") return verdicts[node.kind];
   const wanted = cycle.choices[node.parent];
   return wanted === node.token
-    ? "rejected draft: the target agrees with it, but not with what stands before it"
-    : `rejected draft: the target says ${quoted(texts[wanted])} there`;
+    ? "rejected draft: the target agrees with it, but not with the draft before it"
+    : `rejected draft: the target chose ${quoted(texts[wanted])} there`;
 }
 
 // Pairs of a name and a value; the page shows them in the tip and says them to screen readers.
@@ -47,7 +47,7 @@ function facts(cycle, node, texts) {
     found.push([`target, after ${before}`, percent(cycle.target[node.index])]);
   }
   const choice = quoted(texts[cycle.choices[node.index]]);
-  found.push(["next, the target says", `${choice} ${percent(cycle.sure[node.index])}`]);
+  found.push(["target’s next token", `${choice} ${percent(cycle.sure[node.index])}`]);
   return found;
 }
 

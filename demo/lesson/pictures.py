@@ -66,7 +66,7 @@ def training() -> str:
         '<path class="bar drafter" d="M162 57l10 -5v10z"/>',
         line(167, 34, 167, 150, "cut"), text(167, 26, "last verified", "middle quiet"),
         brace(174, 352, 122, "drafts: SA looks back"), brace(6, 160, 122, "verified"),
-        text(180, 184, "training cuts its texts in the same way:", "middle quiet"),
+        text(180, 184, "training texts are cut in the same way:", "middle quiet"),
         text(180, 201, "a boundary every 6 to 14 tokens", "middle quiet"),
     )  # fmt: skip
 
@@ -98,8 +98,7 @@ def alone() -> str:
     return svg(
         "alone", "A drafter that goes on without its target",
         "On the left your machine with the drafter, on the right a server with the target. The "
-        "connection between them is cut. The drafter goes on writing tokens that nobody has "
-        "verified.",
+        "connection between them is cut. The drafter keeps writing tokens that are not verified.",
         190, box(6, 20, 108, "your machine", "sure", 24), box(246, 20, 108, "server", "sure", 24),
         box(6, 54, 108, "drafter", "drafter", 34), box(246, 54, 108, "target", "bonus", 34),
         line(118, 71, 164, 71), line(196, 71, 242, 71), text(180, 78, "✗", "middle big rejected"),

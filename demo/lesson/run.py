@@ -91,7 +91,7 @@ def _drafted(trace: Trace) -> str:
     nodes, levels = len(drafted.tree) - 1, max(drafted.tree.depths)
     return (
         f"{many(nodes, 'guess', 'guesses')} in {many(levels, 'level')}, drafted in "
-        f"{1000 * drafted.seconds:.1f} ms. In each box: how probable the drafter finds the whole "
+        f"{1000 * drafted.seconds:.1f} ms. In each box: the drafter’s probability of the whole "
         "path to it."
     )
 

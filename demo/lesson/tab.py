@@ -72,7 +72,7 @@ def _bench(name: str) -> Bench:
                          elem_id=f"how-{name}-stop")  # fmt: skip
     trial = TRIALS[name]
     first = "" if trial.tree.breadth == 1 else drawn(trial, recording().trace)
-    said = "A recorded example, of another prompt:" if first else ""
+    said = "A recorded example with another prompt:" if first else ""
     status = status_line(said, elem_id=f"how-{name}-status", elem_classes="how-status")
     return Bench(run, stop, status, drawing(value=first, elem_id=f"how-{name}-result"))
 

@@ -33,17 +33,18 @@ def add_decode(engine: Engine) -> None:
         breadth: int = 0,
         budget: int = 0,
     ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Decode a prompt speculatively; streams the text so far and the figures so far.
+        """Decode a prompt speculatively. Streams the text and the figures so far.
 
         method: moa-n0 ... moa-n3, eagle2, eagle, glide, medusa, independent, ngram, vanilla
-        (none is vanilla, too).
-        temperature 0 is greedy; top_p 1 is off. depth, breadth and budget shape the draft tree; 0
-        takes the page's, and three times 0 sizes each cycle's tree automatically.
+        (none also means vanilla).
+        temperature 0 is greedy; top_p 1 is off. depth, breadth and budget set the draft tree's
+        shape. 0 means the page's value; if all three are 0, each cycle's tree is sized
+        automatically.
 
         Figures: tokens, rate (tokens per second, prefill included), decode_rate (prefill left
         out), tau (tokens gained per target call after the prefill, bonus included), acceptance
-        (accepted drafts over drafted nodes), drafted, nodes (drafted in the mean tree), calls
-        (target calls), cycles, prefill (seconds), shares (of the time after it by phase),
+        (accepted drafts over drafted nodes), drafted, nodes (drafted per cycle), calls (target
+        calls), cycles, prefill (seconds), shares (of the time after the prefill, by phase),
         draft_precision (int8, or the target's format; null without a network) and, in the last
         answer, reason (eos, length, context).
         """

@@ -130,8 +130,8 @@ def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
 
 def _connection(engine: Engine) -> dict[str, Any]:
     note = (
-        "Off: the drafter moves into your browser and goes on alone there, until the target is "
-        "back and corrects it. Off before Run: the cut comes after 12 tokens."
+        "Off: the drafter moves into your browser and continues alone there, until the target "
+        "is back and corrects it. Off before Run: the cut comes after 12 tokens."
     )
     if engine.borrows:
         note = "It cannot be cut here: GPUs are lent for one run at a time."

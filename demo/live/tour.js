@@ -1,13 +1,13 @@
 // ---- a tour of the stage, a minute long: what is where, each with a frame around it ----
 
 const PLACES = [
-  ["#ask", "A small drafter guesses several tokens ahead, and a large target checks all the guesses at once. Write a prompt, or take one of the examples."],
-  ["#run", "Run decodes the prompt before your eyes. Until then you see a recorded run."],
-  ["#view .text", "Underlined: guesses that the target agreed with. Struck out: guesses that it threw away. Boxed: tokens of its own."],
-  ["[data-stage=tree]", "Each cycle drafts a tree of guesses. One target call checks the whole tree and keeps the longest path that agrees, plus one token of its own, the bonus."],
-  ["#how", "MoA may also borrow the target’s last N layers (TLI): more guesses are right, and each takes longer. Under Method you can choose EAGLE-2 or plain decoding instead."],
-  ["#connection", "Cut the connection while text streams: the drafter writes on alone, and is corrected when the target is back."],
-  ["#view .headline", "After a run EAGLE-2 and plain decoding get the same prompt. Here you read how much faster it was, whether the text is the same, and who won; the charts below show it."],
+  ["#ask", "A small drafter guesses several tokens ahead, and a large target checks all the guesses at once. Write a prompt, or choose an example."],
+  ["#run", "Run decodes your prompt while you watch. Until then you see a recorded run."],
+  ["#view .text", "Underlined: guesses that the target accepted. Struck out: guesses that it rejected. Boxed: the target’s own tokens."],
+  ["[data-stage=tree]", "In each cycle, the drafter guesses a tree of tokens. One target call checks the whole tree. The longest path that agrees is kept, plus one token from the target, the bonus."],
+  ["#how", "MoA can also use the target’s last N layers (TLI): more guesses are right, but each takes longer. Under Method, you can choose EAGLE-2 or plain decoding instead."],
+  ["#connection", "Cut the connection while text streams: the drafter continues alone. When the target is back, it corrects the text."],
+  ["#view .headline", "After a run, EAGLE-2 and plain decoding get the same prompt. This line says how much faster your run was, whether the text is the same, and which method is ahead. The charts below show more."],
 ];
 const words = el("p");
 const step = el("span", "count");

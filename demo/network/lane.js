@@ -4,7 +4,7 @@ const net = (window.network ??= { lanes: [] });
 const lane = (net.lanes[props.lane] = { choose, start, send, name: "", state: "idle", said: "" });
 const box = add(root, root.querySelector(".net-lane")).lastChild;
 const [here, there] = box.querySelectorAll(".row");
-const SCALE = 0.6; // pixels a millisecond
+const SCALE = 0.6; // pixels per millisecond
 const base = new URL("device", document.baseURI).href;
 always = "offline"; // the entry of the legend that is there from the start
 marks[always].hidden = false;
@@ -45,11 +45,11 @@ function go() {
 const HEAR = {
   facts({ bytes }) {
     size = bytes;
-    say(`${lane.title} drafts in this browser: ${amount(size)}, fetched once.`);
+    say(`${lane.title} drafts in this browser: ${amount(size)}, downloaded once.`);
     if (wanted) send({ do: "fetch" });
   },
   progress({ bytes }) {
-    say(`Fetching the drafter: ${amount(bytes)} of ${amount(size)}.`, bytes / size);
+    say(`Downloading the drafter: ${amount(bytes)} of ${amount(size)}.`, bytes / size);
   },
   ready() {
     ready = true;
@@ -91,7 +91,7 @@ const HEAR = {
   },
   link_down() {
     lane.state = "lost";
-    say("The link is lost: the drafter writes on alone, in this browser.");
+    say("The link is lost: the drafter continues alone, in this browser.");
   },
   offline_token({ seconds }) {
     sums.alone += 1;
@@ -101,14 +101,14 @@ const HEAR = {
   },
   link_back({ tokens }) {
     lane.state = tokens ? "back" : "running";
-    say(tokens ? `The link is back: the target reads what was written offline, ${many(tokens, "token")}.` : "The link is back.");
+    say(tokens ? `The link is back: the target checks ${many(tokens, "offline token")}.` : "The link is back.");
   },
   finished({ line, parted }) {
     lane.state = "done";
     const left = sums.alone - sums.confirmed - sums.changed;
     const said = [`${many(sums.tokens + left, "token")} in ${many(sums.cycles + 1, "round trip")}, ${line.summary}.`];
     if (sums.confirmed + sums.changed) said.push(healed(parted));
-    if (left) said.push(`The last ${many(left, "token")} were written alone and not verified.`);
+    if (left) said.push(`The last ${many(left, "token")} were written offline and not verified.`);
     tell();
     say(said.join(" "));
   },
@@ -154,8 +154,8 @@ function tell() {
   figure("speed", ((1000 * more) / (performance.now() - began)).toFixed(0));
   if (trips.length) figure("trip", `${median(trips).toFixed(0)} ms`);
   figure("tau", (more / cycles).toFixed(2));
-  figure("up", amount(up / more), `draft trees; ${amount(up / cycles)} a cycle`);
-  figure("down", amount(down / more), `what the drafter reads of the target; ${amount(down / cycles)} a cycle, the prompt’s part included`);
+  figure("up", amount(up / more), `draft trees; ${amount(up / cycles)} per cycle`);
+  figure("down", amount(down / more), `what the drafter reads from the target; ${amount(down / cycles)} per cycle, prompt included`);
   figure("ahead", `${sums.early} of ${cycles}`, `trees were ready when the answer came: ${(1000 * sums.saved).toFixed(0)} ms of drafting saved`);
   const waits = alone - confirmed - changed;
   if (alone) figure("alone", String(alone), `${confirmed} confirmed, ${changed} changed${waits ? `, ${waits} not verified yet` : ""}`);

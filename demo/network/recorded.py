@@ -18,7 +18,7 @@ from moa_core.errors import UserError
 log = logging.getLogger(__name__)
 
 NONE = (
-    "<p>No results over links are recorded here yet. They are made by <code>python -m moa_core "
+    "<p>No results over links are recorded here yet. To record them, run <code>python -m moa_core "
     "bench --link …</code> and <code>--offline</code>.</p>"
 )
 READ = "<p>API streaming has no drafter: the server sends each token as it writes it.</p>"

@@ -35,12 +35,12 @@ ID, TITLE = "network", "Network"
 CLIENT = "<code>python -m moa_core generate --server ws://…</code>"
 INTRO = (
     "<p>The <b>drafter</b> runs in your browser; the larger model, the <b>target</b>, runs on the "
-    "server. Cut the link while text streams, or go offline: the drafter writes on alone, and when "
-    "the link is back the target checks what it wrote.</p>"
+    "server. Cut the link while text streams, or go offline: the drafter continues alone. When the "
+    "link is back, the target checks that text.</p>"
 )
 NO_BROWSER = (
-    "<p>GPUs are lent here for one run at a time, so no browser can keep a link to the target: use "
-    f"the client for the command line, {CLIENT}.</p>"
+    "<p>A GPU is lent here for one run at a time, so a browser cannot keep a link to the target. "
+    f"Use the command-line client: {CLIENT}.</p>"
 )
 DUEL, HERE = "duel", "none"
 LINKED = ("method", "prompt", "tokens", "link")
@@ -87,7 +87,7 @@ def build(shared: Shared) -> Network | None:
     words(INTRO if usable else NO_BROWSER, elem_id="net-intro", elem_classes="note")
     made = _page(engine) if usable else None
     found = recorded()
-    with gr.Accordion("Recorded: many links and cuts", open=False, elem_id="net-recorded"):
+    with gr.Accordion("Recorded results for links and cuts", open=False, elem_id="net-recorded"):
         words(records_html(found), elem_classes="note")
         for at, figure in enumerate(recorded_charts(found)):
             gr.Plot(figure, show_label=False, container=False, elem_id=f"net-recorded-{at}")

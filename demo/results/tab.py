@@ -41,7 +41,7 @@ def build(shared: Shared) -> Benchmarks | None:
         return None
     first = there[0]
     said = words(headline(first), elem_id="bench-claims")
-    with gr.Accordion("Other recordings, kinds of prompt", open=False, elem_id="bench-filters"):
+    with gr.Accordion("Choose a recording and kind of prompt", open=False, elem_id="bench-filters"):
         choice = gr.Radio([one.name for one in there], value=first.name, label="Recording",
                           elem_id="bench-recording")  # fmt: skip
         kind = gr.Dropdown(**_kinds(first, ALL), label="Kind of prompt", filterable=False,

@@ -47,14 +47,14 @@ def chosen_preset(environ: Mapping[str, str], cuda: bool) -> Chosen:
     if not cuda:
         return Chosen(
             None,
-            "This Space has no GPU, so the small bundled models run here; on a GPU, and with a "
-            f"token of the Hub, it runs the preset {name}.",
+            "This Space has no GPU, so the small bundled models run here. With a GPU and a Hub "
+            f"token, it runs the preset {name}.",
         )
     if not environ.get("HF_TOKEN", "").strip():
         return Chosen(
             None,
-            "The small bundled models run here, since this Space has no secret HF_TOKEN. The "
-            f"preset {name} needs one, of an account that was granted access to its target.",
+            "The small bundled models run here, because this Space has no secret HF_TOKEN. The "
+            f"preset {name} needs the token of an account with access to its target.",
         )
     return Chosen(name)
 

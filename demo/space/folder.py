@@ -51,7 +51,7 @@ def write(out: Path, hardware: str, name: str | None = None) -> None:
         ["git", "ls-files", *SENT], cwd=ROOT, capture_output=True, text=True, check=False
     )
     if listed.returncode or not listed.stdout:
-        raise UserError(f"{ROOT} is no clone of the repository: git lists no files there.")
+        raise UserError(f"{ROOT} is not a clone of the repository: git lists no files there.")
     for file in listed.stdout.splitlines():
         if (ROOT / file).exists():
             (out / file).parent.mkdir(parents=True, exist_ok=True)

@@ -10,13 +10,13 @@ LEFT, RIGHT, WIDE = 8, 240, 124  # columns of target and drafter
 MIDDLE = 166  # where LSA stands
 CA, SA, EMBED = 228, 272, 308  # heights of the drafter's parts
 WRONG = (
-    "A larger N is not always faster. Each step <em>adds</em> a target layer to "
-    "every draft level: acceptance rises, drafting slows. Each N is a drafter trained for it; the "
-    "text is the target’s own for every N."
+    "A larger N is not always faster. Each step <em>adds</em> a target layer to every draft level: "
+    "acceptance rises, and drafting slows down. Each N has its own trained drafter. The text is "
+    "the target’s own for every N."
 )
 KEY = (
-    "Orange: the target’s own parts, used by both. Blue, dashed: trained for the drafter: Layer "
-    "Self-Attention (LSA), Self-Attention (SA) and Cross-Attention (CA)."
+    "Orange: parts of the target that the drafter also uses. Dashed blue: parts trained for the "
+    "drafter: layer self-attention (LSA), self-attention (SA) and cross-attention (CA)."
 )
 
 
@@ -90,7 +90,7 @@ def _drafter(tli: int) -> list[str]:
         text(middle, EMBED + 40, "newest token, drafts", "middle quiet"),
     ]
     if not tli:
-        parts.append(text(middle - 8, 140, "straight on", "quiet end"))
+        parts.append(text(middle - 8, 140, "directly", "quiet end"))
     else:
         parts.append(_part(RIGHT, 52, "norm", "bonus"))
     for place in range(tli):

@@ -33,7 +33,7 @@ def _about(method: str) -> str:
     if method == AUTO:
         return "Auto N: each cycle uses the N expected to give the most tokens per second."
     if family(method) != "moa":
-        return f"TLI is part of MoA; {label(method)} has none."
+        return f"TLI is part of MoA; {label(method)} has no TLI."
     tli = tli_of(method)
     if not tli:
         return "The drafter reuses none of the target’s layers."

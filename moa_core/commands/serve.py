@@ -110,7 +110,7 @@ def _limits(options: argparse.Namespace) -> Limits:
     if options.threads is not None and options.threads < 1:
         raise UserError("--threads must be at least 1.")
     if options.host not in ("127.0.0.1", "localhost", "::1") and not options.token:
-        raise UserError("Others can reach this address: set MOA_TOKEN to what they must say.")
+        raise UserError("Other machines can reach this address: set MOA_TOKEN to a secret.")
     return Limits(options.max_sessions, options.max_context, options.idle)
 
 

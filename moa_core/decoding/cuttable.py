@@ -13,11 +13,11 @@ from moa_core.model.target import Target
 
 
 class Cuttable:
-    """A `FarTarget` without a server: nothing travels, but while it is cut it is not heard of.
+    """A `FarTarget` without a server: nothing travels, but while it is cut it does not answer.
 
-    after  new tokens after which it is cut by itself; at least 1, as the first comes with the
-           prompt. None: only `cut` cuts it
-    look   seconds that a drafter on its own waits for the link before each token
+    after  new tokens after which the link is cut automatically; at least 1, because the first
+           comes with the prompt. None: only `cut` cuts it
+    look   seconds that an offline drafter waits for the link before each token
     """
 
     traffic = Traffic()

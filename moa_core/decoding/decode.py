@@ -1,4 +1,4 @@
-"""The one decode loop, for every method: read it and you know speculative decoding."""
+"""The decode loop of every method: all of speculative decoding in one function."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def decode(
     should_stop: Callable[[], bool] = lambda: False,
     remote: FarTarget | None = None,
 ) -> Iterator[Event]:
-    """Decode a prompt, yielding what happens as it happens. The last event is Finished.
+    """Decode a prompt and yield each event as it happens. The last event is Finished.
 
     Lossless: the target's own greedy text, or at a temperature its own distribution.
 
-    remote  where the target is asked, if not in this process; `target` then needs no more weights
-            than its drafter uses, and its link may be lost
+    remote  the target, if it is not in this process; `target` then needs only the weights that
+            its drafter uses, and the link may be lost
 
     UserError, before the first event, for a prompt that is empty or does not fit the context.
     """
@@ -43,7 +43,7 @@ def decode(
     text, shape = Text(prompt_ids, settings, target), tree_of(settings, target, drafter)
     sampling = settings.sampling
     drafter.place(remote is not None, torch.get_num_threads(), sampling.greedy)
-    # Verified tokens, the last cycle's overshoot, then one tree: verified (budget) or grown.
+    # Verified tokens, the last cycle's overshoot, and one tree, as verified (budget) or as grown.
     capacity = len(prompt_ids) + text.room + shape.depth + 2
     capacity += max(shape.budget, shape.breadth * shape.depth)
     verifier: Verifier
@@ -82,12 +82,12 @@ def _speculate(
         )  # fmt: skip
         cycle = 0
         while (reason := text.ending(should_stop)) is None:
-            # 2) Draft: the drafter takes in what the newest tokens taught, and proposes a tree
-            #    below the last one, of which the target has taught nothing yet.
+            # 2) Draft: the drafter observes the target's results for the newest verified tokens
+            #    and proposes a tree below the last token, which the target has not read yet.
             learned = yield from verifier.learned()
             drafter.observe(learned.ids, learned.half)
             if cycle == 0:
-                clock.lap("prefill")  # what the prompt taught
+                clock.lap("prefill")  # observing the prompt
             tree = drafter.propose(text.ids[-1], text.fitting(shape))
             seconds = clock.lap("draft")
             drafted = Drafted(

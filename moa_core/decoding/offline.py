@@ -1,4 +1,4 @@
-"""A target across a link: while the link is lost the drafter goes on alone, and then comes back."""
+"""A target across a link: while the link is lost, the drafter continues alone."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from moa_core.model.target import Target
 
 __all__ = ["Away", "FarTarget", "OfflineRun"]
 T = TypeVar("T")
-LOOK = 0.05  # seconds between two looks for the link, where there is nothing else to do
+LOOK = 0.05  # seconds between two checks of the link when there is nothing else to do
 
 
 class FarTarget(Protocol):
-    """The target's end of a link. A question may raise LinkLost: it is asked again once the link is
+    """The target's end of a link. A request may raise LinkLost; it is repeated when the link is
     back.
 
-    traffic      of the last question
-    verify       as in `Verifier`, of a tree whose root stands at a position
-    server_half  what the newest tokens taught: those of the prompt, or those that were kept last
-    back         whether a lost link is there again; waits for up to `seconds`
+    traffic      of the last request
+    verify       as in `Verifier`, for a tree whose root is at a position
+    server_half  of the newest tokens: those of the prompt, or those kept last
+    back         whether a lost link is back; waits for up to `seconds`
     """
 
     @property
@@ -43,10 +43,10 @@ class FarTarget(Protocol):
 
 @dataclass
 class Alone:
-    """A drafter writing without its target, from the root of a tree that was not answered.
+    """A drafter writing without its target, from the root of a tree that got no answer.
 
-    root, position  the newest sure token, and where it stands
-    room            tokens it may write at most
+    root, position  the newest certain token and its position
+    room            most tokens that it may write
     """
 
     drafter: Drafter
@@ -60,12 +60,12 @@ class Alone:
 
     @property
     def able(self) -> bool:
-        """Whether there is more to write, and a drafter that can."""
+        """Whether there is more to write and the drafter can write it."""
         ended = bool(self.tokens) and self.tokens[-1] in self.eos_ids
         return isinstance(self.drafter, Stepwise) and len(self.tokens) < self.room and not ended
 
     def step(self) -> OfflineToken:
-        """Write the next token. Its seconds are left to whoever has a clock."""
+        """Write the next token. The caller measures its seconds."""
         if self._steps is None:
             assert isinstance(self.drafter, Stepwise)
             self._steps = self.drafter.alone(self.root)
@@ -74,7 +74,7 @@ class Alone:
             logits = self._steps.send(self.tokens[-1])
         probs = target_probs(logits[None], self.sampling)
         place = self.position + len(self.tokens) + 1
-        # The draw that the target will make at this position: so the two agree where they can.
+        # The same draw that the target will make at this position, so that the two can agree.
         draw = uniform(self.sampling.seed, place)
         token = int(probs.argmax() if self.sampling.greedy else sample(probs, [draw])[0])
         self.tokens.append(token)
@@ -86,15 +86,15 @@ class Alone:
             self._steps.close()
 
     def after(self, sure: tuple[int, ...]) -> list[int]:
-        """What is left of the text, given what the target now says; nothing if they differ."""
+        """The text after the tokens that the target now confirms; empty if they differ."""
         agreed = len(sure) < len(self.tokens) and tuple(self.tokens[: len(sure)]) == sure
         return self.tokens[len(sure) :] if agreed else []
 
 
 class OfflineRun(Drafter):
-    """A drafter here and its target across a link, as the decode loop takes them: in one.
+    """A local drafter and its remote target as one object for the decode loop.
 
-    What was written alone is the next draft, as long as the target may agree with it.
+    Text written offline becomes the next draft, as long as the target may agree with it.
     """
 
     def __init__(
@@ -160,10 +160,10 @@ class OfflineRun(Drafter):
     def _ask(
         self, question: Callable[[], T], alone: Alone | None = None
     ) -> Asked[tuple[T, Traffic]]:
-        """Put a question to the target; while its link is lost, go on alone until it is answered.
+        """Send a request to the target. While the link is lost, write alone until it answers.
 
-        Unanswered if the person stops the run, or if there is no more to write alone and patience
-        ends.
+        Unanswered if the user stops the run, or if there is no more to write alone and the
+        patience is used up.
         """
         clock, waited = self._clock, 0.0
         try:
@@ -181,7 +181,7 @@ class OfflineRun(Drafter):
                     continue
                 clock.lap("network")
                 yield LinkBack(monotonic() - began, len(alone.tokens) if alone else 0)
-                # All of the wait was charged to the network just now.
+                # The whole wait was charged to the network above.
                 return found, replace(self._far.traffic, seconds=0.0)
             waited += clock.lap("network")
             if self._should_stop():

@@ -1,9 +1,8 @@
-"""What one more level, node or TLI layer costs and gains, measured while decoding goes on.
+"""What one more level, node or TLI layer costs and gains, measured during decoding.
 
-Most tokens per second are reached by taking whatever gains more tokens than the same seconds gain
-on average (Dinkelbach's rule for ratios): with R tokens per second so far, something that takes t
-seconds pays if it is expected to gain more than R * t tokens. `Experience` sizes trees by this
-rule, `Chooser` picks between drafters by the same ratio. Text does not depend on either.
+Dinkelbach's rule for ratios maximises tokens per second: with R tokens per second so far, a step
+that takes t seconds pays if it should gain more than R * t tokens. `Experience` sizes trees by this
+rule; `Chooser` picks between drafters by the same ratio. The text does not depend on either.
 """
 
 from __future__ import annotations
@@ -20,24 +19,24 @@ from moa_core.decoding.trace import Drafted, Verified
 from moa_core.decoding.tree import DraftTree, Node, TreeSettings, best_nodes, tree_of
 
 FIXED_CYCLES = 3  # cycles with the tree that was asked for, before anything is known
-FADING = 0.98  # of times and rates with every cycle: some 50 are remembered
-FORGETTING = 0.995  # of what became of a node: some 200 cycles are remembered
-SURPRISE = 2.0  # longest time that counts, as a multiple of what was expected
+FADING = 0.98  # decay of times and rates per cycle: about 50 cycles are remembered
+FORGETTING = 0.995  # decay of node outcomes per cycle: about 200 cycles are remembered
+SURPRISE = 2.0  # longest time that counts, as a multiple of the expected time
 BINS, PER_NAT = 18, 3.0  # scores from 0 down to -5.67, three bins for each factor e
-PRIOR_NODES = 3.0  # nodes that the first guess of a bin counts as much as
-GOES_ON = 0.7  # first guess: how often the target goes on within the tree after an accepted node
-AHEAD = 1.25  # worth of a level in its own gain: if it turns out well, those below it pay, too
+PRIOR_NODES = 3.0  # weight of a bin's first guess, in nodes
+GOES_ON = 0.7  # first guess: how often an accepted node has an accepted child
+AHEAD = 1.25  # factor on a level's gain: a good level also makes the levels below it pay
 
-BLOCK = 2  # cycles that a candidate drafts in a row, since the first has text to catch up on
+BLOCK = 2  # cycles that a candidate drafts in a row, because the first has to catch up on text
 RECENT = 5  # cycles of a candidate whose times count
-PRIOR_CYCLES = 5.0  # cycles of the candidates' common gain that each one's own is mixed with
-CURIOSITY = 0.15  # the more, the sooner one that has not drafted for long is tried again
+PRIOR_CYCLES = 5.0  # weight of the candidates' common gain in each one's gain, in cycles
+CURIOSITY = 0.15  # the larger, the sooner an idle candidate is tried again
 
 
 class Line:
-    """Seconds by size: fixed + each * size, through decayed times.
+    """Seconds by size: fixed + each * size, fitted to decayed times.
 
-    share  first guess of `each` as a share of the fixed part: what counts until sizes differ
+    share  first guess of `each` as a share of the fixed part, used until sizes differ
     """
 
     def __init__(self, share: float) -> None:
@@ -46,7 +45,7 @@ class Line:
         self._sums = [0.0] * 5  # of 1, x, y, x * x, x * y
 
     def add(self, size: float, seconds: float) -> None:
-        """Take in one time. A first call is slow, and what comes after it takes its place."""
+        """Add one time. A first call is slow, so a much faster second one replaces it."""
         count, expected = self._sums[0], self(size)
         if count and count < 4 and seconds * SURPRISE < expected:
             self._sums = [0.0] * 5
@@ -59,7 +58,7 @@ class Line:
         guess = y * self._share / (1 + self._share * x)
         trust = 2 * (1 + x)  # in squares of sizes
         slope = (xy - count * x * y + trust * guess) / (xx - count * x * x + trust)
-        # Where times are all noise a slope of nothing would make trees as large as can be.
+        # If the times are only noise, a slope of zero would make trees as large as possible.
         self.each = max(slope, guess / 4)
         self.fixed = max(y - self.each * x, 0.0)
 
@@ -68,10 +67,10 @@ class Line:
 
 
 class Curve:
-    """How often something comes of nodes, by their score: decayed counts in bins.
+    """How often nodes succeed, by their score: decayed counts in bins.
 
-    certain  first guess for a score of 0; a score of s begins at certain * exp(s), which is what
-             the drafter itself says where scores are its log-probabilities
+    certain  first guess for a score of 0; a score s starts at certain * exp(s), which is the
+             drafter's own probability if scores are its log-probabilities
     """
 
     def __init__(self, certain: float) -> None:
@@ -80,7 +79,7 @@ class Curve:
         self._table: list[float] = [guess / PRIOR_NODES for guess in self._guess]
 
     def add(self, score: float, hit: bool) -> None:
-        """Something came of a node with this score, or did not. Counts from `renew` on."""
+        """Add the outcome of a node with this score. It counts after the next `renew`."""
         place = min(-score * PER_NAT, BINS - 1.001)
         low = int(place)
         for bin, part in ((low, 1 - (place - low)), (low + 1, place - low)):
@@ -95,18 +94,18 @@ class Curve:
         self._table = [(hits + guess) / (tries + PRIOR_NODES) for hits, guess, tries in known]
 
     def __call__(self, score: float) -> float:
-        """The share expected at a score, between bins by a straight line."""
+        """The expected share at a score, interpolated between bins."""
         place = -score * PER_NAT
-        if place >= BINS - 1.001:  # below all bins: as the drafter says
+        if place >= BINS - 1.001:  # below all bins: by the drafter's probability
             return self._table[-1] * math.exp(score + (BINS - 1) / PER_NAT)
         low = int(place)
         return self._table[low] + (place - low) * (self._table[low + 1] - self._table[low])
 
 
 class Experience:
-    """What was measured of a drafter and its target in one place, and what follows from it.
+    """Measurements of a drafter and its target in one setting, and decisions from them.
 
-    accepted  of nodes, by their score
+    accepted  share of nodes accepted, by their score
     extended  how often an expanded node has an accepted child
     level     seconds to draft a level, by the nodes expanded in it
     verified  seconds to verify, by nodes
@@ -132,8 +131,8 @@ class Experience:
     def to_expand(self, scores: Sequence[float]) -> int:
         """How many of a level's nodes, best first, should be expanded; 0: draft no further.
 
-        One level ahead is nearly far enough to look: a level is expected to gain less than the one
-        above it and costs as much. What it tells is worth something, too: hence AHEAD.
+        Looking one level ahead is nearly enough: each level should gain less than the one above it
+        and costs as much. AHEAD accounts for the levels below.
         """
         *_, kept, expanded = self._sums
         children = kept / expanded if expanded else 1.0  # nodes kept for each one expanded
@@ -142,12 +141,12 @@ class Experience:
         return _best_count(gains, -self.rate * self.level.fixed, 0.0)
 
     def to_keep(self, scores: Sequence[float]) -> int:
-        """How many of these nodes, best first, should be verified; one at least."""
+        """How many of these nodes, best first, should be verified; at least one."""
         cost = self.rate * self.verified.each
         return _best_count([self.accepted(score) - cost for score in scores], 0.0, -math.inf)
 
     def least(self) -> float:
-        """The score below which nodes are surely not worth verifying: no need to look at them."""
+        """The score below which nodes are not worth verifying, so they can be skipped."""
         cost = self.rate * self.verified.each
         place = next((bin for bin in range(BINS) if self.accepted(-bin / PER_NAT) < cost), BINS)
         return -place / PER_NAT if place < BINS else -math.inf
@@ -165,7 +164,7 @@ class Experience:
 
 
 def _best_count(gains: Sequence[float], worth: float, best: float) -> int:
-    """How many of these, from the first, add up to most; none if that is not more than `best`."""
+    """How many of these, from the first, have the largest sum; 0 if it is not above `best`."""
     count = 0
     for place, gain in enumerate(gains, 1):
         worth += gain
@@ -175,10 +174,10 @@ def _best_count(gains: Sequence[float], worth: float, best: float) -> int:
 
 
 class Sizer:
-    """Sizes the trees of one run, by what all runs of its drafter have taught.
+    """Sizes the trees of one run, from the measurements of all runs of its drafter.
 
-    start  the tree of the first cycles, while nothing is known
-    clock  seconds, for the times of levels; others come with the events
+    start  the tree of the first cycles, before anything is measured
+    clock  seconds, for the times of levels; other times come with the events
     """
 
     def __init__(
@@ -198,11 +197,11 @@ class Sizer:
         return Sizer(self.start, self.memory, self.clock)
 
     def at(self, place: Any) -> None:
-        """Where a run takes place: what is learned over a link, say, counts for links alone."""
+        """Set the setting of a run: measurements over a link, for example, count only for links."""
         self.known = self.memory.setdefault(place, Experience())
 
     def begin(self) -> float:
-        """A tree begins. Returns the score below which a node is not worth looking at."""
+        """Start a tree. Returns the score below which nodes are skipped."""
         self._now = self.clock()
         return self.known.least() if self.known.ready else -math.inf
 
@@ -215,7 +214,7 @@ class Sizer:
         return self.known.to_expand([node.score for node in level[: limit.breadth]])
 
     def drafted(self, expanded: int) -> None:
-        """A level is done."""
+        """Record the time of a finished level."""
         start, self._now = self._now, self.clock()
         self.known.level.add(expanded, self._now - start)
 
@@ -227,7 +226,7 @@ class Sizer:
         return tree_of(root, self._nodes)
 
     def trim(self, tree: DraftTree, limit: TreeSettings) -> DraftTree:
-        """What is worth verifying of a tree that is there at no cost."""
+        """The nodes worth verifying of a tree that cost nothing to draft."""
         nodes: list[Node] = []
         for node in range(1, len(tree)):
             above, log_prob = tree.parents[node], tree.log_probs[node]
@@ -236,7 +235,7 @@ class Sizer:
         return self.keep(tree.tokens[0], nodes, limit)
 
     def learn(self, drafted: Drafted, verified: Verified) -> None:
-        """What came of the last tree."""
+        """Learn from the result of the last tree."""
         nodes, self._nodes = self._nodes, None
         if nodes is None or drafted.offline:
             return
@@ -252,14 +251,14 @@ class Sizer:
 
 
 def cycle_seconds(drafted: Drafted, verified: Verified) -> float:
-    """All that a cycle took, its way to the target and back included."""
+    """Time of a whole cycle, transfer to and from the target included."""
     at_work = drafted.seconds + verified.seconds + verified.other_seconds
     return at_work + verified.network_seconds
 
 
 @dataclass
 class Candidate:
-    """What is known of one N. All sums are decayed; tries are its cycles, and one for a start."""
+    """Measurements of one N. All sums are decayed; `tries` are its cycles, plus one."""
 
     tokens: float = 0.0
     cycles: float = 0.0
@@ -270,17 +269,17 @@ class Candidate:
 class Chooser:
     """Picks the candidate for each cycle by a discounted upper-confidence rule (arXiv 0805.3415).
 
-    A candidate is worth E[tokens gained] / E[seconds of a cycle], raised the more, the fewer of the
-    remembered cycles were its own. Times say much after a few cycles, gains little: so a
-    candidate's gain is mixed with that of all, and its time is a median, which a hiccup of the
-    machine does not move. The two least N are tried first; what the others will take is known from
-    theirs, so that one of no promise costs nothing for a long while.
+    A candidate is worth E[tokens gained] / E[seconds of a cycle], with a bonus for candidates that
+    had few of the remembered cycles. A few cycles suffice for times but not for gains, so a
+    candidate's gain is mixed with the gain of all. Its time is a median, to ignore hiccups of the
+    machine. The two smallest N are tried first. Their times predict those of the others, so an
+    unpromising N need not be tried for a long while.
     """
 
     def __init__(self, names: Sequence[int]) -> None:
         self.known = {name: Candidate() for name in names}
         self.now = names[0]
-        self._row = 0  # cycles that this one has now drafted without a break
+        self._row = 0  # cycles that this one has drafted in a row
 
     def pick(self) -> int:
         """The candidate for the next cycle. The first two are tried at once, in their order."""
@@ -293,7 +292,7 @@ class Chooser:
         return best
 
     def learn(self, gained: int, seconds: float) -> None:
-        """What the last pick gained in tokens, bonus included, and how long its cycle took."""
+        """Learn the tokens that the last pick gained, bonus included, and its cycle's seconds."""
         for known in self.known.values():
             known.tokens *= FADING
             known.cycles *= FADING
@@ -314,8 +313,8 @@ class Chooser:
         return gain / max(self._seconds(name), 1e-9)
 
     def _seconds(self, name: int) -> float:
-        """Of a cycle. Before any was measured, by a line through the two nearest N that have been:
-        each layer more takes about as long as the last."""
+        """Seconds of a cycle. If unmeasured, by a line through the two nearest measured N: each
+        layer takes about the same time."""
         known = self.known[name].seconds
         if known:
             return median_low(known)

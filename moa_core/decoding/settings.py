@@ -1,4 +1,4 @@
-"""What shapes a run, what its text may become, and which prompts can be read."""
+"""Settings of a run, its text, and checks of its prompt."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from moa_core.model.target import Target, draft_precision
 
 @dataclass(frozen=True)
 class Away:
-    """While the link is lost the drafter writes on alone; the target verifies that text, as any
-    draft, as soon as it is back.
+    """While the link is lost, the drafter continues alone. Later, the target verifies that text as
+    a draft.
 
     patience  seconds to wait for the link when there is no more to write alone
     """
@@ -33,9 +33,9 @@ class Away:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that shapes one run, weights aside.
+    """Everything that shapes one run, except weights.
 
-    eos_ids  tokens that end the text. None: those of the target; (): none, to go on after its end
+    eos_ids  tokens that end the text. None: the target's; (): none, to continue after its end
     """
 
     max_new_tokens: int = 128
@@ -56,7 +56,7 @@ class Settings:
 
 class Text:
     """The text of one run and where it ends. ids: prompt and new tokens; the target has read all
-    but the newest."""
+    except the newest."""
 
     def __init__(self, prompt_ids: Sequence[int], settings: Settings, target: Target) -> None:
         self.ids = list(prompt_ids)
@@ -64,7 +64,7 @@ class Text:
         self._context = target.context
         wanted, room = settings.max_new_tokens, target.context - len(prompt_ids)
         self._limit = "length" if wanted <= room else "context"
-        self.room = min(wanted, room)  # new tokens that there may still be
+        self.room = min(wanted, room)  # new tokens that still fit
 
     @property
     def position(self) -> int:
@@ -72,7 +72,7 @@ class Text:
         return len(self.ids) - 1
 
     def add(self, tokens: Sequence[int]) -> tuple[int, ...]:
-        """Add tokens up to the first end token, no more than there is room for; return them."""
+        """Add tokens up to the first end token and the room that is left; return them."""
         ends = [place for place, token in enumerate(tokens) if token in self.eos_ids]
         added = tuple(tokens[: min(self.room, ends[0] + 1 if ends else len(tokens))])
         self.ids += added
@@ -88,13 +88,13 @@ class Text:
         return "stopped" if should_stop() else None
 
     def fitting(self, shape: TreeSettings) -> TreeSettings:
-        """A tree no deeper than positions reach, nor, if it is sized, than what is wanted."""
+        """A tree no deeper than the positions left and, if automatic, the tokens wanted."""
         levels = min(shape.depth, self._context - 1 - self.position)
         return replace(shape, depth=min(levels, max(self.room - 1, 1)) if shape.auto else levels)
 
 
 def about(target: Target, drafter: Drafter, settings: Settings) -> dict[str, Any]:
-    """How a run is set up, for the trace that is kept of it."""
+    """How a run is set up, for its trace."""
     return {
         "target": target.name,
         "drafter": drafter.name,
@@ -131,7 +131,7 @@ def check_prompt(prompt_ids: Sequence[int], target: Target) -> None:
 
 
 def tree_of(settings: Settings, target: Target, drafter: Drafter) -> TreeSettings:
-    """The trees of a run. On a GPU a sized tree would wait for the device at each level: there a
-    drafter's own tree takes its place."""
+    """The tree settings of a run. On a GPU, automatic sizing would wait for the device at each
+    level, so the drafter's own tree is used instead."""
     asked = settings.tree
     return drafter.tree if asked.auto and target.device.type != "cpu" else asked

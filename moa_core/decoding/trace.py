@@ -1,6 +1,6 @@
-"""What happens while decoding: events, and the trace that keeps them for whoever shows them.
+"""Events of a run, and the trace that keeps them.
 
-Anybody may write a trace file: types, and that trees are trees, are checked as it is read.
+Trace files are untrusted: reading one checks types, and that its trees are trees.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from moa_core.errors import UserError
 
 VERSION = 1
 PHASES = ("prefill", "draft", "verify", "network", "other")
-SHORTEST = 1e-9  # seconds by which something can be divided
-DEEPEST = 16  # lists in lists of what a file says of a run
+SHORTEST = 1e-9  # smallest seconds to divide by
+DEEPEST = 16  # deepest nesting in a file
 NOT_ONE = "This file is not a trace of this program."
 
 
@@ -33,7 +33,7 @@ class Stopwatch:
     def lap(self, phase: str, network: float = 0.0) -> float:
         """Charge the time since the last lap to a phase, and return it.
 
-        network  seconds of it that are charged to the network instead
+        network  seconds of that time to charge to the network instead
         """
         now = perf_counter()
         spent, self._mark = now - self._mark - network, now
@@ -42,7 +42,7 @@ class Stopwatch:
         return spent
 
     def resume(self) -> None:
-        """Forget the time since the last lap: a reader of the events took it."""
+        """Skip the time since the last lap: the reader of the events used it."""
         self._mark = perf_counter()
 
 
@@ -54,7 +54,7 @@ class Prefilled:
     token: Whole
     prob: Real  # the target's probability of that token
     seconds: Real
-    network_seconds: Real = 0.0  # of them, on the way to the target and back
+    network_seconds: Real = 0.0  # transfer to the target and back, included in seconds
     sent: Whole = 0  # bytes
     received: Whole = 0
 
@@ -67,14 +67,14 @@ class Drafted:
     position: Whole  # of the tree's root in the sequence
     tree: DraftTree
     seconds: Real
-    tli: Whole | None = None  # N of the MoA drafter that proposed it: one may choose anew
-    offline: bool = False  # no proposal: what was written while the link was lost
+    tli: Whole | None = None  # N of the MoA drafter that proposed it; auto N may change it
+    offline: bool = False  # not a proposal, but text written while the link was lost
     received: Whole = 0  # bytes of the prompt's server half, which come before the first draft
 
 
 @dataclass(frozen=True)
 class Verified:
-    """A cycle's second half: what the target made of the tree."""
+    """A cycle's second half: the target's verdict on the tree."""
 
     cycle: Whole
     path: tuple[Whole, ...]  # accepted nodes of the tree, root not counted
@@ -82,10 +82,10 @@ class Verified:
     choices: tuple[Whole, ...]  # the target's token after each node
     choice_probs: tuple[Real, ...]  # its probability of that token
     draft_probs: tuple[Real, ...]  # its probability of each node's token, 1 for the root
-    emitted: tuple[Whole, ...]  # accepted drafts and bonus, cut at eos and at the length asked for
+    emitted: tuple[Whole, ...]  # accepted drafts and bonus, cut at eos and the requested length
     seconds: Real  # verification alone
     other_seconds: Real  # acceptance, cache and bookkeeping of this cycle
-    network_seconds: Real = 0.0  # on the way to the target and back
+    network_seconds: Real = 0.0  # transfer to the target and back
     sent: Whole = 0  # bytes
     received: Whole = 0
     kept: bool = False  # only in older traces: the path was written offline and stays
@@ -98,14 +98,14 @@ class Verified:
 
 @dataclass(frozen=True)
 class LinkDown:
-    """Nothing was heard of the target: from here the drafter goes on alone, if it can."""
+    """The target stopped answering: from here the drafter continues alone, if it can."""
 
     seconds: Real  # of silence
 
 
 @dataclass(frozen=True)
 class OfflineToken:
-    """A token that the drafter wrote alone. What the target verifies later takes its place."""
+    """A token that the drafter wrote alone. Tokens that the target verifies later replace it."""
 
     position: Whole  # in the sequence
     token: Whole
@@ -115,7 +115,7 @@ class OfflineToken:
 
 @dataclass(frozen=True)
 class LinkBack:
-    """The target answers again. tokens: written alone meanwhile."""
+    """The target answers again. tokens: how many were written alone."""
 
     seconds: Real  # since the link was down
     tokens: Whole
@@ -123,7 +123,7 @@ class LinkBack:
 
 @dataclass(frozen=True)
 class Finished:
-    """The end. Reason: eos, length (as many tokens as asked for), context (no room), stopped,
+    """The end. Reason: eos, length (the requested number of tokens), context (no room), stopped,
     offline (the link stayed lost)."""
 
     reason: str
@@ -144,13 +144,13 @@ def _rate(tokens: int, seconds: float) -> float | None:
 
 @dataclass
 class Trace:
-    """One run: how it was set up and everything that happened. Replays without a model."""
+    """One run: its setup and all its events. It can be replayed without a model."""
 
     about: dict[str, Any] = field(default_factory=dict)  # target, drafter, settings, machine
     events: list[Event] = field(default_factory=list)
 
     def record(self, events: Iterable[Event]) -> Iterator[Event]:
-        """Pass events through, keeping them."""
+        """Pass events through and keep them."""
         for event in events:
             self.events.append(event)
             yield event
@@ -167,18 +167,18 @@ class Trace:
 
     @property
     def output_ids(self) -> list[int]:
-        """New tokens, cut at eos (kept) and at the length asked for."""
+        """New tokens, up to eos (included) and the requested length."""
         return [*self.verified_ids, *self.offline_ids]
 
     @property
     def verified_ids(self) -> list[int]:
-        """New tokens that the target has answered for."""
+        """New tokens that the target has verified."""
         first = [event.token for event in self.of(Prefilled)]
         return first + [token for event in self.of(Verified) for token in event.emitted]
 
     @property
     def offline_ids(self) -> list[int]:
-        """Tokens at the end that were written offline, and not verified since."""
+        """Tokens at the end that were written offline and not verified since."""
         tokens: list[int] = []
         for event in self.events:
             if isinstance(event, OfflineToken):
@@ -194,7 +194,7 @@ class Trace:
 
     @property
     def choices(self) -> list[int | None]:
-        """TLI's N in each cycle; None for drafters that have none."""
+        """TLI's N in each cycle; None for drafters without TLI."""
         return [event.tli for event in self.of(Drafted)]
 
     @property
@@ -210,7 +210,7 @@ class Trace:
 
     @property
     def reason(self) -> str | None:
-        """Why it ended, None while it has not."""
+        """Why it ended; None while it runs."""
         ends = self.of(Finished)
         return ends[-1].reason if ends else None
 
@@ -272,7 +272,7 @@ class Trace:
 
 
 def fits(drafted: Drafted, verified: Verified) -> bool:
-    """Whether a tree is one, and what was made of it belongs to it."""
+    """Whether a tree is valid and the verification belongs to it."""
     tree, count = drafted.tree, len(drafted.tree)
     columns = (
         tree.parents, tree.depths, tree.log_probs, verified.choices, verified.choice_probs,
@@ -283,7 +283,7 @@ def fits(drafted: Drafted, verified: Verified) -> bool:
     path, above = verified.path, list(enumerate(tree.parents))[1:]
     return (
         all(0 <= parent < node for node, parent in above)
-        # No child is more probable than its parent, but for rounding.
+        # No child is more probable than its parent, except by rounding.
         and all(tree.log_probs[node] <= tree.log_probs[up] + 0.001 for node, up in above)
         and all(0 < node < count for node in path)
         and [tree.parents[node] for node in path] == [0, *path][:-1]
@@ -291,7 +291,7 @@ def fits(drafted: Drafted, verified: Verified) -> bool:
 
 
 def plain(value: Any, deepest: int = DEEPEST) -> Any:
-    """The same with text that can be sent: no lone surrogates. ValueError if it is too deep."""
+    """The same value without lone surrogates in its text. ValueError if it is nested too deeply."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict | list | tuple):
@@ -321,4 +321,4 @@ def _event(data: dict[str, Any]) -> Event:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise UserError(f"This trace is damaged: {name} is no number.")
+    raise UserError(f"This trace is damaged: {name} is not a number.")

@@ -1,4 +1,4 @@
-"""The draft tree: how it grows, which nodes are kept, and what each node may attend to."""
+"""The draft tree: how it grows, which nodes are kept, and which nodes each one attends to."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TreeSettings:
     depth    drafted levels below the root
     breadth  nodes expanded per level, and children tried per expanded node
     budget   drafted nodes kept after reranking, root not counted
-    auto     each cycle's tree is sized by measured costs and gains, and these are its limits
+    auto     size each cycle's tree by measured costs and gains, within these limits
     """
 
     depth: int = 5
@@ -40,7 +40,7 @@ class TreeSettings:
                 raise UserError(f"Tree {name} must be a whole number from 1 to {limit}.")
 
     def as_dict(self) -> dict[str, Any]:
-        """As traces and results keep it; auto only where it is so, as they were before it was."""
+        """As traces and results keep it; `auto` only if it is set, so that old files stay valid."""
         kept = asdict(self)
         return kept if self.auto else {name: kept[name] for name in kept if name != "auto"}
 
@@ -52,16 +52,16 @@ AUTO = TreeSettings(12, 8, 48, auto=True)
 
 
 def named_tree(text: str, others: str = "auto") -> TreeSettings:
-    """A tree written auto, or depth-breadth-budget, as in 5-4-11. UserError for anything else.
+    """A tree written as auto or depth-breadth-budget, such as 5-4-11. UserError for anything else.
 
-    others  what else may be written where this is asked for
+    others  other words that this option accepts, for the message
     """
     if text == "auto":
         return AUTO
     parts = text.split("-")
     if len(parts) != 3 or not all(part.isdigit() for part in parts):
         raise UserError(
-            f"{text!r} is no tree: write depth-breadth-budget, as in 5-4-11, or {others}."
+            f"{text!r} is not a tree: write depth-breadth-budget, as in 5-4-11, or {others}."
         )
     depth, breadth, budget = map(int, parts)
     return TreeSettings(depth, breadth, budget)
@@ -71,12 +71,12 @@ LARGEST = 2**53  # of any number in a trace
 Whole = Annotated[int, Meta(ge=0, le=LARGEST)]
 Parent = Annotated[int, Meta(ge=-1, le=LARGEST)]
 Real = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
-RANK_DECAY = 2.3  # of how often the target takes the child of each rank: a power law, assumed
+RANK_DECAY = 2.3  # assumed power law of how often the target chooses the child of each rank
 
 
 @dataclass(frozen=True)
 class DraftTree:
-    """Tokens that a drafter proposes after the root, the newest token, which is already sure.
+    """Tokens that a drafter proposes below the root, the newest token, which is already certain.
 
     Node 0 is the root; a parent always comes before its children.
     tokens     token id of each node
@@ -100,7 +100,7 @@ class DraftTree:
 
     @classmethod
     def chain(cls, root: int, tokens: Sequence[int], log_probs: Sequence[float]) -> DraftTree:
-        """A tree without branches. log_probs: of each token given those before it."""
+        """A tree without branches. log_probs: of each token, given the tokens before it."""
         count = len(tokens) + 1
         sums = tuple(accumulate(log_probs, initial=0.0))
         return cls((root, *tokens), tuple(range(-1, count - 1)), tuple(range(count)), sums)
@@ -120,8 +120,8 @@ class DraftTree:
         return 1.0 if parent < 0 else math.exp(self.log_probs[node] - self.log_probs[parent])
 
     def ancestors(self) -> Tensor:
-        """[n, n] bool: row i marks node i and all above it, which is all it may attend to."""
-        seen = np.eye(len(self), dtype=bool)  # a torch operation a node would take longer
+        """[n, n] bool: row i marks node i and its ancestors, the only nodes it may attend to."""
+        seen = np.eye(len(self), dtype=bool)  # one torch operation per node would be slower
         for node, parent in enumerate(self.parents):
             if parent >= 0:
                 seen[node] |= seen[parent]
@@ -130,7 +130,7 @@ class DraftTree:
 
 @dataclass(frozen=True)
 class Frontier:
-    """One level of nodes for a drafter to expand, all of the same depth.
+    """One level of nodes for a drafter to expand, all at the same depth.
 
     tokens   [b] token ids
     parents  [b] each one's parent as a row of the previous frontier; 0 (the root) at level 1
@@ -146,12 +146,12 @@ class Frontier:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A node of a tree that is growing.
+    """A node of a growing tree.
 
     parent  None for the root's children
-    score   what it is chosen by
-    row     its place among the nodes that were expanded with it
-    place   its place in the tree, once it is kept
+    score   the value that decides whether it is kept
+    row     its row among the nodes that were expanded with it
+    place   its index in the tree, once it is kept
     """
 
     token: int
@@ -167,10 +167,10 @@ class Node:
 class Sizing(Protocol):
     """How large a tree grows.
 
-    begin      of a tree: the score below which a node is not worth looking at
+    begin      starts a tree; returns the score below which nodes are skipped
     to_expand  how many nodes of a level, best first, to expand; 0: draft no further
-    drafted    a level is done, in which this many nodes were expanded
-    keep       the tree of what is worth verifying among all nodes that were tried, in their order
+    drafted    ends a level in which this many nodes were expanded
+    keep       the tree of the nodes worth verifying, in the order in which they were tried
     """
 
     def begin(self) -> float: ...
@@ -180,7 +180,7 @@ class Sizing(Protocol):
 
 
 class Fixed:
-    """Trees of the size that was asked for."""
+    """Trees of the requested size."""
 
     def begin(self) -> float:
         return -math.inf
@@ -205,14 +205,14 @@ def grow(
 ) -> DraftTree:
     """Grow a tree by the drafter's cumulative log-probability, then keep the best nodes.
 
-    Each level expands the `breadth` most probable nodes of the last one; all children ever tried
+    Each level expands the `breadth` most probable nodes of the last one. All children tried
     compete for the `budget` places (EAGLE-2, arXiv 2406.16858, sections 4.1 and 4.2).
 
     root_logits  [V] the drafter's logits after the root
     expand       turns a frontier of b nodes into their logits [b, V]
     sizing       may stop before the limit; None: the limit is the tree's size
-    static       choose by each child's rank alone, so that the tree always has the same shape, as
-                 in EAGLE-1 and Medusa
+    static       choose only by each child's rank, so that the tree always has the same shape, as in
+                 EAGLE-1 and Medusa
     """
     sizing = sizing or Fixed()
     device, least = root_logits.device, sizing.begin()
@@ -232,14 +232,14 @@ def grow(
 
 
 def best_nodes(tried: Sequence[Node], count: int) -> list[Node]:
-    """The `count` nodes of the highest scores, in the order of `tried`."""
-    # The stable sort keeps a parent before a child that ties with it: none loses its parent.
+    """The `count` nodes with the highest scores, in the order of `tried`."""
+    # The stable sort keeps a parent before a child that ties with it, so no node loses its parent.
     best = sorted(range(len(tried)), key=lambda place: -tried[place].score)[:count]
     return [tried[place] for place in sorted(best)]
 
 
 def tree_of(root: int, nodes: Sequence[Node]) -> DraftTree:
-    """A tree of nodes, parents before their children. Each then has its place in it."""
+    """A tree of nodes, parents before their children. Sets the place of each node."""
     for place, node in enumerate(nodes, 1):
         node.place = place
     return DraftTree(
@@ -256,15 +256,15 @@ def best_children(logits: Tensor, breadth: int) -> tuple[Tensor, Tensor]:
 
 
 def rank_worth(rank: int) -> float:
-    """Log of how often the target takes the child of a rank, from 1: a power law, assumed."""
-    # In steps of 1/1024, so that sums are exact and equals stay equal.
+    """Log of how often the target chooses the child of a rank, from 1 on: an assumed power law."""
+    # In steps of 1/1024, so that sums are exact and equal scores stay equal.
     return round(1024 * (math.log(0.7) - RANK_DECAY * math.log(rank))) / 1024
 
 
 def _frontier(
     parents: Sequence[Node], seen: NDArray[np.bool_], level: int, device: torch.device
 ) -> tuple[Frontier, NDArray[np.bool_]]:
-    """The nodes to expand, and what they see. seen: the same of the level above."""
+    """The nodes to expand, and the nodes they see. seen: that of the level above."""
     rows = [node.parent.row if node.parent else 0 for node in parents]
     for row, node in enumerate(parents):
         node.row, node.expanded = row, True
@@ -280,10 +280,10 @@ def _children(
     worth: Sequence[float] | None,
     least: float,
 ) -> list[Node]:
-    """The most probable next tokens of each parent, its best first; of the root for None.
+    """The most probable next tokens of each parent, best first; None is the root.
 
     logits  [b, V]
-    worth   of each rank, where scores go by ranks
+    worth   of each rank, if scores depend on ranks
     """
     best_probs, best_tokens = best_children(logits, breadth)
     found: list[Node] = []

@@ -1,4 +1,4 @@
-"""The target as the decode loop asks it: in this process, across a link, or as replayed graphs."""
+"""How the decode loop reaches the target: in this process, across a link, or by ONNX graphs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from moa_core.model.target import Observation, Target
 
 T = TypeVar("T")
-Asked: TypeAlias = Generator[Event, None, T]  # yields what happens until the answer is there
+Asked: TypeAlias = Generator[Event, None, T]  # yields events until the answer is there
 
 
 class LinkLost(Exception):
-    """The target was asked, and nothing was heard of it for `silent` seconds."""
+    """The target did not answer for `silent` seconds."""
 
     def __init__(self, silent: float) -> None:
         super().__init__(f"nothing heard for {silent:.1f} s")
@@ -29,7 +29,7 @@ class LinkLost(Exception):
 
 
 class Unanswered(Exception):
-    """There will be no answer. reason: why the run ends, as in `Finished`."""
+    """No answer will come. reason: why the run ends, as in `Finished`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -38,7 +38,7 @@ class Unanswered(Exception):
 
 @dataclass(frozen=True)
 class Traffic:
-    """What an answer cost beside the target's work: seconds on the way, bytes each way."""
+    """The transfer cost of an answer: seconds in transit, and bytes each way."""
 
     seconds: float = 0.0
     sent: int = 0
@@ -47,7 +47,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the target says of a tree."""
+    """The target's answer to a tree."""
 
     choices: Choices
     traffic: Traffic = Traffic()
@@ -55,7 +55,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Learned:
-    """Newly verified tokens and what the drafter needs of them. received: bytes it took."""
+    """Newly verified tokens and their server half. received: its bytes."""
 
     ids: tuple[int, ...]
     half: dict[str, Tensor]
@@ -65,10 +65,10 @@ class Learned:
 class Verifier(Protocol):
     """The target in one run.
 
-    prefill  reads the prompt: the target's choice of the token after it
-    verify   the target's choice after each node of a tree
-    keep     accepts the root and these nodes of the tree that was answered
-    learned  what the newest tokens taught: those of the prompt, or those that were kept last
+    prefill  reads the prompt; returns the target's choice of the next token
+    verify   returns the target's choice after each node of a tree
+    keep     accepts the root and these nodes of the last tree
+    learned  returns the results for the newest tokens: those of the prompt, or those kept last
     """
 
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Asked[Answer]: ...
@@ -78,7 +78,7 @@ class Verifier(Protocol):
 
 
 class LocalVerifier:
-    """The target in this process. It answers at once, so nothing is yielded on the way."""
+    """The target in this process. It answers at once, so it yields no events."""
 
     def __init__(self, target: Target, drafter: Drafter) -> None:
         self._target = target

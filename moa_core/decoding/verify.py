@@ -51,7 +51,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Choices:
-    """The target's own next token after each node, and how probable it found things.
+    """The target's own next token after each node, with its probabilities.
 
     tokens  token id chosen after each node
     probs   the target's probability of that choice
@@ -64,12 +64,12 @@ class Choices:
 
 
 def uniform(seed: int, position: int) -> float:
-    """The one random number in [0, 1) that decides the token at a position, whoever asks for it."""
+    """The random number in [0, 1) that decides the token at a position, for every method."""
     return random.Random(f"{seed}/{position}").random()
 
 
 def target_probs(logits: Tensor, sampling: Sampling) -> Tensor:
-    """[n, V] the distribution that output tokens must follow; plain softmax when greedy."""
+    """[n, V] the distribution that output tokens must follow; plain softmax if greedy."""
     logits = logits.float()
     if sampling.greedy:
         return logits.softmax(-1)
@@ -78,12 +78,12 @@ def target_probs(logits: Tensor, sampling: Sampling) -> Tensor:
         warpers.append(TopKLogitsWarper(sampling.top_k))
     if sampling.top_p < 1:
         warpers.append(TopPLogitsWarper(sampling.top_p))
-    text = cast(torch.LongTensor, None)  # so far, which none of them reads
+    text = cast(torch.LongTensor, None)  # the text so far, which no warper reads
     return warpers(text, logits).softmax(-1)
 
 
 def choose(logits: Tensor, tree: DraftTree, position: int, sampling: Sampling) -> Choices:
-    """Let the target choose after every node, as if it stood there alone.
+    """The target's choice after every node, as if the node were its only text.
 
     logits    [n, V] one row per node
     position  position of the root in the sequence
@@ -106,20 +106,20 @@ def sample(probs: Tensor, draws: Sequence[float] | Tensor) -> Tensor:
     cumulative = probs.cumsum(-1)  # [n, V]
     levels = torch.as_tensor(draws, device=probs.device, dtype=probs.dtype)[:, None]
     tokens = torch.searchsorted(cumulative, levels * cumulative[:, -1:], right=True)[:, 0]
-    # A draw that rounds up to 1 finds nothing: then the most probable token.
+    # A draw that rounds up to 1 finds no token: then take the most probable one.
     return torch.where(tokens < probs.shape[-1], tokens, probs.argmax(-1))
 
 
 def walk(tree: DraftTree, choices: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """Follow the target's choices down the tree for as long as they were drafted.
+    """Follow the target's choices down the tree as long as they were drafted.
 
     Returns the accepted nodes below the root, in order, and the bonus token: the target's choice
     after the last of them.
 
     Lossless at any temperature: the token at a position is the target's own draw, made before it is
-    looked up among the drafts. Summed over the children this accepts with the probability that
-    trying siblings in turn, as EAGLE-2 does, has; and since the draw depends on seed and position
-    alone, every method writes the same text for the same seed.
+    looked up among the drafts. Summed over the children, this accepts with the same probability as
+    EAGLE-2, which tries siblings in turn. The draw depends only on seed and position, so every
+    method writes the same text for the same seed.
     """
     path: list[int] = []
     node = 0
@@ -133,9 +133,9 @@ def walk(tree: DraftTree, choices: Sequence[int]) -> tuple[tuple[int, ...], int]
 class Exactness:
     """How a text compares with plain decoding of the same prompt.
 
-    at   place of the first token that differs, from 0 in the output; None if none does
+    at   index in the output of the first token that differs; None if there is none
     gap  logit of plain decoding's token there minus that of ours, in a forward over the text alone;
-         near 0: a tie that rounding decided
+         near 0, rounding decided a tie
     """
 
     at: int | None
@@ -147,7 +147,7 @@ class Exactness:
 
 
 def first_difference(ours: Sequence[int], plain: Sequence[int]) -> int | None:
-    """Place, from 0, of the first token that differs; None where one merely stopped earlier."""
+    """Index of the first token that differs; None if one text is a prefix of the other."""
     pairs = zip(ours, plain, strict=False)
     return next((place for place, (one, other) in enumerate(pairs) if one != other), None)
 
@@ -156,7 +156,7 @@ def first_difference(ours: Sequence[int], plain: Sequence[int]) -> int | None:
 def compare_with_plain(
     target: Target, prompt_ids: Sequence[int], ours: Sequence[int], plain: Sequence[int]
 ) -> Exactness:
-    """Compare output ids with plain decoding's; where one merely stopped earlier, they agree."""
+    """Compare output ids with plain decoding's. If one is a prefix of the other, they agree."""
     at = first_difference(ours, plain)
     if at is None:
         return Exactness(None, None)

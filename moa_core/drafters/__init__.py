@@ -1,1 +1,1 @@
-"""Drafters: one file a method, all behind the interface in base.py."""
+"""Drafters: one file per method, with the interface in base.py."""

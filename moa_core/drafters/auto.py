@@ -1,8 +1,8 @@
-"""Auto N: each cycle, of several N, the drafter that promises most tokens per second.
+"""Auto N: in each cycle, the N with the most expected tokens per second.
 
-The paper fixes N before training and leaves its choice while decoding to future work (arXiv
-2410.03804). A larger N gains more tokens per cycle and drafts for longer; which of the two weighs
-more depends on the machine, on the text and on the way to the target.
+The paper fixes N before training and leaves its choice during decoding to future work (arXiv
+2410.03804). A larger N gains more tokens per cycle but drafts more slowly. Which effect is larger
+depends on the machine, the text and the link to the target.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from moa_core.model.target import Observation, Target
 class AutoDrafter(Drafter):
     """Several MoA drafters, one of which drafts in each cycle; `tli` says which.
 
-    Only that one takes in what the target has read. The K and V of verified tokens stay in the
-    target's cache, so whoever drafts anew takes in all that it has missed in one go: while it waits
-    it costs nothing, and what it catches up on is part of its cycle's draft time.
+    Only that one observes the target. K and V of verified tokens stay in the target's cache, so a
+    drafter that takes over observes all the tokens that it missed at once. An idle drafter costs
+    nothing; catching up is part of its cycle's draft time.
     """
 
     name = "moa-auto"
     tli: int
-    beside = True  # whose half is made hangs on what was drafted: see `server_half`
+    beside = True  # the server half depends on the chosen drafter: see `server_half`
 
     def __init__(self, candidates: Sequence[MoADrafter]) -> None:
         if not candidates:
@@ -56,11 +56,11 @@ class AutoDrafter(Drafter):
             one.open(target, capacity)
 
     def server_half(self, observation: Observation) -> ServerHalf:
-        """Choose who drafts next; its half of these tokens and of those that it has missed."""
+        """Choose the next drafter; return its half of these tokens and of those it missed."""
         self.tli = self.chooser.pick()
         one = self.candidates[self.tli]
         missed = self.ids[len(one.ids) :]
-        # With the hidden states of the newest alone: MoA reads K and V.
+        # Hidden states are those of the newest tokens only: MoA reads K and V.
         whole = replace(
             observation, ids=(*missed, *observation.ids), start=observation.start - len(missed)
         )

@@ -22,59 +22,59 @@ HalfShapes = dict[str, tuple[int, ...]]
 
 
 class Drafter(ABC):
-    """Proposes draft trees from what the target has let it observe.
+    """Proposes draft trees from what it observes of the target.
 
-    What it needs of the target comes in two halves. The server half is a pure function of the
-    target's outputs and may run beside it; the client half is everything else. Weights are shared
-    between forks; caches belong to one decoding run.
+    It has two halves. The server half is a pure function of the target's outputs and may run beside
+    it; the client half is everything else. Weights are shared between forks; caches belong to one
+    decoding run.
     """
 
     name: str = "drafter"
-    tree: TreeSettings = TreeSettings()  # its config's, else the default one
-    note: str = ""  # a sentence for people, where it may do less than it could for this target
-    tli: int | None = None  # N of the newest proposal; None where there is no N
+    tree: TreeSettings = TreeSettings()  # from its config, else the default
+    note: str = ""  # a sentence for users if it may draft worse than it could for this target
+    tli: int | None = None  # N of the newest proposal; None without TLI
     offline = False  # whether the newest proposal was written while the link was lost
-    net: nn.Module  # what is trained and saved, where it has weights
+    net: nn.Module  # the trained part, if it has weights
     precision: str | None = "float32"  # of drafts, or int8; None: no network
     static = False  # a tree of fixed shape, as in the first EAGLE
     beside = False  # whether it needs the target in the same process
 
     @cached_property
     def sizer(self) -> Sizer:
-        """What sizes its trees, where they are to be sized automatically."""
+        """Sizes its automatic trees."""
         return Sizer(self.tree)
 
     def fork(self) -> Self:
-        """The same weights, for a run of its own."""
+        """The same weights, for another run."""
         sizer, twin = self.sizer.fork(), copy.copy(self)
         twin.sizer = sizer
         return twin
 
     @abstractmethod
     def open(self, target: Target, capacity: int) -> None:
-        """Begin a run. capacity: slots for every token it may verify and one grown draft tree."""
+        """Begin a run. capacity: slots for every token that it may verify and one grown tree."""
 
     def serve(self, target: Target, capacity: int) -> None:  # noqa: B027  most need nothing
         """Begin a run of the server half alone, beside a target; `open` does this as well."""
 
     def server_half(self, observation: Observation) -> ServerHalf:
-        """What must travel to the client for these newly verified tokens."""
+        """The tensors that the client needs for these newly verified tokens."""
         return {}
 
     def half_shapes(self, target: Target, count: int) -> HalfShapes:
-        """Shapes of `server_half`'s result for `count` tokens. A client takes no others."""
+        """Shapes of `server_half`'s result for `count` tokens. A client accepts no others."""
         return {}
 
     @abstractmethod
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
-        """Take in newly verified tokens, in order, with their server half."""
+        """Observe newly verified tokens, in order, with their server half."""
 
     @abstractmethod
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
-        """Draft below `token`, the newest one, which the target has chosen but not yet read."""
+        """Draft below `token`, the newest token, which the target has chosen but not yet read."""
 
     def place(self, *facts: Hashable) -> None:
-        """Choose the costs and gains to use: those of a link, say, or of a thread count."""
+        """Select measured costs and gains, such as those of a link or a number of threads."""
         self.sizer.at(facts)
 
     def grow(
@@ -84,12 +84,12 @@ class Drafter(ABC):
         expand: Callable[[Frontier], Tensor],
         settings: TreeSettings,
     ) -> DraftTree:
-        """A tree below `token`, of the shape that was asked for or sized as it grows."""
+        """A tree below `token`, of the requested shape or sized as it grows."""
         sizing = self.sizer if settings.auto else None
         return grow(token, logits, expand, settings, sizing, self.static)
 
     def learn(self, drafted: Drafted, verified: Verified) -> None:
-        """Learn from the last proposal: what was accepted, and the seconds."""
+        """Learn from the last proposal: its accepted nodes and times."""
         self.sizer.learn(drafted, verified)
 
     def close(self) -> None:  # noqa: B027  most keep nothing
@@ -97,13 +97,13 @@ class Drafter(ABC):
 
 
 class Stepwise(Drafter):
-    """A drafter that grows its tree level by level, and so can also go on without the target."""
+    """A drafter that grows its tree level by level, so it can also write without the target."""
 
     @abstractmethod
     def root(self, token: int) -> Tensor:
-        """Logits [V] after the newest token, below which all is drafted until `forget`.
+        """Logits [V] after the newest token; all drafts are below it until `forget`.
 
-        May be asked for anew, as long as nothing was observed in between.
+        May be called again if nothing was observed in between.
         """
 
     @abstractmethod
@@ -112,7 +112,7 @@ class Stepwise(Drafter):
 
     @abstractmethod
     def forget(self) -> None:
-        """Everything drafted goes."""
+        """Drop everything drafted."""
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         tree = self.grow(token, self.root(token), self.expand, settings)
@@ -120,9 +120,9 @@ class Stepwise(Drafter):
         return tree
 
     def alone(self, token: int) -> Generator[Tensor, int, None]:
-        """Go on while the target cannot be asked: yields logits [V], is sent the token chosen.
+        """Write without the target: yields logits [V], is sent the chosen token.
 
-        What was observed of the target stays as it is; close it to return to that.
+        Closing it drops the tokens written; observations of the target do not change.
         """
         logits, level = self.root(token), 0
         try:
@@ -137,10 +137,10 @@ class Stepwise(Drafter):
 
 
 class Reader(Stepwise):
-    """One that reads the text's tokens itself, into a cache of its own.
+    """A drafter that reads the text's tokens itself, into its own cache.
 
     ids   verified tokens
-    text  the cache: of them, of the root, and of what is drafted below it
+    text  the cache: verified tokens, the root, and the drafts below it
     """
 
     ids: list[int]
@@ -151,8 +151,8 @@ class Reader(Stepwise):
         """Logits [n, V] after new tokens [n], which go into the cache.
 
         start  position of the first
-        seen   [n, s] bool: they are nodes, all at that position, and this is what of the tree each
-               sees; None: they follow one another in the text
+        seen   [n, s] bool: they are nodes at that position, and each sees these nodes of the tree;
+               None: they follow one another in the text
         """
 
     def root(self, token: int) -> Tensor:

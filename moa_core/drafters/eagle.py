@@ -32,7 +32,7 @@ class EagleConfig:
 
 
 class EagleNet(nn.Module):
-    """fc joins a token's embedding and the feature before it; one layer, without input norm."""
+    """fc joins a token's embedding and the previous feature; then one layer without input norm."""
 
     def __init__(self, config: EagleConfig, width: int) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class EagleNet(nn.Module):
         mask: Tensor | None = None,
         cache: KVCache | None = None,
     ) -> Tensor:
-        """[.., E] each, as in `join` -> features of the tokens, foretold [.., E]."""
+        """[.., E] each, as in `join` -> predicted features of the tokens [.., E]."""
         hidden: Tensor = self.layers[0](
             self.join(embedded, features), rotation, mask=mask, cache=cache
         )
@@ -72,7 +72,7 @@ class EagleNet(nn.Module):
 
 
 class FeatureDrafter(Stepwise):
-    """Drafts from a feature of the target's for each token, and beyond those from its own.
+    """Drafts from the target's feature of each token, and below the root from its own features.
 
     Row i of its cache belongs to feature i and token i + 1, and has position i: the shifted
     sequence of EAGLE's code.
@@ -83,11 +83,11 @@ class FeatureDrafter(Stepwise):
     @property
     @abstractmethod
     def attention(self) -> Attention:
-        """Of its one layer: what its cache holds."""
+        """The attention of its layer, whose K and V it caches."""
 
     @abstractmethod
     def logits(self, hidden: Tensor) -> Tensor:
-        """[.., E] what the net foretold -> [.., V] after it."""
+        """[.., E] predicted features -> logits [.., V] after them."""
 
     def embed(self, tokens: Tensor) -> Tensor:
         """[n] -> [n, E]"""
@@ -110,7 +110,7 @@ class FeatureDrafter(Stepwise):
         self.features.append(half["features"])
 
     def root(self, token: int) -> Tensor:
-        if self.features:  # take them in, each with the token after it, of which the root is last
+        if self.features:  # read each with the token after it; the last of these is the root
             unread = torch.tensor([*self.ids[self.cache.length + 1 :], token])
             features, past = torch.cat(self.features)[None], self.cache.length
             self._root = self._step(unread.to(features.device), features, past, None)
@@ -120,7 +120,7 @@ class FeatureDrafter(Stepwise):
         return logits[0]
 
     def expand(self, frontier: Frontier) -> Tensor:
-        """Each node is fed with its parent's drafted feature."""
+        """The input of each node is its parent's drafted feature."""
         position = self._known + frontier.level - 1
         features = self._level[:, frontier.parents]
         self._level, logits = self._step(frontier.tokens, features, position, frontier.seen)
@@ -132,10 +132,10 @@ class FeatureDrafter(Stepwise):
     def _step(
         self, tokens: Tensor, features: Tensor, start: int, seen: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """New features [1, n, E] and logits [n, V]; of text those of the last token alone.
+        """New features [1, n, E] and logits [n, V]; for text, only those of the last token.
 
         tokens    [n] of the text, or nodes at one position, with features [1, n, E]
-        seen      [n, s] bool: what of the tree each node sees; None: they are text
+        seen      [n, s] bool: the nodes that each node sees; None: they are text
         """
         count, past = len(tokens), self.cache.length
         embedded = self.embed(tokens)[None]  # [1, n, E]
@@ -172,7 +172,7 @@ class EagleDrafter(FeatureDrafter):
         return cast(DecoderLayer, self.net.layers[0]).self_attn
 
     def server_half(self, observation: Observation) -> ServerHalf:
-        """E numbers a token."""
+        """E numbers per token."""
         return {"features": observation.hidden}
 
     def logits(self, hidden: Tensor) -> Tensor:

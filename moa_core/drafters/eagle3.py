@@ -1,7 +1,7 @@
 """EAGLE-3 (arXiv 2503.01840): one decoder layer over features of three of the target's layers.
 
-The published heads and those of their successor EAGLE 3.1 differ in a few norms; their files say
-which there are.
+The published heads and those of their successor EAGLE 3.1 differ in a few norms; the files say
+which ones exist.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Eagle3Config:
 
     width        E
     layers       the target's layers whose inputs are its features
-    features     the width of each of those
-    words        D, the tokens that it can draft; None: the target's own head, for all V
+    features     the width of each of these inputs
+    words        D, the number of tokens that it can draft; None: the target's head, for all V
     head_norms   Qwen3's norms over each head of Q and K
     norm_before  one norm over all features before `fc`
     norm_each    a norm for each layer's feature before `fc` (EAGLE 3.1)
     norm_residual  whether the residual of attention is the normed feature
-    norm_output  whether the normed state goes on to the next draft (EAGLE 3.1)
-    embeddings   V, where it has token embeddings of its own; None: the target's
+    norm_output  whether the next draft reads the normed state (EAGLE 3.1)
+    embeddings   V, if it has its own token embeddings; None: the target's
     """
 
     width: int
@@ -75,19 +75,19 @@ class MidLayer(DecoderLayer):
         self.norm_residual = config.norm_residual
 
     def join(self, embedded: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
-        """What attention reads [.., 2E], and its residual [.., E]."""
+        """The input of attention [.., 2E], and its residual [.., E]."""
         normed = self.hidden_norm(features)
         joined = torch.cat([self.input_layernorm(embedded), normed], -1)
         return joined, normed if self.norm_residual else features
 
 
 class Eagle3Net(nn.Module):
-    """fc makes one feature of several layers'; a layer joins it with the next token's embedding.
+    """fc fuses several layers' features; a layer joins the result with the next embedding.
 
     Tensor names are those of SafeAILab's files.
     """
 
-    d2t: Tensor  # [D] what is to be added to a drafted id for the target's
+    d2t: Tensor  # [D] offset from each drafted id to the target's id
 
     def __init__(self, config: Eagle3Config) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ class Eagle3Net(nn.Module):
         return self.norm(hidden) if self.config.norm_output else hidden
 
     def words(self, hidden: Tensor) -> Tensor:
-        """[.., E] what the head reads of a feature."""
+        """[.., E] the head's input for a feature."""
         normed: Tensor = hidden if self.config.norm_output else self.norm(hidden)
         return normed
 
@@ -180,7 +180,7 @@ class Eagle3Drafter(FeatureDrafter):
         target.taps = self.net.config.layers
 
     def server_half(self, observation: Observation) -> ServerHalf:
-        """E numbers a token."""
+        """E numbers per token."""
         tapped = observation.hidden[:, : self.net.fc.in_features]
         return {"features": self.net.fuse(tapped)}
 
@@ -196,13 +196,13 @@ class Eagle3Drafter(FeatureDrafter):
         hidden = self.net.words(hidden)
         if not self.net.config.words:
             return self.target.head(hidden)
-        few: Tensor = self.net.lm_head(hidden)  # [.., D]; what it cannot draft is impossible
+        few: Tensor = self.net.lm_head(hidden)  # [.., D]; other tokens get -inf
         whole = few.new_full((*few.shape[:-1], self.target.head.out_features), -torch.inf)
         return whole.index_copy_(-1, self._drafted, few)
 
 
 def default_layers(count: int) -> tuple[int, int, int]:
-    """Which layers EAGLE-3 reads of a target with this many: those of its authors, if they differ;
-    else the first, the middle and the last."""
+    """The layers that EAGLE-3 reads of a target with `count` layers: the authors' choice if these
+    differ, else the first, the middle and the last."""
     theirs = 2, count // 2, count - 3
     return theirs if theirs[0] < theirs[1] < theirs[2] else (0, count // 2, count - 1)

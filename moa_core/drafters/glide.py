@@ -1,7 +1,7 @@
 """GLIDE (arXiv 2402.02082): a decoder layer that also attends to the K and V of the last layer.
 
-MoA's nearest relative: it drafts through cross-attention too, but to the target's last layer as it
-is, without keys and values of its own and without a look at the layers below.
+MoA's nearest relative: it also drafts through cross-attention, but reads only the target's last
+layer, and uses that layer's keys and values unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from moa_core.model.target import Observation, Target
 
 @dataclass(frozen=True)
 class GlideConfig:
-    """Sizes of a GLIDE drafter. Head size, and heads of the cross-attention, are the target's."""
+    """Sizes of a GLIDE drafter. Head size and cross-attention heads are the target's."""
 
     width: int
     heads: int
@@ -31,7 +31,7 @@ class GlideConfig:
 
 
 class Lookup(nn.Module):
-    """Cross-attention with nothing of its own but queries and output."""
+    """Cross-attention with its own queries and output, but the target's K and V."""
 
     def __init__(self, width: int, heads: int, head_dim: int) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Lookup(nn.Module):
     def forward(
         self, x: Tensor, rotation: Rotation, keys: Tensor, values: Tensor, mask: Tensor | None
     ) -> Tensor:
-        """What x [B, n, width] finds in K (already rotated) and V [B, G, m, d].
+        """Attention of x [B, n, width] to K (already rotated) and V [B, G, m, d].
 
         mask  [B, 1, n, m] bool
         """
@@ -79,7 +79,7 @@ class GlideNet(nn.Module):
         cross_mask: Tensor | None,
         cache: KVCache | None = None,
     ) -> Tensor:
-        """[B, n, E] embeddings -> what the head reads.
+        """[B, n, E] embeddings -> the head's input.
 
         keys, values  of the target's last layer
         """
@@ -97,7 +97,8 @@ class GlideNet(nn.Module):
 
 
 class GlideDrafter(Reader):
-    """Drafts with a GLIDE net. MoA's authors' GLIDE turns K by RoPE once more: not this one."""
+    """Drafts with a GLIDE net. Unlike the GLIDE of MoA's authors, it does not apply RoPE to K
+    twice."""
 
     name = "glide"
     net: GlideNet

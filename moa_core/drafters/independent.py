@@ -1,4 +1,5 @@
-"""An independent drafter: a small language model with the target's tokenizer, which it ignores."""
+"""An independent drafter: a small language model with the target's tokenizer. It reads nothing else
+of the target."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ class IndependentDrafter(Reader):
     """Drafts with any small decoder model that writes the target's token ids.
 
     small  the model, driven like a target; its embeddings and head may be the target's own
-    net    its layers and final norm: what is trained, and kept in a drafter's file
+    net    its layers and final norm, which are trained and saved
     """
 
     name = "independent"
@@ -48,13 +49,13 @@ class IndependentDrafter(Reader):
 
 
 def own_parts(model: PreTrainedModel) -> nn.ModuleDict:
-    """What is a drafter's own of a model that borrows embeddings and head."""
+    """The drafter's own parts of a model that borrows embeddings and head."""
     decoder: Any = model.base_model
     return nn.ModuleDict({"layers": decoder.layers, "norm": decoder.norm})
 
 
 def borrowing(config: LlamaConfig, target: Target) -> Target:
-    """A fresh small Llama around the target's own embeddings and head, on its device and dtype."""
+    """A new small Llama with the target's embeddings and head, device and dtype."""
     model = moved(LlamaForCausalLM(config), target.device, target.dtype)
     model.set_input_embeddings(target.embed)
     model.set_output_embeddings(target.model.get_output_embeddings())
@@ -62,6 +63,6 @@ def borrowing(config: LlamaConfig, target: Target) -> Target:
 
 
 def as_model(drafter: IndependentDrafter) -> PreTrainedModel:
-    """The small model as transformers knows it, for its assisted generation."""
+    """The small model, for transformers' assisted generation."""
     model: PreTrainedModel = drafter.small.model
     return model

@@ -1,4 +1,4 @@
-"""Medusa (arXiv 2401.10774): one small head for each place ahead, all at once from one feature."""
+"""Medusa (arXiv 2401.10774): one small head per position ahead, all from the same feature."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from moa_core.model.target import Observation, Target
 
 @dataclass(frozen=True)
 class MedusaConfig:
-    """heads: places ahead that are foretold. blocks: residual blocks in each head."""
+    """heads: positions ahead. blocks: residual blocks in each head."""
 
     heads: int
     blocks: int
 
 
 class MedusaNet(nn.Module):
-    """Residual blocks x + SiLU(Wx) for each place ahead; the target's own head reads what they say.
+    """Residual blocks x + SiLU(Wx) for each position ahead; the target's head reads their outputs.
 
-    The paper's heads have a vocabulary matrix each, which would be many times any other drafter.
+    The paper's heads each have a vocabulary matrix, which would be many times as large as any other
+    drafter.
     """
 
     def __init__(self, config: MedusaConfig, width: int) -> None:
@@ -38,7 +39,7 @@ class MedusaNet(nn.Module):
         )
 
     def forward(self, features: Tensor) -> Tensor:
-        """[.., E] features of token t -> [.., K, E]; row k speaks of token t + 2 + k."""
+        """[.., E] features of token t -> [.., K, E]; row k predicts token t + 2 + k."""
         ahead = []
         for head in self.heads:
             hidden = features
@@ -49,7 +50,7 @@ class MedusaNet(nn.Module):
 
 
 class MedusaDrafter(Drafter):
-    """Drafts each level from a head of its own, whatever the levels above it chose."""
+    """Drafts each level from its own head, independently of the levels above it."""
 
     name = "medusa"
     net: MedusaNet
@@ -63,14 +64,14 @@ class MedusaDrafter(Drafter):
         self._feature: Tensor | None = None  # [1, E] of the last verified token
 
     def server_half(self, observation: Observation) -> ServerHalf:
-        """E numbers, of the last token alone."""
+        """E numbers, of the last token only."""
         return {"feature": observation.hidden[-1:]}
 
     def half_shapes(self, target: Target, count: int) -> HalfShapes:
         return {"feature": (1, target.config.hidden_size)}
 
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
-        self._feature = half["feature"][-1:]  # over a link, of several parts
+        self._feature = half["feature"][-1:]  # over a link there may be several parts
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         levels = min(settings.depth, self.net.config.heads)
@@ -84,5 +85,5 @@ class MedusaDrafter(Drafter):
         )
 
     def _ahead(self, feature: Tensor) -> Tensor:
-        """[1, E] -> logits [K, V] of each place ahead."""
+        """[1, E] -> logits [K, V] of each position ahead."""
         return self.target.head(self.net(feature)[0])

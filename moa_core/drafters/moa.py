@@ -1,8 +1,8 @@
 """Mixture of Attentions (arXiv 2410.03804): drafting from the K and V of all target layers.
 
-Layer Self-Attention (LSA) condenses what every layer holds of a verified token into a memory,
-self-attention (SA) reads the text so far, cross-attention (CA) lets it look into the memory, and
-with Target Layer Inference (TLI) the target's own last N layers finish the work.
+Layer Self-Attention (LSA) condenses K and V of every layer for a verified token into a memory.
+Self-attention (SA) reads the text so far, cross-attention (CA) reads the memory, and with Target
+Layer Inference (TLI) the target's last N layers follow.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from moa_core.model.cache import KVCache, token_vectors
 from moa_core.model.layers import DecoderLayer, Rope, rows_mask
 from moa_core.model.target import Observation, Target
 
-LSA_CHUNK = 512  # verified tokens per LSA call: W * L numbers a token are a lot over a long prompt
+LSA_CHUNK = 512  # verified tokens per LSA call: each token needs W * L numbers
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class MoAConfig:
     width     E, the target's hidden size
     kv_width  W, two times the target's kv heads times its head size: the width of LSA
     biases    of the SA layer, whose form follows the target's layers
-    lsa       None: the last layer's K and V alone are read
-    pool      what is kept of LSA's rows, one a layer: "mean" of them, the paper's, or the "last"
-              one, which has looked at all others
+    lsa       None: read only the last layer's K and V
+    pool      how LSA's rows, one per layer, become one: their "mean", as in the paper, or the
+              "last" row, which attends to all others
     """
 
     width: int
@@ -68,7 +68,7 @@ class MoAConfig:
 
 
 class MoANet(nn.Module):
-    """The trainable parts. No embeddings and no head: those are the target's."""
+    """The trainable parts. Embeddings and head are the target's."""
 
     def __init__(self, config: MoAConfig) -> None:
         super().__init__()
@@ -81,10 +81,10 @@ class MoANet(nn.Module):
         self.Ekv2E = nn.Linear(config.kv_width, config.width)
 
     def memory(self, vectors: Tensor, layer_rope: Rope | None) -> Tensor:
-        """LSA: K and V of all layers [n, L, W] -> memory [n, E], each token alone (section 3.1).
+        """LSA: K and V of all layers [n, L, W] -> memory [n, E], for each token (section 3.1).
 
-        Attention over layers without a mask, their index as position, then the mean over layers,
-        or with pool "last" the row of the last layer alone: no other need be computed then.
+        Attention over layers without a mask, with the layer index as position. Then the mean over
+        layers or, with pool "last", only the last layer's row.
         """
         memory: Tensor
         if self.config.lsa is None:
@@ -131,7 +131,7 @@ class MoADrafter(Reader):
         parameters = target.config.rope_parameters
         plain = {"rope_type": "default", "rope_theta": parameters["rope_theta"]}
         sizes = net.config
-        # Scaled RoPE, where the target has it, goes into SA alone, as in the authors' code.
+        # Scaled RoPE, if the target has it, is used only in SA, as in the authors' code.
         self.sa_rope = Rope(sizes.sa.head_dim, parameters, target.context)
         self.ca_rope = Rope(sizes.ca.head_dim, plain, target.context)
         lsa = sizes.lsa
@@ -168,8 +168,8 @@ class MoADrafter(Reader):
         return shapes
 
     def _memory(self, observation: Observation) -> Tensor:
-        """LSA and CA's K and V of it, [1, 2, G_ca, n, d]. A copy of K and V of all layers is held
-        for a part of a long prompt only."""
+        """LSA, then CA's K and V of the memory, [1, 2, G_ca, n, d]. A long prompt is read in parts,
+        so that only one part's K and V of all layers are copied at a time."""
         start, count = observation.start, len(observation.ids)
         parts = [observation.part(at, at + LSA_CHUNK) for at in range(0, count, LSA_CHUNK)]
         vectors = (token_vectors(part.keys_values()) for part in parts)
@@ -184,7 +184,7 @@ class MoADrafter(Reader):
             self.tail.append(half["tail"])
 
     def query(self, token: int) -> Tensor:
-        """[1, 1, E] SA's output at the newest token, the root: what CA asks the memory with."""
+        """[1, 1, E] SA's output at the newest token, the root: CA's query."""
         past = min(self.text.length, len(self.ids))  # a root read before is read again
         self.text.truncate(past)
         tokens = torch.tensor([*self.ids[past:], token], device=self.text.device)
@@ -192,7 +192,7 @@ class MoADrafter(Reader):
 
     def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
         hidden = self._read(tokens, start, seen)
-        if seen is None:  # CA and the layers after it are asked about the newest token alone
+        if seen is None:  # CA and the layers after it run only for the newest token
             hidden, start = hidden[:, -1:], start + len(tokens) - 1
         rotation = self.ca_rope.span(start, start + 1, hidden)
         memory = self.memory.read(0, self.memory.length)[0].unsqueeze(1).unbind()

@@ -1,7 +1,7 @@
 """Prompt lookup: drafts what followed the last few tokens when they occurred before.
 
-An n-gram drafter has no weights and needs nothing of the target but its tokens. It is strong where
-a text repeats itself or its prompt, and useless elsewhere: a baseline every other method must beat.
+An n-gram drafter has no weights and needs only the target's tokens. It is strong if a text repeats
+itself or its prompt, and useless otherwise: a baseline that every other method must beat.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from moa_core.model.target import Target
 class NgramDrafter(Drafter):
     """Looks up the longest suffix of the text that occurred before.
 
-    longest  tokens of suffix to try first; then one fewer, down to a single token
+    longest  suffix length in tokens to try first, then one fewer, down to a single token
     """
 
     name = "ngram"
@@ -49,10 +49,10 @@ class NgramDrafter(Drafter):
 def _continuations(text: list[int], ends: list[int], settings: TreeSettings) -> DraftTree:
     """The most frequent continuations of a suffix as a tree; a node's probability is its share.
 
-    ends  places in the text at which the suffix has just ended
+    ends  positions in the text just after the suffix
     """
     tokens, parents, depths, log_probs = [text[-1]], [-1], [0], [0.0]
-    # Most probable first; then the shallower, then what was seen last.
+    # Most probable first, then the shallower, then the most recent.
     waiting: list[tuple[float, int, int, int, int, list[int]]] = []
 
     def offer(parent: int, places: list[int]) -> None:

@@ -1,12 +1,12 @@
-"""A quicker way to run the same forwards on a processor: ONNX graphs.
+"""A faster way to run the same forwards on a CPU: ONNX graphs.
 
-These functions are the way in, and only loading calls them. `model`, `drafters` and `decoding` are
-plain torch, which runs all else: other formats, other layers, GPUs.
+Only `loading` calls these functions. `model`, `drafters` and `decoding` are plain torch, which also
+runs other formats, other layers and GPUs.
 """
 
 import os
 
-# From its import on, onnxruntime sends events to its maker unless this says otherwise.
+# Unless this is set before its import, onnxruntime sends telemetry.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 from moa_core.engine.drafters import accelerate_drafter

@@ -23,9 +23,9 @@ from moa_core.model.target import Observation, Target
 
 
 class Onnx(Drafter):
-    """What they share. It stands before the torch drafter among the bases of a class.
+    """Shared base. In a class's bases, it comes before the torch drafter.
 
-    int8  whether weights are to have eight bits
+    int8  whether to use 8-bit weights
     """
 
     target: Target
@@ -37,7 +37,7 @@ class Onnx(Drafter):
 
     @property
     def _model(self) -> Target:
-        """Whose embeddings, head and last layers it uses."""
+        """The model whose embeddings, head and last layers it uses."""
         return self.target
 
     @property
@@ -47,11 +47,11 @@ class Onnx(Drafter):
 
     @property
     def _last(self) -> int:
-        """How many of those layers."""
+        """How many of these layers it uses."""
         return self.tli or 0
 
     def session(self) -> Any:
-        """None where torch has to run this drafter."""
+        """The session; None if torch must run this drafter."""
         theirs = graph_weights(self._model, self._last)
         sizes = [part.head_dim for part in self.net.modules() if isinstance(part, Attention)]
         if theirs is None or any(size % 8 for size in sizes):
@@ -79,14 +79,14 @@ class Onnx(Drafter):
         return graph, graph.rows(self._table)
 
     def _reserved(self, rope: Rope) -> Rope:
-        """With a table of all positions that a text may have."""
+        """The rope, with a table of all positions that a text may have."""
         rope.reserve(self._model.context)
         return rope
 
     def _ask(
         self, run: Run, tokens: Tensor, start: int, past: int, seen: Tensor | None, **more: Tensor
     ) -> list[Tensor]:
-        """Logits [1, rows, V] after tokens as `Reader.read` takes them; `more` goes in and out."""
+        """Logits [1, rows, V] after tokens, as in `Reader.read`; `more` are inputs and outputs."""
         count = len(tokens)
         places = range(start, start + count) if seen is None else [start] * count
         inputs = {**rows(tokens, places, past, seen), **more}
@@ -108,8 +108,8 @@ class OnnxReader(Onnx, Reader):
 
 
 class OnnxMoA(OnnxReader, MoADrafter):
-    """SA, CA, TLI and head are one graph. LSA, beside the target, is another and in float32: it
-    has many rows, for which eight bits are no quicker."""
+    """SA, CA, TLI and head are one graph. LSA, beside the target, is another, in float32: with its
+    many rows, int8 is not faster."""
 
     def __init__(self, drafter: Drafter, target: Target, int8: bool) -> None:
         super().__init__(drafter, target, int8)
@@ -241,7 +241,7 @@ class OnnxEagle(OnnxFeatures, EagleDrafter):
 
 class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
     def session(self) -> Any:
-        """Torch runs heads with words or embeddings of their own: those are of large models."""
+        """Torch runs heads with their own vocabulary or embeddings: their models are large."""
         sizes = self.net.config
         return None if sizes.words or sizes.embeddings else super().session()
 
@@ -266,9 +266,9 @@ QUICK: dict[type[Drafter], type[Onnx]] = {kind.__bases__[-1]: kind for kind in K
 
 
 def accelerate_drafter(drafter: Drafter, target: Target, int8: bool) -> Drafter:
-    """A drafter that shares this one's weights and runs as a graph; itself where it cannot.
+    """A drafter with the same weights that runs as a graph, or the same drafter if none can.
 
-    int8  with weights in eight bits; the `precision` of what is returned says whether they are
+    int8  use 8-bit weights; the result's `precision` says whether it does
     """
     if (kind := QUICK.get(type(drafter))) is None:
         return drafter

@@ -1,4 +1,4 @@
-"""ONNX graphs of decoder layers, made from the weights of our modules."""
+"""ONNX graphs of decoder layers, built from the weights of our modules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, Rope, SwiGLU
 
 MICROSOFT = "com.microsoft"  # onnxruntime's own operators
-BLOCK = 128  # weights that share a scale, in eight bits
+BLOCK = 128  # 8-bit weights that share a scale
 TYPES = {np.float32: TensorProto.FLOAT, np.int64: TensorProto.INT64, np.int32: TensorProto.INT32}
 END = np.iinfo(np.int64).max
 Rows = tuple[str, str]  # positions [1, n] and the mask [1, 1, n, past + n] that is added to scores
@@ -23,9 +23,9 @@ Memory = tuple[str, str, int]  # K and V [B, G, m, d], and G
 
 
 class Graph:
-    """A graph under construction. Methods add nodes and return the name of what they compute.
+    """A graph under construction. Methods add nodes and return the name of their result.
 
-    int8  matrices in eight bits, with a float32 scale for each `BLOCK` weights of an output
+    int8  8-bit matrices, with a float32 scale per `BLOCK` weights of an output
     """
 
     def __init__(self, int8: bool = False) -> None:
@@ -70,7 +70,7 @@ class Graph:
         return name
 
     def linear(self, x: str, *linears: nn.Linear) -> str:
-        """[.., in] -> [.., out]: the outputs of all of them side by side."""
+        """[.., in] -> [.., out]: the outputs of all layers, side by side."""
         matrix = np.concatenate([_numpy(linear.weight) for linear in linears])  # [out, in]
         biases = [_numpy(linear.bias) for linear in linears if linear.bias is not None]
         bias = self.constant(np.concatenate(biases)) if biases else ""
@@ -79,7 +79,7 @@ class Graph:
             return self.op(
                 "MatMulNBits", x, self.constant(whole), self.constant(scales), "", "", bias,
                 domain=MICROSOFT, N=len(matrix), K=matrix.shape[1], bits=8, block_size=BLOCK,
-                accuracy_level=4,  # inputs are rounded to eight bits, too
+                accuracy_level=4,  # inputs are rounded to 8 bits, too
             )  # fmt: skip
         product = self.op("MatMul", x, self.constant(matrix.T))
         return self.op("Add", product, bias) if bias else product
@@ -89,8 +89,8 @@ class Graph:
         return self.op("SimplifiedLayerNormalization", x, weight, axis=-1, epsilon=eps)
 
     def rows(self, table: Tensor) -> str:
-        """The embeddings [1, n, E] of new tokens, of which `session.rows` says more. Their table
-        [V, E] stays torch's: `Run` binds it."""
+        """The embeddings [1, n, E] of new tokens; `session.rows` makes the inputs. The table [V, E]
+        stays in torch's memory: `Run` binds it."""
         self.input("positions", np.int64, 1, "n")
         self.input("bias", np.float32, 1, 1, "n", "slots")
         self.input("last", np.int32, 1)
@@ -104,19 +104,19 @@ class Graph:
         return self.op("Slice", x, "first", self.constant([END]), self.constant([axis]))
 
     def rotate(self, x: str, rope: Rope, positions: str, heads: int) -> str:
-        """x [B, n, heads * d], turned by positions [B, n], or from positions [1] on."""
+        """x [B, n, heads * d], rotated by positions [B, n], or from the first position [1] on."""
         return self.op(
             "RotaryEmbedding", x, positions, *self._tables(rope), domain=MICROSOFT, num_heads=heads
         )
 
     def layer(self, x: str, layer: DecoderLayer, rope: Rope, cache: str, rows: Rows = ROWS) -> str:
-        """A decoder layer over itself, through a cache: [1, n, E] -> the same."""
+        """A decoder layer with self-attention through a cache: [1, n, E] -> the same."""
         attention, normed = layer.self_attn, self.normed(x, layer)
         x = self.op("Add", x, self.attend(normed, attention, rope, cache, rows))
         return self.feed(x, layer.mlp, layer.post_attention_layernorm)
 
     def normed(self, x: str, layer: DecoderLayer) -> str:
-        """What its attention reads: EAGLE's layer has no norm before it."""
+        """The input of its attention: EAGLE's layer has no norm before it."""
         norm = layer.input_layernorm
         return self.norm(x, norm, norm.eps) if isinstance(norm, RMSNorm) else x
 
@@ -126,7 +126,7 @@ class Graph:
         """Attention through a cache, which the operator extends in place; see `Run`."""
         size, heads, groups = attention.head_dim, attention.heads, attention.kv_heads
         three = self.linear(x, attention.q_proj, attention.k_proj, attention.v_proj)
-        parts, turns = [three, "", ""], size % 16 == 0  # heads that the operator turns itself
+        parts, turns = [three, "", ""], size % 16 == 0  # head sizes that the operator can rotate
         if attention.head_norms or not turns:
             ends = self.constant([heads * size, groups * size, groups * size])
             parts = self.ops(3, "Split", three, ends, axis=-1)
@@ -150,7 +150,7 @@ class Graph:
         return self.linear(found[0], attention.o_proj)
 
     def over(self, x: str, layer: DecoderLayer, rope: Rope, positions: str, memory: Memory) -> str:
-        """A decoder layer over a memory: x [B, n, E] -> the same."""
+        """A decoder layer with attention to a memory: x [B, n, E] -> the same."""
         attention, (keys, values, groups) = layer.self_attn, memory
         size, heads = attention.head_dim, attention.heads
         queries = self.linear(self.normed(x, layer), attention.q_proj)
@@ -160,7 +160,7 @@ class Graph:
         return self.feed(x, layer.mlp, layer.post_attention_layernorm)
 
     def memorise(self, x: str, layer: DecoderLayer, rope: Rope, positions: str) -> Memory:
-        """Of x [B, m, E], with K turned."""
+        """K (rotated) and V of x [B, m, E]."""
         attention, groups = layer.self_attn, layer.self_attn.kv_heads
         both = self.linear(self.normed(x, layer), attention.k_proj, attention.v_proj)
         keys, values = self.ops(2, "Split", both, axis=-1, num_outputs=2)
@@ -187,7 +187,7 @@ class Graph:
         return keys, values, groups
 
     def _mix(self, queries: str, keys: str, values: str, sizes: tuple[int, int, int]) -> str:
-        """Q [B, n, H * d] attend to K and V [B, G, m, d]: [B, n, H * d]. sizes: G, H / G and d."""
+        """Attention of Q [B, n, H * d] to K, V [B, G, m, d]: [B, n, H * d]. sizes: G, H / G, d."""
         groups, each, size = sizes
         split = self.op("Reshape", queries, self.constant([0, -1, *sizes]))
         split = self.op("Transpose", split, perm=[0, 2, 3, 1, 4])  # [B, G, each, n, d]
@@ -211,10 +211,10 @@ class Graph:
         return self.op("Reshape", self.norm(heads, norm, norm.eps), self.constant([0, 0, -1]))
 
     def _tables(self, rope: Rope) -> tuple[str, str]:
-        """cos and sin [T, d / 2] of every position there is."""
+        """cos and sin [T, d / 2] of all positions."""
         if id(rope) not in self._ropes:
             cos, sin = rope.tables()
-            half = cos.shape[1] // 2  # the other half of sin has its own sign
+            half = cos.shape[1] // 2  # the first half of sin is negated
             self._ropes[id(rope)] = self.constant(cos[:, :half]), self.constant(sin[:, half:])
         return self._ropes[id(rope)]
 

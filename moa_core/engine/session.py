@@ -1,4 +1,4 @@
-"""Sessions of onnxruntime: shared by all runs, and bound to the caches of each."""
+"""Sessions of onnxruntime, shared by all runs and bound to each run's caches."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from torch import Tensor
 from moa_core.engine.graph import Graph
 from moa_core.model.cache import KVCache
 
-LARGEST = 1 << 26  # numbers of a model; in a larger one products take nearly all the time
+LARGEST = 1 << 26  # weights of a model; in larger ones, products take nearly all the time
 Caches = dict[str, tuple[KVCache, int]]  # names in a graph; a cache and the place of its layer
 
 
 class Sessions:
-    """One graph's session, made anew for another number of threads and for changed weights.
+    """One graph's session, rebuilt when the number of threads or the weights change.
 
-    Copies of it are empty: a copied model has weights of its own.
+    Copies of it are empty, because a copied model has its own weights.
     """
 
     def __init__(self) -> None:
@@ -35,8 +35,8 @@ class Sessions:
         return Sessions, ()
 
     def get(self, weights: Sequence[Tensor], build: Callable[[], Graph]) -> Any:
-        """For torch's number of threads. None unless all weights are float32 on a processor, and
-        few enough."""
+        """The session for torch's number of threads. None unless all weights are float32 on a CPU
+        and few enough."""
         plain = all(one.device.type == "cpu" and one.dtype == torch.float32 for one in weights)
         if not plain or sum(one.numel() for one in weights) > LARGEST:
             return None
@@ -48,16 +48,16 @@ class Sessions:
 
 
 class Run:
-    """A session with the caches of one decoding run. Caches that the graph extends are input and
-    output in one, so that nothing is copied.
+    """A session with the caches of one run. A cache that the graph extends is both input and
+    output, so nothing is copied.
 
-    table  [V, E] of the embeddings, for `Graph.rows`
+    table  [V, E] the embeddings, for `Graph.rows`
     """
 
     def __init__(self, session: Any, caches: Caches, table: Tensor | None = None) -> None:
         self._session, self._binding = session, session.io_binding()
         names = {one.name for one in (*session.get_inputs(), *session.get_outputs())}
-        self._caches = dict(caches)  # onnxruntime is given addresses alone
+        self._caches = dict(caches)  # kept alive: onnxruntime gets only addresses
         self._lengths = {f"{name}.length": cache for name, (cache, _) in caches.items()}
         self._lengths = {name: self._lengths[name] for name in names & self._lengths.keys()}
         for name, (cache, place) in caches.items():
@@ -67,13 +67,13 @@ class Run:
                 if f"new.{name}.{part}" in names:
                     self._binding.bind_output(f"new.{name}.{part}", *where)
         if table is not None:
-            self._table = table.detach().numpy()  # held: onnxruntime is given its address
+            self._table = table.detach().numpy()  # kept alive: onnxruntime gets only its address
             self._binding.bind_cpu_input("table", self._table)
 
     def __call__(
         self, inputs: Mapping[str, Tensor | NDArray[Any]], **shapes: tuple[int, ...]
     ) -> list[Tensor]:
-        """The outputs of these names and shapes."""
+        """Run the graph; return the outputs with these names and shapes."""
         lengths = {name: np.array([cache.length]) for name, cache in self._lengths.items()}
         arrays = {  # kept until the graph has run
             name: np.ascontiguousarray(one.numpy() if isinstance(one, Tensor) else one)
@@ -90,7 +90,7 @@ class Run:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """torch on one thread: its others would take the processor from the graphs."""
+    """torch on one thread: more threads would take the CPU from the graphs."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -102,10 +102,10 @@ def one_thread() -> Iterator[None]:
 def rows(
     tokens: Sequence[int] | Tensor, positions: Sequence[int], past: int, seen: Tensor | None
 ) -> dict[str, Tensor | NDArray[Any]]:
-    """The inputs of `Graph.rows` for n new tokens, at these positions, after `past` slots.
+    """The inputs of `Graph.rows` for n new tokens at these positions, after `past` slots.
 
-    seen  [n, s] bool: what of the last s slots each token sees; None: they follow one another in
-          the text, and only the last one's outputs are wanted
+    seen  [n, s] bool: which of the last s slots each token sees; None: they follow one another in
+          the text, and only the last one's outputs are needed
     """
     count = len(positions)
     bias = np.zeros((1, 1, count, past + count), np.float32)
@@ -125,8 +125,8 @@ def _session(graph: Graph, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
-    # A thread that waits in a loop within a run makes a second one worth while; between runs it
-    # must rest, for torch and for other runs.
+    # A second thread pays only if waiting threads spin within a run. Between runs they must stop,
+    # for torch and for other runs.
     options.add_session_config_entry("session.intra_op.allow_spinning", "1")
     options.add_session_config_entry("session.force_spinning_stop", "1")
     return onnxruntime.InferenceSession(graph.model(), options, providers=["CPUExecutionProvider"])

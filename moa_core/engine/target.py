@@ -1,4 +1,4 @@
-"""The target's own forward as a graph."""
+"""The target's forward as a graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, Rope
 from moa_core.model.target import Observation, Target
 
-CHUNK = 256  # tokens of a prompt that are read at once: each has a score for all before it
+CHUNK = 256  # prompt tokens read at once: each has attention scores for all tokens before it
 
 
 class OnnxVerifier(LocalVerifier):
@@ -28,13 +28,13 @@ class OnnxVerifier(LocalVerifier):
 
 
 class OnnxTarget(Target):
-    """A target that reads and verifies by a graph in float32; all else of it is torch's."""
+    """A target that reads and verifies with a float32 graph; torch does the rest."""
 
     def __init__(self, target: Target) -> None:
         self.__dict__.update(target.__dict__)
         self._sessions: defaultdict[tuple[int, ...], Sessions] = defaultdict(Sessions)  # by taps
         self._run: Run | None = None
-        self._bound: KVCache | None = None  # the cache that the run is of
+        self._bound: KVCache | None = None  # the cache that the run uses
 
     def fork(self) -> OnnxTarget:
         twin = super().fork()
@@ -42,7 +42,7 @@ class OnnxTarget(Target):
         return twin
 
     def session(self) -> Any:
-        """None where torch has to run this target."""
+        """The session; None if torch must run this target."""
         weights = graph_weights(self, len(self.layers))
         return None if weights is None else self._sessions[self.taps].get(weights, self._graph)
 
@@ -86,13 +86,13 @@ class OnnxTarget(Target):
 
 
 def accelerate(target: Target) -> Target:
-    """A target that shares this one's weights and runs as a graph; itself where it cannot."""
+    """A target with the same weights that runs as a graph, or the same target if none can."""
     quick = OnnxTarget(target)
     return target if quick.session() is None else quick
 
 
 def graph_weights(target: Target, last: int) -> list[Tensor] | None:
-    """The weights of a target's head and last layers; None where those can be in no graph."""
+    """The weights of a target's head and last layers; None if a graph cannot hold them."""
     table: Any = target.model.get_input_embeddings()
     head: Any = target.model.get_output_embeddings()
     plain = type(table) is nn.Embedding and type(head) is nn.Linear
@@ -100,7 +100,7 @@ def graph_weights(target: Target, last: int) -> list[Tensor] | None:
         return None
     parts: list[nn.Module] = [head]
     if last:
-        if target.own is None or target.head_dim % 8:  # onnxruntime's attention takes no other
+        if target.own is None or target.head_dim % 8:  # required by onnxruntime's attention
             return None
         parts += [target.decoder.norm, *target.own[1][-last:]]
     return [weight for part in parts for weight in part.parameters()]
@@ -110,9 +110,9 @@ def add_layers(
     graph: Graph, x: str, target: Target, cache: str, last: int, at: tuple[str, str] = ROWS,
     tapped: dict[int, str] | None = None,
 ) -> str:  # fmt: skip
-    """A target's last layers, each with its part of a cache, and the norm after them.
+    """A target's last layers, each with its part of a cache, then the final norm.
 
-    tapped  gets what enters each of them
+    tapped  receives the input of each layer
     """
     rope, layers = cast(tuple[Rope, list[DecoderLayer]], target.own)
     rope.reserve(target.context)
@@ -124,7 +124,7 @@ def add_layers(
 
 
 def add_head(graph: Graph, x: str, target: Target) -> None:
-    """The output `logits` [1, rows, V] of x [1, rows, E]."""
+    """Add the output `logits` [1, rows, V] for x [1, rows, E]."""
     head = cast(nn.Linear, target.model.get_output_embeddings())
     graph.output("logits", graph.linear(x, head), 1, "rows", head.out_features)
 

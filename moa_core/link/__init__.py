@@ -1,1 +1,1 @@
-"""Target on a server, drafter on a device, and a network between them."""
+"""Target on a server, drafter on a device, and the network between them."""

@@ -1,7 +1,7 @@
-"""What a client needs of the target, as files: packed by the server, opened by the client.
+"""The client's part of the target, as files: packed by the server, opened by the client.
 
-Embeddings, head, final norm and the last N layers, with the config and the tokenizer: no more
-weights than a drafter uses. The other layers exist in name only, and are never run.
+It has embeddings, head, final norm and the last N layers, with the config and the tokenizer: only
+the weights that a drafter uses. The other layers have no weights and are never run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MARK = re.compile("[0-9a-f]{16}-[0-9a-f]{16}")
 
 
 def client_weights(target: Target, last: int) -> dict[str, Tensor]:
-    """The tensors a client needs, by their names in the model. last: N of TLI."""
+    """The tensors that a client needs, by their names in the model. last: N of TLI."""
     count = len(target.layers)
     first = count - min(last, count)
     dropped: tuple[str, ...] = tuple(f".layers.{layer}." for layer in range(first))
@@ -54,7 +54,7 @@ def write(target: Target, last: int, folder: Path) -> None:
     save_file({key: tensor.cpu().contiguous() for key, tensor in tensors.items()}, folder / WEIGHTS)
     config = copy.deepcopy(target.config)
     if hasattr(config, "quantization_config"):
-        del config.quantization_config  # what travels is plain
+        del config.quantization_config  # the files are not quantised
     config.save_pretrained(folder)
     if target.tokenizer is not None:
         target.tokenizer.save_pretrained(folder)
@@ -63,8 +63,8 @@ def write(target: Target, last: int, folder: Path) -> None:
 
 
 def pieces(folder: Path) -> Iterator[Piece]:
-    """What is in a folder, an empty piece at the end. From the first piece on, the folder may go:
-    its files are open by then."""
+    """The files of a folder, with an empty piece at the end. After the first piece, the folder may
+    be deleted, because its files are open."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     total = sum(path.stat().st_size for path in paths)
     with ExitStack() as opened:
@@ -76,7 +76,7 @@ def pieces(folder: Path) -> Iterator[Piece]:
 
 
 class WeightFiles:
-    """The files for each N, written once and kept on disk for as long as this object: a few."""
+    """The files of at most MOST N, written once and kept on disk while this object exists."""
 
     MOST = 3
 
@@ -85,7 +85,7 @@ class WeightFiles:
         self._folders: dict[int, tempfile.TemporaryDirectory[str]] = {}
 
     def begin(self, last: int) -> tuple[Piece, Iterator[Piece]]:
-        """The first piece of the files, and the others. Not for two threads at once."""
+        """The first piece of the files, and the others. Not thread-safe."""
         last = min(last, len(self._target.layers))
         folder = self._folders.pop(last, None)
         if folder is None:
@@ -103,10 +103,10 @@ class WeightFiles:
 
 
 def target_mark(target: Target) -> str:
-    """What both ends must agree on: shape, RoPE, and a sample of the weights a client shares.
+    """A hash on which both ends must agree: shape, RoPE, and a sample of the client's weights.
 
-    Not in how many bits the layers are: of those a client has at most TLI's, which draft for a
-    rounded target almost as its own do, and the text is the server's in any case.
+    It ignores quantisation. A client has at most TLI's layers; unquantised, they draft almost as
+    well for a quantised target, and the text is the server's in any case.
     """
     digest = hashlib.sha256()
     for name, tensor in sorted(client_weights(target, 0).items()):
@@ -116,7 +116,7 @@ def target_mark(target: Target) -> str:
 
 
 def keep(pieces: Iterable[Piece], folder: Path) -> None:
-    """Write the files that pieces make into a folder, all or none."""
+    """Write the files in these pieces into a folder, all or none."""
     parent = folder.parent
     parent.mkdir(parents=True, exist_ok=True)
     written = 0
@@ -143,7 +143,7 @@ def keep(pieces: Iterable[Piece], folder: Path) -> None:
 def open_target(folder: Path, last: int = 0) -> Target:
     """A target without the layers that only the server runs. UserError if anything is missing.
 
-    last  layers of TLI that must be there
+    last  TLI layers that must be present
     """
     try:
         target = _opened(folder)
@@ -156,14 +156,14 @@ def open_target(folder: Path, last: int = 0) -> Target:
         return target
     except UserError:
         raise
-    except Exception as error:  # of transformers, torch and JSON; all mean: not what was promised
+    except Exception as error:  # from transformers, torch and JSON; all mean invalid files
         raise UserError(f"What the server sent cannot be opened: {first_line(error)}") from error
 
 
 def _opened(folder: Path) -> Target:
     facts = read_json(folder / FACTS)
     tensors = load_file(folder / WEIGHTS)
-    read_config(folder)  # its sizes are checked before anything is made of them
+    read_config(folder)  # checks its sizes before anything is built from them
     config = config_of(folder)
     if config.hidden_size > max(max(tensor.shape, default=0) for tensor in tensors.values()):
         raise ValueError("its config is of another model than its weights")
@@ -184,16 +184,16 @@ def nbytes(tensors: dict[str, Tensor]) -> int:
 
 
 def cache_folder() -> Path:
-    """Where they are kept: MOA_CACHE, or a folder of the person's own."""
+    """The cache folder: MOA_CACHE, or one in the user's home."""
     return Path(os.environ.get("MOA_CACHE") or Path.home() / ".cache" / "moa")
 
 
 def client_target(
     address: Address, last: int, folder: Path | None = None, drafts: str = "auto"
 ) -> Target:
-    """A client's part of a server's target: from this machine, or fetched once and kept.
+    """A client's part of a server's target, from this machine's cache or fetched and cached.
 
-    last    layers of TLI to hold
+    last    TLI layers to hold
     drafts  their precision: int8, float32, or auto, as each drafter says
     """
     with closing(reach(address, Hello(VERSION, address.token))) as wire:
@@ -208,7 +208,7 @@ def client_target(
         if target_mark(target) != mark:
             raise UserError("What the server sent is not what its target is made of.")
     except UserError:
-        # Otherwise a good server with the same mark would never be asked again.
+        # Without this, a good server with the same mark would never be asked again.
         shutil.rmtree(place, ignore_errors=True)
         raise
     except OSError as error:
@@ -218,7 +218,7 @@ def client_target(
 
 
 def fetch(address: Address, last: int) -> Iterator[Piece]:
-    """What a client needs of the server's target, in pieces. UserError if it does not come."""
+    """The client's part of the server's target, in pieces. UserError if it does not arrive."""
     with closing(reach(address, Hello(VERSION, address.token))) as wire:
         try:
             wire.send(Fetch(last))

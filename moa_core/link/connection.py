@@ -14,15 +14,15 @@ from moa_core.errors import UserError
 from moa_core.link import wire
 from moa_core.link.emulator import Delayed, Link
 
-HANDSHAKE = 5.0  # seconds for a connection to come about before another is tried
+HANDSHAKE = 5.0  # seconds for a connection before another one is tried
 GONE = (ConnectionClosed, TimeoutError, OSError, EOFError)
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server is. token: what it wants to be told; kind: how numbers travel.
+    """A server's address. token: its secret; kind: the number format of messages.
 
-    The address is said in sentences and kept in traces, the token never: so no password in it.
+    Messages and traces contain the address, but never the token. So an address has no password.
     """
 
     url: str
@@ -31,7 +31,7 @@ class Address:
 
     def __post_init__(self) -> None:
         if "@" in self.url:
-            raise UserError("An address has no name and password in it: set MOA_TOKEN instead.")
+            raise UserError("An address cannot contain a password: set MOA_TOKEN instead.")
 
 
 class Wire:
@@ -56,11 +56,11 @@ class Wire:
         try:
             self._socket = link.connect(open_socket, timeout) if link else open_socket(timeout)
         except InvalidURI:
-            raise UserError(f"{address.url!r} is no address of a server: ws://host:port") from None
-        except InvalidMessage as error:  # the link was lost within the handshake
+            raise UserError(f"{address.url!r} is not an address like ws://host:port.") from None
+        except InvalidMessage as error:  # the link was lost during the handshake
             raise ConnectionError(str(error)) from error
         except InvalidHandshake as error:
-            raise UserError(f"{address.url} is no server of this program ({error}).") from None
+            raise UserError(f"{address.url} is not a server of this program ({error}).") from None
         self.sent = self.received = 0
         self._joiner = wire.Joiner()
         self.heard = monotonic()
@@ -82,11 +82,11 @@ class Wire:
             full = ConnectionError(welcome.reason) if welcome.again else None  # one of GONE
             raise UserError(f"The server refused: {welcome.reason}") from full
         if not isinstance(welcome, wire.Welcome):
-            raise UserError("The server answered with something else than a welcome.")
+            raise UserError("The server did not answer with a welcome.")
         return welcome
 
     def send(self, message: wire.Up) -> None:
-        """ConnectionClosed or OSError if it is gone."""
+        """Send a message. ConnectionClosed or OSError if the connection is gone."""
         frame = wire.encode(message)
         self.sent += len(frame)
         self._socket.send(frame)
@@ -105,21 +105,21 @@ class Wire:
         return message
 
     def close(self) -> None:
-        """End it with a goodbye."""
+        """Close the connection with a goodbye."""
         with suppress(Exception):
             self._socket.close()
 
     def drop(self) -> None:
-        """End it without a goodbye, which would not arrive."""
+        """Close the connection without a goodbye, which would not arrive."""
         if isinstance(self._socket, Delayed):
             self._socket.drop()
             return
-        with suppress(Exception):  # closing it here would leave its reading thread waiting
+        with suppress(Exception):  # `close` would leave its reading thread waiting
             self._socket.socket.shutdown(SHUT_RDWR)
 
 
 def reach(address: Address, hello: wire.Hello, link: Link | None = None) -> Wire:
-    """A connection. UserError, caused by one of GONE, if no server answers."""
+    """Connect to a server. UserError, caused by one of GONE, if none answers."""
     try:
         return Wire(address, hello, link=link)
     except GONE as error:

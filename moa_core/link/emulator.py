@@ -1,9 +1,9 @@
 """An emulated link between a client of this process and its server: delays and cuts.
 
-It wraps the client's real connection and holds each message back, both ways: the line carries one
-after the other at its bandwidth, and each then takes half the round trip, give or take jitter, and
-never overtakes another. During a cut nothing passes, and new connections hang; after `restore`
-everything that was on its way comes through in order, half a round trip later.
+It wraps the client's real connection and delays each message, both ways. The line carries messages
+one after the other at its bandwidth. Each then takes half the round trip, plus or minus jitter, and
+never overtakes another. During a cut nothing passes, and new connections hang. After `restore`, all
+messages in transit arrive in order, half a round trip later.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ KEYS = ("rtt", "jitter", "down", "up")
 
 @dataclass(frozen=True)
 class LinkSettings:
-    """A link, as a client sees it.
+    """A link's properties, as seen by the client.
 
     rtt       median round trip of a small message in ms, half of it each way
     jitter    standard deviation of the round trip in ms
     down, up  10^6 bits per second to and from the client
-    name      of a preset; title: what people call it
+    name      of a preset; title: its name for users
     """
 
     rtt: float = 0.0
@@ -52,7 +52,7 @@ class LinkSettings:
         return ",".join(f"{key}={value:.15g}" for key, value in values.items() if value)
 
 
-_PRESETS = (  # Jitter is our choice, and so are the round trips of lan and wifi.
+_PRESETS = (  # Jitter and the round trips of lan and wifi are our own choice.
     LinkSettings(1, 0.1, 1000, 1000, "lan", "Wired LAN"),  # gigabit by definition
     LinkSettings(5, 3, 30, 15, "wifi", "Home Wi-Fi"),  # Firefox's throttling profile
     LinkSettings(44, 10, 309, 13.6, "5g", "5G mid-band, US"),  # T-Mobile 2025, Ookla
@@ -114,7 +114,7 @@ class Link:
         return Delayed(open_socket(within), self)
 
     def release(self, direction: str, size: int) -> float:
-        """When a message of this size, sent now, comes out."""
+        """When a message of this size, sent now, arrives."""
         settings = self.settings
         with self._lock:
             began = max(monotonic(), self._free_at[direction])
@@ -125,7 +125,7 @@ class Link:
         return sent + max(0.0, self.half + shift)
 
     def wait(self, due: float) -> None:
-        """Until then, and until nothing is cut."""
+        """Wait until then, and until the link is not cut."""
         sleep(max(0.0, due - monotonic()))
         while self.is_cut:
             self._whole.wait()
@@ -133,7 +133,7 @@ class Link:
 
 
 class _Way:
-    """One direction of a connection: what is put in comes out in order, later."""
+    """One direction of a connection: messages come out later, in order."""
 
     def __init__(self, link: Link, direction: str, out: Callable[[Any], None]) -> None:
         self._link, self._direction, self._out = link, direction, out
@@ -141,7 +141,7 @@ class _Way:
         threading.Thread(target=self._run, daemon=True, name="emulated link").start()
 
     def put(self, thing: Any) -> None:
-        """Send bytes, or a sign that takes no time on the line."""
+        """Send bytes, or a signal that takes no time on the line."""
         size = len(thing) if isinstance(thing, bytes | str) else 0
         self._waiting.put((self._link.release(self._direction, size), thing))
 
@@ -155,7 +155,7 @@ class _Way:
 
 
 class Delayed:
-    """A client's connection over a link, used as one without."""
+    """A client's connection over an emulated link, with the interface of a real one."""
 
     def __init__(self, socket: ClientConnection, link: Link) -> None:
         self._socket, self._inbox = socket, SimpleQueue[Any]()
@@ -176,11 +176,11 @@ class Delayed:
         return came  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """Say goodbye, after all that was sent before."""
+        """Say goodbye, after all earlier messages."""
         self._up.put(self._socket.close)
 
     def drop(self) -> None:
-        """Leave without a word, after all that was sent before."""
+        """Leave without a goodbye, after all earlier messages."""
         self._up.put(lambda: self._socket.socket.shutdown(SHUT_RDWR))
 
     def _send(self, thing: Any) -> None:

@@ -1,4 +1,4 @@
-"""A server in a process of its own, which ends with this one."""
+"""A server in its own process, which ends with this one."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from moa_core.errors import UserError
 from moa_core.link.connection import Address
 
 ROOT = Path(__file__).parents[2]
-START_WITHIN = 120.0  # seconds: a large target takes its time
+START_WITHIN = 120.0  # seconds: a large target loads slowly
 LAST_WORDS = 200  # lines of its log
 
 
 class ServerProcess:
-    """`python -m moa_core serve` on a free port of this machine, with a token of its own.
+    """`python -m moa_core serve` on a free port of this machine, with its own token.
 
-    arguments  more of the command's options
+    arguments  other options of the command
     """
 
     def __init__(self, *arguments: str) -> None:
-        self.token = token_hex(12)  # never a leading dash, which would be an option
+        self.token = token_hex(12)  # has no leading dash, which would make it an option
         command = [sys.executable, "-m", "moa_core", "serve", "--port", "0", "--with-parent"]
-        env = os.environ | {"MOA_TOKEN": self.token}  # not on the command line, for all to see
+        env = os.environ | {"MOA_TOKEN": self.token}  # not on the visible command line
         path = [str(ROOT), *filter(None, [env.get("PYTHONPATH")])]
         self._process = subprocess.Popen(
             [*command, *arguments], env=env | {"PYTHONPATH": os.pathsep.join(path)},
@@ -60,7 +60,7 @@ class ServerProcess:
 
     @property
     def last_words(self) -> str:
-        """The last line of its log; "" as long as there is none."""
+        """The last line of its log; "" if there is none."""
         said = [line for line in map(str.strip, self._said.copy()) if line]
         return said[-1] if said else ""
 

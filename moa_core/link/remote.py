@@ -1,4 +1,4 @@
-"""The client's end of a link: asks the server, and notices when nothing is heard any more."""
+"""The client's end of a link: sends requests to the server, and notices when the link is lost."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ ROUND_TRIPS = 3
 class Remote:
     """A target across a link: see `decoding.offline.FarTarget`. For one run at a time.
 
-    target   the client's own part of it, for types and devices
-    drafter  its server half runs there; both ends must have the same weights
-    streams  the server decodes plainly and pushes a message a token, as APIs do
-    silence  seconds without a sign of life after which the link counts as lost, at least
-    link     an emulated one
+    target   the client's part of the target, for types and devices
+    drafter  its server half runs on the server; both ends must have the same weights
+    streams  the server decodes plainly and pushes one message per token, as APIs do
+    silence  least seconds without a sign of life after which the link counts as lost
+    link     an emulated link
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Remote:
         self._target, self._drafter = target, drafter
         self._number = 0
         self._flowing = False  # a stream
-        self._read: list[int] = []  # what the server has read, by what it answered
+        self._read: list[int] = []  # tokens that the server has read, by its answers
         self._counted = (0, 0)
         self._wire: Wire | None = self._connect()
         self.round_trip = self._wire.round_trip
@@ -153,7 +153,7 @@ class Remote:
         return int(self._target.embed.weight.shape[0])
 
     def _streamed(self, token: int, position: int) -> Choices:
-        """The next pushed token; asks for a stream where none flows."""
+        """The next pushed token; starts a stream if there is none."""
         if not self._flowing:
             count = max(self._capacity - position - 1, 1)
             self._send(Stream(self._next(), position, token, count))
@@ -167,25 +167,25 @@ class Remote:
         return choices(pushed, 1, self._vocabulary)
 
     def _shares(self) -> ServerHalf:
-        """The prompt's half, put together from its shares; asks for the rest after a loss."""
+        """The prompt's half, joined from its shares. After a loss, requests the rest."""
         have = sum(share.count for share in self._halves)
-        if self._found is not None:  # lost on the way, and back
+        if self._found is not None:  # the link was lost in between and is back
             self._found = None
             self._read_again(self._prompt, have)
         while have < len(self._prompt):
             share = self._await(self._number, Share)
             if share.start != have or have + share.count > len(self._prompt):
-                raise UserError("The server sent a share of the prompt that was not its turn.")
+                raise UserError("The server sent a share of the prompt out of order.")
             self._halves.append(share)
             have += share.count
         self._charge(0.0, 0.0)
-        self._counted = (self._counted[0] - self.traffic.sent, self._counted[1])  # for the next one
+        self._counted = (self._counted[0] - self.traffic.sent, self._counted[1])  # count next time
         parts = [self._unpack(share.half, share.count) for share in self._halves]
         self._halves = []
         return {name: torch.cat([part[name] for part in parts], -2) for name in parts[0]}
 
     def _unpack(self, half: dict[str, Numbers], count: int) -> ServerHalf:
-        """The server half of `count` tokens, as the drafter takes it."""
+        """The server half of `count` tokens, in the drafter's format."""
         check_half(half, self._drafter.half_shapes(self._target, count), self._kind)
         return unpack(half, self._target.dtype, self._target.device)
 
@@ -215,7 +215,7 @@ class Remote:
                 return message
 
     def _charge(self, waited: float, worked: float) -> None:
-        """What the way took: the wait less the server's own time; and the bytes since last time."""
+        """Set the traffic: the wait without the server's time, and the bytes since last time."""
         assert self._wire is not None
         way = max(waited - worked, 0.0)
         if way and not self.streams:
@@ -233,18 +233,18 @@ class Remote:
         if wire.welcome.fingerprint != target_mark(self._target):
             wire.close()
             raise UserError(
-                f"The server's target, {wire.welcome.target}, is another than this client's."
+                f"The server's target, {wire.welcome.target}, differs from this client's."
             )
         return wire
 
     def _lose(self) -> None:
-        """Note that the link is lost, and look for it in the background. LinkLost."""
+        """Mark the link as lost, and reconnect in the background. Raises LinkLost."""
         wire, self._wire = self._wire, None
         silent = 0.0
         session = ""
         if wire is not None:
             silent = monotonic() - wire.heard
-            sent, received = self._counted  # what it carried since is charged to the next answer
+            sent, received = self._counted  # later bytes are charged to the next answer
             self._counted = (sent - wire.sent, received - wire.received)
             session = wire.welcome.session
             threading.Thread(target=wire.drop, daemon=True).start()
@@ -255,7 +255,7 @@ class Remote:
         raise LinkLost(silent)
 
     def _look(self, session: str, found: threading.Event) -> None:
-        """Try to connect until it succeeds, the run ends, or the server says no."""
+        """Try to connect until it succeeds, the run ends, or the server refuses."""
         pause = 0.1
         while not self._closed:
             try:
@@ -272,11 +272,11 @@ class Remote:
             self._wire.close()
 
     def _read_again(self, ids: list[int], have: int) -> None:
-        """In the new session. have: the first tokens of the text whose half is here."""
+        """Let the new session read the text. have: its first tokens whose half is already here."""
         self._send(Prefill(self._next(), ids, self._capacity, self._sampled, have))
 
     def _comes_back(self) -> None:
-        """If the link was lost since the last question, and is back, the text is read again."""
+        """If the link was lost since the last request and is back, let the server read the text."""
         lost, self._found = self._found is not None, None
         if lost and self._read:
             self._read_again(self._read, len(self._read))

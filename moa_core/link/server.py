@@ -1,4 +1,4 @@
-"""The server: a target for many clients, over WebSockets. GET /health says that it is up."""
+"""The server: a target for many clients, over WebSockets. GET /health reports that it is up."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from moa_core.model.target import Target
 
 log = logging.getLogger(__name__)
 quiet = logging.getLogger(f"{__name__}.protocol")
-quiet.setLevel(logging.CRITICAL)  # else every malformed handshake writes a page into the log
+quiet.setLevel(logging.CRITICAL)  # otherwise each malformed handshake fills a page of the log
 BEAT = 0.3  # seconds between two signs of life
-HELLO_WITHIN = 10.0  # seconds for a client to say who it is
-WRONG_TOKEN = 0.3  # seconds that a wrong token costs a client
-PING = 20.0  # seconds to the next ping, and then for its answer
+HELLO_WITHIN = 10.0  # seconds for a client's hello
+WRONG_TOKEN = 0.3  # seconds of delay for a wrong token
+PING = 20.0  # seconds until the next ping, and for its answer
 SEND_WITHIN = 30.0  # seconds for a client to read 64 KiB
 CLOSE_WITHIN = 2.0  # seconds for a client to answer a goodbye
-MAX_QUEUE = 4  # messages of a client that wait to be read
-WAITING = 128  # connections whose client has not said who it is
-MOST_UNSENT = 1 << 20  # bytes that a client has caused and does not read
+MAX_QUEUE = 4  # unread messages per client
+WAITING = 128  # connections without a hello
+MOST_UNSENT = 1 << 20  # unread bytes of answers per client
 T = TypeVar("T")
 END: Any = object()
 
@@ -46,12 +46,12 @@ class Gone(Exception):
 
 
 class Visitor(ServerConnection):
-    """A client's connection, which can make the server hold only so much for it.
+    """A client's connection, with limits on the server's memory for it.
 
-    Until let in: MAX_QUEUE + 1 messages of MOST_HELLO bytes; then of MOST_UP. And MOST_UNSENT bytes
-    on their way out, such as answers to a flood of pings.
+    MAX_QUEUE + 1 messages of MOST_HELLO bytes, or of MOST_UP bytes once it is let in; and
+    MOST_UNSENT bytes of output, such as answers to a flood of pings.
 
-    hall  all connections that are not yet let in: at most WAITING, the oldest has to go
+    hall  all connections not yet let in: at most WAITING, beyond which the oldest is closed
     """
 
     def __init__(self, hall: dict[Visitor, None], *given: Any, **options: Any) -> None:
@@ -64,7 +64,7 @@ class Visitor(ServerConnection):
         return self.state is State.OPEN
 
     def let_in(self) -> None:
-        """Its hello was good."""
+        """Accept its hello."""
         self._hall.pop(self, None)
         self.protocol.max_message_size = wire.MOST_UP
 
@@ -88,14 +88,15 @@ class Visitor(ServerConnection):
 
 
 class Server:
-    """Serves one target. All of its work is done by one thread, a request at a time, in turn.
+    """Serves one target. One thread does all its work, one request at a time.
 
-    Requests are served in order, and each client has at most one in the queue, so each waits for at
-    most one step of every other. Clients that have left are skipped.
+    Requests are served in order. Each client has at most one in the queue, so it waits for at most
+    one step of every other client. Clients that have left are skipped.
 
-    drafters  loads the drafter of a name for its server half; UserError if there is none
-    token     what clients must say; "": all are let in
-    sessions  the connection of each, by name: at most `limits.sessions`; it ends with that
+    drafters  loads a drafter by name for its server half; UserError if there is none
+    token     the clients' secret; "": all clients are let in
+    sessions  connections by session name: at most `limits.sessions`; a session ends with its
+              connection
     """
 
     def __init__(
@@ -111,9 +112,9 @@ class Server:
         self._files, self._packing = WeightFiles(target), asyncio.Lock()
 
     async def run(self, host: str, port: int, ready: Callable[[int], None]) -> None:
-        """Serve until cancelled. ready is told the port, once clients can come."""
+        """Serve until cancelled. `ready` gets the port when clients can connect."""
         try:
-            # Web pages say where they come from; none of them is a client of ours.
+            # Web pages send an origin; none of them is a client.
             async with serve(
                 cast(Any, self.attend), host, port, max_size=wire.MOST_HELLO, max_queue=MAX_QUEUE,
                 compression=None, process_request=self._http, server_header=None,
@@ -124,7 +125,7 @@ class Server:
                 ready(next(iter(server.sockets)).getsockname()[1])
                 try:
                     await asyncio.Event().wait()
-                finally:  # a goodbye; but who says or reads nothing is not waited for
+                finally:  # a goodbye, without waiting for silent clients
                     asyncio.get_running_loop().call_later(CLOSE_WITHIN, self._close)
         finally:
             self._worker.shutdown(wait=False, cancel_futures=True)
@@ -141,12 +142,12 @@ class Server:
             visitor.transport.abort()
 
     async def attend(self, visitor: Visitor) -> None:
-        """A client from its hello to its end, request after request."""
+        """Serve a client from its hello to its end, request after request."""
         name, refused = token_urlsafe(18), None
         try:
             hello = await self._hello(visitor)
             name = hello.session if hello.session in self.sessions else name
-            async with self._beating(visitor):  # also while a long request is on its way here
+            async with self._beating(visitor):  # also while a long request arrives
                 session = await self._session(visitor, hello, name)
                 await self._send(visitor, wire.Welcome(name, self._target.name, self._mark))
                 while True:
@@ -166,7 +167,7 @@ class Server:
                 await self._send(visitor, refused)
 
     async def _hello(self, visitor: Visitor) -> wire.Hello:
-        """A client's hello, if it is good: then it is let in."""
+        """Read a client's hello, and let the client in if it is valid."""
         try:
             async with asyncio.timeout(HELLO_WITHIN):
                 hello = wire.read_up(await visitor.recv())
@@ -183,13 +184,13 @@ class Server:
         return hello
 
     async def _session(self, visitor: Visitor, hello: wire.Hello, name: str) -> Session:
-        """A new one, in place of the one that its client lost. Denied if all are taken."""
+        """A new session, in place of the client's lost one. Denied if the server is full."""
         if hello.drafter not in self._drafters:
             await self._work(visitor, lambda: self._drafters.load(hello.drafter))
         drafter = self._drafters.take(hello.drafter, hello.fingerprint)
         if lost := self.sessions.pop(name, None):
-            lost.transport.abort()  # its client has noticed sooner than we
-        # A client may have left though that is not yet noticed: its request is in the queue.
+            lost.transport.abort()  # its client noticed the loss first
+        # A client may have left unnoticed, with its request in the queue.
         self.sessions = {one: there for one, there in self.sessions.items() if there.here}
         if len(self.sessions) >= self._limits.sessions:
             places = f"All {self._limits.sessions} places here are taken"
@@ -199,7 +200,7 @@ class Server:
 
     @asynccontextmanager
     async def _beating(self, visitor: Visitor) -> AsyncIterator[None]:
-        """Signs of life, which tell a client a slow link from a lost one."""
+        """Send signs of life, so that a client can tell a slow link from a lost one."""
 
         async def beat() -> None:
             with suppress(ConnectionClosed, Gone):
@@ -221,10 +222,10 @@ class Server:
             raise Denied("Nothing was asked for a long time.", again=True) from None
 
     async def _answer(self, visitor: Visitor, session: Session, request: wire.Up) -> None:
-        """Make and send one message after the other; between them others have their turn.
+        """Make and send one message after the other; other clients get turns in between.
 
-        The next one is made when the last one is on its way, so a client that does not read holds
-        up only itself.
+        The next message is made after the last one is sent, so a client that does not read delays
+        only itself.
         """
         messages: Iterator[Any]
         match request:
@@ -246,7 +247,7 @@ class Server:
             await self._send(visitor, wire.waited(message, perf_counter() - began))
 
     async def _give(self, visitor: Visitor, last: int) -> None:
-        """The weights a client needs. Nothing of it is the worker's work, nor this thread's."""
+        """Send the weights that a client needs, without using the worker or this thread."""
         async with self._packing:
             piece, rest = await asyncio.to_thread(self._files.begin, last)
         while piece is not END:
@@ -264,7 +265,7 @@ class Server:
         return await asyncio.get_running_loop().run_in_executor(self._worker, unless_gone)
 
     async def _send(self, visitor: Visitor, message: wire.Down) -> None:
-        """Gone if the client does not take it: its missed pings do not show while this waits."""
+        """Send a message. Gone if the client does not read it: pings fail while this waits."""
         for frame in wire.frames(message):
             try:
                 async with asyncio.timeout(SEND_WITHIN):

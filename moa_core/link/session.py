@@ -1,4 +1,4 @@
-"""One client's session on the server: what it has read, and its answers. And the drafters."""
+"""One client's session on the server, and the server's drafters."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from moa_core.link import wire
 from moa_core.link.tensors import Kind, pack
 from moa_core.model.target import Observation, Target
 
-TREE = 1025  # nodes of a tree with branches: the largest budget, and the root
-PIECE = 256  # nodes of a chain that are read at once
+TREE = 1025  # nodes of a tree with branches: the largest budget plus the root
+PIECE = 256  # nodes of a chain read at once
 
 
 class Denied(Exception):
-    """A request that cannot be served, in a sentence. again: worth trying with a new session."""
+    """A request that cannot be served, with a reason. again: a new session may succeed."""
 
     def __init__(self, reason: str, again: bool = False) -> None:
         super().__init__(reason)
@@ -32,12 +32,12 @@ class Denied(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one server gives its clients.
+    """A server's limits for its clients.
 
-    sessions  at most, at once
-    context   tokens of cache for each, drafts included: so all caches together take at most
+    sessions  most at once
+    context   cached tokens per session, drafts included: all caches together take at most
               sessions * context * layers * 2 * G * d numbers of the target's type
-    idle      seconds without a request after which a client is sent away
+    idle      seconds without a request after which a client is disconnected
     """
 
     sessions: int = 16
@@ -48,9 +48,9 @@ class Limits:
 class Session:
     """The target's cache for one connection, and the server half of its drafter.
 
-    All its work is for one thread, a step at a time.
+    One thread does all its work, a step at a time.
 
-    known   tokens read, those of the last accepted path included
+    known   tokens read, including the last accepted path
     """
 
     def __init__(self, target: Target, drafter: Drafter, kind: Kind, limits: Limits) -> None:
@@ -59,10 +59,10 @@ class Session:
         self._limits = limits
         self._capacity = 0
 
-    # ---- what is denied ----
+    # ---- checks ----
 
     def check(self, request: wire.Prefill | wire.Verify | wire.Stream) -> None:
-        """Denied if a request does not fit what was read."""
+        """Denied if a request does not fit the text read so far."""
         size = self._target.embed.weight.shape[0]
         ids = request.ids if isinstance(request, wire.Prefill) else request.tokens
         if not ids or max(ids) >= size:
@@ -75,11 +75,11 @@ class Session:
     def _check_room(self, count: int, capacity: int) -> None:
         most = min(self._limits.context, self._target.context)
         if count >= most:
-            raise Denied(f"This server reads and writes at most {most:,} tokens a session.")
+            raise Denied(f"This server reads and writes at most {most:,} tokens per session.")
         if capacity > self._limits.context:
             raise Denied(
                 f"This text and its drafts take up to {capacity:,} tokens; this server gives "
-                f"{self._limits.context:,} a session. Ask for fewer new tokens."
+                f"{self._limits.context:,} per session. Ask for fewer new tokens."
             )
         if capacity <= count:
             raise Denied("There is no room for a token after this prompt.")
@@ -97,11 +97,11 @@ class Session:
         if request.position + deepest >= self._target.context:
             raise Denied(f"The target has {self._target.context:,} positions, and no more.")
 
-    # ---- what is done ----
+    # ---- requests ----
 
     @torch.inference_mode()
     def prefill(self, request: wire.Prefill) -> Iterator[wire.First | wire.Share]:
-        """The first token, then the shares of all tokens that the client does not have."""
+        """The first token, then the shares of all tokens that the client lacks."""
         self.check(request)
         began, count = perf_counter(), len(request.ids)
         self._capacity, self._sampling = request.capacity, _sampling(request.sampling)
@@ -118,7 +118,7 @@ class Session:
 
     @torch.inference_mode()
     def verify(self, request: wire.Verify) -> wire.Answer:
-        """The target's choices."""
+        """The target's choices for a tree."""
         self.check(request)
         began = perf_counter()
         tree = _tree(request)
@@ -138,7 +138,7 @@ class Session:
 
     @torch.inference_mode()
     def push(self, request: wire.Stream) -> Iterator[wire.Pushed]:
-        """Plain decoding from a token on, as an API streams it."""
+        """Plain decoding from a token on, streamed like an API."""
         self.check(request)
         token, position = request.token, request.position
         most = min(self._capacity, self._target.context)
@@ -159,15 +159,15 @@ class Session:
 def read_chain(
     target: Target, tree: DraftTree, position: int, sampling: Sampling
 ) -> tuple[Choices, Observation]:
-    """What `verify`, `choose` and `keep` make of a chain, a piece at a time.
+    """The same as `verify`, `choose` and `keep` for a chain, a piece at a time.
 
-    Masks and logits of a long one are larger than its cache.
+    Masks and logits of a long chain are larger than its cache.
     """
     tokens: list[int] = []
     probs: list[float] = []
     drafts: list[float] = []
     hidden: list[Tensor] = []
-    above: Tensor | None = None  # [V] the probabilities after the piece before
+    above: Tensor | None = None  # [V] the probabilities after the previous piece
     for start in range(0, len(tree), PIECE):
         piece = _chain(tree.tokens[start : start + PIECE])
         logits = target.verify(piece)
@@ -192,12 +192,12 @@ def _chain(tokens: tuple[int, ...]) -> DraftTree:
 def _sampling(sampled: wire.Sampled) -> Sampling:
     try:
         return Sampling(sampled.temperature, sampled.top_p, sampled.top_k, sampled.seed)
-    except UserError as error:  # not a number passes for one within limits
+    except UserError as error:  # NaN passes the checks of messages
         raise Denied(str(error)) from None
 
 
 def _tree(request: wire.Verify) -> DraftTree:
-    """The tree without what only a drafter knows of it."""
+    """The tree, without the drafter's probabilities."""
     depths = [0]
     for parent in request.parents[1:]:
         depths.append(depths[parent] + 1)
@@ -206,7 +206,7 @@ def _tree(request: wire.Verify) -> DraftTree:
 
 
 def drafter_mark(drafter: Drafter) -> str:
-    """A hash of a drafter's weights: its two halves must be of one drafter. "" without weights."""
+    """A hash of a drafter's weights, which both halves must share; "" without weights."""
     net = getattr(drafter, "net", None)
     if net is None:
         return ""
@@ -218,9 +218,9 @@ def drafter_mark(drafter: Drafter) -> str:
 
 
 class Drafters:
-    """Drafters, each loaded when it is first asked for.
+    """Drafters, each loaded at first use.
 
-    load  from a name; UserError for an unknown one. It decides which names are allowed: a client
+    load  loads a name; UserError for an unknown one. It decides which names are allowed: a client
           must not make this machine open a folder or download.
     """
 
@@ -232,7 +232,7 @@ class Drafters:
         return name in self._drafters
 
     def load(self, name: str) -> None:
-        """Load it once, which may take seconds. Denied if there is none."""
+        """Load a drafter once, which may take seconds. Denied if there is none."""
         if name in self._drafters:
             return
         try:
@@ -242,7 +242,7 @@ class Drafters:
         self._drafters[name] = drafter, drafter_mark(drafter)
 
     def take(self, name: str, mark: str) -> Drafter:
-        """A loaded one. Denied if the client's has other weights."""
+        """A loaded drafter. Denied if the client's has other weights."""
         drafter, ours = self._drafters[name]
         if mark != ours:
             raise Denied(f"The server's {name} has other weights than the client's.")

@@ -1,4 +1,4 @@
-"""Tensors as they travel: raw bytes with a shape and a kind, checked when they are read."""
+"""Tensors in messages: raw bytes with a shape and a kind, checked when they are read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Numbers(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
 
 
 def pack(half: ServerHalf, kind: Kind) -> dict[str, Numbers]:
-    """A server half as it travels."""
+    """A server half in the format of messages."""
     return {name: _pack(tensor, kind) for name, tensor in half.items()}
 
 
@@ -48,7 +48,7 @@ def _pack(tensor: Tensor, kind: Kind) -> Numbers:
 
 
 def unpack(half: dict[str, Numbers], dtype: torch.dtype, device: torch.device) -> ServerHalf:
-    """A server half as drafters take it."""
+    """A server half in the format of drafters."""
     return {name: _unpack(numbers).to(device, dtype) for name, numbers in half.items()}
 
 
@@ -60,7 +60,7 @@ def _unpack(numbers: Numbers) -> Tensor:
 
 
 def check_kind(kind: str) -> Kind:
-    """UserError if numbers cannot travel so."""
+    """UserError for an unknown number format."""
     for known in SIZES:
         if kind == known:
             return known
@@ -70,7 +70,7 @@ def check_kind(kind: str) -> Kind:
 def check_half(
     half: Mapping[str, Numbers], shapes: Mapping[str, tuple[int, ...]], kind: Kind
 ) -> None:
-    """UserError unless a server half has the drafter's tensors of these tokens, and no others."""
+    """UserError unless a server half has exactly the drafter's tensors for these tokens."""
     for name, shape in shapes.items():
         sent = half.get(name)
         if sent is None or sent.kind != kind or tuple(sent.shape) != shape:

@@ -1,7 +1,7 @@
-"""What travels between client and server: one typed message a kind, checked when it is read.
+"""Messages between client and server: one type per kind, checked when they are read.
 
-MessagePack; a frame is one message. Numbers travel as raw bytes with a shape and a kind, never as
-pickles. What does not fit its type is refused before it is used.
+They are MessagePack, one message per frame. Tensors are raw bytes with a shape and a kind, never
+pickles. A message that does not fit its type is refused before it is used.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ VERSION = 2
 MOST_UP = 1 << 20  # bytes of a frame to the server: some 200,000 token ids
 MOST_HELLO = 1 << 12  # bytes of the first one, from an unknown sender
 MOST_DOWN = 1 << 20  # bytes of a frame to the client
-PART = 1 << 13  # bytes of a part: one takes a 0.1 Mbit/s link less than a second
-SHARE = 16  # prompt tokens whose half goes into one message, so that others get a turn between
+PART = 1 << 13  # bytes of a part: less than a second on a 0.1 Mbit/s link
+SHARE = 16  # prompt tokens per message, so that other clients get turns in between
 PIECE = 1 << 16  # bytes of a file in one message
-NODES = (1 << 15) + 1  # of a tree: it may be all of a text written offline, below its root
+NODES = (1 << 15) + 1  # of a tree, which may be a whole text written offline, and its root
 
 Number = Annotated[int, Meta(ge=0, le=2**53)]
 Id = Annotated[int, Meta(ge=0, lt=2**31)]
 Ids = Annotated[list[Id], Meta(max_length=200_000)]
 Nodes = Annotated[list[Annotated[int, Meta(ge=-1, lt=NODES)]], Meta(max_length=NODES)]
 Seconds = Annotated[float, Meta(ge=0, le=2**31)]
-Prob = Annotated[float, Meta(ge=0, le=1.001)]  # of a softmax, so that 1 may be rounded up
+Prob = Annotated[float, Meta(ge=0, le=1.001)]  # a softmax may round above 1
 Name = Annotated[str, Meta(max_length=200)]
 T = TypeVar("T")
 
 
 class Message(Struct, frozen=True, forbid_unknown_fields=True):
-    """Has its fields and no others: both ends speak one version."""
+    """A message has exactly its fields, because both ends speak the same version."""
 
 
 class Sampled(Message, frozen=True):
-    """`verify.Sampling`, as it travels."""
+    """`verify.Sampling` in a message."""
 
     temperature: Annotated[float, Meta(ge=0, le=100)] = 0.0
     top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
@@ -49,11 +49,11 @@ class Sampled(Message, frozen=True):
 
 
 class Hello(Message, frozen=True, tag="hello"):
-    """The first word of a client.
+    """A client's first message.
 
-    drafter      whose server half it needs; "none": tokens alone
-    fingerprint  of that drafter's weights: both ends must have the same
-    session      the one that it lost, which ends; "": there was none
+    drafter      the drafter whose server half it needs; "none": only tokens
+    fingerprint  of that drafter's weights, which must be the same at both ends
+    session      the client's lost session, which ends; "": none
     """
 
     version: int
@@ -68,7 +68,7 @@ class Hello(Message, frozen=True, tag="hello"):
 
 
 class Prefill(Message, frozen=True, tag="prefill"):
-    """Read a prompt. have: its first tokens whose half the client already has."""
+    """Read a prompt. have: number of first tokens whose half the client already has."""
 
     number: Number
     ids: Ids
@@ -78,12 +78,12 @@ class Prefill(Message, frozen=True, tag="prefill"):
 
     @property
     def answers(self) -> int:
-        """Messages that it is answered with: the first token, and the shares."""
+        """Number of messages in the answer: the first token, and the shares."""
         return 1 + len(range(self.have, len(self.ids), SHARE))
 
 
 class Verify(Message, frozen=True, tag="verify"):
-    """Verify a draft tree whose root is the token at a position; what came after is forgotten."""
+    """Verify a draft tree whose root is the token at a position; later tokens are forgotten."""
 
     number: Number
     position: Number
@@ -95,7 +95,7 @@ class Verify(Message, frozen=True, tag="verify"):
         if not fit or any(
             not 0 <= parent < node for node, parent in enumerate(self.parents[1:], 1)
         ):
-            raise ValueError("the nodes are no tree")
+            raise ValueError("the nodes are not a tree")
 
     @property
     def chain(self) -> bool:
@@ -104,7 +104,7 @@ class Verify(Message, frozen=True, tag="verify"):
 
 
 class Stream(Message, frozen=True, tag="stream"):
-    """Decode plainly from the token at a position and push a message a token."""
+    """Decode plainly from the token at a position and push one message per token."""
 
     number: Number
     position: Number
@@ -117,18 +117,18 @@ class Stream(Message, frozen=True, tag="stream"):
 
     @property
     def answers(self) -> int:
-        """Messages that it is answered with, at most."""
+        """Most messages in the answer."""
         return self.count
 
 
 class Fetch(Message, frozen=True, tag="fetch"):
-    """Send what a client needs of the target: embeddings, head, norm, the last few layers."""
+    """Send the client's part of the target: embeddings, head, norm, the last few layers."""
 
     last: Annotated[int, Meta(ge=0, le=1024)] = 0
 
 
 class Welcome(Message, frozen=True, tag="welcome"):
-    """The answer to a hello: a session, which has read nothing yet."""
+    """The answer to a hello: a new session, which has read nothing."""
 
     session: str
     target: str
@@ -141,7 +141,7 @@ class First(Message, frozen=True, tag="first"):
     number: Number
     token: Id
     prob: Prob
-    seconds: Seconds  # of the target's work, time in its queue included
+    seconds: Seconds  # the target's work, including the time in its queue
 
 
 class Share(Message, frozen=True, tag="share"):
@@ -154,7 +154,7 @@ class Share(Message, frozen=True, tag="share"):
 
 
 class Answer(Message, frozen=True, tag="answer"):
-    """What the target made of a tree. half: of the root and the accepted nodes."""
+    """The target's answer to a tree. half: of the root and the accepted nodes."""
 
     number: Number
     tokens: Ids
@@ -175,7 +175,7 @@ class Pushed(Message, frozen=True, tag="pushed"):
 
 
 class Piece(Message, frozen=True, tag="piece"):
-    """A part of a file; an empty name ends them all."""
+    """A part of a file; an empty name ends all files."""
 
     name: Name
     data: bytes
@@ -183,18 +183,18 @@ class Piece(Message, frozen=True, tag="piece"):
 
 
 class Alive(Message, frozen=True, tag="alive"):
-    """The server is still at it. May come between two parts of a message."""
+    """The server is still working. May come between two parts of a message."""
 
 
 class Part(Message, frozen=True, tag="part"):
-    """Some bytes of a message too long for one frame: so that a slow link is not a silent one."""
+    """Part of a message too long for one frame, so that a slow link is not silent."""
 
     data: bytes
     more: bool
 
 
 class Refused(Message, frozen=True, tag="refused"):
-    """Why not, in one sentence. again: worth trying with a new session."""
+    """A refusal, in one sentence. again: a new session may succeed."""
 
     reason: str
     again: bool = False
@@ -208,13 +208,13 @@ encode = msgspec.msgpack.Encoder().encode
 
 
 class WireError(Exception):
-    """A frame that holds no valid message."""
+    """A frame without a valid message."""
 
 
 def frames(message: Down) -> Iterator[bytes]:
-    """A server's message as it is sent: in one frame, or in parts if it is long."""
+    """The frames of a server's message: one, or parts if it is long."""
     whole = encode(message)
-    if len(whole) <= PART or isinstance(message, Piece):  # files do not count for silence
+    if len(whole) <= PART or isinstance(message, Piece):  # silence does not count for files
         yield whole
         return
     for start in range(0, len(whole), PART):
@@ -222,20 +222,20 @@ def frames(message: Down) -> Iterator[bytes]:
 
 
 def waited(message: T, seconds: float) -> T:
-    """The same answer with the time that it took in all, waiting for its turn included."""
+    """The same answer with its whole time, waiting in the queue included."""
     if isinstance(message, Answer | First | Pushed):
         return msgspec.structs.replace(message, seconds=seconds)
     return message
 
 
 class Joiner:
-    """Puts the parts of a server's messages together."""
+    """Joins the parts of a server's messages."""
 
     def __init__(self) -> None:
         self._parts = bytearray()
 
     def take(self, frame: bytes | str) -> Down | None:
-        """The message that a frame is or completes; None if more is to come. WireError."""
+        """The message that a frame is or completes; None if parts are missing. WireError."""
         message = read_down(frame)
         if not isinstance(message, Part):
             return message
@@ -271,13 +271,13 @@ def _read(decoder: msgspec.msgpack.Decoder[T], frame: bytes | str) -> T:
 
 
 def choices(answer: First | Answer | Pushed, nodes: int, vocabulary: int) -> Choices:
-    """What the target chose after each node. UserError if the answer does not fit them."""
+    """The target's choices after each node. UserError if the answer does not fit."""
     if isinstance(answer, Answer):
         found = Choices(tuple(answer.tokens), tuple(answer.probs), tuple(answer.drafts))
     else:
         found = Choices((answer.token,), (answer.prob,), (1.0,))
     if not len(found.tokens) == len(found.probs) == len(found.drafts) == nodes:
-        raise UserError("The server answered something else than was asked.")
+        raise UserError("The server sent an answer that does not fit the request.")
     if max(found.tokens) >= vocabulary:
         raise UserError("The server chose a token that its target does not have.")
     return found

@@ -1,1 +1,1 @@
-"""From a name, a folder or a Hub id to a target and its drafter."""
+"""Loads a target and its drafter by name, folder or Hub id."""

@@ -1,5 +1,5 @@
-"""Which models there are, and what a name means: the bundle, folders, presets in the Hub's cache.
-Reads configs, never weights."""
+"""Available models and their names: the bundle, folders, presets in the Hub's cache. Reads configs,
+never weights."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DERIVED = {"eagle": "eagle2"}  # methods that need no files of their own
 
 @dataclass(frozen=True)
 class DrafterInfo:
-    """What a drafter's config says about it."""
+    """A drafter, as described by its config."""
 
     name: str
     method: str  # moa, eagle2, eagle3, medusa, glide or independent
@@ -41,7 +41,7 @@ class DrafterInfo:
 class Installed:
     """A target that needs no download, and its drafters by method name (moa-n1, eagle2).
 
-    bundled  whether they came with the program
+    bundled  whether they are the program's bundled models
     """
 
     target: str
@@ -53,19 +53,19 @@ class Installed:
 
 
 def models_folder() -> Path:
-    """The folder of the bundled models: assets/models, or what MOA_MODELS says."""
+    """The folder of the bundled models: assets/models, or MOA_MODELS."""
     named = os.environ.get("MOA_MODELS")
     return Path(named) if named else ASSETS / "models"
 
 
 def bundled_drafters() -> list[DrafterInfo]:
-    """The drafters that came with the program, by name."""
+    """The bundled drafters, by name."""
     configs = _bundled_configs()
     return [_info(config, name) for name, config in configs.items() if "drafter" in config]
 
 
 def bundled_target() -> str:
-    """Name of the target that came with the program."""
+    """The name of the bundled target."""
     for name, config in _bundled_configs().items():
         if "drafter" not in config:
             return name
@@ -83,7 +83,7 @@ def bundled_moa() -> dict[int, str]:
 
 
 def bundled_moa_for(tli: int | None) -> str:
-    """The bundled MoA drafter for an N. UserError, naming the ones there are, if it has none."""
+    """The bundled MoA drafter for an N. UserError, with the available N, if there is none."""
     trained = bundled_moa()
     if tli is None:
         names = list(trained.values())
@@ -109,13 +109,13 @@ def bundle() -> Installed:
 
 
 def folder_of(spec: str) -> Path | None:
-    """A bundled model's folder, or one of this machine."""
+    """The folder of a bundled model, or a folder on this machine."""
     places = (models_folder() / spec, Path(spec).expanduser())
     return next((path for path in places if path.is_dir()), None)
 
 
 def locate(spec: str) -> Path | str:
-    """The folder that a name means, or a Hub id as it is. UserError if it can be neither."""
+    """The folder for a name, or the Hub id itself. UserError if it is neither."""
     if folder := folder_of(spec):
         return folder
     if Path(spec).is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1:
@@ -128,13 +128,13 @@ def locate(spec: str) -> Path | str:
 
 
 def config_folder(spec: str) -> Path:
-    """A folder with the config of what a name means; a Hub id's is downloaded."""
+    """A folder with the config for a name; a Hub id's config is downloaded."""
     place = locate(spec)
     return place if isinstance(place, Path) else fetch_config(place)
 
 
 def known_drafters() -> list[str]:
-    """The drafters that go by a name: the bundled ones, and those without files."""
+    """Names of drafters: the bundled ones, and those without files."""
     infos = bundled_drafters()
     found = [info.name for info in infos]
     more = [one for one, source in DERIVED.items() if source in found and one not in found]
@@ -143,8 +143,8 @@ def known_drafters() -> list[str]:
 
 
 def drafter_name(spec: str) -> str:
-    """A drafter's one name, in any case or by its label; folders and Hub ids stay as they are.
-    UserError, with the names there are, for anything else."""
+    """A drafter's name from its name in any case, or its label; folders and Hub ids are returned
+    unchanged. UserError, with the available names, for anything else."""
     known = known_drafters()
     if found := matched(spec, known):
         return found
@@ -154,11 +154,11 @@ def drafter_name(spec: str) -> str:
 
 
 def layers_needed(spec: str | None, tli: int | None = None) -> int:
-    """How many of the target's last layers a drafter uses; needs no target."""
+    """How many of the target's last layers a drafter uses. Needs no target."""
     if tli is not None:
         return tli
     spec = bundled_moa_for(None) if spec is None else drafter_name(spec)
-    if not folder_of(spec) and "/" not in spec:  # it has no files of its own
+    if not folder_of(spec) and "/" not in spec:  # it has no files
         return 0
     ours = section(read_config(config_folder(spec)), "drafter", spec)
     return int(value(ours, "tli", Count, spec, 0))
@@ -168,21 +168,21 @@ def layers_needed(spec: str | None, tli: int | None = None) -> int:
 
 
 def tree_settings(stored: Mapping[str, Any]) -> TreeSettings:
-    """Tree settings from a config, with our defaults for what it leaves out."""
+    """Tree settings from a config, with our defaults for missing keys."""
     return TreeSettings(
         **{key: stored[key] for key in ("depth", "breadth", "budget") if key in stored}
     )
 
 
 def _info(config: dict[str, Any], spec: str, tree: TreeSettings | None = None) -> DrafterInfo:
-    """What a config says. tree: for configs that have none."""
+    """A drafter's info from its config. tree: for configs without one."""
     ours = section(config, "drafter", spec)
     own = section(ours, "tree", spec)
     method = str(ours.get("method"))
-    if method not in METHODS:  # the page shows it, and anything may stand there
+    if method not in METHODS:  # the page shows it, and a config may contain anything
         method = _foreign_method(config)
     shape = tree if tree and not own else tree_settings(own)
-    tli = value(ours, "tli", Count, spec, 0)  # the authors' files do not name N: theirs is 0
+    tli = value(ours, "tli", Count, spec, 0)  # the authors' files do not name N, which is 0
     return DrafterInfo(spec, method, tli, shape)
 
 
@@ -197,8 +197,8 @@ def _foreign_method(config: Mapping[str, Any]) -> str:
 
 
 def by_method(specs: Sequence[str], tree: TreeSettings | None = None) -> dict[str, DrafterInfo]:
-    """Named drafters by method; the config of a Hub id is downloaded. UserError for two of one
-    method. tree: for configs that have none."""
+    """Named drafters by method; configs of Hub ids are downloaded. UserError for two of one method.
+    tree: for configs without one."""
     found: dict[str, DrafterInfo] = {}
     for spec in specs:
         info = _info(read_config(config_folder(drafter_name(spec))), spec, tree)
@@ -217,7 +217,7 @@ def _with_derived(found: dict[str, DrafterInfo]) -> dict[str, DrafterInfo]:
 
 
 def published() -> list[Installed]:
-    """The presets whose target is in the Hub's cache, with those of their drafters that are."""
+    """The presets whose target is in the Hub's cache, with their cached drafters."""
     return [
         Installed(one.target, _infos({m: s for m, s in one.by_method.items() if _cached(s)}, one))
         for one in PRESETS.values()
@@ -240,7 +240,7 @@ def _infos(specs: Mapping[str, str], preset: Preset) -> dict[str, DrafterInfo]:
 
 
 def _cached(spec: str) -> bool:
-    """Whether the weights of a Hub id are in the cache, at the revision meant."""
+    """Whether the weights of a Hub id are in the cache, at its revision."""
     repository, revision = split(spec)
     path = try_to_load_from_cache(repository, "config.json", revision=revision)
     if not isinstance(path, str):

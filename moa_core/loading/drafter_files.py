@@ -1,4 +1,4 @@
-"""A drafter's folder, `config.json` and `model.safetensors`: read for a target, and written."""
+"""A drafter's folder, with `config.json` and `model.safetensors`: reading and writing."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def build_drafter(
 ) -> Drafter:
     """A drafter for this target from its files. UserError, with the number, if they do not fit.
 
-    A drafter that was trained on other weights of the same shape says so, in `note` and the log.
+    If it was trained on other weights of the same shape, `note` and the log say so.
 
-    tli  layers to reuse; None: what the config says, else 0
+    tli  layers to reuse; None: the config's value, else 0
     """
     if is_eagle3(tensors):
         config, tensors = in_one_form(config, tensors)
@@ -75,7 +75,7 @@ def build(
 ) -> Drafter:
     """A drafter of a method from its files."""
     if tli and method != "moa":
-        raise UserError(f"{name} is no MoA drafter: TLI is a part of MoA and does not apply.")
+        raise UserError(f"{name} is not a MoA drafter, so TLI does not apply.")
     if method == "independent":
         return _independent(config, tensors, target, name)
     width = target.config.hidden_size
@@ -117,17 +117,17 @@ def _tli(config: dict[str, Any], tli: int | None, name: str) -> int:
     stored = value(section(config, "drafter", name), "tli", Count, name, None)
     if tli is not None and stored is not None and tli != stored:
         raise UserError(
-            f"{name} was trained for TLI N={stored} and cannot draft with N={tli}: each N needs a "
-            "drafter of its own."
+            f"{name} was trained for TLI N={stored} and cannot draft with N={tli}: each N needs "
+            "its own drafter."
         )
     return tli if tli is not None else (stored or 0)
 
 
 def whole_model(folder: Path, target: Target, name: str) -> IndependentDrafter:
-    """An independent drafter from a complete model folder, its own embeddings and head included."""
+    """An independent drafter from a complete model folder, with its own embeddings and head."""
     try:
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=target.dtype, **careful())
-    except Exception as error:  # transformers raises many kinds; all mean: not loadable
+    except Exception as error:  # transformers raises many kinds; all mean that loading failed
         raise UserError(f"The drafter {name} cannot be loaded: {first_line(error)}") from error
     if model.config.vocab_size < target.config.vocab_size:
         check_same(name, "vocabulary", model.config.vocab_size, target.config.vocab_size)
@@ -136,22 +136,22 @@ def whole_model(folder: Path, target: Target, name: str) -> IndependentDrafter:
 
 
 def filled(make: Callable[[], nn.Module], tensors: Tensors, name: str) -> nn.Module:
-    """The net that `make` builds, around a file's tensors. UserError if they do not go together.
+    """The net that `make` builds, with a file's tensors. UserError if they do not fit.
 
-    Nothing is allocated for sizes that the file's own tensors do not have.
+    Nothing is allocated for sizes that the file's tensors do not have.
     """
     try:
         with torch.device("meta"):
             net = make()
         for key, wanted in net.state_dict().items():
             check_shape(tensors, key, tuple(wanted.shape))
-        # A file may hold more: EAGLE heads bring a copy of the target's embeddings.
+        # A file may hold more: EAGLE heads include a copy of the target's embeddings.
         net.load_state_dict(tensors, strict=False, assign=True)
     except UserError:
         raise
     except KeyError as error:
         raise UserError(f"{name} lacks {error}: its files are incomplete.") from None
-    except Exception as error:  # torch's and transformers' own, for sizes that do not go together
+    except Exception as error:  # from torch and transformers, for sizes that do not fit
         raise UserError(f"{name} does not fit this target: {first_line(error)}.") from None
     return net
 

@@ -1,7 +1,7 @@
 """EAGLE-3 heads in their published forms: SafeAILab's, and that of speculators and NVIDIA.
 
-The forms differ in the names of the layer's tensors and in where a config keeps its sizes; which
-optional norms there are is told by the tensors, or by flags.
+The forms differ in the names of the layer's tensors and in the places of sizes in the config.
+Tensors or flags say which optional norms exist.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from moa_core.loading.untrusted import Count, Eps, Whole, section, value
 
 Tensors = dict[str, Tensor]
 LAYER = "midlayer"
-OF_LAYER = ("model.layers.0.", "layers.0.")  # what others call it
-USUAL_THETA = 10_000.0  # of SafeAILab's code where a config has no rope_theta
+OF_LAYER = ("model.layers.0.", "layers.0.")  # its names in other files
+USUAL_THETA = 10_000.0  # SafeAILab's default for a config without rope_theta
 
 
 def is_eagle3(tensors: Mapping[str, Any]) -> bool:
@@ -29,7 +29,7 @@ def is_eagle3(tensors: Mapping[str, Any]) -> bool:
 
 
 def in_one_form(config: dict[str, Any], tensors: Tensors) -> tuple[dict[str, Any], Tensors]:
-    """A head's config and tensors as SafeAILab has them. What is not needed for drafting goes."""
+    """A head's config and tensors in SafeAILab's form, only those that drafting needs."""
     nested = section(config, "transformer_layer_config", "This head")
     renamed = {}
     for name, tensor in tensors.items():
@@ -48,13 +48,13 @@ def in_one_form(config: dict[str, Any], tensors: Tensors) -> tuple[dict[str, Any
 def eagle3_sizes(
     config: dict[str, Any], target: PretrainedConfig, tensors: Tensors, name: str
 ) -> Eagle3Config:
-    """Sizes of an EAGLE-3 head. UserError for a form that cannot be drafted with here."""
+    """Sizes of an EAGLE-3 head. UserError for an unsupported form."""
     if "mask_hidden" in tensors:
-        raise UserError(f"{name} drafts several tokens at once (P-EAGLE): that is not known here.")
+        raise UserError(f"{name} drafts several tokens at once (P-EAGLE): this is not supported.")
     if not tensors:
         return _published(config, target, name)
     if any(part in key for key in tensors for part in ("layers.1.", "midlayers.")):
-        raise UserError(f"{name} has more than one layer, EAGLE-3's heads have one.")
+        raise UserError(f"{name} has more than one layer; EAGLE-3 heads have one.")
     width, joined = tensors["fc.weight"].shape
     heads = value(config, "num_attention_heads", Whole, name)
     attention = f"{LAYER}.self_attn"
@@ -64,7 +64,7 @@ def eagle3_sizes(
         raise ValueError(f"{heads} heads do not fit {rows} rows of {attention}")
     features = value(config, "target_hidden_size", Whole, name, target.hidden_size)
     if joined % features:
-        raise ValueError(f"fc.weight reads {joined} numbers, no multiple of {features}")
+        raise ValueError(f"fc.weight reads {joined} numbers, not a multiple of {features}")
     words, embeddings = tensors.get("lm_head.weight"), tensors.get("embed_tokens.weight")
     if embeddings is not None:
         check_same(name, "embeddings", len(embeddings), target.vocab_size)
@@ -91,7 +91,7 @@ def eagle3_sizes(
         head_norms=f"{attention}.q_norm.weight" in tensors,
         norm_before="input_norm.weight" in tensors,
         norm_each="fc_norm.0.weight" in tensors,
-        # speculators' heads have it unless they say otherwise, SafeAILab's do not.
+        # By default, speculators' heads have it and SafeAILab's do not.
         norm_residual=value(
             config, "norm_before_residual", bool, name, "speculators_model_type" in config
         ),
@@ -101,7 +101,7 @@ def eagle3_sizes(
 
 
 def _published(config: dict[str, Any], target: PretrainedConfig, name: str) -> Eagle3Config:
-    """By a config alone, for an estimate of its memory."""
+    """Sizes from a config alone, for an estimate of its memory."""
     heads, groups, inner, width = (
         value(config, key, Whole, name)
         for key in (
@@ -118,7 +118,8 @@ def _published(config: dict[str, Any], target: PretrainedConfig, name: str) -> E
 def _layers(config: dict[str, Any], count: int, name: str) -> tuple[int, ...]:
     """The layers whose inputs a head reads.
 
-    Others name the layers whose outputs those are, one less; as the first is 1 there, it tells.
+    Other forms name the layers whose outputs those are, which is one less. Their first is 1, which
+    tells the forms apart.
     """
     if own := value(section(config, "drafter", name), "layers", list[Count], name, None):
         return tuple(own)
@@ -139,7 +140,7 @@ def _check_words(offsets: Tensor, count: int, vocabulary: int, name: str) -> Non
 
 
 def rope_of(config: dict[str, Any], name: str) -> dict[str, Any]:
-    """`rope_parameters` of a head, which need not be its target's."""
+    """A head's `rope_parameters`, which may differ from its target's."""
     plain = {
         "rope_type": "default",
         "rope_theta": value(config, "rope_theta", float, name, USUAL_THETA),
@@ -148,7 +149,7 @@ def rope_of(config: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def eagle3_keys(sizes: Eagle3Config, rope: Mapping[str, Any]) -> dict[str, Any]:
-    """Sizes in the keys of SafeAILab's format, with speculators' for what it has not."""
+    """Sizes in the keys of SafeAILab's format, with speculators' keys for the rest."""
     flags = {"norm_before_residual": sizes.norm_residual, "norm_output": sizes.norm_output}
     return {
         "architectures": ["LlamaForCausalLMEagle3"],

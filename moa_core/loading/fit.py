@@ -1,5 +1,5 @@
-"""Does a drafter belong to this target? Another shape, RoPE or tokenizer is refused. Other weights
-are allowed, with a note."""
+"""Whether a drafter fits a target. Another shape, RoPE or tokenizer is refused. Other weights are
+allowed, with a note."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from moa_core.errors import UserError
 from moa_core.loading.untrusted import section
 from moa_core.model.target import Target
 
-SAMPLE = 64  # numbers of each weight that tell one training of a model from another
+SAMPLE = 64  # numbers per weight, which identify one training of a model
 
 
 def about_target(target: Target) -> dict[str, Any]:
-    """What a drafter's config keeps of the target that it was trained for."""
+    """A drafter's config entry about the target that it was trained for."""
     return {
         "name": target.name,
         "shape": _shape(target),
@@ -29,8 +29,8 @@ def about_target(target: Target) -> dict[str, Any]:
 
 
 def check_fit(config: dict[str, Any], target: Target, name: str) -> None:
-    """UserError if a drafter's config names another target. The authors' configs, which have no
-    keys of ours, name its vocabulary alone."""
+    """UserError if a drafter's config names another target. The authors' configs, without our keys,
+    name only its vocabulary."""
     known = section(section(config, "drafter", name), "target", name)
     trained = section(known, "shape", name)
     if "vocab_size" in config:
@@ -52,17 +52,16 @@ def check_same(name: str, what: str, found: Any, expected: int | None) -> None:
 
 
 def check_tokenizer(theirs: PreTrainedTokenizerBase | None, target: Target, name: str) -> None:
-    """UserError if an independent model writes other token ids than the target."""
+    """UserError if an independent model's tokenizer differs from the target's."""
     ours = target.tokenizer
     if theirs is not None and ours is not None and theirs.get_vocab() != ours.get_vocab():
         raise UserError(f"{name} does not fit this target: it has another tokenizer.")
 
 
 def other_weights(config: dict[str, Any], target: Target, name: str) -> str:
-    """A sentence if a drafter was trained on other weights than the target's; "" if not known.
+    """A note if a drafter was trained on other weights than the target's; "" if unknown.
 
-    Text stays exact with such a pair, and the drafter of a base model may well serve a fine-tuned
-    one.
+    Text stays exact with such a pair, and a base model's drafter may suit a fine-tuned model.
     """
     known = section(section(config, "drafter", name), "target", name)
     trained, here = known.get("weights"), weights_hash(target)
@@ -102,8 +101,8 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase | None) -> str | None:
 def weights_hash(target: Target) -> str | None:
     """A short hash of a few numbers of every weight, equal for bfloat16 and float32 of one model.
 
-    None where they cannot be compared: quantised, in float16 (which has fewer small numbers), or
-    not on this machine.
+    None if they cannot be compared: quantised, in float16 (which has fewer small numbers), or not
+    on this machine.
     """
     samples = []
     for _, weight in sorted(target.decoder.named_parameters()):

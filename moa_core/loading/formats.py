@@ -1,8 +1,8 @@
 """Sizes of drafters, from the configs and tensors of their files and back into config keys.
 
-The keys are those of the authors' published formats (MoA's, SafeAILab's for EAGLE). Sizes come from
-the shapes of the tensors where there are any, since unconverted configs do not have them. Our own
-keys are under "drafter".
+The keys follow the authors' published formats (MoA's, and SafeAILab's for EAGLE). Sizes come from
+the tensors if there are any, because unconverted configs lack them. Our own keys are under
+"drafter".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LAYER = ("num_attention_heads", "num_key_value_heads", "intermediate_size")
 
 
 def bare_net(published: Mapping[str, Any], target: PretrainedConfig) -> nn.Module:
-    """A MoA or EAGLE net by its published config alone, with parameters that take no memory."""
+    """A MoA or EAGLE net from its published config alone, with parameters that take no memory."""
     config = dict(published)
     with torch.device("meta"):
         if config.get("model_type") == "moa_spec":
@@ -50,7 +50,7 @@ def moa_sizes(
     """Sizes of a MoA drafter. Its files follow the target's hidden size and K and V."""
     ours, width = section(config, "drafter", name), target.hidden_size
     kv_width = 2 * kv_heads(target) * head_size(target)
-    if tensors:  # it tells of another target first of all
+    if tensors:  # the clearest sign of another target
         check_shape(tensors, "Ekv2E.weight", (width, kv_width))
     sa, ca, lsa = "self_attention", "cross_attention", "layer_self_attention"
     heads = value(config, "num_attention_heads", Whole, name, target.num_attention_heads)
@@ -69,7 +69,7 @@ def moa_sizes(
         qkv_bias=biased or _any_bias(tensors, f"{sa}.self_attn", "qkv"),
         o_bias=biased or _any_bias(tensors, f"{sa}.self_attn", "o"),
         mlp_bias=_any_bias(tensors, f"{sa}.mlp", ("gate", "up", "down")),
-        pool=ours.get("lsa_pool", "mean"),  # an option of ours: the authors' files mean the mean
+        pool=ours.get("lsa_pool", "mean"),  # our own option; the authors' files use the mean
     )
 
 
@@ -125,7 +125,7 @@ SIZES: dict[str, Callable[[dict[str, Any], PretrainedConfig, Tensors, str], Any]
 
 
 def small_config(target: Target, layers: int, heads: int, kv_heads: int, inner: int) -> LlamaConfig:
-    """A Llama around a target's embeddings and head."""
+    """A Llama config around a target's embeddings and head."""
     keys = ("vocab_size", "hidden_size", "rms_norm_eps", "max_position_embeddings")
     ends = ("bos_token_id", "eos_token_id", "pad_token_id")
     shared: dict[str, Any] = {key: getattr(target.config, key) for key in (*keys, *ends)}
@@ -143,9 +143,9 @@ def small_config(target: Target, layers: int, heads: int, kv_heads: int, inner: 
 
 
 def _layer(config: dict[str, Any], tensors: Tensors, part: str, heads: int, width: int) -> Sizes:
-    """A layer's sizes: from the rows of its tensors, or from a config where there are none.
+    """A layer's sizes: from the rows of its tensors, or from a config if there are none.
 
-    part   before the names of its tensors, and before MoA's config keys
+    part   prefix of its tensors and of MoA's config keys
     width  of the layer, for a config
     """
     if not tensors:
@@ -173,9 +173,9 @@ def _any_bias(tensors: Tensors, prefix: str, parts: Iterable[str]) -> bool:
 
 
 def _check_count(count: int, tensors: Tensors, name: str) -> None:
-    """A bound before modules are built: each has at least one tensor in the file."""
+    """Check the count before modules are built: each has at least one tensor in the file."""
     if count > len(tensors):
-        raise UserError(f"{name} has {len(tensors)} tensors, too few for what its config says.")
+        raise UserError(f"{name} has {len(tensors)} tensors, too few for its config.")
 
 
 def config_keys(drafter: Drafter) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Files from the Hugging Face Hub: which revision, how far a download is, and what went wrong."""
+"""Files from the Hugging Face Hub: revisions, download progress, and errors."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from tqdm import tqdm
 from moa_core.errors import UserError, first_line
 from moa_core.loading.untrusted import pickles_allowed
 
-Report = Callable[[str], None]  # gets a sentence on how far something is
+Report = Callable[[str], None]  # gets a sentence about progress
 
 CONFIGS = ("*.json", "*.jinja", "tokenizer*", "*.model")
-NESTED = ["*/*"]  # folders hold other formats of the same weights
+NESTED = ["*/*"]  # subfolders have other formats of the same weights
 REPORT_EVERY = 0.5  # seconds
 
 
 def silent(words: str) -> None:
-    """A report that is not shown."""
+    """A report that shows nothing."""
 
 
 def split(spec: str) -> tuple[str, str | None]:
-    """`id@revision` -> the id, and the commit, branch or tag; None where none is named."""
+    """`id@revision` -> the id, and the commit, branch or tag; None if none is named."""
     name, _, revision = spec.partition("@")
     return name, revision or None
 
 
 def short_name(spec: str) -> str:
-    """An id for people: of a revision that is a commit, the first eight digits."""
+    """An id for users: a commit is cut to its first eight digits."""
     name, revision = split(spec)
     if revision is None:
         return name
@@ -51,7 +51,7 @@ def fetch_config(spec: str) -> Path:
 
 
 def fetch_weights(spec: str, report: Report = silent, pickles: bool = False) -> Path:
-    """The folder with everything. Pickles only on request, and where there are no safetensors."""
+    """The folder with everything. Pickles only on request, and only without safetensors."""
     folder = fetch(spec, (*CONFIGS, "*.safetensors"), report)
     if any(folder.glob("*.safetensors")) or not pickles_allowed(pickles):
         return folder
@@ -63,11 +63,11 @@ def fetch(spec: str, patterns: Sequence[str], report: Report = silent) -> Path:
 
     spec      id or id@revision
     patterns  of the wanted files
-    UserError, saying what to do, if they cannot be had.
+    UserError, saying what to do, if they are not available.
     """
     import huggingface_hub
 
-    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # our sentence says it all
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # our message is enough
     name, revision = split(spec)
     try:
         folder = huggingface_hub.snapshot_download(
@@ -75,13 +75,13 @@ def fetch(spec: str, patterns: Sequence[str], report: Report = silent) -> Path:
             endpoint=endpoint(), local_files_only=not _answers(name, revision),
             tqdm_class=_bar(short_name(spec), report),
         )  # fmt: skip
-    except Exception as error:  # errors of the library, the transport and the disk are many
+    except Exception as error:  # of many kinds: library, transport and disk
         raise UserError(_sentence(error, name, revision)) from error
     return Path(folder)
 
 
 def _answers(name: str, revision: str | None) -> bool:
-    """Whether the Hub can be reached: asked once, where the library would retry for a minute."""
+    """Whether the Hub can be reached. One request; the library would retry for a minute."""
     import huggingface_hub
     from huggingface_hub import errors
 
@@ -91,7 +91,7 @@ def _answers(name: str, revision: str | None) -> bool:
             endpoint=endpoint(),
         )
     except (errors.HfHubHTTPError, errors.EntryNotFoundError, errors.HFValidationError):
-        return True  # the download itself says what is wrong
+        return True  # the download will say what is wrong
     except Exception:  # of the transport, or because the library must stay offline
         return False
     return True
@@ -104,7 +104,7 @@ def _bar(name: str, report: Report) -> type[tqdm]:
         told = 0.0
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            # Only this one of its bars counts bytes written; the others would count them again.
+            # Only this bar counts written bytes; the others would count them again.
             self.counts = str(kwargs.get("desc", "")).startswith("Reconstructing")
             self.done = 0
             kwargs.pop("name", None)
@@ -122,13 +122,13 @@ def _bar(name: str, report: Report) -> type[tqdm]:
 
 
 def amounts(done: float, total: int) -> str:
-    """Bytes of a total, for people."""
+    """Bytes of a total, for users."""
     unit, size = ("GB", 1e9) if total >= 1e9 else ("MB", 1e6)
     return f"{done / size:.1f} of {total / size:.1f} {unit}"
 
 
 def _sentence(error: Exception, name: str, revision: str | None) -> str:
-    """What happened to a download, and what to do about it."""
+    """What went wrong with a download, and what to do."""
     from huggingface_hub import constants, errors
 
     at, tokens = f"{endpoint()}/{name}", f"{endpoint()}/settings/tokens"
@@ -140,20 +140,20 @@ def _sentence(error: Exception, name: str, revision: str | None) -> str:
                 f"gated repositories at {tokens}, and set HF_TOKEN to it. Access may take a while."
             )
         case errors.RevisionNotFoundError():
-            return f"{name} has no revision {revision!r}: see {at}/commits/main for those it has."
+            return f"{name} has no revision {revision!r}: see {at}/commits/main for its revisions."
         case errors.RepositoryNotFoundError():
             return (
                 f"There is no {name} on the Hub that this machine may see: check the id at {at}. "
-                "If it is private, set HF_TOKEN to a token of an account that may read it."
+                "If it is private, set HF_TOKEN to the token of an account with access."
             )
         case errors.LocalEntryNotFoundError() | errors.OfflineModeIsEnabled():
             return (
-                f"{name} is not whole in this machine's cache ({constants.HF_HUB_CACHE}), and the "
-                f"Hub at {endpoint()} cannot be reached: check the connection and HF_HUB_OFFLINE, "
-                "or name a folder with the files."
+                f"{name} is not complete in this machine's cache ({constants.HF_HUB_CACHE}), and "
+                f"the Hub at {endpoint()} cannot be reached: check the connection and "
+                "HF_HUB_OFFLINE, or name a folder with the files."
             )
         case errors.HFValidationError():
-            return f"{name!r} is no Hub id: those look like owner/name."
+            return f"{name!r} is not a Hub id, which looks like owner/name."
     if status == 401:
         return (
             f"The Hub does not know the token in HF_TOKEN: make a new one at {tokens}, or unset "
@@ -162,6 +162,6 @@ def _sentence(error: Exception, name: str, revision: str | None) -> str:
     if status is not None:
         return f"The Hub did not give {name}: it answered {status}. Try again later."
     return (
-        f"{name} could not be downloaded ({first_line(error)}): give the same command again, and "
-        "it goes on where it stopped."
+        f"{name} could not be downloaded ({first_line(error)}): repeat the command to continue the "
+        "download."
     )

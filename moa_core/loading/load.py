@@ -1,4 +1,4 @@
-"""From a name to a model: bundled names, folders and Hub ids become targets and drafters."""
+"""Loads targets and drafters by bundled name, folder or Hub id."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from moa_core.loading.untrusted import careful, read_config, read_tensors
 from moa_core.model.target import Target
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-DRAFTS = ("auto", "int8", "float32")  # precisions that drafts may have
-TALKATIVE = (  # a line for each layer at each call, and one about a faster kernel
+DRAFTS = ("auto", "int8", "float32")  # precisions of drafts
+TALKATIVE = (  # loggers that write a line per layer and call, and one about a faster kernel
     "bitsandbytes.autograd._functions",
     "bitsandbytes.backends.cpu.ops",
 )
@@ -42,11 +42,11 @@ TALKATIVE = (  # a line for each layer at each call, and one about a faster kern
 class Plan:
     """How to load a target.
 
-    bits        4 or 8: its linear layers as NF4 or 8-bit integers, by bitsandbytes; None: as it is
-    drafters    names, folders or Hub ids that will be loaded beside it: their memory counts
-    report      gets a sentence on how far downloads are
-    drafts      int8: weights in eight bits; float32; auto: int8 where target and drafter are
-                both bundled and no dtype was named
+    bits        4 or 8: its linear layers as NF4 or 8-bit integers, by bitsandbytes; None: unchanged
+    drafters    names, folders or Hub ids to be loaded with it: their memory counts
+    report      gets a sentence about the progress of downloads
+    drafts      int8: 8-bit weights; float32; auto: int8 if target and drafter are bundled and no
+                dtype was named
     """
 
     bits: int | None = None
@@ -76,7 +76,7 @@ def pick_device(device: str) -> torch.device:
 
 
 def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
-    """auto: bfloat16 on a GPU; float32 elsewhere, which reproduces plain decoding to the token."""
+    """auto: bfloat16 on a GPU, else float32, which reproduces plain decoding token for token."""
     if dtype == "auto":
         return torch.bfloat16 if device.type == "cuda" else torch.float32
     if dtype not in DTYPES:
@@ -85,7 +85,7 @@ def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
 
 
 def wanted_drafts(asked: str, dtype: str) -> str:
-    """The precision of drafts: float32 where a dtype was named."""
+    """The precision of drafts: float32 if a dtype was named."""
     return asked if asked != "auto" or dtype == "auto" else "float32"
 
 
@@ -98,14 +98,14 @@ def load_target(
     """Load a target: a bundled name (None: the bundled one), a folder, or a Hub id or id@revision.
 
     UserError, before its weights are downloaded or read, if they do not fit into memory. The
-    target's `need` says what was expected.
+    target's `need` is the estimate.
     """
     plan = plan or Plan()
     place = catalog.locate(spec or catalog.bundled_target())
     where = pick_device(device)
     wanted = pick_dtype(dtype, where)
     folder = place if isinstance(place, Path) else fetch_config(place)
-    read_config(folder)  # its sentences are clearer than transformers' own
+    read_config(folder)  # its messages are clearer than transformers'
     name = place.name if isinstance(place, Path) else short_name(place)
     beside = drafters_beside(plan.drafters, plan.report)
     need = check_room(name, config_of(folder), wanted, where, plan.bits, beside)
@@ -117,7 +117,7 @@ def load_target(
     options = _options(wanted, where, plan)
     try:
         model = AutoModelForCausalLM.from_pretrained(folder, **options).requires_grad_(False)
-    except Exception as error:  # transformers raises many kinds; all mean: not loadable
+    except Exception as error:  # transformers raises many kinds; all mean that loading failed
         raise UserError(
             f"The target {spec or place} cannot be loaded: {first_line(error)}"
         ) from error
@@ -125,29 +125,29 @@ def load_target(
     target.eos_ids = _eos_ids(target)
     target.drafts = wanted_drafts(plan.drafts, dtype if catalog.is_bundled(folder) else "float32")
     if plan.drafts == "int8" and (target.device.type != "cpu" or target.dtype != torch.float32):
-        raise UserError("Drafts in int8 need a float32 target on a processor: leave out --drafts.")
+        raise UserError("Drafts in int8 need a float32 target on a CPU: leave out --drafts.")
     return accelerate(target)
 
 
 def _options(dtype: torch.dtype, device: torch.device, plan: Plan) -> dict[str, Any]:
-    """What `from_pretrained` is told."""
+    """Options for `from_pretrained`."""
     options: dict[str, Any] = {"dtype": dtype, **careful()}
     if plan.bits:
         options["quantization_config"] = _quantised(plan.bits, dtype)
-    if plan.bits or device.type != "cpu":  # straight to the device, not by way of main memory
+    if plan.bits or device.type != "cpu":  # straight to the device, not through main memory
         options["device_map"] = {"": device}
     return options
 
 
 def _quantised(bits: int, dtype: torch.dtype) -> Any:
-    """Settings for bitsandbytes. UserError where it is not installed."""
+    """Settings for bitsandbytes. UserError if it is not installed."""
     from transformers import BitsAndBytesConfig
 
     for name in TALKATIVE:
         logging.getLogger(name).setLevel(logging.ERROR)
     try:
         import bitsandbytes  # noqa: F401
-    except Exception as error:  # also where its library does not suit the machine
+    except Exception as error:  # also if its library does not suit the machine
         raise UserError(
             f"--load-in-{bits}bit needs bitsandbytes, which cannot be imported here "
             f"({first_line(error)}): pip install bitsandbytes, or leave the option out."
@@ -156,12 +156,12 @@ def _quantised(bits: int, dtype: torch.dtype) -> Any:
         return BitsAndBytesConfig(
             load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype
         )
-    # Without separate outliers what a row becomes does not depend on the rows beside it.
+    # Without separate outliers, the result of a row does not depend on other rows.
     return BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)
 
 
 def tokenizer_in(folder: Path) -> Any:
-    """The tokenizer of a model's folder; None where there is none, as for bare token-id models."""
+    """The tokenizer of a model's folder; None if there is none, as for models of bare token ids."""
     if not any(folder.glob("tokenizer*")):
         return None
     try:
@@ -211,9 +211,9 @@ def _unpacked(module: nn.Module, name: str, dtype: torch.dtype) -> Tensor:
 def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Drafter:
     """Load a drafter for a target: a bundled name, a folder or a Hub id.
 
-    None: the bundled MoA drafter, for TLI N if that is given. Those `WITHOUT_WEIGHTS` have no
-    files; "eagle" is the bundled EAGLE-2 head with the first EAGLE's fixed tree, "moa-auto" all
-    bundled MoA drafters, one of which is chosen for each cycle.
+    None: the bundled MoA drafter, for TLI N if that is given. Drafters `WITHOUT_WEIGHTS` have no
+    files. "eagle" is the bundled EAGLE-2 head with the first EAGLE's fixed tree. "moa-auto" is all
+    bundled MoA drafters, one of which is chosen in each cycle.
     """
     spec = catalog.bundled_moa_for(tli) if spec is None else catalog.drafter_name(spec)
     if spec in WITHOUT_WEIGHTS:
@@ -238,15 +238,15 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
     in_int8 = target.drafts == "int8" or (target.drafts == "auto" and catalog.is_bundled(folder))
     drafter = accelerate_drafter(drafter, target, in_int8)
     if target.drafts == "int8" and drafter.precision != "int8":
-        raise UserError(f"{drafter.name} has no form for drafts in int8: leave out --drafts.")
+        raise UserError(f"{drafter.name} cannot draft in int8: leave out --drafts.")
     return drafter
 
 
 def first_eagle(spec: str, target: Target, tli: int | None = None) -> EagleDrafter:
-    """An EAGLE head with the first EAGLE's tree of fixed shape."""
+    """An EAGLE head with the first EAGLE's fixed tree."""
     eagle = load_drafter(spec, target, tli)
     if not isinstance(eagle, EagleDrafter):
-        raise UserError(f"{spec} is no EAGLE head: it cannot draft as the first EAGLE does.")
+        raise UserError(f"{spec} is not an EAGLE head, so it cannot draft like the first EAGLE.")
     eagle.name, eagle.static = "eagle", True
     return eagle
 
@@ -259,7 +259,7 @@ def _auto(target: Target, tli: int | None) -> AutoDrafter:
 
 
 def drafters_beside(specs: Sequence[str], report: Report = silent) -> list[Drafting]:
-    """The memory that drafters need, by their files; they are downloaded if need be."""
+    """The memory that drafters need, from their files, which are downloaded if necessary."""
     names = [catalog.drafter_name(spec) for spec in specs]
     places = [
         catalog.locate(catalog.DERIVED.get(name, name))
@@ -274,13 +274,13 @@ def _drafter_files(place: Path | str, report: Report = silent) -> Path:
 
 
 def _is_whole_model(folder: Path) -> bool:
-    """Whether a folder holds a language model with embeddings of its own: no drafter's head."""
+    """Whether a folder holds a whole language model, with embeddings, and not a drafter's head."""
     if (folder / "model.safetensors.index.json").exists():
         return True
     try:
         with safe_open(folder / "model.safetensors", framework="pt") as file:
             names = {*file.keys()}
-            # Some EAGLE-3 heads call their one layer so, too; they have an `fc`.
+            # Some EAGLE-3 heads use the same layer name, but have an `fc`.
             return "model.layers.0.self_attn.q_proj.weight" in names and "fc.weight" not in names
     except (OSError, SafetensorError):
         return False  # read_tensors says what is wrong with it

@@ -19,24 +19,24 @@ from moa_core.loading.formats import bare_net
 from moa_core.loading.untrusted import PICKLE, pickles_allowed
 from moa_core.model.target import head_size, kv_heads
 
-COUNTED_CONTEXT = 8192  # tokens, of a target that reads more
+COUNTED_CONTEXT = 8192  # most tokens counted for a target with a longer context
 NF4_BLOCK = 64  # numbers that share a scale of four bytes
-CONTAINER = Path("/sys/fs/cgroup")  # Linux: what a container may take
+CONTAINER = Path("/sys/fs/cgroup")  # Linux: a container's limits
 ADVICE = (
-    "Try --dtype bfloat16, --load-in-8bit or --load-in-4bit (python -m moa_core memory says what "
-    "each takes), or a smaller target."
+    "Try --dtype bfloat16, --load-in-8bit or --load-in-4bit (python -m moa_core memory lists their "
+    "needs), or a smaller target."
 )
 BORROWED = ("embed_tokens.", "lm_head.")  # in EAGLE's files, copies of the target's own
 
 
 @dataclass(frozen=True)
 class Need:
-    """Bytes that a run will take at most.
+    """Most bytes that a run needs.
 
     weights   of the target
     drafters  their weights
-    cache     K and V of `context` tokens, the drafters' too
-    working   what a forward over a prompt of `context` tokens holds besides
+    cache     K and V of `context` tokens, including the drafters'
+    working   other memory of a forward over a prompt of `context` tokens
     form      the number format in words
     """
 
@@ -64,11 +64,11 @@ class Need:
 
 @dataclass(frozen=True)
 class Drafting:
-    """A drafter's part in the need, in numbers of the target's format.
+    """A drafter's memory, in numbers of the target's format.
 
     numbers  of its weights
-    cached   for each token, in caches of its own
-    lsa      width and feed-forward width of LSA; None where there is none
+    cached   per token, in its own caches
+    lsa      width and feed-forward width of LSA; None without LSA
     """
 
     numbers: int
@@ -76,7 +76,7 @@ class Drafting:
     lsa: tuple[int, int] | None = None
 
     def working(self, config: PretrainedConfig, tokens: int) -> int:
-        """Numbers held while it observes a prompt: a copy of all K and V, and LSA over a part."""
+        """Numbers held while it observes a prompt: a copy of all K and V, and LSA for one part."""
         if self.lsa is None:
             return 0
         width, inner = self.lsa
@@ -85,7 +85,7 @@ class Drafting:
 
 
 def size(count: float) -> str:
-    """Bytes for people."""
+    """Bytes for users."""
     return f"{count / 1e9:.1f} GB" if count >= 0.95e8 else f"{count / 1e6:.1f} MB"
 
 
@@ -95,7 +95,7 @@ def form_name(dtype: torch.dtype, bits: int | None) -> str:
 
 
 def parameters(net: nn.Module) -> int:
-    """Numbers in a model; in 4 bits two share a byte."""
+    """Numbers in a model; in 4 bits, two share a byte."""
     return sum(
         weight.numel() * (2 if type(weight).__name__ == "Params4bit" else 1)
         for weight in net.parameters()
@@ -110,7 +110,7 @@ def config_of(shape: Mapping[str, Any] | Path) -> PretrainedConfig:
             return config
         keys = dict(shape)
         return AutoConfig.for_model(keys.pop("model_type"), **keys)
-    except Exception as error:  # transformers raises many kinds; all mean: not usable
+    except Exception as error:  # transformers raises many kinds; all mean that it is not usable
         where = shape if isinstance(shape, Path) else "This config"
         raise UserError(f"{where} has no config that can be used: {first_line(error)}") from error
 
@@ -119,10 +119,10 @@ def estimate(
     config: PretrainedConfig, dtype: torch.dtype, bits: int | None = None,
     drafters: Sequence[Drafting] = (),
 ) -> Need:  # fmt: skip
-    """What a target of this config needs, for a run of at most COUNTED_CONTEXT tokens.
+    """The memory that a target with this config needs for a run of at most COUNTED_CONTEXT tokens.
 
     bits      4 or 8: of its linear layers, by bitsandbytes
-    drafters  that are loaded beside it; one of them is at work at a time
+    drafters  loaded with it; one of them runs at a time
     """
     limit = min(config.max_position_embeddings, COUNTED_CONTEXT)
     per_token = config.num_hidden_layers * 2 * kv_heads(config) * head_size(config)
@@ -141,7 +141,7 @@ def estimate(
 
 
 def _weights(model: PreTrainedModel, dtype: torch.dtype, bits: int | None) -> int:
-    """Bytes of a model's parameters once loaded; quantised matrices with their scales."""
+    """Bytes of a model's loaded parameters; quantised matrices include their scales."""
     total = sum(weight.numel() for weight in model.parameters()) * dtype.itemsize
     if not bits:
         return total
@@ -154,20 +154,20 @@ def _weights(model: PreTrainedModel, dtype: torch.dtype, bits: int | None) -> in
 
 
 def _prefill(config: PretrainedConfig, tokens: int) -> int:
-    """Numbers held at once by a decoder layer that reads a prompt, and joins its matrices first."""
+    """Numbers held at once by a decoder layer that joins its matrices and reads a prompt."""
     wide = max(config.intermediate_size, config.num_attention_heads * head_size(config))
     joined = 2 * config.intermediate_size * config.hidden_size
     return int(tokens * (3 * wide + 7 * config.hidden_size) + joined)
 
 
 def planned(published: Mapping[str, Any], target: PretrainedConfig) -> Drafting:
-    """A drafter by its published config alone."""
+    """A drafter's memory from its published config alone."""
     net = bare_net(published, target)
     return _drafting({name: tuple(value.shape) for name, value in net.state_dict().items()})
 
 
 def stored(folder: Path, pickles: bool = False) -> Drafting:
-    """A drafter by the shapes in its file; nothing where that cannot be read. Reads no weights."""
+    """A drafter's memory from its file's shapes; zero if it cannot be read. Reads no weights."""
     found: dict[str, tuple[int, ...]] = {}
     pickle = folder / PICKLE
     try:
@@ -227,7 +227,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def _main_memory() -> int:
-    """Free main memory, within a container's limit where there is one."""
+    """Free main memory, within a container's limit if there is one."""
     import psutil  # accelerate brings it
 
     free: int = psutil.virtual_memory().available
@@ -236,6 +236,6 @@ def _main_memory() -> int:
         used = int((CONTAINER / "memory.current").read_text())
         lines = (CONTAINER / "memory.stat").read_text().splitlines()
         files = int(dict(line.split() for line in lines).get("inactive_file", "0"))
-        return min(free, limit - used + files)  # pages of files give way
+        return min(free, limit - used + files)  # file pages can be dropped
     except (OSError, ValueError):  # no such limit, or "max"
         return free

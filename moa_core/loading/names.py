@@ -1,4 +1,4 @@
-"""Names of methods: one for each, and what a person may write for it."""
+"""Names of methods, and the forms that users may write."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LABELS = {
 
 
 def method_name(method: str, tli: int) -> str:
-    """The name of a drafter's method: MoA's says which N."""
+    """The name of a drafter's method; MoA's includes N."""
     return f"moa-n{tli}" if method == "moa" else method
 
 
@@ -52,13 +52,13 @@ def label(name: str) -> str:
 
 
 def matched(text: str, names: Iterable[str]) -> str | None:
-    """The name that a text means: in any case, or by its label; "none" is vanilla."""
+    """The name for a text: a name in any case, or a label; "none" is vanilla."""
     return _forms(names).get(text.strip().casefold())
 
 
 def listed(text: str, names: Sequence[str]) -> list[str]:
-    """--methods, with commas between, each as it is among `names`; unknown ones stay as they are.
-    UserError for one twice, or none."""
+    """The comma-separated methods of --methods, each as in `names`; unknown ones are unchanged.
+    UserError for a duplicate, or none."""
     parts = (part.strip() for part in text.split(","))
     found = [matched(part, names) or part for part in parts if part]
     if not found:
@@ -69,7 +69,7 @@ def listed(text: str, names: Sequence[str]) -> list[str]:
 
 
 def no_such(text: str, names: Sequence[str], what: str) -> str:
-    """A sentence that says which names there are, and which of them are near."""
+    """A message with the available names and similar ones."""
     return (
         f"There is no {what} {text!r}: choose from {', '.join(names)}{near(text, names)}, or name "
         "a folder or a Hub id, which looks like owner/name."
@@ -77,7 +77,7 @@ def no_such(text: str, names: Sequence[str], what: str) -> str:
 
 
 def near(text: str, names: Iterable[str]) -> str:
-    """The names that a text resembles, in brackets; "" where none does."""
+    """The names that a text resembles, in brackets; "" if there are none."""
     forms = _forms(names)
     found = dict.fromkeys(forms[one] for one in get_close_matches(text.casefold(), forms, 2))
     return f" (did you mean {' or '.join(found)}?)" if found else ""

@@ -1,4 +1,4 @@
-"""Published targets with the drafters that were published for them, at fixed revisions."""
+"""Published targets with their published drafters, at fixed revisions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from moa_core.errors import UserError
 from moa_core.loading.names import family, matched, no_such, tli_of
 
-# Commits as public scripts and manifests name them. For another: --target id@revision.
+# Commits named in public scripts and manifests. For another one: --target id@revision.
 LLAMA3 = "meta-llama/Meta-Llama-3-8B-Instruct@8afb486c1db24fe5011ec46dfbe5b5dccdb575c2"
 LLAMA3_MOA = "huawei-noah/MOASpec-Llama-3-8B-Instruct@2398649caeba2141e4d600ae12802a3adabadcaf"
 LLAMA3_EAGLE = "yuhuili/EAGLE-LLaMA3-Instruct-8B@02d97adb0cacd1a50d4af8db61f4aca424ba2531"
@@ -33,8 +33,8 @@ class Preset:
     """A published target and drafters for it, as id@revision.
 
     by_method  the Hub id of each method's drafter; the first is the default
-    tree      depth, breadth and budget of the authors, which suit a GPU
-    configs   the published config.json of each id, as far as sizes depend on it
+    tree      the authors' depth, breadth and budget, which suit a GPU
+    configs   the published config.json of each id, with the keys that sizes depend on
     """
 
     target: str
@@ -43,11 +43,11 @@ class Preset:
     configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def drafter(self, name: str | None, tli: int | None = None) -> str:
-        """The Hub id of a method's drafter; a folder or a Hub id stays as it is.
+        """The Hub id of a method's drafter; a folder or a Hub id is returned unchanged.
 
-        None: MoA for this N, or the first. UserError, saying which there are, for another name.
+        None: MoA for this N, or the first. UserError, with the available names, for another name.
         """
-        from moa_core.drafters.known import WITHOUT_WEIGHTS  # torch, which --help does without
+        from moa_core.drafters.known import WITHOUT_WEIGHTS  # imports torch, which --help avoids
 
         wanted = name or (next(iter(self.by_method)) if tli is None else f"moa-n{tli}")
         names = [*self.by_method, *WITHOUT_WEIGHTS]
@@ -112,13 +112,13 @@ PRESETS = {
 
 
 def pinned(spec: str | Path) -> bool:
-    """Whether an id is one of a preset's, at the commit named here: its pickle may be opened. A
+    """Whether an id is in a preset, at the commit named here, so that its pickle may be opened. A
     folder never is."""
     return any(spec in (one.target, *one.by_method.values()) for one in PRESETS.values())
 
 
 def preset(name: str) -> Preset:
-    """A preset by name. UserError, with the names there are, for any other."""
+    """A preset by name. UserError, with the available names, for any other."""
     if name not in PRESETS:
         raise UserError(f"There is no preset {name!r}: choose from {', '.join(PRESETS)}.")
     return PRESETS[name]

@@ -1,5 +1,5 @@
-"""Checks of files that anybody may have made: configs before anything is built from them, and
-pickles, which are opened only on request. Imports no torch."""
+"""Checks of untrusted files: configs, before anything is built from them, and pickles, which are
+opened only on request. Does not import torch."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import msgspec
 
 from moa_core.errors import UserError, first_line
 
-LARGEST_CONFIG = 16 * 2**20  # bytes; the largest known have some 100 kB
-LARGEST_NUMBER = 2**62  # torch's own sums overflow beyond it
+LARGEST_CONFIG = 16 * 2**20  # bytes; the largest known configs have about 100 kB
+LARGEST_NUMBER = 2**62  # torch's sums overflow beyond it
 # Counts of modules, which are built before any weight is read.
 PARTS = re.compile(r"(^|_)(layers?|blocks?|experts?|heads?|labels|depths?|stages)$")
 MOST_PARTS = 1024
@@ -24,12 +24,12 @@ Whole = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Eps = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 PICKLE = "pytorch_model.bin"  # the one pickle in common use: EAGLE heads are published as one
-PICKLES = "MOA_ALLOW_PICKLE"  # an environment variable, so that processes we start obey it too
+PICKLES = "MOA_ALLOW_PICKLE"  # an environment variable, so that child processes obey it
 
 
 def read_json(path: Path) -> Any:
-    """What is in a JSON file. OSError if it cannot be read; ValueError if it is too large, nested
-    too deeply or not JSON."""
+    """The content of a JSON file. OSError if it cannot be read; ValueError if it is too large,
+    nested too deeply or not JSON."""
     if path.is_file() and path.stat().st_size > LARGEST_CONFIG:
         raise ValueError(f"it has more than {LARGEST_CONFIG / 2**20:,.0f} MiB")
     try:
@@ -39,7 +39,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """config.json of a model folder. UserError if it is missing, no JSON object, or claims sizes
+    """config.json of a model folder. UserError if it is missing, not a JSON object, or has sizes
     that no model has."""
     path = folder / "config.json"
     try:
@@ -71,8 +71,8 @@ def check_sizes(config: dict[str, Any], where: str) -> None:
 
 
 def value(config: Mapping[str, Any], key: str, kind: Any, name: str, *default: Any) -> Any:
-    """A value of a config; where there is none, the default. UserError if it is of another kind, or
-    is missing and has no default."""
+    """A value of a config, or the default. UserError if it has another type, or is missing without
+    a default."""
     found = config.get(key)
     if found is None:
         if not default:
@@ -87,24 +87,24 @@ def value(config: Mapping[str, Any], key: str, kind: Any, name: str, *default: A
 
 
 def section(config: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:
-    """An object within a config, empty where there is none."""
+    """An object in a config; empty if there is none."""
     return dict(value(config, key, dict[str, Any], name, {}))
 
 
 def pickles_allowed(asked: bool = False) -> bool:
-    """Whether a pickle of weights may be opened. asked: True for one of a preset's own."""
+    """Whether a pickle of weights may be opened. asked: True for a preset's pickle."""
     return asked or os.environ.get(PICKLES) == "1"
 
 
 def careful() -> dict[str, Any]:
-    """Options of every `from_pretrained`: run no code of a repository, open no pickles."""
+    """Options for every `from_pretrained`: run no code from a repository, open no pickles."""
     return {"trust_remote_code": False, "use_safetensors": None if pickles_allowed() else True}
 
 
 def read_tensors(folder: Path, pickles: bool = False) -> dict[str, Any]:
-    """All tensors of a drafter. UserError if the file is missing, truncated or no tensor file.
+    """All tensors of a drafter. UserError if the file is missing, truncated or not a tensor file.
 
-    pickles  whether pytorch_model.bin may be opened, as plain weights; see `PICKLES`
+    pickles  whether pytorch_model.bin may be opened, for plain weights only; see `PICKLES`
     """
     import torch
     from safetensors.torch import load_file
@@ -114,8 +114,8 @@ def read_tensors(folder: Path, pickles: bool = False) -> dict[str, Any]:
         raise UserError(f"{folder} has no model.safetensors: there are no weights to load.")
     if not path.exists() and not pickles_allowed(pickles):
         raise UserError(
-            f"The weights in {folder} are a pickle, {PICKLE}: it is opened only on request, by "
-            f"--allow-pickle or {PICKLES}=1, and then for plain weights alone."
+            f"The weights in {folder} are a pickle, {PICKLE}: it is opened only with "
+            f"--allow-pickle or {PICKLES}=1, and then only for plain weights."
         )
     try:
         if path.exists():
@@ -124,7 +124,7 @@ def read_tensors(folder: Path, pickles: bool = False) -> dict[str, Any]:
         if not all(torch.is_tensor(one) for one in found.values()):
             raise TypeError("it holds more than tensors")
         return found
-    except Exception as error:  # safetensors', torch's and pickle's own have no common base
+    except Exception as error:  # errors of safetensors, torch and pickle have no common base
         raise UserError(
             f"The weights in {folder} are damaged or cut short ({first_line(error)})."
         ) from None

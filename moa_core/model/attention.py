@@ -1,6 +1,6 @@
-"""Where a MoA drafter looks: LSA over the target's layers, CA over the text.
+"""What a MoA drafter attends to: LSA over the target's layers, CA over the text.
 
-Computed anew from a text's token ids, with the drafter's own pieces: decoding keeps no weights.
+The weights are computed again from the token ids, because decoding does not keep them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from moa_core.model.target import Target
 
 @dataclass(frozen=True)
 class Looks:
-    """Attention weights of a drafter that stands at the newest token, the root.
+    """Attention weights of a drafter at the newest token, the root.
 
-    layers  [n, H_lsa, L] of each verified token: what its memory is made of; None without LSA
-    text    [H_ca, n] of the root: which verified tokens' memories it reads
-    Every last dimension sums to 1.
+    layers  [n, H_lsa, L] LSA's weights for each verified token; None without LSA
+    text    [H_ca, n] CA's weights at the root, over the verified tokens' memories
+    The last dimension always sums to 1.
     """
 
     layers: Tensor | None
@@ -37,8 +37,8 @@ class Looks:
 def look(target: Target, drafter: Drafter, ids: Sequence[int]) -> Looks:
     """What a drafter attends to before it drafts below the last of these token ids, the root.
 
-    The target reads all ids but the root, as if they were a prompt: it has learnt nothing of the
-    root yet. UserError if the drafter is not MoA, or if the target cannot read the ids.
+    The target reads all ids except the root, as a prompt, because it has not read the root yet.
+    UserError if the drafter is not MoA, or if the target cannot read the ids.
     """
     if not isinstance(drafter, MoADrafter):
         raise UserError(f"The drafter {drafter.name} is not MoA: it has neither LSA nor CA.")
@@ -62,8 +62,8 @@ def lsa_weights(net: MoANet, vectors: Tensor, layer_rope: Rope) -> Tensor:
 
     vectors  [n, L, W] K and V of all layers
 
-    The q rows are those whose outputs become the memory: all L of them, whose mean is taken, or
-    with pool "last" that of the last layer alone.
+    The q rows are those whose outputs become the memory: all L rows for their mean, or only the
+    last layer's row with pool "last".
     """
     lsa = net.layer_self_attention
     places = torch.arange(vectors.shape[1], device=vectors.device)[None]
@@ -75,7 +75,7 @@ def lsa_weights(net: MoANet, vectors: Tensor, layer_rope: Rope) -> Tensor:
 def ca_weights(drafter: MoADrafter, query: Tensor) -> Tensor:
     """CA's weights over the verified tokens: [H, n], each row sums to 1.
 
-    query  [1, 1, E] SA's output at the root, which stands right after them
+    query  [1, 1, E] SA's output at the root, which follows them
     """
     known = drafter.memory.length
     places = torch.full((1, 1), known, device=query.device)

@@ -1,4 +1,4 @@
-"""Keys and values, allocated once and written in place. All cache surgery is in this file."""
+"""Keys and values, allocated once and written in place. All cache changes are in this file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch import Tensor
 class KVCache:
     """K and V of consecutive layers for one sequence; transformers' layers take it as their cache.
 
-    The layers share a block [layers, 2, kv_heads, capacity, head_dim]. `length` slots are in use; a
-    forward writes behind them and counts only after `advance` or `keep`, so whatever was drafted in
-    vain is forgotten by doing nothing.
+    The layers share a block [layers, 2, kv_heads, capacity, head_dim]. `length` slots are in use. A
+    forward writes after them; its slots count only after `advance` or `keep`, so rejected drafts
+    need no cleanup.
 
     first_layer  index in the model of the first layer held here
     """
@@ -40,7 +40,7 @@ class KVCache:
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Write [1, G, n, d] behind the slots in use; return K and V [1, G, length + n, d]."""
+        """Write [1, G, n, d] after the slots in use; return K and V [1, G, length + n, d]."""
         keys, values = self._views[layer_idx - self._first]
         count = key_states.shape[-2]
         keys.narrow(2, self.length, count).copy_(key_states)
@@ -56,7 +56,7 @@ class KVCache:
         self.length = length
 
     def keep(self, slots: Sequence[int]) -> None:
-        """Of the slots just written keep these (ascending, counted from `length`), closed up."""
+        """Keep these of the slots just written (ascending, counted from `length`), without gaps."""
         if list(slots) != list(range(len(slots))):
             end = self.length + len(slots)
             source = torch.tensor(slots, device=self.device) + self.length
@@ -64,7 +64,7 @@ class KVCache:
         self.length += len(slots)
 
     def layer(self, place: int = 0) -> tuple[Tensor, Tensor]:
-        """All slots of a layer, in use or not: K and V [1, kv_heads, capacity, head_dim], as views.
+        """Views of all slots of a layer, in use or not: K and V [1, kv_heads, capacity, head_dim].
 
         place  counted from the first layer held here
         """
@@ -78,7 +78,7 @@ class KVCache:
         self.length += count
 
     def read(self, start: int, stop: int, last: int | None = None) -> Tensor:
-        """K and V of slots start..stop, of all layers or the last few: [layers, 2, G, n, d].
+        """K and V of slots start..stop, for all layers or the last few: [layers, 2, G, n, d].
 
         A view: read it before the next write.
         """
@@ -87,7 +87,7 @@ class KVCache:
 
 
 def token_vectors(keys_values: Tensor) -> Tensor:
-    """Per token and layer one vector, heads outermost [k_h0, v_h0, k_h1, v_h1, ...]: LSA's input.
+    """LSA's input: a vector per token and layer, heads outermost [k_h0, v_h0, k_h1, v_h1, ...].
 
     keys_values  [L, 2, G, n, d] -> [n, L, 2 * G * d]
     """

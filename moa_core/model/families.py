@@ -1,4 +1,4 @@
-"""Which models can be a target: those that can be run layer by layer, as drafting and TLI need."""
+"""Which models can be a target: drafting and TLI must be able to run them layer by layer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from moa_core.errors import UserError
 
-# Tested here with trained drafters; of any other family, a target's logits are checked as it loads.
+# Tested here with trained drafters. A target of any other family has its logits checked at load.
 FAMILIES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
 STATIC_ROPE = ("default", "linear", "llama3", "yarn")  # angles that do not depend on the length
 ATTENTION = ("full_attention", "sliding_attention")
@@ -24,14 +24,14 @@ SCALES = {
 
 
 def check_config(config: PretrainedConfig) -> None:
-    """UserError that names what a model has and a target may not have; needs no weights."""
+    """UserError, with the reason, for a model that cannot be a target. Needs no weights."""
     reason = _reason(config)
     if reason:
         _refuse(config, reason)
 
 
 def check_parts(model: PreTrainedModel) -> None:
-    """UserError that names the part which a model lacks."""
+    """UserError that names a part that the model lacks."""
     decoder = model.base_model
     for part, words in (
         ("layers", "list of decoder layers"),
@@ -48,9 +48,9 @@ def check_parts(model: PreTrainedModel) -> None:
 
 @torch.inference_mode()
 def check_logits(target: Any) -> None:
-    """UserError if a target of a family not tested here differs from its own model.
+    """UserError if a target of an untested family gives other logits than its own model.
 
-    A prompt and a small tree, read layer by layer, against transformers' forward over each text.
+    Compares a prompt and a small tree, read layer by layer, with transformers' forward.
     """
     from moa_core.decoding.tree import DraftTree
 
@@ -74,7 +74,7 @@ def check_logits(target: Any) -> None:
 
 
 def _reason(config: PretrainedConfig) -> str | None:
-    """What of a config stands against it."""
+    """Why a config cannot be a target's; None if it can."""
     for key, words in SCALES.items():
         if getattr(config, key, None) not in (None, 1, 1.0, False):
             return f"{words} (`{key}`)"

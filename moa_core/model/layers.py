@@ -1,4 +1,4 @@
-"""Decoder-layer pieces the drafters share. Tensor names are those of Hugging Face's Llama."""
+"""Decoder-layer parts that the drafters share. Tensor names follow Hugging Face's Llama."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from moa_core.model.cache import KVCache
 
-# transformers' layers of Llama's form: none has a factor or a norm that ours lacks.
+# transformers' layers like Llama's: none has a factor or a norm that ours lacks.
 KNOWN = {"LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLayer", "Qwen3DecoderLayer"}
 Rotation = tuple[Tensor, Tensor]  # cos, and sin with its first half negated, each [B, 1, n, d]
 
 
 class RMSNorm(nn.Module):
-    """x over its root mean square, times a weight each; in float32 inside, as in the target."""
+    """x divided by its root mean square, times a weight per element; float32 inside, as in the
+    target."""
 
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
-        # At 1; the authors' release draws fresh norm weights around 0.
+        # Starts at 1; the authors' release draws new norm weights around 0.
         self.weight = nn.Parameter(torch.ones(width))
         self.eps = eps
 
@@ -39,10 +40,10 @@ class RMSNorm(nn.Module):
 
 
 class Rope:
-    """Rotary position embedding by table: angles are computed once and looked up after.
+    """Rotary position embedding by table: angles are computed once and then looked up.
 
-    parameters  a config's `rope_parameters`: theta, type and what that type needs
-    context     the model's longest text; the table itself grows as `reserve` asks
+    parameters  a config's `rope_parameters`: theta, type and that type's options
+    context     the model's longest text; the table grows with `reserve`
     """
 
     def __init__(self, head_dim: int, parameters: Mapping[str, Any], context: int) -> None:
@@ -56,36 +57,36 @@ class Rope:
         self.reserve(min(context, 1024))
 
     def reserve(self, count: int) -> None:
-        """Make sure of the positions below `count`."""
+        """Make sure that the table covers the positions below `count`."""
         if count > self._count:
             self._count = count
             self._tables.clear()
 
     def __call__(self, positions: Tensor, like: Tensor) -> Rotation:
-        """cos and signed sin [B, 1, n, d] for positions [B, n], of device and dtype of `like`."""
+        """cos and signed sin [B, 1, n, d] for positions [B, n], with `like`'s device and dtype."""
         cos, sin = self._as(like)[0][:, positions]  # [2, B, n, d]
         return cos[:, None], sin[:, None]
 
     def span(self, start: int, stop: int, like: Tensor) -> Rotation:
-        """The same for positions start..stop of one text, [1, 1, stop - start, d]: a view. Of one
-        position alone it serves any number of rows."""
+        """A view of the same for positions start..stop of one text, [1, 1, stop - start, d]. One
+        position serves any number of rows."""
         _, cos, sin = self._as(like)
         return cos.narrow(2, start, stop - start), sin.narrow(2, start, stop - start)
 
     def tables(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """cos and signed sin [T, d] of all positions there are."""
+        """cos and signed sin [T, d] of all positions."""
         cos, sin = self._as(torch.empty(0, dtype=torch.float32, device="cpu"))[0].numpy()
         return cos, sin
 
     def _as(self, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The table [2, T, d] with another's device and dtype, and its halves [1, 1, T, d]."""
+        """The table [2, T, d] with `like`'s device and dtype, and its halves [1, 1, T, d]."""
         key, count = (like.device, like.dtype), self._count
         if (found := self._tables.get(key)) is None:
             with torch.inference_mode(False):  # training may use it later
                 table = self._table(count).to(*key)
                 cos, sin = table[:, None, None]
                 found = table, cos, sin
-            if count == self._count:  # another thread may have asked for more meanwhile
+            if count == self._count:  # another thread may have reserved more meanwhile
                 self._tables[key] = found
         return found
 
@@ -99,18 +100,17 @@ class Rope:
 
 
 def rotate(x: Tensor, rotation: Rotation) -> Tensor:
-    """Turn [B, heads, n, d] by its positions; an element pairs with the one half a head away."""
+    """Rotate [B, heads, n, d] by position; an element pairs with the one half a head away."""
     cos, sin = rotation
     low, high = x.chunk(2, -1)
     return torch.addcmul(x * cos, torch.cat([high, low], -1), sin)
 
 
 def grouped_attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-    """Q [1, H, n, d] attend to K and V [1, G, m, d] under a mask [1, 1, n, m]: [1, H, n, d].
+    """Attention of Q [1, H, n, d] to K and V [1, G, m, d] under a mask [1, 1, n, m]: [1, H, n, d].
 
-    For GPUs. Each group counts as a text of its own, whose heads share K and V without a copy. With
-    `enable_gqa` and a mask torch has no fast kernel: it writes out K and V for each head, and all
-    the weights.
+    For GPUs. Each group is a batch row whose heads share K and V without a copy. Torch has no fast
+    kernel for `enable_gqa` with a mask: it copies K and V for each head and stores all weights.
     """
     groups, each = keys.shape[1], queries.shape[1] // keys.shape[1]
     apart = queries[0].unflatten(0, (groups, each))  # [G, H / G, n, d]
@@ -132,7 +132,7 @@ class Attention(nn.Module):
         head_norms: float | None = None,
         reads: int | None = None,
     ) -> None:
-        """reads: the width of what Q, K and V are made of, where it is another."""
+        """reads: the input width of Q, K and V, if it is not `width`."""
         super().__init__()
         self.head_dim, self.heads, self.kv_heads = head_dim, heads, kv_heads
         self.grouped, reads = heads != kv_heads, reads or width
@@ -162,7 +162,7 @@ class Attention(nn.Module):
         mask: Tensor | None = None,
         causal: bool = False,
     ) -> Tensor:
-        """Q [B, H, n, d] attend to K and V [B, G, m, d], mask [B, 1, n, m]: [B, n, width]."""
+        """Attention of Q [B, H, n, d] to K and V [B, G, m, d], mask [B, 1, n, m]: [B, n, width]."""
         if self.grouped and mask is not None and queries.is_cuda and len(queries) == 1:
             mixed = grouped_attention(queries, keys, values, mask)
         else:
@@ -173,7 +173,7 @@ class Attention(nn.Module):
         return out
 
     def weights(self, x: Tensor, rotation: Rotation, keys: Tensor) -> Tensor:
-        """[B, H, n, m] float32: how `forward` mixes the values without a mask; rows sum to 1."""
+        """[B, H, n, m] float32: the weights of `forward` without a mask; rows sum to 1."""
         queries = self.queries(x, rotation).float()
         keys = keys.float().repeat_interleave(queries.shape[1] // keys.shape[1], 1)
         return (queries @ keys.mT / float(self.head_dim**0.5)).softmax(-1)
@@ -217,7 +217,7 @@ class DecoderLayer(nn.Module):
         head_norms: bool = False,
         reads: int | None = None,
     ) -> None:
-        """reads: the width of what attention reads, where it is another."""
+        """reads: the input width of attention, if it is not `width`."""
         super().__init__()
         size = head_dim or width // heads
         norms = eps if head_norms else None
@@ -237,7 +237,7 @@ class DecoderLayer(nn.Module):
         cache: KVCache | None = None,
         place: int = 0,
     ) -> Tensor:
-        """Self-attention over hidden [B, n, width] and, with a cache, over what it holds.
+        """Self-attention over hidden [B, n, width] and, with a cache, over its tokens.
 
         place  of this layer in the cache
         """
@@ -268,7 +268,7 @@ class DecoderLayer(nn.Module):
         return self.feed(hidden + self.self_attn(queries, keys, values, mask))
 
     def weights(self, hidden: Tensor, rotation: Rotation, keys: Tensor) -> Tensor:
-        """[B, H, n, m] float32: where each row of hidden [B, n, width] looks in `attend`."""
+        """[B, H, n, m] float32: the weights of `attend` for each row of hidden [B, n, width]."""
         return self.self_attn.weights(self.input_layernorm(hidden), rotation, keys)
 
     def feed(self, hidden: Tensor) -> Tensor:
@@ -278,16 +278,16 @@ class DecoderLayer(nn.Module):
 
 
 def as_ours(layer: nn.Module, config: PretrainedConfig) -> DecoderLayer | None:
-    """A transformers layer's own parts in our decoder layer; None where it is not of its form.
+    """Our decoder layer around the parts of a transformers layer; None if it has another form.
 
-    Ours skips what a general layer does at each call: wrappers, copies of K and V for each head.
+    Ours skips the overhead of a general layer: wrappers, and copies of K and V for each head.
     """
     if type(layer).__name__ not in KNOWN or getattr(config, "hidden_act", "") != "silu":
         return None
     linears = [module for module in layer.modules() if hasattr(module, "in_features")]
-    if any(type(module) is not nn.Linear for module in linears):  # quantised, or an adapter's
+    if any(type(module) is not nn.Linear for module in linears):  # quantised, or with an adapter
         return None
-    attention: Any = layer.self_attn  # of one class or another
+    attention: Any = layer.self_attn  # of several classes
     mlp: Any = layer.mlp
     with torch.device("meta"):
         ours = DecoderLayer(
@@ -307,7 +307,7 @@ def as_ours(layer: nn.Module, config: PretrainedConfig) -> DecoderLayer | None:
 
 
 def _adopt(ours: nn.Module, theirs: Any) -> None:
-    """Take over their linear layers, and the weights of their norms."""
+    """Take over the linear layers and norm weights of `theirs`."""
     for name, part in list(ours.named_children()):
         other = getattr(theirs, name)
         if isinstance(part, nn.Linear):
@@ -319,7 +319,7 @@ def _adopt(ours: nn.Module, theirs: Any) -> None:
 
 
 def causal_mask(count: int, past: int, device: torch.device) -> Tensor | None:
-    """[1, 1, n, past + n] bool for n new rows after `past` ones; None where no mask is needed."""
+    """[1, 1, n, past + n] bool for n new rows after `past` rows; None if no mask is needed."""
     if count == 1:
         return None
     mask = torch.ones(count, past + count, dtype=torch.bool, device=device)
@@ -327,10 +327,10 @@ def causal_mask(count: int, past: int, device: torch.device) -> Tensor | None:
 
 
 def rows_mask(count: int, past: int, seen: Tensor | None, device: torch.device) -> Tensor | None:
-    """What n new rows after `past` slots see: [1, 1, n, past + n] bool, or None if it is all.
+    """Mask of n new rows after `past` slots: [1, 1, n, past + n] bool, or None if all is visible.
 
-    seen  [n, s] bool: rows are nodes, and this is what of the last s slots each sees; None: they
-          follow one another in the text
+    seen  [n, s] bool: rows are nodes, and each sees these of the last s slots; None: rows follow
+          one another in the text
     """
     if seen is None:
         return causal_mask(count, past, device)
@@ -338,8 +338,8 @@ def rows_mask(count: int, past: int, seen: Tensor | None, device: torch.device) 
 
 
 def tree_mask(seen: Tensor, known: int) -> Tensor:
-    """[1, 1, b, known + s] bool: every known slot, then what each node has above it."""
-    if seen.device.type == "cpu":  # in a third of the time
+    """[1, 1, b, known + s] bool: every known slot, then each node's ancestors."""
+    if seen.device.type == "cpu":  # three times as fast
         mask = np.ones((1, 1, len(seen), known + seen.shape[1]), np.bool_)
         mask[..., known:] = seen.numpy()
         return torch.from_numpy(mask)

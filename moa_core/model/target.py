@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=PreTrainedModel)
 
 
-# What is used of modules of transformers, whose own types say less.
+# The parts of transformers' modules that are used here; transformers' own types are less precise.
 class Passing(Protocol):
-    """What layers of transformers ask of a cache: to be given K and V, and to give all of them."""
+    """The cache interface of transformers' layers: takes new K and V, returns all K and V."""
 
     def update(
         self, keys: Tensor, values: Tensor, layer: int, /, *args: Any, **kwargs: Any
@@ -54,12 +54,12 @@ class Backbone(nn.Module):
 
 @dataclass(frozen=True)
 class Observation:
-    """What one target forward taught about the tokens it verified.
+    """Results of one target forward for the tokens it verified.
 
     ids     [n] the tokens, from position `start` on
     hidden  [n, E] the target's last hidden state, after its final norm; for a drafter that taps
-            layers [n, (taps + 1) E], what entered each of those before it
-    cache   where the K and V of these tokens lie, slots start..start + n
+            layers, [n, (taps + 1) E], with each tapped layer's input before it
+    cache   holds K and V of these tokens in slots start..start + n
     """
 
     ids: tuple[int, ...]
@@ -68,11 +68,11 @@ class Observation:
     cache: KVCache
 
     def keys_values(self, last: int | None = None) -> Tensor:
-        """K (after RoPE) and V of every layer, or of the last few: [layers, 2, G, n, d]."""
+        """K (after RoPE) and V of every layer, or the last few: [layers, 2, G, n, d]."""
         return self.cache.read(self.start, self.start + len(self.ids), last)
 
     def part(self, start: int, stop: int) -> Observation:
-        """What was learnt about some of these tokens, counted from the first of them."""
+        """The results for some of these tokens, counted from the first of them."""
         return Observation(
             self.ids[start:stop], self.start + start, self.hidden[start:stop], self.cache
         )
@@ -95,22 +95,22 @@ class Target:
         check_config(model.config)
         check_parts(model)
         self.model = model.eval()
-        # The tree mask is boolean: sdpa takes it as meant, eager attention adds it as 0 and 1.
+        # The tree mask is boolean: sdpa masks with it, but eager attention would add it as 0 and 1.
         model.set_attn_implementation("sdpa")
         self.tokenizer = tokenizer
         self.eos_ids: tuple[int, ...] = ()  # tokens that end a reply
         self.name = name
-        self.need = need  # what `loading.memory` expects it to take, if it was asked
+        self.need = need  # the estimate of `loading.memory`, if there is one
         self.config = model.config
         self.decoder = cast(Backbone, model.base_model)
         self.head = cast(Matrix, model.get_output_embeddings())
         self.layers = self.decoder.layers
         self.embed = cast(Matrix, model.get_input_embeddings())
-        # RoPE and layers in our form, on the model's weights; None where layers have another form
+        # RoPE and layers in our form, with the model's weights; None if layers have another form
         self.own = _in_our_form(self)
-        self.drafts = "auto"  # the precision of drafts that was asked for: auto, int8, float32
+        self.drafts = "auto"  # requested precision of drafts: auto, int8, float32
         self._cache: KVCache | None = None
-        self.taps: tuple[int, ...] = ()  # layers whose inputs this run's drafter reads, too
+        self.taps: tuple[int, ...] = ()  # layers whose inputs this run's drafter also reads
         self._pending: Tensor | None = None  # [n, E] hidden states of the tree being verified
         self._tree: DraftTree | None = None
         check_logits(self)
@@ -134,12 +134,12 @@ class Target:
 
     @property
     def kv_width(self) -> int:
-        """W = 2 * G * d: the numbers that one layer caches for one token."""
+        """W = 2 * G * d: how many numbers one layer caches per token."""
         return 2 * self.kv_heads * self.head_dim
 
     @property
     def context(self) -> int:
-        """Most positions this target can serve: its own limit, or its sliding window if shorter."""
+        """Most positions that this target can use: its limit, or a shorter sliding window."""
         windows: list[int] = [
             self.config.sliding_window
             for kind in (getattr(self.config, "layer_types", None) or ["sliding_attention"])
@@ -148,19 +148,19 @@ class Target:
         return min([int(self.config.max_position_embeddings), *windows])
 
     def fork(self) -> Self:
-        """The same weights, for a run of its own."""
+        """The same weights, for another run."""
         twin = copy.copy(self)
         twin._cache = twin._pending = twin._tree = None
         return twin
 
     def verifier(self, drafter: Drafter) -> Verifier:
-        """How a run asks this target. A wrapper that runs a target otherwise has another."""
+        """How a run calls this target. Wrappers that run it differently return another one."""
         return LocalVerifier(self, drafter)
 
     def prefill(self, ids: Sequence[int], capacity: int) -> tuple[Tensor, Observation]:
-        """Read the prompt. Returns the logits [V] after its last token, and what was learnt.
+        """Read the prompt. Returns the logits [V] after its last token, and the observation.
 
-        capacity  slots to allocate: every token this run may verify, and one draft tree
+        capacity  slots to allocate: every token that this run may verify, and one draft tree
         """
         if not ids:
             raise UserError("The prompt is empty: there is nothing to go on from.")
@@ -170,7 +170,7 @@ class Target:
         return logits[0], Observation(tuple(ids), 0, hidden, self._cache)
 
     def verify(self, tree: DraftTree) -> Tensor:
-        """One forward over the whole tree: logits [n, V] after each node, on its own path."""
+        """One forward over the whole tree: logits [n, V] after each node, given its own path."""
         assert self._cache is not None, "prefill first"
         past = self._cache.length
         places = [past + depth for depth in tree.depths]
@@ -209,13 +209,13 @@ class Target:
     ) -> Tensor:
         """Run all decoder layers, or the last few (TLI), then the final norm.
 
-        Of all layers it returns `Observation.hidden`, with what the run's taps are of.
+        For all layers it returns `Observation.hidden`, with the tapped layers' inputs.
 
-        hidden     [B, n, E] what enters the first of them
+        hidden     [B, n, E] input of the first of these layers
         positions  [B, n]
         mask       [B, 1, n, past + n] bool, True where a row may attend; None: causal, no past
         """
-        # The model's own forward would build masks of its own for each call; its layers do not.
+        # The model's own forward would build masks at each call; its layers do not.
         rope = self.decoder.rotary_emb(hidden, position_ids=positions)
         taps = Taps(self.taps if last is None else ())
         for place in range(len(self.layers) - (last or len(self.layers)), len(self.layers)):
@@ -238,11 +238,11 @@ class Target:
         cache: KVCache,
         last: int | None = None,
     ) -> Tensor:
-        """`run_layers` for one text through a cache, quicker where layers are in our form.
+        """`run_layers` for one text through a cache; faster if the layers are in our form.
 
-        hidden     [1, n, E] what enters the first of them; returns the same
+        hidden     [1, n, E] input of the first of these layers; returns the same shape
         positions  [1, n]
-        mask       [1, 1, n, past + n] bool; None: causal, no past, or one new row alone
+        mask       [1, 1, n, past + n] bool; None: causal without past, or a single new row
         """
         if self.own is None:
             return self.run_layers(hidden, positions, mask, cache, last)
@@ -262,10 +262,10 @@ class Target:
     def _forward(
         self, ids: Sequence[int], positions: Sequence[int], seen: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Hidden states [n, E] of tokens written behind the cache's, and logits [n, V] after them.
+        """Hidden states [n, E] of new tokens after the cached ones, and logits [n, V] after them.
 
-        seen  [n, n] bool: what of one another these tokens see; None: they are a prompt, which is
-              all the text there is; then logits are [1, V], after the last one
+        seen  [n, n] bool: which of these tokens each one sees; None: they are a prompt, and logits
+              are [1, V], after the last token only
         """
         assert self._cache is not None, "prefill first"
         hidden = self.embed(torch.tensor([ids], device=self.device))  # [1, n, E]
@@ -279,7 +279,7 @@ class Target:
 
 
 class Taps:
-    """What entered some of the layers of one forward."""
+    """Inputs of some of the layers in one forward."""
 
     def __init__(self, layers: Sequence[int]) -> None:
         self._layers = layers
@@ -290,13 +290,13 @@ class Taps:
             self._kept[layer] = hidden
 
     def beside(self, hidden: Tensor) -> Tensor:
-        """[.., (taps + 1) E]: all that was kept, in order, before the last hidden state."""
+        """[.., (taps + 1) E]: the kept inputs, in order, then the last hidden state."""
         kept = [self._kept[layer] for layer in self._layers]
         return torch.cat([*kept, hidden], -1) if kept else hidden
 
 
 def head_size(config: PretrainedConfig) -> int:
-    """d: the config's own where it has one, else E / H."""
+    """d: the config's value if it has one, else E / H."""
     own = getattr(config, "head_dim", None)
     return int(own or config.hidden_size // config.num_attention_heads)
 
@@ -307,21 +307,21 @@ def kv_heads(config: PretrainedConfig) -> int:
 
 
 def draft_precision(target: Target, drafter: Any) -> str | None:
-    """The numbers that a drafter drafts in for a target: int8, or the target's format. None for a
-    method without a network."""
+    """The number format of a drafter for a target: int8, or the target's format. None for a method
+    without a network."""
     precision: str | None = drafter.precision
     return str(target.dtype).removeprefix("torch.") if precision == "float32" else precision
 
 
 def moved(model: M, *where: torch.device | torch.dtype) -> M:
-    """`model.to(...)`, whose decorator in transformers hides what it takes and returns."""
+    """`model.to(...)` with types, which the decorator in transformers hides."""
     to: Any = model.to
     to(*where)
     return model
 
 
 def _in_our_form(target: Target) -> tuple[Rope, list[DecoderLayer]] | None:
-    """A target's positions and layers as decoding wants them; None where they are not plain."""
+    """A target's RoPE and layers in our form; None if any layer has another form."""
     layers = [as_ours(layer, target.config) for layer in target.layers]
     plain = [layer for layer in layers if layer is not None]
     if len(plain) < len(layers):
@@ -330,7 +330,7 @@ def _in_our_form(target: Target) -> tuple[Rope, list[DecoderLayer]] | None:
 
 
 def _slides(config: Any) -> bool:
-    """Whether any layer really attends to a window only; Qwen carries an unused window size."""
+    """Whether any layer attends only to a window. Qwen's configs have an unused window size."""
     return bool(getattr(config, "sliding_window", None)) and getattr(
         config, "use_sliding_window", True
     )

@@ -136,7 +136,7 @@ def test_the_moving_picture(page, tmp_path):
     page.click("#run")
     film.roll(3)
     page.locator("#connection input").uncheck()
-    page.wait_for_selector("#view .headline:has-text('the drafter goes on alone')")
+    page.wait_for_selector("#view .headline:has-text('the drafter continues alone')")
     film.roll(4)
     page.locator("#connection input").check()
     film.roll(8, until="#stage[data-run=done]")

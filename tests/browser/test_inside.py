@@ -193,7 +193,7 @@ def test_slider_keys_and_buttons_move_without_asking_the_server(shared):
     assert cycle(page) == 1 and page.text_content(root) == roots[1]
     page.keyboard.press("ArrowRight")  # from the button, as well
     assert cycle(page) == 2 and slider.get_attribute("aria-valuetext").startswith("Cycle 3: ")
-    page.get_by_role("button", name="Cycle before").click()
+    page.get_by_role("button", name="Previous cycle").click()
     assert cycle(page) == 1
     assert asked == []
 

@@ -125,7 +125,7 @@ def test_cycles_are_stepped_through_by_buttons_and_keys(open_page):
     start(page)
     page.get_by_role("button", name="Pause").click()
     page.wait_for_selector("#run:not([disabled])")
-    back = page.get_by_role("button", name="Cycle before")
+    back = page.get_by_role("button", name="Previous cycle")
     while back.is_enabled():
         back.click()
     assert page.locator(f"{TEXT} [data-token]").count() == 1  # the first token; the run is over
@@ -172,7 +172,7 @@ def test_without_its_target_the_drafter_goes_on_and_is_healed(open_page):
     whole = run(page, "Tell me a story.")
     page.locator("#connection input").uncheck()
     start(page)
-    page.wait_for_selector("#view .headline:has-text('the drafter goes on alone')")
+    page.wait_for_selector("#view .headline:has-text('the drafter continues alone')")
     page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth=10")
     keep_picture(page, "live-cut")
     assert "drafted in this browser" in page.inner_text("#view .said")
@@ -280,7 +280,7 @@ def test_class_mode_has_no_controls_but_run_and_the_steps(open_page):
     run(page)
     for control in ("#prompt", "#method", "#tli", "#connection", "#settings", "[role=tab]"):
         assert not page.locator(control).first.is_visible(), control
-    assert page.get_by_role("button", name="Cycle before").is_visible() and fits(page)
+    assert page.get_by_role("button", name="Previous cycle").is_visible() and fits(page)
 
 
 def test_the_endpoint_answers_a_program(app):

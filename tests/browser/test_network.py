@@ -84,7 +84,7 @@ def test_cut_while_text_streams_the_drafter_goes_on_and_the_text_heals(open_page
     press_after(page, 3, "#net-cut")
     page.mouse.wheel(0, 4000)
     page.wait_for_function(SEEN, arg="#net-cut")  # it stays in reach
-    wait_for_status(page, "the drafter writes on alone", "net-")
+    wait_for_status(page, "the drafter continues alone", "net-")
     page.wait_for_selector(f"{TEXT} .token[data-token=offline] >> nth=5")
     for _ in both_themes(page):
         assert can_be_read(page, f"{TEXT} .offline .mark", "#net-cut", "#net-status .status-line")

@@ -73,7 +73,7 @@ def test_a_port_that_cannot_be_had_is_told_before_anything_is_loaded(monkeypatch
         with pytest.raises(SystemExit) as ended:
             main(["demo", "--port", str(port)])
     said = capsys.readouterr().err
-    assert ended.value.code == 2 and f"moa demo: error: Port {port} cannot be had" in said
+    assert ended.value.code == 2 and f"moa demo: error: Port {port} is not available" in said
     assert free(port) == port
     with pytest.raises(UserError, match="65536"):
         free(65536)

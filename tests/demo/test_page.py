@@ -51,7 +51,7 @@ def test_a_password_is_compared_and_not_shown():
     for wrong in ("", "x", SECRET[:-1], SECRET + "x", "é" * 999, "\ud800"):
         assert not password(SECRET, wrong)
     assert door("0.0.0.0", "é" * MOST_PASSWORD, False, {})["auth"]("me", "é" * MOST_PASSWORD)
-    with pytest.raises(UserError, match="201 characters long, and 200 is the most"):
+    with pytest.raises(UserError, match="201 characters long: use at most 200"):
         door("127.0.0.1", "x" * 201, False, {})
 
 

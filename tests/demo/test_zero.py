@@ -147,8 +147,8 @@ def test_mistakes_and_whoever_lends_become_sentences(engine, visit, monkeypatch)
     monkeypatch.setenv("MOA_GPU_SECONDS", "30")
     *_, (status, _) = live_run(engine, visit, tokens=500)
     assert status["text"] == (
-        "GPUs are lent here for 30 s at a time, and this may take 35 s: ask for fewer tokens, "
-        "methods or repeats."
+        "A GPU is lent here for at most 30 s, and this may take 35 s: choose fewer tokens, methods "
+        "or repeats."
     )
 
     class Marked(str):
@@ -183,6 +183,6 @@ def test_the_seconds_to_borrow_follow_the_settings():
     assert zero.borrowed_seconds(100) == zero.MOVING + 100 / zero.RATE
     assert zero.borrowed_seconds(101) == zero.borrowed_seconds(100) + 1  # never too short
     most = space.NUMBERS["MOA_GPU_SECONDS"][0]
-    with pytest.raises(UserError, match=f"{most} s at a time"):
+    with pytest.raises(UserError, match=f"at most {most} s"):
         zero.borrowed_seconds(100_000)
     assert Plan(PROMPT, ("vanilla", "moa-n1"), 2, 20).request("vanilla").max_new_tokens == 20

@@ -3,14 +3,14 @@
 Object.assign(kinds, {
   offline: "written offline: not verified",
   confirmed: "written offline, then confirmed by the target",
-  changed: "written offline, then changed: the target would not have said it",
-  kept: "written offline, and kept: not the target’s",
+  changed: "written offline, then changed: the target chose another token",
+  kept: "written offline and kept: not the target’s",
 });
 const MARKS = {
   offline: "written offline: not verified",
   confirmed: "offline, then confirmed",
   changed: "offline, then changed",
-  kept: "offline, and kept: not the target’s",
+  kept: "offline and kept: not the target’s",
 };
 const marks = {}; // entries of the legend, shown once there is such a token
 let always = null; // the one that is there from the start
@@ -38,7 +38,7 @@ function away(line) {
     root.dataset.link = "lost";
     [link, outcome] = ["The link is lost.", [0, 0]];
   }
-  if ("back" in line) link = "The link is back: the target reads what was written offline.";
+  if ("back" in line) link = "The link is back: the target checks the offline text.";
   if ("offline" in line) write_alone(line);
   if (line.dropped) stretch.remove();
 }
@@ -48,7 +48,7 @@ function write_alone(line) {
   if (!stretch?.isConnected) add(text, (stretch = el("span", "stretch")));
   add(stretch, token("offline", line.offline, { position: line.at }));
   marks.offline.hidden = false;
-  link = "The link is lost: the drafter goes on alone.";
+  link = "The link is lost: the drafter continues alone.";
 }
 
 // A cycle takes the place of what was written alone; what the target changed is shown to have gone.

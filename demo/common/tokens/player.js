@@ -144,7 +144,7 @@ const press = (words, name, act) => {
   made.setAttribute("aria-label", name);
   return add(pacer, made).lastChild;
 };
-const back = press("‹", "Cycle before", () => rewind(painted() - 1));
+const back = press("‹", "Previous cycle", () => rewind(painted() - 1));
 const play = press("▶", "Play", toggle_play);
 const on = press("›", "Next cycle", forward);
 const rest = press("»", "To the end", () => {

@@ -8,7 +8,7 @@ function reachable(node, about) {
 }
 
 const kinds = {
-  first: "first token, the target’s own after the prefill",
+  first: "first token: the target’s own, after the prefill",
   accepted: "accepted draft",
   rejected: "rejected draft",
   bonus: "bonus: the target’s own token",

@@ -62,7 +62,7 @@ ENDINGS = {
     "length": "stopped at the token limit",
     "context": "stopped: the target’s context is full",
     "stopped": "stopped by you",
-    "offline": "ended as the link stayed lost",
+    "offline": "ended because the link stayed lost",
     "error": "ended by an error",
 }
 

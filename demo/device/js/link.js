@@ -22,7 +22,7 @@ export class Remote {
     if (this.barred) wire.drop(); // cut meanwhile: the first question will find it gone
     if (wire.welcome.fingerprint !== this.mark) {
       wire.close();
-      throw new Error("The server has another target than this page: load the page again.");
+      throw new Error("The server’s target has changed: reload the page.");
     }
     Object.assign(this, this.bytes, { wire });
   }

@@ -3,7 +3,7 @@ import { Reader, cutAt } from "./text.js";
 
 const ENDS = {
   eos: "ended by the target", length: "stopped at the token limit", stopped: "stopped by you",
-  context: "stopped: the target’s context is full", offline: "ended as the link stayed lost",
+  context: "stopped: the target’s context is full", offline: "ended because the link stayed lost",
   stop: "ended by a stop string",
 };
 

@@ -49,7 +49,7 @@ async function* chunks(body) {
 export function open(file) {
   const size = new DataView(file).getUint32(0, true), start = 4 + size;
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(file, 4, size)));
-  if (header.format !== 1) throw new Error("This page is older than its server: load it again.");
+  if (header.format !== 1) throw new Error("This page is older than its server: reload it.");
   const tensors = {};
   for (const [name, place] of Object.entries(header.tensors)) {
     tensors[name] = { shape: place.shape, data: READ[place.kind](file, start, place) };

@@ -217,7 +217,7 @@ def test_stop_keeps_what_is_finished_and_brings_earlier_results_back(visit, show
     for output in outputs_of(visit, tokens=500):
         if not is_skip(output["bar"]) and "run 3 of 4" in output["bar"]["words"]:
             visit.stop()
-    assert output["status"]["text"] == "Stopped: 2 of 4 runs were finished, and are shown."
+    assert output["status"]["text"] == "Stopped: 2 of 4 runs had finished; these are shown."
     assert list(output["table"]["value"]["Runs"]) == ["1", "1"]
     visit.begin()
     outputs = outputs_of(visit, shown=shown)

@@ -206,7 +206,7 @@ def test_a_small_model_that_is_damaged_or_speaks_otherwise_is_refused(tmp_path):
 def test_a_peer_has_no_n_and_must_tell_its_shape(tmp_path, method, key):
     target = tiny_target()
     save_drafter(tmp_path, fresh(method, target, 0), target, {}, torch.float32)
-    with pytest.raises(UserError, match="is no MoA drafter: TLI is a part of MoA"):
+    with pytest.raises(UserError, match="is not a MoA drafter, so TLI does not apply"):
         load_drafter(str(tmp_path), target, 1)
     path = tmp_path / "config.json"
     config = json.loads(path.read_text())

@@ -166,5 +166,5 @@ def test_a_checkpoint_from_a_folder_drafts_as_torch_does(folders, method):
 def test_int8_that_cannot_be_is_refused(bundle, monkeypatch):
     target = load_target(plan=Plan(drafts="int8"))
     monkeypatch.setattr("moa_core.engine.session.LARGEST", 1000)
-    with pytest.raises(UserError, match="moa-n1 has no form for drafts in int8"):
+    with pytest.raises(UserError, match="moa-n1 cannot draft in int8"):
         load_drafter("moa-n1", target)

@@ -75,9 +75,9 @@ def test_a_long_answer_over_a_slow_link_is_no_silence(
     [
         (b"\xc1", "unknown message"),
         ("hello", "unknown message"),
-        (wire.encode(LONG), "something else than a welcome"),
+        (wire.encode(LONG), "did not answer with a welcome"),
         (wire.encode(wire.Refused("Go away.")), "The server refused: Go away."),
-        (wire.encode(wire.Welcome("name", "other", "another mark")), "other, is another than"),
+        (wire.encode(wire.Welcome("name", "other", "another mark")), "other, differs from"),
     ],
 )
 def test_what_is_no_server_of_ours_is_left_with_a_sentence(

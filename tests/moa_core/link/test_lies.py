@@ -128,11 +128,11 @@ LIES: dict[str, tuple[type, Lie, str]] = {
     "a token too many": (
         wire.Answer,
         lambda one: replace(one, tokens=[*one.tokens, 5]),
-        "than was",
+        "not fit",
     ),
-    "a token too few": (wire.Answer, lambda one: replace(one, tokens=one.tokens[1:]), "than was"),
-    "probabilities too few": (wire.Answer, lambda one: replace(one, probs=[]), "than was"),
-    "drafts too many": (wire.Answer, lambda one: replace(one, drafts=one.drafts * 2), "than was"),
+    "a token too few": (wire.Answer, lambda one: replace(one, tokens=one.tokens[1:]), "not fit"),
+    "probabilities too few": (wire.Answer, lambda one: replace(one, probs=[]), "not fit"),
+    "drafts too many": (wire.Answer, lambda one: replace(one, drafts=one.drafts * 2), "not fit"),
     "a token of none": (
         wire.Answer,
         lambda one: replace(one, tokens=last(one.tokens, 64)),
@@ -155,9 +155,9 @@ LIES: dict[str, tuple[type, Lie, str]] = {
     "a share that skips": (
         wire.Share,
         lambda one: replace(one, start=one.start + 1),
-        "not its turn",
+        "out of order",
     ),
-    "a share too long": (wire.Share, lambda one: replace(one, count=one.count + 1), "not its turn"),
+    "a share too long": (wire.Share, lambda one: replace(one, count=one.count + 1), "out of order"),
     "a share too wide": (wire.Share, widened, "was due"),
     "a share too short": (wire.Share, lambda one: replace(one, count=one.count - 1), "was due"),
 }

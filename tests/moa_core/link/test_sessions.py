@@ -112,7 +112,7 @@ def test_the_context_ends_where_it_was_said_to() -> None:
     with (
         serving(TARGET, drafter_for, TOKEN, Limits(context=64)) as (_, port),
         Remote(address(port), TARGET, Vanilla()) as remote,
-        pytest.raises(UserError, match="this server gives 64 a session"),
+        pytest.raises(UserError, match="this server gives 64 per session"),
     ):
         list(decode(TARGET, Vanilla(), PROMPT, Settings(100, TREE), remote=remote))
 

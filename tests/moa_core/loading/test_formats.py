@@ -130,7 +130,7 @@ def test_weights_are_read_in_the_targets_dtype(tmp_path: Path) -> None:
         ("moa-n2", True, None, 0), ("moa-n2", True, 3, 3),
         ("moa-n2", True, 4, "TLI N must be from 0 to 3"),
         ("moa-n2", True, -1, "TLI N must be from 0 to 3"),
-        ("eagle2", False, 1, "mine is no MoA drafter: TLI is a part of MoA"),
+        ("eagle2", False, 1, "mine is not a MoA drafter, so TLI does not apply"),
     ],
 )  # fmt: skip
 def test_n_is_the_one_of_the_training(

@@ -47,7 +47,7 @@ def test_a_pinned_revision_is_the_one_that_comes(stocked: Hub) -> None:
         (f"{NAME}@v9", None, r"has no revision 'v9': see http.*/commits/main"),
         ("somebody/else", None, r"There is no somebody/else on the Hub .* check the id"),
         ("somebody/else", "hf_known", "There is no somebody/else on the Hub"),
-        ("--odd--/..name", None, "is no Hub id: those look like owner/name"),
+        ("--odd--/..name", None, "is not a Hub id, which looks like owner/name"),
         ("somebody/gated", None, r"accept its licence at http.*/somebody/gated.* set HF_TOKEN"),
         ("somebody/gated", "hf_known", "make a token that may read public gated repositories"),
         ("somebody/gated", "hf_forged", "does not know the token in HF_TOKEN"),
@@ -78,7 +78,7 @@ def test_a_cut_download_goes_on_where_it_stopped(
     repository = stocked.repositories[NAME]
     whole = repository.files["model.safetensors"]
     repository.cut = 0  # the connection ends before a byte has come, however often
-    with pytest.raises(UserError, match=r"could not be downloaded \(.*goes on where it"):
+    with pytest.raises(UserError, match=r"could not be downloaded \(.*repeat the command to"):
         fetch_weights(NAME)
     repository.cut = len(whole) // 3  # it goes on by itself, from where each cut was
     assert (fetch_weights(NAME) / "model.safetensors").read_bytes() == whole
@@ -91,7 +91,7 @@ def test_without_a_way_to_the_hub_the_cache_serves(
     fetch_weights(NAME)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
     assert fetch_weights(f"{NAME}@{MAIN}").name == MAIN
-    with pytest.raises(UserError, match=r"other is not whole in this machine's cache .* reached"):
+    with pytest.raises(UserError, match=r"other is not complete in this .* cache .* reached"):
         fetch_config("somebody/other")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert load_target(NAME).name == NAME

@@ -39,7 +39,7 @@ def test_defaults_are_the_bundled_target_and_moa(bundle: Path) -> None:
         (lambda t: load_drafter(None, t, 2), r"N = 2 \(trained: 0, 1\).* --methods moa-n2"),
         (lambda t: load_drafter("none", t, 1), "Without a drafter there is no TLI"),
         (lambda t: load_drafter("moa-auto", t, 1), "chooses N itself: leave out --tli"),
-        (lambda t: first_eagle("moa-n0", t), "moa-n0 is no EAGLE head"),
+        (lambda t: first_eagle("moa-n0", t), "moa-n0 is not an EAGLE head"),
         (lambda t: pick_device("banana"), "no device 'banana'"),
         (lambda t: pick_device("cuda:99"), "no device 'cuda:99'"),
         (lambda t: load_target(dtype="int8"), "^Unknown dtype 'int8'"),

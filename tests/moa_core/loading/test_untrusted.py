@@ -252,7 +252,7 @@ def test_a_pickle_is_opened_on_request_alone(
     opened: list[Any] = []
     load = torch.load
     monkeypatch.setattr(torch, "load", lambda *a, **k: opened.append(k) or load(*a, **k))
-    assert "only on request, by --allow-pickle or MOA_ALLOW_PICKLE=1" in refused(tmp_path, target)
+    assert "only with --allow-pickle or MOA_ALLOW_PICKLE=1" in refused(tmp_path, target)
     assert not opened
     monkeypatch.setenv(PICKLES, "0")  # set back when this ends
     add_pickle(parser := ArgumentParser())
