@@ -102,8 +102,8 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
         demo.load(arrive, None, shared.visit, **PRIVATE).then(None, None, None, js=READ, **PRIVATE)
         for module, components in zip(TABS, made, strict=True):
             module.wire(demo, components, shared)
-        # In the browser alone: if a server's event wrote to the tabs, gradio's page would copy all that
-        # is in them at each update.
+        # In the browser alone: if a server's event wrote to the tabs, gradio's page would copy all
+        # of their contents at each update.
         for event in (demo.load, header.back):
             event(None, None, tabs, js=OPEN_TAB, **PRIVATE)
         gr.on(
