@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,14 +101,14 @@ def connect(
     work: Work,
     inputs: Sequence[Any],
     outputs: Sequence[Any],
-    elsewhere: Callable[[Visit], Iterator[Any]] | None = None,
+    elsewhere: Callable[[Visit], Awaitable[None]] | None = None,
 ) -> Dependency:
     """Let a button run `work`, in turn with all other runs, and another one stop it.
 
     work     work(visit, should_stop, *inputs) yields values for `outputs`; UserErrors become
              sentences
     outputs  components, a status line first
-    elsewhere  goes on with a run that needs no turn here, until it has ended
+    elsewhere  waits until a run that is decoded elsewhere has ended
 
     An output that is only now and then given a value belongs into a `.then`: gradio makes a
     component anew for every skip of a stream, which takes decoding's time. And a stream ends with

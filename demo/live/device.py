@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from asyncio import sleep
+from collections.abc import Sequence
 from dataclasses import asdict
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 
 from demo.device.weights import usable
@@ -43,15 +44,14 @@ def asked(request: Request, prompt: Sequence[int], cut_at: int) -> dict[str, Any
     }
 
 
-def wait(visit: Visit) -> Iterator[None]:
-    """Until the browser has decoded the newest run; at once where it does not."""
+async def wait(visit: Visit) -> None:
+    """Until the browser has decoded the newest run; at once where it does not. Holds no thread."""
     shown, last, stopped = visit.shown, monotonic() + LONGEST, False
     mine = shown is not None and shown.device and shown.number == visit.number
     while mine and not shown.trace.events and monotonic() < last:
         if visit.ended(shown.number) and not stopped:
             stopped, last = True, monotonic() + LAST
-        sleep(LOOK)
-    yield None
+        await sleep(LOOK)
 
 
 def keep(engine: Engine, visit: Visit, text: str) -> None:
