@@ -1,1 +1,1 @@
-"""The drafter in the visitor's browser: its weights, its end of the link, and its JavaScript."""
+"""The drafter in the visitor's browser: weights, the server's end of its link, and JavaScript."""

@@ -38,7 +38,7 @@ MOST_BODY = 4 * LONGEST_PROMPT + 1024  # bytes of a question for token ids
 
 @dataclass(frozen=True)
 class Weights:
-    """A drafter's file, and the hash that names it for good."""
+    """A drafter's file, and the hash in its permanent address."""
 
     data: bytes
     hash: str
@@ -47,11 +47,11 @@ class Weights:
 class Device:
     """Serves one target to drafters in browsers.
 
-    target    loads it, when the first visitor wants it, or waits for it
-    drafters  loads the drafter of a name; UserError if there is none: see `link.server.Server`
-    limits    of sessions; None: the server's own
-    each      connections from one address at once
-    welcome   whether a visitor may use it; the page's own password is asked here, too
+    target    loads the target for the first visitor, or waits for it
+    drafters  loads a drafter by name; UserError if there is none: see `link.server.Server`
+    limits    of sessions; None: the server's defaults
+    each      most connections from one address at once
+    welcome   whether a visitor may use it; checks the page's password
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Device:
         self._server: Server | None = None
 
     def mount(self, path: str = "/device") -> Mount:
-        """All of it, to be put among an app's routes."""
+        """All routes, to add to an app."""
         routes = [
             WebSocketRoute("/link", self._link),
             Route("/facts/{name}", self._facts),
@@ -84,7 +84,7 @@ class Device:
     # ---- weights ----
 
     async def _facts(self, request: Request) -> Response:
-        """How large a drafter's file is, and its name for good; or why there is none."""
+        """The size and hash of a drafter's file, or why there is none."""
         name = request.path_params["name"]
         self._let_in(request)
         try:
@@ -105,7 +105,7 @@ class Device:
         return Response(weights.data, headers=headers, media_type="application/octet-stream")
 
     async def _packed(self, name: str) -> Weights:
-        """A drafter's file, made once. UserError if there is none."""
+        """A drafter's file, built once. UserError if there is none."""
         target = await self._loaded()
         async with self._loading:
             if name not in self._weights:
@@ -114,7 +114,7 @@ class Device:
         return self._weights[name]
 
     async def _loaded(self) -> Target:
-        """The target, loaded once. UserError if it cannot be, or no other thread may use it."""
+        """The target, loaded once. UserError if it cannot be loaded or shared between threads."""
         async with self._loading:
             if self._target is None:
                 target = await run_in_threadpool(self._find)
@@ -144,7 +144,7 @@ class Device:
     # ---- the link ----
 
     async def _link(self, socket: WebSocket) -> None:
-        """A drafter's connection, from its page and from no other."""
+        """A drafter's connection, only from this server's page."""
         address = socket.client.host if socket.client else ""
         full = self._here[address] >= self._each or self._here.total() >= self._most
         if not own_page(socket) or not self._welcome(socket) or full:
@@ -166,7 +166,7 @@ class Device:
                 await visitor.leave()
         finally:
             self._here[address] -= 1
-            self._here += Counter()  # forgets those that are at 0
+            self._here += Counter()  # drops addresses at 0
 
     def _serving(self, target: Target) -> Server:
         if self._server is None:
@@ -175,14 +175,14 @@ class Device:
 
     @property
     def _most(self) -> int:
-        """Connections in all: twice the sessions, since a lost one may not be noticed yet."""
+        """Most connections in all: twice the sessions, because a loss is noticed late."""
         return 2 * self._limits.sessions
 
 
 def own_page(socket: HTTPConnection) -> bool:
-    """Whether the page that asks is of this very server: a browser tells it truly.
+    """Whether the request comes from this server's page, by the browser's origin header.
 
-    A proxy may ask for it by another name; no page of elsewhere can set the header that tells.
+    A proxy may use another host name; pages of other sites cannot set the header.
     """
     origin = urlsplit(socket.headers.get("origin", "")).netloc
     names = ("host", "x-forwarded-host")
@@ -191,7 +191,7 @@ def own_page(socket: HTTPConnection) -> bool:
 
 
 async def _json(request: Request) -> Any:
-    """What a request's body says. ValueError for one that is too long or no JSON."""
+    """A request's JSON body. ValueError if it is too long or not JSON."""
     body = b""
     async for part in request.stream():
         body += part

@@ -1,4 +1,4 @@
-"""A browser's connection, in the form in which the link's server drives connections."""
+"""A browser's connection, with the interface of the link's server."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from moa_core.link.wire import MOST_HELLO, MOST_UP
 
 
 class Visitor:
-    """A Starlette connection as `link.server` drives one of websockets'."""
+    """A Starlette connection with the interface that `link.server` expects of websockets."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
         self._most = MOST_HELLO
         self._frames: asyncio.Queue[bytes | str | None] = asyncio.Queue(MAX_QUEUE + 1)
         self.here = True
-        self.transport = self  # `abort` is asked of it
+        self.transport = self  # the server calls its `abort`
 
     def let_in(self) -> None:
-        """It has said who it is: its messages may be longer."""
+        """Accept its hello: its messages may now be longer."""
         self._most = MOST_UP
 
     def abort(self) -> None:
-        """It goes at once, without a goodbye."""
+        """End the connection at once, without a goodbye."""
         self.here = False
         if self._frames.full():
             self._frames.get_nowait()
         self._frames.put_nowait(None)
 
     async def read(self) -> None:
-        """Take in what comes, at once: the page's server would keep any amount of it waiting."""
+        """Read messages at once, because the page's server would queue any number of them."""
         try:
             while self.here:
                 message = await self._socket.receive()
@@ -47,14 +47,14 @@ class Visitor:
             self.abort()
 
     async def recv(self) -> bytes | str:
-        """The next message. Gone if none will come."""
+        """The next message. Gone if there will be none."""
         frame = await self._frames.get() if self.here or not self._frames.empty() else None
         if frame is None:
             raise Gone
         return frame
 
     async def send(self, frame: bytes) -> None:
-        """Gone if nobody is there."""
+        """Send a message. Gone if the client has left."""
         if not self.here:
             raise Gone
         try:
@@ -63,7 +63,7 @@ class Visitor:
             raise Gone from error
 
     async def leave(self) -> None:
-        """The connection ends, if it has not."""
+        """Close the connection, if it is open."""
         self.here = False
         if self._socket.client_state is WebSocketState.CONNECTED:
             with suppress(RuntimeError):  # it has, this very moment

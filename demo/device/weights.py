@@ -1,7 +1,7 @@
-"""A drafter for the browser as one file: its weights, and what it uses of the target.
+"""A drafter for the browser in one file: its weights, and the target's weights that it uses.
 
-The file: the header's length (4 bytes, little-endian), the header (JSON), then the tensors, each
-from a multiple of 4 bytes on. Matrices are int8 with a float32 scale a row, or bf16; vectors are
+The file has the header's length (4 bytes, little-endian), the header (JSON), then the tensors, each
+at a multiple of 4 bytes. Matrices are int8 with a float32 scale per row, or bf16; vectors are
 float32.
 """
 
@@ -29,7 +29,7 @@ from moa_core.model.target import Target
 
 FORMAT = 1
 KINDS = ("int8", "bf16")
-MOST = 64_000_000  # numbers: a file of about as many bytes is what a browser may be asked to fetch
+MOST = 64_000_000  # numbers, and about as many bytes, for a browser to download
 BYTES = {char: byte for byte, char in bytes_to_unicode().items()}
 Arrays = dict[str, NDArray[Any]]
 
@@ -37,7 +37,7 @@ Arrays = dict[str, NDArray[Any]]
 def pack(target: Target, drafter: Drafter, kind: str = "int8") -> bytes:
     """The file for one drafter of one target.
 
-    kind  of its matrices: int8 or bf16. UserError for a drafter that no browser can run.
+    kind  of its matrices: int8 or bf16. UserError for a drafter that a browser cannot run.
     """
     layers, ropes, tensors = _parts(target, drafter)
     tree = asdict(drafter.tree)
@@ -70,7 +70,7 @@ def usable(target: Target, drafter: Drafter) -> bool:
 def _parts(
     target: Target, drafter: Drafter
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Rope], dict[str, Tensor]]:
-    """Sizes of the decoder layers by name, their positions, and all tensors."""
+    """Sizes of the decoder layers by name, their ropes, and all tensors."""
     if isinstance(drafter, MoADrafter):
         found = {"sa": drafter.net.self_attention, "ca": drafter.net.cross_attention}
         for place, layer in enumerate(target.layers[len(target.layers) - drafter.tli :]):
@@ -88,7 +88,7 @@ def _parts(
         raise UserError(f"{drafter.name} cannot draft in a browser: MoA and EAGLE-2 can.")
     for name, layer in found.items():
         tensors |= {f"{name}.{key}": one for key, one in layer.state_dict().items()}
-    for unused in ("ca.self_attn.k_proj.", "ca.self_attn.v_proj."):  # they run on the server
+    for unused in ("ca.self_attn.k_proj.", "ca.self_attn.v_proj."):  # they are used on the server
         tensors = {key: one for key, one in tensors.items() if not key.startswith(unused)}
     tensors["embed"] = target.embed.weight
     if not target.config.tie_word_embeddings:
@@ -107,13 +107,13 @@ def _sizes(layer: DecoderLayer) -> dict[str, Any]:
 
 
 def _angles(rope: Rope) -> dict[str, Any]:
-    """What a position is multiplied by to be an angle, and what cosine and sine are scaled by."""
+    """The angles per position, and the scale of cosine and sine."""
     source = rope._source
     return {"angles": source.inv_freq.tolist(), "scale": float(source.attention_scaling)}
 
 
 def _words(tokenizer: PreTrainedTokenizerBase | None, count: int) -> dict[str, Any]:
-    """The bytes of each token, a character a byte, and the special tokens, which are not text."""
+    """The bytes of each token, one character per byte, and the special tokens."""
     if tokenizer is None:
         return {"words": [], "special": []}
     decoder = json.loads(tokenizer.backend_tokenizer.to_str())["decoder"] or {}

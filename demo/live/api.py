@@ -1,4 +1,4 @@
-"""The public endpoint `decode`: a prompt in; text and figures out, as they grow.
+"""The public endpoint `decode`: streams text and figures for a prompt.
 
 Annotations stay unquoted here: gradio reads the outputs from them.
 """
@@ -19,7 +19,7 @@ INTERVAL = 0.2  # seconds between two answers of a stream
 
 
 def add_decode(engine: Engine) -> None:
-    """Publish `decode`, which waits for its turn like the page's own runs."""
+    """Publish `decode`, which waits in the queue like the page's own runs."""
     default = engine.default()
 
     def decode(
@@ -62,14 +62,14 @@ def add_decode(engine: Engine) -> None:
 
 
 def shape(default: TreeSettings, depth: int, breadth: int, budget: int) -> TreeSettings:
-    """A tree with 0 standing for the default."""
+    """A tree in which 0 means the default."""
     return TreeSettings(
         depth or default.depth, breadth or default.breadth, budget or default.budget
     )
 
 
 def answers(engine: Engine, request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A request's text and figures so far, at most every `INTERVAL` seconds and at its end."""
+    """A request's text and figures so far, at most every `INTERVAL` seconds and at the end."""
     run = engine.prepare(request)
     for _ in paced(run.events, INTERVAL):
         text = run.target.tokenizer.decode(run.trace.output_ids, skip_special_tokens=True)
@@ -77,7 +77,7 @@ def answers(engine: Engine, request: Request) -> Iterator[tuple[str, dict[str, A
 
 
 def figures(trace: Trace) -> dict[str, Any]:
-    """What `decode` says of a run so far."""
+    """The figures of a run so far, for `decode`."""
     after = {phase: trace.seconds.get(phase, 0.0) for phase in ("draft", "verify", "other")}
     spent, cycles = sum(after.values()), len(trace.of(Verified))
     drafted = sum(len(event.tree) - 1 for event in trace.of(Drafted))

@@ -1,4 +1,4 @@
-"""The stage's two charts: how many tokens a target call brings, and when each token is there."""
+"""The stage's two charts: tokens gained per target call, and the time of each token."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def speed(traces: Sequence[Trace]) -> Spread | None:
 
 
 def acceptance(lanes: Sequence[Lane], about: str) -> go.Figure:
-    """A bar for each method: tokens that one target call brings."""
+    """A bar per method: tokens gained per target call."""
     known = [(lane, lane.tau) for lane in lanes if lane.tau is not None]
     names = [lane.label for lane, _ in known]
     values = [tau for _, tau in known]
@@ -42,7 +42,7 @@ def acceptance(lanes: Sequence[Lane], about: str) -> go.Figure:
 
 
 def over_tokens(lanes: Sequence[Lane], about: str) -> go.Figure:
-    """A line for each method: seconds until each token was there."""
+    """A line per method: seconds until each token."""
     figure = latency(lanes).update_layout(legend={"y": 1.0, "font": {"size": 12}})
     return _small(figure, about)
 

@@ -1,6 +1,6 @@
-"""The run that the stage plays before anybody has pressed anything, and those that the static page
-plays beside it: made by the bundle, kept in a file. `python -m demo.live.recording` makes all anew;
-do so on a quiet machine, as they have times."""
+"""Recorded runs of the bundle: the one that the stage plays at first, and those of the static
+page. `python -m demo.live.recording` records them again; use a quiet machine, because times
+are recorded."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ DIGITS = 5  # of numbers in the file
 
 @dataclass(frozen=True)
 class Recording:
-    """Runs of one prompt with their words, each the middle one of REPEATS, and what was known
-    beside the first. cut: once more, with the target out of reach for a third of the text."""
+    """Runs of one prompt with their words, each the median of REPEATS, and the comparison with the
+    first. cut: the same run with the target out of reach for a third of the text."""
 
     trace: Trace
     rival: Trace
@@ -42,7 +42,7 @@ class Recording:
 
     @property
     def ndjson(self) -> str:
-        """What the view plays."""
+        """The lines that the view plays."""
         feed = feed_of(self.trace)
         return feed.plain(self.known.line(self.known.figures))
 
@@ -58,12 +58,12 @@ def recording() -> Recording:
 
 
 def request(engine: Engine) -> Request:
-    """The run to record: the page's first example as Run would run it."""
+    """The run to record: the page's first example, as the Run button would run it."""
     return Request(next(iter(EXAMPLES.values())), engine.default(), 128, FIXED_TREE)
 
 
 def record(repeats: int = REPEATS) -> dict[str, Any]:
-    """Run the bundle: what the file is to hold."""
+    """Run the bundle; return the content of the file."""
     engine = Engine()
     asked = request(engine)
     requests, measured = requests_for(engine, asked), Measured()
@@ -81,14 +81,14 @@ def record(repeats: int = REPEATS) -> dict[str, Any]:
 
 
 class Outage(Cuttable):
-    """A link that is lost after some tokens, and back once as many were written without it."""
+    """A link that is lost after some tokens, and back after as many were written without it."""
 
     def __init__(self, target: Target, drafter: Drafter, tokens: int) -> None:
         super().__init__(target, drafter, tokens)
         self._lasts = tokens
 
     def back(self, seconds: float) -> bool:
-        self._lasts -= 1  # it is looked for before each token
+        self._lasts -= 1  # called before each token
         if self._lasts < 0:
             self.restore()
         return super().back(0)

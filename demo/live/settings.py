@@ -1,4 +1,4 @@
-"""Settings of the stage: a choice, the page's address, a link."""
+"""Settings of the stage: its controls, the page's address, a link."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from moa_core.loading.names import method_name
 
 @dataclass(frozen=True)
 class Settings:
-    """The values of the controls, in the order in which events send them; a link carries them, but
-    for the last two.
+    """The values of the controls, in the order in which events send them. A link carries all except
+    the last two.
 
-    connection  whether the target is there from beginning to end
-    cut_at      tokens after which it is lost, if it is; 0: where it teaches most
+    connection  whether the target stays connected for the whole run
+    cut_at      tokens after which it is lost, if it is; 0: the default
     """
 
     target: str
@@ -43,7 +43,7 @@ class Settings:
 
     @property
     def request(self) -> Request:
-        """What they ask for. UserError for numbers that are none."""
+        """The run that they ask for. UserError for invalid numbers."""
         return Request(
             self.prompt,
             method_name(self.method, int(self.tli)),
@@ -59,16 +59,16 @@ LINKED = NAMES[:-2]
 
 
 def choose(engine: Engine, target: str, kind: str, tli: int) -> tuple[Any, ...]:
-    """Follow a choice of drafter: whether N matters, and what it means."""
+    """Updates for a chosen drafter: whether N applies, and what it means."""
     stops = stops_html(engine, method_name(kind, int(tli)), target)
     return gr.update(interactive=kind == "moa"), stops
 
 
 def from_address(engine: Engine, tabs: Sequence[str], request: gr.Request) -> tuple[Any, ...]:
-    """(status, stops, settings but the target) from the page's address; what cannot be used is
-    named, and the rest is.
+    """(status, stops, settings except the target) from the page's address. The status names the
+    parts that cannot be used; the rest is used.
 
-    tabs  of the page. An address that names none of them means the first, the one set here
+    tabs  of the page. An address without one of them means the first, which is this tab
     """
     tab = request.query_params.get("tab", tabs[0])
     given, wrong = settings_of({} if tab in tabs[1:] else request.query_params)

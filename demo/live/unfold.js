@@ -1,4 +1,4 @@
-// Shows all choices of a component, or few of them.
+// Shows all choices of a component, or only a few.
 const press = element.firstElementChild;
 press.addEventListener("click", () => {
   const all = document.querySelector(props.of).classList.toggle("all");

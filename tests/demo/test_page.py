@@ -38,7 +38,7 @@ def test_this_machine_needs_no_password(host):
 )
 def test_others_need_one_or_it_must_be_meant(host):
     for environ, given in (({}, host), ({"GRADIO_SERVER_NAME": host}, None)):
-        with pytest.raises(UserError, match=r"MOA_PASSWORD .* or give --open-to-all"):
+        with pytest.raises(UserError, match=r"MOA_PASSWORD.* or give --open-to-all"):
             door(given, "", False, environ)
         assert "auth" not in door(given, "", True, environ)
         assert door(given, "x", False, environ)["auth"]("anybody", "x")

@@ -1,19 +1,19 @@
-// The decode loop: read it and you know speculative decoding over a link that may be lost.
+// The decode loop: speculative decoding over a link that may be lost.
 import { LinkLost } from "./connection.js";
 import { best, chain, grow, walk } from "./tree.js";
 import { drafter as fresh } from "./weights.js";
 
-const LOOK = 50; // ms between two looks for the link, where there is nothing else to do
+const LOOK = 50; // ms between two checks of the link when there is nothing else to do
 const GREEDY = { temperature: 0, top_p: 1, top_k: 0, seed: 0 };
 class NoAnswer extends Error {}
 
 /**
- * Decode a prompt, yielding what happens as it happens; the last event is "finished".
+ * Decode a prompt and yield each event as it happens; the last event is "finished".
  *
- * model     the drafter's file, opened; remote: where the target is asked, connected
- * settings  {count: new tokens at most, tree, sampling, ahead: whether to draft on while the target
- *           is at work, patience: ms to wait for the link when there is no more to write alone}
- * stopped   says whether to stop now
+ * model     the opened file of a drafter; remote: a connected target
+ * settings  {count: most new tokens, tree, sampling, ahead: whether to draft while the target works,
+ *           patience: ms to wait for the link when there is no more to write alone}
+ * stopped   returns whether to stop now
  */
 export async function* decode(model, remote, prompt, settings, stopped = () => false) {
   const { context, eos_ids: ends } = model.header;
@@ -35,8 +35,8 @@ export async function* decode(model, remote, prompt, settings, stopped = () => f
     yield { type: "prefilled", position: prompt.length, token, prob, seconds: seconds(began), worked };
 
     while (!(reason = ending(emitted, count, wanted, most, ends, stopped))) {
-      // 2) Draft: the drafter takes in what the target learnt, and proposes a tree below the newest
-      //    token, of which the target has learnt nothing yet.
+      // 2) Draft: the drafter observes the target's results and proposes a tree below the newest
+      //    token, which the target has not read yet.
       began = performance.now();
       if (!learnt) {
         const half = () => remote.promptHalf();
@@ -45,7 +45,7 @@ export async function* decode(model, remote, prompt, settings, stopped = () => f
       }
       drafter.observe(learnt.ids, learnt.half);
       const position = prompt.length + count - 1;
-      const levels = Math.min(depth, context - 1 - position); // positions end somewhere
+      const levels = Math.min(depth, context - 1 - position); // positions are limited
       let tree = ready ?? chain(token, unverified);
       if (!ready && !unverified.length) {
         const expand = (level) => drafter.expand(level);
@@ -56,8 +56,8 @@ export async function* decode(model, remote, prompt, settings, stopped = () => f
       const how = { early: !!ready, offline: unverified.length > 0, levels, usual };
       yield { type: "drafted", position, tree, seconds: seconds(began), ...how };
 
-      // 3) Verify: one target forward over the whole tree; the target's choice at each node. While
-      //    that lasts, and if it lasts long enough, the drafter goes on.
+      // 3) Verify: one target forward over the whole tree gives the target's choice at each node. If
+      //    that takes long enough, the drafter drafts the next tree meanwhile.
       began = performance.now();
       const next = settings.ahead && waited > usual && new Ahead(drafter, tree, context - position);
       const alone = new Alone(drafter, token, position, wanted - count, ends);
@@ -85,7 +85,7 @@ export async function* decode(model, remote, prompt, settings, stopped = () => f
 
 const seconds = (began) => (performance.now() - began) / 1000;
 
-/** Put a question to the target; while its link is lost, go on alone until it is answered. */
+/** Send a request to the target. While its link is lost, write alone until it answers. */
 async function* asked(remote, patience, stopped, question, { alone, retry, meanwhile }) {
   try {
     const answer = question();
@@ -114,7 +114,7 @@ async function* asked(remote, patience, stopped, question, { alone, retry, meanw
   }
 }
 
-/** A drafter writing without its target, from the root of a tree that was not answered. */
+/** A drafter writing without its target, from the root of a tree that got no answer. */
 class Alone {
   constructor(drafter, root, position, room, ends) {
     Object.assign(this, { drafter, root, position, room, ends, tokens: [] });
@@ -125,7 +125,7 @@ class Alone {
     return this.tokens.length < this.room && !this.ends.includes(this.tokens.at(-1));
   }
 
-  /** Its own greedy choice. */
+  /** Write the drafter's greedy choice. */
   step() {
     const began = performance.now(), [{ token, score }] = best(after(this.drafter, this.root, this.tokens));
     this.tokens.push(token);
@@ -133,7 +133,7 @@ class Alone {
     return { type: "offline token", position, token, prob, seconds: seconds(began) };
   }
 
-  /** What is left of the text, given what the target now says; nothing if they differ. */
+  /** The text after the tokens that the target now confirms; empty if they differ. */
   after(sure) {
     this.drafter.forget();
     const same = sure.every((token, at) => token === this.tokens[at]);
@@ -148,13 +148,13 @@ function after(drafter, root, tokens) {
   return drafter.expand({ level, tokens: [tokens.at(-1)], parents: [0], paths: [[...tokens.keys()]] });
 }
 
-/** The next tree, drafted as if the target kept what the drafter thinks likeliest of this one. */
+/** The next tree, drafted as if the target accepted this tree's likeliest path. */
 class Ahead {
   constructor(drafter, tree, room) {
     Object.assign(this, { drafter, before: tree, room, tokens: [], seconds: 0, tree: null });
   }
 
-  /** Until the answer is there: level by level, so that it is noticed. */
+  /** Draft until the answer arrives, level by level, so that it is noticed. */
   async grow(shape, answer) {
     const began = performance.now(), { drafter, before, tokens } = this;
     let there = false;
@@ -166,7 +166,7 @@ class Ahead {
       return logits();
     };
     try {
-      // The likeliest path, and after it the drafter's own guess at the bonus token.
+      // The likeliest path, then the drafter's guess at the bonus token.
       for (let node = 0; node >= 0; ) {
         const [{ token }] = best(await step(() => after(drafter, before.tokens[0], tokens)));
         node = before.tokens.findIndex((one, at) => one === token && before.parents[at] === node);
@@ -188,7 +188,7 @@ class Ahead {
     }
   }
 
-  /** The tree, if the target said just that. */
+  /** The tree, if the target chose exactly these tokens. */
   after(sure) {
     return sure.join() === this.tokens.join() && this.tree;
   }
@@ -196,20 +196,20 @@ class Ahead {
 
 class Over extends Error {}
 
-/** Lets other tasks have their turn: messages, and timers. */
+/** Lets other tasks run: messages and timers. */
 const turn = () => new Promise((done) => {
   const { port1, port2 } = new MessageChannel();
   port1.onmessage = () => done(port1.close());
   port2.postMessage(null);
 });
 
-/** Tokens up to and including the first that ends a text, and no more than there is room for. */
+/** Tokens up to the first that ends a text, and no more than fit. */
 function cut(tokens, room, ends) {
   const end = tokens.findIndex((token) => ends.includes(token));
   return tokens.slice(0, Math.min(room, end < 0 ? tokens.length : end + 1));
 }
 
-/** Why to stop now, or nothing to go on. */
+/** Why to stop now; "" to go on. */
 function ending(emitted, count, wanted, most, ends, stopped) {
   if (ends.includes(emitted.at(-1))) return "eos";
   if (count >= wanted) return wanted === most ? "length" : "context";

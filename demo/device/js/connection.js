@@ -1,11 +1,11 @@
-// A connection to the server: messages out and in, bytes counted.
+// A connection to the server: sends and receives messages, and counts bytes.
 import { Joiner, encode } from "./wire.js";
 
-const CONNECT = 5000; // ms for a connection to come about before another is tried
+const CONNECT = 5000; // ms for a connection before another one is tried
 
-/** Nothing was heard of the server for too long, or the connection is gone. */
+/** The server was silent for too long, or the connection is gone. */
 export class LinkLost extends Error {}
-/** The server said no, and says why. again: worth trying with a new session. */
+/** The server refused, with a reason. again: a new session may succeed. */
 export class Refused extends Error {
   constructor({ reason, again }) {
     super(`The server refused: ${reason}`);
@@ -13,7 +13,7 @@ export class Refused extends Error {
   }
 }
 
-/** One way of a link: messages wait as on a slower one, and keep their order. */
+/** One direction of a link: delays messages like a slower link, and keeps their order. */
 class Way {
   constructor() {
     Object.assign(this, { free: 0, due: 0, held: 0 });
@@ -33,9 +33,9 @@ class Way {
   }
 }
 
-/** A connection: messages out and in, bytes counted. */
+/** A connection that counts its bytes. */
 export class Wire {
-  /** link: {delay, up, down}: ms each way, and Mbit/s, added here. It may change at any time. */
+  /** link: {delay, up, down}: ms each way and Mbit/s to simulate. It may change at any time. */
   static async open(url, greeting, link) {
     const wire = new Wire(link), began = performance.now();
     wire.socket = new WebSocket(url);
@@ -46,7 +46,7 @@ export class Wire {
     wire.socket.onopen = () => wire.send(greeting);
     try {
       wire.welcome = await wire.receive(CONNECT);
-      if (wire.welcome.type !== "welcome") throw new Error("The server did not say welcome.");
+      if (wire.welcome.type !== "welcome") throw new Error("The server did not answer with a welcome.");
     } catch (error) {
       wire.drop();
       throw error;
@@ -80,7 +80,7 @@ export class Wire {
     this.wake();
   }
 
-  /** The next message. LinkLost after so many ms without a frame, or if the connection is gone. */
+  /** The next message. LinkLost after `silence` ms without a frame, or if the connection is gone. */
   async receive(silence) {
     while (!this.queue.length) {
       if (this.gone || !(await this.frame(silence))) throw new LinkLost();
@@ -101,7 +101,7 @@ export class Wire {
     });
   }
 
-  /** Leave without a word: nobody would hear it. */
+  /** Leave without a goodbye, which would not arrive. */
   drop() {
     if (this.gone) return;
     this.gone = true;

@@ -1,9 +1,9 @@
-// EAGLE-2 (arXiv 2406.16858): one decoder layer that extrapolates the target's last feature.
+// EAGLE-2 (arXiv 2406.16858): one decoder layer that predicts the target's next feature.
 import { DecoderLayer, Linear, Rope, nodeRows, textRows } from "./layers.js";
 import { embed, head } from "./moa.js";
 import { joined } from "./numbers.js";
 
-/** Row i of its cache belongs to feature i and token i + 1, and has position i. */
+/** Row i of its cache holds feature i and token i + 1, at position i. */
 export class Eagle {
   constructor({ header, tensors }, capacity) {
     this.embeddings = tensors.embed;
@@ -31,11 +31,11 @@ export class Eagle {
       this.known = this.cache.length;
       this.features = [];
     }
-    this.level = this.feature; // what the next level goes on from
+    this.level = this.feature; // input of the next level
     return this.head.apply(this.level);
   }
 
-  /** Each node is fed with its parent's drafted feature. */
+  /** The input of each node is its parent's drafted feature. */
   expand({ tokens, parents, paths, level }) {
     const above = embed({ data: this.level, shape: [, this.width] }, parents);
     const rows = nodeRows(paths, this.known, this.known + level - 1);
@@ -47,7 +47,7 @@ export class Eagle {
     this.cache.truncate(this.known);
   }
 
-  /** Embedding and the feature before it, joined, then the layer. */
+  /** Join embeddings and previous features, then run the layer. */
   step(tokens, features, rows) {
     const { width } = this, embedded = embed(this.embeddings, tokens);
     const both = new Float32Array(2 * embedded.length);

@@ -1,6 +1,6 @@
-// The parts of a Llama decoder layer. Numbers lie row by row in Float32Arrays.
+// The parts of a Llama decoder layer. Matrices are Float32Arrays, row by row.
 
-/** A matrix product with a bias, if there is one: [count, columns] -> [count, rows], plus base. */
+/** A matrix product, plus bias (if any) and base: [count, columns] -> [count, rows]. */
 export class Linear {
   constructor(tensors, name) {
     const weight = tensors[`${name}.weight`];
@@ -12,7 +12,7 @@ export class Linear {
   apply(x, base) {
     const { rows, columns, bias } = this, count = x.length / columns;
     const out = new Float32Array(count * rows);
-    // An odd row goes with itself: no slower than alone.
+    // An odd last row is paired with itself, which is not slower.
     for (let row = 0; row < count; row += 2) pair(this, x, row, Math.min(row + 1, count - 1), out);
     for (let at = 0; bias && at < out.length; at++) out[at] += bias[at % rows];
     for (let at = 0; base && at < out.length; at++) out[at] += base[at];
@@ -20,7 +20,7 @@ export class Linear {
   }
 }
 
-/** Two rows of x at once, by four rows of the matrix: eight sums that do not wait for each other. */
+/** Two rows of x times four rows of the matrix: eight independent sums. */
 function pair({ data: w, rows, columns }, x, one, other, out) {
   const a = one * columns, b = other * columns, blocks = rows & ~3;
   let y = one * rows, z = other * rows;
@@ -48,7 +48,7 @@ function dot(a, i, b, j, count) {
   return sum;
 }
 
-/** RMSNorm: each row over its root mean square, times a weight a column. */
+/** RMSNorm: each row divided by its root mean square, times a weight per column. */
 export function norm(x, weight, eps) {
   const width = weight.length, out = new Float32Array(x.length);
   for (let start = 0; start < x.length; start += width) {
@@ -58,7 +58,7 @@ export function norm(x, weight, eps) {
   return out;
 }
 
-/** Rotary position embedding: a number is turned with the one half a head away. */
+/** Rotary position embedding: each number is paired with the one half a head away. */
 export class Rope {
   constructor({ angles, scale }, positions) {
     this.half = angles.length;
@@ -72,7 +72,7 @@ export class Rope {
     }
   }
 
-  /** In place: the heads of each row by the row's position. */
+  /** Rotate the heads of each row by the row's position, in place. */
   turn(x, rows) {
     const { half, cos, sin } = this, width = x.length / rows.count;
     for (let head = 0; head < x.length; head += 2 * half) {
@@ -87,7 +87,7 @@ export class Rope {
   }
 }
 
-/** K and V of one layer, a row a slot. What lies behind `length` is forgotten. */
+/** K and V of one layer, one row per slot. Rows after `length` do not count. */
 export class Cache {
   constructor(width, capacity) {
     this.width = width;
@@ -106,7 +106,7 @@ export class Cache {
     this.length = Math.min(this.length, length);
   }
 
-  /** What a server sent of one layer: K, then V, each [heads, count, size]. */
+  /** Append a layer's K and V from the server, each [heads, count, size]. */
   take(numbers, count, size) {
     const { width } = this, heads = width / size, block = count * width;
     const both = [new Float32Array(block), new Float32Array(block)];
@@ -124,9 +124,9 @@ export const textRows = (start, count) => ({
   count,
   position: (row) => start + row,
   slots: (row) => upTo(start + row + 1),
-  last: count > 1 && textRows(start + count - 1, 1), // drafting goes on from it alone
+  last: count > 1 && textRows(start + count - 1, 1), // drafting continues only from the last row
 });
-/** Nodes of a draft tree, all at one position: each sees the text and its own path. */
+/** Nodes of a draft tree at one position: each sees the text and its own path. */
 export const nodeRows = (paths, text, position) => ({
   count: paths.length,
   position: () => position,
@@ -134,7 +134,7 @@ export const nodeRows = (paths, text, position) => ({
 });
 const upTo = (count) => Array.from({ length: count }, (_, slot) => slot);
 
-/** A decoder layer that attends to its own text through a cache, or to another's memory. */
+/** A decoder layer that attends to its own text through a cache, or to a memory. */
 export class DecoderLayer {
   constructor(tensors, name, sizes) {
     Object.assign(this, { sizes, before: tensors[`${name}.input_layernorm.weight`]?.data });
@@ -154,8 +154,8 @@ export class DecoderLayer {
     return new Cache(this.sizes.kv_heads * this.sizes.head_dim, capacity);
   }
 
-  /** Self-attention: the rows join the cache, then each node, or of text the last row, attends to
-   * what it sees there. */
+  /** Self-attention: adds the rows to the cache. Then each node, or the last row of text, attends to
+   * the slots it sees. */
   forward(hidden, rope, rows, cache) {
     const x = this.normed(hidden), keys = this.k.apply(x), width = x.length / rows.count;
     const turned = this.keyNorm ? norm(keys, this.keyNorm, this.sizes.eps) : keys;

@@ -1,13 +1,13 @@
-// A target across a link: asks it, and notices when nothing is heard of it any more.
+// A target across a link: sends it requests, and notices when the link is lost.
 import { LinkLost, Wire } from "./connection.js";
 import { hello, prefill, unpack, verify } from "./wire.js";
 
-const SILENCE = 1000; // ms without a sign of life; or ROUND_TRIPS round trips, if that is more
+const SILENCE = 1000; // ms without a sign of life, or ROUND_TRIPS round trips if that is longer
 const ROUND_TRIPS = 3;
 
-/** The target, as the decode loop asks it; for one run. */
+/** The target for the decode loop, in one run. */
 export class Remote {
-  /** header: of the drafter's file. kind: how numbers travel. link: what a person adds to it. */
+  /** header: of the drafter's file. kind: number format of messages. link: simulated delays. */
   constructor(url, header, link, kind = "bf16") {
     const { name, marks } = header;
     Object.assign(this, { url, link, mark: marks.target });
@@ -19,7 +19,7 @@ export class Remote {
   async connect(session = "") {
     if (this.barred) throw new LinkLost();
     const wire = await Wire.open(this.url, hello(this.terms, session), this.link);
-    if (this.barred) wire.drop(); // cut meanwhile: the first question will find it gone
+    if (this.barred) wire.drop(); // cut meanwhile: the first request will notice
     if (wire.welcome.fingerprint !== this.mark) {
       wire.close();
       throw new Error("The server’s target has changed: reload the page.");
@@ -32,19 +32,19 @@ export class Remote {
     this.wire?.close();
   }
 
-  /** Sent and received, of all its connections. */
+  /** Bytes sent and received over all its connections. */
   get bytes() {
     const { sent, received } = this.wire ?? {};
     return { sent: this.sent + (sent ?? 0), received: this.received + (received ?? 0) };
   }
 
-  /** A person cuts the link, or lets it be mended. */
+  /** Cut the link, or allow reconnecting. */
   bar(cut) {
     this.barred = cut;
     if (cut) this.wire?.drop();
   }
 
-  // ---- what the loop asks ----
+  // ---- requests of the loop ----
 
   prefill(ids, capacity, sampling) {
     Object.assign(this, { prompt: ids, shares: [], capacity, sampling });
@@ -56,14 +56,14 @@ export class Remote {
     return this.ask(verify(++this.number, position, tree));
   }
 
-  /** Accept the root and these nodes: their ids, and the server half that came with them. */
+  /** Accept the root and these nodes; returns their ids and their server half. */
   keep(path) {
     const ids = [0, ...path].map((node) => this.tree.tokens[node]);
     this.read.push(...ids);
     return { ids, half: unpack([this.half]) };
   }
 
-  /** The prompt's server half, put together from its shares; asks for the rest after a loss. */
+  /** The prompt's server half, joined from its shares. After a loss, requests the rest. */
   async promptHalf() {
     this.read = [...this.prompt];
     let have = this.shares.reduce((sum, share) => sum + share.count, 0);
@@ -80,7 +80,7 @@ export class Remote {
     return unpack(this.shares.map(({ half }) => half));
   }
 
-  /** Whether a lost link is there again; looks for at most so many ms. */
+  /** Whether a lost link is back; waits for at most `milliseconds`. */
   async back(milliseconds) {
     const look = new Promise((done) => setTimeout(done, milliseconds));
     await (milliseconds ? Promise.race([this.looking, look]) : look);
@@ -88,8 +88,7 @@ export class Remote {
     return this.found;
   }
 
-  /** The answer to the last question, after the link was lost and is back: in a new session, which
-   * reads the text first. */
+  /** The answer to the last request after a loss: in a new session, which reads the text first. */
   async again() {
     this.resumed = false;
     if (this.read.length) {
@@ -100,7 +99,7 @@ export class Remote {
     return this.ask({ ...this.request, number: ++this.number });
   }
 
-  // ---- questions and answers ----
+  // ---- requests and answers ----
 
   async ask(request) {
     this.request = request;
@@ -135,7 +134,7 @@ export class Remote {
 
   // ---- a lost link ----
 
-  /** From here on the link is lost, and looked for in the background. */
+  /** Mark the link as lost, and reconnect in the background. */
   lose(error) {
     if (!(error instanceof LinkLost) && !error.again) throw error;
     this.wire.drop();

@@ -1,7 +1,7 @@
 // Mixture of Attentions (arXiv 2410.03804), the client's half. The server runs Layer Self-Attention
 // over K and V of all the target's layers and sends the memory's K and V, token by token. Here
-// self-attention (SA) reads the text, cross-attention (CA) lets it look into the memory, and with
-// Target Layer Inference the target's own last N layers finish the work.
+// self-attention (SA) reads the text, cross-attention (CA) reads the memory, and with Target Layer
+// Inference the target's last N layers follow.
 import { DecoderLayer, Linear, Rope, nodeRows, norm, textRows } from "./layers.js";
 
 export class MoA {
@@ -21,7 +21,7 @@ export class MoA {
     this.tailCaches = this.tail.map((one) => one.cache(capacity));
   }
 
-  /** Newly verified tokens, with the memory of them and, for N > 0, the last N layers' true K, V. */
+  /** Observe newly verified tokens: their memory and, for N > 0, the last N layers' true K and V. */
   observe(ids, { memory, tail }) {
     this.ids.push(...ids);
     this.memory.take(memory, ids.length, this.ca.sizes.head_dim);
@@ -47,7 +47,7 @@ export class MoA {
     return this.finish(this.read(tokens, rows), rows);
   }
 
-  /** Everything drafted goes; the root stays in the text, as it is certain. */
+  /** Drop everything drafted. The root stays in the text, because it is certain. */
   forget() {
     this.text.truncate(this.ids.length + 1);
     for (const cache of this.tailCaches) cache.truncate(this.ids.length);
@@ -67,7 +67,7 @@ export class MoA {
   }
 }
 
-/** The target's head: its embeddings, where the two are tied. */
+/** The target's head: its embeddings, if the two are tied. */
 export const head = (tensors) => new Linear({ "head.weight": tensors.head ?? tensors.embed }, "head");
 
 export function embed({ data, shape: [, width] }, tokens) {

@@ -1,4 +1,4 @@
-// Small number formats, and arrays end to end.
+// Small number formats, and joined arrays.
 
 /** bfloat16 is the upper half of float32. */
 export function widen(halves) {
@@ -7,7 +7,7 @@ export function widen(halves) {
   return new Float32Array(bits.buffer);
 }
 
-/** int8 numbers, with a scale for each row of them. */
+/** int8 numbers with one scale per row. */
 export function scaled(whole, scales) {
   const width = whole.length / scales.length, out = new Float32Array(whole.length);
   for (let row = 0, at = 0; row < scales.length; row++) {
@@ -16,7 +16,7 @@ export function scaled(whole, scales) {
   return out;
 }
 
-/** Typed arrays of one kind, end to end. */
+/** Typed arrays of one kind, joined. */
 export function joined(parts) {
   const length = parts.reduce((sum, part) => sum + part.length, 0);
   const whole = new parts[0].constructor(length);

@@ -15,13 +15,13 @@ export class Words {
     return this.specials.has(token);
   }
 
-  /** A token by itself; a special one by its name. */
+  /** The text of a single token; a special token's name. */
   alone(token) {
     return new TextDecoder().decode(this.bytes(token));
   }
 }
 
-/** Reads tokens one by one; special ones are not text. Whole characters only: a piece may be "". */
+/** Reads tokens one by one, without special ones. Gives whole characters, so a piece may be "". */
 export class Reader {
   constructor(words) {
     this.words = words;
@@ -33,7 +33,7 @@ export class Reader {
     return this.decoder.decode(this.words.bytes(token), { stream: true });
   }
 
-  /** Another one that goes on from here. ids: all that this one has read. */
+  /** Another reader in the same state. ids: all that this one has read. */
   fork(ids) {
     const twin = new Reader(this.words);
     for (const token of ids) twin.push(token);
@@ -42,9 +42,9 @@ export class Reader {
 }
 
 /**
- * The text up to the first stop string to be complete; of two at once the longer counts.
+ * The text up to the first complete stop string; the longer one if two end together.
  *
- * Until the text has ended, what may be the beginning of a stop string is held back.
+ * Until the text has ended, a possible beginning of a stop string is held back.
  */
 export function cutAt(stops, text, ended) {
   const places = stops

@@ -1,4 +1,4 @@
-// What a page shows of each event: a line as in demo/common/tokens/view.py, and the text so far.
+// Turns events into lines for the page, as in demo/common/tokens/view.py, and the text so far.
 import { Reader, cutAt } from "./text.js";
 
 const ENDS = {
@@ -14,7 +14,7 @@ export class Told {
     Object.assign(this, { sure: "", over: false, parted: null });
   }
 
-  /** The event with its line, the text that is sure, and what was written alone behind it. */
+  /** The event with its line, the verified text, and the text written alone after it. */
   after(event) {
     const line = this[event.type.replace(" ", "_")]?.(event), ended = event.type === "finished";
     const sure = cutAt(this.stops, this.sure, ended && !this.alone.length);
@@ -44,7 +44,7 @@ export class Told {
   }
 
   offline_token({ token, position, prob }) {
-    this.alone.length = position - this.count - this.ids.length; // it may have begun anew
+    this.alone.length = position - this.count - this.ids.length; // it may have started again
     if (!this.alone.length) this.aside = this.reader.fork(this.ids);
     const piece = this.aside.push(token);
     this.alone.push({ token, piece, prob });
@@ -80,7 +80,7 @@ export class Told {
     return { end, summary: ENDS[end] };
   }
 
-  /** The drafter's odds of a node after its parent. */
+  /** The drafter's probability of a node after its parent. */
   odds({ parents, logProbs }, node) {
     return logProbs ? Math.exp(logProbs[node] - (logProbs[parents[node]] ?? 0)) : 1;
   }
@@ -98,7 +98,7 @@ export class Told {
   }
 }
 
-/** The likeliest branch that was rejected, and how many accepted nodes are before it. */
+/** The likeliest rejected branch, and the number of accepted nodes before it. */
 function struck({ parents, logProbs }, path) {
   const better = (one, other) => (one === undefined || logProbs[other] > logProbs[one] ? other : one);
   const under = (node) => parents.flatMap((parent, child) => (parent === node ? [child] : [])).reduce(better, undefined);

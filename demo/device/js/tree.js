@@ -1,10 +1,10 @@
-// The draft tree: how it grows, and which of its nodes are kept (EAGLE-2, arXiv 2406.16858).
+// The draft tree: how it grows, and which nodes are kept (EAGLE-2, arXiv 2406.16858).
 
 /**
- * A tree below a root, by the drafter's cumulative log-probability.
+ * Grow a tree below a root by the drafter's cumulative log-probability.
  *
- * Each level expands the `breadth` most probable nodes of the last one; all children ever tried
- * compete for the `budget` places. A parent always comes before its children.
+ * Each level expands the `breadth` most probable nodes of the last one. All children tried compete
+ * for the `budget` places. A parent always comes before its children.
  * logits  after the root
  * expand  logits [nodes, V] of a level: its tokens, each node's parent as a row of the last level,
  *         each node's path (of those ever expanded, itself last), and its depth
@@ -74,7 +74,7 @@ export const chain = (root, tokens) => ({
   parents: [-1, ...tokens.keys()],
 });
 
-/** The drafted nodes, in order, that the target would have written; then its own choice. */
+/** The drafted nodes, in order, that the target would have written, and its next choice. */
 export function walk({ tokens, parents }, choices) {
   const path = [];
   let node = 0;

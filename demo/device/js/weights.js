@@ -1,18 +1,18 @@
-// The drafter's file: fetched once and kept by the browser, opened to float32.
+// The drafter's file: downloaded once, cached by the browser, and opened as float32.
 import { Eagle } from "./eagle.js";
 import { MoA } from "./moa.js";
 import { product, scaled, widen } from "./numbers.js";
 
 const STORE = "moa-drafters";
 
-/** {name, bytes, hash} of a drafter's file, before it is fetched. */
+/** {name, bytes, hash} of a drafter's file, before its download. */
 export async function facts(base, name) {
   const found = await fetch(`${base}/facts/${name}`), told = await found.json().catch(() => ({}));
   if (!found.ok) throw new Error(told.error ?? told.detail ?? `The server does not answer (${found.status}).`);
   return told;
 }
 
-/** The file, from the browser's own store where it is there. progress: bytes so far. */
+/** The file, from the browser's cache if it is there. progress: gets the bytes so far. */
 export async function fetchFile(base, { name, hash }, progress) {
   const url = `${base}/weights/${name}/${hash}`;
   const store = await globalThis.caches?.open(STORE); // none on a page without https
@@ -66,6 +66,6 @@ const READ = {
   },
 };
 
-/** A drafter at the beginning of a run. capacity: tokens of text, and one tree. */
+/** A drafter at the start of a run. capacity: tokens of text, plus one tree. */
 export const drafter = (model, capacity) =>
   model.header.method === "moa" ? new MoA(model, capacity) : new Eagle(model, capacity);

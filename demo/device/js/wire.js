@@ -1,4 +1,4 @@
-// What travels between client and server: MessagePack, a frame a message, as in moa_core/link.
+// Messages between client and server: MessagePack, one message per frame, as in moa_core/link.
 import { joined, product, widen } from "./numbers.js";
 
 export const VERSION = 2;
@@ -10,13 +10,13 @@ export const prefill = (number, ids, capacity, sampling, have) =>
 export const verify = (number, position, { tokens, parents }) =>
   ({ type: "verify", number, position, tokens, parents });
 
-/** Puts the parts of a server's messages together. */
+/** Joins the parts of a server's messages. */
 export class Joiner {
   constructor() {
     this.parts = [];
   }
 
-  /** The message that a frame is or completes; null if more is to come. */
+  /** The message that a frame is or completes; null if parts are missing. */
   take(frame) {
     const message = decode(frame);
     if (message.type !== "part") return message;
@@ -44,11 +44,11 @@ export function unpack(halves) {
 }
 
 function floats([kind, , data]) {
-  const aligned = data.slice().buffer; // numbers begin anywhere in a frame
+  const aligned = data.slice().buffer; // data may start anywhere in a frame
   return kind === "f32" ? new Float32Array(aligned) : widen(new Uint16Array(aligned));
 }
 
-// ---- MessagePack: what these messages need of it ----
+// ---- MessagePack: the parts that these messages need ----
 
 export function encode(value) {
   const bytes = [];
