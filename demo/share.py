@@ -82,8 +82,7 @@ def wire_share(
 def address_of(tab: str, settings: Mapping[str, Any]) -> tuple[Any, str]:
     """(status, query string) of a tab's settings; no query where the prompt is too long for one."""
     if len(settings.get("prompt") or "") > LONGEST:
-        said = f"The prompt is too long for a link: use at most {LONGEST:,} characters."
-        return say(said, "error"), ""
+        return say(f"A link holds at most {LONGEST:,} characters of prompt.", "error"), ""
     return say("The link is ready to copy.", "done"), f"?tab={tab}&{query_of(settings)}"
 
 
