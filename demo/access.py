@@ -38,10 +38,27 @@ def door(
         raise UserError(
             f"The password is {len(password)} characters long: use at most {MOST_PASSWORD}."
         )
+    if ":" in where:  # as gradio wants an address of IPv6
+        host = f"[{where.strip('[]')}]"
     options: dict[str, Any] = {"server_name": host, "share": False}
     if password:
         options |= {"auth": Password(password), "auth_message": "Enter any name and the password."}
     return options
+
+
+def check_host(host: str | None) -> None:
+    """UserError unless this machine can listen there. None: gradio's own choice."""
+    if host is None:
+        return
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), 0, type=socket.SOCK_STREAM)
+        for family, kind, _, _, address in found:
+            with socket.socket(family, kind) as probe:  # gradio would wait for ever
+                probe.bind(address)
+    except (OSError, UnicodeError) as error:
+        raise UserError(
+            f"This machine cannot listen on {host}: name an address of its own."
+        ) from error
 
 
 def free(port: int | None) -> int | None:

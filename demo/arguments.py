@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from demo.engine import Engine
 from moa_core.arguments import SPEC, add_target, chosen_preset, loading
 from moa_core.decoding.tree import TreeSettings
-from moa_core.loading.catalog import by_method, preset_drafters
+from moa_core.loading.catalog import by_method, locate, preset_drafters
+from moa_core.loading.load import pick_device, pick_dtype
+from moa_core.loading.memory import config_of
 
 
 def options(about: str | None, program: str | None) -> argparse.ArgumentParser:
@@ -37,8 +40,12 @@ def add_models(parser: argparse.ArgumentParser) -> None:
 
 
 def engine_of(options: argparse.Namespace) -> Engine:
-    """The models that were asked for; none is loaded yet. UserError if they cannot be."""
+    """The models that were asked for; none is loaded yet. UserError where it is plain already that
+    they cannot be."""
     preset = chosen_preset(options)
+    pick_dtype(options.dtype, pick_device(options.device))
+    if options.target is not None and isinstance(place := locate(options.target), Path):
+        config_of(place)
     known = preset_drafters(preset) if preset else {}
     specs = [*options.drafter, *([options.baseline] if options.baseline else [])]
     drafters = {**known, **by_method(specs, TreeSettings(*preset.tree) if preset else None)}

@@ -36,13 +36,17 @@ def opened(
     import gradio  # noqa: F401  of all that only the page needs it is missed first
 
     from demo import space, zero
-    from demo.access import door, free
+    from demo.access import check_host, door, free
     from demo.arguments import engine_of, options
     from demo.ui import build_demo, launch_options
     from moa_core.loading.load import pick_device
 
     parser = options(__doc__, program)
-    args = parser.parse_args([*shlex.split(os.environ.get("MOA_OPTIONS", "")), *arguments])
+    try:
+        more = shlex.split(os.environ.get("MOA_OPTIONS", ""))
+    except ValueError as error:
+        parser.error(f"MOA_OPTIONS are no options of a command line: {error}.")
+    args = parser.parse_args([*more, *arguments])
     chosen = space.chosen_preset(os.environ, pick_device("auto").type == "cuda")
     args.preset = args.preset or (None if args.target else chosen.preset)
     try:
@@ -50,6 +54,7 @@ def opened(
         password = args.password or os.environ.get("MOA_PASSWORD", "")
         port = free(args.port)
         where = door(args.host, password, args.open_to_all, os.environ)
+        check_host(where["server_name"])
         engine = engine_of(args)
         zero.hold(engine)
         page = build_demo(engine, chosen.words)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points
@@ -12,12 +11,7 @@ from pathlib import Path
 
 from moa_core import __version__
 from moa_core.commands import bench, export, generate, memory, serve, train
-from moa_core.errors import UserError
-
-# What only some commands need, and what brings it: see the extras of pyproject.toml.
-EXTRAS = {"datasets": "datasets", "websockets": "websockets"} | dict.fromkeys(
-    ("gradio", "pandas", "plotly"), "'moa-speculative[demo]'"
-)
+from moa_core.errors import UserError, ended
 
 
 def parser() -> argparse.ArgumentParser:
@@ -52,28 +46,12 @@ def _open_page(options: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. 0 when it went well, 2 with one sentence when a person was mistaken."""
+    """Run one command; its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = parser().parse_args(given, argparse.Namespace(given=given))
     # Its retries end in one sentence of ours.
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
-    try:
-        options.run(options)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except ModuleNotFoundError as error:
-        if (name := str(error.name).partition(".")[0]) not in EXTRAS:
-            raise
-        print(f"error: this needs {name}: pip install {EXTRAS[name]}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt as stop:
-        print(str(stop) or "stopped", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader of a pipe went away: nobody is left to tell
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    return 0
+    return ended(lambda: options.run(options))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moa_core.errors import UserError
@@ -110,6 +112,55 @@ def target_of(options: argparse.Namespace, drafters: Sequence[str] = ()) -> Targ
     from moa_core.loading.load import load_target
 
     return load_target(options.target, **loading(options, drafters))
+
+
+def named(text: str) -> str:
+    """A name that an option takes."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty")
+    return text
+
+
+def path(text: str) -> Path:
+    """A file or a folder that an option names."""
+    return Path(os.path.expanduser(named(text)))  # unlike Path's, it leaves ~nobody as it is
+
+
+def check_file(file: Path, what: str) -> None:
+    """UserError unless a file can be written there."""
+    folder = file.absolute().parent
+    place = file if os.path.exists(file) else folder
+    if os.path.isdir(file) or not os.path.isdir(folder) or not os.access(place, os.W_OK):
+        raise UserError(f"No {what} can be written to {file}: name a file in a folder of yours.")
+
+
+def check_folder(folder: Path) -> None:
+    """UserError unless files can be written to a folder, which is made if it is not there."""
+    above = (folder.absolute(), *folder.absolute().parents)
+    there = next(one for one in above if os.path.exists(one))
+    if not os.path.isdir(there):
+        raise UserError(f"{there} is a file: name a folder.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UserError(f"Nothing can be written to {there}: name a folder of yours.")
+
+
+def check_new(folder: Path) -> None:
+    """UserError unless a folder can be made, or is there and empty."""
+    check_folder(folder)
+    if os.path.isdir(folder) and os.listdir(folder):
+        raise UserError(f"{folder} is not empty: name another folder.")
+
+
+def numbers(option: str, text: str, example: str) -> dict[str, float]:
+    """The numbers, all above 0, that an option gives to names. UserError for anything else."""
+    try:
+        pairs = [item.split("=") for item in text.split(",") if item.strip()]
+        found = {name.strip(): float(number) for name, number in pairs}
+        if len(found) == len(pairs) and all(0 < one < math.inf for one in found.values()):
+            return found
+    except ValueError:
+        pass
+    raise UserError(f"{option} {text} is not a list of name=number above 0, as in {example}.")
 
 
 def on_terminal(words: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import NamedTuple, cast
 
 from moa_core.decoding.decode import Settings, about, decode
@@ -118,9 +119,15 @@ def _ids(target: Target, prompt: Prompt, raw: bool) -> Sequence[int]:
     """A prompt's token ids."""
     if isinstance(prompt, str):
         return prompt_ids(tokenizer_of(target), prompt, raw)
-    if prompt and isinstance(prompt[0], Mapping):
-        return chat_ids(tokenizer_of(target), cast(Sequence[Mapping[str, str]], prompt))
-    return cast(Sequence[int], prompt)
+    try:
+        parts = list(prompt)
+        if parts and isinstance(parts[0], Mapping):
+            return chat_ids(tokenizer_of(target), cast(Sequence[Mapping[str, str]], parts))
+        return [*map(index, cast(Sequence[int], parts))]  # numpy's and torch's numbers, too
+    except TypeError:
+        raise UserError(
+            "A prompt is a text, a chat (a list of turns) or a list of token ids."
+        ) from None
 
 
 class StopStrings:

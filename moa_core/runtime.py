@@ -29,15 +29,16 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's names in malloc.h
 EVERY = 20.0  # seconds between searches for free pages, each of 3 to 100 ms
 
 
-def settle(target: Target, asked: int | None = None) -> int:
-    """Set this thread's number of threads: as asked, by OMP_NUM_THREADS, or the quickest.
+def check_threads(asked: int | None) -> None:
+    """UserError for a number of threads that torch does not take. None: the quickest."""
+    if asked is not None and not 1 <= asked <= MOST:
+        raise UserError(f"--threads must be a whole number from 1 to {MOST}.")
 
-    UserError for an absurd number.
-    """
+
+def settle(target: Target, asked: int | None = None) -> int:
+    """Set this thread's number of threads: as asked, by OMP_NUM_THREADS, or the quickest."""
     import torch
 
-    if asked and asked > MOST:
-        raise UserError(f"--threads: torch takes at most {MOST} threads here.")
     if asked or (target.device.type == "cpu" and "OMP_NUM_THREADS" not in os.environ):
         torch.set_num_threads(asked or quickest(target))
     return torch.get_num_threads()

@@ -47,6 +47,8 @@ def chat_ids(
     What was said is encoded apart from the template, so that text which looks like a special token
     (<|end|>) stays text.
     """
+    if not all(map(_is_turn, messages)):
+        raise UserError("Each turn of a chat has a role and its content, both texts.")
     _checked("\n".join(message["content"] for message in messages))
     said = [*(clean(message["content"]) for message in messages[:-1])]
     said.append(_checked(messages[-1]["content"]))
@@ -59,6 +61,13 @@ def chat_ids(
             spoken = tokenizer(said[place], add_special_tokens=False, split_special_tokens=True)
             ids += spoken["input_ids"]
     return ids
+
+
+def _is_turn(found: Any) -> bool:
+    match found:
+        case {"role": str(), "content": str()}:
+            return True
+    return False
 
 
 def _checked(text: str) -> str:

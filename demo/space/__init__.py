@@ -6,6 +6,7 @@ which is the Hub's own name for a token.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -65,6 +66,6 @@ def number(environ: Mapping[str, str], name: str) -> int:
     given = environ.get(name, "").strip()
     if not given:
         return default
-    if not given.isdecimal() or not low <= int(given) <= high:
-        raise UserError(f"{name} is {given!r}: it must be a whole number from {low} to {high}.")
+    if not re.fullmatch(r"\d{1,9}", given) or not low <= int(given) <= high:
+        raise UserError(f"{name} is {given!r:.80}: it must be a whole number from {low} to {high}.")
     return int(given)

@@ -10,7 +10,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from moa_core.errors import UserError
+from moa_core.arguments import check_new, path
+from moa_core.errors import UserError, ended
+from moa_core.loading.catalog import HUB_ID
 
 ROOT = Path(__file__).parents[2]
 SENT = (
@@ -24,29 +26,29 @@ FLAVORS = {"cpu": "cpu-basic", "gpu": "l4x1", "zero": "zero-a10g"}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m demo.space.folder", description=__doc__)
-    parser.add_argument("out", type=Path, help="a folder that does not exist yet")
+    parser.add_argument("out", type=path, help="a folder that does not exist yet")
     parser.add_argument("--hardware", choices=FLAVORS, default="cpu")
     parser.add_argument("--name", help="OWNER/NAME of the Space, for its preview picture")
     options = parser.parse_args(arguments)
-    try:
+
+    def run() -> None:
         write(options.out, options.hardware, options.name)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(
-        f"{options.out} is ready: hf upload {options.name or 'OWNER/NAME'} {options.out} . "
-        '--type space --delete "*"'
-    )
-    return 0
+        print(
+            f"{options.out} is ready: hf upload {options.name or 'OWNER/NAME'} {options.out} . "
+            '--type space --delete "*"'
+        )
+
+    return ended(run)
 
 
 def write(out: Path, hardware: str, name: str | None = None) -> None:
     """Copy what a Space needs; change the README's first lines and the requirements.
 
-    UserError for a folder with something in it, and outside a clone.
+    UserError for a folder with something in it, a name that is none, and outside a clone.
     """
-    if out.exists() and any(out.iterdir()):
-        raise UserError(f"{out} is not empty: name another folder.")
+    check_new(out)
+    if name and not HUB_ID.fullmatch(name):
+        raise UserError(f"{name!r} is no name of a Space: those look like owner/name.")
     listed = subprocess.run(
         ["git", "ls-files", *SENT], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -57,8 +59,8 @@ def write(out: Path, hardware: str, name: str | None = None) -> None:
             (out / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / file, out / file)
     for file, change in (("README.md", card), ("requirements.txt", requirements)):
-        path = out / file
-        path.write_text(change(path.read_text(encoding="utf-8"), hardware, name), encoding="utf-8")
+        text = (out / file).read_text(encoding="utf-8")
+        (out / file).write_text(change(text, hardware, name), encoding="utf-8")
 
 
 def card(text: str, hardware: str, name: str | None) -> str:

@@ -6,7 +6,6 @@ import argparse
 import json
 import re
 import shutil
-import sys
 from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
@@ -24,8 +23,9 @@ from demo.compare.race import race_view, recorded_race
 from demo.live.recording import Recording, recording
 from demo.live.run import feed_of, method_of
 from demo.ui import ABOUT, ICON, TITLE
+from moa_core.arguments import check_new, path
 from moa_core.decoding.verify import first_difference
-from moa_core.errors import UserError
+from moa_core.errors import ended
 
 HERE = Path(__file__).parent
 FRONTEND = Path(gr.__file__).parent / "templates" / "frontend"  # gradio's, with its fonts
@@ -34,15 +34,14 @@ SPACE = f'---\ntitle: "{TITLE}, recorded"\nsdk: static\nlicense: apache-2.0\n---
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m demo.static", description=__doc__)
-    parser.add_argument("out", type=Path, help="a folder that does not exist yet")
+    parser.add_argument("out", type=path, help="a folder that does not exist yet")
     out = parser.parse_args(arguments).out
-    try:
+
+    def run() -> None:
         write(out)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(f"{out} is ready: open {out / 'index.html'}, or upload the folder as a static Space.")
-    return 0
+        print(f"{out} is ready: open {out / 'index.html'}, or upload the folder as a static Space.")
+
+    return ended(run)
 
 
 def write(out: Path) -> None:
@@ -50,8 +49,7 @@ def write(out: Path) -> None:
 
     UserError for a folder with something in it.
     """
-    if out.exists() and any(out.iterdir()):
-        raise UserError(f"{out} is not empty: name another folder.")
+    check_new(out)
     out.mkdir(parents=True, exist_ok=True)
     (out / "index.html").write_text(page(), encoding="utf-8")
     (out / "README.md").write_text(SPACE, encoding="utf-8")

@@ -46,6 +46,7 @@ TASKS, TEXTS = "tasks", "texts"  # all kinds of either sort together
 def run(options: argparse.Namespace) -> None:
     """Measure, write the figures, print a table."""
     path = check_out(options.out)
+    Settings(options.max_new_tokens)  # a word about a wrong number before the work begins
     quiet()
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -60,6 +61,8 @@ def run(options: argparse.Namespace) -> None:
     prompts = load_suite(options.suite, each)
     items = task_items(target, each, options.seed) + text_items(target, prompts)
     items = [item for item in items if len(item.ids) + options.max_new_tokens < target.context]
+    if not items:
+        raise UserError(f"{target.name} has no room for so long an answer: ask for fewer tokens.")
     nets = {name: Ours(name, target, drafter).weights() for name, drafter in drafters.items()}
     settings = {
         "each": each, "cuts": CUTS, "max_new_tokens": options.max_new_tokens, "seed": options.seed,

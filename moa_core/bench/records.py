@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from moa_core.arguments import check_folder
 from moa_core.assets import ASSETS
 from moa_core.bench.results import rounded
 from moa_core.errors import UserError
@@ -158,9 +159,10 @@ def select(rows: Sequence[Row], **wanted: Any) -> list[Row]:
 
 def check_out(path: Path | None) -> Path:
     """UserError unless a recording can be written there."""
-    if path is None or path.suffix != ".json" or path.is_dir():
+    if path is None or path.suffix != ".json" or os.path.isdir(path):
         raise UserError("Say which file the figures go to: --out FILE.json.")
-    return path.expanduser()
+    check_folder(path.parent)
+    return path
 
 
 # ---- the command, as a recording keeps it ----

@@ -20,6 +20,7 @@ from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
+from moa_core.loading.untrusted import parsed, read_json
 
 WARM_UP = 2  # prompts that every method decodes first, not counted
 Key = tuple[Any, ...]
@@ -124,14 +125,17 @@ def read_runs(path: Path, fields: Sequence[str] = FIELDS) -> dict[Key, Record]:
     """
     if not path.exists():
         return {}
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is damaged: name another folder with --out.") from None
     whole, _, rest = text.rpartition("\n")
     if rest:  # killed while writing; cut in place, so that another kill cannot take the others
         os.truncate(path, path.stat().st_size - len(rest.encode()))
     found = {}
     for number, line in enumerate(whole.split("\n") if whole else [], 1):
         try:
-            record = json.loads(line)
+            record = parsed(line)
             found[tuple(record[name] for name in fields)] = record
         except (ValueError, KeyError, TypeError):
             raise UserError(f"Line {number} of {path} is no run of a benchmark.") from None
@@ -150,12 +154,12 @@ def keep_settings(folder: Path, given: dict[str, Any], device: torch.device) -> 
     settings = json.loads(json.dumps({**given, **facts}))  # with lists, as they are read back
     fresh: dict[str, Any] = {"settings": settings, "commits": []}
     try:
-        kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else fresh
-        before: dict[str, Any] = dict(kept["settings"])
+        kept = read_json(path) if path.exists() else fresh
+        before, commits = dict(kept["settings"]), list(kept["commits"])
     except (ValueError, KeyError, TypeError):
         raise UserError(f"{path} is damaged: name another folder with --out.") from None
     differing = [
-        f"{key} was {before.get(key)!r} and is now {settings.get(key)!r}"
+        f"{key} was {before.get(key)!r:.80} and is now {settings.get(key)!r:.80}"
         for key in {**before, **settings}
         if before.get(key) != settings.get(key)
     ]
@@ -165,7 +169,7 @@ def keep_settings(folder: Path, given: dict[str, Any], device: torch.device) -> 
             "name another folder with --out, or give the same settings to resume it."
         )
     now = commit()
-    commits = list(dict.fromkeys([*kept["commits"], *([now] if now else [])]))
+    commits = list(dict.fromkeys([*commits, *([now] if now else [])]))
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"settings": settings, "commits": commits}, indent=1)
     part = path.with_suffix(".part")  # swapped: a kill leaves the old one or the new one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +14,12 @@ from typing import Any
 from moa_core.assets import ASSETS
 from moa_core.decoding.decode import check_prompt
 from moa_core.errors import UserError
+from moa_core.loading.untrusted import is_message, parsed
 from moa_core.model.target import Target
 from moa_core.text import chat_ids, tokenizer_of
 
 Message = dict[str, str]  # role and content of one turn
 QUESTIONS = ("mt_bench", "humaneval", "gsm8k", "alpaca", "sum", "qa")
-ROLES = ("system", "user", "assistant")
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,10 @@ def suite_path(name: str) -> Path:
         return ASSETS / "suites" / f"{name}.jsonl"
     if name in QUESTIONS:
         return ASSETS / "questions" / f"{name}.jsonl"
-    path = Path(name).expanduser()
-    if not path.is_file():
+    path = Path(os.path.expanduser(name))
+    if not os.path.isfile(path):
         raise UserError(
-            f"There is no suite {name}: choose from bundled, {', '.join(QUESTIONS)}, or name a "
+            f"There is no suite {name!r}: choose from bundled, {', '.join(QUESTIONS)}, or name a "
             "file of JSON lines."
         )
     return path
@@ -111,7 +112,7 @@ def _first_of_each(prompts: list[Prompt], limit: int) -> list[Prompt]:
 def _prompt(line: str, number: int, default_kind: str) -> Prompt:
     where = f"Line {number} of the suite"
     try:
-        row = json.loads(line)
+        row = parsed(line)
     except ValueError as error:
         raise UserError(f"{where} is not JSON: {error}.") from None
     if not isinstance(row, dict):
@@ -129,16 +130,9 @@ def _messages(row: dict[str, Any]) -> tuple[Message, ...] | None:
     """A row's chat; None if it has none. Of the question sets' turns only the first is asked."""
     match row:
         case {"messages": [*turns, {"role": "user"}] as messages} if all(
-            _is_message(turn) for turn in [*turns, messages[-1]]
+            is_message(turn) and turn["content"].strip() for turn in [*turns, messages[-1]]
         ):
             return tuple({"role": m["role"], "content": m["content"]} for m in messages)
         case {"prompt": str(text)} | {"turns": [str(text), *_]} if text.strip():
             return ({"role": "user", "content": text},)
     return None
-
-
-def _is_message(message: Any) -> bool:
-    match message:
-        case {"role": role, "content": str(content)}:
-            return role in ROLES and bool(content.strip())
-    return False

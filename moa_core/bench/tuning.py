@@ -22,7 +22,7 @@ PASSES = 2  # over the tuning prompts, each tree in turn
 
 def one_tree(text: str) -> TreeSettings:
     """A tree as --tree names one. UserError for anything else."""
-    return named_tree(text, "auto, same or best")
+    return named_tree(text, "auto, same, best")
 
 
 def same_trees(methods: Mapping[str, Method], tree: TreeSettings) -> dict[str, Contender]:

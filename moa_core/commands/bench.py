@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moa_core.arguments import add_target, chosen_preset, target_of
+from moa_core.arguments import add_target, check_folder, chosen_preset, path, target_of
 from moa_core.errors import UserError
 from moa_core.loading.names import listed
+from moa_core.runtime import check_threads
 
 if TYPE_CHECKING:
     from moa_core.bench.methods import Method
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "over a link: same")
     add("--grid", help="trees that --tree best tries, comma separated")
     add("--threads", type=int, help="CPU threads; default: the quickest")
-    add("--out", type=Path, help="folder for results.json and summary.json; FILE.json with --link "
+    add("--out", type=path, help="folder for results.json and summary.json; FILE.json with --link "
         "and --offline")
 
     add = parser.add_argument_group("a server and its client", "two processes, the link emulated; "
@@ -71,12 +71,14 @@ def run(options: argparse.Namespace) -> None:
     from moa_core.runtime import quiet
 
     quiet()
+    from moa_core.bench.run import Decoding
     from moa_core.bench.suites import load_suite, suite_ids
 
     options.tree = options.tree or "auto"
-    prompts = load_suite(options.suite, options.limit)
+    prompts, trees = load_suite(options.suite, options.limit), _trees(options)
+    Decoding(options.max_new_tokens, options.temperature).settings(None, 0, 0)
     target, methods = _loaded(options)
-    _measure(options, target, methods, prompts, suite_ids(prompts, target))
+    _measure(options, trees, target, methods, prompts, suite_ids(prompts, target))
 
 
 def _mode(options: argparse.Namespace) -> str:
@@ -87,14 +89,17 @@ def _mode(options: argparse.Namespace) -> str:
     mode = modes[0] if modes else ""
     if mode and (options.preset or options.bits):
         raise UserError("--preset and --load-in-... are for the usual benchmark.")
-    for name in ("repeat", "threads", "limit"):
+    for name in ("repeat", "limit"):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise UserError(f"--{name} must be a whole number, at least 1.")
+    check_threads(options.threads)
+    if options.grid is not None and (mode or options.tree != "best"):
+        raise UserError("--grid names the trees that --tree best tries: give both or neither.")
     if not mode and options.out is None:
         raise UserError("Say where the results go: --out FOLDER.")
-    if not mode and options.out.expanduser().is_file():
-        raise UserError(f"{options.out} is a file: --out names a folder.")
+    if not mode:
+        check_folder(options.out)
     return mode
 
 
@@ -116,6 +121,7 @@ def _loaded(options: argparse.Namespace) -> tuple[Target, dict[str, Method]]:
 
 def _measure(
     options: argparse.Namespace,
+    trees: list[Any],
     target: Target,
     methods: dict[str, Method],
     prompts: list[Prompt],
@@ -127,8 +133,7 @@ def _measure(
 
     eos_ids = () if options.ignore_eos else target.eos_ids
     decoding = Decoding(options.max_new_tokens, options.temperature, options.seed, eos_ids)
-    decoding.settings(None, 0, 0)  # a word about wrong numbers before the work begins
-    trees, folder = _trees(options), options.out.expanduser()
+    folder = options.out
     settings = _settings(options, target, methods, prompts)
     facts = keep_settings(folder, settings, target.device)
     contenders = _contenders(trees, options, target, methods, decoding)
@@ -151,9 +156,8 @@ def _trees(options: argparse.Namespace) -> list[Any]:
     from moa_core.bench.tuning import GRID, SAME, one_tree
 
     if options.tree == "best":
-        return [one_tree(text) for text in (options.grid or GRID).split(",")]
-    if options.grid:
-        raise UserError("--grid names the trees that --tree best tries: give both or neither.")
+        grid = GRID if options.grid is None else options.grid
+        return [one_tree(text) for text in grid.split(",")]
     return [SAME if options.tree == "same" else one_tree(options.tree)]
 
 
@@ -171,7 +175,7 @@ def _contenders(
         return same_trees(methods, trees[0])
     # Only to choose trees: a target with little context tunes on the shorter of them.
     prompts, ids = readable(load_suite("tuning", options.limit), target)
-    return best_trees(methods, trees, prompts, ids, decoding, options.out.expanduser())
+    return best_trees(methods, trees, prompts, ids, decoding, options.out)
 
 
 def _settings(

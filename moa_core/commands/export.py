@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from moa_core.arguments import add_pickle
+from moa_core.arguments import add_pickle, check_new, path
+from moa_core.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -13,20 +13,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pickle(parser)
     parser.add_argument("--drafter", required=True, help="bundled name, folder or Hub id")
     parser.add_argument("--target", help="bundled name, folder or Hub id; default: the bundled one")
-    parser.add_argument("--to", type=Path, required=True, help="a new or empty folder")
+    parser.add_argument("--to", type=path, required=True, help="a new or empty folder")
     parser.add_argument("--target-name", help="the target's Hub id for the card, if it has another")
 
 
 def run(options: argparse.Namespace) -> None:
-    folder = options.to.expanduser()
-    from moa_core.export.write import check_empty, export, read_source, target_without_weights
+    check_new(options.to)  # before anything is loaded
+    from moa_core.export.write import export, read_source, target_without_weights
+    from moa_core.loading.catalog import HUB_ID
     from moa_core.runtime import quiet
 
-    check_empty(folder)  # before anything is loaded
+    if options.target_name and not HUB_ID.fullmatch(options.target_name):
+        raise UserError(f"--target-name {options.target_name!r} is no Hub id, as in owner/name.")
     quiet()
     target = target_without_weights(options.target)
     source = read_source(options.drafter, target, options.target_name or "")
-    export(source, folder)
+    export(source, options.to)
     if "/" not in source.verifier:
         print("Its card names no base_model: add --target-name with the target's Hub id.")
-    print(f"{source.name} ({source.kind}) is in {folder} as {options.format}; read its README.md.")
+    what = f"{source.name} ({source.kind})"
+    print(f"{what} is in {options.to} as {options.format}; read its README.md.")

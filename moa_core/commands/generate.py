@@ -7,12 +7,22 @@ import json
 import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from moa_core.arguments import SPEC, add_target, add_token, chosen_preset, target_of, token_of
+from moa_core.arguments import (
+    SPEC,
+    add_target,
+    add_token,
+    check_file,
+    chosen_preset,
+    path,
+    target_of,
+    token_of,
+)
 from moa_core.errors import UserError
 from moa_core.loading.names import VANILLA
+from moa_core.runtime import check_threads
 
 if TYPE_CHECKING:
     from moa_core.decoding.decode import Settings
@@ -47,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--numbers", default="bf16", help="over a link: bf16 or f32")
     add("--patience", type=float, default=30.0, help="seconds to wait for a lost server, once the "
         "drafter has no more to write alone")
-    add("--trace", type=Path, help="write the trace of the run to this file")
+    add("--trace", type=path, help="write the trace of the run to this file")
     add("--json", action="store_true", help="print one JSON object")
     # fmt: on
 
@@ -55,7 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     ids = _ids(options.prompt_ids) if options.prompt_ids is not None else None
     if options.trace:
-        _check_writable(options.trace.expanduser().absolute())
+        check_file(options.trace, "trace")
+    check_threads(options.threads)
+    settings = _settings(options)
     from moa_core.generation import generate
     from moa_core.loading.catalog import layers_needed
     from moa_core.loading.load import load_drafter
@@ -69,7 +81,7 @@ def run(options: argparse.Namespace) -> None:
     address = _address(options)
     if address is None:
         target = target_of(options, [options.drafter] if options.drafter else [])
-        settle(target, options.threads and max(1, options.threads))
+        settle(target, options.threads)
     else:
         from moa_core.link.client_weights import client_target
         from moa_core.link.remote import Remote
@@ -79,7 +91,8 @@ def run(options: argparse.Namespace) -> None:
         drafts = wanted_drafts(options.drafts, options.dtype)
         target = client_target(address, needed, drafts=drafts)
     drafter = load_drafter(options.drafter, target, options.tli)
-    settings = _settings(options, drafter)
+    if options.tree == "own":
+        settings = replace(settings, tree=drafter.tree)
     if ids is None and target.tokenizer is None:
         raise UserError(f"{target.name} has no tokenizer: give --prompt-ids instead of --prompt.")
     prompt = options.prompt if ids is None else ids
@@ -93,7 +106,7 @@ def run(options: argparse.Namespace) -> None:
     if options.trace:
         if target.tokenizer is not None:
             record_words(last.trace, target.tokenizer)
-        options.trace.expanduser().write_text(last.trace.to_json(), encoding="utf-8")
+        options.trace.write_text(last.trace.to_json(), encoding="utf-8")
     words = None if target.tokenizer is None else text
     if options.json:
         print(json.dumps(_report(last.trace, words, last.reason), ensure_ascii=False))
@@ -132,11 +145,6 @@ def _address(options: argparse.Namespace) -> Address | None:
     return Address(options.server, token_of(options), options.numbers)
 
 
-def _check_writable(path: Path) -> None:
-    if path.is_dir() or not path.parent.is_dir():
-        raise UserError(f"No trace can be written to {path}: name a file in a folder.")
-
-
 def _ids(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",") if part.strip()]
@@ -144,15 +152,16 @@ def _ids(text: str) -> list[int]:
         raise UserError("--prompt-ids must be whole numbers with commas between: 1,2,3") from None
 
 
-def _settings(options: argparse.Namespace, drafter: Any) -> Settings:
+def _settings(options: argparse.Namespace) -> Settings:
+    """Before anything is loaded, for the sake of wrong numbers."""
     from moa_core.decoding.decode import Settings
     from moa_core.decoding.offline import Away
-    from moa_core.decoding.tree import named_tree
+    from moa_core.decoding.tree import AUTO, named_tree
     from moa_core.decoding.verify import Sampling
 
     sampling = Sampling(options.temperature, options.top_p, options.top_k, options.seed)
     eos_ids = () if options.ignore_eos else None
-    tree = drafter.tree if options.tree == "own" else named_tree(options.tree, "auto, own")
+    tree = AUTO if options.tree == "own" else named_tree(options.tree, "auto, own")
     away = Away(patience=options.patience)
     return Settings(options.max_new_tokens, tree, sampling, eos_ids, away)
 

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from moa_core.arguments import SPEC, add_pickle, chosen_preset
+from moa_core.errors import UserError
 from moa_core.loading.presets import PRESETS
 
 if TYPE_CHECKING:  # not before they are needed: they bring torch
@@ -40,7 +41,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _shapes(options: argparse.Namespace) -> tuple[PretrainedConfig, list[Drafting]]:
     """The target's config and its drafters' parts. Of a target the config alone is downloaded."""
-    from moa_core.loading.catalog import bundled_target, config_folder
+    from moa_core.loading.catalog import config_folder
     from moa_core.loading.load import drafters_beside
     from moa_core.loading.memory import config_of, planned
 
@@ -48,6 +49,10 @@ def _shapes(options: argparse.Namespace) -> tuple[PretrainedConfig, list[Draftin
         config = config_of(found.configs[found.target])
         beside = [planned(found.configs[spec], config) for spec in found.by_method.values()]
     else:
-        config = config_of(config_folder(options.target or bundled_target()))
+        config = config_of(config_folder(options.target))
         beside = []
-    return config, [*beside, *drafters_beside(options.drafter)]
+    for spec in options.drafter:
+        beside += (read := drafters_beside([spec]))
+        if not all(one.numbers for one in read):
+            raise UserError(f"{spec} has no weights that can be read.")
+    return config, beside

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from moa_core.arguments import add_target, add_token, chosen_preset, target_of, token_of
 from moa_core.errors import UserError
-from moa_core.runtime import keep_small
+from moa_core.runtime import check_threads, keep_small
 
 if TYPE_CHECKING:
     from moa_core.drafters.base import Drafter
@@ -107,8 +107,7 @@ def _limits(options: argparse.Namespace) -> Limits:
             raise UserError(f"--{name.replace('_', '-')} must be above 0.")
     if options.max_context < 2:
         raise UserError("--max-context must be at least 2: a token to read and one to write.")
-    if options.threads is not None and options.threads < 1:
-        raise UserError("--threads must be at least 1.")
+    check_threads(options.threads)
     if options.host not in ("127.0.0.1", "localhost", "::1") and not options.token:
         raise UserError("Other machines can reach this address: set MOA_TOKEN to a secret.")
     return Limits(options.max_sessions, options.max_context, options.idle)

@@ -6,23 +6,32 @@ Runs resume where they were after a kill: give the same command again.
 from __future__ import annotations
 
 import argparse
+import math
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moa_core.arguments import SPEC, Defaults, add_form
+from moa_core.arguments import SPEC, Defaults, add_form, check_folder, named, numbers, path
 from moa_core.errors import UserError
+from moa_core.loading.names import listed
+from moa_core.runtime import MOST
 
 if TYPE_CHECKING:
     from moa_core.model.target import Target
     from moa_core.train.loop import Machine
 
-# The smallest numbers that mean anything; `minutes` and `rate` must be above 0.
+# The smallest numbers that mean anything; `minutes` and `rate` must be above 0. And the largest.
 AT_LEAST = {
     "updates": 1, "stop_at": 1, "warmup": 0, "workers": 1, "accumulate": 1, "log_every": 1,
     "save_every": 0, "rows": 1, "row_length": 2, "tasks": 0, "layers": 1, "width": 32, "heads": 1,
-    "context": 2, "vocabulary": 262, "watch_times": 0, "own_tokens": 0, "threads": 1,
+    "context": 2, "vocabulary": 262, "watch_times": 0, "own_tokens": 0, "threads": 1, "seed": 0,
+    "floor": 0, "cross_entropy": 0, "feature": 0,
+}  # fmt: skip
+AT_MOST = {
+    "workers": 256, "layers": 1024, "width": 2**16, "context": 2**20, "vocabulary": 2**20,
+    "threads": MOST, "seed": 2**32, "floor": 1,
 }  # fmt: skip
 NONE_HELD_OUT = (
     "{} has no held-out text to measure on: 2 % of the documents are held out, of 50 or more."
@@ -41,10 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add(group: Any, name: str, default: Any, text: str, **more: Any) -> None:
-    """An option; its type is that of its default, or the default itself where that is a type."""
+    """An option; its type is that of its default, or the default itself where that makes one."""
     if default is False:
         group.add_argument(f"--{name}", action="store_true", help=text)
-    elif isinstance(default, type):
+    elif callable(default):
         group.add_argument(f"--{name}", type=default, help=text, **more)
     else:
         group.add_argument(f"--{name}", type=type(default), default=default, help=text, **more)
@@ -54,8 +63,8 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
     # fmt: off
     rows, length = (8, 512) if drafters else (16, 256)  # the same number of tokens in an update
     text = parser.add_argument_group("text")
-    _add(text, "data", str, "folder of .txt, .txt.gz, .jsonl or .jsonl.gz files; or a data set, by "
-         "folder or Hub id", required=True)
+    _add(text, "data", named, "folder of .txt, .txt.gz, .jsonl or .jsonl.gz files; or a data set, "
+         "by folder or Hub id", required=True)
     if drafters:
         _add(text, "own-tokens", 0, "tokens that the target writes first; they then are half of "
              "what is learnt")
@@ -69,16 +78,16 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
     _add(run, "stop-at", int, "end at this update of the schedule")
 
     model = parser.add_argument_group("model")
-    _add(model, "out", Path, "folder to train into", required=True)
+    _add(model, "out", path, "folder to train into", required=True)
     if drafters:
         _add(model, "target", str, f"{SPEC}; default: the bundled one")
         _add(model, "methods", "moa-n0,moa-n1,eagle2", "comma separated")
-        _add(model, "start", Path, "folder of drafters to go on from, newly scheduled")
+        _add(model, "start", path, "folder of drafters to go on from, newly scheduled")
         _add(model, "watch", str, "suite (bundled, tuning or a file) on which acceptance is "
              "measured as they train; default: held-out text")
         _add(model, "watch-times", 8, "how often, in all; 0: the last weights are kept")
     else:
-        _add(model, "start", Path, "go on from this target, newly scheduled")
+        _add(model, "start", str, f"go on from this target, newly scheduled: {SPEC}")
         _add(model, "new-tokenizer", False, "with --start: learn a tokenizer from the text anew")
         _add(model, "layers", 12, "decoder layers")
         _add(model, "width", 256, "hidden size")
@@ -113,7 +122,7 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
 
 def _add_measure(parser: argparse.ArgumentParser) -> None:
     # fmt: off
-    _add(parser, "data", str, "folder of text, for its held-out documents", required=True)
+    _add(parser, "data", path, "folder of text, for its held-out documents", required=True)
     _add(parser, "target", str, f"{SPEC}; default: the bundled one")
     _add(parser, "tasks", 0, "held-out generated tasks of each kind to answer")
     _add(parser, "device", "auto", "auto, cpu, cuda, mps")
@@ -138,12 +147,18 @@ def run(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     """UserError, naming the option, for a number that means nothing."""
     given = {name: value for name, value in vars(options).items() if value is not None}
-    for name, least in AT_LEAST.items():
-        if given.get(name, least) < least:
-            raise UserError(f"--{name.replace('_', '-')} must be at least {least}.")
-    for name in ("minutes", "rate"):
-        if given.get(name, 1) <= 0:
-            raise UserError(f"--{name} must be above 0.")
+    for name, value in given.items():
+        option, least, most = f"--{name.replace('_', '-')}", AT_LEAST.get(name), AT_MOST.get(name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"{option} must be a finite number.")
+        if least is not None and value < least:
+            raise UserError(f"{option} must be at least {least}.")
+        if most is not None and value > most:
+            raise UserError(f"{option} must be at most {most:,}.")
+        if name in ("minutes", "rate") and value <= 0:
+            raise UserError(f"{option} must be above 0.")
+    if options.kind != "measure":
+        check_folder(options.out)
     if options.kind != "measure" and (options.updates is None) == (options.minutes is None):
         raise UserError("Say how long to train: give either --updates or --minutes.")
     if given.get("new_tokenizer") and options.start is None:
@@ -166,13 +181,13 @@ def _target(options: argparse.Namespace) -> None:
         start=options.start, new_tokenizer=options.new_tokenizer, row_length=options.row_length,
         seed=options.seed, machine=_machine(options),
     )  # fmt: skip
-    named = ("--target", str(options.out))
+    target = ("--target", str(options.out))
     drafters = options.out.with_name(f"{options.out.name}-drafters")
     length = "--minutes" if options.minutes else "--updates"
     _tell_next(
         f"The target is in {options.out}.",
-        ("generate", *named, "--drafter", "none", "--prompt", "Once upon a time"),
-        ("train", "drafters", *named, "--data", options.data, "--out", str(drafters),
+        ("generate", *target, "--drafter", "none", "--prompt", "Once upon a time"),
+        ("train", "drafters", *target, "--data", options.data, "--out", str(drafters),
          length, f"{options.minutes or options.updates:g}", "--rows", str(options.rows),
          "--row-length", str(min(options.row_length, options.context))),
     )  # fmt: skip
@@ -182,9 +197,14 @@ def _drafters(options: argparse.Namespace) -> None:
     from moa_core.loading.load import Plan, load_target
     from moa_core.train.drafters import Plan as Training
     from moa_core.train.drafters import train_drafters
+    from moa_core.train.init import OTHERS
     from moa_core.train.loop import Schedule
     from moa_core.train.losses import Weights
 
+    methods = listed(options.methods, OTHERS)
+    rates = numbers("--rates", options.rates, "moa-n0=2e-3,eagle2=1e-3")
+    if unknown := [name for name in rates if name not in methods]:
+        raise UserError(f"--rates names {unknown[0]!r}, which is not among --methods.")
     machine = _machine(options)
     # A frozen target has the precision of the computation.
     mixed = machine.bf16 and machine.device == "cuda"
@@ -194,12 +214,14 @@ def _drafters(options: argparse.Namespace) -> None:
     if target.tokenizer is None:
         raise UserError(f"{target.name} has no tokenizer: text cannot be turned into its tokens.")
     training = Training(
-        methods=tuple(options.methods.split(",")), rows=options.rows, seed=options.seed,
+        methods=tuple(methods), rows=options.rows, seed=options.seed,
         row_length=options.row_length, own_tokens=options.own_tokens, start=options.start,
         weights=Weights(options.cross_entropy, options.feature),
     )  # fmt: skip
-    rates = {"": options.rate, **_rates(options.rates)}
-    schedule = Schedule(options.updates, rates, options.minutes, options.warmup, muon=options.muon)
+    schedule = Schedule(
+        options.updates, {"": options.rate, **rates}, options.minutes, options.warmup,
+        muon=options.muon,
+    )  # fmt: skip
     options.out.mkdir(parents=True, exist_ok=True)
     tokenizer = options.out / "tokenizer"
     target.tokenizer.save_pretrained(tokenizer)
@@ -210,9 +232,9 @@ def _drafters(options: argparse.Namespace) -> None:
     )  # fmt: skip
     folders = [str(options.out / method) for method in training.methods]
     form = (f"--load-in-{options.bits}bit",) if options.bits else ()
-    named = ("--target", options.target) if options.target else ()
+    asked = ("--target", options.target) if options.target else ()
     be = "The drafter is in" if len(folders) == 1 else "The drafters are in"
-    line = ("generate", *named, *form, "--drafter", folders[0], "--prompt", "Once upon a time")
+    line = ("generate", *asked, *form, "--drafter", folders[0], "--prompt", "Once upon a time")
     _tell_next(f"{be} {', '.join(folders)}.", line)
 
 
@@ -220,8 +242,8 @@ def _data(options: argparse.Namespace) -> Path:
     """The folder of text, or the one into which a data set is fetched from the Hub or a folder."""
     from moa_core.train.corpus import fetch, has_text
 
-    folder, name = Path(options.data).expanduser(), options.data
-    if folder.is_dir():
+    folder, name = Path(os.path.expanduser(options.data)), options.data
+    if os.path.isdir(folder):
         if has_text(folder):
             return folder
         name = str(folder)
@@ -283,7 +305,7 @@ def _measure(options: argparse.Namespace) -> None:
 
     if options.threads:
         torch.set_num_threads(options.threads)
-    target, data = load_target(options.target, "float32", options.device), Path(options.data)
+    target, data = load_target(options.target, "float32", options.device), options.data
     prompts = measure.heldout_prompts(target, data, 1)
     if not prompts:
         raise UserError(NONE_HELD_OUT.format(data))
@@ -295,13 +317,3 @@ def _measure(options: argparse.Namespace) -> None:
         "samples": [*measure.samples(target, asked), *measure.samples(target, asked, sample=True)],
     }
     print(json.dumps(report, indent=2, ensure_ascii=False))
-
-
-def _rates(text: str) -> dict[str, float]:
-    try:
-        pairs = (item.split("=") for item in text.split(",") if item)
-        return {name: float(rate) for name, rate in pairs}
-    except ValueError:
-        raise UserError(
-            f"--rates {text} is no list of name=number, as in moa-n0=2e-3,eagle2=1e-3."
-        ) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import torch
@@ -27,7 +28,7 @@ class Away:
     patience: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.patience >= 0:
+        if not (isinstance(self.patience, Real) and self.patience >= 0):
             raise UserError("The patience for a lost link is a number of seconds, from 0 up.")
 
 
@@ -48,6 +49,9 @@ class Settings:
         count = self.max_new_tokens
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise UserError("The number of new tokens must be a whole number, at least 1.")
+        for name, kind in (("tree", TreeSettings), ("sampling", Sampling), ("away", Away)):
+            if not isinstance(found := getattr(self, name), kind):
+                raise UserError(f"The {name} of settings is {kind.__name__}(...), not {found!r}.")
 
     def ends(self, target: Target) -> tuple[int, ...]:
         """The tokens that end a text of this target."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from moa_core.errors import UserError
+
+LIMITS = {"depth": 32, "breadth": 64, "budget": 1024}
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class TreeSettings:
     auto: bool = False
 
     def __post_init__(self) -> None:
-        for name, limit in (("depth", 32), ("breadth", 64), ("budget", 1024)):
+        for name, limit in LIMITS.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= limit:
                 raise UserError(f"Tree {name} must be a whole number from 1 to {limit}.")
@@ -58,12 +61,12 @@ def named_tree(text: str, others: str = "auto") -> TreeSettings:
     """
     if text == "auto":
         return AUTO
-    parts = text.split("-")
-    if len(parts) != 3 or not all(part.isdigit() for part in parts):
+    sizes = re.fullmatch(r"(\d{1,9})-(\d{1,9})-(\d{1,9})", text)
+    if not sizes:
         raise UserError(
-            f"{text!r} is not a tree: write depth-breadth-budget, as in 5-4-11, or {others}."
+            f"{text!r} is not a tree: write {others}, or depth-breadth-budget, as in 5-4-11."
         )
-    depth, breadth, budget = map(int, parts)
+    depth, breadth, budget = map(int, sizes.groups())
     return TreeSettings(depth, breadth, budget)
 
 

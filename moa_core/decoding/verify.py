@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -35,10 +36,10 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature <= 100:
+        if not (isinstance(self.temperature, Real) and 0 <= self.temperature <= 100):
             raise UserError("Temperature must be a number from 0 (greedy) to 100.")
-        if not 0 < self.top_p <= 1:
-            raise UserError("Top-p must be above 0 and at most 1.")
+        if not (isinstance(self.top_p, Real) and 0 < self.top_p <= 1):
+            raise UserError("Top-p must be a number above 0 and at most 1.")
         if isinstance(self.top_k, bool) or not isinstance(self.top_k, int) or self.top_k < 0:
             raise UserError("Top-k must be a whole number, 0 for off.")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or abs(self.seed) > 2**62:

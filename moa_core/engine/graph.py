@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
+from moa_core.decoding.tree import LIMITS
 from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, Rope, SwiGLU
 
 MICROSOFT = "com.microsoft"  # onnxruntime's own operators
 BLOCK = 128  # 8-bit weights that share a scale
+TREE = 1 + max(LIMITS["budget"], LIMITS["breadth"] * LIMITS["depth"])  # rows, verified or grown
 TYPES = {np.float32: TensorProto.FLOAT, np.int64: TensorProto.INT64, np.int32: TensorProto.INT32}
 END = np.iinfo(np.int64).max
 Rows = tuple[str, str]  # positions [1, n] and the mask [1, 1, n, past + n] that is added to scores
@@ -211,9 +213,10 @@ class Graph:
         return self.op("Reshape", self.norm(heads, norm, norm.eps), self.constant([0, 0, -1]))
 
     def _tables(self, rope: Rope) -> tuple[str, str]:
-        """cos and sin [T, d / 2] of all positions."""
+        """cos and sin [T, d / 2] of all positions, and of a tree's rows beyond: attention wants one
+        for each slot of its cache, though it looks none of those up."""
         if id(rope) not in self._ropes:
-            cos, sin = rope.tables()
+            cos, sin = (np.pad(table, ((0, TREE), (0, 0))) for table in rope.tables())
             half = cos.shape[1] // 2  # the first half of sin is negated
             self._ropes[id(rope)] = self.constant(cos[:, :half]), self.constant(sin[:, half:])
         return self._ropes[id(rope)]

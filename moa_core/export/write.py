@@ -20,17 +20,16 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
+from moa_core.arguments import check_new
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
-from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError, first_line
-from moa_core.loading.catalog import DERIVED, bundled_target, config_folder, drafter_name, locate
+from moa_core.loading.catalog import config_folder, locate, with_files
 from moa_core.loading.drafter_files import build_drafter, drafter_config
-from moa_core.loading.hub import fetch_weights, split
-from moa_core.loading.load import tokenizer_in
+from moa_core.loading.hub import split
+from moa_core.loading.load import files_of, is_whole_model, tokenizer_in
 from moa_core.loading.memory import config_of
-from moa_core.loading.names import AUTO
 from moa_core.loading.presets import pinned
 from moa_core.loading.untrusted import read_config, read_tensors
 from moa_core.model.target import Target
@@ -76,16 +75,13 @@ class Source:
 
 def read_source(spec: str, target: Target, verifier: str = "") -> Source:
     """Read a drafter: a bundled name, a folder or a Hub id. UserError if it does not fit."""
-    spec = drafter_name(spec)
-    spec = DERIVED.get(spec, spec)
-    if spec in (*WITHOUT_WEIGHTS, AUTO):
-        raise UserError(f"{spec} has no files of its own: name a drafter that has.")
-    found = locate(spec)
-    if isinstance(found, Path):
-        folder, name = found, found.resolve().name
-    else:
-        folder, name = fetch_weights(found, pickles=pinned(found)), split(found)[0]
-    config, stored = read_config(folder), read_tensors(folder, pinned(found))
+    found = locate(with_files(spec))
+    folder = files_of(found)
+    name = found.resolve().name if isinstance(found, Path) else split(found)[0]
+    config = read_config(folder)
+    if "drafter" not in config and is_whole_model(folder):
+        raise UserError(f"{name} is a whole language model: `generate` takes it as it is.")
+    stored = read_tensors(folder, pinned(found))
     drafter = build_drafter(config, stored, target, None, name)
     tensors = {key: stored[key].contiguous() for key in drafter.net.state_dict()}
     named = verifier or split(target.name)[0]
@@ -97,9 +93,7 @@ def target_without_weights(spec: str | None) -> Target:
 
     UserError if it cannot be had, or is no target.
     """
-    place = locate(spec or bundled_target())
-    folder = config_folder(spec or bundled_target())
-    read_config(folder)  # its sentences are clearer than transformers' own
+    place, folder = locate(spec), config_folder(spec)
     config, tokenizer = config_of(folder), tokenizer_in(folder)
     try:
         with torch.device("meta"):
@@ -112,7 +106,7 @@ def target_without_weights(spec: str | None) -> Target:
 
 def export(source: Source, folder: Path) -> None:
     """Write a drafter with its card."""
-    check_empty(folder)
+    check_new(folder)
     config = drafter_config(source.drafter, source.target, {})
     kept = {key: one for key, one in source.ours.items() if key not in ("method", "tli", "target")}
     config["drafter"] |= kept
@@ -127,14 +121,6 @@ def export(source: Source, folder: Path) -> None:
         save_file(source.tensors, folder / "model.safetensors", metadata={"format": "pt"})
     except (OSError, SafetensorError) as error:
         raise UserError(f"{folder} cannot be written to: {first_line(error)}") from error
-
-
-def check_empty(folder: Path) -> None:
-    """UserError if something is there already."""
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is a file: name a folder to export to.")
-    if folder.is_dir() and any(folder.iterdir()):
-        raise UserError(f"{folder} is not empty: name another folder.")
 
 
 def card(source: Source) -> str:

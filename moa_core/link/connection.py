@@ -9,10 +9,12 @@ from time import monotonic
 
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidURI
 from websockets.sync.client import ClientConnection, connect
+from websockets.uri import parse_uri
 
 from moa_core.errors import UserError
 from moa_core.link import wire
 from moa_core.link.emulator import Delayed, Link
+from moa_core.link.tensors import Kind, check_kind
 
 HANDSHAKE = 5.0  # seconds for a connection before another one is tried
 GONE = (ConnectionClosed, TimeoutError, OSError, EOFError)
@@ -27,11 +29,16 @@ class Address:
 
     url: str
     token: str = field(default="", repr=False)
-    kind: str = "bf16"
+    kind: Kind = "bf16"
 
     def __post_init__(self) -> None:
         if "@" in self.url:
             raise UserError("An address cannot contain a password: set MOA_TOKEN instead.")
+        try:
+            parse_uri(self.url)
+        except (InvalidURI, ValueError):
+            raise UserError(f"{self.url!r} is not an address like ws://host:port.") from None
+        check_kind(self.kind)
 
 
 class Wire:
@@ -55,8 +62,6 @@ class Wire:
         self._socket: ClientConnection | Delayed
         try:
             self._socket = link.connect(open_socket, timeout) if link else open_socket(timeout)
-        except InvalidURI:
-            raise UserError(f"{address.url!r} is not an address like ws://host:port.") from None
         except InvalidMessage as error:  # the link was lost during the handshake
             raise ConnectionError(str(error)) from error
         except InvalidHandshake as error:

@@ -18,7 +18,7 @@ from moa_core.link.client_weights import target_mark
 from moa_core.link.connection import GONE, Address, Wire, reach
 from moa_core.link.emulator import Link
 from moa_core.link.session import drafter_mark
-from moa_core.link.tensors import Numbers, check_half, check_kind, unpack
+from moa_core.link.tensors import Numbers, check_half, unpack
 from moa_core.link.wire import (
     VERSION,
     Answer,
@@ -57,7 +57,7 @@ class Remote:
     ) -> None:  # fmt: skip
         if drafter.beside:
             raise UserError(f"{drafter.name} cannot draft over a link: name another drafter.")
-        self._kind = check_kind(address.kind)
+        self._kind = address.kind
         self._least, self._link = silence, link
         self.traffic = Traffic()
         self.address, self.streams = address, streams

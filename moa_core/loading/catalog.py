@@ -23,7 +23,7 @@ from moa_core.loading.untrusted import Count, read_config, section, value
 
 DEFAULT_DRAFTER = "moa-n0"  # drafts without the target's own layers
 METHODS = ("moa", "eagle2", "eagle3", "medusa", "glide", "independent")
-HUB_ID = re.compile(r"[^/@ ]*[^/@ .][^/@ ]*/[^/@ ]*[^/@ .][^/@ ]*(@[^@ ]+)?")
+HUB_ID = re.compile(r"[^/@\s]*[^/@\s.][^/@\s]*/[^/@\s]*[^/@\s.][^/@\s]*(@[^@\s]+)?")
 DERIVED = {"eagle": "eagle2"}  # methods that need no files of their own
 
 
@@ -110,14 +110,19 @@ def bundle() -> Installed:
 
 def folder_of(spec: str) -> Path | None:
     """The folder of a bundled model, or a folder on this machine."""
-    places = (models_folder() / spec, Path(spec).expanduser())
-    return next((path for path in places if path.is_dir()), None)
+    named = "/" not in spec and spec.strip(".")  # "", "." and ".." are no model's name
+    places = ([models_folder() / spec] if named else []) + [Path(os.path.expanduser(spec))]
+    return next((path for path in places if spec and os.path.isdir(path)), None)
 
 
-def locate(spec: str) -> Path | str:
-    """The folder for a name, or the Hub id itself. UserError if it is neither."""
+def locate(spec: str | None) -> Path | str:
+    """The folder for a name, or the Hub id itself; None: the bundled target's folder. UserError if
+    it is neither."""
+    spec = bundled_target() if spec is None else spec
     if folder := folder_of(spec):
         return folder
+    if "://" in spec:
+        raise UserError(f"{spec} is an address: name a folder or a Hub id, as in owner/name.")
     if Path(spec).is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1:
         raise UserError(f"There is no folder {spec}.")
     if "/" not in spec:
@@ -127,8 +132,8 @@ def locate(spec: str) -> Path | str:
     return spec
 
 
-def config_folder(spec: str) -> Path:
-    """A folder with the config for a name; a Hub id's config is downloaded."""
+def config_folder(spec: str | None) -> Path:
+    """A folder with the config for a name, as `locate` takes it; a Hub id's is downloaded."""
     place = locate(spec)
     return place if isinstance(place, Path) else fetch_config(place)
 
@@ -153,6 +158,14 @@ def drafter_name(spec: str) -> str:
     raise UserError(no_such(spec, known, "drafter"))
 
 
+def with_files(spec: str) -> str:
+    """The drafter whose files one of this name uses. UserError for one without."""
+    name = drafter_name(spec)
+    if name in (*WITHOUT_WEIGHTS, AUTO):
+        raise UserError(f"{name} has no files of its own: name a drafter that has.")
+    return name if folder_of(name) else DERIVED.get(name, name)
+
+
 def layers_needed(spec: str | None, tli: int | None = None) -> int:
     """How many of the target's last layers a drafter uses. Needs no target."""
     if tli is not None:
@@ -167,11 +180,14 @@ def layers_needed(spec: str | None, tli: int | None = None) -> int:
 # ---- drafters by their configs ----
 
 
-def tree_settings(stored: Mapping[str, Any]) -> TreeSettings:
-    """Tree settings from a config, with our defaults for missing keys."""
-    return TreeSettings(
-        **{key: stored[key] for key in ("depth", "breadth", "budget") if key in stored}
-    )
+def tree_settings(stored: Mapping[str, Any], name: str) -> TreeSettings:
+    """Tree settings from a config, with our defaults for what it leaves out."""
+    try:
+        return TreeSettings(
+            **{key: stored[key] for key in ("depth", "breadth", "budget") if key in stored}
+        )
+    except UserError as error:
+        raise UserError(f"{name} has a config.json with a wrong tree. {error}") from None
 
 
 def _info(config: dict[str, Any], spec: str, tree: TreeSettings | None = None) -> DrafterInfo:
@@ -181,8 +197,8 @@ def _info(config: dict[str, Any], spec: str, tree: TreeSettings | None = None) -
     method = str(ours.get("method"))
     if method not in METHODS:  # the page shows it, and a config may contain anything
         method = _foreign_method(config)
-    shape = tree if tree and not own else tree_settings(own)
-    tli = value(ours, "tli", Count, spec, 0)  # the authors' files do not name N, which is 0
+    shape = tree if tree and not own else tree_settings(own, spec)
+    tli = value(ours, "tli", Count, spec, 0)  # the authors' files do not name N: theirs is 0
     return DrafterInfo(spec, method, tli, shape)
 
 
@@ -200,8 +216,8 @@ def by_method(specs: Sequence[str], tree: TreeSettings | None = None) -> dict[st
     """Named drafters by method; configs of Hub ids are downloaded. UserError for two of one method.
     tree: for configs without one."""
     found: dict[str, DrafterInfo] = {}
-    for spec in specs:
-        info = _info(read_config(config_folder(drafter_name(spec))), spec, tree)
+    for spec in map(with_files, specs):
+        info = _info(read_config(config_folder(spec)), spec, tree)
         method = method_name(info.method, info.tli)
         if method in found:
             raise UserError(

@@ -46,7 +46,7 @@ def build_drafter(
     check_fit(config, target, name)
     ours = section(config, "drafter", name)
     drafter = build(_method(ours, tensors, name), config, tensors, target, tli, name)
-    drafter.tree = tree_settings(section(ours, "tree", name))
+    drafter.tree = tree_settings(section(ours, "tree", name), name)
     drafter.note = other_weights(config, target, name)
     if drafter.note:
         log.warning(drafter.note)

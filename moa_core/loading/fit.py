@@ -36,7 +36,8 @@ def check_fit(config: dict[str, Any], target: Target, name: str) -> None:
     if "vocab_size" in config:
         trained["vocabulary"] = config["vocab_size"]
     for what, number in trained.items():
-        check_same(name, f"target's {what}", number, _shape(target).get(what))
+        called = f"number of {what}" if what.endswith("s") else what
+        check_same(name, f"target's {called}", number, _shape(target).get(what))
     if known.get("fingerprint") not in (None, fingerprint(target)):
         raise UserError(f"{name} does not fit this target: the two differ in their RoPE settings.")
     theirs = tokenizer_hash(target.tokenizer)

@@ -92,7 +92,7 @@ def glide_sizes(
 ) -> GlideConfig:
     """Sizes of a GLIDE drafter. Its heads are the target's."""
     heads, groups, inner = (value(config, key, Whole, name) for key in LAYER)
-    check_same(name, "heads", heads, target.num_attention_heads)
+    check_same(name, "number of heads", heads, target.num_attention_heads)
     eps = value(config, "rms_norm_eps", Eps, name, target.rms_norm_eps)
     return GlideConfig(target.hidden_size, heads, groups, head_size(target), inner, eps)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -69,9 +70,11 @@ def pick_device(device: str) -> torch.device:
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         chosen = torch.device(device)
-        torch.empty(1, device=chosen)
+        torch.zeros(1, device=chosen).item()  # of "meta" there is nothing to read
     except (RuntimeError, AssertionError, NotImplementedError):
-        raise UserError(f"There is no device {device!r} on this machine.") from None
+        raise UserError(
+            f"There is no device {device!r} on this machine: auto takes the best there is."
+        ) from None
     return chosen
 
 
@@ -93,7 +96,10 @@ def wanted_drafts(asked: str, dtype: str) -> str:
 
 
 def load_target(
-    spec: str | None = None, dtype: str = "auto", device: str = "auto", plan: Plan | None = None
+    spec: str | Path | None = None,
+    dtype: str = "auto",
+    device: str = "auto",
+    plan: Plan | None = None,
 ) -> Target:
     """Load a target: a bundled name (None: the bundled one), a folder, or a Hub id or id@revision.
 
@@ -101,27 +107,21 @@ def load_target(
     target's `need` is the estimate.
     """
     plan = plan or Plan()
-    place = catalog.locate(spec or catalog.bundled_target())
+    place = catalog.locate(None if spec is None else str(spec))
     where = pick_device(device)
     wanted = pick_dtype(dtype, where)
     folder = place if isinstance(place, Path) else fetch_config(place)
-    read_config(folder)  # its messages are clearer than transformers'
+    config = config_of(folder)
     name = place.name if isinstance(place, Path) else short_name(place)
     beside = drafters_beside(plan.drafters, plan.report)
-    need = check_room(name, config_of(folder), wanted, where, plan.bits, beside)
+    need = check_room(name, config, wanted, where, plan.bits, beside)
     if not catalog.is_bundled(folder):
         plan.report(f"{name} will need {need}.")
     if not isinstance(place, Path):
         folder = fetch_weights(place, plan.report)
         plan.report(f"Loading {name}.")
-    options = _options(wanted, where, plan)
-    try:
-        model = AutoModelForCausalLM.from_pretrained(folder, **options).requires_grad_(False)
-    except Exception as error:  # transformers raises many kinds; all mean that loading failed
-        raise UserError(
-            f"The target {spec or place} cannot be loaded: {first_line(error)}"
-        ) from error
-    target = Target(model, tokenizer_in(folder), name, need)
+    model = model_in(folder, str(spec or place), **_options(wanted, where, plan))
+    target = Target(model.requires_grad_(False), tokenizer_in(folder), name, need)
     target.eos_ids = _eos_ids(target)
     target.drafts = wanted_drafts(plan.drafts, dtype if catalog.is_bundled(folder) else "float32")
     if plan.drafts == "int8" and (target.device.type != "cpu" or target.dtype != torch.float32):
@@ -129,9 +129,17 @@ def load_target(
     return accelerate(target)
 
 
+def model_in(folder: Path, name: str, **options: Any) -> PreTrainedModel:
+    """The model of a target's folder. UserError if its files are missing or damaged."""
+    try:
+        return AutoModelForCausalLM.from_pretrained(folder, **{**careful(), **options})
+    except Exception as error:  # transformers raises many kinds; all mean: not loadable
+        raise UserError(f"The target {name} cannot be loaded: {first_line(error)}") from error
+
+
 def _options(dtype: torch.dtype, device: torch.device, plan: Plan) -> dict[str, Any]:
     """Options for `from_pretrained`."""
-    options: dict[str, Any] = {"dtype": dtype, **careful()}
+    options: dict[str, Any] = {"dtype": dtype}
     if plan.bits:
         options["quantization_config"] = _quantised(plan.bits, dtype)
     if plan.bits or device.type != "cpu":  # straight to the device, not through main memory
@@ -208,14 +216,14 @@ def _unpacked(module: nn.Module, name: str, dtype: torch.dtype) -> Tensor:
 # ---- drafters ----
 
 
-def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Drafter:
+def load_drafter(spec: str | Path | None, target: Target, tli: int | None = None) -> Drafter:
     """Load a drafter for a target: a bundled name, a folder or a Hub id.
 
     None: the bundled MoA drafter, for TLI N if that is given. Drafters `WITHOUT_WEIGHTS` have no
     files. "eagle" is the bundled EAGLE-2 head with the first EAGLE's fixed tree. "moa-auto" is all
     bundled MoA drafters, one of which is chosen in each cycle.
     """
-    spec = catalog.bundled_moa_for(tli) if spec is None else catalog.drafter_name(spec)
+    spec = catalog.bundled_moa_for(tli) if spec is None else catalog.drafter_name(str(spec))
     if spec in WITHOUT_WEIGHTS:
         if tli:
             raise UserError("Without a drafter there is no TLI: leave out --tli or name a drafter.")
@@ -225,11 +233,11 @@ def load_drafter(spec: str | None, target: Target, tli: int | None = None) -> Dr
     if spec == AUTO:
         return _auto(target, tli)
     place = catalog.locate(spec)
-    folder = _drafter_files(place)
+    folder = files_of(place)
     name = folder.name if isinstance(place, Path) else short_name(place)
     config = read_config(folder)
     drafter: Drafter
-    if "drafter" not in config and _is_whole_model(folder):
+    if "drafter" not in config and is_whole_model(folder):
         drafter = whole_model(folder, target, name)
         check_tokenizer(tokenizer_in(folder), target, name)
     else:
@@ -261,19 +269,21 @@ def _auto(target: Target, tli: int | None) -> AutoDrafter:
 def drafters_beside(specs: Sequence[str], report: Report = silent) -> list[Drafting]:
     """The memory that drafters need, from their files, which are downloaded if necessary."""
     names = [catalog.drafter_name(spec) for spec in specs]
-    places = [
-        catalog.locate(catalog.DERIVED.get(name, name))
+    needed = chain.from_iterable(
+        catalog.bundled_moa().values() if name == AUTO else [name]
         for name in names
-        if name not in WITHOUT_WEIGHTS and name != AUTO
-    ]
-    return [stored(_drafter_files(place, report), pinned(place)) for place in places]
+        if name not in WITHOUT_WEIGHTS
+    )
+    places = [catalog.locate(catalog.DERIVED.get(name, name)) for name in needed]
+    return [stored(files_of(place, report), pinned(place)) for place in places]
 
 
-def _drafter_files(place: Path | str, report: Report = silent) -> Path:
+def files_of(place: Path | str, report: Report = silent) -> Path:
+    """The folder with all files of what `locate` finds; a Hub id's are downloaded."""
     return place if isinstance(place, Path) else fetch_weights(place, report, pinned(place))
 
 
-def _is_whole_model(folder: Path) -> bool:
+def is_whole_model(folder: Path) -> bool:
     """Whether a folder holds a whole language model, with embeddings, and not a drafter's head."""
     if (folder / "model.safetensors.index.json").exists():
         return True

@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, Pre
 from moa_core.drafters.moa import LSA_CHUNK
 from moa_core.errors import UserError, first_line
 from moa_core.loading.formats import bare_net
-from moa_core.loading.untrusted import PICKLE, pickles_allowed
+from moa_core.loading.untrusted import PICKLE, Whole, pickles_allowed, read_config, value
 from moa_core.model.target import head_size, kv_heads
 
 COUNTED_CONTEXT = 8192  # most tokens counted for a target with a longer context
@@ -104,6 +104,8 @@ def parameters(net: nn.Module) -> int:
 
 def config_of(shape: Mapping[str, Any] | Path) -> PretrainedConfig:
     """A target's config, from a folder or from the keys of a config.json."""
+    if isinstance(shape, Path):
+        _check_target(read_config(shape), shape)  # its sentences are clearer than transformers' own
     try:
         if isinstance(shape, Path):
             config: PretrainedConfig = AutoConfig.from_pretrained(shape, trust_remote_code=False)
@@ -113,6 +115,13 @@ def config_of(shape: Mapping[str, Any] | Path) -> PretrainedConfig:
     except Exception as error:  # transformers raises many kinds; all mean that it is not usable
         where = shape if isinstance(shape, Path) else "This config"
         raise UserError(f"{where} has no config that can be used: {first_line(error)}") from error
+
+
+def _check_target(config: Mapping[str, Any], folder: Path) -> None:
+    if "drafter" in config:
+        raise UserError(f"{folder} is a drafter: a target is a whole language model.")
+    for key in ("num_hidden_layers", "max_position_embeddings"):
+        value(config, key, Whole, str(folder), None)
 
 
 def estimate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -10,6 +11,7 @@ from moa_core.errors import UserError
 VANILLA = "vanilla"  # plain decoding
 NGRAM = "ngram"
 AUTO = "moa-auto"  # all trained N, one chosen for each cycle
+MOA = re.compile(r"moa-n(\d{1,4})")
 LABELS = {
     "moa": "MoA",
     AUTO: "MoA, auto N",
@@ -36,13 +38,13 @@ def method_name(method: str, tli: int) -> str:
 
 def tli_of(method: str) -> int:
     """moa-n1 -> 1; 0 for a method without N."""
-    digits = method.removeprefix("moa-n")
-    return int(digits) if digits != method and digits.isdecimal() else 0
+    found = MOA.fullmatch(method)
+    return int(found[1]) if found else 0
 
 
 def family(name: str) -> str:
     """moa-n1 -> moa; any other name is itself."""
-    return "moa" if name.startswith("moa-n") and name.removeprefix("moa-n").isdecimal() else name
+    return "moa" if MOA.fullmatch(name) else name
 
 
 def label(name: str) -> str:

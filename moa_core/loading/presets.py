@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,11 +21,14 @@ QWEN3_EAGLE3 = "RedHatAI/Qwen3-8B-speculator.eagle3@08610ffa01dd9f16731fe8f627b8
 
 def untrained(tli: int, trained: Iterable[int], target: str = "") -> str:
     """Why there is no MoA drafter for an N, and how to get one. target: "" for the bundled one."""
-    stops = ", ".join(str(stop) for stop in sorted(trained)) or "none"
+    if tli < 0:
+        return "TLI N is a number of the target's last layers, from 0 up."
+    stops = ", ".join(str(stop) for stop in sorted(trained))
     named = f" --target {target.partition('@')[0]}" if target else ""
     return (
-        f"No MoA drafter is trained for TLI N = {tli} (trained: {stops}): choose another N, or "
-        f"train one with python -m moa_core train drafters{named} --methods moa-n{tli}"
+        f"No MoA drafter is trained for TLI N = {tli}"
+        + (f" (trained: {stops}): choose another N, or" if stops else ":")
+        + f" train one with python -m moa_core train drafters{named} --methods moa-n{tli}"
     )
 
 
@@ -53,12 +57,12 @@ class Preset:
         names = [*self.by_method, *WITHOUT_WEIGHTS]
         if found := matched(wanted, names):
             return self.by_method.get(found, found)
-        if "/" in wanted or Path(wanted).expanduser().is_dir():
+        if "/" in wanted or os.path.isdir(os.path.expanduser(wanted)):
             return wanted
         if family(wanted) == "moa":
             trained = [tli_of(method) for method in self.by_method if family(method) == "moa"]
             raise UserError(untrained(tli_of(wanted), trained, self.target))
-        raise UserError(no_such(wanted, names, "drafter of this preset"))
+        raise UserError(no_such(wanted, names, "drafter of this preset called"))
 
 
 _LLAMA3 = {

@@ -23,6 +23,7 @@ WIDE = {"head_dim": 2**16, "hidden_size": 2**24}
 Whole = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Eps = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+ROLES = ("system", "user", "assistant")  # of a chat's turns
 PICKLE = "pytorch_model.bin"  # the one pickle in common use: EAGLE heads are published as one
 PICKLES = "MOA_ALLOW_PICKLE"  # an environment variable, so that child processes obey it
 
@@ -32,10 +33,23 @@ def read_json(path: Path) -> Any:
     nested too deeply or not JSON."""
     if path.is_file() and path.stat().st_size > LARGEST_CONFIG:
         raise ValueError(f"it has more than {LARGEST_CONFIG / 2**20:,.0f} MiB")
+    return parsed(path.read_text(encoding="utf-8"))
+
+
+def parsed(text: str) -> Any:
+    """What a JSON text says. ValueError if it is none, or nested too deeply."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def is_message(found: Any) -> bool:
+    """Whether something is one turn of a chat."""
+    match found:
+        case {"role": role, "content": str()}:
+            return role in ROLES
+    return False
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -6,19 +6,20 @@ import gzip
 import json
 import os
 import random
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from moa_core.errors import UserError, first_line
+from moa_core.loading.untrusted import is_message, parsed
 from moa_core.train.bundle.prompts import Chat, chat
 from moa_core.train.bundle.tasks import bucket
 
 HELD_OUT_PERCENT = 2
 FEWEST = 50  # with fewer documents, none is held out
 END_OF_DOCUMENT = "<|endoftext|>"
-ROLES = ("system", "user", "assistant")
 LEARNT = ("messages", "text", "question", "answer", "context")  # of a row's keys
 SUFFIXES = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz")
 
@@ -42,7 +43,7 @@ class Document:
 
 def has_text(folder: Path) -> bool:
     """Whether `load` finds any file in the folder."""
-    return any(path.name.endswith(SUFFIXES) for path in folder.iterdir())
+    return bool(_files(folder))
 
 
 def load(folder: Path, split: Split = "train") -> list[Document]:
@@ -52,10 +53,7 @@ def load(folder: Path, split: Split = "train") -> list[Document]:
     `messages`, `text`, or `question` and `answer`, these two perhaps with `context`. A hash decides
     which 2 % are held out. UserError for a folder or a file that cannot be read.
     """
-    if not folder.is_dir():
-        raise UserError(f"There is no data folder {folder}.")
-    files = [path for path in sorted(folder.iterdir()) if path.name.endswith(SUFFIXES)]
-    found = [pair for path in files for pair in _read(path)]
+    found = [pair for path in _files(folder) for pair in _read(path)]
     if not found:
         raise UserError(f"The data folder {folder} holds no text in {', '.join(SUFFIXES)} files.")
     percent = 0 if len({key for key, _ in found}) < FEWEST else HELD_OUT_PERCENT
@@ -72,13 +70,25 @@ def shuffled(
     return [document for document in order if all(document.contents)]
 
 
-def _read(path: Path) -> Iterator[tuple[str, Document]]:
-    """A file's documents, each with the text whose hash decides its split."""
+def _files(folder: Path) -> list[Path]:
+    try:
+        return [path for path in sorted(folder.iterdir()) if path.name.endswith(SUFFIXES)]
+    except OSError as error:
+        raise UserError(f"The data folder {folder} cannot be read: {error.strerror}.") from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, which may be compressed. UserError if it cannot be had."""
     try:
         data = path.read_bytes()
-        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise UserError(f"The data file {path} cannot be read: {error}.") from error
+
+
+def _read(path: Path) -> Iterator[tuple[str, Document]]:
+    """A file's documents, each with the text whose hash decides its split."""
+    text = read_text(path)
     if ".jsonl" not in path.name:
         for document in filter(None, map(str.strip, text.split(END_OF_DOCUMENT))):
             yield document, Document("plain", text=document)
@@ -87,8 +97,8 @@ def _read(path: Path) -> Iterator[tuple[str, Document]]:
         if not line.strip():
             continue
         try:
-            found = _document(json.loads(line), line)
-        except json.JSONDecodeError as error:
+            found = _document(parsed(line), line)
+        except ValueError as error:
             raise UserError(f"Line {number} of {path} is not JSON: {error}.") from error
         if found is None:
             raise UserError(
@@ -100,7 +110,7 @@ def _read(path: Path) -> Iterator[tuple[str, Document]]:
 def _document(row: Any, line: str) -> tuple[str, Document] | None:
     """A row's document and its key; None if there is nothing to learn in the row."""
     match row:
-        case {"messages": [_, *_] as messages} if all(map(_is_message, messages)):
+        case {"messages": [_, *_] as messages} if all(map(is_message, messages)):
             turns = tuple({"role": m["role"], "content": m["content"]} for m in messages)
             return line, Document("chat", turns)  # type: ignore[arg-type]
         case {"question": str(question), "answer": str(answer)}:
@@ -110,13 +120,6 @@ def _document(row: Any, line: str) -> tuple[str, Document] | None:
         case {"text": str(text)} if text.strip():
             return text, Document("plain", text=text.strip())
     return None
-
-
-def _is_message(message: Any) -> bool:
-    match message:
-        case {"role": role, "content": str()}:
-            return role in ROLES
-    return False
 
 
 def fetch(name: str, folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterable
 from contextlib import nullcontext
@@ -111,8 +112,11 @@ def train_drafters(
 def _begun(method: str, target: Target, plan: Plan) -> Drafter:
     if plan.start is None:
         return fresh(method, target, plan.seed)
-    if not (plan.start / method).is_dir():
-        raise UserError(f"There is no {method} in {plan.start} to go on from.")
+    if not os.path.isdir(plan.start / method):
+        raise UserError(
+            f"There is no {method} in {plan.start} to go on from: --start names the folder that "
+            "holds a folder for each method."
+        )
     return load_drafter(str(plan.start / method), target)
 
 

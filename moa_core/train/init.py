@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -19,6 +18,7 @@ from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.errors import UserError
 from moa_core.loading.formats import small_config
 from moa_core.loading.memory import parameters
+from moa_core.loading.names import family, tli_of
 from moa_core.model.target import Target
 
 Net = TypeVar("Net", bound=nn.Module)
@@ -35,8 +35,8 @@ def fresh(method: str, target: Target, seed: int) -> Drafter:
     """
     torch.manual_seed(seed)
     config = moa_config(target)
-    if found := re.fullmatch(r"moa-n(\d+)", method):
-        return MoADrafter(_initialised(MoANet(config)), target, int(found[1]), method)
+    if family(method) == "moa":
+        return MoADrafter(_initialised(MoANet(config)), target, tli_of(method), method)
     budget = parameters(MoANet(config))
     match method:
         case "eagle2":

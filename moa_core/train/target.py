@@ -14,6 +14,9 @@ from torch import Tensor, nn
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from moa_core.errors import UserError
+from moa_core.loading.catalog import locate
+from moa_core.loading.load import files_of, model_in, tokenizer_in
+from moa_core.loading.memory import config_of, free_bytes, parameters, size
 from moa_core.model.target import moved
 from moa_core.train import attention, corpus
 from moa_core.train.batches import Batch, Batches, Recipe
@@ -22,6 +25,7 @@ from moa_core.train.tokenizer import PADDING, train_tokenizer
 
 PROMPT_WEIGHT = 0.2  # of what users write: it teaches language, not how to answer
 HEAD = 64  # width of an attention head
+TRAINED = 16  # bytes of a number that is learnt: its gradient and AdamW's two averages, too
 CPU = Machine()
 
 
@@ -47,8 +51,8 @@ class TargetSizes:
         kv_heads = max(1, heads // 2)
         if width % (2 * heads) or heads % kv_heads:
             raise UserError(
-                f"{heads} heads do not suit a width of {width}: give an even number of --heads, or "
-                "1, with --width a multiple of twice as many."
+                f"--heads {heads} does not suit --width {width}: give an even number of heads, or "
+                "1, and a width that is a multiple of twice as many."
             )
         return cls(width=width, heads=heads, kv_heads=kv_heads, inner=2 * width, **more)
 
@@ -100,8 +104,7 @@ def make_tokenizer(data: Path, folder: Path, seed: int, size: int) -> PreTrained
 def make_model(
     sizes: TargetSizes, tokenizer: PreTrainedTokenizerFast, seed: int
 ) -> LlamaForCausalLM:
-    """A fresh Llama, embeddings and head tied."""
-    torch.manual_seed(seed)
+    """A fresh Llama, embeddings and head tied. UserError if it does not fit into memory."""
     sdpa: dict[str, Any] = {"attn_implementation": "sdpa"}
     config = LlamaConfig(
         vocab_size=sizes.vocabulary,
@@ -118,17 +121,34 @@ def make_model(
         pad_token_id=tokenizer.pad_token_id,
         **sdpa,
     )
+    with torch.device("meta"):
+        needed = TRAINED * parameters(LlamaForCausalLM(config))
+    if needed > (free := free_bytes(torch.device("cpu"))):
+        raise UserError(
+            f"Training such a target takes {size(needed)}, and this machine has {size(free)} free: "
+            "give a smaller --width, --vocabulary or number of --layers."
+        )
+    torch.manual_seed(seed)
     return LlamaForCausalLM(config)
 
 
-def with_new_tokens(start: Path, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
-    """The target in `start`, with another tokenizer's vocabulary.
+def _begun(start: str) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
+    """A target to go on from, and its tokenizer. UserError where there is none, or no Llama."""
+    folder = files_of(locate(start))
+    tokenizer = tokenizer_in(folder)
+    if config_of(folder).model_type != "llama" or tokenizer is None:
+        raise UserError(f"{start} is no Llama with a tokenizer: others cannot be gone on from.")
+    return cast(LlamaForCausalLM, model_in(folder, start, dtype=torch.float32)), tokenizer
+
+
+def give_new_tokens(
+    model: Any, old: PreTrainedTokenizerFast, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    """Give a target another tokenizer's vocabulary.
 
     A token that both tokenizers have keeps its row of the embedding. Any other starts as the mean
     of the rows of the old tokens that spell it.
     """
-    model: Any = LlamaForCausalLM.from_pretrained(start, dtype=torch.float32)
-    old = AutoTokenizer.from_pretrained(start)
     known, spell = old.get_vocab(), old.backend_tokenizer.model.tokenize
     tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     before = [[known[t]] if t in known else [piece.id for piece in spell(t)] for t in tokens]
@@ -140,7 +160,6 @@ def with_new_tokens(start: Path, tokenizer: PreTrainedTokenizerFast) -> LlamaFor
     for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
         setattr(model.config, name, getattr(tokenizer, name))
         setattr(model.generation_config, name, getattr(tokenizer, name))
-    return cast(LlamaForCausalLM, model)
 
 
 def train_target(
@@ -150,7 +169,7 @@ def train_target(
     *,
     sizes: TargetSizes | None = None,
     rows: int = 32,
-    start: Path | None = None,
+    start: str | None = None,
     new_tokenizer: bool = False,
     row_length: int | None = None,
     seed: int = 0,
@@ -160,19 +179,17 @@ def train_target(
 
     rows           packed rows per update
     row_length     tokens in a row, the whole context by default; short ones are cheaper
-    start          folder of a target, and its tokenizer, to go on from with a new schedule
+    start          a target, by name, folder or Hub id, to go on from with a new schedule
     new_tokenizer  learn a tokenizer from the data in place of the one in `start`
     """
     sizes = sizes or TargetSizes()
-    if start is not None and not new_tokenizer:
-        AutoTokenizer.from_pretrained(start).save_pretrained(out)
+    begun = None if start is None else _begun(start)
+    if begun and not new_tokenizer:
+        begun[1].save_pretrained(out)
     tokenizer = make_tokenizer(data, out, seed, sizes.vocabulary)
-    if start is None:
-        model = make_model(sizes, tokenizer, seed)
-    elif new_tokenizer:
-        model = with_new_tokens(start, tokenizer)
-    else:
-        model = LlamaForCausalLM.from_pretrained(start, dtype=torch.float32)
+    model = begun[0] if begun else make_model(sizes, tokenizer, seed)
+    if begun and new_tokenizer:
+        give_new_tokens(model, begun[1], tokenizer)
     if machine.device == "cpu":
         model.set_attn_implementation(attention.NAME)
     recipe = Recipe(data, out, seed, row_length or sizes.context)
@@ -182,7 +199,7 @@ def train_target(
         "sizes": asdict(sizes),
         "rows": rows,
         "row_length": recipe.row_length,
-        "start": start and start.name,
+        "start": start and Path(start).name,
         "seed": seed,
         **({"new_tokenizer": True} if new_tokenizer else {}),
     }

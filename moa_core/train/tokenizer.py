@@ -11,8 +11,9 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from moa_core.errors import UserError
+from moa_core.loading.untrusted import ROLES
 from moa_core.text import clean, template_parts
-from moa_core.train.corpus import ROLES, Document
+from moa_core.train.corpus import Document
 
 BOS, END, PAD = "<|bos|>", "<|end|>", "<|pad|>"
 ROLE_TOKENS: dict[str, str] = {role: f"<|{role}|>" for role in ROLES}

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import demo.main as module
-from demo.access import free
-from moa_core.__main__ import EXTRAS, main
-from moa_core.errors import UserError
+from demo.access import check_host, free
+from moa_core.__main__ import main
+from moa_core.errors import EXTRAS, UserError
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 
@@ -77,3 +77,31 @@ def test_a_port_that_cannot_be_had_is_told_before_anything_is_loaded(monkeypatch
     assert free(port) == port
     with pytest.raises(UserError, match="65536"):
         free(65536)
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "said"),
+    [
+        (("--host", "192.0.2.1", "--password", "x"), "", "cannot listen on 192.0.2.1"),
+        (("--host", "name.invalid", "--password", "x"), "", "cannot listen on name.invalid"),
+        (("--target", "nowhere"), "", "There is no model 'nowhere'"),
+        (("--target", "moa-n0"), "", "moa-n0 is a drafter"),
+        (("--device", "banana"), "", "no device 'banana'"),
+        (("--dtype", "int3"), "", "Unknown dtype 'int3'"),
+        (("--drafter", "vanilla"), "", "vanilla has no files of its own"),
+        ((), "--target 'x", "MOA_OPTIONS are no options of a command line: No closing quotation."),
+    ],
+)
+def test_a_mistake_is_told_before_the_page_is_made(monkeypatch, capsys, words, options, said):
+    monkeypatch.setattr("demo.ui.build_demo", lambda *_: pytest.fail("it goes on"))
+    monkeypatch.setenv("MOA_OPTIONS", options)
+    with pytest.raises(SystemExit) as ended:
+        main(["demo", *words])
+    assert ended.value.code == 2
+    [line] = [line for line in capsys.readouterr().err.splitlines() if "error: " in line]
+    assert line.startswith("moa demo: error: ") and said in line
+
+
+def test_this_machine_listens_on_its_own_addresses():
+    for host in (None, "127.0.0.1", "localhost", "0.0.0.0"):
+        check_host(host)

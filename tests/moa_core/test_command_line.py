@@ -145,10 +145,25 @@ BAD = {  # the mistake: what the sentence must contain
     ("--prompt-ids", "1,two,3"): "--prompt-ids must be whole numbers",
     (*X, "--tree", "5-4"): "5-4",
     (*X, "--device", "banana"): "no device 'banana'",
-    (*X, "--threads", "9" * 60): "at most 1024 threads",
+    (*X, "--threads", "9" * 60): "a whole number from 1 to 1024",
+    (*X, "--threads", "0"): "a whole number from 1 to 1024",
     (*X, "--trace", "/nowhere/trace.json"): "No trace can be written to /nowhere",
     (*X, "--trace", "{empty}"): "name a file in a folder",
+    (*X, "--trace", "~nobody-of-this-name/a"): "No trace can be written to ~nobody",
+    (*X, "--trace", "x" * 300 + "/a"): "No trace can be written to x",
+    (*X, "--tree", "²-²-²"): "is not a tree: write auto, own, or depth-breadth-budget",
+    (*X, "--tree", "5-4-" + "9" * 5000): "is not a tree",
+    (*X, "--device", "meta"): "no device 'meta'",
+    (*X, "--tli", "-1"): "from 0 up",
+    (*X, "--target", ""): "There is no model ''",
+    (*X, "--drafter", ""): "There is no drafter ''",
+    (*X, "--drafter", "x" * 300): "There is no drafter 'x",
+    (*X, "--drafter", "~nobody-of-this-name"): "There is no folder ~nobody",
+    (*X, "--target", "moa-n0"): "moa-n0 is a drafter: a target is a whole language model",
     (*X, "--server", "ws://x:1", "--target", "y"): "name --target or --server, not both",
+    (*X, "--server", "ws://x:99999"): "'ws://x:99999' is not an address",
+    (*X, "--server", "ws://[::1"): "is not an address",
+    (*X, "--server", "ws://x:1", "--numbers", "int4"): "Numbers travel as f32, bf16, not as 'int4'",
 }
 
 
@@ -204,6 +219,15 @@ def test_it_runs_as_a_process_of_its_own(saved_bundle):
             "error: this needs websockets: pip install websockets\n",
         ),
         (ModuleNotFoundError("No module", name="typing_of_ours"), None, ""),
+        (
+            PermissionError(13, "Permission denied", "/theirs/a"), 2,
+            "error: /theirs/a cannot be read or written: Permission denied.\n",
+        ),
+        (
+            OSError(28, "No space left on device"), 2,
+            "error: A file cannot be read or written: No space left on device.\n",
+        ),
+        (ConnectionError(111, "Connection refused"), None, ""),
     ],
 )  # fmt: skip
 def test_what_ends_a_command_is_said_in_a_line(capsys, monkeypatch, error, code, words):

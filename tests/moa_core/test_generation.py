@@ -3,6 +3,7 @@
 from itertools import combinations
 
 import pytest
+import torch
 
 import moa_core
 from moa_core import (
@@ -137,12 +138,17 @@ def test_without_a_tokenizer_there_are_ids_and_it_stops_when_it_is_told_to():
     assert text(found) == "" and found[0].bonus.id == found[-1].trace.output_ids[0]
 
 
+NO_PROMPTS = (5, ["a"], [1.5], {"role": "user", "content": "x"}, torch.tensor([[1, 2]]))
+
+
 def test_mistakes_are_told_before_the_first_piece(target):
     drafter = Vanilla()
     silent = tiny_target()
     for run, words in (
         (generate(target, drafter, ""), "prompt is empty"),
         (generate(target, drafter, []), "prompt is empty"),
+        *((generate(target, drafter, odd), "A prompt is a text, a chat") for odd in NO_PROMPTS),
+        (generate(target, drafter, torch.tensor([99_999])), "outside the target's vocabulary"),
         (generate(target, drafter, PROMPT, stop=["x", ""]), "at least one character"),
         (generate(silent, drafter, PROMPT), "has no tokenizer"),
         (generate(silent, drafter, [5, 9], stop="x"), "has no tokenizer"),

@@ -43,9 +43,10 @@ def test_what_was_asked_for_wins_and_large_models_are_not_measured(threads, monk
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     threads.tried.clear()
     assert runtime.settle(target) == 3 and not threads.tried
-    for absurd in (10**60, 2**31):
-        with pytest.raises(UserError, match="at most 1024 threads"):
-            runtime.settle(target, absurd)
+    runtime.check_threads(None)
+    for absurd in (10**60, 2**31, 0, -1):
+        with pytest.raises(UserError, match="a whole number from 1 to 1024"):
+            runtime.check_threads(absurd)
 
 
 def test_a_real_measurement_leaves_the_target_as_it_was(monkeypatch):

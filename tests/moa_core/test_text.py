@@ -89,6 +89,10 @@ EMPTY = ("", " ", "\n\t ", "\x00\x07", "\ud800", "\u3000")
             lambda: chat_ids(TOKENIZER, [{"role": "clown", "content": "Hi"}]),
             "refuses such a chat: Unknown role: clown",
         ),
+        *(
+            (partial(chat_ids, TOKENIZER, [{"role": "user", "content": "Hi"}, turn]), "Each turn")
+            for turn in (5, {}, {"role": "user"}, {"content": "x"}, {"role": "user", "content": 5})
+        ),
         (lambda: prompt_ids(hiding(), "The cat."), "does not show the user's message"),
     ],
 )

@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import math
 import random
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
+from moa_core.arguments import check_folder, numbers, path
+from moa_core.errors import UserError, ended
 from moa_core.train.bundle import books, manners, prompts, world
 from moa_core.train.bundle.tasks import KINDS, generate, is_held_out
 from moa_core.train.corpus import Document
@@ -23,14 +27,17 @@ FILE = 20_000_000  # characters of a file
 def main() -> None:
     """Draw documents of every kind by their share of the text."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--texts", type=Path, required=True, help="folder of open texts")
-    parser.add_argument("--out", type=Path, required=True, help="folder for FILES.jsonl.gz")
+    parser.add_argument("--texts", type=path, required=True, help="folder of open texts")
+    parser.add_argument("--out", type=path, required=True, help="folder for FILES.jsonl.gz")
     parser.add_argument("--tokens", type=float, default=20e6, help="about how many")
     parser.add_argument("--shares", required=True, help="of the text by kind: story=0.3,book=0.2")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--held-out", action="store_true", help="what is never trained on instead")
     options = parser.parse_args()
-    shares = {kind: float(share) for kind, share in _pairs(options.shares)}
+    shares = numbers("--shares", options.shares, "story=0.3,book=0.2")
+    if not shares or not 0 < options.tokens < math.inf:
+        raise UserError("Say how much of what: --shares of some kinds of text, --tokens above 0.")
+    check_folder(options.out)
     write(options.texts, options.out, options.tokens, shares, options.seed, options.held_out)
 
 
@@ -39,9 +46,9 @@ def write(
 ) -> None:
     """Write files of chats and texts in random order; prints documents and characters by kind."""
     rng = random.Random(f"bundle {seed} {held_out}")
-    makers = {kind: make for kind, make in _makers(texts, rng, held_out).items() if kind in shares}
-    if missing := sorted(set(shares) - set(makers)):
-        raise SystemExit(f"No text of kind {', '.join(missing)}; there is {', '.join(makers)}.")
+    there = _makers(texts, rng, held_out)
+    check_kinds(shares, there)
+    makers = {kind: there[kind] for kind in there if kind in shares}
     wanted = {kind: share * tokens * CHARACTERS for kind, share in shares.items()}
     written: Counter[str] = Counter()
     counts: Counter[str] = Counter()
@@ -75,6 +82,12 @@ def _files(
     if lines:
         rng.shuffle(lines)
         yield lines
+
+
+def check_kinds(wanted: Iterable[str], there: Iterable[str]) -> None:
+    """UserError for kinds of text that there are not."""
+    if missing := sorted({*wanted} - {*there}):
+        raise UserError(f"No text of kind {', '.join(missing)}; there is {', '.join(there)}.")
 
 
 def documents_of(texts: Path, each: int, held_out: bool = True) -> dict[str, list[Document]]:
@@ -112,9 +125,5 @@ def _line(document: Document) -> str:
     return json.dumps({"kind": document.kind, **contents}, ensure_ascii=False)
 
 
-def _pairs(text: str) -> Iterator[list[str]]:
-    return (item.split("=") for item in text.split(","))
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(ended(main))

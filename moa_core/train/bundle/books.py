@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
-import json
+import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from moa_core.errors import UserError
+from moa_core.loading.untrusted import parsed
 from moa_core.train.bundle import prompts
 from moa_core.train.bundle.prompts import chat
 from moa_core.train.bundle.tasks import bucket
 from moa_core.train.bundle.words import PHRASES
-from moa_core.train.corpus import END_OF_DOCUMENT, Document
+from moa_core.train.corpus import END_OF_DOCUMENT, Document, read_text
 
 HELD_OUT_PERCENT = 2
 LONGEST = 1_700  # characters, about 420 tokens: a row of 512 holds a whole document
@@ -29,7 +30,12 @@ class Text:
 
 
 def load(folder: Path, held_out: bool) -> dict[str, Text]:
-    """The sources that the folder has, by kind; each document is always in the same split."""
+    """The sources that the folder has, by kind; each document is always in the same split.
+
+    UserError if there is no such folder, or a file is damaged.
+    """
+    if not os.path.isdir(folder):
+        raise UserError(f"There is no folder {folder}.")
     stories = (
         _stories(folder, name, held_out)
         for name in ("tinystories", "tinystories_more", "fables", "picture_books")
@@ -44,11 +50,13 @@ def load(folder: Path, held_out: bool) -> dict[str, Text]:
     return {text.kind: text for text in texts if text.pieces}
 
 
+def _text(path: Path) -> str:
+    """The text of a source, "" where the folder has none."""
+    return read_text(path) if path.exists() else ""
+
+
 def _documents(folder: Path, name: str, held_out: bool) -> list[str]:
-    path = folder / f"{name}.txt.gz"
-    if not path.exists():
-        return []
-    whole = gzip.decompress(path.read_bytes()).decode()
+    whole = _text(folder / f"{name}.txt.gz")
     documents = filter(None, map(str.strip, whole.split(END_OF_DOCUMENT)))
     return [document for document in documents if _is_held_out(document) == held_out]
 
@@ -64,23 +72,24 @@ def _stories(folder: Path, name: str, held_out: bool) -> list[str]:
 
 def _questions(folder: Path, held_out: bool) -> list[dict[str, str]]:
     path = folder / "fairytale_qa.jsonl.gz"
-    if not path.exists():
-        return []
-    rows = map(json.loads, gzip.decompress(path.read_bytes()).decode().splitlines())
-    return [row for row in rows if _is_held_out(row["story"]) == held_out]
+    try:
+        rows = [parsed(line) for line in _text(path).splitlines()]
+        return [row for row in rows if _is_held_out(row["story"]) == held_out]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UserError(f"{path} does not hold FairytaleQA's questions, a row a line.") from None
 
 
 def _sentences(folder: Path, held_out: bool) -> list[dict[str, str]]:
     pairs = []
     for language, code in (("Spanish", "spa"), ("French", "fra")):
         path = folder / f"short_pairs_eng_{code}.tsv.gz"
-        if not path.exists():
-            continue
         # One translation for each sentence: the first, so that there is one right answer.
         known: dict[str, str] = {}
-        for line in gzip.decompress(path.read_bytes()).decode().splitlines():
-            english, translated = line.split("\t")[:2]
-            known.setdefault(english, translated)
+        for line in _text(path).splitlines():
+            english, tab, translated = line.partition("\t")
+            if not tab:
+                raise UserError(f"{path} does not hold sentences with their translations.")
+            known.setdefault(english, translated.partition("\t")[0])
         pairs += [
             {"language": language, "sentence": english, "translated": translated}
             for english, translated in known.items()

@@ -7,17 +7,18 @@ import json
 import math
 import random
 import re
+import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
+from moa_core.arguments import check_file, path
 from moa_core.assets import ASSETS
-from moa_core.errors import UserError
+from moa_core.errors import UserError, ended
 from moa_core.loading.load import load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.train.bundle import books, manners, tasks, world
-from moa_core.train.bundle.__main__ import documents_of
+from moa_core.train.bundle.__main__ import check_kinds, documents_of
 from moa_core.train.bundle.words import LITTLE
 from moa_core.train.corpus import Document
 from moa_core.train.measure import reply_loss, task_accuracy
@@ -33,16 +34,24 @@ def main() -> None:
     """Measure and print; `--texts` adds what needs the open texts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", help="bundled name, folder or Hub id")
-    parser.add_argument("--texts", type=Path, help="folder of open texts, for their held-out part")
+    parser.add_argument("--texts", type=path, help="folder of open texts, for their held-out part")
     parser.add_argument("--each", "--limit", type=int, default=100, help="prompts of each kind")
     parser.add_argument("--only", default="", help="parts, comma separated: " + ", ".join(PARTS))
-    parser.add_argument("--out", type=Path, help="write the report here instead of printing it")
+    parser.add_argument("--out", type=path, help="write the report here instead of printing it")
     options = parser.parse_args()
-    chosen = options.only.split(",") if options.only else list(PARTS)
+    given = (part.strip() for part in options.only.split(","))
+    chosen = list(dict.fromkeys(filter(None, given))) or list(PARTS)
     if unknown := sorted({*chosen} - {*PARTS}):
         raise UserError(f"Unknown parts: {', '.join(unknown)}. There are {', '.join(PARTS)}.")
+    if options.each < 1:
+        raise UserError("--each must be at least 1.")
+    if options.out:
+        check_file(options.out, "report")
     if options.texts is None and (without := sorted({*chosen} & {*FROM_TEXTS})):
         raise UserError(f"{', '.join(without)} need --texts FOLDER, the folder of open texts.")
+    if options.texts is not None:
+        kinds = books.load(options.texts, True)
+        check_kinds([KINDS_OF[part] for part in chosen if part in KINDS_OF], kinds)
     target = load_target(options.target, "float32", "auto")
     report = {part: PARTS[part](target, options) for part in chosen}
     text = json.dumps(report, indent=1, ensure_ascii=False)
@@ -139,12 +148,12 @@ def _pairs(options: argparse.Namespace, kind: str) -> list[tuple[str, str]]:
 
 def fairy_tales(target: Target, options: argparse.Namespace) -> dict[str, Any]:
     """FairytaleQA's own questions, held out: share whose answer's words are all in the reply."""
-    return _answered(target, _pairs(options, "fairy tale questions"))
+    return _answered(target, _pairs(options, KINDS_OF["fairy tales"]))
 
 
 def sentences(target: Target, options: argparse.Namespace) -> dict[str, Any]:
     """Short sentences into Spanish and French, held out: share equal to the pair's own."""
-    pairs = _pairs(options, "sentence")
+    pairs = _pairs(options, KINDS_OF["sentences"])
     said = _texts(target, [prompt for prompt, _ in pairs], 40)
     right = [reply.strip() == wanted for reply, (_, wanted) in zip(said, pairs, strict=True)]
     shown = [(*pair, reply) for pair, reply in zip(pairs[:10], said, strict=False)]
@@ -216,10 +225,8 @@ PARTS: dict[str, Callable[[Target, argparse.Namespace], Any]] = {
     "tasks": tasks_right, "words": words_used, "passages": passages, "stories": stories,
     "visitors": visitors, "fairy tales": fairy_tales, "sentences": sentences, "bits": bits,
 }  # fmt: skip
-FROM_TEXTS = ("fairy tales", "sentences", "bits")
+KINDS_OF = {"fairy tales": "fairy tale questions", "sentences": "sentence"}  # of text
+FROM_TEXTS = (*KINDS_OF, "bits")
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        raise SystemExit(f"error: {error}") from None
+    sys.exit(ended(main))

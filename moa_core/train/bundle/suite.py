@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from itertools import chain
-from pathlib import Path
 
+from moa_core.arguments import check_folder, path
 from moa_core.assets import ASSETS
-from moa_core.train.bundle.__main__ import documents_of
+from moa_core.errors import ended
+from moa_core.train.bundle.__main__ import check_kinds, documents_of
 from moa_core.train.bundle.tasks import KINDS
 from moa_core.train.corpus import Document
 
@@ -27,10 +29,12 @@ LONGEST = 1_800  # characters of a prompt: the longest text is 1,024 tokens
 def main() -> None:
     """Write `bundled.jsonl` and `tuning.jsonl`, which have no prompt in common."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--texts", type=Path, required=True, help="folder of open texts")
-    parser.add_argument("--out", type=Path, default=ASSETS / "suites")
+    parser.add_argument("--texts", type=path, required=True, help="folder of open texts")
+    parser.add_argument("--out", type=path, default=ASSETS / "suites")
     options = parser.parse_args()
+    check_folder(options.out)
     drawn = documents_of(options.texts, 2 * (EACH + TUNING))
+    check_kinds(chain(*SUITE.values()), drawn)
     lines: dict[str, list[str]] = {"bundled": [], "tuning": []}
     for kind, sources in SUITE.items():
         # A few of each source in turn, so that all are in both files.
@@ -38,6 +42,7 @@ def main() -> None:
         found = dict.fromkeys(line for one in turns if (line := _line(kind, one)))
         lines["bundled"] += list(found)[:EACH]
         lines["tuning"] += list(found)[EACH : EACH + TUNING]
+    options.out.mkdir(parents=True, exist_ok=True)
     for name, prompts in lines.items():
         (options.out / f"{name}.jsonl").write_text("\n".join(prompts) + "\n", encoding="utf-8")
 
@@ -50,4 +55,4 @@ def _line(kind: str, document: Document) -> str | None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(ended(main))

@@ -102,6 +102,9 @@ def test_a_kill_while_a_cut_line_is_taken_away_or_settings_are_written_loses_not
     path.write_text(WHOLE + '{"method":"a"}\n')
     with pytest.raises(UserError, match="Line 2"):
         read_runs(path)
+    path.write_bytes(b"\xff\n")
+    with pytest.raises(UserError, match="damaged"):
+        read_runs(path)
 
 
 def test_other_settings_are_refused_and_named(
@@ -116,9 +119,13 @@ def test_other_settings_are_refused_and_named(
         keep_settings(tmp_path / "out", {**settings, "repeat": 4}, CPU)
     with pytest.raises(UserError, match=r"methods was .* and is now None"):
         keep_settings(tmp_path / "out", {"repeat": 3}, CPU)
-    (tmp_path / "out" / "settings.json").write_text("[]")
-    with pytest.raises(UserError, match="damaged"):
-        keep_settings(tmp_path / "out", settings, CPU)
+    with pytest.raises(UserError) as told:
+        keep_settings(tmp_path / "out", {**settings, "methods": ["x" * 9999]}, CPU)
+    assert len(str(told.value)) < 500
+    for damaged in (b"[]", b'{"settings": {}}', b"\xff", b"[" * 100_000):
+        (tmp_path / "out" / "settings.json").write_bytes(damaged)
+        with pytest.raises(UserError, match="damaged"):
+            keep_settings(tmp_path / "out", settings, CPU)
 
 
 def test_trees_are_read_and_fitted(target: Target) -> None:

@@ -69,7 +69,7 @@ NO_PROMPT = (
     {"messages": [{"role": "bot", "content": "x"}, {"role": "user", "content": "y"}]},
 )  # fmt: skip
 BAD = [
-    ("{", "is not JSON"), ("[1]", "is not a JSON object"),
+    ("{", "is not JSON"), ("[" * 100_000, "nested too deeply"), ("[1]", "is not a JSON object"),
     *((row, "neither a prompt") for row in NO_PROMPT),
     ({"kind": 3, "prompt": "x"}, "kind that is no text"),
 ]  # fmt: skip
@@ -83,7 +83,7 @@ def test_a_bad_line_is_named(tmp_path: Path, row: object, words: str) -> None:
 
 
 def test_no_file_and_no_prompts(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="There is no suite nowhere"):
+    with pytest.raises(UserError, match="There is no suite 'nowhere'"):
         load_suite("nowhere")
     with pytest.raises(UserError, match="holds no prompts"):
         load_suite(suite(tmp_path, ""))

@@ -175,6 +175,14 @@ def test_the_number_of_tokens_must_be_a_positive_whole_number(count):
         Settings(count)
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"tree": "5-4-11"}, {"tree": None}, {"sampling": 0.7}, {"away": 3.0}], ids=str
+)
+def test_settings_of_another_kind_are_refused_by_name(wrong):
+    with pytest.raises(UserError, match=f"^The {next(iter(wrong))} of settings is "):
+        Settings(**wrong)
+
+
 def test_the_last_positions_are_drafted_no_deeper_than_they_reach():
     target = tiny_target(max_position_embeddings=40)
     shape = TreeSettings(8, 2, 12)

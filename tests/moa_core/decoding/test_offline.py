@@ -227,7 +227,7 @@ def test_a_run_stopped_while_the_link_is_lost_ends_with_what_there_is():
     assert trace.reason == "stopped" and trace.offline_ids
 
 
-@pytest.mark.parametrize("patience", [-1, float("nan")])
+@pytest.mark.parametrize("patience", [-1, float("nan"), "x", None])
 def test_patience_is_a_number_of_seconds(patience):
     with pytest.raises(UserError, match="patience"):
         Away(patience=patience)

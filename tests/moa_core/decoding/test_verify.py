@@ -68,6 +68,8 @@ def test_draws_depend_on_seed_and_position_and_nothing_else():
         ({"temperature": -0.1}, "Temperature"), ({"temperature": float("nan")}, "Temperature"),
         ({"temperature": 101}, "Temperature"), ({"temperature": float("inf")}, "Temperature"),
         ({"top_p": 0}, "Top-p"), ({"top_p": 1.1}, "Top-p"), ({"top_p": float("nan")}, "Top-p"),
+        ({"top_p": "x"}, "Top-p"), ({"temperature": "1"}, "Temperature"),
+        ({"temperature": None}, "Temperature"),
         ({"top_k": -1}, "Top-k"), ({"top_k": 1.5}, "Top-k"), ({"top_k": True}, "Top-k"),
         ({"seed": 2**62 + 1}, "seed"), ({"seed": 1.5}, "seed"), ({"seed": True}, "seed"),
     ],

@@ -101,6 +101,9 @@ def test_the_bundles_text_is_the_targets(bundled, method, tree):
     plain = Target(bundled.model, bundled.tokenizer)
     expected = traced(plain, load_drafter("none", plain), tree, ids).output_ids
     assert traced(bundled, drafter, tree, ids).output_ids == expected
+    # To the last position, where a tree's rows need more slots than a text has positions.
+    full = traced(bundled, drafter, tree, [7] * (bundled.context - 5))
+    assert full.reason == "context" and len(full.output_ids) == 5
     assert about(bundled, drafter, Settings())["machine"]["draft_precision"] == "int8"
 
 

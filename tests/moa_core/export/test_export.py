@@ -101,7 +101,9 @@ def test_a_folder_with_something_in_it_is_left_alone(
         ("moa-auto", "OUT", "moa-auto has no files of its own"),
         ("/nowhere", "OUT", "There is no folder"),
         (DRAFTER, __file__, "is a file"),
-        (DRAFTER, f"{__file__}/out", "cannot be written to"),
+        (DRAFTER, f"{__file__}/out", "is a file"),
+        (DRAFTER, "x" * 300, "cannot be written to: [Errno 36]"),
+        (TARGET, "OUT", "is a whole language model"),
     ],
 )
 def test_mistakes_are_one_sentence(

@@ -179,9 +179,10 @@ def test_a_client_with_its_part_of_the_target_needs_no_other_weights(
     ("to", "target", "drafter", "words"),
     [
         ({"token": "guess"}, TARGET, Vanilla(), "token is wrong"),
-        ({}, tiny_target(layers=2), Vanilla(), "another than this client's"),
+        ({}, tiny_target(layers=2), Vanilla(), "differs from this client's"),
         ({}, TARGET, useful("moa-n0", TARGET, whisper=0.5), "other weights"),
-        ({"url": "elsewhere"}, TARGET, Vanilla(), "no address"),
+        ({"url": "elsewhere"}, TARGET, Vanilla(), "not an address"),
+        ({"url": "ws://127.0.0.1:99999"}, TARGET, Vanilla(), "not an address"),
         ({"url": "ws://127.0.0.1:9"}, TARGET, Vanilla(), "no server"),
         ({"kind": "int4"}, TARGET, Vanilla(), "f32, bf16, not"),
     ],
@@ -189,8 +190,8 @@ def test_a_client_with_its_part_of_the_target_needs_no_other_weights(
 def test_who_cannot_be_served_is_told_why(
     to: dict[str, str], target: Target, drafter: Drafter, words: str, served: Served
 ) -> None:
-    there = Address(**{"url": f"ws://127.0.0.1:{served[1]}", "token": TOKEN, **to})
     with pytest.raises(UserError, match=words):
+        there = Address(**{"url": f"ws://127.0.0.1:{served[1]}", "token": TOKEN, **to})
         Remote(there, target, drafter)
 
 

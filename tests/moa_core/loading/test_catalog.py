@@ -84,6 +84,11 @@ def test_a_misspelt_drafter_gets_the_names(bundle: Path, hub: Any, text: str, ne
         ("my model/x", "neither a bundled model, a folder, nor a Hub id"),
         ("name/", "neither"),
         ("a/b@", "neither"),
+        ("a/b\nc", "neither"),
+        ("", "There is no model ''"),
+        ("x" * 300, "There is no model 'x"),
+        ("~nobody-of-this-name", "There is no folder ~nobody-of-this-name."),
+        ("https://huggingface.co/a/b", "is an address: name a folder or a Hub id"),
     ],
 )
 def test_a_name_that_can_mean_nothing_is_refused(bundle: Path, spec: str, words: str) -> None:
@@ -99,6 +104,8 @@ def test_a_hub_id_stays_one_and_folders_win(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
     assert locate("mine") == Path("mine")
+    assert locate(".") == Path(".") and locate("..") == Path("..")  # not those of the bundle
+    assert locate(None) == bundle / "tiny"
 
 
 def config_in(folder: Path, **config: Any) -> str:
@@ -145,6 +152,9 @@ def test_named_drafters_have_their_trees_and_one_method_each(tmp_path: Path) -> 
         by_method([ours, raw])
     with pytest.raises(UserError, match="tree is 3: Expected `object`"):
         by_method([config_in(tmp_path / "odd", drafter={"method": "moa", "tree": 3})])
+    for name in ("vanilla", "ngram"):
+        with pytest.raises(UserError, match=f"^{name} has no files of its own"):
+            by_method([name])
 
 
 def test_presets_are_pinned_to_commits() -> None:

@@ -172,7 +172,7 @@ DAMAGES: list[tuple[Callable[[Path], object], str]] = [
     ),
     *((keys(drafter=value), "whose drafter is") for value in (7, [1], "moa")),
     (keys(drafter={"tree": 3}), "whose tree is 3"),
-    (keys(drafter={"tree": {"depth": "deep"}}), "depth"),
+    (keys(drafter={"tree": {"depth": "deep"}}), "mine has a config.json with a wrong tree. Tree d"),
     (keys(drafter={"target": 3}), "whose target is 3"),
     (keys(drafter={"target": {"shape": 5}}), "whose shape is 5"),
     (keys(num_attention_heads=3), "3 heads do not fit"),
@@ -227,9 +227,9 @@ def test_every_tensor_that_is_missing_or_of_another_shape_is_named(
     ("sizes", "words"),
     [
         ({"hidden_size": 48}, "hidden size is 32, the target's is 48."),
-        ({"layers": 5}, "layers is 3, the target's is 5."),
-        ({"num_attention_heads": 8, "head_dim": 8}, "heads is 4, the target's is 8."),
-        ({"num_key_value_heads": 1}, "kv heads is 2, the target's is 1."),
+        ({"layers": 5}, "number of layers is 3, the target's is 5."),
+        ({"num_attention_heads": 8, "head_dim": 8}, "number of heads is 4, the target's is 8."),
+        ({"num_key_value_heads": 1}, "number of kv heads is 2, the target's is 1."),
         ({"head_dim": 16}, "head size is 8, the target's is 16."),
         ({"vocab_size": 99}, "vocabulary is 64, the target's is 99."),
         (

@@ -29,6 +29,8 @@ def test_defaults_are_the_bundled_target_and_moa(bundle: Path) -> None:
         drafter = load_drafter(None, target, tli)
         assert isinstance(drafter, MoADrafter) and drafter.tli == tli
     assert isinstance(load_drafter("none", target), Vanilla)
+    assert load_target(bundle / "tiny").name == "tiny"
+    assert load_drafter(bundle / "eagle2", target).name == "eagle2"
     for name in ("eagle2", "eagle", "ngram", "moa-auto"):
         assert load_drafter(name.upper(), target).name == name
 
@@ -37,11 +39,15 @@ def test_defaults_are_the_bundled_target_and_moa(bundle: Path) -> None:
     ("load", "words"),
     [
         (lambda t: load_drafter(None, t, 2), r"N = 2 \(trained: 0, 1\).* --methods moa-n2"),
+        (lambda t: load_drafter(None, t, -1), "TLI N is a number .* from 0 up"),
         (lambda t: load_drafter("none", t, 1), "Without a drafter there is no TLI"),
         (lambda t: load_drafter("moa-auto", t, 1), "chooses N itself: leave out --tli"),
         (lambda t: first_eagle("moa-n0", t), "moa-n0 is not an EAGLE head"),
         (lambda t: pick_device("banana"), "no device 'banana'"),
         (lambda t: pick_device("cuda:99"), "no device 'cuda:99'"),
+        (lambda t: pick_device("meta"), "no device 'meta'"),
+        (lambda t: load_target(""), "There is no model ''"),
+        (lambda t: load_target("moa-n0"), "moa-n0 is a drafter"),
         (lambda t: load_target(dtype="int8"), "^Unknown dtype 'int8'"),
         (lambda t: Plan(bits=3), "in 4 or 8 bits, not in 3"),
         (lambda t: Plan(drafts="int3"), "Drafts are auto, int8, float32, not 'int3'"),

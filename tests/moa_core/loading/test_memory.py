@@ -1,6 +1,7 @@
 """What a target will need is known before it is loaded, and proves right once it is."""
 
 import importlib.util
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -210,9 +211,36 @@ def test_the_command_prints_a_table(bundle: Path, capsys: pytest.CaptureFixture[
     table = capsys.readouterr().out.splitlines()
     assert len(table) == 6 and "| K and V of 8,192 tokens |" in table[0]
     assert table[3] == "| bfloat16 | 16.1 GB | 1.0 GB | 1.1 GB | 1.9 GB | 20.1 GB |"
-    assert main(("memory", "--drafter", "moa-n0")) == 0
-    assert "| float32 | " in capsys.readouterr().out
+    tables = []
+    for name in ("moa-n0", "moa-auto"):  # this one is all of them
+        assert main(("memory", "--drafter", name)) == 0
+        tables.append(capsys.readouterr().out)
+    assert "| float32 | " in tables[0] != tables[1]
     assert [size(count) for count in (1.62e10, 9.6e7, 4.48e7)] == ["16.2 GB", "0.1 GB", "44.8 MB"]
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "words"),
+    [
+        ("--drafter", "empty", "empty has no weights that can be read"),
+        ("--target", "empty", "has no config.json: it is not a model folder"),
+        ("--target", "negative", "whose num_hidden_layers is -1: Expected `int` >= 1"),
+        ("--target", "wide", "hidden_size"),
+        ("--target", "moa-n0", "moa-n0 is a drafter"),
+    ],
+)
+def test_the_command_weighs_models_alone(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, name: str,
+    words: str,
+) -> None:  # fmt: skip
+    (tmp_path / "empty").mkdir()
+    for folder, wrong in (("negative", {"num_hidden_layers": -1}), ("wide", {"hidden_size": "x"})):
+        (tmp_path / folder).mkdir()
+        text = json.dumps({"model_type": "llama", **wrong})
+        (tmp_path / folder / "config.json").write_text(text)
+    spec = name if name == "moa-n0" else str(tmp_path / name)
+    assert main(("memory", option, spec)) == 2
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,15 @@
 """The bundle's text: tasks that check themselves, chats and stories that can be made again."""
 
+import gzip
 import random
 import re
+import sys
 from collections import Counter
+from importlib import import_module
 
 import pytest
 
+from moa_core.errors import ended
 from moa_core.train.bundle import manners, world
 from moa_core.train.bundle.prompts import Chat
 from moa_core.train.bundle.tasks import KINDS, Task, check, generate
@@ -147,3 +151,57 @@ def test_chats_alternate_and_are_the_same_again(kind):
         chat = world.chats(kind, random.Random(seed))
         assert chat == world.chats(kind, random.Random(seed)) and alternates(chat)
         assert all(message["content"].strip() for message in chat)
+
+
+TEXTS = ("--texts", "{here}/texts")
+WRITE = ("__main__", *TEXTS, "--out", "{here}/out", "--tokens", "99", "--shares")
+MEASURE = ("measure", "--each", "1", "--only")
+MISTAKES = [
+    *(((*WRITE, shares), "is not a list of name=number above 0") for shares in (
+        "story", "story=x", "story=-1", "story=nan", "story=inf", "story=1=2", "story=1,story=2",
+    )),
+    ((*WRITE, ""), "Say how much of what"),
+    *(((*WRITE, "story=1", "--tokens", count), "Say how much") for count in ("0", "inf", "nan")),
+    ((*WRITE, "nope=1"), "No text of kind nope; there is story, task sum,"),
+    ((*WRITE, "story=1", "--texts", "{here}/nowhere"), "There is no folder "),
+    ((*WRITE, "story=1", "--out", "{here}/file"), "file is a file: name a folder."),
+    *(((*WRITE, "story=1", "--texts", f"{{here}}/{name}"), words) for name, words in (
+        ("cut", "fables.txt.gz cannot be read: Not a gzipped file"),
+        ("rows", "fairytale_qa.jsonl.gz does not hold FairytaleQA's questions"),
+        ("json", "fairytale_qa.jsonl.gz does not hold FairytaleQA's questions"),
+        ("pairs", "short_pairs_eng_spa.tsv.gz does not hold sentences with their translations"),
+    )),
+    ((*MEASURE, "nope"), "Unknown parts: nope. There are tasks, "),
+    ((*MEASURE, "bits"), "bits need --texts FOLDER"),
+    ((*MEASURE, "bits", "--texts", "{here}/nowhere"), "There is no folder "),
+    ((*MEASURE, "sentences", *TEXTS), "No text of kind sentence; there is story."),
+    ((*MEASURE, "tasks", "--each", "0"), "--each must be at least 1."),
+    ((*MEASURE, "tasks", "--out", "{here}/nowhere/a.json"), "No report can be written to "),
+    ((*MEASURE, " tasks, tasks,", "--target", "nowhere"), "There is no model 'nowhere'"),
+    (("suite", *TEXTS, "--out", "{here}/file"), "file is a file: name a folder."),
+    (("suite", "--texts", "{here}/nowhere", "--out", "{here}/out"), "There is no folder "),
+    (("suite", "--texts", "{here}/empty", "--out", "{here}/out"), "No text of kind story; there"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "told"), MISTAKES, ids=lambda one: " ".join(one)[-60:])
+def test_a_mistake_is_told_in_one_sentence(words, told, tmp_path, capsys, monkeypatch):
+    tales = "<|endoftext|>".join(f"Tale {n}. " + "A fox ran home. " * 20 for n in range(200))
+    for name, file, text in (
+        ("texts", "fables.txt.gz", tales),
+        ("rows", "fairytale_qa.jsonl.gz", '{"a": 1}'),
+        ("json", "fairytale_qa.jsonl.gz", "["),
+        ("pairs", "short_pairs_eng_spa.tsv.gz", "one column"),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / file).write_bytes(gzip.compress(text.encode()))
+    for name in ("empty", "cut"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "cut" / "fables.txt.gz").write_bytes(b"no gzip")
+    (tmp_path / "file").touch()
+    program, *given = (word.format(here=tmp_path) for word in words)
+    monkeypatch.setattr(sys, "argv", ["program", *given])
+    assert ended(import_module(f"moa_core.train.bundle.{program}").main) == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith("error: ") and told in printed.err
+    assert printed.out == "" and printed.err.count("\n") == 1 and not (tmp_path / "out").exists()

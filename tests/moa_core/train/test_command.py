@@ -22,6 +22,7 @@ from tests.models import (
     plain_greedy,
     save_target,
     speaking_target,
+    tiny_target,
     traced,
     ultrachat,
 )
@@ -93,16 +94,56 @@ def drafted(target: Target, out: Path) -> Iterator[tuple[list[int], list[int], l
         ("drafters --row-length 1", "--row-length must be at least 2."),
         ("drafters --minutes 0", "--minutes must be above 0."),
         ("drafters --minutes 1", "give either --updates or --minutes."),
-        ("target --width 224", "3 heads do not suit a width of 224"),
+        ("drafters --rates moa-n0=-1", "--rates moa-n0=-1 is not a list of name=number above 0"),
+        ("drafters --rates moa-n0=nan", "is not a list of name=number above 0"),
+        ("drafters --rates moa-n9=1", "--rates names 'moa-n9', which is not among --methods."),
+        ("drafters --methods moa-n0,moa-n0", "--methods names moa-n0 twice."),
+        (f"drafters --methods moa-n{'9' * 5000}", "Unknown method 'moa-n9"),
+        ("drafters --data x/~/y", "There is no folder x/~/y."),
+        ("drafters --data ~nobody-of-this-name", "There is no folder ~nobody"),
+        ("drafters --cross-entropy nan", "--cross-entropy must be a finite number."),
+        ("drafters --feature -1", "--feature must be at least 0."),
+        ("drafters --seed -1", "--seed must be at least 0."),
+        ("drafters --rate nan", "--rate must be a finite number."),
+        ("drafters --start {data}", "moa-n0 in {data} to go on from: --start names the folder"),
+        ("drafters --out {data}/a.txt", "a.txt is a file: name a folder."),
+        ("target --out {data}/a.txt/out", "a.txt is a file: name a folder."),
+        ("target --floor 2", "--floor must be at most 1."),
+        ("target --seed 99999999999999999999", "--seed must be at most 4,294,967,296."),
+        ("target --layers 2000", "--layers must be at most 1,024."),
+        ("target --workers 9999", "--workers must be at most 256."),
+        ("target --width 65536 --layers 1024", "Training such a target takes "),
+        ("target --start nowhere", "There is no model 'nowhere'"),
+        ("target --start /nowhere", "There is no folder /nowhere."),
+        ("target --start moa-n0", "moa-n0 is a drafter"),
+        ("target --start {data}", "has no config.json: it is not a model folder"),
+        ("target --start {bare}", "bare is no Llama with a tokenizer"),
+        ("measure --data /nowhere --threads 9999", "--threads must be at most 1,024."),
+        ("measure --data /nowhere", "/nowhere cannot be read: No such file or directory."),
+        ("target --width 224", "--heads 3 does not suit --width 224"),
         ("target --heads 0", "--heads must be at least 1"),
         ("target --new-tokenizer", "--new-tokenizer goes with --start"),
     ],
+    ids=lambda words: words[:50],
 )
-def test_mistakes_are_a_sentence(command, words, bundle, data, capsys):
-    kind, *more = command.split()
-    given = ["--data", str(data), "--out", str(data.parent / "out"), "--updates", "1", *more]
-    assert main(["train", kind, *given]) == 2
-    assert words in capsys.readouterr().err
+def test_mistakes_are_a_sentence(command, words, bundle, data, tmp_path, capsys):
+    (data / "a.txt").touch()
+    tiny_target().model.save_pretrained(bare := tmp_path / "bare")
+    kind, *more = (word.format(data=data, bare=bare) for word in command.split())
+    given = ["--data", str(data), "--out", str(data.parent / "out"), "--updates", "1"]
+    assert main(["train", kind, *(() if kind == "measure" else given), *more]) == 2
+    assert words.format(data=data) in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("threads")
+def test_a_target_goes_on_from_one_by_its_name(bundle, data, tmp_path, capsys):
+    sizes = "--rows 2 --row-length 40 --updates 1 --workers 1 --device cpu --precision no"
+    words = ["train", "target", "--data", str(data), "--start", "tiny", *sizes.split()]
+    assert main([*words, "--out", str(tmp_path / "same")]) == 0, capsys.readouterr().err
+    assert main([*words, "--out", str(tmp_path / "new"), "--new-tokenizer"]) == 0
+    before, same = load_target("tiny").config, load_target(tmp_path / "same").config
+    assert (same.hidden_size, same.vocab_size) == (before.hidden_size, before.vocab_size)
+    assert load_target(tmp_path / "new").config.vocab_size != before.vocab_size
 
 
 def run(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:

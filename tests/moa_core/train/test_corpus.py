@@ -1,5 +1,6 @@
 """Folders and data sets become documents, chats become ids by the template, and no text is lost."""
 
+import copy
 import gzip
 import json
 import os
@@ -15,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from moa_core.errors import UserError
 from moa_core.train.bundle import prompts
 from moa_core.train.corpus import END_OF_DOCUMENT, Document, fetch, load, shuffled
-from moa_core.train.target import TargetSizes, make_model, make_tokenizer, with_new_tokens
+from moa_core.train.target import TargetSizes, give_new_tokens, make_model, make_tokenizer
 from moa_core.train.tokenizer import (
     BOS,
     END,
@@ -57,6 +58,9 @@ def test_text_files_hold_documents_and_other_files_none(tmp_path):
     assert [document.text for document in load(tmp_path)] == ["One.", "Two."]
 
 
+DAMAGED = gzip.compress(b"text")[:10] + b"\xff" * 20
+
+
 @pytest.mark.parametrize(
     ("name", "data", "words"),
     [
@@ -67,7 +71,9 @@ def test_text_files_hold_documents_and_other_files_none(tmp_path):
         ("a.jsonl", b'{"messages": [{"role": "tool", "content": ""}]}', "a.jsonl has no messages"),
         ("a.jsonl", b"[1]", "a.jsonl has no messages"),
         ("a.tsv", b"text", "holds no text"),
-        ("", b"", "no data folder"),
+        ("", b"", "none cannot be read: No such file or directory"),
+        ("a.jsonl", b"[" * 100_000, "is not JSON: it is nested too deeply"),
+        ("a.txt.gz", DAMAGED, "a.txt.gz cannot be read: Error -3"),
     ],
 )
 def test_a_folder_that_cannot_be_read_gets_a_sentence(tmp_path, name, data, words):
@@ -283,9 +289,8 @@ def test_a_new_vocabulary_starts_from_the_old_tokens_that_spell_it(tmp_path):
     old = train_tokenizer(iter(["the cat sat 1234"] * 20), vocab_size=280)
     new = train_tokenizer(iter(["the dog ran, é"] * 20), vocab_size=290)
     before = make_model(TargetSizes(2, 32, 4, 2, 48, len(old)), old, 0)
-    before.save_pretrained(tmp_path)
-    old.save_pretrained(tmp_path)
-    after = with_new_tokens(tmp_path, new)
+    after = copy.deepcopy(before)
+    give_new_tokens(after, old, new)
     rows, found = before.model.embed_tokens.weight, after.model.embed_tokens.weight
     assert found.shape == (len(new), 32) and after.config.vocab_size == len(new)
     assert after.lm_head.weight is found and after.config.eos_token_id == new.eos_token_id
