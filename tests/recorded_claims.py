@@ -157,8 +157,23 @@ def results_page() -> Iterator[str]:
     yield f"{WARM['vanilla']['prompts']} prompts, tree 5-4-11"
     yield f"{100 * WARM['vanilla']['repeats_8gram']:.1f} % of the output repeats an 8-gram"
     yield f"{over(WARM, FASTEST, 'eagle2')} times EAGLE-2's"
-    for part in (said, presets, offline):
+    for part in (said, presets, offline, learning):
         yield from part()
+
+
+def learning() -> Iterator[str]:
+    """The section on training time."""
+    rows = read("learning.json")["rows"]
+    methods = ("moa-n1", "eagle2", "eagle3")
+    for updates in range(100, 601, 100):
+        found = [select(rows, method=name, updates=updates)[0] for name in methods]
+        cells = [f"{one['tau']:.2f} ({one['seconds']:,.0f})" for one in found]
+        yield f"| {updates} | {' | '.join(cells)} |"
+    final = select(rows, method="eagle2", updates=600)[0]["tau"]
+    for name in ("moa-n1", "eagle2"):
+        one = next(row for row in select(rows, method=name) if row["tau"] >= final)
+        yield f"after {one['updates']} updates and {one['seconds']:,.0f} s"
+    yield f"{read('learning.json')['settings']['prompts']} prompts"
 
 
 def said() -> Iterator[str]:

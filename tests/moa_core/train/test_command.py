@@ -87,7 +87,7 @@ def drafted(target: Target, out: Path) -> Iterator[tuple[list[int], list[int], l
     [
         ("drafters --accumulate 0", "must be at least 1"),
         ("drafters --methods magic", "Unknown method 'magic'"),
-        ("drafters --rates fast", "--rates fast is no list"),
+        ("drafters --rates fast", "--rates fast is not a list"),
         ("drafters --data /nowhere/at/all", "There is no folder /nowhere/at/all."),
         ("drafters --workers 0", "--workers must be at least 1."),
         ("drafters --own-tokens -1", "--own-tokens must be at least 0."),
