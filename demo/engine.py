@@ -22,7 +22,7 @@ from moa_core.decoding.trace import Event, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.auto import AutoDrafter
-from moa_core.drafters.base import Drafter
+from moa_core.drafters.base import Drafter, Stepwise
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
@@ -287,7 +287,8 @@ class Engine:
         target = self.target(request.target)
         ids = prompt_ids(target.tokenizer, request.prompt)
         check_prompt(ids, target)
-        if link and (self.borrows or drafter.beside):
+        alone = isinstance(drafter, Stepwise) and not (self.borrows or drafter.beside)
+        if link and not alone:
             raise UserError(f"{label(request.method)} needs the target: turn the connection on.")
         away = Away(patience=PATIENCE) if link else Away()
         tree = request.tree

@@ -4,11 +4,13 @@ const base = new URL("device", document.baseURI).href;
 const READ = 1000 / 15; // ms for a token that is written alone: to be read, and to be joined again
 let device = null; // the drafter's thread
 let drafts = null; // what it is asked to decode, until it has
+let silence = null; // timer: no more tokens come
 
 const connected = () => document.querySelector("#connection input").checked;
 const tell = (what) => device?.worker.postMessage({ do: what });
 
-began = ({ run, device: asked }) => {
+began = ({ run, from, device: asked }) => {
+  if (from) trigger("taken"); // the run after it is cut where runs are by default
   if (drafts) tell("stop"); // something else is shown now
   drafts = asked ? { ...asked, run } : null;
   if (!asked) return;
@@ -29,6 +31,8 @@ function decode_here() {
 function hear(data) {
   if (!drafts || drafts.run !== root.dataset.id) return;
   if (data.line) show({ ...data.line });
+  clearTimeout(silence);
+  if (data.type === "offline token") silence = setTimeout(at_its_end, 2000);
   if (data.type === "facts") {
     told.textContent = `Fetching the drafter into this browser: ${(data.bytes / 1e6).toFixed(1)} MB, once.`;
     tell("fetch");
@@ -39,6 +43,11 @@ function hear(data) {
     show({ end: "error", summary: data.words });
     report([]);
   } else if (data.trace) report(data.trace);
+}
+
+function at_its_end() {
+  link = "The drafter has written all it may: turn the connection on, or press Stop.";
+  say();
 }
 
 // The server keeps the run as any other: to be compared, saved, and looked into.

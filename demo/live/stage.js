@@ -88,7 +88,7 @@ function speedUp() {
   const { over_plain: plain, over_rival: theirs, rival } = beside;
   const times = (number) => `${number.toFixed(number < 0.95 ? 2 : 1)}×`;
   const than = theirs ? `, ${times(theirs.times)} ${rival}’s` : "";
-  const close = plain.close || theirs?.close ? " (the runs overlap)" : "";
+  const close = plain.close || theirs?.close ? " (too close to call)" : "";
   return [figure("speedup", plain.times, times(plain.times)), ` plain decoding’s speed${than}${close}`];
 }
 
@@ -117,8 +117,8 @@ function lengths() {
   const theirs = beside?.rival_tau;
   if (!theirs) return ["τ ", figure("tau", tau, tau.toFixed(1))];
   const first = tau > theirs ? by.split(",")[0] : beside.rival;
-  const who = Math.abs(tau - theirs) < 0.05 ? "level" : `${first} is ahead`;
-  return ["τ ", figure("tau", tau, tau.toFixed(1)), `, ${beside.rival} ${theirs.toFixed(1)}: ${who} on this prompt`];
+  const who = Math.abs(tau - theirs) < 0.05 ? "level" : `${first} accepts more`;
+  return ["τ ", figure("tau", tau, tau.toFixed(1)), `, ${beside.rival} ${theirs.toFixed(1)}: ${who}`];
 }
 
 document.addEventListener("input", ({ target }) => {

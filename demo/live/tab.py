@@ -130,7 +130,7 @@ def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
 
 def _connection(engine: Engine) -> dict[str, Any]:
     note = (
-        "Off: the drafter moves into your browser and continues alone there, until the target "
+        "Off: the drafter continues alone, MoA and EAGLE-2 in your own browser, until the target "
         "is back and corrects it. Off before Run: the cut comes after 12 tokens."
     )
     if engine.borrows:
@@ -185,6 +185,7 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
         partial(device.keep, engine), [shared.visit, drafted], None, js=DRAFTED, queue=False,
         **PRIVATE,
     )  # fmt: skip
+    live.view.taken(None, None, settings["cut_at"], js="() => 0", **PRIVATE)
     ran.then(runs.saved, shared.visit, live.save, queue=False, **PRIVATE)
     ran.then(
         after, shared.visit, [live.view, *live.charts], concurrency_id="follow",

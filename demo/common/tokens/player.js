@@ -165,6 +165,7 @@ function rewind(cycles) {
   clearTimeout(timer);
   next = 0;
   advance(Math.max(cycles, 0));
+  text.scrollTop = text.scrollHeight;
   judge(null);
   tick();
 }

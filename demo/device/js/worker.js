@@ -48,7 +48,8 @@ const jobs = {
         const { bytes } = remote, trace = kept.add(event, bytes);
         postMessage({ ...seen.after(event), bytes, trace });
         if (event.type === "offline token" && pause) await new Promise((done) => setTimeout(done, pause));
-        if (seen.ids.length >= cutAt) jobs.cut();
+        // Not before the drafter has what the target learnt of the prompt.
+        if (event.type === "verified" && seen.ids.length >= cutAt) jobs.cut();
       }
     } finally {
       remote.close();

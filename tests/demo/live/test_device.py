@@ -99,6 +99,12 @@ def test_a_report_that_is_no_trace_is_refused(engine, visit, text):
     assert visit.trace is None
 
 
+def test_what_cannot_go_on_alone_needs_the_target(engine, visit):
+    for method in ("vanilla", "ngram"):
+        with pytest.raises(UserError, match="needs the target: turn the connection on"):
+            cut(engine, visit, method=method)
+
+
 def test_what_no_browser_drafts_is_cut_here(engine, visit):
     given = Settings(**ASKED | {"method": "eagle3", "tokens": 40})
     for _, _view in runs.run(visit, engine, given, lambda: False):
