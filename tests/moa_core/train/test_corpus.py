@@ -133,7 +133,7 @@ def test_a_data_set_without_text_or_out_of_reach_gets_a_sentence(hub, tmp_path, 
         raise OSError("no route\nmore about it")
 
     monkeypatch.setattr(datasets, "get_dataset_split_names", gone)
-    with pytest.raises(UserError, match=r"neither a folder nor a data set .*: no route$"):
+    with pytest.raises(UserError, match=r"neither a folder of text nor a data set .*: no route$"):
         fetch("someone/gone", tmp_path)
 
 
