@@ -3,8 +3,12 @@
 import sys
 
 from demo.main import opened
+from moa_core.errors import ended
 
-demo, launch = opened(sys.argv[1:] if __name__ == "__main__" else [])
+pages = []
+if code := ended(lambda: pages.append(opened(sys.argv[1:] if __name__ == "__main__" else []))):
+    sys.exit(code)
+demo, launch = pages[0]
 
 if __name__ == "__main__":
     launch()

@@ -4,6 +4,7 @@ are recorded."""
 
 from __future__ import annotations
 
+import argparse
 import json
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -111,5 +112,6 @@ def _rounded(value: Any) -> Any:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     FILE.write_text(json.dumps(record(), ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8")
     print(f"{FILE}: {FILE.stat().st_size / 1000:.0f} kB")

@@ -103,10 +103,6 @@ def run(options: argparse.Namespace) -> None:
         )
         text, last = _shown(pieces, silent=options.json)
     assert last.trace is not None, "the last piece has the run"
-    if options.trace:
-        if target.tokenizer is not None:
-            record_words(last.trace, target.tokenizer)
-        options.trace.write_text(last.trace.to_json(), encoding="utf-8")
     words = None if target.tokenizer is None else text
     if options.json:
         print(json.dumps(_report(last.trace, words, last.reason), ensure_ascii=False))
@@ -119,6 +115,10 @@ def run(options: argparse.Namespace) -> None:
                 file=sys.stderr,
             )
         print(_figures(last.trace, last.reason))
+    if options.trace:
+        if target.tokenizer is not None:
+            record_words(last.trace, target.tokenizer)
+        options.trace.write_text(last.trace.to_json(), encoding="utf-8")
 
 
 def _shown(pieces: Iterable[Piece], silent: bool) -> tuple[str, Piece]:

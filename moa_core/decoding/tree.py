@@ -64,7 +64,7 @@ def named_tree(text: str, others: str = "auto") -> TreeSettings:
     sizes = re.fullmatch(r"(\d{1,9})-(\d{1,9})-(\d{1,9})", text)
     if not sizes:
         raise UserError(
-            f"{text!r} is not a tree: write {others}, or depth-breadth-budget, as in 5-4-11."
+            f"{text!r:.80} is not a tree: write {others}, or depth-breadth-budget, as in 5-4-11."
         )
     depth, breadth, budget = map(int, sizes.groups())
     return TreeSettings(depth, breadth, budget)

@@ -80,7 +80,7 @@ def read_source(spec: str, target: Target, verifier: str = "") -> Source:
     name = found.resolve().name if isinstance(found, Path) else split(found)[0]
     config = read_config(folder)
     if "drafter" not in config and is_whole_model(folder):
-        raise UserError(f"{name} is a whole language model: `generate` takes it as it is.")
+        raise UserError(f"{name} is a whole language model: `generate` takes it without an export.")
     stored = read_tensors(folder, pinned(found))
     drafter = build_drafter(config, stored, target, None, name)
     tensors = {key: stored[key].contiguous() for key in drafter.net.state_dict()}

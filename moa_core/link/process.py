@@ -55,7 +55,8 @@ class ServerProcess:
         if "ws://" not in line:
             self._process.kill()
             self._reader.join(5)
-            raise UserError(f"The server did not start: {self.last_words or 'without a word'}")
+            words = self.last_words.removeprefix("error: ") or "without a word"
+            raise UserError(f"The server did not start: {words}")
         return int(line.rsplit(":", 1)[1])
 
     @property

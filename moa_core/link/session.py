@@ -79,7 +79,7 @@ class Session:
         if capacity > self._limits.context:
             raise Denied(
                 f"This text and its drafts take up to {capacity:,} tokens; this server gives "
-                f"{self._limits.context:,} per session. Ask for fewer new tokens."
+                f"{self._limits.context:,} per session. Ask for fewer new tokens or smaller trees."
             )
         if capacity <= count:
             raise Denied("There is no room for a token after this prompt.")

@@ -166,8 +166,15 @@ def with_files(spec: str) -> str:
     return name if folder_of(name) else DERIVED.get(name, name)
 
 
+def check_tli(tli: int | None) -> None:
+    """UserError for what is no number of layers. None: whatever a drafter was trained for."""
+    if tli is not None and (not isinstance(tli, int) or tli < 0):
+        raise UserError("TLI N is a whole number of the target's last layers, from 0 up.")
+
+
 def layers_needed(spec: str | None, tli: int | None = None) -> int:
     """How many of the target's last layers a drafter uses. Needs no target."""
+    check_tli(tli)
     if tli is not None:
         return tli
     spec = bundled_moa_for(None) if spec is None else drafter_name(spec)

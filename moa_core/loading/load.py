@@ -58,8 +58,7 @@ class Plan:
     def __post_init__(self) -> None:
         if self.bits not in (None, 4, 8):
             raise UserError(f"Weights can be loaded in 4 or 8 bits, not in {self.bits}.")
-        if self.drafts not in DRAFTS:
-            raise UserError(f"Drafts are {', '.join(DRAFTS)}, not {self.drafts!r}.")
+        wanted_drafts(self.drafts, "auto")
 
 
 def pick_device(device: str) -> torch.device:
@@ -88,7 +87,9 @@ def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
 
 
 def wanted_drafts(asked: str, dtype: str) -> str:
-    """The precision of drafts: float32 if a dtype was named."""
+    """The precision of drafts: float32 if a dtype was named. UserError for an unknown one."""
+    if asked not in DRAFTS:
+        raise UserError(f"Drafts are {', '.join(DRAFTS)}, not {asked!r}.")
     return asked if asked != "auto" or dtype == "auto" else "float32"
 
 
@@ -185,7 +186,10 @@ def _eos_ids(target: Target) -> tuple[int, ...]:
     found = target.model.generation_config.eos_token_id
     if found is None and target.tokenizer is not None:
         found = target.tokenizer.eos_token_id
-    return () if found is None else (found,) if isinstance(found, int) else tuple(found)
+    ids = () if found is None else (found,) if isinstance(found, int) else tuple(found)
+    if not all(isinstance(one, int) for one in ids):
+        raise UserError(f"{target.name} has a generation config whose eos_token_id is {found!r}.")
+    return ids
 
 
 def plain_weights(model: PreTrainedModel, wanted: Callable[[str], bool]) -> dict[str, Tensor]:
@@ -223,6 +227,7 @@ def load_drafter(spec: str | Path | None, target: Target, tli: int | None = None
     files. "eagle" is the bundled EAGLE-2 head with the first EAGLE's fixed tree. "moa-auto" is all
     bundled MoA drafters, one of which is chosen in each cycle.
     """
+    catalog.check_tli(tli)
     spec = catalog.bundled_moa_for(tli) if spec is None else catalog.drafter_name(str(spec))
     if spec in WITHOUT_WEIGHTS:
         if tli:

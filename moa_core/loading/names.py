@@ -73,8 +73,8 @@ def listed(text: str, names: Sequence[str]) -> list[str]:
 def no_such(text: str, names: Sequence[str], what: str) -> str:
     """A message with the available names and similar ones."""
     return (
-        f"There is no {what} {text!r}: choose from {', '.join(names)}{near(text, names)}, or name "
-        "a folder or a Hub id, which looks like owner/name."
+        f"There is no {what} {text!r:.80}: choose from {', '.join(names)}{near(text, names)}, or "
+        "name a folder or a Hub id, which looks like owner/name."
     )
 
 

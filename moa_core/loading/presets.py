@@ -21,8 +21,6 @@ QWEN3_EAGLE3 = "RedHatAI/Qwen3-8B-speculator.eagle3@08610ffa01dd9f16731fe8f627b8
 
 def untrained(tli: int, trained: Iterable[int], target: str = "") -> str:
     """Why there is no MoA drafter for an N, and how to get one. target: "" for the bundled one."""
-    if tli < 0:
-        return "TLI N is a number of the target's last layers, from 0 up."
     stops = ", ".join(str(stop) for stop in sorted(trained))
     named = f" --target {target.partition('@')[0]}" if target else ""
     return (

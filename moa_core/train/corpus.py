@@ -133,7 +133,7 @@ def fetch(name: str, folder: Path) -> Path:
         return folder
     rows = (
         {key: row[key] for key in LEARNT if row.get(key)}
-        for row in _training_split(name)
+        for row in _training_rows(name)
         if _document(row, "")
     )
     folder.mkdir(parents=True, exist_ok=True)
@@ -150,15 +150,15 @@ def fetch(name: str, folder: Path) -> Path:
     return folder
 
 
-def _training_split(name: str) -> Any:
+def _training_rows(name: str) -> Iterator[Any]:
     import datasets
 
     try:
         splits = datasets.get_dataset_split_names(name)
         # UltraChat-200k calls its split for fine-tuning train_sft.
         wanted = next((s for s in ("train_sft", "train") if s in splits), splits[0])
-        return datasets.load_dataset(name, split=wanted)
+        yield from datasets.load_dataset(name, split=wanted)
     except Exception as error:  # the library raises many kinds, all with the same meaning
         raise UserError(
-            f"{name} is neither a folder nor a data set that the Hub gave us: {first_line(error)}"
+            f"{name} is neither a folder of text nor a data set to be had: {first_line(error)}"
         ) from error

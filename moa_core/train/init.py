@@ -49,7 +49,7 @@ def fresh(method: str, target: Target, seed: int) -> Drafter:
             return MedusaDrafter(_medusa(target, budget), target, method)
         case "independent":
             return _independent(target, budget)
-    raise UserError(f"Unknown method {method!r}: choose from {', '.join(METHODS)}.")
+    raise UserError(f"Unknown method {method!r:.80}: choose from {', '.join(METHODS)}.")
 
 
 def moa_config(target: Target) -> MoAConfig:

@@ -134,8 +134,8 @@ class Run:
         self._rows, rest = divmod(batches.rows, machine.parts)
         if rest:
             raise UserError(
-                f"{batches.rows} rows cannot be taken in {machine.parts} equal parts: give a "
-                f"multiple of {machine.parts}."
+                f"An update's --rows, {batches.rows}, cannot be taken in {machine.parts} equal "
+                f"parts: give a multiple of {machine.parts}."
             )
         self._resume()
 

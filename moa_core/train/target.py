@@ -135,9 +135,9 @@ def make_model(
 def _begun(start: str) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
     """A target to go on from, and its tokenizer. UserError where there is none, or no Llama."""
     folder = files_of(locate(start))
-    tokenizer = tokenizer_in(folder)
-    if config_of(folder).model_type != "llama" or tokenizer is None:
-        raise UserError(f"{start} is no Llama with a tokenizer: others cannot be gone on from.")
+    config, tokenizer = config_of(folder), tokenizer_in(folder)
+    if config.model_type != "llama" or tokenizer is None:
+        raise UserError(f"{start} is no Llama with a tokenizer: --start takes no other.")
     return cast(LlamaForCausalLM, model_in(folder, start, dtype=torch.float32)), tokenizer
 
 

@@ -87,7 +87,9 @@ def _files(
 def check_kinds(wanted: Iterable[str], there: Iterable[str]) -> None:
     """UserError for kinds of text that there are not."""
     if missing := sorted({*wanted} - {*there}):
-        raise UserError(f"No text of kind {', '.join(missing)}; there is {', '.join(there)}.")
+        raise UserError(
+            f"No text of kind {', '.join(missing)}; there is {', '.join(there) or 'none'}."
+        )
 
 
 def documents_of(texts: Path, each: int, held_out: bool = True) -> dict[str, list[Document]]:

@@ -190,7 +190,7 @@ def test_a_server_that_does_not_start_leaves_its_last_words(
     program.write_text("#!/bin/sh\necho 'error: There is no such thing.' >&2\n")
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
-    with pytest.raises(UserError, match=r"did not start: error: There is no such thing\."):
+    with pytest.raises(UserError, match=r"did not start: There is no such thing\."):
         ServerProcess("--preset", "x")
 
 

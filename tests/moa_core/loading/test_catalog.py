@@ -119,6 +119,8 @@ def test_layers_are_known_before_the_target(bundle: Path, tmp_path: Path) -> Non
     assert {spec: layers_needed(spec) for spec in known} == known
     assert layers_needed(config_in(tmp_path / "a", drafter={"method": "moa", "tli": 2})) == 2
     assert layers_needed("moa-n1", 3) == 3
+    with pytest.raises(UserError, match="from 0 up"):
+        layers_needed("moa-n1", -1)
 
 
 ODD = [{"drafter": {"method": x}, "architectures": x} for x in ("<img>", 7, ["moa"], {"a": "b"})]

@@ -17,6 +17,7 @@ from moa_core.loading.load import (
     load_target,
     pick_device,
     pick_dtype,
+    wanted_drafts,
 )
 from tests.moa_core.loading.test_formats import edit
 from tests.models import save_target, speaking_target
@@ -39,7 +40,8 @@ def test_defaults_are_the_bundled_target_and_moa(bundle: Path) -> None:
     ("load", "words"),
     [
         (lambda t: load_drafter(None, t, 2), r"N = 2 \(trained: 0, 1\).* --methods moa-n2"),
-        (lambda t: load_drafter(None, t, -1), "TLI N is a number .* from 0 up"),
+        (lambda t: load_drafter(None, t, -1), "TLI N is a whole number .* from 0 up"),
+        (lambda t: load_drafter(None, t, "1"), "TLI N is a whole number"),
         (lambda t: load_drafter("none", t, 1), "Without a drafter there is no TLI"),
         (lambda t: load_drafter("moa-auto", t, 1), "chooses N itself: leave out --tli"),
         (lambda t: first_eagle("moa-n0", t), "moa-n0 is not an EAGLE head"),
@@ -50,6 +52,7 @@ def test_defaults_are_the_bundled_target_and_moa(bundle: Path) -> None:
         (lambda t: load_target("moa-n0"), "moa-n0 is a drafter"),
         (lambda t: load_target(dtype="int8"), "^Unknown dtype 'int8'"),
         (lambda t: Plan(bits=3), "in 4 or 8 bits, not in 3"),
+        (lambda t: wanted_drafts("int3", "float32"), "Drafts are auto, int8, float32, not 'int3'"),
         (lambda t: Plan(drafts="int3"), "Drafts are auto, int8, float32, not 'int3'"),
         (
             lambda t: load_target(dtype="bfloat16", plan=Plan(drafts="int8")),
@@ -71,6 +74,7 @@ def test_what_cannot_be_loaded_is_refused(
         ("model.safetensors cut", "cannot be loaded"),
         ("model.safetensors gone", "cannot be loaded"),
         ("tokenizer.json empty", "The tokenizer of .* cannot be loaded"),
+        ("generation_config.json odd", "generation config whose eos_token_id is 'end'"),
     ],
 )
 def test_a_damaged_target_is_refused_in_one_line(
@@ -81,7 +85,8 @@ def test_a_damaged_target_is_refused_in_one_line(
     data = (folder / name).read_bytes()
     (folder / name).unlink()
     if how != "gone":
-        (folder / name).write_bytes(data[:5000] if how == "cut" else b"{}")
+        odd = {"cut": data[:5000], "empty": b"{}", "odd": b'{"eos_token_id": "end"}'}
+        (folder / name).write_bytes(odd[how])
     with pytest.raises(UserError, match=words) as caught:
         load_target(str(folder))
     assert "\n" not in str(caught.value)

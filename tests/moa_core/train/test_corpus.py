@@ -58,7 +58,7 @@ def test_text_files_hold_documents_and_other_files_none(tmp_path):
     assert [document.text for document in load(tmp_path)] == ["One.", "Two."]
 
 
-DAMAGED = gzip.compress(b"text")[:10] + b"\xff" * 20
+DAMAGED = gzip.compress(b"text", mtime=0)[:10] + b"\xff" * 20
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_data_set_without_text_or_out_of_reach_gets_a_sentence(hub, tmp_path, 
         raise OSError("no route\nmore about it")
 
     monkeypatch.setattr(datasets, "get_dataset_split_names", gone)
-    with pytest.raises(UserError, match=r"neither a folder nor a data set .*: no route$"):
+    with pytest.raises(UserError, match=r"neither a folder of text nor a data set .*: no route$"):
         fetch("someone/gone", tmp_path)
 
 

@@ -125,7 +125,7 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(data, tmp_path):
 
 @pytest.mark.usefixtures("threads")
 def test_rows_that_cannot_be_shared_out_are_refused(data, tmp_path):
-    with pytest.raises(UserError, match=r"4 rows cannot .* a multiple of 3"):
+    with pytest.raises(UserError, match=r"--rows, 4, cannot .* a multiple of 3"):
         drafters(data, tmp_path, 5, parts=3)
 
 
