@@ -129,7 +129,7 @@ def test_weights_are_read_in_the_targets_dtype(tmp_path: Path) -> None:
         ("moa-n2", False, 1, "mine was trained for TLI N=2 and cannot draft with N=1"),
         ("moa-n2", True, None, 0), ("moa-n2", True, 3, 3),
         ("moa-n2", True, 4, "TLI N must be from 0 to 3"),
-        ("moa-n2", True, -1, "TLI N must be from 0 to 3"),
+        ("moa-n2", True, -1, "TLI N is a whole number"),
         ("eagle2", False, 1, "mine is not a MoA drafter, so TLI does not apply"),
     ],
 )  # fmt: skip
