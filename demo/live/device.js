@@ -63,8 +63,11 @@ window.addEventListener("click", ({ target }) => target.closest("#stop") && draf
 window.addEventListener("link-turned", ({ detail: on }) => {
   if (drafts && device.ready) return tell(on ? "mend" : "cut");
   if (on || drafts || root.dataset.state !== "running" || recorded) return;
-  const [again, ending] = ["#run", "#stop"].map((id) => document.querySelector(id));
-  if (!ending.disabled) ending.click();
+  trigger("left"); // not by Stop, which might reach the server late and stop the next run
+});
+
+window.addEventListener("run-again", () => {
+  const again = document.querySelector("#run");
   const wait = setInterval(() => {
     if (again.disabled) return; // until the server has ended the run
     clearInterval(wait);

@@ -45,6 +45,7 @@ CUT_AT = """on => {
 FOLLOWED = "() => { window.dispatchEvent(new CustomEvent('followed')); }"
 TURNED = "on => { window.dispatchEvent(new CustomEvent('link-turned', { detail: on })); }"
 DRAFTED = "() => [null, window.drafted]"
+AGAIN = "() => { window.dispatchEvent(new CustomEvent('run-again')); }"
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,9 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
         partial(device.keep, engine), [shared.visit, drafted], None, js=DRAFTED, queue=False,
         **PRIVATE,
     )  # fmt: skip
+    live.view.left(Visit.stop, shared.visit, None, queue=False, **PRIVATE).then(
+        None, None, None, js=AGAIN, **PRIVATE
+    )
     live.view.taken(None, None, settings["cut_at"], js="() => 0", **PRIVATE)
     ran.then(runs.saved, shared.visit, live.save, queue=False, **PRIVATE)
     ran.then(

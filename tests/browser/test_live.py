@@ -186,8 +186,8 @@ def test_without_its_target_the_drafter_goes_on_and_is_healed(open_page):
     page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
 
 
-def test_cut_in_the_middle_of_a_run_the_text_goes_on_where_it_was(page):
-    settings(page, tokens=200)
+def test_cut_in_the_middle_of_a_run_the_text_goes_on_where_it_was(open_page):
+    page = open_page("?pace=watch&tokens=60", ready="#run:not([disabled])")
     whole = run(page, "Tell me a story.")
     start(page)
     page.locator("#connection input").uncheck()
