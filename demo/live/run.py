@@ -71,10 +71,11 @@ def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[A
     target, trace = prepared.target, prepared.trace
     start = int(asked.cut_at) if alone else 0
     by = drafted_by(trace) + (", drafted in this browser" if there else "")
-    feed = Feed(token_hex(4), TokenText(target.tokenizer), by, start)
+    more = {"device": device.asked(request, prepared.prompt_ids, after)} if there else {}
+    feed = Feed(token_hex(4), TokenText(target.tokenizer), by, start, **more)
     visit.shown = Shown(feed, trace, request, alone, visit.number, there)
     if there:
-        yield say("", "done"), feed.head(device=device.asked(request, prepared.prompt_ids, after))
+        yield say("", "done"), feed.ndjson
         return
     # Nothing is skipped while it streams: see `session.connect`.
     try:

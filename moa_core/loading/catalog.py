@@ -167,7 +167,7 @@ def with_files(spec: str) -> str:
 
 
 def check_tli(tli: int | None) -> None:
-    """UserError for what is no number of layers. None: whatever a drafter was trained for."""
+    """UserError unless N is a whole number from 0 up. None: whatever a drafter was trained for."""
     if tli is not None and (not isinstance(tli, int) or tli < 0):
         raise UserError("TLI N is a whole number of the target's last layers, from 0 up.")
 

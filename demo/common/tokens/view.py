@@ -114,20 +114,14 @@ class Feed:
         text: TokenText | RecordedText,
         by: str = "",
         start: int = 0,
+        **more: Any,
     ) -> None:
         self.ndjson = ""
         self._text = text
         self._aside = text  # a fork of it, for what is written alone
         self._healing = Healing()
         self._drafted: Drafted | None = None
-        self._head: dict[str, Any] = {"run": run, "by": by, "from": start}
-        self._write(self._head)
-
-    def head(self, **more: Any) -> str:
-        """Say more in the first line, before there are others; return the whole value."""
-        self.ndjson = ""
-        self._write(self._head | more)
-        return self.ndjson
+        self._write({"run": run, "by": by, "from": start, **more})
 
     def add(self, events: Iterable[Event]) -> str:
         """Append the lines of some events; return the whole value."""
