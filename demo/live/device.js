@@ -64,6 +64,8 @@ window.addEventListener("link-turned", ({ detail: on }) => {
   if (drafts && device.ready) return tell(on ? "mend" : "cut");
   if (on || drafts || root.dataset.state !== "running" || recorded) return;
   trigger("left"); // not by Stop, which might reach the server late and stop the next run
+  [moving, paused, link] = [true, true, "The connection is cut: the drafter moves into this browser."];
+  tick();
 });
 
 window.addEventListener("run-again", () => {

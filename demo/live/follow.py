@@ -49,6 +49,11 @@ class Known:
         drawn = CHARTS if self.timed else {"acceptance": CHARTS["acceptance"]}
         return {name: draw(self.lanes, self.about) for name, draw in drawn.items() if self.lanes}
 
+    @property
+    def measuring(self) -> Known:
+        """The same, while its speed is still being measured."""
+        return replace(self, plain={**self.plain, "measuring": True})
+
     def line(self, figures: dict[str, go.Figure]) -> dict[str, Any]:
         """The view's `plain` line: the page shows these charts, and no others."""
         return {**self.plain, "charts": list(figures)}
@@ -85,20 +90,24 @@ def _known(visit: Visit, number: int, engine: Engine, stop: Any) -> Iterator[Kno
         sleep(LOOK)
     repeats = 1 if visit.shown.cut else REPEATS
     before, measured, known = engine.worker.begun, Measured(), None
+    unknown = Known(_exact(None), about_of(trace))
+    timed = request.method != VANILLA and not visit.shown.cut
+    yield unknown.measuring if timed else unknown
     with giving_way(engine), closing(measure(engine, requests, repeats, measured, stop)) as steps:  # type: ignore[type-var]
         for _ in steps:
             found = {name: traces for name, traces in measured.traces.items() if traces}
             if known is None and VANILLA in found and {*found, request.method} >= set(requests):
                 known = compared(engine, request, trace, found)
-                yield known
+                yield known.measuring if timed else known
     visit.rival = rival_of(engine, request, measured.traces)
     if stop() or not all(measured.traces.values()):
+        yield known or unknown
         return
     own = len(turns(list(requests), repeats))
     alone = engine.worker.begun - before <= own
     cut = visit.shown.cut
     known = compared(engine, request, trace, measured.traces, alone and not cut)
-    if cut or not (alone or request.method == VANILLA):
+    if cut or (timed and not alone):
         why = "the connection was cut" if cut else "another run shared the machine"
         known.plain["untimed"] = why
     yield known
@@ -148,6 +157,10 @@ def compared(
     ranked = sorted({request.method: [trace], **traces}.items(), key=lambda one: one[0] == VANILLA)
     drafted = len(traces) > 1 and trace.tau is not None
     lanes = [Lane.of(method, found) for method, found in ranked] if drafted else []
+    # Automatic trees change from run to run: the visitor's own is the one that they see.
+    lanes = [
+        replace(lane, tau=trace.tau) if lane.method == request.method else lane for lane in lanes
+    ]
     rival = [lane for lane in lanes if lane.method not in (request.method, VANILLA)]
     said = {**_exact(verdict), "calls": None, "rival": None, "rival_tau": None}
     if request.method != VANILLA:

@@ -16,18 +16,20 @@ root.prepend(add(el("div", "top"), headline, add(said, badge, told)));
 add(body, panel);
 
 let by = ""; // method and tree of the run
-let prompt = ""; // in class mode, which has no box for it
 let newest = null; // the cycle that is to be drawn
 let beside = null; // what plain decoding and the rival did
 let ended = null;
 let changed = ""; // what is shown is of the settings before
+let moving = false; // the run goes on in this browser: its end on the server is not shown
 let began = () => {}; // told of a run's first line
+
+const linked = ["prompt", "method"].some((name) => new URLSearchParams(window.location.search).has(name));
 
 function state(name, line) {
   stage.dataset.run = name;
   badge.hidden = !recorded;
-  changed = "";
-  if (stage.closest(".class-mode")) prompt = document.querySelector("#prompt textarea")?.value;
+  changed = name === "recorded" && linked ? "Press Run to use the settings of your link." : "";
+  moving = false;
   by = lines[0]?.by ?? by;
   if (name === "live" || name === "recorded") say();
   if (name === "live") began(line);
@@ -48,11 +50,12 @@ function gain(line) {
 
 function plain(line) {
   beside = line;
-  stage.dataset.charts = (line.charts ?? []).join(" ");
+  stage.dataset.charts = line.charts?.join(" ") || (line.measuring ? "" : "none");
   if (ended) say();
 }
 
 function end(line) {
+  if (moving) return;
   root.dataset.state = "done";
   ended = line;
   if (root.dataset.link === "lost") link = "The connection was still cut.";
@@ -69,20 +72,24 @@ const figure = (name, value, words) => {
   return made;
 };
 
+// Class mode has no box for it.
+const prompt = () => stage.closest(".class-mode") && document.querySelector("#prompt textarea")?.value;
+
 function say() {
   if (!ended) {
     const first = by ? `${by.split(",")[0]}: watch what is accepted` : "Press Run.";
     if (headline.textContent !== (link || first)) headline.textContent = link || first;
     const slow = !recorded && tempo && lines.some((line) => "end" in line) ? "decoded, shown in slow motion" : "";
-    told.textContent = changed || [prompt, by, slow].filter(Boolean).join(" · ");
+    told.textContent = changed || [prompt(), by, slow].filter(Boolean).join(" · ");
     return;
   }
   const parts = [speedUp(), exactness(), calls(), lengths()].filter(Boolean);
   headline.replaceChildren(...parts.flatMap((part, order) => (order ? [" · ", ...part] : part)));
-  told.textContent = changed || [prompt, by, ended.summary, link].filter(Boolean).join(" · ");
+  told.textContent = changed || [prompt(), by, ended.summary, link].filter(Boolean).join(" · ");
 }
 
 function speedUp() {
+  if (beside?.measuring) return ["measuring the speed …"];
   if (beside?.untimed) return [`Not timed: ${beside.untimed}`];
   if (!beside?.over_plain) return null;
   const { over_plain: plain, over_rival: theirs, rival } = beside;

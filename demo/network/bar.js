@@ -43,10 +43,21 @@ net.cut = () => {
 // A round trip in ms, and Mbit/s to and from the server.
 net.link = (trip, up, down) => net.lanes.forEach((lane) => lane.send({ do: "link", delay: trip / 2, up, down }));
 
+// Of a duel that is over: who gained more, and whether both wrote the same.
+function verdict(lanes) {
+  if (lanes.length < 2 || lanes.some((lane) => lane.state !== "done" || !lane.tau)) return [];
+  const [first, second] = lanes.toSorted((one, other) => other.tau - one.tau);
+  const taus = [first, second].map(({ tau }) => tau.toFixed(2));
+  const who = taus[0] === taus[1] ? "Both gain" : `${first.title} gains more per round trip:`;
+  const what = taus[0] === taus[1] ? `${taus[0]} tokens per round trip.` : `${taus[0]} tokens, ${second.title} ${taus[1]}.`;
+  return [who, what, first.text === second.text ? "Both wrote the same text." : "Their texts differ."];
+}
+
 net.show = () => {
   const lanes = on(), running = lanes.some(busy);
   if (!running && net.isCut) return net.cut(); // the next run begins with a link
-  const words = lanes.filter((lane) => lane.said).map((lane) => (lanes.length > 1 ? `${lane.title}: ` : "") + lane.said).join(" ");
+  const each = lanes.filter((lane) => lane.said).map((lane) => (lanes.length > 1 ? `${lane.title}: ` : "") + lane.said);
+  const words = [...each, ...verdict(lanes)].join(" ");
   const said = document.querySelector("#net-status .status-line");
   if (said.dataset.kind !== "error" && said.textContent !== words) said.textContent = words;
   const share = lanes.find((lane) => lane.share)?.share;

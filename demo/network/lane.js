@@ -36,6 +36,7 @@ function start(asked) {
 function go() {
   sums = { trips: [], levels: [], cycles: 0, tokens: 0, early: 0, saved: 0 };
   Object.assign(sums, { confirmed: 0, changed: 0, alone: 0, began: 0, first: null, bytes: null });
+  lane.tau = 0;
   begin();
   for (const one of [here, there]) one.replaceChildren();
   show({ run: String(performance.now()) });
@@ -45,7 +46,7 @@ function go() {
 const HEAR = {
   facts({ bytes }) {
     size = bytes;
-    say(`${lane.title} drafts in this browser: ${amount(size)}, downloaded once.`);
+    say(`Drafter of ${amount(size)}, downloaded once.`);
     if (wanted) send({ do: "fetch" });
   },
   progress({ bytes }) {
@@ -151,9 +152,9 @@ function tell() {
   if (levels.length > 1) figure("level", `${median(levels.slice(1)).toFixed(1)} ms`);
   if (!cycles) return;
   const more = tokens - 1, [up, down] = ["sent", "received"].map((way) => bytes[way] - first[way]);
-  figure("speed", ((1000 * more) / (performance.now() - began)).toFixed(0));
+  figure("speed", ((1000 * more) / (performance.now() - began)).toFixed(0), alone ? "tokens per second, time offline included" : "");
   if (trips.length) figure("trip", `${median(trips).toFixed(0)} ms`);
-  figure("tau", (more / cycles).toFixed(2));
+  figure("tau", (lane.tau = more / cycles).toFixed(2));
   figure("up", amount(up / more), `draft trees; ${amount(up / cycles)} per cycle`);
   figure("down", amount(down / more), `what the drafter reads from the target; ${amount(down / cycles)} per cycle, prompt included`);
   figure("ahead", `${sums.early} of ${cycles}`, `trees were ready when the answer came: ${(1000 * sums.saved).toFixed(0)} ms of drafting saved`);
@@ -163,6 +164,9 @@ function tell() {
 
 function end() {
   root.dataset.state = "done";
+  const kept = text.cloneNode(true);
+  for (const node of kept.querySelectorAll(".rejected, .more")) node.remove();
+  lane.text = kept.textContent;
 }
 
 function no_figures() {

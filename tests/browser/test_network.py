@@ -54,8 +54,7 @@ def finish(page):
 
 def test_a_run_tells_its_size_its_speed_and_every_cycle(open_page):
     page = open_page(address(tokens=24, method="moa-n1"), ready=READY)
-    wait_for_status(page, "MoA N=1 drafts in this browser: ", "net-")
-    assert "MB" in status(page, "net-") or "kB" in status(page, "net-")
+    wait_for_status(page, "B, downloaded once.", "net-")
     type_number(page, "#net-delay", 60)
     page.click("#net-run")
     finish(page)
@@ -118,6 +117,8 @@ def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(open_page)
     page.wait_for_function("() => network.lanes.every(({ state }) => state === 'done')")
     page.wait_for_selector(READY)
     assert page.evaluate(KEPT, "#net-view") == page.evaluate(KEPT, "#net-rival")
+    said = status(page, "net-")
+    assert "per round trip" in said and said.endswith("Both wrote the same text.")
     keep_picture(page, "network-duel")
     page.click("#net-run")
     page.click("#net-stop:not([disabled])")

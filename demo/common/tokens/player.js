@@ -89,6 +89,7 @@ function step() {
 function tick() {
   clearTimeout(timer);
   timer = null;
+  if (held()) return;
   if (recorded && !root.checkVisibility()) timer = setTimeout(tick, 50); // its tab is not open
   else if (paused) advance(0, 0);
   else if (!tempo) {
@@ -125,9 +126,17 @@ function begin() {
   timer = null;
 }
 
-// A run that goes on from another one is at once where that one was.
+// A run that goes on from another one is shown from there: until it has come so far, the other's text
+// stays.
+const brought = (line) =>
+  "cycle" in line ? line.accepted.length + (line.bonus ? 1 : 0) : Number("first" in line || "offline" in line);
+const held = () =>
+  !next && lines[0]?.from > lines.reduce((sum, line) => sum + brought(line), 0) && !("end" in lines.at(-1));
+
 function read(more) {
   for (const line of more.split("\n")) if (line) lines.push(JSON.parse(line));
+  if (held()) return;
+  if (!next && lines[0].from) advance(0, 0);
   while (next < lines.length && lines[0].from > tokens()) advance(1);
 }
 

@@ -34,7 +34,8 @@ function describe(about) {
   if (about.cycle) pairs.unshift(["cycle", String(about.cycle)]);
   if (about.draft !== null) pairs.push(["drafter’s probability", percent(about.draft)]);
   pairs.push(["target’s probability", percent(about.target)]);
-  return [add(el("p"), el("b", "", name), ` ${kinds[about.kind]}`), pairList(pairs)];
+  const why = about.below ? ", as the one before it was" : "";
+  return [add(el("p"), el("b", "", name), ` ${kinds[about.kind]}${why}`), pairList(pairs)];
 }
 
 function point(node) {

@@ -55,7 +55,8 @@ function cycle(line, into = text) {
   const place = () => ({ cycle: number, position: (position += 1) });
   const strike = () => {
     const from = position;
-    for (const node of line.branch) add(box, token("rejected", drafted(line.tree, node), place()));
+    line.branch.forEach((node, order) =>
+      add(box, token("rejected", drafted(line.tree, node), { ...place(), below: order > 0 })));
     position = from;
   };
   line.accepted.forEach((item, order) => {

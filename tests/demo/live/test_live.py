@@ -127,10 +127,12 @@ def followed(engine, visit):
 def test_plain_decoding_and_the_rival_follow_a_run_by_themselves(engine, visit, loads):
     list(live_run(engine, visit, method="moa"))
     loads.clear()
-    first, last = followed(engine, visit)
+    awaited, first, last = followed(engine, visit)
     lengths = [one.max_new_tokens for one in loads if hasattr(one, "tree")]
     assert lengths == [16] * 2 + [20] * 6  # both methods in turns, after a short run of each
-    assert first["same"] and first["calls"] == 20 and "over_plain" not in first
+    assert awaited["measuring"] and awaited["same"] is None and awaited["charts"] == []
+    assert first["measuring"] and first["same"] and first["calls"] == 20
+    assert "over_plain" not in first and "measuring" not in last
     assert last["over_plain"] == {"times": 1, "close": False} and last["same"]
     assert not engine.worker.gives_way
 
@@ -140,7 +142,8 @@ def test_what_follows_a_run_gives_way_to_the_next(engine, visit, loads):
     found = follow(visit, engine)
     next(found)
     engine.worker.join("somebody")
-    assert list(found) == [] and not engine.worker.gives_way
+    [(view, *_)] = found
+    assert "measuring" not in json.loads(lines(view)[-1])["plain"] and not engine.worker.gives_way
     engine.worker.leave("somebody")
     found = follow(visit, engine)
     next(found)
@@ -151,7 +154,7 @@ def test_what_follows_a_run_gives_way_to_the_next(engine, visit, loads):
 def test_no_speed_is_claimed_where_the_machine_was_shared(engine, visit, loads):
     list(live_run(engine, visit, method="moa"))
     found = follow(visit, engine)
-    next(found)
+    next(found), next(found)
     list(engine.prepare(replace(visit.shown.request, max_new_tokens=4)).events)
     [(view, acceptance, _)] = found
     known = json.loads(lines(view)[-1])["plain"]
