@@ -53,6 +53,7 @@ def look(title: str, x: str, y: str) -> go.Layout:
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": "IBM Plex Sans, sans-serif", "color": INK, "size": 13},
+        hoverlabel={"bgcolor": "#2b2b2b", "font": {"color": "white"}},
         title={"text": title, "x": 0, "xref": "container", "y": 0.97, "font": {"size": 15}},
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
         xaxis={"title": {"text": x, "font": {"size": 13}}, **axis},
