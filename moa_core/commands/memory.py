@@ -43,11 +43,11 @@ def _shapes(options: argparse.Namespace) -> tuple[PretrainedConfig, list[Draftin
     """The target's config and its drafters' parts. Of a target the config alone is downloaded."""
     from moa_core.loading.catalog import config_folder
     from moa_core.loading.load import drafters_beside
-    from moa_core.loading.memory import config_of, planned
+    from moa_core.loading.memory import Drafting, config_of
 
     if found := chosen_preset(options):
-        config = config_of(found.configs[found.target])
-        beside = [planned(found.configs[spec], config) for spec in found.by_method.values()]
+        config = config_of(found.config)
+        beside = [Drafting(*need) for need in found.needs]
     else:
         config = config_of(config_folder(options.target))
         beside = []

@@ -23,8 +23,15 @@ from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.errors import UserError, first_line
 from moa_core.loading.catalog import tree_settings
 from moa_core.loading.eagle3 import in_one_form, is_eagle3, rope_of
-from moa_core.loading.fit import about_target, check_fit, check_same, other_weights
-from moa_core.loading.formats import SIZES, Tensors, check_shape, config_keys, independent_sizes
+from moa_core.loading.fit import (
+    Tensors,
+    about_target,
+    check_fit,
+    check_same,
+    check_shape,
+    other_weights,
+)
+from moa_core.loading.formats import SIZES, config_keys, independent_sizes
 from moa_core.loading.untrusted import Count, careful, section, value
 from moa_core.model.target import Target, moved
 

@@ -15,7 +15,6 @@ from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, Pre
 
 from moa_core.drafters.moa import LSA_CHUNK
 from moa_core.errors import UserError, first_line
-from moa_core.loading.formats import bare_net
 from moa_core.loading.untrusted import PICKLE, Whole, pickles_allowed, read_config, value
 from moa_core.model.target import head_size, kv_heads
 
@@ -169,12 +168,6 @@ def _prefill(config: PretrainedConfig, tokens: int) -> int:
     return int(tokens * (3 * wide + 7 * config.hidden_size) + joined)
 
 
-def planned(published: Mapping[str, Any], target: PretrainedConfig) -> Drafting:
-    """A drafter's memory from its published config alone."""
-    net = bare_net(published, target)
-    return _drafting({name: tuple(value.shape) for name, value in net.state_dict().items()})
-
-
 def stored(folder: Path, pickles: bool = False) -> Drafting:
     """A drafter's memory from its file's shapes; zero if it cannot be read. Reads no weights."""
     found: dict[str, tuple[int, ...]] = {}
@@ -189,10 +182,11 @@ def stored(folder: Path, pickles: bool = False) -> Drafting:
             found = {name: tuple(tensor.shape) for name, tensor in read.items()}
     except Exception:  # loading it will say what is wrong
         return Drafting(0)
-    return _drafting(found)
+    return of_shapes(found)
 
 
-def _drafting(shapes: Mapping[str, tuple[int, ...]]) -> Drafting:
+def of_shapes(shapes: Mapping[str, tuple[int, ...]]) -> Drafting:
+    """A drafter's memory from the shapes of its tensors."""
     own = {name: shape for name, shape in shapes.items() if not name.startswith(BORROWED)}
     gate = own.get("layer_self_attention.mlp.gate_proj.weight")
     cached = sum(

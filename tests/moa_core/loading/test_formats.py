@@ -17,9 +17,7 @@ from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.errors import UserError
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.fit import weights_hash
-from moa_core.loading.formats import bare_net
 from moa_core.loading.load import load_drafter, load_target
-from moa_core.loading.untrusted import read_config
 from moa_core.model.target import Target
 from tests.models import (
     draft_alike,
@@ -85,9 +83,6 @@ def test_a_saved_drafter_drafts_as_before(
     if silent and isinstance(drafter, MoADrafter):  # silence means the paper's pooling
         drafter.net.config = replace(drafter.net.config, pool="mean")
     folder = saved(tmp_path / method, drafter, target)
-    net = bare_net(read_config(tmp_path / method), target.config)  # by its config alone
-    shapes = {name: one.shape for name, one in load_file(tmp_path / method / WEIGHTS).items()}
-    assert sizes or {name: one.shape for name, one in net.state_dict().items()} == shapes
     if silent:
         strip(tmp_path / method)
     back = load_drafter(folder, target, int(method[-1]) if silent and "moa" in method else None)

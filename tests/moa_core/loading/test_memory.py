@@ -23,8 +23,8 @@ from moa_core.loading.memory import (
     config_of,
     estimate,
     free_bytes,
+    of_shapes,
     parameters,
-    planned,
     size,
     stored,
 )
@@ -32,11 +32,11 @@ from moa_core.loading.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS
 from moa_core.loading.untrusted import PICKLES
 from moa_core.model.target import Target
 from tests.models import save_target, tiny_target
-from tests.published import save_published
+from tests.published import published_nets, save_published
 
-CONFIGS = PRESETS["llama3-8b"].configs
-LLAMA = config_of(CONFIGS[LLAMA3])
-DRAFTERS = [planned(CONFIGS[spec], LLAMA) for spec in (LLAMA3_MOA, LLAMA3_EAGLE)]
+PRESET = PRESETS["llama3-8b"]
+LLAMA = config_of(PRESET.config)
+DRAFTERS = [Drafting(*need) for need in PRESET.needs]
 MODELS: dict[str, dict[str, Any]] = {
     "llama, tied": {"tie_word_embeddings": True},
     "qwen2, with biases": {"family": "qwen2"},
@@ -96,7 +96,8 @@ def test_a_drafter_is_weighed_by_the_shapes_in_its_file(tmp_path: Path, pickles:
 
 def test_llama_3_8b_by_its_published_shapes() -> None:
     """8,030,261,248 numbers, and drafters of 264 and 252 million; K and V are 128 KiB a token."""
-    assert [one.numbers for one in DRAFTERS] == [264_265_728, 251_666_432]
+    for need, net in zip(DRAFTERS, published_nets(shrink=1).values(), strict=True):
+        assert of_shapes({name: tuple(one.shape) for name, one in net.state_dict().items()}) == need
     need = estimate(LLAMA, torch.bfloat16, drafters=DRAFTERS)
     assert need.weights == 2 * 8_030_261_248 and need.context == 8192
     # Two layers' own K and V with four heads each are a thirty-second more.
@@ -107,7 +108,7 @@ def test_llama_3_8b_by_its_published_shapes() -> None:
 
 
 def test_no_more_context_is_counted_than_is_usual() -> None:
-    long = config_of({**CONFIGS[LLAMA3], "max_position_embeddings": 131_072})
+    long = config_of({**PRESET.config, "max_position_embeddings": 131_072})
     assert estimate(long, torch.bfloat16).context == COUNTED_CONTEXT
 
 
