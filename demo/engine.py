@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 from typing import Any, TypeVar
@@ -27,7 +27,8 @@ from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.loading.catalog import DEFAULT_DRAFTER, DrafterInfo, Installed, bundle, published
-from moa_core.loading.load import Plan, first_eagle, load_drafter, load_target
+from moa_core.loading.hub import silent
+from moa_core.loading.load import first_eagle, load_drafter, load_target
 from moa_core.loading.memory import parameters
 from moa_core.loading.memory import size as amount
 from moa_core.loading.names import matched, near
@@ -162,13 +163,13 @@ class Engine:
 
     def _load(self, name: str) -> Target:
         how = dict(self._how) if name == self.first else {}
-        plan = how.pop("plan", None) or Plan()
+        report = how.pop("report", silent)
 
         def heard(words: str) -> None:
             self._said[name] = words
-            plan.report(words)
+            report(words)
 
-        target = load_target(name or None, **how, plan=replace(plan, report=heard))
+        target = load_target(name or None, **how, report=heard)
         self._threads[name] = settle(target)
         return target
 

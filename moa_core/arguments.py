@@ -93,18 +93,8 @@ def chosen_preset(options: argparse.Namespace) -> Preset | None:
 
 def loading(options: argparse.Namespace, drafters: Sequence[str] = ()) -> dict[str, Any]:
     """What `load_target` takes beside the target's name. drafters: that will be beside it."""
-    from moa_core.loading.load import Plan
-
-    return {
-        "dtype": options.dtype,
-        "device": options.device,
-        "plan": Plan(
-            options.bits,
-            tuple(drafters),
-            on_terminal,
-            getattr(options, "drafts", "auto"),  # the commands of training have no such option
-        ),
-    }
+    given = {name: getattr(options, name) for name in ("dtype", "device", "bits", "drafts")}
+    return {**given, "drafters": drafters, "report": on_terminal}
 
 
 def target_of(options: argparse.Namespace, drafters: Sequence[str] = ()) -> Target:

@@ -194,9 +194,8 @@ def _target(options: argparse.Namespace) -> None:
 
 
 def _drafters(options: argparse.Namespace) -> None:
-    from moa_core.loading.load import Plan, load_target
-    from moa_core.train.drafters import Plan as Training
-    from moa_core.train.drafters import train_drafters
+    from moa_core.loading.load import load_target
+    from moa_core.train.drafters import Plan, train_drafters
     from moa_core.train.init import OTHERS
     from moa_core.train.loop import Schedule
     from moa_core.train.losses import Weights
@@ -207,13 +206,11 @@ def _drafters(options: argparse.Namespace) -> None:
         raise UserError(f"--rates names {unknown[0]!r}, which is not among --methods.")
     machine = _machine(options)
     # A frozen target has the precision of the computation.
-    mixed = machine.bf16 and machine.device == "cuda"
-    plan = Plan(options.bits)
-    dtype = "bfloat16" if mixed else "float32"
-    target = load_target(options.target, dtype, machine.device, plan)
+    dtype = "bfloat16" if machine.bf16 and machine.device == "cuda" else "float32"
+    target = load_target(options.target, dtype, machine.device, bits=options.bits)
     if target.tokenizer is None:
         raise UserError(f"{target.name} has no tokenizer: text cannot be turned into its tokens.")
-    training = Training(
+    plan = Plan(
         methods=tuple(methods), rows=options.rows, seed=options.seed,
         row_length=options.row_length, own_tokens=options.own_tokens, start=options.start,
         weights=Weights(options.cross_entropy, options.feature),
@@ -227,10 +224,10 @@ def _drafters(options: argparse.Namespace) -> None:
     target.tokenizer.save_pretrained(tokenizer)
     data = _data(options)
     train_drafters(
-        target, data, tokenizer, options.out, schedule, training, machine,
+        target, data, tokenizer, options.out, schedule, plan, machine,
         _watched(options, target, data) if options.watch_times else None, options.watch_times,
     )  # fmt: skip
-    folders = [str(options.out / method) for method in training.methods]
+    folders = [str(options.out / method) for method in methods]
     form = (f"--load-in-{options.bits}bit",) if options.bits else ()
     asked = ("--target", options.target) if options.target else ()
     be = "The drafter is in" if len(folders) == 1 else "The drafters are in"

@@ -6,7 +6,7 @@ import pytest
 
 from moa_core.errors import UserError
 from moa_core.loading.hub import fetch_config, fetch_weights, short_name
-from moa_core.loading.load import Plan, load_target
+from moa_core.loading.load import load_target
 from tests.hub import MAIN, Hub
 
 NAME = "somebody/tiny"
@@ -25,7 +25,7 @@ def got(hub: Hub, what: str) -> bool:
 
 def test_a_target_comes_by_its_id_once_and_reports_the_way(stocked: Hub) -> None:
     said: list[str] = []
-    target = load_target(NAME, plan=Plan(report=said.append))
+    target = load_target(NAME, report=said.append)
     assert target.name == NAME and target.tokenizer is not None
     assert said[0].startswith(f"{NAME} will need ") and said[-1] == f"Loading {NAME}."
     amounts = [words for words in said if words.startswith(f"Downloading {NAME}: ")]

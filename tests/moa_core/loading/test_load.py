@@ -11,7 +11,6 @@ from moa_core.drafters.base import Vanilla
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.loading.load import (
-    Plan,
     first_eagle,
     load_drafter,
     load_target,
@@ -51,11 +50,10 @@ def test_defaults_are_the_bundled_target_and_moa(bundle: Path) -> None:
         (lambda t: load_target(""), "There is no model ''"),
         (lambda t: load_target("moa-n0"), "moa-n0 is a drafter"),
         (lambda t: load_target(dtype="int8"), "^Unknown dtype 'int8'"),
-        (lambda t: Plan(bits=3), "in 4 or 8 bits, not in 3"),
+        (lambda t: load_target(bits=3), "in 4 or 8 bits, not in 3"),
         (lambda t: wanted_drafts("int3", "float32"), "Drafts are auto, int8, float32, not 'int3'"),
-        (lambda t: Plan(drafts="int3"), "Drafts are auto, int8, float32, not 'int3'"),
         (
-            lambda t: load_target(dtype="bfloat16", plan=Plan(drafts="int8")),
+            lambda t: load_target(dtype="bfloat16", drafts="int8"),
             "int8 need a float32 target",
         ),
     ],

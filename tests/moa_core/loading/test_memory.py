@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 from moa_core.__main__ import main
 from moa_core.errors import UserError
 from moa_core.loading import memory
-from moa_core.loading.load import Plan, load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.loading.memory import (
     COUNTED_CONTEXT,
     Drafting,
@@ -67,7 +67,7 @@ def test_bytes_of_weights_are_right(
     if bits and importlib.util.find_spec("bitsandbytes") is None:
         pytest.skip("no bitsandbytes")
     save_target(tmp_path, tiny_target(**MODELS[name]))
-    target = load_target(str(tmp_path), dtype, "cpu", Plan(bits))
+    target = load_target(str(tmp_path), dtype, "cpu", bits=bits)
     assert target.need is not None
     assert target.need.weights == pytest.approx(held(target), rel=0.02 if bits else 0)
     assert target.need.form.startswith(f"{bits}-bit" if bits else dtype)
@@ -83,7 +83,7 @@ def test_a_drafter_is_weighed_by_the_shapes_in_its_file(tmp_path: Path, pickles:
     """The copy of the embeddings in EAGLE's pickle is the target's, and not loaded."""
     places = save_published(tmp_path)
     moa = str(places[LLAMA3_MOA])
-    target = load_target(str(places[LLAMA3]), "float32", "cpu", Plan(drafters=(moa, "none")))
+    target = load_target(str(places[LLAMA3]), "float32", "cpu", drafters=[moa, "none"])
     for spec in (LLAMA3_MOA, LLAMA3_EAGLE):
         found = stored(places[spec])
         assert found.numbers == parameters(load_drafter(str(places[spec]), target).net)
@@ -147,9 +147,7 @@ def test_working_memory_is_above_what_a_long_prompt_takes(
     spec: str, tmp_path: Path, pickles: None
 ) -> None:
     places = save_published(tmp_path, max_position_embeddings=2048)
-    target = load_target(
-        str(places[LLAMA3]), "float32", "cpu", Plan(drafters=(str(places[spec]),))
-    ).fork()
+    target = load_target(str(places[LLAMA3]), "float32", "cpu", drafters=[str(places[spec])]).fork()
     drafter = load_drafter(str(places[spec]), target).fork()
     drafter.open(target, 2048)
     target.prefill([7], 8)  # joins matrices, in the place of those they are made of

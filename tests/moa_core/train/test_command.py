@@ -12,7 +12,7 @@ import torch
 
 from moa_core.__main__ import main
 from moa_core.decoding.verify import compare_with_plain
-from moa_core.loading.load import Plan, load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train.loop import Run
@@ -66,7 +66,7 @@ def test_a_data_set_trains_a_foreign_targets_drafters(command, tmp_path, precisi
 @pytest.mark.usefixtures("threads")
 def test_drafters_are_trained_for_a_target_in_4_bits(command, tmp_path):
     assert main([*command, "--updates", "2", "--precision", "no", "--load-in-4bit"]) == 0
-    target = load_target(str(tmp_path / "target"), "float32", "cpu", Plan(4))
+    target = load_target(str(tmp_path / "target"), "float32", "cpu", bits=4)
     for prompt, expected, found in drafted(target, tmp_path / "out"):
         compared = compare_with_plain(target, prompt, found, expected)
         assert compared.same or abs(compared.gap or 0) < 1e-3
