@@ -31,7 +31,7 @@ from moa_core.loading.hub import silent
 from moa_core.loading.load import first_eagle, load_drafter, load_target
 from moa_core.loading.memory import parameters
 from moa_core.loading.memory import size as amount
-from moa_core.loading.names import matched, near
+from moa_core.loading.names import matched
 from moa_core.loading.presets import untrained
 from moa_core.model.target import Target
 from moa_core.runtime import settle
@@ -243,7 +243,7 @@ class Engine:
             return untrained(tli_of(method), self.stops(target), own)
         return (
             f"There is no {called(method)} drafter for this target: choose from "
-            f"{', '.join(called(name) for name in there)}{near(method, there)}."
+            f"{', '.join(called(name) for name in there)}."
         )
 
     def named(self, method: str, target: str = "") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ DERIVED = {"eagle": "eagle2"}  # methods that need no files of their own
 
 @dataclass(frozen=True)
 class DrafterInfo:
-    """A drafter, as described by its config."""
+    """A drafter, as its config describes it."""
 
     name: str
     method: str  # moa, eagle2, eagle3, medusa, glide or independent
@@ -60,8 +60,7 @@ def models_folder() -> Path:
 
 def bundled_drafters() -> list[DrafterInfo]:
     """The bundled drafters, by name."""
-    configs = _bundled_configs()
-    return [_info(config, name) for name, config in configs.items() if "drafter" in config]
+    return [_info(one, name) for name, one in _bundled_configs().items() if "drafter" in one]
 
 
 def bundled_target() -> str:
@@ -85,14 +84,12 @@ def bundled_moa() -> dict[int, str]:
 def bundled_moa_for(tli: int | None) -> str:
     """The bundled MoA drafter for an N. UserError, with the available N, if there is none."""
     trained = bundled_moa()
-    if tli is None:
-        names = list(trained.values())
-        if not names:
-            raise UserError(f"There is no bundled drafter in {models_folder()}: name one.")
-        return DEFAULT_DRAFTER if DEFAULT_DRAFTER in names else names[0]
-    if tli not in trained:
-        raise UserError(untrained(tli, trained))
-    return trained[tli]
+    if tli is None and not trained:
+        raise UserError(f"There is no bundled drafter in {models_folder()}: name one.")
+    wanted = min(trained) if tli is None else tli
+    if wanted not in trained:
+        raise UserError(untrained(wanted, trained))
+    return trained[wanted]
 
 
 def is_bundled(folder: Path) -> bool:
@@ -142,9 +139,9 @@ def known_drafters() -> list[str]:
     """Names of drafters: the bundled ones, and those without files."""
     infos = bundled_drafters()
     found = [info.name for info in infos]
-    more = [one for one, source in DERIVED.items() if source in found and one not in found]
+    derived = [one for one, source in DERIVED.items() if source in found]
     auto = [AUTO] if any(info.method == "moa" for info in infos) else []
-    return [*found, *more, *auto, *WITHOUT_WEIGHTS]
+    return [*dict.fromkeys([*found, *derived, *auto, *WITHOUT_WEIGHTS])]
 
 
 def drafter_name(spec: str) -> str:
@@ -159,7 +156,7 @@ def drafter_name(spec: str) -> str:
 
 
 def with_files(spec: str) -> str:
-    """The drafter whose files one of this name uses. UserError for one without."""
+    """The name of the drafter whose files a drafter uses. UserError for one without files."""
     name = drafter_name(spec)
     if name in (*WITHOUT_WEIGHTS, AUTO):
         raise UserError(f"{name} has no files of its own: name a drafter that has.")
@@ -242,24 +239,24 @@ def _with_derived(found: dict[str, DrafterInfo]) -> dict[str, DrafterInfo]:
 def published() -> list[Installed]:
     """The presets whose target is in the Hub's cache, with their cached drafters."""
     return [
-        Installed(one.target, _infos({m: s for m, s in one.by_method.items() if _cached(s)}, one))
+        Installed(one.target, preset_drafters(one, _cached))
         for one in PRESETS.values()
         if _cached(one.target)
     ]
 
 
-def preset_drafters(preset: Preset) -> dict[str, DrafterInfo]:
+def preset_drafters(
+    preset: Preset, wanted: Callable[[str], bool] = lambda spec: True
+) -> dict[str, DrafterInfo]:
     """A preset's drafters by method, downloaded or not."""
-    return _infos(preset.by_method, preset)
-
-
-def _infos(specs: Mapping[str, str], preset: Preset) -> dict[str, DrafterInfo]:
     tree = TreeSettings(*preset.tree)
-    infos = {
-        method: DrafterInfo(spec, method.partition("-")[0], tli_of(method), tree)
-        for method, spec in specs.items()
-    }
-    return _with_derived(infos)
+    return _with_derived(
+        {
+            method: DrafterInfo(spec, method.partition("-")[0], tli_of(method), tree)
+            for method, spec in preset.by_method.items()
+            if wanted(spec)
+        }
+    )
 
 
 def _cached(spec: str) -> bool:

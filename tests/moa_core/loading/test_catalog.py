@@ -59,16 +59,10 @@ def test_a_drafter_goes_by_its_label_and_in_any_case(bundle: Path, text: str, na
     assert drafter_name(text) == name
 
 
-@pytest.mark.parametrize(
-    ("text", "near"),
-    [("moa-n9", "moa-n"), ("eagl2", "eagle2"), ("Eagle3", "eagle"), ("vanila", "vanilla")],
-)
-def test_a_misspelt_drafter_gets_the_names(bundle: Path, hub: Any, text: str, near: str) -> None:
+def test_an_unknown_drafter_gets_the_names(bundle: Path, hub: Any) -> None:
     names = "eagle2, moa-n0, moa-n1, eagle, moa-auto, ngram, vanilla"
-    for ask in (lambda: load_drafter(text, load_target()), lambda: layers_needed(text)):
-        with pytest.raises(
-            UserError, match=rf"no drafter '{text}': .*{names} \(did you mean {near}"
-        ):
+    for ask in (lambda: load_drafter("eagl2", load_target()), lambda: layers_needed("eagl2")):
+        with pytest.raises(UserError, match=rf"no drafter 'eagl2': choose from {names}, or"):
             ask()
     assert not hub.asked
 
@@ -79,12 +73,9 @@ def test_a_misspelt_drafter_gets_the_names(bundle: Path, hub: Any, text: str, ne
         ("/nowhere/at/all", "There is no folder /nowhere/at/all."),
         ("./nowhere", "There is no folder ./nowhere."),
         ("a/b/c", "There is no folder a/b/c."),
-        ("a//b", "There is no folder"),
-        ("tiny2", r"There is no model 'tiny2': choose from tiny \(did you mean tiny\?\)"),
+        ("tiny2", r"There is no model 'tiny2': choose from tiny, or name a folder"),
         ("my model/x", "neither a bundled model, a folder, nor a Hub id"),
-        ("name/", "neither"),
         ("a/b@", "neither"),
-        ("a/b\nc", "neither"),
         ("", "There is no model ''"),
         ("x" * 300, "There is no model 'x"),
         ("~nobody-of-this-name", "There is no folder ~nobody-of-this-name."),
@@ -154,9 +145,8 @@ def test_named_drafters_have_their_trees_and_one_method_each(tmp_path: Path) -> 
         by_method([ours, raw])
     with pytest.raises(UserError, match="tree is 3: Expected `object`"):
         by_method([config_in(tmp_path / "odd", drafter={"method": "moa", "tree": 3})])
-    for name in ("vanilla", "ngram"):
-        with pytest.raises(UserError, match=f"^{name} has no files of its own"):
-            by_method([name])
+    with pytest.raises(UserError, match="vanilla has no files of its own"):
+        by_method(["vanilla"])
 
 
 def test_presets_are_pinned_to_commits() -> None:
