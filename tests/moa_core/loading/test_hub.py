@@ -7,7 +7,7 @@ import pytest
 from moa_core.errors import UserError
 from moa_core.loading.hub import fetch_config, fetch_weights, short_name
 from moa_core.loading.load import load_target
-from tests.hub import MAIN, Hub
+from tests.hub import MAIN, Hub, lead_to
 
 NAME = "somebody/tiny"
 
@@ -89,7 +89,7 @@ def test_without_a_way_to_the_hub_the_cache_serves(
     stocked: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetch_weights(NAME)
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
+    lead_to("http://127.0.0.1:9", monkeypatch)  # nobody listens there
     assert fetch_weights(f"{NAME}@{MAIN}").name == MAIN
     with pytest.raises(UserError, match=r"other is not complete in this .* cache .* reached"):
         fetch_config("somebody/other")
