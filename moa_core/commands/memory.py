@@ -41,12 +41,14 @@ def run(options: argparse.Namespace) -> None:
 
 def _shapes(options: argparse.Namespace) -> tuple[PretrainedConfig, list[Drafting]]:
     """The target's config and its drafters' parts. Of a target the config alone is downloaded."""
+    from transformers import AutoConfig
+
     from moa_core.loading.catalog import config_folder
     from moa_core.loading.load import drafters_beside
     from moa_core.loading.memory import Drafting, config_of
 
     if found := chosen_preset(options):
-        config = config_of(found.config)
+        config = AutoConfig.for_model(**found.config)
         beside = [Drafting(*need) for need in found.needs]
     else:
         config = config_of(config_folder(options.target))

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -101,26 +100,18 @@ def parameters(net: nn.Module) -> int:
     )
 
 
-def config_of(shape: Mapping[str, Any] | Path) -> PretrainedConfig:
-    """A target's config, from a folder or from the keys of a config.json."""
-    if isinstance(shape, Path):
-        _check_target(read_config(shape), shape)  # its sentences are clearer than transformers' own
-    try:
-        if isinstance(shape, Path):
-            config: PretrainedConfig = AutoConfig.from_pretrained(shape, trust_remote_code=False)
-            return config
-        keys = dict(shape)
-        return AutoConfig.for_model(keys.pop("model_type"), **keys)
-    except Exception as error:  # transformers raises many kinds; all mean that it is not usable
-        where = shape if isinstance(shape, Path) else "This config"
-        raise UserError(f"{where} has no config that can be used: {first_line(error)}") from error
-
-
-def _check_target(config: Mapping[str, Any], folder: Path) -> None:
-    if "drafter" in config:
+def config_of(folder: Path) -> PretrainedConfig:
+    """A target's config, from its folder. UserError if it is not a target's."""
+    found = read_config(folder)
+    if "drafter" in found:
         raise UserError(f"{folder} is a drafter: a target is a whole language model.")
     for key in ("num_hidden_layers", "max_position_embeddings"):
-        value(config, key, Whole, str(folder), None)
+        value(found, key, Whole, str(folder), None)  # a clearer sentence than transformers' own
+    try:
+        config: PretrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        return config
+    except Exception as error:  # transformers raises many kinds; all mean that it is not usable
+        raise UserError(f"{folder} has no config that can be used: {first_line(error)}") from error
 
 
 def estimate(

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from transformers import AutoConfig
 
 from moa_core.__main__ import main
 from moa_core.errors import UserError
@@ -20,7 +21,6 @@ from moa_core.loading.memory import (
     COUNTED_CONTEXT,
     Drafting,
     check_room,
-    config_of,
     estimate,
     free_bytes,
     of_shapes,
@@ -35,7 +35,7 @@ from tests.models import save_target, tiny_target
 from tests.published import published_nets, save_published
 
 PRESET = PRESETS["llama3-8b"]
-LLAMA = config_of(PRESET.config)
+LLAMA = AutoConfig.for_model(**PRESET.config)
 DRAFTERS = [Drafting(*need) for need in PRESET.needs]
 MODELS: dict[str, dict[str, Any]] = {
     "llama, tied": {"tie_word_embeddings": True},
@@ -108,7 +108,7 @@ def test_llama_3_8b_by_its_published_shapes() -> None:
 
 
 def test_no_more_context_is_counted_than_is_usual() -> None:
-    long = config_of({**PRESET.config, "max_position_embeddings": 131_072})
+    long = AutoConfig.for_model(**{**PRESET.config, "max_position_embeddings": 131_072})
     assert estimate(long, torch.bfloat16).context == COUNTED_CONTEXT
 
 
@@ -240,11 +240,3 @@ def test_the_command_weighs_models_alone(
     spec = name if name == "moa-n0" else str(tmp_path / name)
     assert main(("memory", option, spec)) == 2
     assert words in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "shape", [{"model_type": "elephant"}, {"model_type": "llama", "hidden_size": "wide"}]
-)
-def test_a_config_that_is_none_gets_a_sentence(shape: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match="This config has no config that can be used"):
-        config_of(shape)

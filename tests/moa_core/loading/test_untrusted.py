@@ -17,6 +17,7 @@ import pytest
 import torch
 from hypothesis import given
 from safetensors.torch import load_file, save_file
+from transformers import AutoConfig
 
 import moa_core
 from moa_core.arguments import add_pickle
@@ -25,7 +26,7 @@ from moa_core.errors import UserError
 from moa_core.link.client_weights import open_target, write
 from moa_core.loading.drafter_files import build_drafter, save_drafter
 from moa_core.loading.load import load_drafter, load_target
-from moa_core.loading.memory import config_of, estimate
+from moa_core.loading.memory import estimate
 from moa_core.loading.untrusted import MOST_PARTS, PICKLES, check_sizes, read_config, read_tensors
 from moa_core.model.target import Target
 from tests.models import plain_greedy, save_target, speaking_target, tiny_target, traced, useful
@@ -149,11 +150,11 @@ def test_a_target_of_impossible_sizes_is_refused_before_it_is_made(
 
 
 def test_the_largest_models_there_are_pass() -> None:
-    config = config_of({"model_type": "llama"}).to_dict()
+    config = AutoConfig.for_model("llama").to_dict()
     sizes = {"hidden_size": 16384, "num_hidden_layers": 126, "num_attention_heads": 128,
              "vocab_size": 128256, "max_position_embeddings": 2**21, "head_dim": 128}  # fmt: skip
     check_sizes({**config, **sizes, "num_experts": 512, "n_embd": 12288, "n_positions": 2048}, "it")
-    assert estimate(config_of({"model_type": "llama", **sizes}), torch.bfloat16).weights > 4e11
+    assert estimate(AutoConfig.for_model("llama", **sizes), torch.bfloat16).weights > 4e11
     with pytest.raises(UserError, match=r"^it says that num_hidden_layers is 1,025"):
         check_sizes({"text_config": {"num_hidden_layers": MOST_PARTS + 1}}, "it")
     with pytest.raises(UserError, match="a number of more than 20 digits"):
