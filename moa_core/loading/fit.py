@@ -32,8 +32,8 @@ def about_target(target: Target) -> dict[str, Any]:
 
 
 def check_fit(config: dict[str, Any], target: Target, name: str) -> None:
-    """UserError if a drafter's config names another target. The authors' configs, without our keys,
-    name only its vocabulary."""
+    """UserError if a drafter's config names another target. The authors' configs name only its
+    vocabulary."""
     known = section(section(config, "drafter", name), "target", name)
     trained = section(known, "shape", name)
     if "vocab_size" in config:
