@@ -26,7 +26,7 @@ from moa_core.drafters.base import Drafter, Stepwise
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.loading.catalog import DEFAULT_DRAFTER, DrafterInfo, Installed, bundle, published
+from moa_core.loading.catalog import DEFAULT_DRAFTER, DrafterInfo, Installed, bundle
 from moa_core.loading.hub import silent
 from moa_core.loading.load import first_eagle, load_drafter, load_target
 from moa_core.loading.memory import parameters
@@ -107,11 +107,11 @@ class Engine:
     def installed(self) -> dict[str, Installed]:
         """The targets there are, by name; the first is the one to begin with."""
         try:
-            found = [bundle(), *published()]
+            ours = bundle()
+            there = {ours.target: ours}
         except UserError as error:  # the page opens all the same, and says what is missing
             log.warning("no bundle: %s", error)
-            found = published()
-        there = {one.target: one for one in found}
+            there = {}
         first = self._named or next(iter(there), "")
         found = there.get(first, Installed(first, {}))
         if self.given:

@@ -1,24 +1,21 @@
-"""Available models and their names: the bundle, folders, presets in the Hub's cache. Reads configs,
-never weights."""
+"""Available models and their names: the bundle, folders, presets. Reads configs, never weights."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from huggingface_hub import try_to_load_from_cache
 
 from moa_core.assets import ASSETS
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.errors import UserError
-from moa_core.loading.hub import fetch_config, split
+from moa_core.loading.hub import fetch_config
 from moa_core.loading.names import AUTO, matched, method_name, no_such, tli_of
-from moa_core.loading.presets import PRESETS, Preset, untrained
+from moa_core.loading.presets import Preset, untrained
 from moa_core.loading.untrusted import Count, read_config, section, value
 
 DEFAULT_DRAFTER = "moa-n0"  # drafts without the target's own layers
@@ -236,34 +233,12 @@ def _with_derived(found: dict[str, DrafterInfo]) -> dict[str, DrafterInfo]:
     return {**found, **more}
 
 
-def published() -> list[Installed]:
-    """The presets whose target is in the Hub's cache, with their cached drafters."""
-    return [
-        Installed(one.target, preset_drafters(one, _cached))
-        for one in PRESETS.values()
-        if _cached(one.target)
-    ]
-
-
-def preset_drafters(
-    preset: Preset, wanted: Callable[[str], bool] = lambda spec: True
-) -> dict[str, DrafterInfo]:
+def preset_drafters(preset: Preset) -> dict[str, DrafterInfo]:
     """A preset's drafters by method, downloaded or not."""
     tree = TreeSettings(*preset.tree)
     return _with_derived(
         {
             method: DrafterInfo(spec, method.partition("-")[0], tli_of(method), tree)
             for method, spec in preset.by_method.items()
-            if wanted(spec)
         }
     )
-
-
-def _cached(spec: str) -> bool:
-    """Whether the weights of a Hub id are in the cache, at its revision."""
-    repository, revision = split(spec)
-    path = try_to_load_from_cache(repository, "config.json", revision=revision)
-    if not isinstance(path, str):
-        return False
-    folder = Path(path).parent
-    return any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin"))

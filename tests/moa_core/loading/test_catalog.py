@@ -17,11 +17,10 @@ from moa_core.loading.catalog import (
     drafter_name,
     layers_needed,
     locate,
-    published,
 )
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.loading.names import tli_of
-from moa_core.loading.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS, preset
+from moa_core.loading.presets import PRESETS, preset
 
 
 def test_the_bundle_is_listed_from_its_configs(bundle: Path) -> None:
@@ -157,28 +156,3 @@ def test_presets_are_pinned_to_commits() -> None:
     assert tli_of("moa-n3") == 3 and tli_of("eagle2") == 0
     with pytest.raises(UserError, match="no preset 'llama9': choose from llama3-8b"):
         preset("llama9")
-
-
-def test_published_models_count_once_their_weights_are_cached(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-
-    def cache(spec: str, *files: str) -> None:
-        repository, _, commit = spec.partition("@")
-        folder = tmp_path / f"models--{repository.replace('/', '--')}"
-        place = folder / "snapshots" / commit
-        place.mkdir(parents=True)
-        for file in files:
-            (place / file).write_text("{}")
-
-    assert published() == []
-    cache(LLAMA3, "config.json", "model.safetensors")
-    cache(LLAMA3_MOA, "config.json")  # a config alone is not usable
-    [found] = published()
-    assert found.target == LLAMA3 and found.drafters == {}
-    cache(LLAMA3_EAGLE, "config.json", "pytorch_model.bin")
-    [found] = published()
-    assert list(found.drafters) == ["eagle2", "eagle"]
-    info = found.drafters["eagle2"]
-    assert (info.name, info.tree) == (LLAMA3_EAGLE, TreeSettings(*PRESETS["llama3-8b"].tree))
