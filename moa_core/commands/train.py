@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from moa_core.model.target import Target
     from moa_core.train.loop import Machine
 
-# The smallest numbers that mean anything; `minutes` and `rate` must be above 0. And the largest.
+# The least that means anything, where it is not 0, and the most; `minutes` and `rate` are above 0.
 AT_LEAST = {
-    "updates": 1, "stop_at": 1, "warmup": 0, "workers": 1, "accumulate": 1, "log_every": 1,
-    "save_every": 0, "rows": 1, "row_length": 2, "tasks": 0, "layers": 1, "width": 32, "heads": 1,
-    "context": 2, "vocabulary": 262, "watch_times": 0, "own_tokens": 0, "threads": 1, "seed": 0,
-    "floor": 0, "cross_entropy": 0, "feature": 0,
+    "updates": 1, "stop_at": 1, "workers": 1, "accumulate": 1, "log_every": 1, "rows": 1,
+    "row_length": 2, "layers": 1, "width": 32, "heads": 1, "context": 2, "vocabulary": 262,
+    "threads": 1,
 }  # fmt: skip
 AT_MOST = {
     "workers": 256, "layers": 1024, "width": 2**16, "context": 2**20, "vocabulary": 2**20,
@@ -146,22 +145,24 @@ def run(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace) -> None:
     """UserError, naming the option, for a number that means nothing."""
-    given = {name: value for name, value in vars(options).items() if value is not None}
-    for name, value in given.items():
-        option, least, most = f"--{name.replace('_', '-')}", AT_LEAST.get(name), AT_MOST.get(name)
-        if isinstance(value, float) and not math.isfinite(value):
+    for name, value in vars(options).items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        option, least = f"--{name.replace('_', '-')}", AT_LEAST.get(name, 0)
+        if not math.isfinite(value):
             raise UserError(f"{option} must be a finite number.")
-        if least is not None and value < least:
-            raise UserError(f"{option} must be at least {least}.")
-        if most is not None and value > most:
-            raise UserError(f"{option} must be at most {most:,}.")
         if name in ("minutes", "rate") and value <= 0:
             raise UserError(f"{option} must be above 0.")
-    if options.kind != "measure":
-        check_folder(options.out)
-    if options.kind != "measure" and (options.updates is None) == (options.minutes is None):
+        if value < least:
+            raise UserError(f"{option} must be at least {least}.")
+        if value > AT_MOST.get(name, math.inf):
+            raise UserError(f"{option} must be at most {AT_MOST[name]:,}.")
+    if options.kind == "measure":
+        return
+    check_folder(options.out)
+    if (options.updates is None) == (options.minutes is None):
         raise UserError("Say how long to train: give either --updates or --minutes.")
-    if given.get("new_tokenizer") and options.start is None:
+    if options.kind == "target" and options.new_tokenizer and options.start is None:
         raise UserError("--new-tokenizer goes with --start: without it every tokenizer is new.")
 
 
@@ -230,9 +231,8 @@ def _drafters(options: argparse.Namespace) -> None:
     folders = [str(options.out / method) for method in methods]
     form = (f"--load-in-{options.bits}bit",) if options.bits else ()
     asked = ("--target", options.target) if options.target else ()
-    be = "The drafter is in" if len(folders) == 1 else "The drafters are in"
     line = ("generate", *asked, *form, "--drafter", folders[0], "--prompt", "Once upon a time")
-    _tell_next(f"{be} {', '.join(folders)}.", line)
+    _tell_next(f"Trained: {', '.join(folders)}.", line)
 
 
 def _data(options: argparse.Namespace) -> Path:

@@ -175,7 +175,7 @@ def test_a_folder_of_text_trains_a_target_and_the_commands_it_prints_work(tmp_pa
     told = run(capsys, [*drafters[3:], *more[-6:]])
     assert told.startswith(f"{folder} has no held-out text to measure on: ")
     assert f"\nTraining on {count} of yours (" in told
-    assert f"The drafters are in {out}-drafters/moa-n0, {out}-drafters/moa-n1, " in told
+    assert f"Trained: {out}-drafters/moa-n0, {out}-drafters/moa-n1, " in told
     assert run(capsys, [*shlex.split(told.splitlines()[-1])[3:], "--max-new-tokens", "4"])
 
 
