@@ -46,7 +46,6 @@ def test_a_pinned_revision_is_the_one_that_comes(stocked: Hub) -> None:
     [
         (f"{NAME}@v9", None, r"has no revision 'v9': see http.*/commits/main"),
         ("somebody/else", None, r"There is no somebody/else on the Hub .* check the id"),
-        ("somebody/else", "hf_known", "There is no somebody/else on the Hub"),
         ("--odd--/..name", None, "is not a Hub id, which looks like owner/name"),
         ("somebody/gated", None, r"accept its licence at http.*/somebody/gated.* set HF_TOKEN"),
         ("somebody/gated", "hf_known", "make a token that may read public gated repositories"),
