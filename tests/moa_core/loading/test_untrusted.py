@@ -265,7 +265,7 @@ def test_a_pickle_is_opened_on_request_alone(
 
 
 def with_code(folder: Path, went_off: Path) -> None:
-    """Let a repository name classes of its own, which write a file when they are imported."""
+    """Let a repository name its own classes, which write a file when they are imported."""
     classes = {"AutoConfig": "mine.Mine", "AutoModelForCausalLM": "mine.Model"}
     changed(folder, folder, model_type="mine", auto_map=classes)
     (folder / "mine.py").write_text(f"open({str(went_off)!r}, 'w').close()\n")
