@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 SPEC = "bundled name, folder, Hub id or id@revision"
 
 
-class Defaults(argparse.ArgumentDefaultsHelpFormatter):
-    """Help with defaults, except empty ones and those that the text already names."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        nothing = action.default is None or action.default is False or action.default == ""
-        told = "default" in (action.help or "")
-        return action.help if nothing or told else super()._get_help_string(action)
-
-
 def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--preset", choices=sorted(PRESETS), help="a published target with its drafters"

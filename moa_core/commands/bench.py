@@ -17,7 +17,6 @@ MODES = ("link", "offline")  # each a run of its own, and a module of bench
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to compare, on which prompts, and how."""
     add_target(parser)
     # fmt: off
     add = parser.add_argument

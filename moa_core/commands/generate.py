@@ -122,7 +122,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _shown(pieces: Iterable[Piece], silent: bool) -> tuple[str, Piece]:
-    """The text, printed as it comes unless silent, and the last piece."""
     from moa_core.text import clean
 
     text, terminal = "", sys.stdout.isatty()

@@ -41,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Load, then serve until interrupted or told to end."""
     options.token = token_of(options)
     limits = _limits(options)
     if preset := chosen_preset(options):

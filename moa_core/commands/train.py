@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moa_core.arguments import SPEC, Defaults, add_form, check_folder, named, numbers, path
+from moa_core.arguments import SPEC, add_form, check_folder, named, numbers, path
 from moa_core.errors import UserError
 from moa_core.loading.names import listed
 from moa_core.runtime import MOST
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="target|drafters|measure")
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
-        return kinds.add_parser(name, help=text, description=text, formatter_class=Defaults)
+        return kinds.add_parser(name, help=text, description=text)
 
     _add_training(command("target", "Train a target and its tokenizer on text of yours."), False)
     _add_training(command("drafters", "Train drafters for a target on text of yours."), True)
@@ -49,12 +49,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add(group: Any, name: str, default: Any, text: str, **more: Any) -> None:
-    """An option; its type is that of its default, or the default itself where that makes one."""
+    """An option of its default's type; without a default, a type is given instead."""
     if default is False:
         group.add_argument(f"--{name}", action="store_true", help=text)
     elif callable(default):
         group.add_argument(f"--{name}", type=default, help=text, **more)
     else:
+        if default != "" and "default" not in text:
+            text += " (default: %(default)s)"
         group.add_argument(f"--{name}", type=type(default), default=default, help=text, **more)
 
 
@@ -250,7 +252,6 @@ def _data(options: argparse.Namespace) -> Path:
 
 
 def _machine(options: argparse.Namespace) -> Machine:
-    """Where and how to compute, as asked for."""
     import torch
 
     from moa_core.train.loop import Machine

@@ -65,7 +65,6 @@ class Source:
 
     @property
     def kind(self) -> str:
-        """What it is, in words."""
         if isinstance(self.drafter, MoADrafter):
             return f"a Mixture of Attentions drafter, TLI N = {self.drafter.tli}"
         if isinstance(self.drafter, EagleDrafter):
@@ -104,7 +103,6 @@ def target_without_weights(spec: str | None) -> Target:
 
 
 def export(source: Source, folder: Path) -> None:
-    """Write a drafter with its card."""
     check_new(folder)
     kept = {key: one for key, one in source.ours.items() if key not in ("method", "tli", "target")}
     config = drafter_config(source.drafter, source.target, kept)

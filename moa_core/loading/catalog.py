@@ -56,12 +56,10 @@ def models_folder() -> Path:
 
 
 def bundled_drafters() -> list[DrafterInfo]:
-    """The bundled drafters, by name."""
     return [_info(one, name) for name, one in _bundled_configs().items() if "drafter" in one]
 
 
 def bundled_target() -> str:
-    """The name of the bundled target."""
     for name, config in _bundled_configs().items():
         if "drafter" not in config:
             return name
@@ -103,7 +101,6 @@ def bundle() -> Installed:
 
 
 def folder_of(spec: str) -> Path | None:
-    """The folder of a bundled model, or a folder on this machine."""
     named = "/" not in spec and spec.strip(".")  # "", "." and ".." are no model's name
     places = ([models_folder() / spec] if named else []) + [Path(os.path.expanduser(spec))]
     return next((path for path in places if spec and os.path.isdir(path)), None)

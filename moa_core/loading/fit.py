@@ -108,7 +108,6 @@ def _shape(target: Target) -> dict[str, int]:
 
 
 def fingerprint(target: Target) -> str:
-    """A short hash of a target's shape and RoPE."""
     facts = {**_shape(target), "rope": dict(target.config.rope_parameters)}
     return _short_hash(json.dumps(facts, sort_keys=True).encode())
 

@@ -169,7 +169,6 @@ def _eagle_keys(sizes: EagleConfig) -> dict[str, Any]:
 
 
 def _moa_keys(config: MoAConfig) -> dict[str, Any]:
-    """Sizes in the keys of the authors' published format."""
     keys: dict[str, Any] = {
         "architectures": ["MOASpecModel"],
         "model_type": "moa_spec",

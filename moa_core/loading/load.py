@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from moa_core.drafters.auto import AutoDrafter
@@ -118,7 +118,6 @@ def model_in(folder: Path, name: str, **options: Any) -> PreTrainedModel:
 
 
 def _options(dtype: torch.dtype, device: torch.device, bits: int | None) -> dict[str, Any]:
-    """Options for `from_pretrained`."""
     options: dict[str, Any] = {"dtype": dtype}
     if bits:
         options["quantization_config"] = _quantised(bits, dtype)
@@ -174,25 +173,16 @@ def plain_weights(model: PreTrainedModel, wanted: Callable[[str], bool]) -> dict
     """Tensors by name in the model's float format; quantised weights are unpacked."""
     if not getattr(model, "is_quantized", False):
         return {name: tensor for name, tensor in model.state_dict().items() if wanted(name)}
+    from transformers.integrations.bitsandbytes import dequantize_bnb_weight
+
     return {
-        f"{prefix}.{name}": _unpacked(module, name, model.dtype)
+        f"{prefix}.{name}": dequantize_bnb_weight(weight, getattr(module, "state", None))
+        .detach()
+        .to(model.dtype)
         for prefix, module in model.named_modules(remove_duplicate=False)
-        for name, _ in module.named_parameters(recurse=False)
+        for name, weight in module.named_parameters(recurse=False)
         if wanted(f"{prefix}.{name}")
     }
-
-
-def _unpacked(module: nn.Module, name: str, dtype: torch.dtype) -> Tensor:
-    packed: Any = getattr(module, name)  # maybe of a class of bitsandbytes
-    tensor: Tensor = packed.data
-    if type(module).__name__ == "Linear4bit" and name == "weight":
-        from bitsandbytes.functional import dequantize_4bit
-
-        return dequantize_4bit(tensor, packed.quant_state).to(dtype)
-    if type(module).__name__ == "Linear8bitLt" and name == "weight":
-        scales: Tensor = packed.SCB if packed.SCB is not None else cast(Any, module).state.SCB
-        return (tensor.float() * scales[:, None] / 127).to(dtype)
-    return tensor.clone()
 
 
 # ---- drafters ----

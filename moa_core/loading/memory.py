@@ -83,12 +83,10 @@ class Drafting:
 
 
 def size(count: float) -> str:
-    """Bytes for users."""
     return f"{count / 1e9:.1f} GB" if count >= 0.95e8 else f"{count / 1e6:.1f} MB"
 
 
 def form_name(dtype: torch.dtype, bits: int | None) -> str:
-    """float32, bfloat16, 8-bit integers ..."""
     return {4: "4-bit NF4", 8: "8-bit integers"}.get(bits or 0, str(dtype).removeprefix("torch."))
 
 
@@ -212,7 +210,6 @@ def check_room(
 
 
 def free_bytes(device: torch.device) -> int:
-    """Bytes that can still be taken on a device."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     if device.type == "mps":

@@ -73,7 +73,6 @@ def listed(text: str, names: Sequence[str]) -> list[str]:
 
 
 def no_such(text: str, names: Sequence[str], what: str) -> str:
-    """A message with the available names."""
     return (
         f"There is no {what} {text!r:.80}: choose from {', '.join(names)}, or "
         "name a folder or a Hub id, which looks like owner/name."

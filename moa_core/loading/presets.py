@@ -100,7 +100,6 @@ def pinned(spec: str | Path) -> bool:
 
 
 def preset(name: str) -> Preset:
-    """A preset by name. UserError, with the available names, for any other."""
     if name not in PRESETS:
         raise UserError(f"There is no preset {name!r}: choose from {', '.join(PRESETS)}.")
     return PRESETS[name]

@@ -45,7 +45,6 @@ def parsed(text: str) -> Any:
 
 
 def is_message(found: Any) -> bool:
-    """Whether this is one turn of a chat."""
     match found:
         case {"role": role, "content": str()}:
             return role in ROLES
