@@ -36,7 +36,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 
 
 def add_pickle(parser: argparse.ArgumentParser) -> None:
-    """--allow-pickle, for this process and those that it starts: by an environment variable."""
+    """--allow-pickle, for this process and its children: an environment variable."""
 
     class Allow(argparse.Action):
         def __call__(self, *_: Any) -> None:
@@ -91,7 +91,6 @@ def target_of(options: argparse.Namespace, drafters: Sequence[str] = ()) -> Targ
 
 
 def named(text: str) -> str:
-    """An option's name of something."""
     if not text:
         raise argparse.ArgumentTypeError("the name is empty")
     return text
@@ -106,7 +105,7 @@ def check_file(file: Path, what: str) -> None:
     folder = file.absolute().parent
     place = file if os.path.exists(file) else folder
     if os.path.isdir(file) or not os.path.isdir(folder) or not os.access(place, os.W_OK):
-        raise UserError(f"No {what} can be written to {file}: name a file in a folder of yours.")
+        raise UserError(f"No {what} can be written to {file}: name a file in a writable folder.")
 
 
 def check_folder(folder: Path) -> None:
@@ -116,7 +115,7 @@ def check_folder(folder: Path) -> None:
     if not os.path.isdir(there):
         raise UserError(f"{there} is a file: name a folder.")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise UserError(f"Nothing can be written to {there}: name a folder of yours.")
+        raise UserError(f"Nothing can be written to {there}: name a writable folder.")
 
 
 def check_new(folder: Path) -> None:

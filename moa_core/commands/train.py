@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from moa_core.model.target import Target
     from moa_core.train.loop import Machine
 
-# The least that means anything, where it is not 0, and the most; `minutes` and `rate` are above 0.
+# The least value, if it is not 0, and the largest. `minutes` and `rate` are above 0.
 AT_LEAST = {
     "updates": 1, "stop_at": 1, "workers": 1, "accumulate": 1, "log_every": 1, "rows": 1,
     "row_length": 2, "layers": 1, "width": 32, "heads": 1, "context": 2, "vocabulary": 262,
@@ -43,9 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     def command(name: str, text: str) -> argparse.ArgumentParser:
         return kinds.add_parser(name, help=text, description=text)
 
-    _add_training(command("target", "Train a target and its tokenizer on text of yours."), False)
-    _add_training(command("drafters", "Train drafters for a target on text of yours."), True)
-    _add_measure(command("measure", "Tell what a target can do, as JSON."))
+    _add_training(command("target", "Train a target and its tokenizer on your text."), False)
+    _add_training(command("drafters", "Train drafters for a target on your text."), True)
+    _add_measure(command("measure", "Measure what a target can do, as JSON."))
 
 
 def _add(group: Any, name: str, default: Any, text: str, **more: Any) -> None:
@@ -67,8 +67,8 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
     _add(text, "data", named, "folder of .txt, .txt.gz, .jsonl or .jsonl.gz files; or a data set, "
          "by folder or Hub id", required=True)
     if drafters:
-        _add(text, "own-tokens", 0, "tokens that the target writes first; they then are half of "
-             "what is learnt")
+        _add(text, "own-tokens", 0, "tokens that the target writes first, for half of the "
+             "training text")
     _add(text, "rows", rows, "packed rows per update")
     _add(text, "row-length", length, "tokens per row")
     _add(text, "seed", 0, "of order, first weights and all draws")
@@ -89,7 +89,7 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
         _add(model, "watch-times", 8, "how often, in all; 0: the last weights are kept")
     else:
         _add(model, "start", str, f"go on from this target, newly scheduled: {SPEC}")
-        _add(model, "new-tokenizer", False, "with --start: learn a tokenizer from the text anew")
+        _add(model, "new-tokenizer", False, "with --start: learn a new tokenizer from the text")
         _add(model, "layers", 12, "decoder layers")
         _add(model, "width", 256, "hidden size")
         _add(model, "heads", int, "attention heads; default: heads of 64. Half as many for K and V")
@@ -99,7 +99,7 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
     optimiser = parser.add_argument_group("optimiser")
     _add(optimiser, "rate", 2e-3 if drafters else 2.5e-3, "peak learning rate")
     if drafters:
-        _add(optimiser, "rates", "", "peak rates of single methods: moa-n0=2e-3,...")
+        _add(optimiser, "rates", "", "peak rates of some methods: moa-n0=2e-3,...")
         _add(optimiser, "cross-entropy", 0.1, "weight of that loss")
         _add(optimiser, "feature", 1.0, "weight of the feature loss")
     else:
@@ -115,7 +115,7 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
         add_form(machine)
     _add(machine, "compile", False, "torch.compile the costly parts")
     _add(machine, "workers", 2, "processes that prepare text")
-    _add(machine, "accumulate", 1, "parts that the rows of an update are taken in")
+    _add(machine, "accumulate", 1, "parts that the rows of an update are split into")
     _add(machine, "save-every", 60.0, "seconds between checkpoints")
     _add(machine, "log-every", 25, "updates between log lines")
     # fmt: on
@@ -146,7 +146,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """UserError, naming the option, for a number that means nothing."""
+    """UserError, naming the option, for a number out of range."""
     for name, value in vars(options).items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue

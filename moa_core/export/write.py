@@ -59,7 +59,7 @@ class Source:
     name: str
     folder: Path
     ours: dict[str, Any]  # our own keys of its config; empty for others' files
-    tensors: dict[str, Tensor]  # those that it needs, in the dtype in which they are stored
+    tensors: dict[str, Tensor]  # only those that it needs, in their stored dtype
     drafter: Drafter  # the same, loaded beside its target
     target: Target  # its name goes into the export: a Hub id or a name, never a path
 
@@ -156,7 +156,7 @@ def _notes_beside(source: Source) -> dict[str, bytes]:
 
 
 def _said(source: Source, key: str) -> str | None:
-    """What the config says about itself; a pointer to the card beside it goes with that card."""
+    """What the config says about itself; a pointer to a card only if that card is exported too."""
     text = source.ours.get(key)
     if text == ABOVE:
         return f"see {COPIED}" if _notes_beside(source) else None
@@ -164,6 +164,6 @@ def _said(source: Source, key: str) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Words of an unknown config as one line of Markdown that is nothing but text."""
+    """Words of an unknown config as one line of plain text in Markdown."""
     line = escape(" ".join(text.split())[:LONGEST], quote=False)
     return re.sub(r"([\\`*\[\]|])", r"\\\1", line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def build_drafter(
         config, tensors = in_one_form(config, tensors)
     check_fit(config, target, name)
     ours = section(config, "drafter", name)
-    drafter = build(_method(ours, tensors, name), config, tensors, target, tli, name)
+    drafter = _build(_method(ours, tensors, name), config, tensors, target, tli, name)
     drafter.tree = tree_settings(section(ours, "tree", name), name)
     drafter.note = other_weights(config, target, name)
     if drafter.note:
@@ -72,51 +73,41 @@ def _method(ours: dict[str, Any], tensors: Tensors, name: str) -> str:
     raise UserError(f"{name} holds neither a MoA drafter nor any other drafter known here.")
 
 
-def build(
-    method: str,
-    config: dict[str, Any],
-    tensors: Tensors,
-    target: Target,
-    tli: int | None,
+def _build(
+    method: str, config: dict[str, Any], tensors: Tensors, target: Target, tli: int | None,
     name: str,
-) -> Drafter:
-    """A drafter of a method from its files."""
+) -> Drafter:  # fmt: skip
     if tli and method != "moa":
         raise UserError(f"{name} is not a MoA drafter, so TLI does not apply.")
     if method == "independent":
         return _independent(config, tensors, target, name)
     width = target.config.hidden_size
 
-    def net_of(kind: Callable[..., nn.Module], *more: int) -> Any:
-        def make() -> nn.Module:
-            return kind(SIZES[method](config, target.config, tensors, name), *more)
-
-        net = filled(make, tensors, name)
-        return net.to(target.device, target.dtype).eval().requires_grad_(False)
+    def net(kind: Callable[..., nn.Module], *more: int) -> Any:
+        sizes = partial(SIZES[method], config, target.config, tensors, name)
+        made = filled(lambda: kind(sizes(), *more), tensors, name)
+        return made.to(target.device, target.dtype).eval().requires_grad_(False)
 
     match method:
         case "moa":
-            return MoADrafter(net_of(MoANet), target, _tli(config, tli, name), name)
+            return MoADrafter(net(MoANet), target, _tli(config, tli, name), name)
         case "eagle2":
-            return EagleDrafter(net_of(EagleNet, width), target, name)
+            return EagleDrafter(net(EagleNet, width), target, name)
         case "eagle3":
-            return Eagle3Drafter(net_of(Eagle3Net), target, name, rope_of(config, name))
+            return Eagle3Drafter(net(Eagle3Net), target, name, rope_of(config, name))
         case "medusa":
-            return MedusaDrafter(net_of(MedusaNet, width), target, name)
-    return GlideDrafter(net_of(GlideNet), target, name)
+            return MedusaDrafter(net(MedusaNet, width), target, name)
+    return GlideDrafter(net(GlideNet), target, name)
 
 
 def _independent(
     config: dict[str, Any], tensors: Tensors, target: Target, name: str
 ) -> IndependentDrafter:
-    def make() -> nn.Module:
-        return own_parts(LlamaForCausalLM(independent_sizes(config, tensors, target, name)))
-
-    weights = filled(make, tensors, name).state_dict()
-    small = borrowing(independent_sizes(config, tensors, target, name), target)
-    drafter = IndependentDrafter(small, target, name)
+    sizes = partial(independent_sizes, config, tensors, target, name)
+    own = filled(lambda: own_parts(LlamaForCausalLM(sizes())), tensors, name)
+    drafter = IndependentDrafter(borrowing(sizes(), target), target, name)
     if target.device.type != "meta":  # an export needs the shapes alone
-        drafter.net.load_state_dict(weights)
+        drafter.net.load_state_dict(own.state_dict())
     drafter.net.eval().requires_grad_(False)
     return drafter
 
@@ -179,13 +170,12 @@ def save_drafter(
 def drafter_config(drafter: Drafter, target: Target, more: dict[str, Any]) -> dict[str, Any]:
     """config.json of a drafter: the authors' keys, and ours under "drafter"."""
     config = target.config
-    base = {
-        "hidden_size": config.hidden_size,
-        "rms_norm_eps": config.rms_norm_eps,
-        "rope_theta": config.rope_parameters["rope_theta"],
-        "vocab_size": config.vocab_size,
-        "max_position_embeddings": config.max_position_embeddings,
-        "hidden_act": "silu",
-    }
+    shared = ("hidden_size", "rms_norm_eps", "vocab_size", "max_position_embeddings")
     keys, ours = config_keys(drafter)
-    return {**base, **keys, "drafter": {**ours, "target": about_target(target), **more}}
+    return {
+        **{key: getattr(config, key) for key in shared},
+        "rope_theta": config.rope_parameters["rope_theta"],
+        "hidden_act": "silu",
+        **keys,
+        "drafter": {**ours, "target": about_target(target), **more},
+    }

@@ -29,7 +29,7 @@ def is_eagle3(tensors: Mapping[str, Any]) -> bool:
 
 
 def in_one_form(config: dict[str, Any], tensors: Tensors) -> tuple[dict[str, Any], Tensors]:
-    """A head's config and tensors in SafeAILab's form, only those that drafting needs."""
+    """A head's config and tensors in SafeAILab's form, without unused tensors."""
     nested = section(config, "transformer_layer_config", "This head")
     renamed = {}
     for name, tensor in tensors.items():

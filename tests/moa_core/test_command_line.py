@@ -143,7 +143,7 @@ BAD = {  # the mistake: what the sentence must contain
     (*X, "--device", "banana"): "no device 'banana'",
     (*X, "--threads", "0"): "a whole number from 1 to 1024",
     (*X, "--trace", "/nowhere/trace.json"): "No trace can be written to /nowhere",
-    (*X, "--trace", "{empty}"): "name a file in a folder",
+    (*X, "--trace", "{empty}"): "name a file in a writable folder",
     (*X, "--trace", "~nobody-of-this-name/a"): "No trace can be written to ~nobody",
     (*X, "--tree", "²-²-²"): "is not a tree: write auto, own, or depth-breadth-budget",
     (*X, "--drafter", ""): "There is no drafter ''",

@@ -1,4 +1,4 @@
-"""What a person types becomes ids as meant, and ids become text as it grows."""
+"""Prompts become ids, and ids become growing text."""
 
 import copy
 from functools import partial

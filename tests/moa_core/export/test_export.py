@@ -1,4 +1,4 @@
-"""Exports: what is written loads as it was, and has a card."""
+"""Exports load as they were, and have a card."""
 
 import json
 import shutil

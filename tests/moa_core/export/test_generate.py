@@ -1,4 +1,4 @@
-"""The custom generation method, called as transformers calls it: options, and what is refused."""
+"""The custom generation method, called as transformers calls it: options and refusals."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Which models there are, and which one a name means: names, bundle, presets, the Hub's cache."""
+"""Available models and their names: bundle, folders, presets."""
 
 import json
 import re

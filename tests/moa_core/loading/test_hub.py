@@ -1,4 +1,4 @@
-"""From the Hub: the revision meant, words on the way, and sentences that say what to do."""
+"""From the Hub: the right revision, progress in words, and sentences that say what to do."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a target will need is known before it is loaded, and proves right once it is."""
+"""The memory that a target needs is known before it is loaded, and is right."""
 
 import importlib.util
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""Files from people we do not know: refused in a sentence before any size in them is believed, and
-no code of theirs is run."""
+"""Untrusted files are refused before anything of their size is made, and their code never runs."""
 
 import json
 import pickle
