@@ -53,7 +53,7 @@ def build_drafter(
         config, tensors = in_one_form(config, tensors)
     check_fit(config, target, name)
     ours = section(config, "drafter", name)
-    drafter = _build(_method(ours, tensors, name), config, tensors, target, tli, name)
+    drafter = build(_method(ours, tensors, name), config, tensors, target, tli, name)
     drafter.tree = tree_settings(section(ours, "tree", name), name)
     drafter.note = other_weights(config, target, name)
     if drafter.note:
@@ -73,7 +73,7 @@ def _method(ours: dict[str, Any], tensors: Tensors, name: str) -> str:
     raise UserError(f"{name} holds neither a MoA drafter nor any other drafter known here.")
 
 
-def _build(
+def build(
     method: str, config: dict[str, Any], tensors: Tensors, target: Target, tli: int | None,
     name: str,
 ) -> Drafter:  # fmt: skip
