@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 from typing import Any, TypeVar
@@ -26,11 +26,12 @@ from moa_core.drafters.base import Drafter, Stepwise
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.loading.catalog import DEFAULT_DRAFTER, DrafterInfo, Installed, bundle, published
-from moa_core.loading.load import Plan, first_eagle, load_drafter, load_target
+from moa_core.loading.catalog import DEFAULT_DRAFTER, DrafterInfo, Installed, bundle
+from moa_core.loading.hub import silent
+from moa_core.loading.load import first_eagle, load_drafter, load_target
 from moa_core.loading.memory import parameters
 from moa_core.loading.memory import size as amount
-from moa_core.loading.names import matched, near
+from moa_core.loading.names import matched
 from moa_core.loading.presets import untrained
 from moa_core.model.target import Target
 from moa_core.runtime import settle
@@ -106,11 +107,11 @@ class Engine:
     def installed(self) -> dict[str, Installed]:
         """The targets there are, by name; the first is the one to begin with."""
         try:
-            found = [bundle(), *published()]
+            ours = bundle()
+            there = {ours.target: ours}
         except UserError as error:  # the page opens all the same, and says what is missing
             log.warning("no bundle: %s", error)
-            found = published()
-        there = {one.target: one for one in found}
+            there = {}
         first = self._named or next(iter(there), "")
         found = there.get(first, Installed(first, {}))
         if self.given:
@@ -162,13 +163,13 @@ class Engine:
 
     def _load(self, name: str) -> Target:
         how = dict(self._how) if name == self.first else {}
-        plan = how.pop("plan", None) or Plan()
+        report = how.pop("report", silent)
 
         def heard(words: str) -> None:
             self._said[name] = words
-            plan.report(words)
+            report(words)
 
-        target = load_target(name or None, **how, plan=replace(plan, report=heard))
+        target = load_target(name or None, **how, report=heard)
         self._threads[name] = settle(target)
         return target
 
@@ -242,7 +243,7 @@ class Engine:
             return untrained(tli_of(method), self.stops(target), own)
         return (
             f"There is no {called(method)} drafter for this target: choose from "
-            f"{', '.join(called(name) for name in there)}{near(method, there)}."
+            f"{', '.join(called(name) for name in there)}."
         )
 
     def named(self, method: str, target: str = "") -> str:

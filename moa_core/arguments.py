@@ -1,4 +1,4 @@
-"""Options that say which models, and how to load them: the same for every command and the page."""
+"""Options about models and how to load them, shared by all commands and the page."""
 
 from __future__ import annotations
 
@@ -20,17 +20,7 @@ if TYPE_CHECKING:
 SPEC = "bundled name, folder, Hub id or id@revision"
 
 
-class Defaults(argparse.ArgumentDefaultsHelpFormatter):
-    """Help that tells defaults, but for those that are nothing or told already."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        nothing = action.default is None or action.default is False or action.default == ""
-        told = "default" in (action.help or "")
-        return action.help if nothing or told else super()._get_help_string(action)
-
-
 def add_target(parser: argparse.ArgumentParser) -> None:
-    """--preset, --target and how its weights are loaded."""
     parser.add_argument(
         "--preset", choices=sorted(PRESETS), help="a published target with its drafters"
     )
@@ -46,7 +36,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 
 
 def add_pickle(parser: argparse.ArgumentParser) -> None:
-    """--allow-pickle, for this process and those that it starts."""
+    """--allow-pickle, for this process and its children: an environment variable."""
 
     class Allow(argparse.Action):
         def __call__(self, *_: Any) -> None:
@@ -59,7 +49,6 @@ def add_pickle(parser: argparse.ArgumentParser) -> None:
 
 
 def add_form(parser: argparse._ActionsContainer) -> None:
-    """In how many bits a target is loaded."""
     bits = parser.add_mutually_exclusive_group()
     for number in (4, 8):
         bits.add_argument(
@@ -69,14 +58,12 @@ def add_form(parser: argparse._ActionsContainer) -> None:
 
 
 def add_token(parser: Any, what: str) -> None:
-    """--token, of a server."""
     parser.add_argument(
         "--token", help=f"{what}; better in MOA_TOKEN, as others can see a command line"
     )
 
 
 def token_of(options: argparse.Namespace) -> str:
-    """The token that was given, or the environment's; "" for none."""
     return options.token or os.environ.get("MOA_TOKEN", "")
 
 
@@ -92,37 +79,24 @@ def chosen_preset(options: argparse.Namespace) -> Preset | None:
 
 
 def loading(options: argparse.Namespace, drafters: Sequence[str] = ()) -> dict[str, Any]:
-    """What `load_target` takes beside the target's name. drafters: that will be beside it."""
-    from moa_core.loading.load import Plan
-
-    return {
-        "dtype": options.dtype,
-        "device": options.device,
-        "plan": Plan(
-            options.bits,
-            tuple(drafters),
-            on_terminal,
-            getattr(options, "drafts", "auto"),  # the commands of training have no such option
-        ),
-    }
+    """What `load_target` takes besides the target's name. drafters: to be loaded with it."""
+    given = {name: getattr(options, name) for name in ("dtype", "device", "bits", "drafts")}
+    return {**given, "drafters": drafters, "report": on_terminal}
 
 
 def target_of(options: argparse.Namespace, drafters: Sequence[str] = ()) -> Target:
-    """The target that was asked for."""
     from moa_core.loading.load import load_target
 
     return load_target(options.target, **loading(options, drafters))
 
 
 def named(text: str) -> str:
-    """A name that an option takes."""
     if not text:
         raise argparse.ArgumentTypeError("the name is empty")
     return text
 
 
 def path(text: str) -> Path:
-    """A file or a folder that an option names."""
     return Path(os.path.expanduser(named(text)))  # unlike Path's, it leaves ~nobody as it is
 
 
@@ -131,28 +105,28 @@ def check_file(file: Path, what: str) -> None:
     folder = file.absolute().parent
     place = file if os.path.exists(file) else folder
     if os.path.isdir(file) or not os.path.isdir(folder) or not os.access(place, os.W_OK):
-        raise UserError(f"No {what} can be written to {file}: name a file in a folder of yours.")
+        raise UserError(f"No {what} can be written to {file}: name a file in a writable folder.")
 
 
 def check_folder(folder: Path) -> None:
-    """UserError unless files can be written to a folder, which is made if it is not there."""
+    """UserError unless files can be written to a folder, or to a new one of this name."""
     above = (folder.absolute(), *folder.absolute().parents)
     there = next(one for one in above if os.path.exists(one))
     if not os.path.isdir(there):
         raise UserError(f"{there} is a file: name a folder.")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise UserError(f"Nothing can be written to {there}: name a folder of yours.")
+        raise UserError(f"Nothing can be written to {there}: name a writable folder.")
 
 
 def check_new(folder: Path) -> None:
-    """UserError unless a folder can be made, or is there and empty."""
+    """UserError unless a folder is empty or can be made."""
     check_folder(folder)
     if os.path.isdir(folder) and os.listdir(folder):
         raise UserError(f"{folder} is not empty: name another folder.")
 
 
 def numbers(option: str, text: str, example: str) -> dict[str, float]:
-    """The numbers, all above 0, that an option gives to names. UserError for anything else."""
+    """An option's list of name=number, all above 0. UserError for anything else."""
     try:
         pairs = [item.split("=") for item in text.split(",") if item.strip()]
         found = {name.strip(): float(number) for name, number in pairs}
@@ -164,9 +138,8 @@ def numbers(option: str, text: str, example: str) -> dict[str, float]:
 
 
 def on_terminal(words: str) -> None:
-    """Say how far things are. A download has one line, and only on a screen."""
-    screen = sys.stderr.isatty()
-    if screen and words.startswith("Downloading"):
-        print(f"\r\x1b[K{words}", end="", file=sys.stderr, flush=True)
-    elif not words.startswith("Downloading"):
-        print(f"\r\x1b[K{words}" if screen else words, file=sys.stderr, flush=True)
+    """Print progress. Downloads share one line, and only on a screen."""
+    screen, download = sys.stderr.isatty(), words.startswith("Downloading")
+    if screen or not download:
+        line, end = f"\r\x1b[K{words}" if screen else words, "" if download else "\n"
+        print(line, end=end, file=sys.stderr, flush=True)

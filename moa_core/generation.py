@@ -1,4 +1,4 @@
-"""Text as it is decoded, a piece for each cycle: what most scripts need of this library."""
+"""Text as it is decoded, one piece per cycle: what most scripts need from this library."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True)
 class Piece:
-    """What one cycle gained; the first piece is the prefill's, the last one ends the run.
+    """What one cycle gained. The first piece is the prefill's; the last one ends the run.
 
-    text      what there is more to read. The texts of all pieces joined are the whole text.
+    text      new text; the texts of all pieces make up the whole
     accepted  drafts that the target agreed with
     rejected  all other drafts of the cycle's tree
-    bonus     the target's own token after them, None where the text ended before it
-    reason    of the last piece alone: eos, stop (a stop string), length, context, stopped, offline
-    trace     of the last piece alone: the whole run, event by event
+    bonus     the target's own token after them; None if the text ended before it
+    reason    in the last piece: eos, stop (a stop string), length, context, stopped, offline
+    trace     in the last piece: the whole run, event by event
     """
 
     text: str = ""
@@ -52,13 +52,8 @@ class Piece:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """New tokens over the time of the whole run, the prompt's prefill included."""
+        """New tokens over the time of the whole run, prefill included."""
         return None if self.trace is None else self.trace.tokens_per_second
-
-    @property
-    def decode_tokens_per_second(self) -> float | None:
-        """New tokens over the time after the prefill."""
-        return None if self.trace is None else self.trace.decode_tokens_per_second
 
 
 def generate(
@@ -82,7 +77,7 @@ def generate(
 
     A target without a tokenizer takes token ids, and its pieces have no text. Text written offline
     comes with the cycle that verifies it, or with the last piece. UserError, before the first
-    piece, for a prompt or a stop string that does not do.
+    piece, for a prompt or a stop string that cannot be used.
     """
     settings = settings or Settings(tree=AUTO)
     words = _Words(target, (stop,) if isinstance(stop, str) else tuple(stop))
@@ -107,7 +102,6 @@ def generate(
 
 
 def _cycle(words: _Words, drafted: Drafted, verified: Verified) -> Piece:
-    """What a cycle gained, and what it drafted in vain."""
     tokens, text = words.add(verified.emitted)
     accepted, kept = tokens[: len(verified.path)], {0, *verified.path}
     rejected = [token for node, token in enumerate(drafted.tree.tokens) if node not in kept]
@@ -116,7 +110,6 @@ def _cycle(words: _Words, drafted: Drafted, verified: Verified) -> Piece:
 
 
 def _ids(target: Target, prompt: Prompt, raw: bool) -> Sequence[int]:
-    """A prompt's token ids."""
     if isinstance(prompt, str):
         return prompt_ids(tokenizer_of(target), prompt, raw)
     try:
@@ -131,10 +124,10 @@ def _ids(target: Target, prompt: Prompt, raw: bool) -> Sequence[int]:
 
 
 class StopStrings:
-    """Passes text on up to a stop string, and holds back what may be the beginning of one.
+    """Passes text on up to a stop string, and holds back text that may begin one.
 
-    It ends at the first one that is complete, however the text comes in parts; of two that are so
-    at once the longer counts.
+    However the text is split, it ends at the stop string that is complete first; if two end at the
+    same place, at the longer one.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -145,7 +138,7 @@ class StopStrings:
         self._held = ""
 
     def push(self, text: str) -> str:
-        """What can be shown now that this text was added."""
+        """The text that can be shown after this addition."""
         if self.found:
             return ""
         self._held += text
@@ -156,7 +149,7 @@ class StopStrings:
         return shown
 
     def rest(self) -> str:
-        """What was held back in vain, at the end of the text."""
+        """Text still held back at the end."""
         return "" if self.found else self._held
 
     def _begun(self) -> int:
@@ -189,11 +182,10 @@ class _Words:
         return tokens, self.stops.push("".join(parts))
 
     def alone(self, token: int) -> Token:
-        """A token by itself."""
         return Token(token, "" if self._text is None else self._text.alone(token))
 
     def rest(self, trace: Trace) -> str:
-        """At the end: what was written offline, a character left incomplete, what was held back."""
+        """At the end: text written offline, an incomplete character, and text held back."""
         if self._tokenizer is None:
             return ""
         _, shown = self.add(trace.offline_ids)

@@ -1,7 +1,4 @@
-"""The process: how many threads decode quickest here, its memory, and what it prints.
-
-Imports no torch, since `keep_small` comes before it.
-"""
+"""The process: its threads, its memory, and what it prints. `keep_small` comes before torch."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ READ, NODES = 64, 12  # tokens of the prompt; drafts of the tree
 TIMES = 8
 
 PRIMITIVES = 128  # that oneDNN keeps: one for each matrix's shape and number of rows
-# In bytes: larger blocks are given back at once; so much may be left over at the top.
+# In bytes: larger blocks are given back at once; this much may be left over at the top.
 MAPPED, LEFT = 1 << 20, 4 << 20
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's names in malloc.h
 EVERY = 20.0  # seconds between searches for free pages, each of 3 to 100 ms
@@ -47,25 +44,24 @@ def settle(target: Target, asked: int | None = None) -> int:
 def quickest(target: Target) -> int:
     """The number, of powers of two up to torch's own, that verifies and steps soonest.
 
-    Operations of a small model are so short that threads wait for each other, and how many are
-    free has to be measured: some steps of the target for each number, none for a large model. A
-    smaller number wins over one that is less than a twentieth quicker.
+    Operations of a small model are so short that threads wait for each other. So some steps of the
+    target are timed with each number; a large model takes all threads. A smaller number wins
+    unless a larger one is a twentieth quicker.
     """
     import torch
 
     target, most = target.fork(), torch.get_num_threads()
-    numbers = sum(weight.numel() for weight in target.model.parameters())
-    if most == 1 or numbers > LARGE or getattr(target.model, "is_quantized", False):
+    size = sum(weight.numel() for weight in target.model.parameters())
+    if most == 1 or size > LARGE or getattr(target.model, "is_quantized", False):
         return most
-    best, number, least = most, 1, float("inf")
+    best, least = most, float("inf")
     with torch.inference_mode():
         try:
-            while number <= most:
+            for number in [*(2**n for n in range(most.bit_length()) if 2**n < most), most]:
                 torch.set_num_threads(number)
                 took = _seconds(target)
                 if took < 0.95 * least:
                     best, least = number, took
-                number = most if number < most < 2 * number else 2 * number
             return best
         finally:
             torch.set_num_threads(most)
@@ -75,20 +71,16 @@ def _seconds(target: Target) -> float:
     """The shortest plain step and the shortest verification of a tree, together."""
     from moa_core.decoding.tree import DraftTree
 
-    chain = range(NODES)
-    tree = DraftTree(
-        (0,) * (NODES + 1), (-1, *chain), (0, *(1 + n for n in chain)), (0.0,) * (NODES + 1)
-    )
-    found = 0.0
-    target.prefill([0] * READ, READ + NODES + 1)  # a run keeps the threads that it began with
-    for one in (DraftTree.only_root(0), tree):
-        took = []
-        for _ in range(TIMES):
-            began = time.perf_counter()
-            target.verify(one)
-            took.append(time.perf_counter() - began)
-        found += min(took)
-    return found
+    nodes = NODES + 1
+    chain = DraftTree((0,) * nodes, tuple(range(-1, NODES)), tuple(range(nodes)), (0.0,) * nodes)
+    target.prefill([0] * READ, READ + nodes)  # a run keeps the threads that it began with
+
+    def took(tree: DraftTree) -> float:
+        began = time.perf_counter()
+        target.verify(tree)
+        return time.perf_counter() - began
+
+    return sum(min(took(tree) for _ in range(TIMES)) for tree in (DraftTree.only_root(0), chain))
 
 
 def quiet() -> None:
@@ -102,8 +94,8 @@ def quiet() -> None:
 def keep_small() -> None:
     """Bound oneDNN's cache and, with glibc, what its allocator holds on to. Call before torch.
 
-    Variables of the environment that say otherwise win. Several threads scatter free pages: a
-    thread gives those back.
+    Environment variables for the same things win. Several threads scatter free pages: a thread
+    gives those back.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PRIMITIVES))
     if not sys.platform.startswith("linux") or any(

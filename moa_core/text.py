@@ -1,4 +1,4 @@
-"""Text in and out: prompts to token ids, token ids to the pieces of text a reader sees."""
+"""Prompts to token ids, and token ids to text."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def tokenizer_of(target: Target) -> PreTrainedTokenizerBase:
 
 
 def prompt_ids(tokenizer: PreTrainedTokenizerBase, text: str, raw: bool = False) -> list[int]:
-    """Token ids of a person's message, through the chat template where the tokenizer has one.
+    """Token ids of a message, with the tokenizer's chat template if it has one.
 
-    raw: the text as it stands, no template. UserError for text that is empty or far too long.
+    raw: without the template. UserError for text that is empty or too long.
     """
     if raw:
         return list(tokenizer(_checked(text))["input_ids"])
@@ -39,15 +39,17 @@ def prompt_ids(tokenizer: PreTrainedTokenizerBase, text: str, raw: bool = False)
 def chat_ids(
     tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]]
 ) -> list[int]:
-    """Token ids of a chat up to where the next reply begins.
+    """Token ids of a chat, up to the start of the next reply.
 
-    messages  role (system, user, assistant) and content of each turn; the last one a person's.
-    UserError if that is empty, if the chat is far too long, or if the template refuses it.
+    messages  role (system, user, assistant) and content of each turn, the user's last
+    UserError if the last one is empty, the chat too long, or the template refuses it.
 
-    What was said is encoded apart from the template, so that text which looks like a special token
-    (<|end|>) stays text.
+    Messages are encoded apart from the template, so that text like <|end|> stays text.
     """
-    if not all(map(_is_turn, messages)):
+    for message in messages:
+        match message:
+            case {"role": str(), "content": str()}:
+                continue
         raise UserError("Each turn of a chat has a role and its content, both texts.")
     _checked("\n".join(message["content"] for message in messages))
     said = [*(clean(message["content"]) for message in messages[:-1])]
@@ -63,15 +65,8 @@ def chat_ids(
     return ids
 
 
-def _is_turn(found: Any) -> bool:
-    match found:
-        case {"role": str(), "content": str()}:
-            return True
-    return False
-
-
 def _checked(text: str) -> str:
-    """The text, cleaned. UserError if there is nothing in it or far too much."""
+    """The text, cleaned. UserError if it is empty or too long."""
     if len(text) > LONGEST_PROMPT:
         raise UserError(
             f"The prompt has {len(text):,} characters; the limit is {LONGEST_PROMPT:,}. Shorten it."
@@ -87,7 +82,7 @@ def template_parts(
 ) -> list[tuple[str, int | None]]:
     """The chat template's own text, cut where messages go: each part and the message after it.
 
-    prompt  with what the template puts before the next reply. UserError if it refuses such a chat.
+    prompt: with the template's start of the next reply. UserError if it refuses such a chat.
     """
     marked = [
         {"role": role, "content": f"\u2063{place}\u2063"}  # invisible separators: in no template
@@ -107,7 +102,7 @@ def template_parts(
 
 
 def clean(text: str) -> str:
-    """The text without control characters (newline and tab stay) and lone surrogates."""
+    """The text without lone surrogates and control characters, except newline and tab."""
     return "".join(
         char
         for char in text.replace("\r\n", "\n").replace("\r", "\n")
@@ -116,37 +111,36 @@ def clean(text: str) -> str:
 
 
 class TokenText:
-    """Turns a growing sequence of ids into text, piece by piece, whole characters only."""
+    """Turns a growing sequence of ids into text, in whole characters."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
         self._special = set(tokenizer.all_special_ids)
         self._stream = DecodeStream(skip_special_tokens=True)
-        self._shown: dict[int, str] = {}  # by token: the same ones are rejected again and again
+        self._shown: dict[int, str] = {}  # the same tokens are often rejected again
 
     def push(self, ids: Sequence[int]) -> list[str]:
         """The text each id adds: "" while a character is incomplete or the token is special."""
         return [self._stream.step(self._tokenizer.backend_tokenizer, token) or "" for token in ids]
 
     def fork(self) -> TokenText:
-        """For text that may not stay: goes on from here, and leaves this one as it is."""
+        """A copy for text that may not stay."""
         other = copy.copy(self)
         other._stream = copy.copy(self._stream)
         return other
 
     def alone(self, token: int) -> str:
-        """How to show one token by itself, special ones by name."""
+        """One token by itself, special ones by name."""
         if token not in self._shown:
             self._shown[token] = str(self._tokenizer.decode([token], skip_special_tokens=False))
         return self._shown[token]
 
     def special(self, token: int) -> bool:
-        """Whether a token is one of the tokenizer's special ones."""
         return token in self._special
 
 
 class RecordedText:
-    """What TokenText gives, read from a trace that keeps its words: needs no tokenizer."""
+    """As TokenText, from a trace that keeps its words: needs no tokenizer."""
 
     def __init__(self, trace: Trace) -> None:
         words: Any = trace.about.get("words")
@@ -160,31 +154,28 @@ class RecordedText:
             ) from None
 
     def push(self, ids: Sequence[int]) -> list[str]:
-        """The next pieces of the output."""
         if self._pieces is None:
             return [self.alone(token) for token in ids]
         return [next(self._pieces, "") for _ in ids]
 
     def fork(self) -> RecordedText:
-        """For text that did not stay: of that only each token by itself was recorded."""
+        """For text that did not stay, only single tokens were recorded."""
         other = copy.copy(self)
         other._pieces = None
         return other
 
     def alone(self, token: int) -> str:
-        """How to show one token by itself, special ones by name."""
         return self._alone.get(token, "\ufffd")
 
     def special(self, token: int) -> bool:
-        """Whether a token is a special one."""
         return token in self._special
 
 
 def record_words(trace: Trace, tokenizer: PreTrainedTokenizerBase) -> None:
     """Keep in a trace the text of its tokens, so that it can be shown without its tokenizer.
 
-    about["words"]: prompt (template included), output (a piece per new token), alone ({id: text} of
-    every token that occurs), special (those ids that are special tokens).
+    about["words"]: prompt (with its template), output (a piece per new token), alone ({id: text}
+    for every token that occurs), special (ids of special tokens).
     """
     text, output = TokenText(tokenizer), trace.output_ids
     seen = set(output)

@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import pytest
+from huggingface_hub import constants
+
 MAIN = "1" * 40  # the commit of every repository's main branch, unless it is given another
 
 
@@ -134,6 +137,13 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def lead_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As HF_ENDPOINT does, which the library reads when it is imported."""
+    template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, url)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "ENDPOINT", url)
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""The commands of `python -m moa_core`. Each file imports what is heavy only once it runs."""
+"""The commands of `python -m moa_core`. Heavy imports wait until a command runs."""

@@ -8,32 +8,21 @@ from __future__ import annotations
 
 import argparse
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
-from moa_core.arguments import add_target, check_folder, chosen_preset, path, target_of
+from moa_core.arguments import add_target, check_folder, path
 from moa_core.errors import UserError
-from moa_core.loading.names import listed
 from moa_core.runtime import check_threads
 
-if TYPE_CHECKING:
-    from moa_core.bench.methods import Method
-    from moa_core.bench.run import Contender, Decoding
-    from moa_core.bench.suites import Prompt
-    from moa_core.model.target import Target
-
-METHODS = "vanilla,eagle2,moa-n1"
 MODES = ("link", "offline")  # each a run of its own, and a module of bench
-KEPT = ("repeat", "limit", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to compare, on which prompts, and how."""
     add_target(parser)
     # fmt: off
     add = parser.add_argument
     add("--methods", help="comma separated: vanilla, ngram, eagle, moa-auto, bundled drafters, "
         "folders; hf-generate, hf-assisted, hf-lookup, llama-cpp; over a link also stream, "
-        f"plain API streaming; default: {METHODS}")
+        "plain API streaming; default: vanilla,eagle2,moa-n1")
     add("--suite", default="bundled", help="bundled, mt_bench, humaneval, gsm8k, alpaca, sum, qa, "
         "or a file of JSON lines with kind and prompt")
     add("--limit", type=int, help="prompts of each kind; default: all")
@@ -62,136 +51,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure, write the results, print a table. options.given: the command's own words."""
-    mode = _mode(options)
-    if mode:
-        options.tree = options.tree or "same"
-        import_module(f"moa_core.bench.{mode}").run(options)
-        return
-    from moa_core.runtime import quiet
-
-    quiet()
-    from moa_core.bench.run import Decoding
-    from moa_core.bench.suites import load_suite, suite_ids
-
-    options.tree = options.tree or "auto"
-    prompts, trees = load_suite(options.suite, options.limit), _trees(options)
-    Decoding(options.max_new_tokens, options.temperature).settings(None, 0, 0)
-    target, methods = _loaded(options)
-    _measure(options, trees, target, methods, prompts, suite_ids(prompts, target))
-
-
-def _mode(options: argparse.Namespace) -> str:
-    """Which run was asked for: "" for the usual one. UserError, before any model is loaded."""
+    """Check the options, then run the benchmark that they ask for."""
     modes = [mode for mode in MODES if getattr(options, mode)]
+    _check(options, modes)
+    if modes:
+        options.tree = options.tree or "same"
+    import_module(f"moa_core.bench.{modes[0] if modes else 'compare'}").run(options)
+
+
+def _check(options: argparse.Namespace, modes: list[str]) -> None:
+    """UserError for options that do not go together, before any model is loaded."""
     if len(modes) > 1:
         raise UserError(f"Choose one of --{' and --'.join(modes)}: each is a run of its own.")
-    mode = modes[0] if modes else ""
-    if mode and (options.preset or options.bits):
+    if modes and (options.preset or options.bits):
         raise UserError("--preset and --load-in-... are for the usual benchmark.")
     for name in ("repeat", "limit"):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise UserError(f"--{name} must be a whole number, at least 1.")
     check_threads(options.threads)
-    if options.grid is not None and (mode or options.tree != "best"):
+    if options.grid is not None and (modes or options.tree != "best"):
         raise UserError("--grid names the trees that --tree best tries: give both or neither.")
-    if not mode and options.out is None:
-        raise UserError("Say where the results go: --out FOLDER.")
-    if not mode:
+    if not modes:
+        if options.out is None:
+            raise UserError("Say where the results go: --out FOLDER.")
         check_folder(options.out)
-    return mode
-
-
-def _loaded(options: argparse.Namespace) -> tuple[Target, dict[str, Method]]:
-    from moa_core.bench.methods import PEERS, load_methods, needs_files
-    from moa_core.loading.catalog import known_drafters
-    from moa_core.runtime import settle
-
-    preset = chosen_preset(options)
-    if preset and options.methods is None:
-        options.methods = ",".join(["vanilla", *preset.by_method])
-    given = METHODS if options.methods is None else options.methods
-    names = listed(given, [*PEERS, *known_drafters()])
-    specs = {one: preset.drafter(one) if preset and needs_files(one) else one for one in names}
-    target = target_of(options, [spec for name, spec in specs.items() if needs_files(name)])
-    settle(target, options.threads)
-    return target, load_methods(names, target, specs)
-
-
-def _measure(
-    options: argparse.Namespace,
-    trees: list[Any],
-    target: Target,
-    methods: dict[str, Method],
-    prompts: list[Prompt],
-    ids: list[list[int]],
-) -> None:
-    from moa_core.bench.records import head, write
-    from moa_core.bench.results import figures, table
-    from moa_core.bench.run import Decoding, keep_settings, run_all
-
-    eos_ids = () if options.ignore_eos else target.eos_ids
-    decoding = Decoding(options.max_new_tokens, options.temperature, options.seed, eos_ids)
-    folder = options.out
-    settings = _settings(options, target, methods, prompts)
-    facts = keep_settings(folder, settings, target.device)
-    contenders = _contenders(trees, options, target, methods, decoding)
-    runs = run_all(contenders, prompts, ids, options.repeat, decoding, folder / "runs.jsonl")
-    about = {
-        name: {**one.method.about(), "tree": one.tree and one.tree.as_dict()}
-        for name, one in contenders.items()
-    }
-    measured = figures(runs, about, options.temperature == 0)
-    known = {"name": target.name, "dtype": settings["dtype"]}
-    results = head("bench", options.given, **facts, target=known, methods=measured)
-    write({**results, "runs": runs}, folder / "results.json")
-    summary = folder / "summary.json"
-    write(results, summary)
-    print(f"{table(measured)}\n\n{summary}")
-
-
-def _trees(options: argparse.Namespace) -> list[Any]:
-    """The tree for all, or with --tree best the ones to try."""
-    from moa_core.bench.tuning import GRID, SAME, one_tree
-
-    if options.tree == "best":
-        grid = GRID if options.grid is None else options.grid
-        return [one_tree(text) for text in grid.split(",")]
-    return [SAME if options.tree == "same" else one_tree(options.tree)]
-
-
-def _contenders(
-    trees: list[Any],
-    options: argparse.Namespace,
-    target: Target,
-    methods: dict[str, Method],
-    decoding: Decoding,
-) -> dict[str, Contender]:
-    from moa_core.bench.suites import load_suite, readable
-    from moa_core.bench.tuning import best_trees, same_trees
-
-    if options.tree != "best":
-        return same_trees(methods, trees[0])
-    # Only to choose trees: a target with little context tunes on the shorter of them.
-    prompts, ids = readable(load_suite("tuning", options.limit), target)
-    return best_trees(methods, trees, prompts, ids, decoding, options.out)
-
-
-def _settings(
-    options: argparse.Namespace, target: Target, methods: dict[str, Method], prompts: list[Prompt]
-) -> dict[str, Any]:
-    """What a resumed run must share with its beginning."""
-    from moa_core.bench.methods import checksum
-    from moa_core.bench.suites import suite_hash
-    from moa_core.loading.memory import form_name
-
-    weights = {name: method.weights() for name, method in methods.items()}
-    return {
-        **{name: getattr(options, name) for name in (*KEPT, "grid")},
-        "methods": list(methods),
-        "prompts": suite_hash(prompts),
-        "target": target.name,
-        "dtype": form_name(target.dtype, options.bits),
-        "weights": {"target": checksum([target.head.weight, target.embed.weight]), **weights},
-    }

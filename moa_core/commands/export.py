@@ -27,9 +27,10 @@ def run(options: argparse.Namespace) -> None:
         raise UserError(f"--target-name {options.target_name!r} is no Hub id, as in owner/name.")
     quiet()
     target = target_without_weights(options.target)
-    source = read_source(options.drafter, target, options.target_name or "")
+    target.name = options.target_name or target.name
+    source = read_source(options.drafter, target)
     export(source, options.to)
-    if "/" not in source.verifier:
+    if "/" not in target.name:
         print("Its card names no base_model: add --target-name with the target's Hub id.")
     what = f"{source.name} ({source.kind})"
     print(f"{what} is in {options.to} as {options.format}; read its README.md.")

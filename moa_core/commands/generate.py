@@ -122,7 +122,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _shown(pieces: Iterable[Piece], silent: bool) -> tuple[str, Piece]:
-    """The text, printed as it comes unless silent, and the last piece."""
     from moa_core.text import clean
 
     text, terminal = "", sys.stdout.isatty()
@@ -153,7 +152,7 @@ def _ids(text: str) -> list[int]:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    """Before anything is loaded, for the sake of wrong numbers."""
+    """UserError for wrong numbers, before anything is loaded."""
     from moa_core.decoding.decode import Settings
     from moa_core.decoding.offline import Away
     from moa_core.decoding.tree import AUTO, named_tree
@@ -183,17 +182,15 @@ def _report(trace: Trace, text: str | None, reason: str | None) -> dict[str, Any
 
 
 def _figures(trace: Trace, reason: str | None) -> str:
-    tau = speed = ""
-    if trace.tau is not None:  # not where the prefill's token was the only one
-        tau = f", τ {trace.tau:.2f} tokens per target call after the prompt's"
-    if trace.decode_tokens_per_second is not None:
-        speed = f", {trace.tokens_per_second:.1f} tokens/s, prompt included"
-        speed += f" ({trace.decode_tokens_per_second:.1f} while decoding)"
-    tokens = _counted(len(trace.output_ids), "token")
-    calls = _counted(trace.target_calls, "target call")
-    precision = trace.about["machine"]["draft_precision"]
-    drafts = f", drafts in {precision}" if precision else ""
-    return f"\n{tokens}, {calls}{tau}{speed}{drafts}, ended by {reason}"
+    parts = [_counted(len(trace.output_ids), "token"), _counted(trace.target_calls, "target call")]
+    if trace.tau is not None:  # else the prefill's token is the only one
+        parts.append(f"τ {trace.tau:.2f} tokens per target call after the prompt's")
+    if after := trace.decode_tokens_per_second:
+        whole = trace.tokens_per_second
+        parts.append(f"{whole:.1f} tokens/s, prompt included ({after:.1f} while decoding)")
+    if precision := trace.about["machine"]["draft_precision"]:
+        parts.append(f"drafts in {precision}")
+    return f"\n{', '.join(parts)}, ended by {reason}"
 
 
 def _counted(count: int, word: str) -> str:

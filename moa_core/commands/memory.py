@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from moa_core.arguments import SPEC, add_pickle, chosen_preset
 from moa_core.errors import UserError
 from moa_core.loading.presets import PRESETS
-
-if TYPE_CHECKING:  # not before they are needed: they bring torch
-    from transformers import PretrainedConfig
-
-    from moa_core.loading.memory import Drafting
 
 FORMATS = ((None, "float32"), (None, "bfloat16"), (8, "bfloat16"), (4, "bfloat16"))
 
@@ -25,10 +19,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from moa_core.loading.load import DTYPES
-    from moa_core.loading.memory import estimate, form_name, size
+    from transformers import AutoConfig
 
-    config, drafters = _shapes(options)
+    from moa_core.loading.catalog import config_folder
+    from moa_core.loading.load import DTYPES, drafters_beside
+    from moa_core.loading.memory import Drafting, config_of, estimate, form_name, size
+
+    if preset := chosen_preset(options):
+        config = AutoConfig.for_model(**preset.config)
+        drafters = [Drafting(*need) for need in preset.needs]
+    else:
+        config, drafters = config_of(config_folder(options.target)), []
+    for spec in options.drafter:
+        drafters += (read := drafters_beside([spec]))
+        if not all(one.numbers for one in read):
+            raise UserError(f"{spec} has no weights that can be read.")
     needs = [estimate(config, DTYPES[dtype], bits, drafters) for bits, dtype in FORMATS]
     print(
         f"| format | weights | drafters | K and V of {needs[0].context:,} tokens | working | all |"
@@ -37,22 +42,3 @@ def run(options: argparse.Namespace) -> None:
     for need, (bits, dtype) in zip(needs, FORMATS, strict=True):
         parts = (need.weights, need.drafters, need.cache, need.working, need.total)
         print(f"| {form_name(DTYPES[dtype], bits)} | {' | '.join(map(size, parts))} |")
-
-
-def _shapes(options: argparse.Namespace) -> tuple[PretrainedConfig, list[Drafting]]:
-    """The target's config and its drafters' parts. Of a target the config alone is downloaded."""
-    from moa_core.loading.catalog import config_folder
-    from moa_core.loading.load import drafters_beside
-    from moa_core.loading.memory import config_of, planned
-
-    if found := chosen_preset(options):
-        config = config_of(found.configs[found.target])
-        beside = [planned(found.configs[spec], config) for spec in found.by_method.values()]
-    else:
-        config = config_of(config_folder(options.target))
-        beside = []
-    for spec in options.drafter:
-        beside += (read := drafters_beside([spec]))
-        if not all(one.numbers for one in read):
-            raise UserError(f"{spec} has no weights that can be read.")
-    return config, beside

@@ -41,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Load, then serve until interrupted or told to end."""
     options.token = token_of(options)
     limits = _limits(options)
     if preset := chosen_preset(options):
@@ -79,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _drafters(names: list[str], target: Target) -> Callable[[str], Drafter]:
-    """Loads the bundled drafters, and those that were named: these at once, to see them fail."""
+    """Loads the bundled drafters and the named ones, these at once, so that mistakes show early."""
     from moa_core.loading.catalog import bundled_drafters
     from moa_core.loading.load import load_drafter
 
@@ -114,7 +113,7 @@ def _limits(options: argparse.Namespace) -> Limits:
 
 
 def _end_with_parent() -> None:
-    """Whoever started us holds the other end of our standard input."""
+    """The parent process holds the other end of our standard input."""
     sys.stdin.read()
     os.kill(os.getpid(), signal.SIGTERM)
     sleep(END_WITHIN)

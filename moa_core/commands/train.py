@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moa_core.arguments import SPEC, Defaults, add_form, check_folder, named, numbers, path
+from moa_core.arguments import SPEC, add_form, check_folder, named, numbers, path
 from moa_core.errors import UserError
 from moa_core.loading.names import listed
 from moa_core.runtime import MOST
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from moa_core.model.target import Target
     from moa_core.train.loop import Machine
 
-# The smallest numbers that mean anything; `minutes` and `rate` must be above 0. And the largest.
+# The least value, if it is not 0, and the largest. `minutes` and `rate` are above 0.
 AT_LEAST = {
-    "updates": 1, "stop_at": 1, "warmup": 0, "workers": 1, "accumulate": 1, "log_every": 1,
-    "save_every": 0, "rows": 1, "row_length": 2, "tasks": 0, "layers": 1, "width": 32, "heads": 1,
-    "context": 2, "vocabulary": 262, "watch_times": 0, "own_tokens": 0, "threads": 1, "seed": 0,
-    "floor": 0, "cross_entropy": 0, "feature": 0,
+    "updates": 1, "stop_at": 1, "workers": 1, "accumulate": 1, "log_every": 1, "rows": 1,
+    "row_length": 2, "layers": 1, "width": 32, "heads": 1, "context": 2, "vocabulary": 262,
+    "threads": 1,
 }  # fmt: skip
 AT_MOST = {
     "workers": 256, "layers": 1024, "width": 2**16, "context": 2**20, "vocabulary": 2**20,
@@ -42,20 +41,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="target|drafters|measure")
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
-        return kinds.add_parser(name, help=text, description=text, formatter_class=Defaults)
+        return kinds.add_parser(name, help=text, description=text)
 
-    _add_training(command("target", "Train a target and its tokenizer on text of yours."), False)
-    _add_training(command("drafters", "Train drafters for a target on text of yours."), True)
-    _add_measure(command("measure", "Tell what a target can do, as JSON."))
+    _add_training(command("target", "Train a target and its tokenizer on your text."), False)
+    _add_training(command("drafters", "Train drafters for a target on your text."), True)
+    _add_measure(command("measure", "Measure what a target can do, as JSON."))
 
 
 def _add(group: Any, name: str, default: Any, text: str, **more: Any) -> None:
-    """An option; its type is that of its default, or the default itself where that makes one."""
+    """An option of its default's type; without a default, a type is given instead."""
     if default is False:
         group.add_argument(f"--{name}", action="store_true", help=text)
     elif callable(default):
         group.add_argument(f"--{name}", type=default, help=text, **more)
     else:
+        if default != "" and "default" not in text:
+            text += " (default: %(default)s)"
         group.add_argument(f"--{name}", type=type(default), default=default, help=text, **more)
 
 
@@ -66,8 +67,8 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
     _add(text, "data", named, "folder of .txt, .txt.gz, .jsonl or .jsonl.gz files; or a data set, "
          "by folder or Hub id", required=True)
     if drafters:
-        _add(text, "own-tokens", 0, "tokens that the target writes first; they then are half of "
-             "what is learnt")
+        _add(text, "own-tokens", 0, "tokens that the target writes first, for half of the "
+             "training text")
     _add(text, "rows", rows, "packed rows per update")
     _add(text, "row-length", length, "tokens per row")
     _add(text, "seed", 0, "of order, first weights and all draws")
@@ -88,7 +89,7 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
         _add(model, "watch-times", 8, "how often, in all; 0: the last weights are kept")
     else:
         _add(model, "start", str, f"go on from this target, newly scheduled: {SPEC}")
-        _add(model, "new-tokenizer", False, "with --start: learn a tokenizer from the text anew")
+        _add(model, "new-tokenizer", False, "with --start: learn a new tokenizer from the text")
         _add(model, "layers", 12, "decoder layers")
         _add(model, "width", 256, "hidden size")
         _add(model, "heads", int, "attention heads; default: heads of 64. Half as many for K and V")
@@ -98,7 +99,7 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
     optimiser = parser.add_argument_group("optimiser")
     _add(optimiser, "rate", 2e-3 if drafters else 2.5e-3, "peak learning rate")
     if drafters:
-        _add(optimiser, "rates", "", "peak rates of single methods: moa-n0=2e-3,...")
+        _add(optimiser, "rates", "", "peak rates of some methods: moa-n0=2e-3,...")
         _add(optimiser, "cross-entropy", 0.1, "weight of that loss")
         _add(optimiser, "feature", 1.0, "weight of the feature loss")
     else:
@@ -114,7 +115,7 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
         add_form(machine)
     _add(machine, "compile", False, "torch.compile the costly parts")
     _add(machine, "workers", 2, "processes that prepare text")
-    _add(machine, "accumulate", 1, "parts that the rows of an update are taken in")
+    _add(machine, "accumulate", 1, "parts that the rows of an update are split into")
     _add(machine, "save-every", 60.0, "seconds between checkpoints")
     _add(machine, "log-every", 25, "updates between log lines")
     # fmt: on
@@ -145,23 +146,25 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """UserError, naming the option, for a number that means nothing."""
-    given = {name: value for name, value in vars(options).items() if value is not None}
-    for name, value in given.items():
-        option, least, most = f"--{name.replace('_', '-')}", AT_LEAST.get(name), AT_MOST.get(name)
-        if isinstance(value, float) and not math.isfinite(value):
+    """UserError, naming the option, for a number out of range."""
+    for name, value in vars(options).items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        option, least = f"--{name.replace('_', '-')}", AT_LEAST.get(name, 0)
+        if not math.isfinite(value):
             raise UserError(f"{option} must be a finite number.")
-        if least is not None and value < least:
-            raise UserError(f"{option} must be at least {least}.")
-        if most is not None and value > most:
-            raise UserError(f"{option} must be at most {most:,}.")
         if name in ("minutes", "rate") and value <= 0:
             raise UserError(f"{option} must be above 0.")
-    if options.kind != "measure":
-        check_folder(options.out)
-    if options.kind != "measure" and (options.updates is None) == (options.minutes is None):
+        if value < least:
+            raise UserError(f"{option} must be at least {least}.")
+        if value > AT_MOST.get(name, math.inf):
+            raise UserError(f"{option} must be at most {AT_MOST[name]:,}.")
+    if options.kind == "measure":
+        return
+    check_folder(options.out)
+    if (options.updates is None) == (options.minutes is None):
         raise UserError("Say how long to train: give either --updates or --minutes.")
-    if given.get("new_tokenizer") and options.start is None:
+    if options.kind == "target" and options.new_tokenizer and options.start is None:
         raise UserError("--new-tokenizer goes with --start: without it every tokenizer is new.")
 
 
@@ -194,9 +197,8 @@ def _target(options: argparse.Namespace) -> None:
 
 
 def _drafters(options: argparse.Namespace) -> None:
-    from moa_core.loading.load import Plan, load_target
-    from moa_core.train.drafters import Plan as Training
-    from moa_core.train.drafters import train_drafters
+    from moa_core.loading.load import load_target
+    from moa_core.train.drafters import Plan, train_drafters
     from moa_core.train.init import OTHERS
     from moa_core.train.loop import Schedule
     from moa_core.train.losses import Weights
@@ -207,13 +209,11 @@ def _drafters(options: argparse.Namespace) -> None:
         raise UserError(f"--rates names {unknown[0]!r}, which is not among --methods.")
     machine = _machine(options)
     # A frozen target has the precision of the computation.
-    mixed = machine.bf16 and machine.device == "cuda"
-    plan = Plan(options.bits)
-    dtype = "bfloat16" if mixed else "float32"
-    target = load_target(options.target, dtype, machine.device, plan)
+    dtype = "bfloat16" if machine.bf16 and machine.device == "cuda" else "float32"
+    target = load_target(options.target, dtype, machine.device, bits=options.bits)
     if target.tokenizer is None:
         raise UserError(f"{target.name} has no tokenizer: text cannot be turned into its tokens.")
-    training = Training(
+    plan = Plan(
         methods=tuple(methods), rows=options.rows, seed=options.seed,
         row_length=options.row_length, own_tokens=options.own_tokens, start=options.start,
         weights=Weights(options.cross_entropy, options.feature),
@@ -227,15 +227,14 @@ def _drafters(options: argparse.Namespace) -> None:
     target.tokenizer.save_pretrained(tokenizer)
     data = _data(options)
     train_drafters(
-        target, data, tokenizer, options.out, schedule, training, machine,
+        target, data, tokenizer, options.out, schedule, plan, machine,
         _watched(options, target, data) if options.watch_times else None, options.watch_times,
     )  # fmt: skip
-    folders = [str(options.out / method) for method in training.methods]
+    folders = [str(options.out / method) for method in methods]
     form = (f"--load-in-{options.bits}bit",) if options.bits else ()
     asked = ("--target", options.target) if options.target else ()
-    be = "The drafter is in" if len(folders) == 1 else "The drafters are in"
     line = ("generate", *asked, *form, "--drafter", folders[0], "--prompt", "Once upon a time")
-    _tell_next(f"{be} {', '.join(folders)}.", line)
+    _tell_next(f"Trained: {', '.join(folders)}.", line)
 
 
 def _data(options: argparse.Namespace) -> Path:
@@ -253,7 +252,6 @@ def _data(options: argparse.Namespace) -> Path:
 
 
 def _machine(options: argparse.Namespace) -> Machine:
-    """Where and how to compute, as asked for."""
     import torch
 
     from moa_core.train.loop import Machine

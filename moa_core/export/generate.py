@@ -2,7 +2,7 @@
 
     model.generate(**inputs, custom_generate=FOLDER, trust_remote_code=True)
 
-transformers prepares all but the loop: generation config, logits processors, stopping criteria.
+transformers prepares everything except the loop.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from moa_core.model.target import Target
 
 NOT_WITH_DRAFTS = ("assistant_model", "inputs_embeds", "past_key_values", "position_ids")
 EXTRAS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
-# Where transformers finds this file; the drafter comes from the same cache, by HF_TOKEN.
+# Options for finding this file, of which the drafter needs the revision.
 HUB = ("revision", "token", "cache_dir", "local_files_only", "force_download")
-KEPT = "_moa_kept"  # the attribute of a model under which its newest drafter waits
+KEPT = "_moa_kept"  # the attribute of a model that keeps its newest drafter
 
 
 @dataclass
 class DraftedOutput(GenerateDecoderOnlyOutput):
     """What `return_dict_in_generate=True` gives.
 
-    target_calls      forwards of the model, the prefill included
-    accepted_lengths  tokens gained by each forward after it, bonus included, before any cut
+    target_calls      forwards of the model, prefill included
+    accepted_lengths  tokens gained by each later forward, bonus included, before any cut
     """
 
     target_calls: int | None = None
@@ -62,10 +62,10 @@ def generate(
     tree: dict[str, int] | None = None,
     **options: Any,
 ) -> Tensor | DraftedOutput:
-    """As `model.generate`, with a drafter: greedy text is the model's own, a sample its own draw.
+    """As `model.generate`, with a drafter: the text, greedy or sampled, is the model's own.
 
     drafter  folder or Hub id; default: where `custom_generate` pointed
-    seed     of sampling; default: drawn from torch's generator, so that `set_seed` decides
+    seed     of sampling; default: from torch's generator, so that `set_seed` decides
     tree     depth, breadth and budget, instead of the drafter's own
 
     UserError, a ValueError, for what cannot be drafted: batches, beams, processors of the logits
@@ -140,7 +140,7 @@ def _check(input_ids: Tensor, mask: Tensor | None, config: GenerationConfig) -> 
 def sampling_of(
     config: GenerationConfig, processors: LogitsProcessorList, seed: int | None
 ) -> Sampling:
-    """How to choose tokens, read off the processors transformers made of a generation config."""
+    """How to choose tokens, from the processors that transformers made."""
     found: dict[str, Any] = {}
     for processor in processors:
         match processor:
@@ -164,7 +164,7 @@ def sampling_of(
 
 
 def _loaded(model: PreTrainedModel, place: str) -> tuple[Target, Drafter]:
-    """The model as a target, and its drafter: kept on the model for the next call."""
+    """The model as a target, and its drafter, both kept on the model for the next call."""
     key = place, model.device, model.dtype
     kept = getattr(model, KEPT, None)
     if kept is None or kept[0] != key:

@@ -44,10 +44,11 @@ __all__ = ["generate"]
 ''',
     "custom_generate/requirements.txt": f"{DISTRIBUTION}\n",
 }
-USE = Path(__file__).parent / "use.md"  # how an export is used
+CARD = Path(__file__).parent / "card.md"
 ABOVE = "see ../README.md"  # in a config: the card of the models from which this one was taken
 COPIED = "SOURCE.md"  # that card in an export
 HUB_LICENCES = {"apache-2.0", "mit", "llama3", "cc-by-4.0", "cc-by-sa-4.0", "openrail"}
+OTHER = "other\nlicense_name: as-stated-below"
 LONGEST = 2000  # characters of what a config says of itself
 
 
@@ -58,14 +59,12 @@ class Source:
     name: str
     folder: Path
     ours: dict[str, Any]  # our own keys of its config; empty for others' files
-    tensors: dict[str, Tensor]  # those that it needs, in the dtype in which they are stored
+    tensors: dict[str, Tensor]  # only those that it needs, in their stored dtype
     drafter: Drafter  # the same, loaded beside its target
-    target: Target
-    verifier: str  # what to call the target in an export: a Hub id or a name, never a path
+    target: Target  # its name goes into the export: a Hub id or a name, never a path
 
     @property
     def kind(self) -> str:
-        """What it is, in words."""
         if isinstance(self.drafter, MoADrafter):
             return f"a Mixture of Attentions drafter, TLI N = {self.drafter.tli}"
         if isinstance(self.drafter, EagleDrafter):
@@ -73,7 +72,7 @@ class Source:
         return f"a drafter of the method {self.ours.get('method')}"
 
 
-def read_source(spec: str, target: Target, verifier: str = "") -> Source:
+def read_source(spec: str, target: Target) -> Source:
     """Read a drafter: a bundled name, a folder or a Hub id. UserError if it does not fit."""
     found = locate(with_files(spec))
     folder = files_of(found)
@@ -84,14 +83,13 @@ def read_source(spec: str, target: Target, verifier: str = "") -> Source:
     stored = read_tensors(folder, pinned(found))
     drafter = build_drafter(config, stored, target, None, name)
     tensors = {key: stored[key].contiguous() for key in drafter.net.state_dict()}
-    named = verifier or split(target.name)[0]
-    return Source(name, folder, config.get("drafter") or {}, tensors, drafter, target, named)
+    return Source(name, folder, config.get("drafter") or {}, tensors, drafter, target)
 
 
 def target_without_weights(spec: str | None) -> Target:
     """A target whose parameters take no memory: a bundled name, a folder or a Hub id.
 
-    UserError if it cannot be had, or is no target.
+    UserError if it is not there, or is no target.
     """
     place, folder = locate(spec), config_folder(spec)
     config, tokenizer = config_of(folder), tokenizer_in(folder)
@@ -105,12 +103,9 @@ def target_without_weights(spec: str | None) -> Target:
 
 
 def export(source: Source, folder: Path) -> None:
-    """Write a drafter with its card."""
     check_new(folder)
-    config = drafter_config(source.drafter, source.target, {})
     kept = {key: one for key, one in source.ours.items() if key not in ("method", "tli", "target")}
-    config["drafter"] |= kept
-    config["drafter"]["target"]["name"] = source.verifier
+    config = drafter_config(source.drafter, source.target, kept)
     texts = {"README.md": card(source), **CODE}
     texts["config.json"] = json.dumps(config, indent=2) + "\n"
     contents = {path: text.encode() for path, text in texts.items()} | _notes_beside(source)
@@ -125,36 +120,28 @@ def export(source: Source, folder: Path) -> None:
 
 def card(source: Source) -> str:
     """README.md of an export, from what the drafter's config says."""
-    licence = _said(source, "licence")
-    tags, paper = "speculative-decoding", ""
+    licence, verifier, paper = _said(source, "licence"), source.target.name, ""
+    front = ["library_name: transformers", "tags:", "- speculative-decoding", "- custom_generate"]
     if isinstance(source.drafter, MoADrafter):
-        tags, paper = f"{tags}, mixture-of-attentions", "2410.03804"
+        front, paper = [*front, "- mixture-of-attentions"], "2410.03804"
     elif isinstance(source.drafter, EagleDrafter):
-        tags, paper = f"{tags}, eagle2", "2406.16858"
-    use = Template(USE.read_text(encoding="utf-8").strip()).substitute(
-        verifier=source.verifier, distribution=DISTRIBUTION
+        front, paper = [*front, "- eagle2"], "2406.16858"
+    if "/" in verifier:
+        front.append(f"base_model: {verifier}")
+    if licence:
+        known = licence.lower() in HUB_LICENCES
+        front.append(f"license: {licence.lower() if known else OTHER}")
+    return Template(CARD.read_text(encoding="utf-8")).substitute(
+        front="\n".join(front),
+        name=source.name.rsplit("/", 1)[-1],
+        verifier=verifier,
+        kind=source.kind[0].upper() + source.kind[1:],
+        cited=paper and f" ([arXiv {paper}](https://arxiv.org/abs/{paper}))",
+        distribution=DISTRIBUTION,
+        count=f"{sum(tensor.numel() for tensor in source.tensors.values()):,}",
+        licence=(licence or "its config states none").removesuffix("."),
+        data=_said(source, "data") or "its config states none",
     )
-    count = sum(tensor.numel() for tensor in source.tensors.values())
-    facts = [
-        f"{count:,} parameters; embeddings and head are the target's.",
-        f"Licence: {(licence or 'its config states none').removesuffix('.')}.",
-        f"Training data: {_said(source, 'data') or 'its config states none'}.",
-    ]
-    front = ["library_name: transformers", f"tags: [{tags}, custom_generate]"]
-    if "/" in source.verifier:
-        front.append(f"base_model: {source.verifier}")
-    if licence and licence.lower() in HUB_LICENCES:
-        front.append(f"license: {licence.lower()}")
-    elif licence:
-        front += ["license: other", "license_name: as-stated-below"]
-    cited = f" ([arXiv {paper}](https://arxiv.org/abs/{paper}))" if paper else ""
-    return "\n".join([
-        "---", *front, f"---\n\n# {source.name.rsplit('/', 1)[-1]}, for {source.verifier}\n",
-        f"{source.kind[0].upper()}{source.kind[1:]}{cited}, for the target {source.verifier} and "
-        "no other. Speculative decoding: it drafts, the target verifies, and the text is the "
-        "target's own.\n",
-        f"## Use\n\n{use}\n\n## Facts\n", *(f"- {fact}" for fact in facts), "",
-    ])  # fmt: skip
 
 
 def _notes_beside(source: Source) -> dict[str, bytes]:
@@ -169,7 +156,7 @@ def _notes_beside(source: Source) -> dict[str, bytes]:
 
 
 def _said(source: Source, key: str) -> str | None:
-    """What the config says about itself; a pointer to the card beside it goes with that card."""
+    """What the config says about itself; a pointer to a card only if that card is exported too."""
     text = source.ours.get(key)
     if text == ABOVE:
         return f"see {COPIED}" if _notes_beside(source) else None
@@ -177,6 +164,6 @@ def _said(source: Source, key: str) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Words of an unknown config as one line of Markdown that is nothing but text."""
+    """Words of an unknown config as one line of plain text in Markdown."""
     line = escape(" ".join(text.split())[:LONGEST], quote=False)
     return re.sub(r"([\\`*\[\]|])", r"\\\1", line)

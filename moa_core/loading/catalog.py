@@ -1,5 +1,4 @@
-"""Available models and their names: the bundle, folders, presets in the Hub's cache. Reads configs,
-never weights."""
+"""Available models and their names: the bundle, folders, presets. Reads configs, never weights."""
 
 from __future__ import annotations
 
@@ -10,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import try_to_load_from_cache
-
 from moa_core.assets import ASSETS
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.errors import UserError
-from moa_core.loading.hub import fetch_config, split
+from moa_core.loading.hub import fetch_config
 from moa_core.loading.names import AUTO, matched, method_name, no_such, tli_of
-from moa_core.loading.presets import PRESETS, Preset, untrained
+from moa_core.loading.presets import Preset, untrained
 from moa_core.loading.untrusted import Count, read_config, section, value
 
 DEFAULT_DRAFTER = "moa-n0"  # drafts without the target's own layers
@@ -29,7 +26,7 @@ DERIVED = {"eagle": "eagle2"}  # methods that need no files of their own
 
 @dataclass(frozen=True)
 class DrafterInfo:
-    """A drafter, as described by its config."""
+    """A drafter, as its config describes it."""
 
     name: str
     method: str  # moa, eagle2, eagle3, medusa, glide or independent
@@ -59,13 +56,10 @@ def models_folder() -> Path:
 
 
 def bundled_drafters() -> list[DrafterInfo]:
-    """The bundled drafters, by name."""
-    configs = _bundled_configs()
-    return [_info(config, name) for name, config in configs.items() if "drafter" in config]
+    return [_info(one, name) for name, one in _bundled_configs().items() if "drafter" in one]
 
 
 def bundled_target() -> str:
-    """The name of the bundled target."""
     for name, config in _bundled_configs().items():
         if "drafter" not in config:
             return name
@@ -85,14 +79,12 @@ def bundled_moa() -> dict[int, str]:
 def bundled_moa_for(tli: int | None) -> str:
     """The bundled MoA drafter for an N. UserError, with the available N, if there is none."""
     trained = bundled_moa()
-    if tli is None:
-        names = list(trained.values())
-        if not names:
-            raise UserError(f"There is no bundled drafter in {models_folder()}: name one.")
-        return DEFAULT_DRAFTER if DEFAULT_DRAFTER in names else names[0]
-    if tli not in trained:
-        raise UserError(untrained(tli, trained))
-    return trained[tli]
+    if tli is None and not trained:
+        raise UserError(f"There is no bundled drafter in {models_folder()}: name one.")
+    wanted = min(trained) if tli is None else tli
+    if wanted not in trained:
+        raise UserError(untrained(wanted, trained))
+    return trained[wanted]
 
 
 def is_bundled(folder: Path) -> bool:
@@ -109,7 +101,6 @@ def bundle() -> Installed:
 
 
 def folder_of(spec: str) -> Path | None:
-    """The folder of a bundled model, or a folder on this machine."""
     named = "/" not in spec and spec.strip(".")  # "", "." and ".." are no model's name
     places = ([models_folder() / spec] if named else []) + [Path(os.path.expanduser(spec))]
     return next((path for path in places if spec and os.path.isdir(path)), None)
@@ -142,9 +133,9 @@ def known_drafters() -> list[str]:
     """Names of drafters: the bundled ones, and those without files."""
     infos = bundled_drafters()
     found = [info.name for info in infos]
-    more = [one for one, source in DERIVED.items() if source in found and one not in found]
+    derived = [one for one, source in DERIVED.items() if source in found]
     auto = [AUTO] if any(info.method == "moa" for info in infos) else []
-    return [*found, *more, *auto, *WITHOUT_WEIGHTS]
+    return [*dict.fromkeys([*found, *derived, *auto, *WITHOUT_WEIGHTS])]
 
 
 def drafter_name(spec: str) -> str:
@@ -159,7 +150,7 @@ def drafter_name(spec: str) -> str:
 
 
 def with_files(spec: str) -> str:
-    """The drafter whose files one of this name uses. UserError for one without."""
+    """The name of the drafter whose files a drafter uses. UserError for one without files."""
     name = drafter_name(spec)
     if name in (*WITHOUT_WEIGHTS, AUTO):
         raise UserError(f"{name} has no files of its own: name a drafter that has.")
@@ -239,34 +230,12 @@ def _with_derived(found: dict[str, DrafterInfo]) -> dict[str, DrafterInfo]:
     return {**found, **more}
 
 
-def published() -> list[Installed]:
-    """The presets whose target is in the Hub's cache, with their cached drafters."""
-    return [
-        Installed(one.target, _infos({m: s for m, s in one.by_method.items() if _cached(s)}, one))
-        for one in PRESETS.values()
-        if _cached(one.target)
-    ]
-
-
 def preset_drafters(preset: Preset) -> dict[str, DrafterInfo]:
     """A preset's drafters by method, downloaded or not."""
-    return _infos(preset.by_method, preset)
-
-
-def _infos(specs: Mapping[str, str], preset: Preset) -> dict[str, DrafterInfo]:
     tree = TreeSettings(*preset.tree)
-    infos = {
-        method: DrafterInfo(spec, method.partition("-")[0], tli_of(method), tree)
-        for method, spec in specs.items()
-    }
-    return _with_derived(infos)
-
-
-def _cached(spec: str) -> bool:
-    """Whether the weights of a Hub id are in the cache, at its revision."""
-    repository, revision = split(spec)
-    path = try_to_load_from_cache(repository, "config.json", revision=revision)
-    if not isinstance(path, str):
-        return False
-    folder = Path(path).parent
-    return any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin"))
+    return _with_derived(
+        {
+            method: DrafterInfo(spec, method.partition("-")[0], tli_of(method), tree)
+            for method, spec in preset.by_method.items()
+        }
+    )

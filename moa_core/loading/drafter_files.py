@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,15 @@ from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.errors import UserError, first_line
 from moa_core.loading.catalog import tree_settings
 from moa_core.loading.eagle3 import in_one_form, is_eagle3, rope_of
-from moa_core.loading.fit import about_target, check_fit, check_same, other_weights
-from moa_core.loading.formats import SIZES, Tensors, check_shape, config_keys, independent_sizes
+from moa_core.loading.fit import (
+    Tensors,
+    about_target,
+    check_fit,
+    check_same,
+    check_shape,
+    other_weights,
+)
+from moa_core.loading.formats import SIZES, config_keys, independent_sizes
 from moa_core.loading.untrusted import Count, careful, section, value
 from moa_core.model.target import Target, moved
 
@@ -66,50 +74,40 @@ def _method(ours: dict[str, Any], tensors: Tensors, name: str) -> str:
 
 
 def build(
-    method: str,
-    config: dict[str, Any],
-    tensors: Tensors,
-    target: Target,
-    tli: int | None,
+    method: str, config: dict[str, Any], tensors: Tensors, target: Target, tli: int | None,
     name: str,
-) -> Drafter:
-    """A drafter of a method from its files."""
+) -> Drafter:  # fmt: skip
     if tli and method != "moa":
         raise UserError(f"{name} is not a MoA drafter, so TLI does not apply.")
     if method == "independent":
         return _independent(config, tensors, target, name)
     width = target.config.hidden_size
 
-    def net_of(kind: Callable[..., nn.Module], *more: int) -> Any:
-        def make() -> nn.Module:
-            return kind(SIZES[method](config, target.config, tensors, name), *more)
-
-        net = filled(make, tensors, name)
-        return net.to(target.device, target.dtype).eval().requires_grad_(False)
+    def net(kind: Callable[..., nn.Module], *more: int) -> Any:
+        sizes = partial(SIZES[method], config, target.config, tensors, name)
+        made = filled(lambda: kind(sizes(), *more), tensors, name)
+        return made.to(target.device, target.dtype).eval().requires_grad_(False)
 
     match method:
         case "moa":
-            return MoADrafter(net_of(MoANet), target, _tli(config, tli, name), name)
+            return MoADrafter(net(MoANet), target, _tli(config, tli, name), name)
         case "eagle2":
-            return EagleDrafter(net_of(EagleNet, width), target, name)
+            return EagleDrafter(net(EagleNet, width), target, name)
         case "eagle3":
-            return Eagle3Drafter(net_of(Eagle3Net), target, name, rope_of(config, name))
+            return Eagle3Drafter(net(Eagle3Net), target, name, rope_of(config, name))
         case "medusa":
-            return MedusaDrafter(net_of(MedusaNet, width), target, name)
-    return GlideDrafter(net_of(GlideNet), target, name)
+            return MedusaDrafter(net(MedusaNet, width), target, name)
+    return GlideDrafter(net(GlideNet), target, name)
 
 
 def _independent(
     config: dict[str, Any], tensors: Tensors, target: Target, name: str
 ) -> IndependentDrafter:
-    def make() -> nn.Module:
-        return own_parts(LlamaForCausalLM(independent_sizes(config, tensors, target, name)))
-
-    weights = filled(make, tensors, name).state_dict()
-    small = borrowing(independent_sizes(config, tensors, target, name), target)
-    drafter = IndependentDrafter(small, target, name)
+    sizes = partial(independent_sizes, config, tensors, target, name)
+    own = filled(lambda: own_parts(LlamaForCausalLM(sizes())), tensors, name)
+    drafter = IndependentDrafter(borrowing(sizes(), target), target, name)
     if target.device.type != "meta":  # an export needs the shapes alone
-        drafter.net.load_state_dict(weights)
+        drafter.net.load_state_dict(own.state_dict())
     drafter.net.eval().requires_grad_(False)
     return drafter
 
@@ -172,13 +170,12 @@ def save_drafter(
 def drafter_config(drafter: Drafter, target: Target, more: dict[str, Any]) -> dict[str, Any]:
     """config.json of a drafter: the authors' keys, and ours under "drafter"."""
     config = target.config
-    base = {
-        "hidden_size": config.hidden_size,
-        "rms_norm_eps": config.rms_norm_eps,
-        "rope_theta": config.rope_parameters["rope_theta"],
-        "vocab_size": config.vocab_size,
-        "max_position_embeddings": config.max_position_embeddings,
-        "hidden_act": "silu",
-    }
+    shared = ("hidden_size", "rms_norm_eps", "vocab_size", "max_position_embeddings")
     keys, ours = config_keys(drafter)
-    return {**base, **keys, "drafter": {**ours, "target": about_target(target), **more}}
+    return {
+        **{key: getattr(config, key) for key in shared},
+        "rope_theta": config.rope_parameters["rope_theta"],
+        "hidden_act": "silu",
+        **keys,
+        "drafter": {**ours, "target": about_target(target), **more},
+    }

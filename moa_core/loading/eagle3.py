@@ -7,6 +7,7 @@ Tensors or flags say which optional norms exist.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -15,10 +16,9 @@ from transformers import PretrainedConfig
 
 from moa_core.drafters.eagle3 import Eagle3Config, default_layers
 from moa_core.errors import UserError
-from moa_core.loading.fit import check_same
+from moa_core.loading.fit import Tensors, check_same, layer_sizes
 from moa_core.loading.untrusted import Count, Eps, Whole, section, value
 
-Tensors = dict[str, Tensor]
 LAYER = "midlayer"
 OF_LAYER = ("model.layers.0.", "layers.0.")  # its names in other files
 USUAL_THETA = 10_000.0  # SafeAILab's default for a config without rope_theta
@@ -29,7 +29,7 @@ def is_eagle3(tensors: Mapping[str, Any]) -> bool:
 
 
 def in_one_form(config: dict[str, Any], tensors: Tensors) -> tuple[dict[str, Any], Tensors]:
-    """A head's config and tensors in SafeAILab's form, only those that drafting needs."""
+    """A head's config and tensors in SafeAILab's form, without unused tensors."""
     nested = section(config, "transformer_layer_config", "This head")
     renamed = {}
     for name, tensor in tensors.items():
@@ -51,17 +51,11 @@ def eagle3_sizes(
     """Sizes of an EAGLE-3 head. UserError for an unsupported form."""
     if "mask_hidden" in tensors:
         raise UserError(f"{name} drafts several tokens at once (P-EAGLE): this is not supported.")
-    if not tensors:
-        return _published(config, target, name)
     if any(part in key for key in tensors for part in ("layers.1.", "midlayers.")):
         raise UserError(f"{name} has more than one layer; EAGLE-3 heads have one.")
     width, joined = tensors["fc.weight"].shape
     heads = value(config, "num_attention_heads", Whole, name)
-    attention = f"{LAYER}.self_attn"
-    rows, groups = (len(tensors[f"{attention}.{one}_proj.weight"]) for one in "qk")
-    size = rows // heads
-    if rows % heads or not size or groups % size:
-        raise ValueError(f"{heads} heads do not fit {rows} rows of {attention}")
+    layer = layer_sizes(tensors, LAYER, heads)
     features = value(config, "target_hidden_size", Whole, name, target.hidden_size)
     if joined % features:
         raise ValueError(f"fc.weight reads {joined} numbers, not a multiple of {features}")
@@ -78,17 +72,14 @@ def eagle3_sizes(
         )
     return Eagle3Config(
         width=width,
-        heads=heads,
-        kv_heads=groups // size,
-        head_dim=size,
-        inner=len(tensors[f"{LAYER}.mlp.gate_proj.weight"]),
+        **asdict(layer),
         eps=value(config, "rms_norm_eps", Eps, name, target.rms_norm_eps),
         layers=layers,
         features=features,
         words=None if words is None else len(words),
         fc_bias="fc.bias" in tensors,
-        qkv_bias=f"{attention}.q_proj.bias" in tensors,
-        head_norms=f"{attention}.q_norm.weight" in tensors,
+        qkv_bias=f"{LAYER}.self_attn.q_proj.bias" in tensors,
+        head_norms=f"{LAYER}.self_attn.q_norm.weight" in tensors,
         norm_before="input_norm.weight" in tensors,
         norm_each="fc_norm.0.weight" in tensors,
         # By default, speculators' heads have it and SafeAILab's do not.
@@ -98,21 +89,6 @@ def eagle3_sizes(
         norm_output=value(config, "norm_output", bool, name, False),
         embeddings=None if embeddings is None else len(embeddings),
     )
-
-
-def _published(config: dict[str, Any], target: PretrainedConfig, name: str) -> Eagle3Config:
-    """Sizes from a config alone, for an estimate of its memory."""
-    heads, groups, inner, width = (
-        value(config, key, Whole, name)
-        for key in (
-            "num_attention_heads", "num_key_value_heads", "intermediate_size", "hidden_size",
-        )
-    )  # fmt: skip
-    return Eagle3Config(
-        width, heads, groups, value(config, "head_dim", Whole, name, width // heads), inner,
-        target.rms_norm_eps, _layers(config, target.num_hidden_layers, name), target.hidden_size,
-        words=value(config, "draft_vocab_size", Whole, name, None),
-    )  # fmt: skip
 
 
 def _layers(config: dict[str, Any], count: int, name: str) -> tuple[int, ...]:

@@ -8,12 +8,15 @@ import json
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from moa_core.drafters.moa import Sizes
 from moa_core.errors import UserError
 from moa_core.loading.untrusted import section
 from moa_core.model.target import Target
 
+Tensors = dict[str, Tensor]
 SAMPLE = 64  # numbers per weight, which identify one training of a model
 
 
@@ -29,8 +32,8 @@ def about_target(target: Target) -> dict[str, Any]:
 
 
 def check_fit(config: dict[str, Any], target: Target, name: str) -> None:
-    """UserError if a drafter's config names another target. The authors' configs, without our keys,
-    name only its vocabulary."""
+    """UserError if a drafter's config names another target. The authors' configs name only its
+    vocabulary."""
     known = section(section(config, "drafter", name), "target", name)
     trained = section(known, "shape", name)
     if "vocab_size" in config:
@@ -50,6 +53,24 @@ def check_same(name: str, what: str, found: Any, expected: int | None) -> None:
         raise UserError(
             f"{name} does not fit this target: its {what} is {found}, the target's is {expected}."
         )
+
+
+def check_shape(tensors: Tensors, key: str, expected: tuple[int, ...]) -> None:
+    found = tuple(tensors[key].shape)
+    if found != expected:
+        raise ValueError(f"{key} has the shape {found}, not {expected}")
+
+
+def layer_sizes(tensors: Tensors, part: str, heads: int) -> Sizes:
+    """A layer's sizes, from the rows of its tensors. part: prefix of their names."""
+    queries, keys, inner = (
+        len(tensors[f"{part}.{one}_proj.weight"])
+        for one in ("self_attn.q", "self_attn.k", "mlp.gate")
+    )
+    head = queries // heads
+    if queries % heads or not head or keys % head:
+        raise ValueError(f"{heads} heads do not fit {queries} rows of {part}")
+    return Sizes(heads, keys // head, head, inner)
 
 
 def check_tokenizer(theirs: PreTrainedTokenizerBase | None, target: Target, name: str) -> None:
@@ -87,7 +108,6 @@ def _shape(target: Target) -> dict[str, int]:
 
 
 def fingerprint(target: Target) -> str:
-    """A short hash of a target's shape and RoPE."""
     facts = {**_shape(target), "rope": dict(target.config.rope_parameters)}
     return _short_hash(json.dumps(facts, sort_keys=True).encode())
 

@@ -1,47 +1,31 @@
 """Sizes of drafters, from the configs and tensors of their files and back into config keys.
 
-The keys follow the authors' published formats (MoA's, and SafeAILab's for EAGLE). Sizes come from
-the tensors if there are any, because unconverted configs lack them. Our own keys are under
-"drafter".
+The keys follow the authors' published formats (MoA's, and SafeAILab's for EAGLE). Most sizes
+come from the tensors, because unconverted configs lack them. Our own keys are under "drafter".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
-import torch
-from torch import Tensor, nn
 from transformers import LlamaConfig, PretrainedConfig
 
 from moa_core.drafters.base import Drafter
-from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
-from moa_core.drafters.eagle3 import Eagle3Drafter, Eagle3Net
+from moa_core.drafters.eagle import EagleConfig, EagleDrafter
+from moa_core.drafters.eagle3 import Eagle3Drafter
 from moa_core.drafters.glide import GlideConfig, GlideDrafter
 from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.medusa import MedusaConfig, MedusaDrafter
-from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
+from moa_core.drafters.moa import MoAConfig, MoADrafter
 from moa_core.errors import UserError
-from moa_core.loading.eagle3 import eagle3_keys, eagle3_sizes, in_one_form
-from moa_core.loading.fit import check_same
+from moa_core.loading.eagle3 import eagle3_keys, eagle3_sizes
+from moa_core.loading.fit import Tensors, check_same, check_shape, layer_sizes
 from moa_core.loading.untrusted import Eps, Whole, section, value
 from moa_core.model.target import Target, head_size, kv_heads
 
-Tensors = dict[str, Tensor]
 LAYER = ("num_attention_heads", "num_key_value_heads", "intermediate_size")
-
-
-def bare_net(published: Mapping[str, Any], target: PretrainedConfig) -> nn.Module:
-    """A MoA or EAGLE net from its published config alone, with parameters that take no memory."""
-    config = dict(published)
-    with torch.device("meta"):
-        if config.get("model_type") == "moa_spec":
-            return MoANet(moa_sizes(config, target, {}, "This config"))
-        if "draft_vocab_size" in config:
-            config, _ = in_one_form(config, {})
-            return Eagle3Net(eagle3_sizes(config, target, {}, "This config"))
-        return EagleNet(eagle_sizes(config, target, {}, "This config"), target.hidden_size)
 
 
 def moa_sizes(
@@ -50,8 +34,7 @@ def moa_sizes(
     """Sizes of a MoA drafter. Its files follow the target's hidden size and K and V."""
     ours, width = section(config, "drafter", name), target.hidden_size
     kv_width = 2 * kv_heads(target) * head_size(target)
-    if tensors:  # the clearest sign of another target
-        check_shape(tensors, "Ekv2E.weight", (width, kv_width))
+    check_shape(tensors, "Ekv2E.weight", (width, kv_width))  # the clearest sign of another target
     sa, ca, lsa = "self_attention", "cross_attention", "layer_self_attention"
     heads = value(config, "num_attention_heads", Whole, name, target.num_attention_heads)
     lsa_heads = value(ours, "lsa_heads", Whole, name, heads)
@@ -60,11 +43,9 @@ def moa_sizes(
     return MoAConfig(
         width=width,
         kv_width=kv_width,
-        sa=_layer(config, tensors, sa, heads, width),
-        ca=_layer(config, tensors, ca, heads, width),
-        lsa=None
-        if config.get("disable_LSA")
-        else _layer(config, tensors, lsa, lsa_heads, kv_width),
+        sa=layer_sizes(tensors, sa, heads),
+        ca=layer_sizes(tensors, ca, heads),
+        lsa=None if config.get("disable_LSA") else layer_sizes(tensors, lsa, lsa_heads),
         eps=value(config, "rms_norm_eps", Eps, name, target.rms_norm_eps),
         qkv_bias=biased or _any_bias(tensors, f"{sa}.self_attn", "qkv"),
         o_bias=biased or _any_bias(tensors, f"{sa}.self_attn", "o"),
@@ -79,9 +60,9 @@ def eagle_sizes(
     """Sizes of an EAGLE head."""
     heads = value(config, "num_attention_heads", Whole, name, target.num_attention_heads)
     return EagleConfig(
-        **asdict(_layer(config, tensors, "layers.0", heads, target.hidden_size)),
+        **asdict(layer_sizes(tensors, "layers.0", heads)),
         eps=value(config, "rms_norm_eps", Eps, name, target.rms_norm_eps),
-        fc_bias="fc.bias" in tensors or config.get("bias", not tensors) is True,
+        fc_bias="fc.bias" in tensors or config.get("bias") is True,
         qkv_bias=_any_bias(tensors, "layers.0.self_attn", "qkv"),
         o_bias=_any_bias(tensors, "layers.0.self_attn", "o"),
     )
@@ -142,32 +123,6 @@ def small_config(target: Target, layers: int, heads: int, kv_heads: int, inner: 
     )
 
 
-def _layer(config: dict[str, Any], tensors: Tensors, part: str, heads: int, width: int) -> Sizes:
-    """A layer's sizes: from the rows of its tensors, or from a config if there are none.
-
-    part   prefix of its tensors and of MoA's config keys
-    width  of the layer, for a config
-    """
-    if not tensors:
-        key = "" if part == "layers.0" else f"{part}_"
-        groups, inner = (config[f"{key}{one}"] for one in LAYER[1:])
-        return Sizes(heads, groups, width // heads, inner)
-    queries, keys, inner = (
-        tensors[f"{part}.{one}_proj.weight"].shape[0]
-        for one in ("self_attn.q", "self_attn.k", "mlp.gate")
-    )
-    head = queries // heads
-    if queries % heads or not head or keys % head:
-        raise ValueError(f"{heads} heads do not fit {queries} rows of {part}")
-    return Sizes(heads, keys // head, head, inner)
-
-
-def check_shape(tensors: Tensors, key: str, expected: tuple[int, ...]) -> None:
-    found = tuple(tensors[key].shape)
-    if found != expected:
-        raise ValueError(f"{key} has the shape {found}, not {expected}")
-
-
 def _any_bias(tensors: Tensors, prefix: str, parts: Iterable[str]) -> bool:
     return any(f"{prefix}.{part}_proj.bias" in tensors for part in parts)
 
@@ -214,7 +169,6 @@ def _eagle_keys(sizes: EagleConfig) -> dict[str, Any]:
 
 
 def _moa_keys(config: MoAConfig) -> dict[str, Any]:
-    """Sizes in the keys of the authors' published format."""
     keys: dict[str, Any] = {
         "architectures": ["MOASpecModel"],
         "model_type": "moa_spec",

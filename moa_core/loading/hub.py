@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from huggingface_hub import constants, errors, get_hf_file_metadata, hf_hub_url, snapshot_download
 from tqdm import tqdm
 
 from moa_core.errors import UserError, first_line
+from moa_core.loading.memory import size
 from moa_core.loading.untrusted import pickles_allowed
 
 Report = Callable[[str], None]  # gets a sentence about progress
@@ -40,39 +41,28 @@ def short_name(spec: str) -> str:
     return f"{name}@{revision[:8] if re.fullmatch('[0-9a-f]{40}', revision) else revision}"
 
 
-def endpoint() -> str:
-    """The Hub's address: HF_ENDPOINT for a mirror."""
-    return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-
-
 def fetch_config(spec: str) -> Path:
     """The folder with everything but the weights."""
-    return fetch(spec, CONFIGS)
+    return _fetch(spec, CONFIGS)
 
 
 def fetch_weights(spec: str, report: Report = silent, pickles: bool = False) -> Path:
     """The folder with everything. Pickles only on request, and only without safetensors."""
-    folder = fetch(spec, (*CONFIGS, "*.safetensors"), report)
+    folder = _fetch(spec, (*CONFIGS, "*.safetensors"), report)
     if any(folder.glob("*.safetensors")) or not pickles_allowed(pickles):
         return folder
-    return fetch(spec, (*CONFIGS, "*.safetensors", "pytorch_model*.bin"), report)
+    return _fetch(spec, (*CONFIGS, "pytorch_model*.bin"), report)
 
 
-def fetch(spec: str, patterns: Sequence[str], report: Report = silent) -> Path:
-    """The folder with a repository's files, downloaded if they are not in the cache.
-
-    spec      id or id@revision
-    patterns  of the wanted files
-    UserError, saying what to do, if they are not available.
-    """
-    import huggingface_hub
-
+def _fetch(spec: str, patterns: Sequence[str], report: Report = silent) -> Path:
+    """The folder with a repository's files, downloaded if they are not in the cache. UserError,
+    saying what to do, if they are not available."""
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # our message is enough
     name, revision = split(spec)
     try:
-        folder = huggingface_hub.snapshot_download(
+        folder = snapshot_download(
             name, revision=revision, allow_patterns=list(patterns), ignore_patterns=NESTED,
-            endpoint=endpoint(), local_files_only=not _answers(name, revision),
+            local_files_only=not _answers(name, revision),
             tqdm_class=_bar(short_name(spec), report),
         )  # fmt: skip
     except Exception as error:  # of many kinds: library, transport and disk
@@ -82,14 +72,8 @@ def fetch(spec: str, patterns: Sequence[str], report: Report = silent) -> Path:
 
 def _answers(name: str, revision: str | None) -> bool:
     """Whether the Hub can be reached. One request; the library would retry for a minute."""
-    import huggingface_hub
-    from huggingface_hub import errors
-
     try:
-        huggingface_hub.get_hf_file_metadata(
-            huggingface_hub.hf_hub_url(name, "config.json", revision=revision, endpoint=endpoint()),
-            endpoint=endpoint(),
-        )
+        get_hf_file_metadata(hf_hub_url(name, "config.json", revision=revision))
     except (errors.HfHubHTTPError, errors.EntryNotFoundError, errors.HFValidationError):
         return True  # the download will say what is wrong
     except Exception:  # of the transport, or because the library must stay offline
@@ -116,22 +100,15 @@ def _bar(name: str, report: Report) -> type[tqdm]:
             due = now - self.told > REPORT_EVERY or self.done >= total
             if self.counts and total and due:
                 self.told = now
-                report(f"Downloading {name}: {amounts(min(self.done, total), total)}.")
+                report(f"Downloading {name}: {size(min(self.done, total))} of {size(total)}.")
 
     return Words
 
 
-def amounts(done: float, total: int) -> str:
-    """Bytes of a total, for users."""
-    unit, size = ("GB", 1e9) if total >= 1e9 else ("MB", 1e6)
-    return f"{done / size:.1f} of {total / size:.1f} {unit}"
-
-
 def _sentence(error: Exception, name: str, revision: str | None) -> str:
     """What went wrong with a download, and what to do."""
-    from huggingface_hub import constants, errors
-
-    at, tokens = f"{endpoint()}/{name}", f"{endpoint()}/settings/tokens"
+    hub = constants.ENDPOINT
+    at, tokens = f"{hub}/{name}", f"{hub}/settings/tokens"
     status = getattr(getattr(error, "response", None), "status_code", None)
     match error:
         case errors.GatedRepoError():
@@ -149,7 +126,7 @@ def _sentence(error: Exception, name: str, revision: str | None) -> str:
         case errors.LocalEntryNotFoundError() | errors.OfflineModeIsEnabled():
             return (
                 f"{name} is not complete in this machine's cache ({constants.HF_HUB_CACHE}), and "
-                f"the Hub at {endpoint()} cannot be reached: check the connection and "
+                f"the Hub at {hub} cannot be reached: check the connection and "
                 "HF_HUB_OFFLINE, or name a folder with the files."
             )
         case errors.HFValidationError():

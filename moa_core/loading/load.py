@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from moa_core.drafters.auto import AutoDrafter
@@ -33,32 +32,6 @@ from moa_core.model.target import Target
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 DRAFTS = ("auto", "int8", "float32")  # precisions of drafts
-TALKATIVE = (  # loggers that write a line per layer and call, and one about a faster kernel
-    "bitsandbytes.autograd._functions",
-    "bitsandbytes.backends.cpu.ops",
-)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How to load a target.
-
-    bits        4 or 8: its linear layers as NF4 or 8-bit integers, by bitsandbytes; None: unchanged
-    drafters    names, folders or Hub ids to be loaded with it: their memory counts
-    report      gets a sentence about the progress of downloads
-    drafts      int8: 8-bit weights; float32; auto: int8 if target and drafter are bundled and no
-                dtype was named
-    """
-
-    bits: int | None = None
-    drafters: tuple[str, ...] = ()
-    report: Report = silent
-    drafts: str = "auto"
-
-    def __post_init__(self) -> None:
-        if self.bits not in (None, 4, 8):
-            raise UserError(f"Weights can be loaded in 4 or 8 bits, not in {self.bits}.")
-        wanted_drafts(self.drafts, "auto")
 
 
 def pick_device(device: str) -> torch.device:
@@ -97,35 +70,41 @@ def wanted_drafts(asked: str, dtype: str) -> str:
 
 
 def load_target(
-    spec: str | Path | None = None,
-    dtype: str = "auto",
-    device: str = "auto",
-    plan: Plan | None = None,
-) -> Target:
+    spec: str | Path | None = None, dtype: str = "auto", device: str = "auto", *,
+    bits: int | None = None, drafts: str = "auto", drafters: Sequence[str] = (),
+    report: Report = silent,
+) -> Target:  # fmt: skip
     """Load a target: a bundled name (None: the bundled one), a folder, or a Hub id or id@revision.
+
+    bits      4 or 8: its linear layers as NF4 or 8-bit integers, by bitsandbytes; None: unchanged
+    drafts    int8: 8-bit weights; float32; auto: int8 if target and drafter are bundled and no
+              dtype was named
+    drafters  names, folders or Hub ids to be loaded with it: their memory counts
+    report    gets a sentence about the progress of downloads
 
     UserError, before its weights are downloaded or read, if they do not fit into memory. The
     target's `need` is the estimate.
     """
-    plan = plan or Plan()
+    if bits not in (None, 4, 8):
+        raise UserError(f"Weights can be loaded in 4 or 8 bits, not in {bits}.")
+    precision = wanted_drafts(drafts, dtype)
     place = catalog.locate(None if spec is None else str(spec))
     where = pick_device(device)
     wanted = pick_dtype(dtype, where)
     folder = place if isinstance(place, Path) else fetch_config(place)
     config = config_of(folder)
     name = place.name if isinstance(place, Path) else short_name(place)
-    beside = drafters_beside(plan.drafters, plan.report)
-    need = check_room(name, config, wanted, where, plan.bits, beside)
+    need = check_room(name, config, wanted, where, bits, drafters_beside(drafters, report))
     if not catalog.is_bundled(folder):
-        plan.report(f"{name} will need {need}.")
+        report(f"{name} will need {need}.")
+        precision = "float32" if precision == "auto" else precision
     if not isinstance(place, Path):
-        folder = fetch_weights(place, plan.report)
-        plan.report(f"Loading {name}.")
-    model = model_in(folder, str(spec or place), **_options(wanted, where, plan))
+        folder = fetch_weights(place, report)
+        report(f"Loading {name}.")
+    model = model_in(folder, str(spec or place), **_options(wanted, where, bits))
     target = Target(model.requires_grad_(False), tokenizer_in(folder), name, need)
-    target.eos_ids = _eos_ids(target)
-    target.drafts = wanted_drafts(plan.drafts, dtype if catalog.is_bundled(folder) else "float32")
-    if plan.drafts == "int8" and (target.device.type != "cpu" or target.dtype != torch.float32):
+    target.eos_ids, target.drafts = _eos_ids(target), precision
+    if drafts == "int8" and (target.device.type != "cpu" or target.dtype != torch.float32):
         raise UserError("Drafts in int8 need a float32 target on a CPU: leave out --drafts.")
     return accelerate(target)
 
@@ -138,12 +117,11 @@ def model_in(folder: Path, name: str, **options: Any) -> PreTrainedModel:
         raise UserError(f"The target {name} cannot be loaded: {first_line(error)}") from error
 
 
-def _options(dtype: torch.dtype, device: torch.device, plan: Plan) -> dict[str, Any]:
-    """Options for `from_pretrained`."""
+def _options(dtype: torch.dtype, device: torch.device, bits: int | None) -> dict[str, Any]:
     options: dict[str, Any] = {"dtype": dtype}
-    if plan.bits:
-        options["quantization_config"] = _quantised(plan.bits, dtype)
-    if plan.bits or device.type != "cpu":  # straight to the device, not through main memory
+    if bits:
+        options["quantization_config"] = _quantised(bits, dtype)
+    if bits or device.type != "cpu":  # straight to the device, not through main memory
         options["device_map"] = {"": device}
     return options
 
@@ -152,8 +130,7 @@ def _quantised(bits: int, dtype: torch.dtype) -> Any:
     """Settings for bitsandbytes. UserError if it is not installed."""
     from transformers import BitsAndBytesConfig
 
-    for name in TALKATIVE:
-        logging.getLogger(name).setLevel(logging.ERROR)
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # else a line per layer and call
     try:
         import bitsandbytes  # noqa: F401
     except Exception as error:  # also if its library does not suit the machine
@@ -196,25 +173,16 @@ def plain_weights(model: PreTrainedModel, wanted: Callable[[str], bool]) -> dict
     """Tensors by name in the model's float format; quantised weights are unpacked."""
     if not getattr(model, "is_quantized", False):
         return {name: tensor for name, tensor in model.state_dict().items() if wanted(name)}
+    from transformers.integrations.bitsandbytes import dequantize_bnb_weight
+
     return {
-        f"{prefix}.{name}": _unpacked(module, name, model.dtype)
+        f"{prefix}.{name}": dequantize_bnb_weight(weight, getattr(module, "state", None))
+        .detach()
+        .to(model.dtype)
         for prefix, module in model.named_modules(remove_duplicate=False)
-        for name, _ in module.named_parameters(recurse=False)
+        for name, weight in module.named_parameters(recurse=False)
         if wanted(f"{prefix}.{name}")
     }
-
-
-def _unpacked(module: nn.Module, name: str, dtype: torch.dtype) -> Tensor:
-    packed: Any = getattr(module, name)  # maybe of a class of bitsandbytes
-    tensor: Tensor = packed.data
-    if type(module).__name__ == "Linear4bit" and name == "weight":
-        from bitsandbytes.functional import dequantize_4bit
-
-        return dequantize_4bit(tensor, packed.quant_state).to(dtype)
-    if type(module).__name__ == "Linear8bitLt" and name == "weight":
-        scales: Tensor = packed.SCB if packed.SCB is not None else cast(Any, module).state.SCB
-        return (tensor.float() * scales[:, None] / 127).to(dtype)
-    return tensor.clone()
 
 
 # ---- drafters ----

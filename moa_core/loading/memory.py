@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -15,7 +14,6 @@ from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, Pre
 
 from moa_core.drafters.moa import LSA_CHUNK
 from moa_core.errors import UserError, first_line
-from moa_core.loading.formats import bare_net
 from moa_core.loading.untrusted import PICKLE, Whole, pickles_allowed, read_config, value
 from moa_core.model.target import head_size, kv_heads
 
@@ -85,12 +83,10 @@ class Drafting:
 
 
 def size(count: float) -> str:
-    """Bytes for users."""
     return f"{count / 1e9:.1f} GB" if count >= 0.95e8 else f"{count / 1e6:.1f} MB"
 
 
 def form_name(dtype: torch.dtype, bits: int | None) -> str:
-    """float32, bfloat16, 8-bit integers ..."""
     return {4: "4-bit NF4", 8: "8-bit integers"}.get(bits or 0, str(dtype).removeprefix("torch."))
 
 
@@ -102,26 +98,18 @@ def parameters(net: nn.Module) -> int:
     )
 
 
-def config_of(shape: Mapping[str, Any] | Path) -> PretrainedConfig:
-    """A target's config, from a folder or from the keys of a config.json."""
-    if isinstance(shape, Path):
-        _check_target(read_config(shape), shape)  # its sentences are clearer than transformers' own
-    try:
-        if isinstance(shape, Path):
-            config: PretrainedConfig = AutoConfig.from_pretrained(shape, trust_remote_code=False)
-            return config
-        keys = dict(shape)
-        return AutoConfig.for_model(keys.pop("model_type"), **keys)
-    except Exception as error:  # transformers raises many kinds; all mean that it is not usable
-        where = shape if isinstance(shape, Path) else "This config"
-        raise UserError(f"{where} has no config that can be used: {first_line(error)}") from error
-
-
-def _check_target(config: Mapping[str, Any], folder: Path) -> None:
-    if "drafter" in config:
+def config_of(folder: Path) -> PretrainedConfig:
+    """A target's config, from its folder. UserError if it is not a target's."""
+    found = read_config(folder)
+    if "drafter" in found:
         raise UserError(f"{folder} is a drafter: a target is a whole language model.")
     for key in ("num_hidden_layers", "max_position_embeddings"):
-        value(config, key, Whole, str(folder), None)
+        value(found, key, Whole, str(folder), None)  # a clearer sentence than transformers' own
+    try:
+        config: PretrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        return config
+    except Exception as error:  # transformers raises many kinds; all mean that it is not usable
+        raise UserError(f"{folder} has no config that can be used: {first_line(error)}") from error
 
 
 def estimate(
@@ -169,12 +157,6 @@ def _prefill(config: PretrainedConfig, tokens: int) -> int:
     return int(tokens * (3 * wide + 7 * config.hidden_size) + joined)
 
 
-def planned(published: Mapping[str, Any], target: PretrainedConfig) -> Drafting:
-    """A drafter's memory from its published config alone."""
-    net = bare_net(published, target)
-    return _drafting({name: tuple(value.shape) for name, value in net.state_dict().items()})
-
-
 def stored(folder: Path, pickles: bool = False) -> Drafting:
     """A drafter's memory from its file's shapes; zero if it cannot be read. Reads no weights."""
     found: dict[str, tuple[int, ...]] = {}
@@ -189,10 +171,11 @@ def stored(folder: Path, pickles: bool = False) -> Drafting:
             found = {name: tuple(tensor.shape) for name, tensor in read.items()}
     except Exception:  # loading it will say what is wrong
         return Drafting(0)
-    return _drafting(found)
+    return of_shapes(found)
 
 
-def _drafting(shapes: Mapping[str, tuple[int, ...]]) -> Drafting:
+def of_shapes(shapes: Mapping[str, tuple[int, ...]]) -> Drafting:
+    """A drafter's memory from the shapes of its tensors."""
     own = {name: shape for name, shape in shapes.items() if not name.startswith(BORROWED)}
     gate = own.get("layer_self_attention.mlp.gate_proj.weight")
     cached = sum(
@@ -227,7 +210,6 @@ def check_room(
 
 
 def free_bytes(device: torch.device) -> int:
-    """Bytes that can still be taken on a device."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     if device.type == "mps":

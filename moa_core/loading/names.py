@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
 from moa_core.errors import UserError
 
@@ -55,7 +54,10 @@ def label(name: str) -> str:
 
 def matched(text: str, names: Iterable[str]) -> str | None:
     """The name for a text: a name in any case, or a label; "none" is vanilla."""
-    return _forms(names).get(text.strip().casefold())
+    forms = {form.casefold(): name for name in names for form in (label(name), name)}
+    if VANILLA in forms.values():
+        forms["none"] = VANILLA
+    return forms.get(text.strip().casefold())
 
 
 def listed(text: str, names: Sequence[str]) -> list[str]:
@@ -71,20 +73,7 @@ def listed(text: str, names: Sequence[str]) -> list[str]:
 
 
 def no_such(text: str, names: Sequence[str], what: str) -> str:
-    """A message with the available names and similar ones."""
     return (
-        f"There is no {what} {text!r:.80}: choose from {', '.join(names)}{near(text, names)}, or "
+        f"There is no {what} {text!r:.80}: choose from {', '.join(names)}, or "
         "name a folder or a Hub id, which looks like owner/name."
     )
-
-
-def near(text: str, names: Iterable[str]) -> str:
-    """The names that a text resembles, in brackets; "" if there are none."""
-    forms = _forms(names)
-    found = dict.fromkeys(forms[one] for one in get_close_matches(text.casefold(), forms, 2))
-    return f" (did you mean {' or '.join(found)}?)" if found else ""
-
-
-def _forms(names: Iterable[str]) -> dict[str, str]:
-    forms = {form.casefold(): name for name in names for form in (label(name), name)}
-    return {**forms, "none": VANILLA} if VANILLA in forms.values() else forms

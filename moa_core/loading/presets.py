@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +35,16 @@ class Preset:
     """A published target and drafters for it, as id@revision.
 
     by_method  the Hub id of each method's drafter; the first is the default
-    tree      the authors' depth, breadth and budget, which suit a GPU
-    configs   the published config.json of each id, with the keys that sizes depend on
+    tree       the authors' depth, breadth and budget, which suit a GPU
+    config     what the target's config.json says about sizes
+    needs      each drafter's memory, as the fields of `Drafting`
     """
 
     target: str
     by_method: Mapping[str, str]
     tree: tuple[int, int, int]
-    configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    config: Mapping[str, Any]
+    needs: tuple[tuple[Any, ...], ...]
 
     def drafter(self, name: str | None, tli: int | None = None) -> str:
         """The Hub id of a method's drafter; a folder or a Hub id is returned unchanged.
@@ -70,14 +72,6 @@ _LLAMA3 = {
     "rope_theta": 500000.0, "rms_norm_eps": 1e-5, "hidden_act": "silu",
     "tie_word_embeddings": False,
 }  # fmt: skip
-_LLAMA3_MOA = {
-    "model_type": "moa_spec", "architectures": ["MOASpecModel"], "hidden_size": 4096,
-    "kv_hidden_size": 2048, "num_attention_heads": 32, "self_attention_num_key_value_heads": 4,
-    "self_attention_intermediate_size": 6144, "cross_attention_num_key_value_heads": 4,
-    "cross_attention_intermediate_size": 6144, "layer_self_attention_num_key_value_heads": 8,
-    "layer_self_attention_intermediate_size": 3072, "disable_LSA": False, "vocab_size": 128256,
-    "rope_theta": 500000.0, "rms_norm_eps": 1e-5,
-}  # fmt: skip
 _QWEN3 = {
     "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "hidden_size": 4096,
     "intermediate_size": 12288, "num_hidden_layers": 36, "num_attention_heads": 32,
@@ -89,28 +83,14 @@ PRESETS = {
     "llama3-8b": Preset(
         LLAMA3,
         {"moa-n0": LLAMA3_MOA, "eagle2": LLAMA3_EAGLE},
-        tree=(6, 8, 62),
-        configs={
-            LLAMA3: _LLAMA3,
-            LLAMA3_MOA: _LLAMA3_MOA,
-            LLAMA3_EAGLE: {**_LLAMA3, "num_hidden_layers": 1, "bias": True},
-        },
+        (6, 8, 62),
+        _LLAMA3,
+        ((264_265_728, 2048, (2048, 3072)), (251_666_432, 2048)),
     ),
-    "qwen3-8b": Preset(  # neither asks for an account; nobody has published MoA for it
-        QWEN3,
-        {"eagle3": QWEN3_EAGLE3},
-        tree=(7, 10, 60),
-        configs={
-            QWEN3: _QWEN3,
-            QWEN3_EAGLE3: {
-                "draft_vocab_size": 32000, "speculators_model_type": "eagle3",
-                "transformer_layer_config": {
-                    key: _QWEN3[key] for key in _QWEN3 if key != "num_hidden_layers"
-                },
-            },
-        },
+    "qwen3-8b": Preset(  # it needs no account; nobody has published MoA for it
+        QWEN3, {"eagle3": QWEN3_EAGLE3}, (7, 10, 60), _QWEN3, ((268_483_840, 2048),)
     ),
-}  # fmt: skip
+}
 
 
 def pinned(spec: str | Path) -> bool:
@@ -120,7 +100,6 @@ def pinned(spec: str | Path) -> bool:
 
 
 def preset(name: str) -> Preset:
-    """A preset by name. UserError, with the available names, for any other."""
     if name not in PRESETS:
         raise UserError(f"There is no preset {name!r}: choose from {', '.join(PRESETS)}.")
     return PRESETS[name]

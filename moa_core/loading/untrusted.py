@@ -1,5 +1,5 @@
-"""Checks of untrusted files: configs, before anything is built from them, and pickles, which are
-opened only on request. Does not import torch."""
+"""Checks of untrusted files. Configs are checked before anything is built from them, and pickles
+are opened only on request. Does not import torch at the top."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read_json(path: Path) -> Any:
 
 
 def parsed(text: str) -> Any:
-    """What a JSON text says. ValueError if it is none, or nested too deeply."""
+    """The content of a JSON text. ValueError if it is not JSON, or nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -45,7 +45,6 @@ def parsed(text: str) -> Any:
 
 
 def is_message(found: Any) -> bool:
-    """Whether something is one turn of a chat."""
     match found:
         case {"role": role, "content": str()}:
             return role in ROLES

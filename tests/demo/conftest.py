@@ -62,7 +62,6 @@ def loads(monkeypatch, tokenizer):
 
     there = {f"moa-n{tli}": DrafterInfo(f"moa-n{tli}", "moa", tli, TREE) for tli in (0, 1)}
     monkeypatch.setattr(module, "bundle", lambda: Installed("fake", there))
-    monkeypatch.setattr(module, "published", list)
     monkeypatch.setattr(module, "load_drafter", load_drafter)
     monkeypatch.setattr(module, "settle", lambda target: 1)
     monkeypatch.setattr(

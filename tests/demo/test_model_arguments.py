@@ -58,7 +58,7 @@ def test_how_to_load_goes_to_the_first_target_alone(loads, monkeypatch):
 
     def load(spec, **how):
         heard[spec] = how
-        how["plan"].report(f"Downloading {spec}: 1.0 of 2.0 GB.")
+        how["report"](f"Downloading {spec}: 1.0 of 2.0 GB.")
         raise UserError("That is all.")
 
     monkeypatch.setattr(module, "load_target", load)
@@ -69,8 +69,8 @@ def test_how_to_load_goes_to_the_first_target_alone(loads, monkeypatch):
     assert engine.said("someone/model") == "Downloading someone/model: 1.0 of 2.0 GB."
     list(_machine(engine, "fake"))
     first, other = heard["someone/model"], heard["fake"]
-    assert (first["plan"].bits, first["dtype"]) == (4, "bfloat16")
-    assert other["plan"].bits is None and "dtype" not in other
+    assert (first["bits"], first["dtype"]) == (4, "bfloat16")
+    assert other.keys() == {"report"}
 
 
 def test_each_drafter_is_a_stop_of_the_slider(folder):

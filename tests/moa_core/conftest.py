@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hub import Hub, serving
+from tests.hub import Hub, lead_to, serving
 from tests.models import save_bundle
 
 
@@ -34,5 +34,5 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     standing = Hub()
     with serving(standing) as url:
-        monkeypatch.setenv("HF_ENDPOINT", url)
+        lead_to(url, monkeypatch)
         yield standing

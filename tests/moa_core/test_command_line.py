@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from io import StringIO
@@ -19,9 +20,7 @@ from moa_core.text import prompt_ids
 from tests.models import plain_greedy
 
 ROOT = Path(__file__).parents[2]
-KEYS = {
-    "output_ids", "text", "accepted_lengths", "target_calls", "tau", "seconds", "reason",
-}  # fmt: skip
+KEYS = {"output_ids", "text", "accepted_lengths", "target_calls", "tau", "seconds", "reason"}
 SHORT = ("--max-new-tokens", "12", "--ignore-eos")
 FOX = ("--prompt", "The fox", *SHORT, "--tree", "own")  # a sized tree depends on the machine
 
@@ -121,7 +120,6 @@ def test_a_trace_loads_back_with_how_it_was_made(bundle, capsys, tmp_path):
     ("words", "tree"),
     [
         ((), AUTO),
-        (("--tree", "auto"), AUTO),
         (("--tree", "own"), TreeSettings(3, 2, 6)),
         (("--tree", "4-1-4"), TreeSettings(4, 1, 4)),
     ],
@@ -136,30 +134,19 @@ def test_trees_are_sized_automatically_unless_one_is_named(bundle, capsys, tmp_p
 
 X = ("--prompt", "x")
 BAD = {  # the mistake: what the sentence must contain
-    ("--target", "/nowhere", *X): "no folder /nowhere",
     ("--target", "{empty}", *X): "has no config.json",
     ("--drafter", "{other}", *X): "hidden size is 999, the target's is 32",
     ("--tli", "5", *X): "No MoA drafter is trained for TLI N = 5",
     ("--prompt", ""): "prompt is empty",
     ("--prompt-ids", ""): "prompt is empty",
     ("--prompt-ids", "1,two,3"): "--prompt-ids must be whole numbers",
-    (*X, "--tree", "5-4"): "5-4",
     (*X, "--device", "banana"): "no device 'banana'",
-    (*X, "--threads", "9" * 60): "a whole number from 1 to 1024",
     (*X, "--threads", "0"): "a whole number from 1 to 1024",
     (*X, "--trace", "/nowhere/trace.json"): "No trace can be written to /nowhere",
-    (*X, "--trace", "{empty}"): "name a file in a folder",
+    (*X, "--trace", "{empty}"): "name a file in a writable folder",
     (*X, "--trace", "~nobody-of-this-name/a"): "No trace can be written to ~nobody",
-    (*X, "--trace", "x" * 300 + "/a"): "No trace can be written to x",
     (*X, "--tree", "²-²-²"): "is not a tree: write auto, own, or depth-breadth-budget",
-    (*X, "--tree", "5-4-" + "9" * 5000): "is not a tree",
-    (*X, "--device", "meta"): "no device 'meta'",
-    (*X, "--tli", "-1"): "from 0 up",
-    (*X, "--target", ""): "There is no model ''",
     (*X, "--drafter", ""): "There is no drafter ''",
-    (*X, "--drafter", "x" * 300): "There is no drafter 'x",
-    (*X, "--drafter", "~nobody-of-this-name"): "There is no folder ~nobody",
-    (*X, "--target", "moa-n0"): "moa-n0 is a drafter: a target is a whole language model",
     (*X, "--server", "ws://x:1", "--target", "y"): "name --target or --server, not both",
     (*X, "--server", "ws://x:99999"): "'ws://x:99999' is not an address",
     (*X, "--server", "ws://[::1"): "is not an address",
@@ -169,13 +156,11 @@ BAD = {  # the mistake: what the sentence must contain
 
 @pytest.mark.parametrize(("mistake", "words"), BAD.items(), ids=lambda x: str(x)[:40])
 def test_a_mistake_is_told_in_one_sentence(bundle, tmp_path, capsys, mistake, words):
-    empty, other = tmp_path / "empty", tmp_path / "other"
-    empty.mkdir()
-    other.mkdir()
-    config = json.loads((bundle / "moa-n0" / "config.json").read_text())
+    (empty := tmp_path / "empty").mkdir()
+    other = shutil.copytree(bundle / "moa-n0", tmp_path / "other")
+    config = json.loads((other / "config.json").read_text())
     config["drafter"]["target"]["shape"]["hidden size"] = 999
     (other / "config.json").write_text(json.dumps(config))
-    (other / "model.safetensors").write_bytes((bundle / "moa-n0/model.safetensors").read_bytes())
     given = [part.format(empty=empty, other=other) for part in mistake]
     assert main(["generate", *given]) == 2
     captured = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""How many threads decode, and a process that stays small: where nobody said otherwise."""
+"""How many threads decode, if nobody says otherwise."""
 
 from types import SimpleNamespace
 

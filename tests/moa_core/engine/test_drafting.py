@@ -16,7 +16,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.engine import accelerate, accelerate_drafter
 from moa_core.engine.target import OnnxTarget
 from moa_core.errors import UserError
-from moa_core.loading.load import Plan, load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from tests.models import plain_greedy, tiny_target, useful
@@ -126,7 +126,7 @@ def folders(tmp_path: Path, bundle: Path) -> Path:
     return tmp_path / "mine"
 
 
-INT8, FLOAT32 = {"plan": Plan(drafts="int8")}, {"plan": Plan(drafts="float32")}
+INT8, FLOAT32 = {"drafts": "int8"}, {"drafts": "float32"}
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_checkpoint_from_a_folder_drafts_as_torch_does(folders, method):
 
 
 def test_int8_that_cannot_be_is_refused(bundle, monkeypatch):
-    target = load_target(plan=Plan(drafts="int8"))
+    target = load_target(drafts="int8")
     monkeypatch.setattr("moa_core.engine.session.LARGEST", 1000)
     with pytest.raises(UserError, match="moa-n1 cannot draft in int8"):
         load_drafter("moa-n1", target)

@@ -17,9 +17,7 @@ from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.errors import UserError
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.fit import weights_hash
-from moa_core.loading.formats import bare_net
 from moa_core.loading.load import load_drafter, load_target
-from moa_core.loading.untrusted import read_config
 from moa_core.model.target import Target
 from tests.models import (
     draft_alike,
@@ -52,7 +50,7 @@ def edit(folder: Path, ours: Any = None, **changes: Any) -> None:
 
 
 def strip(folder: Path) -> None:
-    """Leave a config that says nothing about sizes, as the authors' unconverted ones."""
+    """Leave a config without sizes, as the authors' unconverted ones."""
     (folder / "config.json").write_text('{"architectures": ["MOASpec"]}')
 
 
@@ -85,9 +83,6 @@ def test_a_saved_drafter_drafts_as_before(
     if silent and isinstance(drafter, MoADrafter):  # silence means the paper's pooling
         drafter.net.config = replace(drafter.net.config, pool="mean")
     folder = saved(tmp_path / method, drafter, target)
-    net = bare_net(read_config(tmp_path / method), target.config)  # by its config alone
-    shapes = {name: one.shape for name, one in load_file(tmp_path / method / WEIGHTS).items()}
-    assert sizes or {name: one.shape for name, one in net.state_dict().items()} == shapes
     if silent:
         strip(tmp_path / method)
     back = load_drafter(folder, target, int(method[-1]) if silent and "moa" in method else None)
@@ -125,7 +120,6 @@ def test_weights_are_read_in_the_targets_dtype(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("method", "silent", "tli", "words"),
     [
-        ("moa-n0", False, 1, "mine was trained for TLI N=0 and cannot draft with N=1"),
         ("moa-n2", False, 1, "mine was trained for TLI N=2 and cannot draft with N=1"),
         ("moa-n2", True, None, 0), ("moa-n2", True, 3, 3),
         ("moa-n2", True, 4, "TLI N must be from 0 to 3"),
@@ -222,7 +216,6 @@ def test_every_tensor_that_is_missing_or_of_another_shape_is_named(
         refused(folder, target)
 
 
-@pytest.mark.parametrize("authors", [False, True], ids=["ours", "authors'"])
 @pytest.mark.parametrize(
     ("sizes", "words"),
     [
@@ -239,19 +232,12 @@ def test_every_tensor_that_is_missing_or_of_another_shape_is_named(
     ],
 )
 def test_a_drafter_of_another_target_is_refused_with_the_mismatch(
-    tmp_path: Path, authors: bool, sizes: dict[str, Any], words: str
+    tmp_path: Path, sizes: dict[str, Any], words: str
 ) -> None:
     other = tiny_target(**sizes)
     for method in METHODS:
-        folder = saved(tmp_path / "mine", method, tiny_target())
-        if not authors:
-            sentence = refused(folder, other)
-            assert sentence.startswith("mine does not fit this target: ") and words in sentence
-            continue
-        edit(tmp_path / "mine", drafter=None)  # it does not say for which target: tensors do
-        tensors_differ = other.kv_width != 32 if "moa" in method else False
-        if tensors_differ or {"hidden_size", "vocab_size"} & set(sizes):
-            refused(folder, other)
+        sentence = refused(saved(tmp_path / "mine", method, tiny_target()), other)
+        assert sentence.startswith("mine does not fit this target: ") and words in sentence
 
 
 def test_a_drafter_trained_with_another_tokenizer_is_refused(tmp_path: Path) -> None:

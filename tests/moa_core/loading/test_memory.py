@@ -1,7 +1,6 @@
-"""What a target will need is known before it is loaded, and proves right once it is."""
+"""The memory that a target needs is known before it is loaded, and is right."""
 
 import importlib.util
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,20 +10,20 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from transformers import AutoConfig
 
 from moa_core.__main__ import main
 from moa_core.errors import UserError
 from moa_core.loading import memory
-from moa_core.loading.load import Plan, load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.loading.memory import (
     COUNTED_CONTEXT,
     Drafting,
     check_room,
-    config_of,
     estimate,
     free_bytes,
+    of_shapes,
     parameters,
-    planned,
     size,
     stored,
 )
@@ -32,11 +31,11 @@ from moa_core.loading.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS
 from moa_core.loading.untrusted import PICKLES
 from moa_core.model.target import Target
 from tests.models import save_target, tiny_target
-from tests.published import save_published
+from tests.published import published_nets, save_published
 
-CONFIGS = PRESETS["llama3-8b"].configs
-LLAMA = config_of(CONFIGS[LLAMA3])
-DRAFTERS = [planned(CONFIGS[spec], LLAMA) for spec in (LLAMA3_MOA, LLAMA3_EAGLE)]
+PRESET = PRESETS["llama3-8b"]
+LLAMA = AutoConfig.for_model(**PRESET.config)
+DRAFTERS = [Drafting(*need) for need in PRESET.needs]
 MODELS: dict[str, dict[str, Any]] = {
     "llama, tied": {"tie_word_embeddings": True},
     "qwen2, with biases": {"family": "qwen2"},
@@ -67,7 +66,7 @@ def test_bytes_of_weights_are_right(
     if bits and importlib.util.find_spec("bitsandbytes") is None:
         pytest.skip("no bitsandbytes")
     save_target(tmp_path, tiny_target(**MODELS[name]))
-    target = load_target(str(tmp_path), dtype, "cpu", Plan(bits))
+    target = load_target(str(tmp_path), dtype, "cpu", bits=bits)
     assert target.need is not None
     assert target.need.weights == pytest.approx(held(target), rel=0.02 if bits else 0)
     assert target.need.form.startswith(f"{bits}-bit" if bits else dtype)
@@ -83,7 +82,7 @@ def test_a_drafter_is_weighed_by_the_shapes_in_its_file(tmp_path: Path, pickles:
     """The copy of the embeddings in EAGLE's pickle is the target's, and not loaded."""
     places = save_published(tmp_path)
     moa = str(places[LLAMA3_MOA])
-    target = load_target(str(places[LLAMA3]), "float32", "cpu", Plan(drafters=(moa, "none")))
+    target = load_target(str(places[LLAMA3]), "float32", "cpu", drafters=[moa, "none"])
     for spec in (LLAMA3_MOA, LLAMA3_EAGLE):
         found = stored(places[spec])
         assert found.numbers == parameters(load_drafter(str(places[spec]), target).net)
@@ -96,19 +95,17 @@ def test_a_drafter_is_weighed_by_the_shapes_in_its_file(tmp_path: Path, pickles:
 
 def test_llama_3_8b_by_its_published_shapes() -> None:
     """8,030,261,248 numbers, and drafters of 264 and 252 million; K and V are 128 KiB a token."""
-    assert [one.numbers for one in DRAFTERS] == [264_265_728, 251_666_432]
+    for need, net in zip(DRAFTERS, published_nets(shrink=1).values(), strict=True):
+        assert of_shapes({name: tuple(one.shape) for name, one in net.state_dict().items()}) == need
     need = estimate(LLAMA, torch.bfloat16, drafters=DRAFTERS)
     assert need.weights == 2 * 8_030_261_248 and need.context == 8192
     # Two layers' own K and V with four heads each are a thirty-second more.
     assert need.cache == 8192 * (128 * 1024 + 2 * 2048)
     assert estimate(LLAMA, torch.bfloat16, 8).weights / 1e9 == pytest.approx(9.08, abs=0.01)
     assert estimate(LLAMA, torch.bfloat16, 4).weights / 1e9 == pytest.approx(6.03, abs=0.01)
-    assert str(need).startswith("20.1 GB (weights in bfloat16 16.1 GB, drafters 1.0 GB, K and V of")
-
-
-def test_no_more_context_is_counted_than_is_usual() -> None:
-    long = config_of({**CONFIGS[LLAMA3], "max_position_embeddings": 131_072})
+    long = AutoConfig.for_model(**{**PRESET.config, "max_position_embeddings": 131_072})
     assert estimate(long, torch.bfloat16).context == COUNTED_CONTEXT
+    assert str(need).startswith("20.1 GB (weights in bfloat16 16.1 GB, drafters 1.0 GB, K and V of")
 
 
 class Peak(TorchDispatchMode):
@@ -146,9 +143,7 @@ def test_working_memory_is_above_what_a_long_prompt_takes(
     spec: str, tmp_path: Path, pickles: None
 ) -> None:
     places = save_published(tmp_path, max_position_embeddings=2048)
-    target = load_target(
-        str(places[LLAMA3]), "float32", "cpu", Plan(drafters=(str(places[spec]),))
-    ).fork()
+    target = load_target(str(places[LLAMA3]), "float32", "cpu", drafters=[str(places[spec])]).fork()
     drafter = load_drafter(str(places[spec]), target).fork()
     drafter.open(target, 2048)
     target.prefill([7], 8)  # joins matrices, in the place of those they are made of
@@ -219,33 +214,12 @@ def test_the_command_prints_a_table(bundle: Path, capsys: pytest.CaptureFixture[
     assert [size(count) for count in (1.62e10, 9.6e7, 4.48e7)] == ["16.2 GB", "0.1 GB", "44.8 MB"]
 
 
-@pytest.mark.parametrize(
-    ("option", "name", "words"),
-    [
-        ("--drafter", "empty", "empty has no weights that can be read"),
-        ("--target", "empty", "has no config.json: it is not a model folder"),
-        ("--target", "negative", "whose num_hidden_layers is -1: Expected `int` >= 1"),
-        ("--target", "wide", "hidden_size"),
-        ("--target", "moa-n0", "moa-n0 is a drafter"),
-    ],
-)
-def test_the_command_weighs_models_alone(
-    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, name: str,
-    words: str,
-) -> None:  # fmt: skip
-    (tmp_path / "empty").mkdir()
-    for folder, wrong in (("negative", {"num_hidden_layers": -1}), ("wide", {"hidden_size": "x"})):
-        (tmp_path / folder).mkdir()
-        text = json.dumps({"model_type": "llama", **wrong})
-        (tmp_path / folder / "config.json").write_text(text)
-    spec = name if name == "moa-n0" else str(tmp_path / name)
-    assert main(("memory", option, spec)) == 2
-    assert words in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "shape", [{"model_type": "elephant"}, {"model_type": "llama", "hidden_size": "wide"}]
-)
-def test_a_config_that_is_none_gets_a_sentence(shape: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match="This config has no config that can be used"):
-        config_of(shape)
+def test_the_command_refuses_what_it_cannot_weigh(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, said in (
+        (("--drafter", str(tmp_path)), "has no weights that can be read"),
+        (("--target", str(tmp_path)), "has no config.json: it is not a model folder"),
+        (("--target", "moa-n0"), "moa-n0 is a drafter"),
+    ):
+        assert main(("memory", *words)) == 2 and said in capsys.readouterr().err

@@ -17,9 +17,8 @@ from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.loading.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS
-from moa_core.loading.untrusted import PICKLES, read_tensors
+from moa_core.loading.untrusted import PICKLES
 from moa_core.text import prompt_ids
-from tests import released
 from tests.hub import Hub
 from tests.models import plain_greedy, traced
 from tests.published import save_published
@@ -40,15 +39,6 @@ def stocked(hub: Hub, folders: dict[str, Path]) -> Hub:
         name, _, commit = spec.partition("@")
         hub.put(name, folder, commit=commit)
     return hub
-
-
-def test_the_tensors_have_the_published_names(folders: dict[str, Path]) -> None:
-    """Those of the authors' own files; EAGLE's carries a copy of the embeddings as well."""
-    moa = read_tensors(folders[LLAMA3_MOA])
-    assert set(moa) == set(read_tensors(released.FOLDER / "moa_n0"))
-    theirs = read_tensors(released.FOLDER / "eagle2_head")
-    eagle = read_tensors(folders[LLAMA3_EAGLE], pickles=True)
-    assert set(eagle) == {*theirs, "fc.bias", "embed_tokens.weight"}
 
 
 @pytest.mark.parametrize("by", ["folder", "id"])
@@ -109,12 +99,8 @@ def test_generate_takes_a_preset(stocked: Hub, capsys: pytest.CaptureFixture[str
     ("words", "said"),
     [
         ("--tli 2", r"for TLI N = 2 \(trained: 0\).* --target meta-llama.* --methods moa-n2"),
-        ("--drafter moa-n1", r"for TLI N = 1 \(trained: 0\)"),
         ("--target a/b", "name --preset or --target, not both"),
-        (
-            "--drafter eagle",
-            r"called 'eagle': .* moa-n0, eagle2, ngram, vanilla \(did you mean eagle2",
-        ),
+        ("--drafter eagle", "called 'eagle': choose from moa-n0, eagle2, ngram, vanilla"),
         ("--server ws://x:1 --load-in-8bit", "--load-in-... is for serve"),
     ],
 )

@@ -9,7 +9,7 @@ import torch
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling, compare_with_plain
-from moa_core.loading.load import Plan, load_drafter, load_target, pick_dtype
+from moa_core.loading.load import load_drafter, load_target, pick_dtype
 from moa_core.loading.memory import free_bytes
 from moa_core.model.target import Target
 from tests.models import plain_greedy, save_pair, traced
@@ -58,7 +58,7 @@ def test_lossless_on_a_gpu(saved, dtype):
 @pytest.mark.parametrize("bits", [8, 4])
 def test_lossless_on_a_gpu_quantised(saved, bits):
     pytest.importorskip("bitsandbytes")
-    target = load_target(str(saved / "target"), "bfloat16", "cuda", Plan(bits))
+    target = load_target(str(saved / "target"), "bfloat16", "cuda", bits=bits)
     check_texts(target, saved, NEAR_TIE["bfloat16"])
 
 

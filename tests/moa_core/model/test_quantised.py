@@ -20,7 +20,7 @@ from moa_core.errors import UserError
 from moa_core.link.client_weights import open_target, write
 from moa_core.link.connection import Address
 from moa_core.link.remote import Remote
-from moa_core.loading.load import Plan, load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from tests.models import plain_greedy, save_pair, traced
 from tests.serving import serving
@@ -41,7 +41,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def quantised(folder: Path, bits: int) -> Target:
-    return load_target(str(folder / "target"), "float32", "cpu", Plan(bits))
+    return load_target(str(folder / "target"), "float32", "cpu", bits=bits)
 
 
 def written(target: Target, folder: Path, method: str, prompt: list[int]) -> Trace:

@@ -12,7 +12,7 @@ import torch
 
 from moa_core.__main__ import main
 from moa_core.decoding.verify import compare_with_plain
-from moa_core.loading.load import Plan, load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train.loop import Run
@@ -66,7 +66,7 @@ def test_a_data_set_trains_a_foreign_targets_drafters(command, tmp_path, precisi
 @pytest.mark.usefixtures("threads")
 def test_drafters_are_trained_for_a_target_in_4_bits(command, tmp_path):
     assert main([*command, "--updates", "2", "--precision", "no", "--load-in-4bit"]) == 0
-    target = load_target(str(tmp_path / "target"), "float32", "cpu", Plan(4))
+    target = load_target(str(tmp_path / "target"), "float32", "cpu", bits=4)
     for prompt, expected, found in drafted(target, tmp_path / "out"):
         compared = compare_with_plain(target, prompt, found, expected)
         assert compared.same or abs(compared.gap or 0) < 1e-3
@@ -175,7 +175,7 @@ def test_a_folder_of_text_trains_a_target_and_the_commands_it_prints_work(tmp_pa
     told = run(capsys, [*drafters[3:], *more[-6:]])
     assert told.startswith(f"{folder} has no held-out text to measure on: ")
     assert f"\nTraining on {count} of yours (" in told
-    assert f"The drafters are in {out}-drafters/moa-n0, {out}-drafters/moa-n1, " in told
+    assert f"Trained: {out}-drafters/moa-n0, {out}-drafters/moa-n1, " in told
     assert run(capsys, [*shlex.split(told.splitlines()[-1])[3:], "--max-new-tokens", "4"])
 
 

@@ -1,0 +1,95 @@
+"""`bench` without a link: every method decodes each prompt in turn."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from moa_core.arguments import chosen_preset, target_of
+from moa_core.bench.methods import PEERS, Method, checksum, load_methods, needs_files
+from moa_core.bench.records import head, write
+from moa_core.bench.results import figures, table
+from moa_core.bench.run import Contender, Decoding, keep_settings, run_all
+from moa_core.bench.suites import Prompt, load_suite, readable, suite_hash, suite_ids
+from moa_core.bench.tuning import GRID, SAME, best_trees, one_tree, same_trees
+from moa_core.decoding.tree import TreeSettings
+from moa_core.loading.catalog import known_drafters
+from moa_core.loading.memory import form_name
+from moa_core.loading.names import listed
+from moa_core.model.target import Target
+from moa_core.runtime import quiet, settle
+
+METHODS = ["vanilla", "eagle2", "moa-n1"]
+KEPT = ("repeat", "limit", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree", "grid")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure, write the results, print a table. options.given: the command's own words."""
+    quiet()
+    options.tree = options.tree or "auto"
+    prompts, trees = load_suite(options.suite, options.limit), _trees(options)
+    Decoding(options.max_new_tokens, options.temperature).settings(None, 0, 0)  # wrong numbers
+    target, methods = _loaded(options)
+    ids, folder = suite_ids(prompts, target), options.out
+    eos_ids = () if options.ignore_eos else target.eos_ids
+    decoding = Decoding(options.max_new_tokens, options.temperature, options.seed, eos_ids)
+    settings = _settings(options, target, methods, prompts)
+    facts = keep_settings(folder, settings, target.device)
+    contenders = _contenders(options, trees, target, methods, decoding)
+    runs = run_all(contenders, prompts, ids, options.repeat, decoding, folder / "runs.jsonl")
+    about = {
+        name: {**one.method.about(), "tree": one.tree and one.tree.as_dict()}
+        for name, one in contenders.items()
+    }
+    measured = figures(runs, about, options.temperature == 0)
+    known = {"name": target.name, "dtype": settings["dtype"]}
+    results = head("bench", options.given, **facts, target=known, methods=measured)
+    write({**results, "runs": runs}, folder / "results.json")
+    write(results, folder / "summary.json")
+    print(f"{table(measured)}\n\n{folder / 'summary.json'}")
+
+
+def _trees(options: argparse.Namespace) -> list[TreeSettings]:
+    """The tree for all, or with --tree best the ones to try."""
+    if options.tree == "best":
+        grid = GRID if options.grid is None else options.grid
+        return [one_tree(text) for text in grid.split(",")]
+    return [SAME if options.tree == "same" else one_tree(options.tree)]
+
+
+def _loaded(options: argparse.Namespace) -> tuple[Target, dict[str, Method]]:
+    preset = chosen_preset(options)
+    if options.methods is None:
+        names = ["vanilla", *preset.by_method] if preset else METHODS
+    else:
+        names = listed(options.methods, [*PEERS, *known_drafters()])
+    specs = {one: preset.drafter(one) if preset and needs_files(one) else one for one in names}
+    target = target_of(options, [spec for name, spec in specs.items() if needs_files(name)])
+    settle(target, options.threads)
+    return target, load_methods(names, target, specs)
+
+
+def _contenders(
+    options: argparse.Namespace, trees: list[TreeSettings], target: Target,
+    methods: dict[str, Method], decoding: Decoding,
+) -> dict[str, Contender]:  # fmt: skip
+    if options.tree != "best":
+        return same_trees(methods, trees[0])
+    # Only to choose trees: a target with little context tunes on the shorter of them.
+    prompts, ids = readable(load_suite("tuning", options.limit), target)
+    return best_trees(methods, trees, prompts, ids, decoding, options.out)
+
+
+def _settings(
+    options: argparse.Namespace, target: Target, methods: dict[str, Method], prompts: list[Prompt]
+) -> dict[str, Any]:
+    """What a resumed run must share with its beginning."""
+    weights = {name: method.weights() for name, method in methods.items()}
+    return {
+        **{name: getattr(options, name) for name in KEPT},
+        "methods": list(methods),
+        "prompts": suite_hash(prompts),
+        "target": target.name,
+        "dtype": form_name(target.dtype, options.bits),
+        "weights": {"target": checksum([target.head.weight, target.embed.weight]), **weights},
+    }
