@@ -37,6 +37,14 @@ from moa_core.train.teacher import Lesson, let_gradients_through, teach
 from moa_core.train.unrolled import Eagle3Trainee
 
 CPU = Machine()
+TRAINEES: dict[type[Drafter], type[losses.Trainee]] = {
+    MoADrafter: losses.MoATrainee,
+    EagleDrafter: losses.EagleTrainee,
+    Eagle3Drafter: Eagle3Trainee,
+    GlideDrafter: losses.GlideTrainee,
+    IndependentDrafter: losses.IndependentTrainee,
+    MedusaDrafter: losses.MedusaTrainee,
+}
 
 
 @dataclass(frozen=True)
@@ -155,20 +163,8 @@ def trainee(drafter: Drafter, target: Target, weights: losses.Weights) -> losses
     """A drafter's training forward. Its net becomes float32 and trainable."""
     drafter.net.to(target.device, torch.float32).train().requires_grad_(True)
     let_gradients_through(target)
-    match drafter:
-        case MoADrafter():
-            return losses.MoATrainee(drafter, target, weights)
-        case EagleDrafter():
-            return losses.EagleTrainee(drafter, target, weights)
-        case Eagle3Drafter():
-            return Eagle3Trainee(drafter, target)
-        case GlideDrafter():
-            return losses.GlideTrainee(drafter, target)
-        case IndependentDrafter():
-            return losses.IndependentTrainee(drafter, target)
-        case MedusaDrafter():
-            return losses.MedusaTrainee(drafter, target)
-    raise TypeError(f"There is no training for a {type(drafter).__name__}.")
+    made = next(made for kind, made in TRAINEES.items() if isinstance(drafter, kind))
+    return made(drafter, target, weights)
 
 
 class _Lessons:

@@ -34,17 +34,24 @@ def fresh(method: str, target: Target, seed: int) -> Drafter:
     The width of feed-forward blocks, or Medusa's number of blocks, is chosen accordingly.
     """
     torch.manual_seed(seed)
-    config = moa_config(target)
+    moa, config, width = moa_config(target), target.config, target.config.hidden_size
     if family(method) == "moa":
-        return MoADrafter(_initialised(MoANet(config)), target, tli_of(method), method)
-    budget = parameters(MoANet(config))
+        return MoADrafter(_initialised(MoANet(moa)), target, tli_of(method), method)
+    budget = parameters(MoANet(moa))
+    heads, eps = (config.num_attention_heads, target.kv_heads, target.head_dim), config.rms_norm_eps
     match method:
         case "eagle2":
             return EagleDrafter(_eagle(target, budget), target, method)
-        case "eagle3":
-            return Eagle3Drafter(_eagle3(target, budget), target, method)
+        case "eagle3":  # with the target's vocabulary and head, as MoA and EAGLE-2 have
+            layers = default_layers(len(target.layers))
+            eagle3 = _widened(
+                lambda inner: Eagle3Net(Eagle3Config(width, *heads, inner, eps, layers, width)),
+                budget,
+            )
+            return Eagle3Drafter(eagle3, target, method)
         case "glide":
-            return GlideDrafter(_glide(target, budget), target, method)
+            glide = _widened(lambda n: GlideNet(GlideConfig(width, *heads, n, eps)), budget)
+            return GlideDrafter(glide, target, method)
         case "medusa":
             return MedusaDrafter(_medusa(target, budget), target, method)
         case "independent":
@@ -82,12 +89,8 @@ def _widened(make: Callable[[int], Net], budget: int) -> Net:
 
 def _eagle(target: Target, budget: int) -> EagleNet:
     config, width = target.config, target.config.hidden_size
-
-    def make(inner: int) -> EagleNet:
-        sizes = (config.num_attention_heads, target.kv_heads, target.head_dim, inner)
-        return EagleNet(EagleConfig(*sizes, config.rms_norm_eps), width)
-
-    net = _widened(make, budget)
+    heads, eps = (config.num_attention_heads, target.kv_heads, target.head_dim), config.rms_norm_eps
+    net = _widened(lambda inner: EagleNet(EagleConfig(*heads, inner, eps), width), budget)
     # Features are many times larger than embeddings, and EAGLE has no norm before `fc`. With equal
     # initial weights, the head would hardly see its token, and acceptance would grow slowly.
     features, embeddings = _rms(target.decoder.norm.weight), _rms(target.embed.weight)
@@ -96,31 +99,8 @@ def _eagle(target: Target, budget: int) -> EagleNet:
     return net
 
 
-def _eagle3(target: Target, budget: int) -> Eagle3Net:
-    """With the target's vocabulary and head, as MoA and EAGLE-2 have."""
-    config, width = target.config, target.config.hidden_size
-
-    def make(inner: int) -> Eagle3Net:
-        heads, layers = config.num_attention_heads, default_layers(len(target.layers))
-        sizes = (width, heads, target.kv_heads, target.head_dim, inner, config.rms_norm_eps)
-        return Eagle3Net(Eagle3Config(*sizes, layers, width))
-
-    return _widened(make, budget)
-
-
 def _rms(values: Tensor) -> Tensor:
     return values.float().pow(2).mean().sqrt()
-
-
-def _glide(target: Target, budget: int) -> GlideNet:
-    config = target.config
-    heads, size = config.num_attention_heads, target.head_dim
-
-    def make(inner: int) -> GlideNet:
-        sizes = (config.hidden_size, heads, target.kv_heads, size, inner, config.rms_norm_eps)
-        return GlideNet(GlideConfig(*sizes))
-
-    return _widened(make, budget)
 
 
 def _medusa(target: Target, budget: int) -> MedusaNet:

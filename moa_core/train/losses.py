@@ -36,10 +36,10 @@ class Trainee(nn.Module, ABC):
     net: nn.Module
     features: Callable[..., Any]  # the input of the head; with MoA's LSA, most of the work
 
-    def __init__(self, drafter: Any, target: Target, weights: Weights | None = None) -> None:
+    def __init__(self, drafter: Any, target: Target, weights: Weights) -> None:
         super().__init__()
         self.net = drafter.net
-        self._drafter, self._weights = drafter, weights or Weights()
+        self._drafter, self._weights = drafter, weights
         self._target = (target,)  # in a tuple, so that its weights are not this module's
 
     def compile_features(self) -> None:

@@ -11,7 +11,7 @@ from moa_core.errors import UserError
 from moa_core.model.layers import Rotation
 from moa_core.model.target import Target
 from moa_core.train.batches import Batch, same_document
-from moa_core.train.losses import Stats, Trainee, entropy_ahead
+from moa_core.train.losses import Stats, Trainee, Weights, entropy_ahead
 from moa_core.train.masks import Masks
 from moa_core.train.teacher import Lesson
 
@@ -27,8 +27,10 @@ class Eagle3Trainee(Trainee):
 
     net: Eagle3Net
 
-    def __init__(self, drafter: Eagle3Drafter, target: Target, steps: int = UNROLLED) -> None:
-        super().__init__(drafter, target)
+    def __init__(
+        self, drafter: Eagle3Drafter, target: Target, weights: Weights, steps: int = UNROLLED
+    ) -> None:
+        super().__init__(drafter, target, weights)
         self._steps = steps
         if drafter.net.config.words:
             raise UserError("EAGLE-3 is trained with the target's head: this one has its own.")

@@ -20,7 +20,7 @@ from moa_core.loading.load import load_drafter
 from moa_core.model.layers import rotate
 from moa_core.model.target import Target
 from moa_core.train.init import fresh
-from moa_core.train.losses import DECAY
+from moa_core.train.losses import DECAY, Weights
 from moa_core.train.masks import predictable
 from moa_core.train.teacher import teach
 from moa_core.train.unrolled import Eagle3Trainee
@@ -260,7 +260,7 @@ def test_it_trains_on_what_it_drafts_from(target):
     tokens, log_probs = drafted(target, drafter)
     batch = one_reply(torch.tensor([[*PROMPT, *tokens, 3]]), len(PROMPT))
     lesson = teach(target, batch, {LAYERS - layer for layer in drafter.net.config.layers})
-    trained = Eagle3Trainee(drafter, target, steps=len(tokens) - 1)
+    trained = Eagle3Trainee(drafter, target, Weights(), steps=len(tokens) - 1)
     total = 0.0
     unrolled = trained.features(batch, lesson)
     for token, known, hidden in zip(tokens[1:], log_probs[1:], unrolled, strict=True):
