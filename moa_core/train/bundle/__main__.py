@@ -19,7 +19,6 @@ from moa_core.train.bundle import books, manners, world
 from moa_core.train.bundle.prompts import Chat, chat
 from moa_core.train.bundle.tasks import KINDS, generate, is_held_out
 
-WORLD = ("story", "words", "continued", "reading", "talk")
 CHARACTERS = 3.9  # in a token, roughly, to turn --tokens into an amount of text
 FILE = 20_000_000  # characters of a file
 Makers = dict[str, Callable[[], Chat | str]]
@@ -33,21 +32,18 @@ def main() -> None:
     parser.add_argument("--tokens", type=float, default=20e6, help="about how many")
     parser.add_argument("--shares", required=True, help="of the text by kind: story=0.3,book=0.2")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--held-out", action="store_true", help="text that is never trained on")
     options = parser.parse_args()
     shares = numbers("--shares", options.shares, "story=0.3,book=0.2")
     if not shares or not 0 < options.tokens < math.inf:
         raise UserError("Say how much of what: --shares of some kinds of text, --tokens above 0.")
     check_folder(options.out)
-    write(options.texts, options.out, options.tokens, shares, options.seed, options.held_out)
+    write(options.texts, options.out, options.tokens, shares, options.seed)
 
 
-def write(
-    texts: Path, out: Path, tokens: float, shares: dict[str, float], seed: int, held_out: bool
-) -> None:
+def write(texts: Path, out: Path, tokens: float, shares: dict[str, float], seed: int) -> None:
     """Write files of chats and texts in random order; print documents and characters by kind."""
-    rng = random.Random(f"bundle {seed} {held_out}")
-    makers = makers_of(texts, rng, held_out)
+    rng = random.Random(f"bundle {seed} False")
+    makers = makers_of(texts, rng, held_out=False)
     check_kinds(shares, makers)
     wanted = {kind: share * tokens * CHARACTERS for kind, share in shares.items()}
     written: Counter[str] = Counter()
@@ -55,8 +51,8 @@ def write(
     out.mkdir(parents=True, exist_ok=True)
     for number, lines in enumerate(_files(makers, wanted, written, counts)):
         rng.shuffle(lines)
-        name = f"{'heldout' if held_out else 'train'}-{seed}-{number:03}.jsonl.gz"
-        (out / name).write_bytes(gzip.compress("\n".join(lines).encode(), 5))
+        data = gzip.compress("\n".join(lines).encode(), 5)
+        (out / f"train-{seed}-{number:03}.jsonl.gz").write_bytes(data)
     for kind in shares:
         print(f"{kind}: {counts[kind]:,} documents, {written[kind] / 1e6:.1f} M characters")
 
@@ -102,7 +98,7 @@ def makers_of(texts: Path, rng: random.Random, held_out: bool) -> Makers:
         for kind, text in books.load(texts, held_out).items()
     }
     makers |= {f"task {kind}": partial(_task, kind, rng, held_out) for kind in KINDS}
-    makers |= {f"world {kind}": partial(world_chat, kind, rng, held_out) for kind in WORLD}
+    makers |= {f"world {kind}": partial(world_chat, kind, rng, held_out) for kind in world.KINDS}
     return {**makers, "manners": partial(manners.chats, rng, held_out)}
 
 

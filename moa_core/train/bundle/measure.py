@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from moa_core.arguments import check_file, path
+from moa_core.arguments import path
 from moa_core.assets import ASSETS
 from moa_core.errors import UserError, ended
 from moa_core.loading.load import load_target
@@ -27,36 +27,24 @@ from moa_core.train.own_text import answers
 from moa_core.train.tokenizer import encode_many
 
 VISITORS = ASSETS / "suites" / "visitors.jsonl"
+FAIRY_TALES, SENTENCES = "fairy tale questions", "sentence"  # kinds of text
 ROWS = 25  # prompts answered at a time
 GRAM = 8  # words
 
 
 def main() -> None:
-    """Measure and print; `--texts` adds the parts that need the open texts."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", help="bundled name, folder or Hub id")
-    parser.add_argument("--texts", type=path, help="folder of open texts, for their held-out part")
+    parser.add_argument("--texts", type=path, required=True, help="folder of open texts")
     parser.add_argument("--each", type=int, default=100, help="prompts of each kind")
-    parser.add_argument("--only", default="", help="parts, comma separated: " + ", ".join(PARTS))
-    parser.add_argument("--out", type=path, help="write the report here instead of printing it")
     options = parser.parse_args()
-    given = (part.strip() for part in options.only.split(","))
-    chosen = list(dict.fromkeys(filter(None, given))) or list(PARTS)
-    if unknown := sorted({*chosen} - {*PARTS}):
-        raise UserError(f"Unknown parts: {', '.join(unknown)}. There are {', '.join(PARTS)}.")
     if options.each < 1:
         raise UserError("--each must be at least 1.")
-    if options.out:
-        check_file(options.out, "report")
-    if options.texts is None and (without := sorted({*chosen} & {*FROM_TEXTS})):
-        raise UserError(f"{', '.join(without)} need --texts FOLDER, the folder of open texts.")
-    if options.texts is not None:
-        kinds = books.load(options.texts, True)
-        check_kinds([KINDS_OF[part] for part in chosen if part in KINDS_OF], kinds)
+    check_kinds((FAIRY_TALES, SENTENCES), books.load(options.texts, held_out=True))
     target = load_target(options.target, "float32", "auto")
-    report = {part: PARTS[part](target, options) for part in chosen}
-    text = json.dumps(report, indent=1, ensure_ascii=False)
-    print(text) if options.out is None else options.out.write_text(text + "\n", encoding="utf-8")
+    report = {part: measured(target, options) for part, measured in PARTS.items()}
+    print(json.dumps(report, indent=1, ensure_ascii=False))
 
 
 def _texts(target: Target, prompts: list[str], longest: int) -> list[str]:
@@ -120,9 +108,9 @@ def _agrees(reply: str, answer: str) -> bool:
     return wanted <= said and len(said - wanted) <= max(2, len(wanted) // 2)
 
 
-def _chats(options: argparse.Namespace, part: str) -> list[Chat]:
+def _chats(options: argparse.Namespace, kind: str) -> list[Chat]:
     """Held-out chats of the open texts."""
-    text, rng = books.load(options.texts, True)[KINDS_OF[part]], random.Random(0)
+    text, rng = books.load(options.texts, True)[kind], random.Random(0)
     pieces = rng.sample(text.pieces, min(options.each, len(text.pieces)))
     made = (text.made(piece, rng) for piece in pieces)
     return [chat for chat in made if not isinstance(chat, str)]
@@ -130,12 +118,12 @@ def _chats(options: argparse.Namespace, part: str) -> list[Chat]:
 
 def fairy_tales(target: Target, options: argparse.Namespace) -> dict[str, Any]:
     """Share of FairytaleQA's held-out questions whose answer's words are all in the reply."""
-    return _answered(target, _chats(options, "fairy tales"))
+    return _answered(target, _chats(options, FAIRY_TALES))
 
 
 def sentences(target: Target, options: argparse.Namespace) -> dict[str, float]:
     """Share of held-out short sentences whose translation equals the reference."""
-    chats = _chats(options, "sentences")
+    chats = _chats(options, SENTENCES)
     said = _texts(target, [chat[0]["content"] for chat in chats], 40)
     pairs = zip(said, chats, strict=True)
     return {"equal": _share(reply.strip() == chat[1]["content"] for reply, chat in pairs)}
@@ -207,8 +195,6 @@ PARTS: dict[str, Callable[[Target, argparse.Namespace], Any]] = {
     "tasks": tasks_right, "words": words_used, "passages": passages, "stories": stories,
     "visitors": visitors, "fairy tales": fairy_tales, "sentences": sentences, "bits": bits,
 }  # fmt: skip
-KINDS_OF = {"fairy tales": "fairy tale questions", "sentences": "sentence"}  # of text
-FROM_TEXTS = (*KINDS_OF, "bits")
 
 if __name__ == "__main__":
     sys.exit(ended(main))

@@ -126,9 +126,6 @@ def _casual(rng: random.Random, text: str) -> str:
 
 
 _MAKERS: dict[str, Callable[[random.Random], Chat]] = {
-    "story": _story,
-    "words": _words,
-    "continued": _continued,
-    "reading": _reading,
-    "talk": _talk,
-}
+    "story": _story, "words": _words, "continued": _continued, "reading": _reading, "talk": _talk,
+}  # fmt: skip
+KINDS = tuple(_MAKERS)
