@@ -35,7 +35,7 @@ from moa_core.loading.drafter_files import save_drafter
 from moa_core.model.layers import DecoderLayer
 from moa_core.model.target import Target
 from moa_core.text import record_words
-from moa_core.train.batches import Batch
+from moa_core.train.batches import Batch, whole_batch
 from moa_core.train.init import fresh, moa_config
 from moa_core.train.losses import MoATrainee
 from moa_core.train.masks import Masks, on_policy
@@ -183,7 +183,7 @@ def draft_alike(target: Target, *drafters: Drafter) -> bool:
 def one_reply(ids: Tensor, start: int) -> Batch:
     """Rows of one document each, whose reply begins at a place."""
     places = torch.arange(ids.shape[1]).expand(len(ids), -1)
-    return Batch(ids, places >= start, torch.zeros_like(ids), places)
+    return whole_batch(ids, places >= start, torch.zeros_like(ids))
 
 
 def one_block(batch: Batch) -> Masks:

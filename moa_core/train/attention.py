@@ -1,4 +1,4 @@
-"""Causal attention as matrix products: on a CPU quicker than SDPA, most of all backward."""
+"""Causal attention as matrix products. On a CPU it is faster than SDPA, above all backward."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 
 NAME = "moa_core_blocks"
-# Of queries. Each sees the keys up to its own end, so three eighths of the scores are left out.
+# Blocks of queries. Each sees the keys up to its end, which saves three eighths of the scores.
 BLOCKS = 4
 
 
@@ -19,7 +19,7 @@ def blocks(
     """Causal grouped-query attention over whole rows.
 
     q     [B, H, T, D]; k and v [B, KV, T, D]. Returns [B, T, H, D]
-    mask  not used: attention is causal over the whole row, as SDPA's is without a mask
+    mask  unused: attention is causal over the whole row
     """
     kv, length = k.shape[1], q.shape[2]
     q = (q * scaling).unflatten(1, (kv, -1))  # [B, KV, G, T, D]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,50 +23,33 @@ class Batch(NamedTuple):
     """Rows of packed documents.
 
     ids        [B, T]
-    response   [B, T] bool: what the assistant writes
-    segment    [B, T] number of the document, PADDING for padding
+    response   [B, T] bool: the assistant's tokens
+    segment    [B, T] number of the document, or PADDING
     positions  [B, T] counted from the start of each document
-    rows       [B] place of each row in the whole update's batch. Random draws are made by it, so
-               that the result does not depend on the parts that the rows are taken in
+    rows       [B] each row's place in the batch of the whole update; it seeds random draws, so that
+               the result does not depend on the number of parts
     """
 
     ids: Tensor
     response: Tensor
     segment: Tensor
     positions: Tensor
-    rows: Tensor | None = None
+    rows: Tensor
 
     def to(self, device: str) -> Batch:
-        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+        return Batch(*(tensor.to(device, non_blocking=True) for tensor in self))
 
     def part(self, places: slice) -> Batch:
-        return self._each(lambda tensor: tensor[places])
-
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        ids, response, segment, positions = map(change, self[:4])
-        return Batch(
-            ids, response, segment, positions, None if self.rows is None else change(self.rows)
-        )
-
-    def numbers(self) -> list[int]:
-        """`rows`; without them this batch is the whole one."""
-        return list(range(len(self.ids))) if self.rows is None else self.rows.tolist()
+        return Batch(*(tensor[places] for tensor in self))
 
 
-def as_batch(ids: np.ndarray, response: np.ndarray, segment: np.ndarray) -> Batch:
-    """Tensors of a batch, with positions that start anew in each document."""
-    segments = torch.from_numpy(segment).long()
-    return Batch(
-        torch.from_numpy(ids).long(),
-        torch.from_numpy(response),
-        segments,
-        positions(segments),
-        torch.arange(len(ids)),
-    )
+def whole_batch(ids: Tensor, response: Tensor, segment: Tensor) -> Batch:
+    """A batch of all rows of an update."""
+    return Batch(ids.long(), response, segment, positions(segment), torch.arange(len(ids)))
 
 
 def positions(segment: Tensor) -> Tensor:
-    """[B, T] place of each token in its document, from its segment numbers [B, T]."""
+    """[B, T] place of each token in its document."""
     places = torch.arange(segment.shape[1]).expand_as(segment)
     first = torch.ones_like(segment, dtype=torch.bool)
     first[:, 1:] = segment[:, 1:] != segment[:, :-1]
@@ -74,7 +57,7 @@ def positions(segment: Tensor) -> Tensor:
 
 
 def same_document(segment: Tensor) -> Tensor:
-    """[B, 1, T, T] bool: causal, within one document; padding sees padding."""
+    """[B, 1, T, T] bool: causal within one document. Padding sees padding."""
     count = segment.shape[1]
     same = segment[:, :, None] == segment[:, None, :]
     causal = torch.ones(count, count, dtype=torch.bool, device=segment.device).tril()
@@ -83,9 +66,9 @@ def same_document(segment: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What an epoch is made of; any process can make it from this alone.
+    """All that a process needs to prepare an epoch.
 
-    own  file of text that the target wrote; an epoch is then all of it, and as much data
+    own  file of text that the target wrote; an epoch is then all of it and as much data
     """
 
     data: Path
@@ -96,7 +79,7 @@ class Recipe:
 
 
 class Epoch(NamedTuple):
-    """Shuffled rows; documents and tokens of the data in them, tokens of the target's own text."""
+    """Shuffled rows, the data's documents and tokens in them, and the target's own tokens."""
 
     rows: Columns
     documents: int
@@ -110,7 +93,6 @@ class Epoch(NamedTuple):
 
 
 def epoch_rows(recipe: Recipe, number: int) -> Epoch:
-    """One epoch's rows, shuffled."""
     tokenizer = AutoTokenizer.from_pretrained(recipe.tokenizer)
     documents = corpus.shuffled(corpus.load(recipe.data), recipe.seed, number)
     counts = [0, 0]
@@ -131,10 +113,7 @@ def epoch_rows(recipe: Recipe, number: int) -> Epoch:
 
 
 class Batches:
-    """Endless batches of a folder's text, epoch by epoch.
-
-    place  epoch, first row of the next batch
-    """
+    """Endless batches of a folder's text. place: epoch and first row of the next batch."""
 
     def __init__(self, recipe: Recipe, rows: int, workers: int = 2):
         self.place: tuple[int, int] = (0, 0)
@@ -144,11 +123,10 @@ class Batches:
         self._workers = workers
 
     def about(self) -> str:
-        """What is trained on, in a sentence for the user."""
         return f"Training on {self._epoch(self.place[0])}"
 
     def __iter__(self) -> Iterator[Batch]:
-        before = True  # whether the last epoch had a batch: one may miss it by chance, two may not
+        before = True  # whether the last epoch had a batch: by chance, one epoch may have none
         while True:
             epoch, start = self.place
             columns = self._epoch(epoch).rows
@@ -161,13 +139,13 @@ class Batches:
                 continue
             before = True
             self.place = (epoch, start + self.rows)
-            yield as_batch(*(column[start : start + self.rows] for column in columns))
+            rows = (torch.from_numpy(column[start : start + self.rows]) for column in columns)
+            yield whole_batch(*rows)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _too_little(self, segment: np.ndarray) -> str:
-        """Why an epoch with these rows has no batch, and what to do."""
         data, (rows, length) = self._recipe.data, segment.shape
         if rows:
             tokens = int((segment != PADDING).sum())

@@ -1,4 +1,4 @@
-"""Training text as documents: the files of a folder, or a data set from the Hub."""
+"""Training documents from the files of a folder, or from a data set on the Hub."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Split = Literal["train", "heldout"]
 
 @dataclass(frozen=True)
 class Document:
-    """One training example: a chat, or plain text."""
+    """A chat or a plain text."""
 
     kind: str
     messages: Chat | None = None
@@ -42,16 +42,15 @@ class Document:
 
 
 def has_text(folder: Path) -> bool:
-    """Whether `load` finds any file in the folder."""
     return bool(_files(folder))
 
 
 def load(folder: Path, split: Split = "train") -> list[Document]:
-    """The documents of every text file in the folder that belong to the split.
+    """One split's documents in all text files of the folder.
 
-    Text files hold documents divided by lines `<|endoftext|>`; the rows of a `.jsonl` file hold
-    `messages`, `text`, or `question` and `answer`, these two perhaps with `context`. A hash decides
-    which 2 % are held out. UserError for a folder or a file that cannot be read.
+    Documents in a text file are separated by lines `<|endoftext|>`. A row of a `.jsonl` file has
+    `messages`, `text`, or `question` and `answer` with an optional `context`. A hash holds 2 % out.
+    UserError for a folder or file that cannot be read.
     """
     found = [pair for path in _files(folder) for pair in _read(path)]
     if not found:
@@ -64,7 +63,7 @@ def load(folder: Path, split: Split = "train") -> list[Document]:
 def shuffled(
     documents: Sequence[Document], seed: int, epoch: int, split: Split = "train"
 ) -> list[Document]:
-    """The documents in an epoch's order, without those that have an empty turn."""
+    """The documents in an epoch's order. Those with an empty turn are left out."""
     order = list(documents)
     random.Random(f"{seed} {epoch} {split}").shuffle(order)
     return [document for document in order if all(document.contents)]
@@ -78,7 +77,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, which may be compressed. UserError if it cannot be had."""
+    """The text of a file, which may be compressed. UserError if it cannot be read."""
     try:
         data = path.read_bytes()
         return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
@@ -87,7 +86,7 @@ def read_text(path: Path) -> str:
 
 
 def _read(path: Path) -> Iterator[tuple[str, Document]]:
-    """A file's documents, each with the text whose hash decides its split."""
+    """A file's documents. The hash of the text beside each decides its split."""
     text = read_text(path)
     if ".jsonl" not in path.name:
         for document in filter(None, map(str.strip, text.split(END_OF_DOCUMENT))):
@@ -108,7 +107,7 @@ def _read(path: Path) -> Iterator[tuple[str, Document]]:
 
 
 def _document(row: Any, line: str) -> tuple[str, Document] | None:
-    """A row's document and its key; None if there is nothing to learn in the row."""
+    """A row's document after its key; None if the row has no text."""
     match row:
         case {"messages": [_, *_] as messages} if all(map(is_message, messages)):
             turns = tuple({"role": m["role"], "content": m["content"]} for m in messages)
@@ -123,10 +122,10 @@ def _document(row: Any, line: str) -> tuple[str, Document] | None:
 
 
 def fetch(name: str, folder: Path) -> Path:
-    """Write a Hub data set's training split into `folder`, once; return the folder.
+    """Write a Hub data set's training split into `folder`, unless it is there; return the folder.
 
-    `name` may also be a folder laid out like a data set's repository. UserError if the data set is
-    not available, or no row has `messages`, `text`, or `question` and `answer`.
+    `name` may also be a folder like a data set's repository. UserError if the data set is not
+    available or has no text.
     """
     path = folder / "data.jsonl"
     if path.exists():

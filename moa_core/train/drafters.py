@@ -1,4 +1,4 @@
-"""Training drafters against a frozen target: several at once, each on the same batches."""
+"""Training several drafters at once, on the same batches, against a frozen target."""
 
 from __future__ import annotations
 
@@ -37,6 +37,14 @@ from moa_core.train.teacher import Lesson, let_gradients_through, teach
 from moa_core.train.unrolled import Eagle3Trainee
 
 CPU = Machine()
+TRAINEES: dict[type[Drafter], type[losses.Trainee]] = {
+    MoADrafter: losses.MoATrainee,
+    EagleDrafter: losses.EagleTrainee,
+    Eagle3Drafter: Eagle3Trainee,
+    GlideDrafter: losses.GlideTrainee,
+    IndependentDrafter: losses.IndependentTrainee,
+    MedusaDrafter: losses.MedusaTrainee,
+}
 
 
 @dataclass(frozen=True)
@@ -44,11 +52,11 @@ class Plan:
     """How drafters are trained, apart from the schedule.
 
     rows        packed rows of `row_length` tokens per update
-    own_tokens  text for the target to write first; it then makes up half of all training tokens
+    own_tokens  tokens that the target writes first; they become half of the training text
     draws       draws of block boundaries per update, on one pass of LSA
     block       shortest and longest block, in tokens
-    staircase   share of rows, at the start, in which SA sees its block only; 0 by half-time
-    start       folder of trained drafters to go on from, newly scheduled; SA is not narrowed again
+    staircase   share of rows, at the start, in which SA sees its block only; 0 from half-time on
+    start       folder of drafters to continue from with a new schedule and without a staircase
     """
 
     methods: tuple[str, ...] = ("moa-n0", "moa-n1", "eagle2")
@@ -76,8 +84,8 @@ def train_drafters(
 ) -> None:
     """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`.
 
-    watched  prompts by kind on which acceptance is measured during training; each drafter then
-             keeps the weights with the highest
+    watched  prompts by kind, to measure acceptance during training; each drafter keeps its best
+             weights
     """
     drafters = {method: _begun(method, target, plan) for method in plan.methods}
     if plan.row_length > target.context:
@@ -121,7 +129,7 @@ def _begun(method: str, target: Target, plan: Plan) -> Drafter:
 
 
 def _about(name: str, drafter: Drafter, plan: Plan) -> dict[str, Any]:
-    """A drafter's size, and how the one that it goes on from was trained."""
+    """A drafter's size, and the training of the drafter that it continues from."""
     earlier = None
     if plan.start is not None:
         ours = read_config(plan.start / name).get("drafter", {})
@@ -132,7 +140,7 @@ def _about(name: str, drafter: Drafter, plan: Plan) -> dict[str, Any]:
 def _batches(
     target: Target, data: Path, tokenizer: Path, out: Path, plan: Plan, workers: int
 ) -> Batches:
-    """The target's own text, if the plan wants any, is written first."""
+    """Batches, after the target has written the text that the plan asks for."""
     own = out / "own_text.npz" if plan.own_tokens else None
     if own:
         processes = workers if target.device.type == "cpu" else 1
@@ -143,8 +151,8 @@ def _batches(
 def _step(
     model: nn.Module, batch: Batch, shared: tuple[Lesson, list[Masks]], update: int
 ) -> tuple[Tensor, losses.Stats]:
-    # On a CPU the fused attention's backward takes several times as long as plain matrix products,
-    # most of all for LSA's thousands of sequences of a dozen layers.
+    # On a CPU, the backward pass of fused attention is several times slower than matrix products,
+    # most of all for LSA's thousands of short sequences.
     plain = batch.ids.device.type == "cpu"
     with sdpa_kernel(SDPBackend.MATH) if plain else nullcontext():
         loss: tuple[Tensor, losses.Stats] = model(batch, *shared, update)
@@ -152,27 +160,15 @@ def _step(
 
 
 def trainee(drafter: Drafter, target: Target, weights: losses.Weights) -> losses.Trainee:
-    """A drafter's training forward. Makes its net float32 and trainable."""
+    """A drafter's training forward. Its net becomes float32 and trainable."""
     drafter.net.to(target.device, torch.float32).train().requires_grad_(True)
     let_gradients_through(target)
-    match drafter:
-        case MoADrafter():
-            return losses.MoATrainee(drafter, target, weights)
-        case EagleDrafter():
-            return losses.EagleTrainee(drafter, target, weights)
-        case Eagle3Drafter():
-            return Eagle3Trainee(drafter, target)
-        case GlideDrafter():
-            return losses.GlideTrainee(drafter, target)
-        case IndependentDrafter():
-            return losses.IndependentTrainee(drafter, target)
-        case MedusaDrafter():
-            return losses.MedusaTrainee(drafter, target)
-    raise TypeError(f"There is no training for a {type(drafter).__name__}.")
+    made = next(made for kind, made in TRAINEES.items() if isinstance(drafter, kind))
+    return made(drafter, target, weights)
 
 
 class _Lessons:
-    """What all drafters share of a batch: the target's lesson, and the boundaries drawn."""
+    """What all drafters share on a batch: the target's lesson and the drawn boundaries."""
 
     def __init__(self, target: Target, drafters: Iterable[Drafter], plan: Plan, run: Run) -> None:
         self._target, self._plan, self._run = target, plan, run
@@ -185,8 +181,7 @@ class _Lessons:
         plan = self._plan
         progress = update / (self._run.updates or 100_000)
         staircase = 0.0 if plan.start else plan.staircase * max(0.0, 1 - 2 * progress)
-        # Drawn from seed and update alone, for all rows: a resumed run, or one in several parts,
-        # draws what an uninterrupted one would.
+        # Seed and update alone decide the draws, so resumed runs and runs in parts draw the same.
         generator = torch.Generator().manual_seed((plan.seed * 1_000_003 + update) * 1_009)
         draws = [
             on_policy(batch, generator, plan.block, staircase, plan.rows) for _ in range(plan.draws)

@@ -1,4 +1,4 @@
-"""Untrained drafters of every method, all with as many trainable numbers."""
+"""Untrained drafters of every method, all with about as many parameters."""
 
 from __future__ import annotations
 
@@ -29,22 +29,29 @@ METHODS = ("moa-n0", "moa-n1", "...", *OTHERS)
 
 
 def fresh(method: str, target: Target, seed: int) -> Drafter:
-    """An untrained drafter with as many trainable numbers as a MoA drafter, within a few percent.
+    """An untrained drafter with as many parameters as a MoA drafter, within a few percent.
 
-    Widths of feed-forward blocks, and Medusa's number of blocks, are chosen to make it so.
+    The width of feed-forward blocks, or Medusa's number of blocks, is chosen accordingly.
     """
     torch.manual_seed(seed)
-    config = moa_config(target)
+    moa, config, width = moa_config(target), target.config, target.config.hidden_size
     if family(method) == "moa":
-        return MoADrafter(_initialised(MoANet(config)), target, tli_of(method), method)
-    budget = parameters(MoANet(config))
+        return MoADrafter(_initialised(MoANet(moa)), target, tli_of(method), method)
+    budget = parameters(MoANet(moa))
+    heads, eps = (config.num_attention_heads, target.kv_heads, target.head_dim), config.rms_norm_eps
     match method:
         case "eagle2":
             return EagleDrafter(_eagle(target, budget), target, method)
-        case "eagle3":
-            return Eagle3Drafter(_eagle3(target, budget), target, method)
+        case "eagle3":  # with the target's vocabulary and head, as MoA and EAGLE-2 have
+            layers = default_layers(len(target.layers))
+            eagle3 = _widened(
+                lambda inner: Eagle3Net(Eagle3Config(width, *heads, inner, eps, layers, width)),
+                budget,
+            )
+            return Eagle3Drafter(eagle3, target, method)
         case "glide":
-            return GlideDrafter(_glide(target, budget), target, method)
+            glide = _widened(lambda n: GlideNet(GlideConfig(width, *heads, n, eps)), budget)
+            return GlideDrafter(glide, target, method)
         case "medusa":
             return MedusaDrafter(_medusa(target, budget), target, method)
         case "independent":
@@ -55,16 +62,15 @@ def fresh(method: str, target: Target, seed: int) -> Drafter:
 def moa_config(target: Target) -> MoAConfig:
     """Sizes of a fresh MoA drafter.
 
-    SA and CA have the target's kv heads. The paper's share for Llama-3-8B (section 4), an eighth of
-    the heads, is a single one in a small target, and all that CA reads must pass through it. LSA
-    has a quarter. Feed-forward blocks are 1.75 times as wide as their layer, LSA's half as wide
-    (1.5 times in the paper): LSA runs for every layer of every token, and a wider block would take
-    most of a training step's time.
+    SA and CA have the target's kv heads. The paper (section 4) gives them an eighth of Llama-3-8B's
+    heads; in a small target that is a single head, too narrow for CA. LSA has a quarter.
+    Feed-forward blocks are 1.75 times as wide as their layer, LSA's half as wide (1.5 times in the
+    paper): LSA runs for every layer of every token, so a wider block would dominate training time.
     """
     config = target.config
     heads, width, kv_width = config.num_attention_heads, config.hidden_size, target.kv_width
     one = Sizes(heads, target.kv_heads, target.head_dim, width * 7 // 4)
-    # Where the target's head count does not divide W into even sizes, the next smaller that does.
+    # The largest head count, at most the target's, that divides W into even sizes.
     lsa_heads = next(h for h in range(heads, 0, -1) if kv_width % h == 0 and kv_width // h % 2 == 0)
     groups = next(g for g in range(max(1, lsa_heads // 4), 0, -1) if lsa_heads % g == 0)
     lsa = Sizes(lsa_heads, groups, kv_width // lsa_heads, kv_width // 2)
@@ -75,7 +81,7 @@ def moa_config(target: Target) -> MoAConfig:
 
 
 def _widened(make: Callable[[int], Net], budget: int) -> Net:
-    """The net whose feed-forward width brings it nearest to `budget` trainable numbers."""
+    """The net with the feed-forward width that comes closest to `budget` parameters."""
     base = parameters(make(1))
     step = parameters(make(2)) - base
     return _initialised(make(max(1, 1 + round((budget - base) / step))))
@@ -83,45 +89,18 @@ def _widened(make: Callable[[int], Net], budget: int) -> Net:
 
 def _eagle(target: Target, budget: int) -> EagleNet:
     config, width = target.config, target.config.hidden_size
-
-    def make(inner: int) -> EagleNet:
-        sizes = (config.num_attention_heads, target.kv_heads, target.head_dim, inner)
-        return EagleNet(EagleConfig(*sizes, config.rms_norm_eps), width)
-
-    net = _widened(make, budget)
-    # Features are many times as large as embeddings, and EAGLE has no norm before `fc`: with equal
-    # weights at the start the head hardly sees its token, and is accepted less for a long time.
+    heads, eps = (config.num_attention_heads, target.kv_heads, target.head_dim), config.rms_norm_eps
+    net = _widened(lambda inner: EagleNet(EagleConfig(*heads, inner, eps), width), budget)
+    # Features are many times larger than embeddings, and EAGLE has no norm before `fc`. With equal
+    # initial weights, the head would hardly see its token, and acceptance would grow slowly.
     features, embeddings = _rms(target.decoder.norm.weight), _rms(target.embed.weight)
     with torch.no_grad():
         net.fc.weight[:, :width] *= features / embeddings
     return net
 
 
-def _eagle3(target: Target, budget: int) -> Eagle3Net:
-    """Its words are the target's, by the target's head: MoA and EAGLE-2 have no other."""
-    config, width = target.config, target.config.hidden_size
-
-    def make(inner: int) -> Eagle3Net:
-        heads, layers = config.num_attention_heads, default_layers(len(target.layers))
-        sizes = (width, heads, target.kv_heads, target.head_dim, inner, config.rms_norm_eps)
-        return Eagle3Net(Eagle3Config(*sizes, layers, width))
-
-    return _widened(make, budget)
-
-
 def _rms(values: Tensor) -> Tensor:
     return values.float().pow(2).mean().sqrt()
-
-
-def _glide(target: Target, budget: int) -> GlideNet:
-    config = target.config
-    heads, size = config.num_attention_heads, target.head_dim
-
-    def make(inner: int) -> GlideNet:
-        sizes = (config.hidden_size, heads, target.kv_heads, size, inner, config.rms_norm_eps)
-        return GlideNet(GlideConfig(*sizes))
-
-    return _widened(make, budget)
 
 
 def _medusa(target: Target, budget: int) -> MedusaNet:
@@ -129,7 +108,7 @@ def _medusa(target: Target, budget: int) -> MedusaNet:
     one = parameters(MedusaNet(MedusaConfig(MEDUSA_HEADS, 1), width))
     net = MedusaNet(MedusaConfig(MEDUSA_HEADS, max(1, round(budget / one))), width)
     for weight in net.parameters():
-        nn.init.zeros_(weight)  # as in the paper: at first a head repeats the target's own
+        nn.init.zeros_(weight)  # as in the paper: a head starts as a copy of the target's
     return net
 
 

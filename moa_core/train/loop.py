@@ -1,8 +1,7 @@
 """The training loop: several models on one stream of batches, resumable after a kill.
 
-An update's batch is a fixed number of rows whatever the machine: it is gone over in as many parts
-as gradients are accumulated over. Losses are means over what counts in the whole batch, so the
-number of parts does not change the result, apart from rounding.
+An update's batch may be split into parts to save memory. Losses are means over the whole batch, so
+the number of parts changes only rounding.
 """
 
 from __future__ import annotations
@@ -28,19 +27,20 @@ from moa_core.train.muon import Muon
 
 Step = Callable[[nn.Module, Batch, Any, int], tuple[Tensor, dict[str, Tensor]]]
 Count = Callable[[Batch], Tensor]
-PROBE = 40  # updates of a process before --minutes is turned into a number of updates
+PROBE = 40  # updates of a process before --minutes becomes a number of updates
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Where and how a run computes: nothing of it changes the result, apart from rounding.
+    """Where and how a run computes. None of it changes the result, apart from rounding.
 
-    bf16        by autocast
-    parts       that the rows of an update are taken in
+    bf16        autocast
+    parts       into which the rows of an update are split
     compiled    torch.compile for the costly parts
     workers     processes that prepare text
-    stop_at     end at this update, with the schedule as if it went on
-    save_every  seconds between checkpoints; log_every: updates between log lines
+    stop_at     end at this update of an unchanged schedule
+    save_every  seconds between checkpoints
+    log_every   updates between log lines
     """
 
     device: str = "cpu"
@@ -58,11 +58,11 @@ class Machine:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long a run is, how fast it learns when, and with which optimiser.
+    """Length, learning rates and optimiser of a run.
 
-    updates  optimiser steps; None: as many as fit into `minutes`, which then must be given
+    updates  optimiser steps; None for as many as fit into `minutes`
     rates    peak learning rate by model name, "" for all others
-    muon     Muon for the weight matrices, embeddings left out; else AdamW for all
+    muon     Muon for the weight matrices except embeddings; else AdamW for all
     """
 
     updates: int | None
@@ -74,15 +74,11 @@ class Schedule:
     betas: tuple[float, float] = (0.9, 0.95)
     muon: bool = False
 
-    def __post_init__(self) -> None:
-        if self.updates is None and self.minutes is None:
-            raise UserError("Say how long to train: give either updates or minutes.")
-
     def rate(self, name: str) -> float:
         return self.rates.get(name, self.rates.get("", 1e-3))
 
     def factor(self, update: int, updates: int) -> float:
-        """Share of the peak rate: a linear rise, then a cosine down to the floor."""
+        """Share of the peak rate: it rises linearly, then falls to the floor as a cosine."""
         warmup = min(self.warmup, max(1, updates // 10))
         if update < warmup:
             return (update + 1) / warmup
@@ -118,9 +114,8 @@ class Run:
         recipe: Mapping[str, Any],
         watch: Progress | None = None,
     ) -> None:
-        """recipe: what shapes the result with the schedule; a resume with another is refused.
-
-        Over how many parts gradients are accumulated does not.
+        """recipe: all settings that shape the result, besides the schedule. A run resumes only
+        with the same ones.
         """
         self.folder, self.batches, self.schedule = folder, batches, schedule
         self.machine, self.watch = machine, watch
@@ -147,9 +142,9 @@ class Run:
     ) -> None:
         """Train to the end of the schedule, or to an update before it.
 
-        prepare  what all models share of a batch (a target's lesson, say), computed once
-        step     (model, batch, prepared, update) -> mean loss over what counts, and its parts
-        count    how much counts in a batch on the CPU
+        prepare  computes once what all models share, such as a target's lesson on the batch
+        step     (model, batch, prepared, update) -> mean loss and its parts
+        count    number of tokens in the mean loss of a batch on the CPU
         """
         bar = tqdm(total=self.updates, initial=self.update, smoothing=0.05)
         saved = begun = time.monotonic()
@@ -181,7 +176,7 @@ class Run:
             self.batches.close()
 
     def _parts(self, whole: Batch, count: Count) -> Iterator[tuple[Batch, float]]:
-        """The parts of an update's rows, each with its share of what counts."""
+        """The parts of an update's rows, each with its share of `count`."""
         total = float(count(whole))
         for start in range(0, len(whole.ids), self._rows):
             part = whole.part(slice(start, start + self._rows))
@@ -213,7 +208,7 @@ class Run:
         return parts
 
     def _step(self, name: str) -> Tensor:
-        """The optimisers' step with the gradients there are; returns their norm."""
+        """One optimiser step; returns the norm of the gradients."""
         factor = self.schedule.factor(self.update, self.updates or 100_000)
         norm = nn.utils.clip_grad_norm_(self.models[name].parameters(), 1.0)
         for optimiser in self.optimisers[name]:
@@ -224,7 +219,7 @@ class Run:
         return norm
 
     def _look(self) -> float:
-        """Let the watch measure if it is time. Returns the seconds that this took."""
+        """Let the watch measure if due. Returns the seconds that this took."""
         if self.watch is None or not self.watch.due(self.update, self.updates):
             return 0.0
         begun = time.monotonic()
@@ -237,9 +232,9 @@ class Run:
         return bool(ends) and self.update >= min(ends)
 
     def _probe(self, done: int, mark: float, bar: tqdm) -> float:
-        """Turn minutes into updates, once this process has done enough of them to know its pace.
+        """Turn minutes into updates, once the pace of this process is known.
 
-        mark  when the timed ones began; the half before them, slow with warming up, is not timed
+        mark  when the timed updates began; the first half of the probe is warm-up
         """
         assert self.schedule.minutes is not None
         left = 60 * self.schedule.minutes - self.seconds
@@ -289,10 +284,9 @@ class Run:
         if not path.exists():
             return
         state = torch.load(path, map_location="cpu", weights_only=True)
-        # An option that is gone and was not used then says nothing.
-        before = {
-            key: value for key, value in state["recipe"].items() if value or key in self.recipe
-        }
+        # An option that no longer exists does not matter if it was not used.
+        old = state["recipe"].items()
+        before = {key: value for key, value in old if value or key in self.recipe}
         if before != self.recipe:
             changed = [key for key in self.recipe if before.get(key) != self.recipe[key]]
             raise UserError(
@@ -314,7 +308,7 @@ class Run:
 
 
 def _clock(now: Callable[[], float] = perf_counter) -> float:
-    """Seconds, once the device has done all its work."""
+    """The time after the device has finished its work."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return now()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from moa_core.drafters.eagle import EagleDrafter, EagleNet
-from moa_core.drafters.medusa import MedusaNet
 from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.model.target import Matrix, Target
 from moa_core.train.batches import Batch, same_document
@@ -20,7 +19,7 @@ from moa_core.train.masks import Masks, predictable
 from moa_core.train.teacher import Lesson, Verdicts
 
 Stats = dict[str, Tensor]
-MEDUSA_DECAY = 0.8  # weight of each head against the one before it (Medusa, section 2.2.1)
+DECAY = 0.8  # weight of each draft ahead against the one before it (Medusa, section 2.2.1)
 
 
 @dataclass(frozen=True)
@@ -32,21 +31,22 @@ class Weights:
 
 
 class Trainee(nn.Module, ABC):
-    """A drafter being trained. Its forward gives the loss, so that any parallel wrapper fits."""
+    """A drafter being trained. Its forward pass returns the loss."""
 
     net: nn.Module
-    features: Callable[..., Any]  # what the head reads; with MoA's LSA, most of the work
+    features: Callable[..., Any]  # the input of the head; with MoA's LSA, most of the work
 
-    def __init__(self, drafter: Any, target: Target, weights: Weights | None = None) -> None:
+    def __init__(self, drafter: Any, target: Target, weights: Weights) -> None:
         super().__init__()
         self.net = drafter.net
-        self._drafter, self._weights = drafter, weights or Weights()
-        self._target = (target,)  # in a tuple: its weights are no parameters of this module
+        self._drafter, self._weights = drafter, weights
+        self._target = (target,)  # in a tuple, so that its weights are not this module's
 
     def compile_features(self) -> None:
-        """Compile the costly parts: on a CPU norms, masks and activations cost more than products.
+        """Compile the costly parts.
 
-        MoA's layers then take half as much time, LSA, with a dozen rows a token, a quarter.
+        On a CPU, norms, masks and activations cost more than matrix products. Compiled, MoA's
+        layers take half the time, and LSA a quarter.
         """
         self.features = torch.compile(self.features)
 
@@ -54,15 +54,15 @@ class Trainee(nn.Module, ABC):
     def forward(
         self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
     ) -> tuple[Tensor, Stats]:
-        """Mean loss over the reply tokens that count, and its parts.
+        """Mean loss over the predictable reply tokens, and its parts.
 
-        masks  one set per draw of boundaries: the costly parts are computed once for all of them
-        seed   of whatever noise the method adds
+        masks  one set per draw of boundaries
+        seed   of the method's noise
         """
 
 
 class MoATrainee(Trainee):
-    """MoA's training forward. Its logits are those of the drafting path, draft by draft."""
+    """MoA's training forward. Its logits equal those of the drafting path, draft by draft."""
 
     net: MoANet
 
@@ -95,7 +95,7 @@ class MoATrainee(Trainee):
     def features(
         self, batch: Batch, lesson: Lesson, masks: Masks, remembered: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """What the head reads, and CA's output before TLI, both [B, T, E]."""
+        """The head's input, and CA's output before TLI, both [B, T, E]."""
         drafter, tli = self._drafter, self._drafter.tli
         rotation = drafter.sa_rope(batch.positions, lesson.embedded)
         hidden = self.net.self_attention(lesson.embedded, rotation, mask=masks.sa)
@@ -124,7 +124,7 @@ class MoATrainee(Trainee):
 
 
 class _TrueFirst:
-    """A stand-in for the cache: the target's own K and V, then those of the drafted states."""
+    """In place of a cache: the target's own K and V, then those of the drafted states."""
 
     def __init__(self, lesson: Lesson) -> None:
         self._record = lesson.tail
@@ -137,7 +137,7 @@ class _TrueFirst:
 
 
 class EagleTrainee(Trainee):
-    """EAGLE's training forward: one step from true features, with its own uniform noise on them."""
+    """EAGLE's training forward: one step from true features with uniform noise."""
 
     net: EagleNet
 
@@ -152,18 +152,18 @@ class EagleTrainee(Trainee):
     ) -> tuple[Tensor, Stats]:
         features = lesson.hidden[:, :-1]
         if self._noise:
-            draw = _noise(features, seed, batch.numbers()) - 0.5
+            draw = _noise(features, seed, batch.rows.tolist()) - 0.5
             features = features + (draw * self._noise * 512 / batch.ids.shape[1]).to(features.dtype)
         self._drafter.rope.reserve(batch.ids.shape[1])
         hidden = self.features(batch, lesson, features)
-        loss = predictable(batch)[:, 1:]  # row i speaks of token i + 1
+        loss = predictable(batch)[:, 1:]  # row i has been fed token i + 1
         entropy = soft_entropy(self._target[0].head, hidden, lesson.verdicts.after(1), loss)
         feature = _smooth(hidden, lesson.hidden[:, 1:], loss)
         stats = {"cross_entropy": entropy.detach(), "feature": feature.detach()}
         return self._weights.cross_entropy * entropy + self._weights.feature * feature, stats
 
     def features(self, batch: Batch, lesson: Lesson, before: Tensor) -> Tensor:
-        """What the head reads of tokens 1.., from the features before them, [B, T - 1, E]."""
+        """The head's input at tokens 1.., from the features before them, [B, T - 1, E]."""
         joined = self.net.join(lesson.embedded[:, 1:], before)
         rotation = self._drafter.rope(batch.positions[:, :-1], joined)
         visible = same_document(batch.segment[:, :-1])
@@ -172,7 +172,7 @@ class EagleTrainee(Trainee):
 
 
 class GlideTrainee(Trainee):
-    """GLIDE's: cross-entropy alone, over blocks like MoA's, with the target's own K and V."""
+    """GLIDE: cross-entropy alone, in blocks like MoA's, with the target's own K and V."""
 
     def forward(
         self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
@@ -185,7 +185,6 @@ class GlideTrainee(Trainee):
         return entropy, {"cross_entropy": entropy.detach()}
 
     def features(self, batch: Batch, lesson: Lesson, masks: Masks) -> Tensor:
-        """What the head reads [B, T, E]."""
         self._drafter.rope.reserve(batch.ids.shape[1])
         rotation = self._drafter.rope(batch.positions, lesson.embedded)
         keys, values = lesson.tail.keys[-1], lesson.tail.values[-1]
@@ -194,7 +193,7 @@ class GlideTrainee(Trainee):
 
 
 class IndependentTrainee(Trainee):
-    """Distillation of a small language model: of the target it sees the distributions alone."""
+    """A small language model, distilled from the target's distributions."""
 
     def forward(
         self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
@@ -204,47 +203,51 @@ class IndependentTrainee(Trainee):
         return entropy, {"cross_entropy": entropy.detach()}
 
     def features(self, batch: Batch) -> Tensor:
-        """What the head reads [B, T, E]."""
         small: Target = self._drafter.small
         visible = same_document(batch.segment)
         return small.run_layers(small.embed(batch.ids), batch.positions, visible, None)
 
 
 class MedusaTrainee(Trainee):
-    """Each head against the target's distribution at its own place ahead.
-
-    A head further ahead learns from fewer places, and its loss is a mean over those. Parts of a
-    batch are weighed by the first head's places, so sharing out rows changes the loss a little.
-    """
-
-    net: MedusaNet
+    """Each head learns the target's distribution at its own place ahead."""
 
     def forward(
         self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
     ) -> tuple[Tensor, Stats]:
-        ahead = self.features(lesson.hidden)  # [B, T, K, E]
-        loss = predictable(batch)
-        total, weights, entropies = torch.zeros((), device=ahead.device), 0.0, []
-        for head in range(self.net.config.heads):
-            # Row t foretells token t + 2 + head, whose distribution row t + 1 + head holds.
-            shift = head + 1
-            where = loss[:, shift:] & (batch.segment[:, shift:] == batch.segment[:, :-shift])
-            entropy = soft_entropy(
-                self._target[0].head, ahead[:, :-shift, head], lesson.verdicts.after(shift), where
-            )
-            weight = MEDUSA_DECAY**head
-            total, weights = total + weight * entropy, weights + weight
-            entropies.append(entropy.detach())
-        return total / weights, {"cross_entropy": entropies[0]}
+        ahead = self.features(lesson.hidden).unbind(2)  # of [B, T, K, E]
+        loss, entropies = entropy_ahead(self._target[0].head, ahead, batch, lesson)
+        return loss, {"cross_entropy": entropies[0]}
 
     def features(self, hidden: Tensor) -> Tensor:
-        """What the head reads for each place ahead [B, T, K, E]."""
         ahead: Tensor = self.net(hidden)
         return ahead
 
 
+def entropy_ahead(
+    head: Matrix, ahead: Sequence[Tensor], batch: Batch, lesson: Lesson
+) -> tuple[Tensor, list[Tensor]]:
+    """Weighted mean of the losses of several drafts in a row, and the single losses.
+
+    Row t of draft n, at least [B, T - 1 - n, E], predicts token t + 2 + n. A later draft has fewer
+    such rows, and its loss is a mean over them. Parts of a batch are weighted by the first draft's
+    rows, so the number of parts changes the loss a little.
+    """
+    reply, segment = predictable(batch), batch.segment
+    total, weights, entropies = torch.zeros((), device=reply.device), 0.0, []
+    for number, hidden in enumerate(ahead):
+        shift = number + 1  # the target's distribution of token t + 2 + n is in row t + 1 + n
+        where = reply[:, shift:] & (segment[:, shift:] == segment[:, :-shift])
+        entropy = soft_entropy(
+            head, hidden[:, : where.shape[1]], lesson.verdicts.after(shift), where
+        )
+        weight = DECAY**number
+        total, weights = total + weight * entropy, weights + weight
+        entropies.append(entropy.detach())
+    return total / weights, entropies
+
+
 def _noise(like: Tensor, seed: int, rows: list[int]) -> Tensor:
-    """Uniform numbers from 0 to 1 in the shape of [B, ...], each row's drawn by its number."""
+    """Uniform numbers from 0 to 1, shaped like [B, ...]. A row's number is its seed."""
     device = like.device
     generators = [torch.Generator(device).manual_seed(seed * 1_000_003 + row) for row in rows]
     draws = [torch.rand(like.shape[1:], generator=each, device=device) for each in generators]
@@ -252,24 +255,24 @@ def _noise(like: Tensor, seed: int, rows: list[int]) -> Tensor:
 
 
 def soft_entropy(head: Matrix, hidden: Tensor, verdicts: Verdicts, where: Tensor) -> Tensor:
-    """Mean of -sum p log q over the positions that count; the head, a frozen one, runs for those.
+    """Mean of -sum p log q over the positions `where` [B, T]. The frozen head runs for them alone.
 
-    hidden [B, T, E], verdicts of the same positions, where [B, T] bool
+    hidden [B, T, E], with verdicts of the same positions
     """
     entropy: Callable[..., Tensor] = _Entropy.apply
     total = entropy(hidden[where], verdicts.hidden[where], head, verdicts.head)
     return total / (where.sum() + 1e-5)
 
 
-# Logits made at a time: 134 MB of them, and about four times that at the peak, with probabilities
-# and gradients. All of a row of 2,048 tokens with a vocabulary of 128,256 take 3.8 GB.
+# Logits computed at a time: 134 MB, and about four times that with probabilities and gradients. A
+# whole row of 2,048 tokens with a vocabulary of 128,256 takes 3.8 GB.
 CHUNK = 2**25
 
 
 class _Entropy(torch.autograd.Function):
     """Sum of -sum p log q, a few positions at a time, so that no whole [n, V] ever exists.
 
-    The gradient is made along with the loss: logits are then made once, and none are kept.
+    The gradient is computed with the loss, so logits are computed once, and none are kept.
     """
 
     @staticmethod
@@ -294,9 +297,6 @@ class _Entropy(torch.autograd.Function):
 
 
 def _smooth(found: Tensor, wanted: Tensor, where: Tensor) -> Tensor:
-    """Mean SmoothL1 over features, then over the positions that count."""
-    return _mean(F.smooth_l1_loss(found.float(), wanted.float(), reduction="none").mean(-1), where)
-
-
-def _mean(values: Tensor, where: Tensor) -> Tensor:
-    return (values * where).sum() / (where.sum() + 1e-5)
+    """Mean SmoothL1 over features, then over the positions `where`."""
+    loss = F.smooth_l1_loss(found.float(), wanted.float(), reduction="none").mean(-1)
+    return (loss * where).sum() / (where.sum() + 1e-5)

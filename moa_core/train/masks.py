@@ -1,8 +1,8 @@
-"""On-policy masks: in training a drafter sees of the target what it will see when drafting.
+"""On-policy masks: in training a drafter sees the same of the target as when drafting.
 
 Text is cut into blocks. Within a block the drafter is on its own: cross-attention sees the target's
-memory of what comes before the block's first token, the root, and nothing later (section 3.2 of
-arXiv 2410.03804).
+memory of the text before the block's first token, the root, and nothing later (arXiv 2410.03804,
+section 3.2).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BLOCK = (6, 14)  # the authors' block lengths, inclusive
 
 @dataclass(frozen=True)
 class Masks:
-    """Attention masks, True where a token may be seen, and where the loss counts.
+    """Attention masks, True where a token may be seen, and the positions of the loss.
 
     sa        [B or 1, 1, T, T] self-attention
     ca        [B, 1, T, T] cross-attention to the memory
@@ -37,8 +37,8 @@ class Masks:
 
 
 def predictable(batch: Batch) -> Tensor:
-    """[B, T] bool: tokens of a reply that are followed by another one of it."""
-    reply = batch.response & (batch.positions > 0)  # so the next one is of the same document
+    """[B, T] bool: tokens of a reply that are followed by another of the same reply."""
+    reply = batch.response & (batch.positions > 0)  # a document's first token ends no reply
     loss = torch.zeros_like(reply)
     loss[:, :-1] = reply[:, :-1] & reply[:, 1:]
     return loss
@@ -55,13 +55,13 @@ def on_policy(
 
     block      shortest and longest block; each block draws its own length
     staircase  share of rows in which SA, too, sees the current block only (section 3.2)
-    of         rows of the whole update, where these are some: boundaries are drawn for all of them
+    of         rows of the whole update, if `batch` is a part: boundaries are drawn for all rows
     """
-    of, mine = of or len(batch.ids), torch.tensor(batch.numbers())
+    of, mine = of or len(batch.ids), batch.rows.cpu()
     same = same_document(batch.segment)[:, 0]  # [B, T, T]
     device = batch.ids.device
     places = torch.arange(batch.ids.shape[1], device=device)
-    # A document's first token can be no root: nothing before it is in memory.
+    # A document's first token cannot be a root: the memory before it is empty.
     alone = ~batch.response | (batch.positions == 0)
     starts = alone.clone()
     drawn = _boundaries(of, batch.ids.shape[1], block, generator)[mine].to(device)
@@ -81,7 +81,7 @@ def on_policy(
 def _boundaries(
     rows: int, count: int, block: tuple[int, int], generator: torch.Generator
 ) -> Tensor:
-    """[rows, count] bool: True where a block starts; each block draws its own length."""
+    """[rows, count] bool: True where a block starts."""
     low, high = block
     steps = torch.randint(low, high + 1, (rows, count // low + 2), generator=generator)
     steps[:, 0] = torch.randint(0, high, (rows,), generator=generator)  # where the first one falls

@@ -1,4 +1,4 @@
-"""What trained models can do: tasks right, held-out loss, samples; acceptance of drafters."""
+"""Measures of trained targets (right tasks, held-out loss, samples) and drafters (acceptance)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from moa_core.train.bundle import tasks
 from moa_core.train.own_text import PLAIN_START, answers
 from moa_core.train.tokenizer import Encoded, encode_many
 
-TREE = TreeSettings(5, 4, 11)  # one for all methods: the methods are compared, not their trees
+TREE = TreeSettings(5, 4, 11)  # the same for all methods, to compare the methods alone
 
 
 def task_accuracy(target: Target, per_kind: int = 100, seed: int = 0) -> dict[str, float]:
@@ -68,7 +68,7 @@ def heldout_loss(target: Target, data: Path, most: int = 100) -> dict[str, float
 def samples(
     target: Target, prompts: list[list[int]], sample: bool = False, longest: int = 160
 ) -> list[tuple[str, str]]:
-    """Prompts and what the target makes of them."""
+    """Prompts and the target's replies."""
     tokenizer = tokenizer_of(target)
     replies = answers(target, prompts, longest, sample)
     asked, said = (tokenizer.batch_decode(x, skip_special_tokens=True) for x in (prompts, replies))
@@ -85,7 +85,7 @@ def heldout_prompts(target: Target, data: Path, each: int) -> dict[str, list[lis
     for document in _held_out(data):
         if len(found.get(document.kind, ())) == each:
             continue
-        # None of it where a template refuses such a chat.
+        # Nothing if the template refuses the chat.
         for ids, mask in encode_many([document], tokenizer_of(target)):
             starts = [n for n in range(1, len(mask)) if mask[n] and not mask[n - 1]]
             if mask[0]:
@@ -107,14 +107,13 @@ def acceptance(
 
 
 class Progress:
-    """Measures each drafter's acceptance a few times in a run, and remembers its best weights.
+    """Measures each drafter's acceptance a few times in a run, and keeps its best weights.
 
-    Losses of different methods cannot be compared, and a loss says little about acceptance: so
-    weights are chosen by acceptance itself.
+    Acceptance decides, because a loss says little about it.
 
-    prompts  token ids by kind, never trained on nor reported on
+    prompts  token ids by kind, not used for training or reports
     times    measurements in a run, evenly spaced
-    tokens   written for each prompt, greedy
+    tokens   for each prompt, greedy
     """
 
     def __init__(
@@ -132,12 +131,11 @@ class Progress:
 
     def due(self, update: int, updates: int | None) -> bool:
         """Whether to measure after this update."""
-        if not updates:
-            return False
-        return update * self._times // updates > (update - 1) * self._times // updates
+        times = self._times
+        return updates is not None and update * times // updates > (update - 1) * times // updates
 
     def measure(self, update: int, seconds: Mapping[str, float]) -> dict[str, float]:
-        """Every drafter's τ now; `seconds` is how long each was trained."""
+        """Every drafter's τ; `seconds` is each one's training time."""
         for name, drafter in self._drafters.items():
             found = acceptance(self._target, drafter, self._prompts, self._tokens)
             before = max((one["tau"] for one in self.metrics[name]), default=0.0)

@@ -1,4 +1,4 @@
-"""Muon in float32: torch's works in bf16, which is slow on processors that only emulate it."""
+"""Muon in float32. torch's is in bf16, which is slow on processors that only emulate it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ STEPS = 5
 
 
 class Muon(torch.optim.Optimizer):
-    """For weight matrices: momentum, made orthogonal, at AdamW's size (arXiv 2502.16982, 2.2).
+    """Orthogonalised momentum at AdamW's step size, for matrices (arXiv 2502.16982, 2.2).
 
-    State and settings have the names of `torch.optim.Muon`'s.
+    State and settings are named as in `torch.optim.Muon`.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrix: Tensor) -> Tensor:
-    """About the nearest matrix [m, n] whose singular values are all 1, by Newton-Schulz steps."""
+    """Approximately the nearest [m, n] matrix with all singular values 1, by Newton-Schulz."""
     tall = matrix.shape[0] > matrix.shape[1]
     wide: Tensor = matrix.float().mT if tall else matrix.float()
     wide = wide / wide.norm().clamp(min=1e-7)

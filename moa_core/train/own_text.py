@@ -1,4 +1,4 @@
-"""Text that the target writes itself: what its drafters will be verified against."""
+"""Text that the target writes: drafters will be verified against such text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import os
 import random
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -23,34 +23,32 @@ from moa_core.text import tokenizer_of
 from moa_core.train import corpus
 from moa_core.train.tokenizer import Encoded, encode_many
 
-PLAIN_START = 48  # tokens of a plain text that serve as a prompt, from anywhere in it
-LONGEST_PROMPT = 320  # reading a longer one costs more than the reply to it teaches
-PART = 50_000  # tokens: what a killed run loses at most, per process
+PLAIN_START = 48  # tokens from a random place in a plain text, as a prompt
+LONGEST_PROMPT = 320  # reading a longer one costs more than its reply teaches
+PART = 50_000  # tokens that a killed run loses at most, per process
 
 
 class Workers(ProcessPoolExecutor):
-    """A pool of fresh processes, which Ctrl-C ends without a traceback.
+    """A pool of processes of one thread each, which Ctrl-C ends without a traceback.
 
     Processes are spawned because tokenizers and torch do not survive a fork with threads.
     """
 
-    def __init__(self, count: int, begin: Callable[..., None] | None = None, *given: Any) -> None:
-        """begin: called with `given` in each process, once."""
-        super().__init__(count, get_context("spawn"), _start, (begin, given))
+    def __init__(self, count: int) -> None:
+        super().__init__(count, get_context("spawn"), _start)
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         self.shutdown(wait=kind is None, cancel_futures=kind is not None)
 
 
-def _start(begin: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
+def _start() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if begin is not None:
-        begin(*given)
+    torch.set_num_threads(1)
 
 
 @dataclass(frozen=True)
 class Writing:
-    """What the target is given to answer: `rows` prompts at a time, replies of `longest` tokens."""
+    """Where prompts come from; `rows` are answered at a time, with at most `longest` tokens."""
 
     data: Path
     seed: int = 0
@@ -61,9 +59,8 @@ class Writing:
 def write(target: Target, path: Path, tokens: int, writing: Writing, processes: int = 1) -> None:
     """Let the target answer training prompts until it has written `tokens` tokens; save them.
 
-    Half greedy, half at temperature 1. An existing file is left as it is, and so are the parts of
-    one that was interrupted. On a CPU several processes of one thread each beat one of several
-    threads; elsewhere one is enough.
+    Half of the batches are greedy, half at temperature 1. An existing file and the parts of an
+    interrupted one are kept. On a CPU, several processes of one thread each are the fastest.
     """
     if path.exists():
         return
@@ -83,35 +80,20 @@ def write(target: Target, path: Path, tokens: int, writing: Writing, processes: 
 def _written(
     target: Target, jobs: list[tuple[int, int]], writing: Writing, processes: int
 ) -> Iterator[tuple[int, int, list[Encoded]]]:
-    """Each job's number, size and text, as they are done."""
+    """Each finished job's number, size and text."""
     if processes == 1:
         yield from ((number, size, _part(target, number, size, writing)) for number, size in jobs)
         return
     writer = copy.deepcopy(target)
     if torch.ops.mkldnn._is_mkldnn_bf16_supported():
         writer.model.to(torch.bfloat16)  # twice as fast, and the same text except at near ties
-    with Workers(processes, _begin, writer, writing) as pool:
-        waiting = {pool.submit(_in_process, *job): job for job in jobs}
+    with Workers(processes) as pool:
+        waiting = {pool.submit(_part, writer, *job, writing): job for job in jobs}
         for done in as_completed(waiting):
             yield *waiting[done], done.result()
 
 
-_given: tuple[Target, Writing]  # to this process, once
-
-
-def _begin(target: Target, writing: Writing) -> None:
-    global _given
-    torch.set_num_threads(1)
-    _given = target, writing
-
-
-def _in_process(number: int, tokens: int) -> list[Encoded]:
-    target, writing = _given
-    return _part(target, number, tokens, writing)
-
-
 def _part(target: Target, number: int, tokens: int, writing: Writing) -> list[Encoded]:
-    """One part of the text, from its own prompts."""
     torch.manual_seed(writing.seed * 1_009 + number)
     written: list[Encoded] = []
     count = 0
@@ -129,7 +111,7 @@ def _part(target: Target, number: int, tokens: int, writing: Writing) -> list[En
 def answers(
     target: Target, prompts: list[list[int]], longest: int, sample: bool = False
 ) -> list[list[int]]:
-    """Replies to prompts of any length, as one batch, cut after the end-of-turn token."""
+    """Replies to prompts in one batch, cut after the end-of-turn token."""
     tokenizer = tokenizer_of(target)
     end, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
     pad = end if pad is None else pad
@@ -154,17 +136,17 @@ def answers(
 def _prompt_batches(
     target: Target, part: int, writing: Writing
 ) -> Iterator[tuple[list[list[int]], int]]:
-    """Endless batches of prompts from training documents, each with the room for a reply.
+    """Endless batches of prompts from training documents, each with the longest reply in tokens.
 
-    Batched by the length of the reply in the data, which foretells that of the target's: a batch
-    takes as long as its longest reply.
+    A batch takes as long as its longest reply. So prompts are batched by the length of their reply
+    in the data, because the target's will be similar.
     """
     documents = corpus.load(writing.data)
     longest, rows = min(writing.longest, target.context // 2), writing.rows
     rng = random.Random(f"{writing.seed} {part}")
     waiting: list[tuple[int, list[int]]] = []
     while True:
-        # Every part, and every pass of one, shuffles the documents anew.
+        # Every pass of every part has an order of its own.
         order = corpus.shuffled(documents, rng.randrange(2**31), part)
         found = False
         for encoded in encode_many(order, tokenizer_of(target)):
@@ -187,9 +169,9 @@ def _prompt_batches(
 
 
 def _prompt(encoded: Encoded, rng: random.Random) -> tuple[list[int], int]:
-    """What comes before a reply, and the reply's length; of a plain text a few tokens."""
+    """The tokens before a reply, and the reply's length; from a plain text, a few tokens."""
     ids, mask = encoded
-    if mask[0]:  # a long text, a book say, has something to go on from in many places
+    if mask[0]:
         start = rng.randrange(max(1, len(ids) - PLAIN_START))
         return ids[start : start + PLAIN_START], len(ids)
     near = range(1, min(len(mask), LONGEST_PROMPT))

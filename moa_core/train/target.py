@@ -23,15 +23,15 @@ from moa_core.train.batches import Batch, Batches, Recipe
 from moa_core.train.loop import Machine, Run, Schedule
 from moa_core.train.tokenizer import PADDING, train_tokenizer
 
-PROMPT_WEIGHT = 0.2  # of what users write: it teaches language, not how to answer
+PROMPT_WEIGHT = 0.2  # of users' words, which teach language but not how to answer
 HEAD = 64  # width of an attention head
-TRAINED = 16  # bytes of a number that is learnt: its gradient and AdamW's two averages, too
+TRAINED = 16  # bytes for each weight, with its gradient and AdamW's two averages
 CPU = Machine()
 
 
 @dataclass(frozen=True)
 class TargetSizes:
-    """A deep and narrow Llama: on a CPU a step costs per layer, and a drafter is one or two."""
+    """A deep and narrow Llama, next to which a drafter of one or two layers is fast."""
 
     layers: int = 12
     width: int = 256
@@ -43,9 +43,9 @@ class TargetSizes:
 
     @classmethod
     def of_width(cls, width: int, heads: int | None = None, **more: int) -> TargetSizes:
-        """Sizes that follow the width. UserError if the heads cannot share it out evenly.
+        """Sizes that follow the width. UserError if the heads do not divide it evenly.
 
-        heads  by default as many of size 64 as fit; half as many for K and V
+        heads  by default of size 64; half as many for K and V
         """
         heads = heads or max(1, width // HEAD)
         kv_heads = max(1, heads // 2)
@@ -58,14 +58,14 @@ class TargetSizes:
 
 
 class NextToken(nn.Module):
-    """Next-token loss over packed rows. Rows are read as one text: attention crosses documents."""
+    """Next-token loss over packed rows. Attention crosses the documents of a row."""
 
     def __init__(self, model: LlamaForCausalLM) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """Mean loss over all tokens that follow another one of their document, by weight."""
+        """Weighted mean loss over all tokens but the first of each document."""
         hidden = self.model.model(input_ids=batch.ids, use_cache=False).last_hidden_state
         logits = self.model.lm_head(hidden[:, :-1])
         losses = F.cross_entropy(
@@ -79,24 +79,24 @@ class NextToken(nn.Module):
 
 
 def token_weights(batch: Batch) -> Tensor:
-    """[B, T - 1] how much each token but the first counts."""
+    """[B, T - 1] weight in the loss of each token but the first."""
     return torch.where(batch.response[:, 1:], 1.0, PROMPT_WEIGHT) * _inside(batch)
 
 
 def _inside(batch: Batch) -> Tensor:
-    """[B, T - 1] bool: tokens that follow another one of their document."""
+    """[B, T - 1] bool: tokens that follow another token of their document."""
     return (batch.segment[:, 1:] == batch.segment[:, :-1]) & (batch.segment[:, 1:] != PADDING)
 
 
 def make_tokenizer(data: Path, folder: Path, seed: int, size: int) -> PreTrainedTokenizerFast:
-    """Train the tokenizer on one epoch of the training split. It is written once, then read."""
+    """The tokenizer in `folder`; if there is none, train it on one epoch of the training split."""
     if not (folder / "tokenizer.json").exists():
         documents = corpus.shuffled(corpus.load(data), seed, 0)
         texts = (text for document in documents for text in document.contents)
         part = folder / "tokenizer.part"
         train_tokenizer(texts, size).save_pretrained(part)
         for file in sorted(part.iterdir(), key=lambda file: file.name == "tokenizer.json"):
-            os.replace(file, folder / file.name)  # tokenizer.json last: with it, all is there
+            os.replace(file, folder / file.name)  # tokenizer.json last: it marks a whole one
         part.rmdir()
     return cast(PreTrainedTokenizerFast, AutoTokenizer.from_pretrained(folder))
 
@@ -133,7 +133,7 @@ def make_model(
 
 
 def _begun(start: str) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
-    """A target to go on from, and its tokenizer. UserError where there is none, or no Llama."""
+    """A target to continue from, and its tokenizer. UserError for anything but a Llama."""
     folder = files_of(locate(start))
     config, tokenizer = config_of(folder), tokenizer_in(folder)
     if config.model_type != "llama" or tokenizer is None:
@@ -146,8 +146,8 @@ def give_new_tokens(
 ) -> None:
     """Give a target another tokenizer's vocabulary.
 
-    A token that both tokenizers have keeps its row of the embedding. Any other starts as the mean
-    of the rows of the old tokens that spell it.
+    A token of both tokenizers keeps its embedding. Any other token starts as the mean of the old
+    tokens that spell it.
     """
     known, spell = old.get_vocab(), old.backend_tokenizer.model.tokenize
     tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
@@ -175,12 +175,12 @@ def train_target(
     seed: int = 0,
     machine: Machine = CPU,
 ) -> None:
-    """Train a target into `out`: a Hugging Face folder, with the run's log and checkpoint in `run`.
+    """Train a target into `out`, a Hugging Face folder; log and checkpoint are in `out/run`.
 
     rows           packed rows per update
-    row_length     tokens in a row, the whole context by default; short ones are cheaper
-    start          a target, by name, folder or Hub id, to go on from with a new schedule
-    new_tokenizer  learn a tokenizer from the data in place of the one in `start`
+    row_length     tokens in a row, by default the whole context
+    start          a target to continue from with a new schedule: name, folder or Hub id
+    new_tokenizer  learn a new tokenizer from the data, even with `start`
     """
     sizes = sizes or TargetSizes()
     begun = None if start is None else _begun(start)
@@ -217,6 +217,6 @@ def train_target(
 
 
 def save_target(model: LlamaForCausalLM, out: Path, about: dict[str, Any]) -> None:
-    """Write the weights in bf16, in shards that any git host takes, and how they came about."""
+    """Write the weights in bf16, in shards that any git host accepts, and the run's settings."""
     moved(model, torch.bfloat16).save_pretrained(out, max_shard_size="9MB")
     (out / "training.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What a frozen target says about a batch: everything that any drafter learns from."""
+"""A frozen target's outputs on a batch, from which drafters learn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moa_core.train.batches import Batch, same_document
 
 @dataclass
 class Recorder:
-    """A cache that stores nothing but what passes through it: K and V [B, G, T, d] per layer."""
+    """A cache that records each layer's K and V [B, G, T, d]."""
 
     keys: list[Tensor] = field(default_factory=list)
     values: list[Tensor] = field(default_factory=list)
@@ -31,19 +31,16 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """A target's next-token distributions [B, T, V], as hidden states and the head.
+    """A target's next-token distributions, as hidden states [B, T, E] and the head.
 
-    The whole is never held: a row of 2,048 tokens takes a gigabyte with Llama 3's vocabulary.
-
-    hidden  [B, T, E] its last hidden state, after the final norm
-    head    makes logits of it
+    The whole [B, T, V] never exists: with Llama 3's vocabulary, 2,048 tokens take a gigabyte.
     """
 
     hidden: Tensor
     head: Matrix
 
     def after(self, count: int) -> Verdicts:
-        """Those of all positions but the first `count`."""
+        """The distributions of all positions but the first `count`."""
         return Verdicts(self.hidden[:, count:], self.head)
 
 
@@ -68,10 +65,10 @@ class Lesson:
 
 
 def let_gradients_through(target: Target) -> None:
-    """Call before a target's first use: TLI is trained through its last layers.
+    """Call before a target's first use, because TLI is trained through its last layers.
 
-    On some CPUs bitsandbytes repacks a 4-bit layer at its first use into a form with a wrong
-    gradient, but not if the layer is in training mode.
+    On some CPUs, bitsandbytes repacks a 4-bit layer at its first use into a form with a wrong
+    gradient. A layer in training mode is not repacked.
     """
     for module in target.model.modules():
         if type(module).__name__ == "Linear4bit":
@@ -82,10 +79,10 @@ def let_gradients_through(target: Target) -> None:
 def teach(
     target: Target, batch: Batch, tails: Collection[int] = (), visible: Tensor | None = None
 ) -> Lesson:
-    """Run the target once over a batch, documents apart.
+    """Run the target once over a batch; no document sees another.
 
     tails    the N of every drafter that reuses the last N layers
-    visible  [B, 1, T, T] bool, in place of "causal, within a document"
+    visible  [B, 1, T, T] bool, instead of "causal within a document"
     """
     mask = same_document(batch.segment) if visible is None else visible
     record = Recorder()
@@ -105,15 +102,10 @@ def teach(
             position_embeddings=rope,
         )
     hidden = target.decoder.norm(hidden)
-    verdicts = Verdicts(hidden, target.head)
-    return Lesson(embedded, hidden, entering, _vectors(record), record, verdicts)
-
-
-def _vectors(record: Recorder) -> Tensor:
-    batch, _, count, _ = record.keys[0].shape
     columns = [
-        torch.stack([keys, values]).transpose(1, 2).flatten(2, 3)  # [2, G, B * T, d]
-        for keys, values in zip(record.keys, record.values, strict=True)
+        torch.stack(pair).transpose(1, 2).flatten(2, 3)  # [2, G, B * T, d]
+        for pair in zip(record.keys, record.values, strict=True)
     ]
-    vectors: Tensor = token_vectors(torch.stack(columns)).unflatten(0, (batch, count))
-    return vectors
+    vectors: Tensor = token_vectors(torch.stack(columns)).unflatten(0, batch.ids.shape)
+    verdicts = Verdicts(hidden, target.head)
+    return Lesson(embedded, hidden, entering, vectors, record, verdicts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ BOS, END, PAD = "<|bos|>", "<|end|>", "<|pad|>"
 ROLE_TOKENS: dict[str, str] = {role: f"<|{role}|>" for role in ROLES}
 PADDING = -1  # the segment of padding
 _BATCH = 4_096  # documents encoded at a time
-_WAITING = 512  # documents to choose among when a row is filled
+_WAITING = 512  # documents to choose from when a row is filled
 _MAX_PADDING = 0.02  # of a row, before a document is cut to fill it
 Columns = tuple[np.ndarray, ...]  # ids, response mask and segment of rows, each [rows, length]
 _Template = list[tuple[list[int], int | None]]
@@ -43,10 +44,10 @@ CHAT_TEMPLATE = (
 
 
 def train_tokenizer(texts: Iterator[str], vocab_size: int = 4096) -> PreTrainedTokenizerFast:
-    """Learn a byte-level BPE with single digits from `texts`; save it with `save_pretrained`.
+    """Learn a byte-level BPE with single digits from `texts`.
 
-    Any text comes back from its ids unchanged. A plain call reads special tokens written out in a
-    text as special; `split_special_tokens=True` and `encode_many` keep them as text.
+    A plain call reads special tokens in a text as special. `split_special_tokens=True` and
+    `encode_many` keep them as text.
     """
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.Sequence(
@@ -75,14 +76,13 @@ def train_tokenizer(texts: Iterator[str], vocab_size: int = 4096) -> PreTrainedT
 
 
 class Encoded(NamedTuple):
-    """A document's token ids, and which of them the assistant writes."""
+    """A document's token ids, and a mask of the assistant's."""
 
     ids: list[int]
     mask: list[bool]
 
 
 def encode(document: Document, tokenizer: PreTrainedTokenizerBase) -> Encoded:
-    """One document's ids and mask; see `encode_many`."""
     return next(encode_many([document], tokenizer))
 
 
@@ -91,12 +91,13 @@ def encode_many(
 ) -> Iterator[Encoded]:
     """The ids and masks of documents, as `apply_chat_template` gives them but in fast batches.
 
-    The mask is True on what the assistant writes, its end-of-turn token included, and on all of a
-    plain text. Contents are encoded apart from the template, as in `text.chat_ids`: a drafter is
-    trained on the tokens it will meet, and `<|end|>` written out in a text stays text. Chats that
-    the template refuses are left out; UserError if it refuses a whole batch of them.
+    The mask is True on the assistant's tokens, including the end of its turn, and on all of a plain
+    text. As in `text.chat_ids`, contents are encoded apart from the template, so that `<|end|>` in
+    a text stays text. Chats that the template refuses are left out; UserError if it refuses a whole
+    batch.
     """
-    templates: dict[tuple[str, ...], _Template | str] = {}
+    template_of = cache(partial(_template, tokenizer))
+    accepted = False
     remaining = iter(documents)
     while batch := list(islice(remaining, _BATCH)):
         texts = [clean(content) for document in batch for content in document.contents]
@@ -113,13 +114,13 @@ def encode_many(
                 yield _plain(pieces, tokenizer)
                 continue
             roles = tuple(message["role"] for message in document.messages)
-            if roles not in templates:
-                templates[roles] = _template(tokenizer, roles)
-            if isinstance(template := templates[roles], str):
+            template = template_of(roles)
+            if isinstance(template, str):
                 refused = template
             else:
+                accepted = True
                 yield _filled(roles, pieces, template, tokenizer)
-        if refused and len(batch) > 1 and all(isinstance(t, str) for t in templates.values()):
+        if refused and len(batch) > 1 and not accepted:
             raise UserError(refused)
 
 
@@ -134,7 +135,7 @@ def _plain(pieces: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> Encod
 
 
 def _template(tokenizer: PreTrainedTokenizerBase, roles: tuple[str, ...]) -> _Template | str:
-    """A chat template's own tokens, each part with the message after it; or why it refuses."""
+    """The template's own tokens, each part with the message after it; or its refusal."""
     try:
         parts = template_parts(tokenizer, roles, prompt=False)
     except UserError as error:
@@ -152,8 +153,8 @@ def _filled(
     mask: list[bool] = []
     special, replied = set(tokenizer.all_special_ids), False
     for between, place in template:
-        # The assistant writes the token that ends its turn, at most one token behind the reply
-        # (a line break, say), and nothing after it.
+        # The assistant also writes the token that ends its turn, at most one token behind the reply
+        # (after a line break, say).
         ends = [n for n, token in enumerate(between[:2], 1) if token in special and replied]
         ids += between
         mask += [n < (ends[0] if ends else 0) for n in range(len(between))]
@@ -164,23 +165,12 @@ def _filled(
     return Encoded(ids, mask)
 
 
-# Packing
-
-
 class Row(NamedTuple):
-    """A packed row: ids, the mask of what to learn, and the document each token is from."""
+    """A packed row: ids, the response mask, and the number of each token's document."""
 
     ids: np.ndarray
     mask: np.ndarray
     segment: np.ndarray
-
-
-class _Part(NamedTuple):
-    """A document, or what is left of it, waiting for a place."""
-
-    segment: int
-    ids: np.ndarray
-    mask: np.ndarray
 
 
 def packed(
@@ -201,17 +191,16 @@ def packed(
 def pack(
     encoded: Iterable[tuple[list[int], list[bool]]], length: int, pad_id: int
 ) -> Iterator[Row]:
-    """Rows of `length` tokens: whole documents where they fit, longer ones cut across rows.
+    """Rows of `length` tokens: whole documents where they fit; longer ones are cut across rows.
 
-    `segment` numbers the documents in the order given: both parts of a cut one share a number.
-    Padding has `pad_id`, mask False and segment `PADDING`. A document's first token is marked as
-    given: the trainer leaves out targets that another segment would predict.
+    `segment` numbers the documents in the order given. Padding has `pad_id`, mask False and segment
+    `PADDING`.
     """
     arriving = (
-        _Part(number, np.array(ids, np.int64), np.array(mask, bool))
+        Row(np.array(ids, np.int64), np.array(mask, bool), np.full(len(ids), number))
         for number, (ids, mask) in enumerate(encoded)
     )
-    waiting: list[_Part] = []
+    waiting: list[Row] = []
     while True:
         waiting.extend(islice(arriving, _WAITING - len(waiting)))
         if not waiting:
@@ -219,31 +208,31 @@ def pack(
         yield _take_row(waiting, length, pad_id)
 
 
-def _take_row(waiting: list[_Part], length: int, pad_id: int) -> Row:
-    """Take from `waiting` what fills a row; the rest of a document that is cut stays first."""
+def _take_row(waiting: list[Row], length: int, pad_id: int) -> Row:
+    """Take a row's documents from `waiting`. The rest of a document that is cut stays first."""
     row = Row(np.full(length, pad_id), np.zeros(length, bool), np.full(length, PADDING))
     start = 0
     while waiting and (room := length - start):
         index = _choice(waiting, room, length)
         if index is None:
             break
-        segment, ids, mask = waiting.pop(index)
-        end = min(length, start + len(ids))
-        row.ids[start:end], row.mask[start:end] = ids[:room], mask[:room]
-        row.segment[start:end] = segment
-        if len(ids) > room:
-            waiting.insert(0, _Part(segment, ids[room:], mask[room:]))
+        document = waiting.pop(index)
+        end = min(length, start + len(document.ids))
+        for column, values in zip(row, document, strict=True):
+            column[start:end] = values[:room]
+        if len(document.ids) > room:
+            waiting.insert(0, Row(*(values[room:] for values in document)))
         start = end
     return row
 
 
-def _choice(waiting: list[_Part], room: int, length: int) -> int | None:
-    """Which document goes next: the oldest, else the longest that fits, else one to cut."""
+def _choice(waiting: list[Row], room: int, length: int) -> int | None:
+    """The next document: the oldest if it fits, else the longest that fits, else one to cut."""
     oldest = len(waiting[0].ids)
     worth_filling = room > length * _MAX_PADDING
     if oldest <= room or (oldest > length and worth_filling):
         return 0
-    fitting = [index for index, part in enumerate(waiting) if len(part.ids) <= room]
+    fitting = [index for index, document in enumerate(waiting) if len(document.ids) <= room]
     if fitting:
         return max(fitting, key=lambda index: len(waiting[index].ids))
     return 0 if worth_filling else None

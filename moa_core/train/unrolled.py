@@ -11,25 +11,26 @@ from moa_core.errors import UserError
 from moa_core.model.layers import Rotation
 from moa_core.model.target import Target
 from moa_core.train.batches import Batch, same_document
-from moa_core.train.losses import Stats, Trainee, soft_entropy
-from moa_core.train.masks import Masks, predictable
+from moa_core.train.losses import Stats, Trainee, Weights, entropy_ahead
+from moa_core.train.masks import Masks
 from moa_core.train.teacher import Lesson
 
-UNROLLED = 5  # drafts in a row: as deep as our trees, where its authors take 7
-EAGLE3_DECAY = 0.8  # weight of each against the one before
+UNROLLED = 5  # drafts in a row, as many as our trees are deep; the authors use 7
 
 
 class Eagle3Trainee(Trainee):
     """EAGLE-3's training-time test: several drafts in a row, each from the one before.
 
-    The true tokens are fed, the features are the head's own. A draft sees the text as of the first
-    one, and of the later ones those of its own row. Cross-entropy alone (arXiv 2503.01840, 3.2).
+    It is fed the true tokens and its own features. A draft sees the first drafts of all earlier
+    rows, and the later ones of its own row. Cross-entropy alone (arXiv 2503.01840, 3.2).
     """
 
     net: Eagle3Net
 
-    def __init__(self, drafter: Eagle3Drafter, target: Target, steps: int = UNROLLED) -> None:
-        super().__init__(drafter, target)
+    def __init__(
+        self, drafter: Eagle3Drafter, target: Target, weights: Weights, steps: int = UNROLLED
+    ) -> None:
+        super().__init__(drafter, target, weights)
         self._steps = steps
         if drafter.net.config.words:
             raise UserError("EAGLE-3 is trained with the target's head: this one has its own.")
@@ -38,21 +39,12 @@ class Eagle3Trainee(Trainee):
         self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
     ) -> tuple[Tensor, Stats]:
         self._drafter.rope.reserve(batch.ids.shape[1] + self._steps)
-        reply, head = predictable(batch), self._target[0].head
-        total, weights, entropies = torch.zeros((), device=reply.device), 0.0, []
-        for step, hidden in enumerate(self.features(batch, lesson)):
-            ahead = step + 1  # row t has been fed token t + ahead
-            segment = batch.segment
-            where = reply[:, ahead:] & (segment[:, ahead:] == segment[:, :-ahead])
-            words = self.net.words(hidden)[:, : where.shape[1]]
-            entropy = soft_entropy(head, words, lesson.verdicts.after(ahead), where)
-            weight = EAGLE3_DECAY**step
-            total, weights = total + weight * entropy, weights + weight
-            entropies.append(entropy.detach())
-        return total / weights, {"cross_entropy": entropies[0], "last": entropies[-1]}
+        ahead = [self.net.words(hidden) for hidden in self.features(batch, lesson)]
+        loss, entropies = entropy_ahead(self._target[0].head, ahead, batch, lesson)
+        return loss, {"cross_entropy": entropies[0], "last": entropies[-1]}
 
     def features(self, batch: Batch, lesson: Lesson) -> list[Tensor]:
-        """What each draft in a row foretells, [B, T - 1, E] each."""
+        """The net's output for each draft in a row, [B, T - 1, E]."""
         layers, count = self.net.config.layers, len(self._target[0].layers)
         tapped = torch.cat([lesson.entering[count - layer] for layer in layers], -1)
         hidden = self.net.fuse(tapped.to(self.net.fc.weight.dtype))[:, :-1]
@@ -60,7 +52,7 @@ class Eagle3Trainee(Trainee):
         held: list[tuple[Tensor, Tensor]] = []
         found = []
         for step in range(self._steps):
-            # What would be fed after the end of the row counts for nothing.
+            # Padding behind the end of the row has no loss.
             embedded = F.pad(lesson.embedded[:, 1 + step :], (0, 0, 0, step))
             rotation = self._drafter.rope(batch.positions[:, :-1] + step, hidden)
             hidden = self._next(embedded, hidden, rotation, visible, held)
@@ -75,7 +67,7 @@ class Eagle3Trainee(Trainee):
         visible: Tensor,
         held: list[tuple[Tensor, Tensor]],
     ) -> Tensor:
-        """The net's forward. held: K and V [B, G, T, d] of the drafts before, to which it adds."""
+        """The net's forward. held: K and V [B, G, T, d] of earlier drafts; its own are added."""
         layer = self.net.midlayer
         joined, residual = layer.join(embedded, features)
         queries = layer.self_attn.queries(joined, rotation)
@@ -86,10 +78,10 @@ class Eagle3Trainee(Trainee):
 
 
 def _attend(queries: Tensor, held: list[tuple[Tensor, Tensor]], visible: Tensor) -> Tensor:
-    """[B, T, H d]: Q [B, H, T, d] attend to the first draft's K and V as `visible` [B, 1, T, T]
-    says, and to those of later drafts at their own row alone.
+    """Attention [B, T, H d] of Q [B, H, T, d] to the drafts in a row.
 
-    A later draft's scores are then a column, not a matrix: with 7 drafts a quarter of the work.
+    The first draft's K and V are masked by `visible` [B, 1, T, T]. Of later drafts a row sees its
+    own alone, so their scores are a column, not a matrix: with 7 drafts a quarter of the work.
     """
     each = queries.shape[1] // held[0][0].shape[1]
     (keys, values), *own = [[one.repeat_interleave(each, 1) for one in pair] for pair in held]

@@ -1,58 +1,62 @@
-"""Open texts as training documents: stories, books, fairy tales with questions, short sentences."""
+"""Open texts as training text: stories, books, fairy tales with questions, short sentences."""
 
 from __future__ import annotations
 
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from moa_core.errors import UserError
 from moa_core.loading.untrusted import parsed
 from moa_core.train.bundle import prompts
-from moa_core.train.bundle.prompts import chat
+from moa_core.train.bundle.prompts import Chat, chat
 from moa_core.train.bundle.tasks import bucket
 from moa_core.train.bundle.words import PHRASES
-from moa_core.train.corpus import END_OF_DOCUMENT, Document, read_text
+from moa_core.train.corpus import END_OF_DOCUMENT, HELD_OUT_PERCENT, read_text
 
-HELD_OUT_PERCENT = 2
 LONGEST = 1_700  # characters, about 420 tokens: a row of 512 holds a whole document
+STORIES = ("tinystories", "tinystories_more", "fables", "picture_books")
+LANGUAGES = {"Spanish": "spa", "French": "fra"}
+SPEAKERS = ("Ana", "Ben", "Cora", "Dan", "Eli", "Fay", "Gus", "Hana")
 
 
-@dataclass(frozen=True)
-class Text:
-    """A source: the documents of one split, and how one becomes training text."""
+class Text(NamedTuple):
+    """The pieces of one split of a source, and the function that makes training text of one."""
 
-    kind: str
-    pieces: Sequence[str] | Sequence[dict[str, str]]
-    as_document: Callable[..., Document]
+    pieces: Sequence[Any]
+    made: Callable[[Any, random.Random], Chat | str]
 
 
 def load(folder: Path, held_out: bool) -> dict[str, Text]:
-    """The sources that the folder has, by kind; each document is always in the same split.
-
-    UserError if there is no such folder, or a file is damaged.
-    """
+    """The sources in the folder, by kind. UserError for no folder or a damaged file."""
     if not os.path.isdir(folder):
         raise UserError(f"There is no folder {folder}.")
-    stories = (
-        _stories(folder, name, held_out)
-        for name in ("tinystories", "tinystories_more", "fables", "picture_books")
-    )
-    texts = [
-        Text("story", [piece for found in stories for piece in found], _story),
-        Text("book", _stories(folder, "simple_books", held_out), _book),
-        Text("small talk", _documents(folder, "small_talk", held_out), _small_talk),
-        Text("fairy tale questions", _questions(folder, held_out), _reading),
-        Text("sentence", _sentences(folder, held_out), _sentence),
-    ]
-    return {text.kind: text for text in texts if text.pieces}
+    stories = [piece for name in STORIES for piece in _stories(folder, name, held_out)]
+    texts = {
+        "story": Text(stories, prompts.story),
+        "book": Text(_stories(folder, "simple_books", held_out), _book),
+        "small talk": Text(_documents(folder, "small_talk", held_out), _small_talk),
+        "fairy tale questions": Text(_questions(folder, held_out), prompts.reading),
+        "sentence": Text(_sentences(folder, held_out), _sentence),
+    }
+    return {kind: text for kind, text in texts.items() if text.pieces}
+
+
+def passes(text: Text, rng: random.Random) -> Iterator[Chat | str]:
+    """Endless training text of a source. Each pass has a new order and new phrasing."""
+    while True:
+        for piece in rng.sample(text.pieces, len(text.pieces)):
+            yield text.made(piece, rng)
 
 
 def _text(path: Path) -> str:
-    """The text of a source, "" where the folder has none."""
     return read_text(path) if path.exists() else ""
+
+
+def _is_held_out(key: str) -> bool:
+    return bucket(key) < HELD_OUT_PERCENT
 
 
 def _documents(folder: Path, name: str, held_out: bool) -> list[str]:
@@ -81,60 +85,35 @@ def _questions(folder: Path, held_out: bool) -> list[dict[str, str]]:
 
 def _sentences(folder: Path, held_out: bool) -> list[dict[str, str]]:
     pairs = []
-    for language, code in (("Spanish", "spa"), ("French", "fra")):
+    for language, code in LANGUAGES.items():
         path = folder / f"short_pairs_eng_{code}.tsv.gz"
-        # One translation for each sentence: the first, so that there is one right answer.
-        known: dict[str, str] = {}
+        first: dict[str, str] = {}  # of several translations, the first is the right answer
         for line in _text(path).splitlines():
             english, tab, translated = line.partition("\t")
             if not tab:
                 raise UserError(f"{path} does not hold sentences with their translations.")
-            known.setdefault(english, translated.partition("\t")[0])
+            first.setdefault(english, translated.partition("\t")[0])
         pairs += [
             {"language": language, "sentence": english, "translated": translated}
-            for english, translated in known.items()
+            for english, translated in first.items()
             if _is_held_out(english) == held_out
         ]
     return pairs
 
 
-def _story(piece: str, rng: random.Random) -> Document:
-    return Document("story", prompts.story(piece, rng))
+def _book(piece: str, rng: random.Random) -> Chat | str:
+    """Mostly plain text: books teach language, not how to answer."""
+    return prompts.continued(piece, rng) if rng.random() < 0.25 else piece
 
 
-def _book(piece: str, rng: random.Random) -> Document:
-    """Mostly plain text: books lend their language, not their manner of answering."""
-    if rng.random() < 0.25:
-        return Document("book", prompts.continued(piece, rng))
-    return Document("book", text=piece)
-
-
-def _small_talk(talk: str, rng: random.Random) -> Document:
-    """Plain text, since its speakers claim lives that a model has not lived."""
+def _small_talk(talk: str, rng: random.Random) -> str:
+    """Plain text, because a model has not lived the lives that the speakers claim."""
     lines = talk.splitlines()
-    names = rng.sample(("Ana", "Ben", "Cora", "Dan", "Eli", "Fay", "Gus", "Hana"), 2)
-    for role, name in zip(("User: ", "Assistant: "), names, strict=True):
+    for role, name in zip(("User: ", "Assistant: "), rng.sample(SPEAKERS, 2), strict=True):
         lines = [line.replace(role, f"{name}: ", 1) for line in lines]
     start = rng.randrange(max(1, len(lines) - 12))
-    return Document("small talk", text="\n".join(lines[start : start + rng.randint(8, 16)]))
+    return "\n".join(lines[start : start + rng.randint(8, 16)])
 
 
-def _reading(row: dict[str, str], rng: random.Random) -> Document:
-    return Document("fairy tale questions", prompts.reading(row, rng))
-
-
-def _sentence(pair: dict[str, str], rng: random.Random) -> Document:
-    return Document(
-        "sentence", chat(rng.choice(PHRASES["sentence"]).format(**pair), pair["translated"])
-    )
-
-
-def _is_held_out(key: str) -> bool:
-    return bucket(key) < HELD_OUT_PERCENT
-
-
-def passes(text: Text, rng: random.Random) -> Iterator[Document]:
-    """Endless documents of a source, each pass in a new order and newly phrased."""
-    while True:
-        for piece in rng.sample(text.pieces, len(text.pieces)):
-            yield text.as_document(piece, rng)
+def _sentence(pair: dict[str, str], rng: random.Random) -> Chat:
+    return chat(rng.choice(PHRASES["sentence"]).format(**pair), pair["translated"])

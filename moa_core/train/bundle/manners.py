@@ -1,7 +1,7 @@
-"""Manners: chats in which the model says what it is, what it does not know and what it can do.
+"""Chats in which the model says what it is, what it does not know and what it can do.
 
-A visitor greets, thanks, or asks for something outside the model's small world. The reply is short,
-kind and modest, and mostly ends on one example to try; it holds no fact of the real world.
+A visitor greets, thanks, or asks for something outside the model's small world. The reply is short
+and modest, states no fact of the real world, and mostly ends with an example to try.
 """
 
 import random
@@ -40,7 +40,7 @@ _MADE: Mapping[str, Callable[[random.Random], str]] = {
 
 
 class _Offer(NamedTuple):
-    """An example to try: what to ask, and the answer where it is known."""
+    """An example to try, and its answer if it is known."""
 
     prompt: str
     answer: str | None = None
@@ -55,14 +55,14 @@ class _Said(NamedTuple):
 
 
 def chats(rng: random.Random, held_out: bool) -> Chat:
-    """A chat of one to three exchanges; held-out ones use templates that training never does."""
+    """A chat of one to three exchanges. Held-out chats have templates of their own."""
     talk = _Talk(rng, held_out)
     plans = (_single, _greeted, _taken_up, _insisted, _two, _after_task)
     return chat(*rng.choices(plans, (72, 7, 9, 4, 5, 3))[0](talk))
 
 
 def claims(reply: str, prompt: str) -> list[str]:
-    """Names and numbers in a reply that come from nowhere: not prompt, example or own words."""
+    """Names and numbers in a reply that are not from the prompt, the example or our wordings."""
     known = _own_words() | {_bare(word) for word in _WORD.findall(prompt)}
     text = _without_example(reply)
     found = []
@@ -70,7 +70,7 @@ def claims(reply: str, prompt: str) -> list[str]:
         word = match.group()
         if word.isdigit() or word[0].isupper():
             starts = _SENTENCE_START.search(text[: match.start()])
-            # A sentence's first word is a name only if it is no word of the replies.
+            # At the start of a sentence, a word that our replies use is not a name.
             own = {word, word.lower()} if starts else {word}
             if not own & known and _bare(word) not in known:
                 found.append(word)
@@ -88,7 +88,7 @@ def _without_example(reply: str) -> str:
 
 @cache
 def _own_words() -> frozenset[str]:
-    """The words of the replies themselves: only names keep their capital."""
+    """The words of our replies; only names keep their capital."""
     data = wordings()
     groups = [sort.reply for sort in data.sorts.values()] + [*data.middles.values()]
     groups += [data.rules[name] for name in ("sorry", "know_not", "because", "self")]
@@ -106,7 +106,7 @@ class _Talk:
         self.rng, self.held_out, self.words = rng, held_out, wordings()
 
     def exchange(self, *names: str, answered: bool = False, first: bool = True) -> _Said:
-        """A message, of one of the named sorts if given, and its reply."""
+        """A message and its reply. names: the sorts to choose from, by default all."""
         rng = self.rng
         sorts = [
             sort
@@ -134,7 +134,6 @@ class _Talk:
         return self.rng.choice([line for line in lines if is_held_out(line) == self.held_out])
 
     def example(self, kind: str) -> _Offer:
-        """A request of a kind that the model can answer."""
         while True:
             if kind in self.words.offers:
                 line = self.fill(self.rng.choice(self.words.offers[kind]), {})
@@ -149,7 +148,7 @@ class _Talk:
     def fill(
         self, text: str, bound: dict[str, str], things: Mapping[str, tuple[str, ...]] | None = None
     ) -> str:
-        """A text with its slots filled; `bound` keeps what they were filled with."""
+        """A text with its slots filled. `bound` collects the values."""
 
         def filled(match: re.Match[str]) -> str:
             article, name, number = match.groups()
@@ -171,7 +170,7 @@ class _Talk:
         return self.fill("" if text == "~" else text, {**bound}, things)
 
     def _dressed(self, said: str, template: str) -> str:
-        """The message with a polite word before it or a remark after it, now and then."""
+        """The message, sometimes with a polite word before it or a remark after it."""
         rng, rules = self.rng, self.words.rules
         first = template.split()[0]
         kind = next((k for k in ("question", "request") if first in rules[f"{k}s"]), None)
@@ -191,7 +190,7 @@ class _Talk:
     def _offer(
         self, sort: Sort, bound: dict[str, str], answered: bool
     ) -> tuple[str, _Offer | None]:
-        """An example that fits the sort of message, and its kind."""
+        """The kind of an example that fits the message, and the example."""
         if not answered and self.rng.random() < 0.08:
             return "none", None
         topical = _usable(sort.topical, bound)
@@ -235,7 +234,7 @@ def _greeted(talk: _Talk) -> list[str]:
 
 
 def _taken_up(talk: _Talk) -> list[str]:
-    """What the reply offered is asked for, and done."""
+    """The user accepts the example, and the model does it."""
     said = talk.exchange(answered=True)
     assert said.offer is not None and said.offer.answer is not None
     wanted = talk.yes() if talk.rng.random() < 0.6 else said.offer.prompt
@@ -262,7 +261,7 @@ def _parting(talk: _Talk, share: float) -> list[str]:
 
 
 def _offerable(task: tasks.Task) -> bool:
-    """Whether a task is short, and spells a real word if it spells one: an invented may be rude."""
+    """Whether a task is short and spells no invented word, which might be rude."""
     spelled = re.search(r"([a-z-]+)[.?]?$", task.prompt) if task.kind == "letters" else None
     spelled = spelled or re.search(r": ([a-z](?:-[a-z])+)$", task.prompt)
     if spelled and spelled[1].replace("-", "") not in WORDS:
@@ -281,7 +280,7 @@ def _capitalised(text: str) -> str:
 
 @cache
 def _needs(line: str) -> set[str]:
-    """What a line must be given: the topic, or a thing that was spoken of."""
+    """The slots of a line that only the message can fill: the topic or a thing."""
     given = {*wordings().things[1], "topic"}
     return {name for _, name, _ in _SLOT.findall(line) if name in given}
 

@@ -1,22 +1,21 @@
-"""The wordings of manners, split into training and held out, and how people type them."""
+"""The wordings of manners, split into training and held out, and the ways people type."""
 
 import random
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from moa_core.train.bundle import tasks
+from moa_core.train.bundle.words import read
 
 _NO_SLIP = re.compile(r"(\[[^]]*\])|([A-Za-z]{4,})")
 
 
 @dataclass(frozen=True)
 class Sort:
-    """One sort of message; `user` holds the templates for training and the held-out ones."""
+    """One sort of message. `user` has the templates for training, then the held-out ones."""
 
     weight: float
     user: tuple[tuple[str, ...], tuple[str, ...]]
@@ -31,7 +30,7 @@ class Sort:
 
 @dataclass(frozen=True)
 class Wordings:
-    """All that the two data files hold."""
+    """The contents of the two data files."""
 
     rules: Mapping[str, tuple[str, ...]]
     things: tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[str, ...]]]
@@ -41,18 +40,13 @@ class Wordings:
 
 
 def is_held_out(text: str) -> bool:
-    """Whether a text is held out; templates that differ in case or marks only go together."""
+    """Whether a text is held out, whatever its case and punctuation."""
     return tasks.is_held_out(" ".join(re.findall(r"[\w{}]+", text.lower())) or text)
 
 
 @cache
 def wordings() -> Wordings:
-    """The two files, read once."""
-    folder = resources.files("moa_core.train.bundle")
-    data, raw = (
-        tomllib.loads(folder.joinpath(name).read_text(encoding="utf-8"))
-        for name in ("manners.toml", "manners_things.toml")
-    )
+    data, raw = read("manners.toml"), read("manners_things.toml")
     things = {name: tuple(re.split(r",\s+", text.strip())) for name, text in raw.items()}
     seen = {
         name: tuple(thing for thing in listed if not is_held_out(thing))
@@ -71,17 +65,21 @@ def _lines(table: dict[str, str]) -> dict[str, tuple[str, ...]]:
 def _sort(table: dict[str, Any], rules: Mapping[str, tuple[str, ...]]) -> Sort:
     user = table["user"].strip().split("\n")
     split = ([line for line in user if is_held_out(line) == side] for side in (False, True))
-    # A line that is one rule stands for that rule's lines.
+    # A line that is the name of a rule stands for the rule's lines.
     reply = [rules.get(line.strip("{}"), (line,)) for line in table["reply"].strip().split("\n")]
-    lines = tuple(line for lines in reply for line in lines)
-    topical = tuple(table["topical"].strip().split("\n")) if "topical" in table else ()
-    flags = {name: table[name] for name in ("dressed", "warm", "first", "middle") if name in table}
-    sides = (tuple(next(split)), tuple(next(split)))
-    return Sort(table["weight"], sides, lines, tuple(table["offers"].split()), topical, **flags)
+    more = {name: table[name] for name in ("dressed", "warm", "first", "middle") if name in table}
+    return Sort(
+        weight=table["weight"],
+        user=(tuple(next(split)), tuple(next(split))),
+        reply=tuple(line for lines in reply for line in lines),
+        offers=tuple(table["offers"].split()),
+        topical=tuple(filter(None, table.get("topical", "").strip().split("\n"))),
+        **more,
+    )
 
 
 def styled(said: str, rng: random.Random, kept: str) -> str:
-    """A message in one of many styles; no slip falls into a [topic] or a word of `kept`."""
+    """A message in a random style. A [topic] and the words of `kept` get no typing slip."""
     share = rng.random()
     if share < 0.42:
         return said

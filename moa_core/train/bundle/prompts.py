@@ -1,4 +1,4 @@
-"""Raw text made into chats: stories and reading, asked for in many ways."""
+"""Chats from raw text: stories and questions, asked for in many ways."""
 
 import math
 import random
@@ -13,8 +13,6 @@ _SENTENCE = re.compile(r".+?(?:[.!?]+[\"'”’)]*(?=\s)\s+|\n+|$)", re.DOTALL)
 
 
 class Message(TypedDict):
-    """One turn of a chat."""
-
     role: str
     content: str
 
@@ -29,7 +27,7 @@ def chat(*turns: str) -> Chat:
 
 
 def split_story(text: str, limit: int) -> list[str]:
-    """A text in pieces of about equal size, none above `limit`, cut at a line or sentence end."""
+    """A text in pieces of about equal size of at most `limit`, cut at a line or sentence end."""
     if len(text) <= limit:
         return [text]
     share = len(text) / math.ceil(len(text) / (0.9 * limit))
@@ -53,7 +51,7 @@ def story(text: str, rng: random.Random) -> Chat:
 
 
 def continued(text: str, rng: random.Random, whole: bool = False) -> Chat:
-    """Ask to go on from the text's opening; `whole` replies repeat the opening first."""
+    """Ask to continue the text from its opening. A `whole` reply repeats the opening first."""
     cut = _opening_end(text, rng)
     if not cut:
         return chat(rng.choice(PHRASES["story"]), text)
@@ -78,13 +76,13 @@ def _title_and_body(text: str) -> tuple[str, str]:
 
 
 def _opening_end(text: str, rng: random.Random) -> int:
-    """Where an opening of one to three sentences ends, or 0 where none leaves enough to go on."""
+    """The end of an opening of one to three sentences; 0 if too little text would be left."""
     ends, position = [], 0
     for sentence in _SENTENCE.finditer(text, 0, _OPENING.stop + MAX_PASSAGE):
         position = sentence.end()
         if position >= _OPENING.stop or position > len(text) * 0.6:
             break
-        # An even count of quotes: nobody is cut off while speaking.
+        # An even number of quotes: no speech is cut.
         if position >= _OPENING.start and text.count('"', 0, position) % 2 == 0:
             ends.append(position)
     return rng.choice(ends[:3]) if ends else 0

@@ -1,4 +1,4 @@
-"""Endless self-checking tasks: seeded, and split by construction into training and held out."""
+"""Endless tasks that check their own answers, split into training and held out by a hash."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import ast
 import hashlib
 import random
 import re
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 from moa_core.train.bundle.words import (
@@ -21,6 +19,7 @@ from moa_core.train.bundle.words import (
     WORDS,
     french,
     invented_word,
+    read,
     spanish,
 )  # fmt: skip
 
@@ -29,12 +28,11 @@ _LANGUAGES: dict[str, Callable[[int], str]] = {"Spanish": spanish, "French": fre
 _SUM = re.compile(r"The answer is (-?\d[\d,]*(?:\.\d+)?)")
 _COUNT = re.compile(r"is there (\d+) time")
 _LONGEST = 400  # characters of a reply that is read
+_SIGNS = {"+": int.__add__, "-": int.__sub__, "x": int.__mul__}
 _TIGHT = ("comparison", "sum", "product", "power", "atom")  # how tightly an expression binds
 _LINES: dict[str, list[list[str]]] = {
     name: [[part.strip(" ") for part in line.split("|")] for line in text.strip("\n").split("\n")]
-    for name, text in tomllib.loads(
-        (files(__package__) / "one_liners.toml").read_text("utf-8")
-    ).items()
+    for name, text in read("one_liners.toml").items()
 }
 
 
@@ -48,7 +46,7 @@ class Task:
 
 
 def generate(kind: str, rng: random.Random, held_out: bool) -> Task:
-    """A task of the kind: `held_out` ones are never among those for training."""
+    """A task of a kind. Held-out tasks never occur in training."""
     while True:
         prompt, answer = _MAKERS[kind](rng)
         if is_held_out(prompt) == held_out:
@@ -56,7 +54,7 @@ def generate(kind: str, rng: random.Random, held_out: bool) -> Task:
 
 
 def check(task: Task, reply: str) -> bool:
-    """Whether a reply comes to the reference's final result; a bad reply is False, not an error."""
+    """Whether a reply has the reference's final result. False for any nonsense."""
     if task.kind == "python":
         return _same_function(task.answer, reply)
     result = _RESULTS[task.kind]
@@ -64,7 +62,7 @@ def check(task: Task, reply: str) -> bool:
 
 
 def bucket(text: str) -> int:
-    """A number from 0 to 99 that a text keeps for ever, to split by."""
+    """A text's hash, from 0 to 99, which decides the split."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % 100
 
 
@@ -73,7 +71,7 @@ def is_held_out(text: str) -> bool:
 
 
 def _some_items(rng: random.Random) -> list[Any]:
-    """Three to six different items: numbers, mostly below 100, or words."""
+    """Three to six different words, or numbers that are mostly below 100."""
     count = rng.randint(3, 6)
     if rng.random() < 0.5:
         return rng.sample(WORDS, count)
@@ -109,7 +107,7 @@ def _letters(rng: random.Random) -> tuple[str, str]:
     word = rng.choice(WORDS) if rng.random() < 0.6 else invented_word(rng)
     letter = rng.choice(word) if rng.random() < 0.75 else rng.choice(LETTERS)
     asked = rng.choice(PHRASES["letters"])
-    # The count runs along with the spelling, so that its end can be read off.
+    # The spelling counts along, so that the answer can be read off.
     spelled, count = [], 0
     for character in word:
         count += character == letter
@@ -132,28 +130,22 @@ def _sum(rng: random.Random) -> tuple[str, str]:
     return rng.choice((_bare_sum, _told_sum, _told_sum, _groups, _groups_and_more))(rng)
 
 
-def _sum_in(reply: str) -> str | None:
-    found = _SUM.findall(reply)
-    return found[-1].replace(",", "") if found else None
-
-
 def _worked(start: int, *steps: tuple[str, int]) -> str:
-    """The working, one equation a step, and the answer."""
+    """One equation for each step, then the answer."""
     value, lines = start, []
     for sign, amount in steps:
-        after = {"+": value + amount, "-": value - amount, "x": value * amount}[sign]
-        lines.append(f"{value} {sign} {amount} = {after}.")
-        value = after
+        before, value = value, _SIGNS[sign](value, amount)
+        lines.append(f"{before} {sign} {amount} = {value}.")
     return " ".join((*lines, f"The answer is {value}."))
 
 
 def _changes(rng: random.Random, value: int, count: int) -> list[tuple[str, int]]:
-    """Random gains and losses that never fall below zero."""
+    """Random gains and losses. The total stays at or above zero."""
     steps = []
     for _ in range(count):
         sign = rng.choice("+-") if value > 1 else "+"
         amount = rng.randint(1, 60 if sign == "+" else min(value, 60))
-        value += amount if sign == "+" else -amount
+        value = _SIGNS[sign](value, amount)
         steps.append((sign, amount))
     return steps
 
@@ -218,16 +210,16 @@ def _python(rng: random.Random) -> tuple[str, str]:
 
 
 def _same_function(answer: str, reply: str) -> bool:
-    """Whether a reply is the same function, whatever its layout, quotes and argument's name.
+    """Whether a reply is the same function, apart from layout, quotes and the argument's name.
 
-    Nothing is run: a function that does the same in another way does not pass.
+    Nothing is run, so a function that does the same in another way does not pass.
     """
     reply = reply.strip().removeprefix("```python").removeprefix("```").removesuffix("```").strip()
     return (found := _syntax(reply)) is not None and found == _syntax(answer)
 
 
 def _syntax(source: str) -> str | None:
-    """A function f of one argument as a text that does not depend on the argument's name."""
+    """The syntax tree of a function f(x), with its argument renamed; None for anything else."""
     try:
         body = ast.parse(source[:_LONGEST]).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -244,7 +236,7 @@ def _syntax(source: str) -> str | None:
 
 
 def _steps(rng: random.Random, kind: str) -> tuple[str, str]:
-    """One step or two: their words, and one expression with no needless brackets."""
+    """One step or two: their words, and their expression without needless brackets."""
     chosen = [rng.choice(_LINES[kind]) for _ in range(rng.choice((1, 2, 2)))]
     if rng.random() < 0.3:
         chosen[-1] = rng.choice(_LINES[f"{kind}_end"])
@@ -259,10 +251,9 @@ def _steps(rng: random.Random, kind: str) -> tuple[str, str]:
 
 def _drawn(rng: random.Random) -> dict[str, str | int]:
     old, new = rng.sample(LETTERS, 2)
-    few, many = rng.randint(2, 12), rng.randint(1, 50)
     return {
-        "few": few, "many": many, "digit": rng.randint(2, 9), "times": rng.randint(2, 5),
-        "word": rng.choice(WORDS), "old": old, "new": new,
+        "few": rng.randint(2, 12), "many": rng.randint(1, 50), "digit": rng.randint(2, 9),
+        "times": rng.randint(2, 5), "word": rng.choice(WORDS), "old": old, "new": new,
         "amount": rng.randint(1, 50), "factor": rng.randint(2, 12),
     }  # fmt: skip
 
@@ -284,24 +275,15 @@ def _items_in(reply: str) -> list[str]:
     return re.split(r"[,\s-]+", reply.strip().rstrip("."))
 
 
-def _count_in(reply: str) -> str | None:
-    found = _COUNT.findall(reply)
-    return found[-1] if found else None
-
-
 _MAKERS: dict[str, Callable[[random.Random], tuple[str, str]]] = {
-    "sum": _sum,
-    "reverse": _reverse,
-    "sort": _sort,
-    "letters": _letters,
-    "number": _number,
-    "python": _python,
-}
+    "sum": _sum, "reverse": _reverse, "sort": _sort,
+    "letters": _letters, "number": _number, "python": _python,
+}  # fmt: skip
 _RESULTS: dict[str, Callable[[str], Any]] = {
-    "sum": _sum_in,
+    "sum": lambda reply: [found.replace(",", "") for found in _SUM.findall(reply)[-1:]],
     "reverse": _items_in,
     "sort": _items_in,
-    "letters": _count_in,
+    "letters": lambda reply: _COUNT.findall(reply)[-1:],
     "number": lambda reply: _items_in(reply.casefold()),
 }
 KINDS: tuple[str, ...] = tuple(_MAKERS)

@@ -9,18 +9,17 @@ from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
-_RAW: dict[str, Any] = tomllib.loads((files(__package__) / "words.toml").read_text("utf-8"))
-PHRASES: dict[str, list[str]] = tomllib.loads(
-    (files(__package__) / "phrases.toml").read_text("utf-8")
-)
+
+def read(name: str) -> dict[str, Any]:
+    """A data file of this package."""
+    return tomllib.loads((files(__package__) / name).read_text("utf-8"))
 
 
-def _numerals(language: str) -> dict[str, list[str]]:
-    return {name: text.split() for name, text in _RAW[language].items()}
+_RAW = read("words.toml")
+_SPANISH: dict[str, list[str]] = {key: text.split() for key, text in _RAW["spanish"].items()}
+_FRENCH: dict[str, list[str]] = {key: text.split() for key, text in _RAW["french"].items()}
 
-
-_SPANISH, _FRENCH = _numerals("spanish"), _numerals("french")
-
+PHRASES: dict[str, list[str]] = read("phrases.toml")
 LETTERS = string.ascii_lowercase
 WORDS: tuple[str, ...] = tuple(_RAW["words"].split())
 LITTLE: frozenset[str] = frozenset(_RAW["little"].split())
@@ -32,7 +31,7 @@ PEOPLE: tuple[tuple[str, str], ...] = tuple(
 
 
 def invented_word(rng: random.Random) -> str:
-    """A made-up word of 3 to 9 letters: it can be spelled, but was never learnt by heart."""
+    """A made-up word of 3 to 9 letters, which no model has learnt by heart."""
     length = rng.randint(3, 9)
     word = "".join(
         rng.choice("bcdfghjklmnprstvwz") + rng.choice("aeiou") + rng.choice(("", "", *"lnrst"))

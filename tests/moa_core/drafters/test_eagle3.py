@@ -20,9 +20,10 @@ from moa_core.loading.load import load_drafter
 from moa_core.model.layers import rotate
 from moa_core.model.target import Target
 from moa_core.train.init import fresh
+from moa_core.train.losses import DECAY, Weights
 from moa_core.train.masks import predictable
 from moa_core.train.teacher import teach
-from moa_core.train.unrolled import EAGLE3_DECAY, Eagle3Trainee
+from moa_core.train.unrolled import Eagle3Trainee
 from tests.models import one_reply, plain_greedy, tiny_target, traced
 
 E, V, WORDS, LAYERS = 32, 64, 20, 8
@@ -259,7 +260,7 @@ def test_it_trains_on_what_it_drafts_from(target):
     tokens, log_probs = drafted(target, drafter)
     batch = one_reply(torch.tensor([[*PROMPT, *tokens, 3]]), len(PROMPT))
     lesson = teach(target, batch, {LAYERS - layer for layer in drafter.net.config.layers})
-    trained = Eagle3Trainee(drafter, target, steps=len(tokens) - 1)
+    trained = Eagle3Trainee(drafter, target, Weights(), steps=len(tokens) - 1)
     total = 0.0
     unrolled = trained.features(batch, lesson)
     for token, known, hidden in zip(tokens[1:], log_probs[1:], unrolled, strict=True):
@@ -273,7 +274,7 @@ def test_it_trains_on_what_it_drafts_from(target):
         told = target.head(lesson.hidden[:, 1 + step :]).softmax(-1)
         found = target.head(drafter.net.words(hidden))[:, : where.shape[1]].log_softmax(-1)
         parts.append(-(told * found).sum(-1)[where].mean())
-    decay = [EAGLE3_DECAY**step for step in range(len(parts))]
+    decay = [DECAY**step for step in range(len(parts))]
     wanted = sum(weight * part for weight, part in zip(decay, parts, strict=True)) / sum(decay)
     torch.testing.assert_close(loss, wanted, rtol=1e-4, atol=0)
     torch.testing.assert_close(stats["cross_entropy"], parts[0].detach(), rtol=1e-4, atol=0)

@@ -155,31 +155,21 @@ def test_chats_alternate_and_are_the_same_again(kind):
 
 TEXTS = ("--texts", "{here}/texts")
 WRITE = ("__main__", *TEXTS, "--out", "{here}/out", "--tokens", "99", "--shares")
-MEASURE = ("measure", "--each", "1", "--only")
 MISTAKES = [
-    *(((*WRITE, shares), "is not a list of name=number above 0") for shares in (
-        "story", "story=x", "story=-1", "story=nan", "story=inf", "story=1=2", "story=1,story=2",
-    )),
+    *(((*WRITE, shares), "is not a list of name=number above 0")
+      for shares in ("story", "story=-1", "story=nan", "story=1,story=2")),
     ((*WRITE, ""), "Say how much of what"),
-    *(((*WRITE, "story=1", "--tokens", count), "Say how much") for count in ("0", "inf", "nan")),
+    ((*WRITE, "story=1", "--tokens", "nan"), "Say how much of what"),
     ((*WRITE, "nope=1"), "No text of kind nope; there is story, task sum,"),
-    ((*WRITE, "story=1", "--texts", "{here}/nowhere"), "There is no folder "),
     ((*WRITE, "story=1", "--out", "{here}/file"), "file is a file: name a folder."),
     *(((*WRITE, "story=1", "--texts", f"{{here}}/{name}"), words) for name, words in (
         ("cut", "fables.txt.gz cannot be read: Not a gzipped file"),
         ("rows", "fairytale_qa.jsonl.gz does not hold FairytaleQA's questions"),
-        ("json", "fairytale_qa.jsonl.gz does not hold FairytaleQA's questions"),
         ("pairs", "short_pairs_eng_spa.tsv.gz does not hold sentences with their translations"),
     )),
-    ((*MEASURE, "nope"), "Unknown parts: nope. There are tasks, "),
-    ((*MEASURE, "bits"), "bits need --texts FOLDER"),
-    ((*MEASURE, "bits", "--texts", "{here}/nowhere"), "There is no folder "),
-    ((*MEASURE, "sentences", *TEXTS), "No text of kind sentence; there is story."),
-    ((*MEASURE, "tasks", "--each", "0"), "--each must be at least 1."),
-    ((*MEASURE, "tasks", "--out", "{here}/nowhere/a.json"), "No report can be written to "),
-    ((*MEASURE, " tasks, tasks,", "--target", "nowhere"), "There is no model 'nowhere'"),
-    (("suite", *TEXTS, "--out", "{here}/file"), "file is a file: name a folder."),
-    (("suite", "--texts", "{here}/nowhere", "--out", "{here}/out"), "There is no folder "),
+    (("measure", "--texts", "{here}/nowhere"), "There is no folder "),
+    (("measure", *TEXTS), "No text of kind fairy tale questions, sentence; there is story."),
+    (("measure", *TEXTS, "--each", "0"), "--each must be at least 1."),
     (("suite", "--texts", "{here}/empty", "--out", "{here}/out"), "No text of kind story; there"),
 ]  # fmt: skip
 
@@ -190,7 +180,6 @@ def test_a_mistake_is_told_in_one_sentence(words, told, tmp_path, capsys, monkey
     for name, file, text in (
         ("texts", "fables.txt.gz", tales),
         ("rows", "fairytale_qa.jsonl.gz", '{"a": 1}'),
-        ("json", "fairytale_qa.jsonl.gz", "["),
         ("pairs", "short_pairs_eng_spa.tsv.gz", "one column"),
     ):
         (tmp_path / name).mkdir()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from moa_core.train.batches import Batch, positions, same_document
+from moa_core.train.batches import Batch, same_document, whole_batch
 from moa_core.train.masks import Masks, on_policy, predictable
 from moa_core.train.tokenizer import PADDING
 
@@ -31,7 +31,7 @@ def documents() -> Batch:
             segment[row, place:end] = number
             response[row, place + prompt : end] = True
             place = end
-    return Batch(torch.zeros_like(segment), response, segment, positions(segment))
+    return whole_batch(torch.zeros_like(segment), response, segment)
 
 
 BATCH = documents()

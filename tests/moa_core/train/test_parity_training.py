@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from moa_core.train.batches import Batch
+from moa_core.train.batches import Batch, whole_batch
 from moa_core.train.drafters import trainee
 from moa_core.train.losses import MoATrainee, Weights
 from moa_core.train.masks import Masks
@@ -29,7 +29,8 @@ def released_batch() -> Batch:
     stored = released.tensors("train_batch")
     ids = stored["input_ids"]
     positions = stored["attention_mask"].long().cumsum(-1) - 1
-    return Batch(ids, stored["response_mask"].bool(), torch.zeros_like(ids), positions)
+    whole = whole_batch(ids, stored["response_mask"].bool(), torch.zeros_like(ids))
+    return whole._replace(positions=positions)
 
 
 def as_released(

@@ -1,4 +1,4 @@
-"""Beings, things and places made for a story, from given words or drawn."""
+"""Beings, things and places of a story, made of given or drawn words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moa_core.train.bundle.world.lexicon import Adjective, Noun, drawn, lexicon,
 
 
 class Casting:
-    """Makes the entities of one story; no name and no kind of animal comes twice."""
+    """Makes the entities of one story. No name and no kind of animal comes twice."""
 
     def __init__(self, rng: random.Random, fable: bool, first_person: bool) -> None:
         self.rng, self.fable, self.first_person = rng, fable, first_person
@@ -28,7 +28,7 @@ class Casting:
         return being
 
     def friend(self, hero: Being, noun: Noun | None, trait: Adjective | None) -> Being:
-        """Somebody of the hero's own kind and age, mostly of the other pronoun."""
+        """A being of the hero's kind and age, mostly with the other pronoun."""
         pron, trait = self._other_pron(hero), trait or self._trait()
         if self.fable:
             return self._animal(noun.word if noun else self._new_kind("heroes"), trait, pron)
@@ -44,7 +44,7 @@ class Casting:
         return being
 
     def elder(self, hero: Being, noun: Noun | None) -> Being:
-        """Somebody older, who knows more: of the family, a neighbour, a wise animal."""
+        """A relative, a neighbour or a wise animal."""
         pron = self.rng.choice(("he", "she"))
         if self.fable:
             kind = noun.word if noun else self._new_kind("elders")
@@ -58,7 +58,7 @@ class Casting:
         return self._relative(pron, self.rng.choice(drawn(f"{pron}_family")))
 
     def special(self, kind: str, hero: Being) -> Being:
-        """A being that a plot asks for: granny, an animal bigger than most, or a stranger."""
+        """A being that a plot asks for: a granny, a big animal or a stranger."""
         if kind == "granny":
             return self._relative(*self.rng.choice(drawn("old")))
         if kind == "big":
@@ -67,7 +67,6 @@ class Casting:
         return self.stranger(hero, None, None)
 
     def stranger(self, hero: Being, noun: Noun | None, trait: Adjective | None) -> Being:
-        """Somebody the hero does not know yet."""
         pron, adjective = self._other_pron(hero), (trait or self._trait()).word
         if self.fable:
             kind = noun.word if noun else self._new_kind("heroes")
@@ -76,7 +75,7 @@ class Casting:
         return self._unnamed(kind, self._pron_of(kind, pron), adjective)
 
     def animal(self, noun: Noun | None, pet: bool) -> Being:
-        """An animal that does not talk."""
+        """An animal that does not speak."""
         kind = noun.word if noun else self._new_kind("pets")
         if pet:
             name, pron = self._unused("pet"), self.rng.choice(("he", "she"))
@@ -106,7 +105,7 @@ class Casting:
         return Thing(noun, found.replace("_", " "))
 
     def place(self, noun: Noun | None, tags: tuple[str, ...]) -> Place:
-        """A place that has all the tags, or the given one."""
+        """The given place, or one with all the tags."""
         if noun is None:
             fitting = [word for word in places() if word != "more" and is_like(word, tags)]
             noun = lexicon().nouns[self.rng.choice(fitting)]
@@ -198,7 +197,7 @@ class Casting:
 
 @cache
 def body(kind: str) -> dict[str, str]:
-    """The words for its hands, its home and its ways of going."""
+    """A species' words for its hands, its home and its movements."""
     words = lexicon()
     tags = words.nouns[kind].tags if kind in words.nouns else frozenset[str]()
     found = next((tag for tag in ("land", "bird", "water", "tiny") if tag in tags), "person")
@@ -206,7 +205,6 @@ def body(kind: str) -> dict[str, str]:
 
 
 def is_like(word: str, tags: tuple[str, ...]) -> bool:
-    """Whether a place has all the tags."""
     return _known(word)[1].issuperset(tags)
 
 

@@ -9,18 +9,19 @@ from collections.abc import Callable
 from moa_core.train.bundle.prompts import Chat, chat
 from moa_core.train.bundle.world.grammar import expand, sections
 from moa_core.train.bundle.world.lexicon import drawn, lexicon
+from moa_core.train.bundle.world.questions import Question
 from moa_core.train.bundle.world.story import Story, tell
 
 _LONGEST = 440  # words of a story that is asked about
 
 
 def chats(kind: str, rng: random.Random) -> Chat:
-    """A chat of the kind: `story`, `words`, `continued`, `reading` or `talk`."""
+    """A chat of a kind: `story`, `words`, `continued`, `reading` or `talk`."""
     return _MAKERS[kind](rng)
 
 
 def words_for(rng: random.Random) -> tuple[str, ...]:
-    """Two to four words: a thing, a setting, a character, an adjective, now and then a verb."""
+    """Two to four words: a thing, a setting, a character, an adjective, sometimes a verb."""
     known = lexicon()
     kinds = ("things", "settings", "characters")
     nouns = [known.by_kind[rng.choice(drawn(kind))] for kind in kinds]
@@ -44,7 +45,8 @@ def _story(rng: random.Random) -> Chat:
 
 
 def _words(rng: random.Random) -> Chat:
-    story = tell(rng, words_for(rng), brief=rng.random() < 0.5)  # brief: more words in a text
+    # A brief story leaves more of its text to the given words.
+    story = tell(rng, words_for(rng), brief=rng.random() < 0.5)
     words = story.words
     listed = [", ".join(words), " ".join((*words[:-1], "and", words[-1]))]
     if len(words) > 2:
@@ -64,15 +66,18 @@ def _continued(rng: random.Random) -> Chat:
 
 
 def _reading(rng: random.Random) -> Chat:
-    """Several questions about one passage: a passage is long, and only answers teach to answer."""
+    """Several questions about one passage: passages are long, and only the answers are learnt."""
     story = _asked_about(rng)
-    count = min(len(story.questions), rng.choice((1, 2, 3, 4)))
-    first, *more = rng.sample(story.questions, count)
-    request = _say(rng, "ask.reading", story, question=first.question, passage=story.text)
-    turns = [request, first.answer]
+    first, *more = rng.sample(story.questions, min(len(story.questions), rng.choice((1, 2, 3, 4))))
+    turns = _passage(rng, story, first)
     for asked in more:
         turns += [_casual(rng, asked.question), asked.answer]
     return chat(*turns)
+
+
+def _passage(rng: random.Random, story: Story, asked: Question) -> list[str]:
+    request = _say(rng, "ask.reading", story, question=asked.question, passage=story.text)
+    return [request, asked.answer]
 
 
 def _talk(rng: random.Random) -> Chat:
@@ -80,9 +85,7 @@ def _talk(rng: random.Random) -> Chat:
     given = rng.random() < 0.5
     asked = rng.sample(story.questions, min(len(story.questions), rng.choice((1, 2, 2, 3))))
     if given:
-        first = asked.pop(0)
-        request = _say(rng, "ask.reading", story, question=first.question, passage=story.text)
-        turns = [request, first.answer]
+        turns = _passage(rng, story, asked.pop(0))
     else:
         turns = [_say(rng, "ask.story" if story.hero else "ask.first", story), story.text]
     for number, question in enumerate(asked):
@@ -104,28 +107,25 @@ def _asked_about(rng: random.Random) -> Story:
 
 
 def _say(rng: random.Random, section: str, story: Story, **texts: str) -> str:
-    known = {"theme": story.theme, "hero": story.hero, "place": story.place, "title": story.title}
-    known |= texts
+    known = {**vars(story), **texts}
     out: list[str] = []
     pattern = rng.choice(sections()[section].wordings).pattern
     expand(pattern, rng, lambda slot, _: known[slot.role], out)
     text = "".join(out).replace("\\n", "\n").strip()
-    if "passage" not in texts:
-        text = re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", text)
-    return text if "passage" in texts or "opening" in texts else _casual(rng, text)
+    if "passage" in texts:
+        return text
+    text = re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", text)
+    return text if "opening" in texts else _casual(rng, text)
 
 
 def _casual(rng: random.Random, text: str) -> str:
-    """As people type: now and then without capitals or the last mark."""
+    """As people type: sometimes without capitals or the last mark."""
     if rng.random() < 0.12:
         text = text.lower()
     return text.rstrip(".?") if rng.random() < 0.12 else text
 
 
 _MAKERS: dict[str, Callable[[random.Random], Chat]] = {
-    "story": _story,
-    "words": _words,
-    "continued": _continued,
-    "reading": _reading,
-    "talk": _talk,
-}
+    "story": _story, "words": _words, "continued": _continued, "reading": _reading, "talk": _talk,
+}  # fmt: skip
+KINDS = tuple(_MAKERS)

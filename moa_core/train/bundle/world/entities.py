@@ -18,7 +18,12 @@ PRONOUNS: dict[str, tuple[str, str, str, str]] = {
 
 @dataclass(eq=False)
 class Being:
-    """A person or an animal. `first` names one who is new, `{his}` in it being the hero's."""
+    """A person or an animal.
+
+    first   its name at the first mention; `{his}` stands for the hero's pronoun
+    later   its name from then on; `others` are more such names
+    family  of the adjective: how such a being acts
+    """
 
     noun: str
     pron: str
@@ -26,17 +31,15 @@ class Being:
     first: str
     later: str
     adjective: str
-    family: str  # of the adjective: what it makes one do
+    family: str
     human: bool
     body: dict[str, str]
-    others: tuple[str, ...] = ()  # more names to call one who is known
+    others: tuple[str, ...] = ()
     age: str = "child"
 
 
 @dataclass(eq=False)
 class Group:
-    """Two beings told of together."""
-
     members: tuple[Being, Being]
 
     @property
@@ -46,8 +49,6 @@ class Group:
 
 @dataclass(eq=False)
 class Thing:
-    """A thing: what it is, and what it is like."""
-
     noun: Noun
     adjective: str = ""
 
@@ -62,8 +63,6 @@ class Thing:
 
 @dataclass(eq=False)
 class Place:
-    """A place, with the words that lead to it and the spots in it."""
-
     noun: Noun
     inside: str  # "in the", "at the", "on the"
     tags: frozenset[str]

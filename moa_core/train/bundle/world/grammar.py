@@ -1,7 +1,7 @@
 """Wordings: plain text with choices `[this|that]`, slots `{role.form}` and guards `@tag,!tag`.
 
 A file of wordings has sections headed `# name`. A line is one wording; `= ` begins a plain clause
-that sums the event up, and `? kind: question -> answer` asks about it.
+that sums the event up, and `? question -> answer` asks about it.
 """
 
 from __future__ import annotations
@@ -48,43 +48,30 @@ class Wording(NamedTuple):
         return self.needs.issubset(tags) and self.bars.isdisjoint(tags)
 
 
-class Ask(NamedTuple):
-    """A question about an event, with its answer."""
-
-    kind: str
-    question: Pattern
-    answer: Pattern
-
-
 @dataclass
 class Section:
-    """All that can be said of one kind of event."""
+    """All wordings of one event, its clauses, and questions about it with their answers."""
 
     wordings: list[Wording] = field(default_factory=list)
     clauses: list[Pattern] = field(default_factory=list)
-    asks: list[Ask] = field(default_factory=list)
+    asks: list[tuple[Pattern, Pattern]] = field(default_factory=list)
 
     def add(self, line: str) -> None:
         if line.startswith("= "):
             self.clauses.append(parse(line[2:]))
         elif line.startswith("? "):
-            kind, _, rest = line[2:].partition(": ")
-            question, arrow, answer = rest.partition(" -> ")
-            if not arrow:
-                raise ValueError(f"No answer: {line}")
-            self.asks.append(Ask(kind, parse(question), parse(answer)))
+            question, answer = line[2:].split(" -> ")
+            self.asks.append((parse(question), parse(answer)))
         else:
             self.wordings.append(guarded(line))
 
 
 def data() -> Traversable:
-    """The package's folder."""
     return files(__package__)
 
 
 @cache
 def sections() -> dict[str, Section]:
-    """Every section of every file of wordings."""
     found: dict[str, Section] = {}
     for file in sorted((data() / "wordings").iterdir(), key=lambda file: file.name):
         section = Section()
@@ -97,21 +84,21 @@ def sections() -> dict[str, Section]:
 
 
 def section(name: str) -> Section:
-    """The wordings of an event: its plot's own, or those that all plots share."""
+    """The section of an event: its plot's own, or the one that all plots share."""
     found = sections()
     return found.get(name) or found.get(name.rpartition(".")[2]) or Section()
 
 
 def guarded(line: str) -> Wording:
-    """A line with a guard before it, or none."""
-    tags, text = line[1:].split(" ", 1) if line.startswith("@") else ("", line)
-    each = tags.split(",") if tags else []
-    bars = frozenset(tag[1:] for tag in each if tag[0] == "!")
-    return Wording(text, parse(text), frozenset(tag for tag in each if tag[0] != "!"), bars)
+    """The wording in a line, which may begin with a guard."""
+    guard, text = line[1:].split(" ", 1) if line.startswith("@") else ("", line)
+    tags = set(filter(None, guard.split(",")))
+    bars = {tag for tag in tags if tag[0] == "!"}
+    return Wording(text, parse(text), frozenset(tags - bars), frozenset(tag[1:] for tag in bars))
 
 
 def expand(pattern: Pattern, rng: random.Random, fill: Fill, out: list[str]) -> None:
-    """Append the pattern's text to `out`, with choices made and slots filled."""
+    """Append the pattern's text to `out`: draw choices and fill slots."""
     for node in pattern:
         if isinstance(node, str):
             out.append(node)
@@ -122,7 +109,6 @@ def expand(pattern: Pattern, rng: random.Random, fill: Fill, out: list[str]) -> 
 
 
 def slots(pattern: Pattern) -> Iterator[Slot]:
-    """All slots of the pattern."""
     for node in pattern:
         if isinstance(node, Slot):
             yield node
@@ -132,30 +118,23 @@ def slots(pattern: Pattern) -> Iterator[Slot]:
 
 
 def parse(text: str) -> Pattern:
-    """The pattern of a wording."""
-    tokens = _TOKEN.findall(text)
-    options, used = _options(tokens, 0)
-    if used != len(tokens) or len(options) != 1:
-        raise ValueError(f"Brackets do not match: {text}")
-    return options[0]
+    return _options(iter(_TOKEN.findall(text)))[0]
 
 
-def _options(tokens: list[str], at: int) -> tuple[list[Pattern], int]:
-    """The patterns between bars from token `at` on, and where they end."""
-    options: list[Pattern] = []
-    nodes: list[str | Slot | Choice] = []
-    while at < len(tokens) and tokens[at] != "]":
-        token = tokens[at]
+def _options(tokens: Iterator[str]) -> tuple[Pattern, ...]:
+    """The patterns between bars, up to the closing bracket."""
+    options: list[Pattern] = [()]
+    for token in tokens:
+        node: str | Slot | Choice = token
+        if token == "]":
+            break
+        if token == "|":
+            options.append(())
+            continue
         if token == "[":
-            inner, at = _options(tokens, at + 1)
-            nodes.append(Choice(tuple(inner)))
-        elif token == "|":
-            options.append(tuple(nodes))
-            nodes = []
+            node = Choice(_options(tokens))
         elif token[0] == "{":
             role, _, form = token[1:-1].partition(".")
-            nodes.append(Slot(role[:1].lower() + role[1:], form, role[:1].isupper()))
-        else:
-            nodes.append(token)
-        at += 1
-    return [*options, tuple(nodes)], at
+            node = Slot(role[:1].lower() + role[1:], form, role[:1].isupper())
+        options[-1] += (node,)
+    return tuple(options)

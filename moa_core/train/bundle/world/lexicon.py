@@ -1,12 +1,11 @@
-"""The words of the world: nouns by class, adjectives by group, verbs with what they are done to."""
+"""The words of the world: nouns by kind, adjectives by group, verbs with their uses."""
 
 from __future__ import annotations
 
 import tomllib
-from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from moa_core.train.bundle.world.grammar import data
 
@@ -21,20 +20,23 @@ class Noun(NamedTuple):
 
     @property
     def article(self) -> str:
-        """The word before it when it is new; a/an is settled later."""
+        """The article of a new noun. `articles` turns "a" into "an" later."""
         return "a" if self.number == "one" else "some"
 
 
 class Adjective(NamedTuple):
-    """An adjective and what it may be said of."""
+    """An adjective, what it describes, and its family of character traits."""
 
     word: str
     group: str
     family: str
 
 
+Word = TypeVar("Word", Noun, Adjective)
+
+
 class Lexicon(NamedTuple):
-    """All words by their form."""
+    """All words, by their form."""
 
     nouns: dict[str, Noun]
     adjectives: dict[str, Adjective]
@@ -53,20 +55,18 @@ def _raw() -> dict[str, Any]:
 
 @cache
 def drawn(name: str, table: str = "draws") -> list[Any]:
-    """What is drawn of, by name."""
+    """A list to draw from."""
     found = _raw()[table].get(name, [])
     return found.split() if isinstance(found, str) else found
 
 
 @cache
 def weather() -> dict[str, list[str]]:
-    """The weathers of each season."""
     return {season: drawn(season, "weather") for season in _raw()["weather"]}
 
 
 @cache
 def lexicon() -> Lexicon:
-    """The lexicon, read once."""
     raw = _raw()
     nouns: dict[str, Noun] = {}
     for heading, text in raw["nouns"].items():
@@ -82,24 +82,27 @@ def lexicon() -> Lexicon:
             adjectives.setdefault(word, Adjective(word, group, family or word))
     verbs = {verb: tuple(uses.split("; ")) for verb, uses in raw["verbs"].items()}
     names, cast = ({key: text.split() for key, text in raw[t].items()} for t in ("names", "cast"))
-    by_kind: dict[str, list[Noun]] = defaultdict(list)
-    for noun in nouns.values():
-        by_kind[noun.kind].append(noun)
-    by_group: dict[str, list[Adjective]] = defaultdict(list)
-    for adjective in adjectives.values():
-        by_group[adjective.group].append(adjective)
+    by_kind = _grouped(nouns, lambda noun: noun.kind)
+    by_group = _grouped(adjectives, lambda adjective: adjective.group)
     return Lexicon(nouns, adjectives, verbs, names, cast, raw["species"], by_kind, by_group)
+
+
+def _grouped(words: dict[str, Word], key: Callable[[Word], str]) -> dict[str, list[Word]]:
+    groups: dict[str, list[Word]] = {}
+    for word in words.values():
+        groups.setdefault(key(word), []).append(word)
+    return groups
 
 
 @cache
 def places() -> dict[str, dict[str, Any]]:
-    """What is known of each place: preposition, tags, hiding spots."""
+    """Each place's preposition, tags and hiding spots."""
     found: dict[str, dict[str, Any]] = tomllib.loads((data() / "places.toml").read_text("utf-8"))
     return found
 
 
 class Given:
-    """The words that a story has to use: by what can be cast; the rest is woven in."""
+    """The words that a story must use. Nouns and adjectives may be cast; the rest is woven in."""
 
     def __init__(self, words: tuple[str, ...]) -> None:
         known = lexicon()
@@ -109,19 +112,19 @@ class Given:
         self._rest = [word for word in others if word not in known.adjectives]
 
     def noun(self, fits: Callable[[Noun], bool]) -> Noun | None:
-        """The first noun that fits, taken out."""
-        found = next(filter(fits, self.nouns), None)
-        if found:
-            self.nouns.remove(found)
-        return found
+        return _take(self.nouns, fits)
 
     def adjective(self, *groups: str) -> Adjective | None:
-        """The first adjective of the groups, taken out."""
-        found = next((each for each in self.adjectives if each.group in groups), None)
-        if found:
-            self.adjectives.remove(found)
-        return found
+        return _take(self.adjectives, lambda adjective: adjective.group in groups)
 
-    def left(self) -> list[str]:
-        """All words that have no role."""
-        return [n.word for n in self.nouns] + [a.word for a in self.adjectives] + self._rest
+    def left(self) -> set[str]:
+        """The words that have no role."""
+        return {*(n.word for n in self.nouns), *(a.word for a in self.adjectives), *self._rest}
+
+
+def _take(words: list[Word], fits: Callable[[Word], bool]) -> Word | None:
+    """Remove and return the first word that fits."""
+    found = next(filter(fits, words), None)
+    if found:
+        words.remove(found)
+    return found

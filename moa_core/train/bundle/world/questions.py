@@ -1,4 +1,4 @@
-"""Questions about a story, with answers that the log knows and the text tells."""
+"""Questions about a story whose answers are in its text."""
 
 import random
 import re
@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from moa_core.train.bundle.world.entities import Being, Place, Thing
-from moa_core.train.bundle.world.grammar import Pattern, Slot, section, sections, slots
+from moa_core.train.bundle.world.grammar import Slot, section, sections, slots
 from moa_core.train.bundle.world.lexicon import lexicon
 from moa_core.train.bundle.world.teller import Teller, articles, polish
 from moa_core.train.bundle.world.world import Event, World
@@ -15,7 +15,7 @@ _WORD = re.compile(r"\w+")
 
 
 class _First(random.Random):
-    """Chooses the first of what there is."""
+    """Always draws the first option."""
 
     def random(self) -> float:
         return 0.0
@@ -28,10 +28,10 @@ _FIRST = _First()
 class Question:
     """A question and its answer.
 
-    `follow` asks the same of "her" or "it"; `then` says what happened next, where that is known.
+    follow  the same question with pronouns
+    then    what happened next, if known
     """
 
-    kind: str
     question: str
     answer: str
     follow: str
@@ -39,36 +39,36 @@ class Question:
 
 
 def questions(world: World, told: list[Event], text: str) -> tuple[Question, ...]:
-    """All questions about what was told, without those that two events answer differently."""
+    """All questions about the told events. A question about two of them is left out."""
     found: dict[str, list[Question]] = defaultdict(list)
     rng = world.rng
     for number, event in enumerate([*told, *_about(world)]):
         source = sections().get(event.name) or section(event.name)
-        for ask in source.asks:
-            if not _is_told(world, event, ask.answer, text):
+        for asked, answered in source.asks:
+            named = [slot for slot in slots(answered) if not slot.role.startswith("~")]
+            if not all(_names(world, event, slot, text) for slot in named):
                 continue
             plain = Teller(world, rng, plain=True)
-            question = _sentence(plain.render(ask.question, event))
+            question = _sentence(plain.render(asked, event))
             beings = (world.hero, *event.roles.values())
             plain.refs.prime(*(each for each in beings if isinstance(each, (Being, Thing))))
             plain.refs.plain = False
-            follow = _sentence(plain.render(ask.question, event))
+            follow = _sentence(plain.render(asked, event))
             plain.refs.plain = True
-            plain.rng = _FIRST  # one wording of an answer, so that a right one can be told
-            answer = _sentence(plain.render(ask.answer, event))
+            plain.rng = _FIRST  # always the same wording, so that an answer can be checked
+            answer = _sentence(plain.render(answered, event))
             if world.hero.pron == "I" and plain.refs.storyteller in f"{question} {answer}".lower():
                 continue
             if _unsaid(answer, f"story {question} {text}"):
                 continue
-            found[f"{event.name} {ask.question}"].append(
-                Question(ask.kind, question, answer, follow, _then(world, told[number + 1 :]))
-            )
+            then = _then(world, told[number + 1 :])
+            found[f"{event.name} {asked}"].append(Question(question, answer, follow, then))
     once = [group[0] for group in found.values() if len(group) == 1]
     return tuple(once) + (_order(world, told) if world.hero.pron != "I" else ())
 
 
 def follow_ups(world: World, told: list[Event]) -> tuple[str, ...]:
-    """What happened, in order, one plain sentence each."""
+    """What happened, in order: one plain sentence for each event."""
     plain = Teller(world, world.rng, plain=True)
     return tuple(
         _sentence(plain.render(world.rng.choice(clauses), event) + ".")
@@ -78,8 +78,7 @@ def follow_ups(world: World, told: list[Event]) -> tuple[str, ...]:
 
 
 def _then(world: World, later: list[Event]) -> str:
-    clauses = next((found for each in later if (found := follow_ups(world, [each]))), ("",))
-    return clauses[0]
+    return next((text for each in later for text in follow_ups(world, [each])), "")
 
 
 def _about(world: World) -> list[Event]:
@@ -109,14 +108,8 @@ def _order(world: World, told: list[Event]) -> tuple[Question, ...]:
     pair = [first, last]
     rng.shuffle(pair)
     return (
-        Question("next", after.format(first), _sentence(f"{then}."), after.format(first)),
-        Question("first", order.format(*pair), _sentence(f"first, {first}."), order.format(*pair)),
-    )
-
-
-def _is_told(world: World, event: Event, answer: Pattern, text: str) -> bool:
-    return all(
-        _names(world, event, slot, text) for slot in slots(answer) if not slot.role.startswith("~")
+        Question(after.format(first), _sentence(f"{then}."), after.format(first)),
+        Question(order.format(*pair), _sentence(f"first, {first}."), order.format(*pair)),
     )
 
 
@@ -127,6 +120,7 @@ def _unsaid(answer: str, text: str) -> set[str]:
 
 
 def _names(world: World, event: Event, slot: Slot, text: str) -> bool:
+    """Whether the text names what the slot stands for."""
     entity = event.roles.get(slot.role) or world.cast.get(slot.role)
     low = text.lower()
     if isinstance(entity, Thing):

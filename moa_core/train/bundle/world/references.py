@@ -1,4 +1,4 @@
-"""How a telling refers to things: names when they are new or could be confused, else pronouns."""
+"""How a telling refers to things: by pronoun where that is clear, else by name."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _STRICT = {
 
 
 class References:
-    """Keeps what the reader knows by now. A `plain` one names everything in full."""
+    """Remembers what the reader knows. If `plain`, names everything in full."""
 
-    storyteller = "the storyteller"  # a hero who is I, in plain words
+    storyteller = "the storyteller"  # plain for a hero who says "I"
 
     def __init__(self, rng: random.Random, hero: Being, plain: bool = False) -> None:
         self.rng = rng
@@ -29,17 +29,17 @@ class References:
         self._now: list[Entity] = []
 
     def next_wording(self, new_paragraph: bool = False) -> None:
-        """A wording ends; a new paragraph starts with names."""
+        """End a wording. A new paragraph starts with names."""
         self._last = [] if new_paragraph else self._now or self._last
         self._now = []
 
     def prime(self, *entities: Entity) -> None:
-        """Treat these as known and just spoken of."""
+        """Treat the entities as known and just mentioned."""
         self.known.update(entities)
         self._last = list(entities)
 
     def text(self, entity: Entity, form: str, before: str) -> str:
-        """The entity in the form, after the text `before`."""
+        """An entity in a form, to follow the text `before`."""
         if isinstance(entity, str):
             bare = entity.removeprefix("a ").removeprefix("an ")
             return {"n": bare, "the": f"the {bare}"}.get(form, entity)
@@ -110,18 +110,19 @@ class References:
     def _being(self, being: Being, form: str) -> str:
         if form in being.body:
             return being.body[form]
-        known = {"call": being.name or being.noun.capitalize(), "kind": being.noun}
-        known["adj"] = being.adjective
-        if form in known:
-            return known[form]
-        if form == "n":
-            return self._name(being)
+        match form:
+            case "call":
+                return being.name or being.noun.capitalize()
+            case "kind":
+                return being.noun
+            case "adj":
+                return being.adjective
+            case "n":
+                return self._name(being)
         self._mention(being)
         if form == "name":
             return self._later(being) if self.plain else being.name or being.later
-        if form in ("a", "the"):
-            return f"{form} {being.adjective} {being.noun}".replace("  ", " ")
-        raise ValueError(f"A being has no form {form!r}.")
+        return f"{form} {being.adjective} {being.noun}".replace("  ", " ")
 
     def _thing(self, thing: Thing, form: str) -> str:
         if form in ("n", "an"):

@@ -1,4 +1,4 @@
-"""Stories: a world is made and run, told, and asked about."""
+"""Stories: make a world, run it, tell it and ask about it."""
 
 from __future__ import annotations
 
@@ -15,50 +15,53 @@ from moa_core.train.bundle.world.world import Event, Plot, World, plots
 
 _TRIES = 12
 _SENTENCE_END = re.compile(r'[.!?]"?(?=\s)')
-_RUN = 7  # words that no story says twice
+_RUN = 7  # no story has the same 7 words in a row twice
 _SMALL_WORDS = ("a", "an", "the", "and", "of", "in", "on", "at", "by", "to", "for", "who", "with")
 
 
 @dataclass(frozen=True)
 class Story:
-    """A story, where its first sentences end, and what can be asked about it."""
+    """A story, and what requests and questions about it need.
+
+    opening_ends  where its first sentences end
+    hero          "a hedgehog"; empty in a story told by "I"
+    theme         "a lost kite"
+    clauses       what happened, one plain sentence each
+    """
 
     text: str
     title: str
     opening_ends: tuple[int, ...]
     questions: tuple[Question, ...]
     words: tuple[str, ...]
-    hero: str  # "a hedgehog", for requests; empty in a story told by "I"
+    hero: str
     place: str
-    plot: str
-    theme: str  # "a lost kite", for requests
-    clauses: tuple[str, ...]  # what happened, one plain sentence each
+    theme: str
+    clauses: tuple[str, ...]
 
 
 def tell(rng: random.Random, words: tuple[str, ...] = (), brief: bool = False) -> Story:
-    """A story in which all the words are used; a `brief` one tells only what must be told."""
+    """A story that uses all the words. A `brief` one tells only the core events."""
     brief = brief or rng.random() < 0.18
     for _attempt in range(_TRIES):
         world = World(rng, _plot_for(words, rng), words)
-        left = set(world.given.left())
+        left = world.given.left()
         for retold in range(5):
             teller = Teller(world, rng, brief)
             text = teller.tell([word for word in words if word in left])
             missing = {word for word in words if not uses(text, word)} - left
             if not missing and not repeats(text):
                 return _story(world, teller, text, words)
-            if retold > 1:  # by now, chance alone will not bring them in
+            if retold > 1:  # weave them in: chance will not bring them in any more
                 left |= missing
     raise ValueError(f"No story has all of these words: {', '.join(words)}.")
 
 
 def uses(text: str, word: str) -> bool:
-    """Whether the word is in the text in that form."""
     return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text, re.IGNORECASE) is not None
 
 
 def repeats(text: str) -> bool:
-    """Whether a run of words comes twice."""
     words = re.findall(r"[\w']+", text.lower())
     runs = [tuple(words[i : i + _RUN]) for i in range(len(words) - _RUN + 1)]
     return len(set(runs)) < len(runs)
@@ -77,7 +80,6 @@ def _story(world: World, teller: Teller, text: str, words: tuple[str, ...]) -> S
         words=words,
         hero="" if hero.pron == "I" else called,
         place=world.place.noun.word,
-        plot=world.plot.name,
         theme=_plainly(world, teller, section(f"{world.plot.name}.theme").wordings),
         clauses=follow_ups(world, teller.told),
     )
@@ -96,7 +98,7 @@ def _title(world: World, teller: Teller) -> str:
 
 
 def _plainly(world: World, teller: Teller, wordings: list[Wording]) -> str:
-    """One of the wordings, with everything named in full."""
+    """One of the wordings, without pronouns."""
     pattern = teller.rng.choice(wordings).pattern
     plain = Teller(world, teller.rng, plain=True)
     return articles(plain.render(pattern, Event("", {}, True, frozenset())))

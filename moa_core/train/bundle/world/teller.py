@@ -1,4 +1,4 @@
-"""Turns the log of a world into text."""
+"""Turn the log of a world into text."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ _TIMES_OF_DAY = ("morning", "afternoon", "evening", "night", "day")
 
 
 class Teller:
-    """Tells one world's story once; other tellings of it differ in their wording."""
+    """One telling of a world's story; another telling has other wordings.
+
+    plain  name everything in full, as a question does
+    """
 
     def __init__(
         self, world: World, rng: random.Random, brief: bool = False, plain: bool = False
     ) -> None:
-        """plain: names everything in full, as a question does."""
         self.world, self.rng, self.brief = world, rng, brief
         self.refs = References(rng, world.hero, plain)
         self.tags = frozenset(world.tags)
@@ -36,7 +38,7 @@ class Teller:
         self._used: set[Wording] = set()
 
     def tell(self, must: list[str]) -> str:
-        """The story; `must` are words to be woven in."""
+        """The story, with the words `must` woven in."""
         paragraphs: list[list[str]] = [[]]
         for event in self._events(must):
             if event is None:
@@ -52,7 +54,7 @@ class Teller:
         return polish("\n\n".join(" ".join(lines) for lines in paragraphs if lines))
 
     def choose(self, event: Event) -> Wording | None:
-        """A wording for the event that fits its tags and was not used yet."""
+        """An unused wording that fits the event's tags."""
         fits = [
             wording for wording in section(event.name).wordings
             if wording not in self._used and wording.fits(event.tags)
@@ -68,7 +70,6 @@ class Teller:
         return wording
 
     def render(self, pattern: Pattern, event: Event) -> str:
-        """A pattern's text for an event's roles."""
         self._roles, self.tags = event.roles, event.tags
         out: list[str] = []
         expand(pattern, self.rng, self._fill, out)
@@ -78,8 +79,8 @@ class Teller:
         world = self.world
         start = frozenset(world.log[0].tags if world.log else world.tags)
         yield from self._opening(start)
-        woven = [Event(*frame(word, self.rng), True, start) for word in must]
-        yield from woven  # early and in the order asked for: a small model forgets what it owes
+        # Early, and in the order asked for: a small model forgets which words are left to use.
+        yield from [Event(*frame(word, self.rng), True, start) for word in must]
         if self.rng.random() < 0.5 and not self.brief:
             yield None
         for event in world.log:
@@ -92,15 +93,12 @@ class Teller:
         yield from self._ending(frozenset(world.tags))
 
     def _opening(self, tags: frozenset[str]) -> Iterator[Event]:
-        world, name = self.world, self.world.plot.name
-        hero = world.hero
-        if f"{name}.hook" in sections() and self.rng.random() < 0.35:
-            yield Event(f"{name}.hook", {}, True, tags)
-        else:
-            yield Event("open", {}, True, tags)
-        chance = 0.6 * world.detail
-        if hero.family and not self.brief and self.rng.random() < chance:
-            yield Event(f"trait.{hero.family}.show", {}, True, tags)
+        world, hook = self.world, f"{self.world.plot.name}.hook"
+        hooked = hook in sections() and self.rng.random() < 0.35
+        yield Event(hook if hooked else "open", {}, True, tags)
+        family = world.hero.family
+        if family and not self.brief and self.rng.random() < 0.6 * world.detail:
+            yield Event(f"trait.{family}.show", {}, True, tags)
         if not self.brief and self.rng.random() < 0.3 * world.detail:
             yield self._sense(set(tags))
 
@@ -113,7 +111,7 @@ class Teller:
             yield Event("end", {}, True, tags)
 
     def _pause(self) -> Iterator[Event]:
-        """Between two scenes: something to see, or something that happens by the way."""
+        """Between two scenes: something to see, or a small event."""
         world, share = self.world, self.rng.random()
         if share < 0.3 * world.detail:
             yield self._sense(world.tags)
@@ -154,17 +152,12 @@ class Teller:
     def _when(self) -> str:
         world = self.world
         time = next((each for each in _TIMES_OF_DAY if each in self.tags), "day")
-        forms = (
-            f"{world.weather} {time}",
-            f"{time} in {world.season}",
-            f"{world.season} {time}",
-            time,
-        )
-        return f"one {self.rng.choices(forms, (2, 1, 1, 1))[0]}"
+        forms = (f"{world.weather} {time}", f"{time} in {world.season}", f"{world.season} {time}")
+        return f"one {self.rng.choices((*forms, time), (2, 1, 1, 1))[0]}"
 
 
 def frame(word: str, rng: random.Random) -> tuple[str, dict[str, Entity]]:
-    """An event that uses a word without a role in the story: its name and its roles."""
+    """Name and roles of an event that uses a word which has no role in the story."""
     known = lexicon()
     if word in known.nouns:
         noun = known.nouns[word]
@@ -181,7 +174,7 @@ def frame(word: str, rng: random.Random) -> tuple[str, dict[str, Entity]]:
 
 
 def polish(text: str) -> str:
-    """Capitals at sentence starts, the right articles, no double spaces."""
+    """The text with capitals at sentence starts, right articles and single spaces."""
     text = re.sub(r" +", " ", text)
     text = re.sub(r" ([,.!?;])", r"\1", text)
     text = text.replace('".', '."').replace("..", ".")
@@ -192,11 +185,11 @@ def polish(text: str) -> str:
 
 
 def articles(text: str) -> str:
-    """The text with a and an as they should be."""
-    return _ARTICLE.sub(_article, text)
+    """The text with "an" where it belongs."""
 
+    def article(match: re.Match[str]) -> str:
+        word = match[2].lower()
+        plain = word in lexicon().names["article"] or word.startswith(("uni", "use", "eu"))
+        return f"{match[1]} " if plain else f"{match[1]}n "
 
-def _article(match: re.Match[str]) -> str:
-    word = match[2].lower()
-    plain = word in lexicon().names["article"] or word.startswith(("uni", "use", "eu"))
-    return f"{match[1]} " if plain else f"{match[1]}n "
+    return _ARTICLE.sub(article, text)

@@ -1,4 +1,4 @@
-"""Plots, the world that one happens in, and the log of what happens."""
+"""Plots, their world, and the log of what happens in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moa_core.train.bundle.world.lexicon import Given, drawn, weather
 
 
 class Plot(NamedTuple):
-    """What happens in a story, and what it asks of its world; see plots.toml."""
+    """What happens in a story, and what it needs; see plots.toml."""
 
     name: str
     beats: list[str | list[str]]
@@ -24,9 +24,9 @@ class Plot(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that happened: its section of wordings, and who and what took part.
+    """Something that happened: its section of wordings, or "" for a new scene, and its roles.
 
-    core  it has to be told; one without a name begins a scene
+    core  told even in a brief story
     """
 
     name: str
@@ -37,7 +37,6 @@ class Event(NamedTuple):
 
 @cache
 def plots() -> dict[str, Plot]:
-    """All plots by name."""
     usual = {"modes": "human fable I", "ages": "child", "animals": "land bird"}
     asked = ("modes", "things", "place", "ages", "weather", "time", "animals")
     raw: dict[str, dict[str, Any]] = tomllib.loads((data() / "plots.toml").read_text("utf-8"))
@@ -51,7 +50,7 @@ def plots() -> dict[str, Plot]:
 
 
 class World:
-    """Cast, time, weather and log of one story: a plot, carried out."""
+    """One run of a plot: its cast, time, weather and log."""
 
     def __init__(self, rng: random.Random, plot: Plot, words: tuple[str, ...] = ()) -> None:
         self.rng, self.plot, self.given = rng, plot, Given(words)
@@ -69,7 +68,7 @@ class World:
                 self._happen(one)
 
     def role(self, name: str) -> Entity:
-        """The entity of a role, made when it is first asked for."""
+        """The entity of a role, made at the first call."""
         if name not in self.cast:
             self.cast[name] = self._make(name)
         return self.cast[name]
@@ -86,8 +85,8 @@ class World:
             self._log(f"feel.{self.rng.choice(beat[1:].split('/'))}", core=False, who=self.hero)
         elif beat[0] == "@":
             times = drawn("times")
-            families = [times] if beat[1:] in (*times, "night") else weather().values()
-            self.tags = self.tags.difference(*families, {"night"}) | {beat[1:]}
+            others = [times] if beat[1:] in (*times, "night") else weather().values()
+            self.tags = self.tags.difference(*others, {"night"}) | {beat[1:]}
         else:
             self._tell_of(beat)
 
