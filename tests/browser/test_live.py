@@ -243,6 +243,7 @@ def test_methods_are_a_switch_and_an_n_without_a_drafter_says_so(page):
     assert run(page) == drafted and figure(page, "tau") == 1
     assert "rejected" not in kinds(page)
     page.get_by_label("MoA", exact=True).check()
+    page.wait_for_selector("#tli input[type=range]:not([disabled])")
     slider = page.get_by_role("slider", name="TLI")
     slider.focus()
     slider.press("End")
