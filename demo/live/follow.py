@@ -80,18 +80,18 @@ def follow(visit: Visit, engine: Engine) -> Iterator[tuple[Any, ...]]:
 
 
 def _known(visit: Visit, number: int, engine: Engine, stop: Any) -> Iterator[Known]:
-    request, trace = visit.shown.request, visit.shown.trace
-    requests = requests_for(engine, request, visit.shown.cut)
+    request, trace, cut = visit.shown.request, visit.shown.trace, visit.shown.cut
+    requests = requests_for(engine, request, cut)
     for method in requests:
         engine.drafter(method, request.target)
     while engine.busy or engine.worker.wanted:
         if visit.ended(number):
             return
         sleep(LOOK)
-    repeats = 1 if visit.shown.cut else REPEATS
+    repeats = 1 if cut else REPEATS
     before, measured, known = engine.worker.begun, Measured(), None
     unknown = Known(_exact(None), about_of(trace))
-    timed = request.method != VANILLA and not visit.shown.cut
+    timed = request.method != VANILLA and not cut
     yield unknown.measuring if timed else unknown
     with giving_way(engine), closing(measure(engine, requests, repeats, measured, stop)) as steps:  # type: ignore[type-var]
         for _ in steps:
@@ -105,7 +105,6 @@ def _known(visit: Visit, number: int, engine: Engine, stop: Any) -> Iterator[Kno
         return
     own = len(turns(list(requests), repeats))
     alone = engine.worker.begun - before <= own
-    cut = visit.shown.cut
     known = compared(engine, request, trace, measured.traces, alone and not cut)
     if cut or (timed and not alone):
         why = "the connection was cut" if cut else "another run shared the machine"

@@ -47,10 +47,11 @@ net.link = (trip, up, down) => net.lanes.forEach((lane) => lane.send({ do: "link
 function verdict(lanes) {
   if (lanes.length < 2 || lanes.some((lane) => lane.state !== "done" || !lane.tau)) return [];
   const [first, second] = lanes.toSorted((one, other) => other.tau - one.tau);
-  const taus = [first, second].map(({ tau }) => tau.toFixed(2));
-  const who = taus[0] === taus[1] ? "Both gain" : `${first.title} gains more per round trip:`;
-  const what = taus[0] === taus[1] ? `${taus[0]} tokens per round trip.` : `${taus[0]} tokens, ${second.title} ${taus[1]}.`;
-  return [who, what, first.text === second.text ? "Both wrote the same text." : "Their texts differ."];
+  const [most, less] = [first, second].map(({ tau }) => tau.toFixed(2));
+  const who = most === less
+    ? `Both gain ${most} tokens per round trip.`
+    : `${first.title} gains more per round trip: ${most} tokens, ${second.title} ${less}.`;
+  return [who, first.text === second.text ? "Both wrote the same text." : "Their texts differ."];
 }
 
 net.show = () => {
