@@ -33,25 +33,26 @@ INSIDE = """ids => ids.filter(id => {
   const { top, bottom, width } = document.querySelector(id).getBoundingClientRect();
   return top < 0 || bottom > window.innerHeight || !width;
 })"""
-# From now on every second message of a stream is overtaken by the next, the first excepted.
+# From now on every second message of each stream is overtaken by the next, its first excepted.
 OVERTAKE = """() => {
   const plain = window.setTimeout;
-  let held = null;
-  let count = 0;
+  const streams = {};
   window.overtaken = 0;
   window.setTimeout = (call, wait, message, ...more) => {
-    const streamed = message?.msg === "process_generating" || message?.msg === "process_completed";
-    if (!streamed) return plain(call, wait, message, ...more);
-    if (message.msg === "process_generating" && (count += 1) > 1 && !held) {
-      held = message;
+    const generating = message?.msg === "process_generating";
+    if (!generating && message?.msg !== "process_completed") {
+      return plain(call, wait, message, ...more);
+    }
+    const stream = (streams[message.event_id] ??= { count: 0, held: null });
+    if (generating && (stream.count += 1) > 1 && !stream.held) {
+      stream.held = message;
       return 0;
     }
-    const late = held;
-    held = null;
-    if (message.msg === "process_completed" && late) plain(call, 0, late);
-    plain(call, 0, message, ...more);
-    if (message.msg === "process_generating" && late) plain(call, 0, late);
-    window.overtaken += message.msg === "process_generating" && late !== null;
+    const late = stream.held;
+    stream.held = null;
+    const order = generating ? [message, late] : [late, message];
+    order.filter(Boolean).forEach((one) => plain(call, 0, one, ...more));
+    window.overtaken += generating && late !== null;
     return 0;
   };
 }"""
