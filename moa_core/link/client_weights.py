@@ -25,7 +25,7 @@ from transformers import AutoModelForCausalLM
 
 from moa_core.errors import UserError, first_line
 from moa_core.link.connection import GONE, Address, reach
-from moa_core.link.wire import PIECE, VERSION, Fetch, Hello, Piece, Refused, WireError
+from moa_core.link.wire import PIECE, VERSION, Fetch, Hello, Piece
 from moa_core.loading.fit import fingerprint
 from moa_core.loading.load import plain_weights, tokenizer_in
 from moa_core.loading.memory import config_of
@@ -224,13 +224,9 @@ def fetch(address: Address, last: int) -> Iterator[Piece]:
             wire.send(Fetch(last))
             while True:
                 message = wire.receive(FETCH_WITHIN)
-                if isinstance(message, Refused):
-                    raise UserError(f"The server refused: {message.reason}")
                 if isinstance(message, Piece):
                     yield message
                     if not message.name:
                         return
         except GONE as error:
             raise UserError(f"The server at {address.url} is gone: {error}") from error
-        except WireError as error:
-            raise UserError(f"The server sent an unknown message: {error}") from None

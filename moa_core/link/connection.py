@@ -78,14 +78,8 @@ class Wire:
 
     def _welcome(self, hello: wire.Hello, timeout: float) -> wire.Welcome:
         self.send(hello)
-        try:
-            while isinstance(welcome := self.receive(timeout), wire.Alive):
-                pass  # it is busy, or loads our drafter
-        except wire.WireError as error:
-            raise UserError(f"The server sent an unknown message: {error}") from None
-        if isinstance(welcome, wire.Refused):
-            full = ConnectionError(welcome.reason) if welcome.again else None  # one of GONE
-            raise UserError(f"The server refused: {welcome.reason}") from full
+        while isinstance(welcome := self.receive(timeout), wire.Alive):
+            pass  # it is busy, or loads our drafter
         if not isinstance(welcome, wire.Welcome):
             raise UserError("The server did not answer with a welcome.")
         return welcome
@@ -97,7 +91,8 @@ class Wire:
         self._socket.send(frame)
 
     def receive(self, timeout: float) -> wire.Down:
-        """The next message. TimeoutError, ConnectionClosed; WireError for an invalid one.
+        """The next message. One of GONE if none comes. UserError for an invalid one or a refusal,
+        caused by one of GONE if a new session may succeed.
 
         timeout  seconds from one frame to the next; a long message comes in several
         """
@@ -106,7 +101,13 @@ class Wire:
             frame = self._socket.recv(timeout)
             self.heard = monotonic()
             self.received += len(frame)
-            message = self._joiner.take(frame)
+            try:
+                message = self._joiner.take(frame)
+            except wire.WireError as error:
+                raise UserError(f"The server sent an unknown message: {error}") from None
+        if isinstance(message, wire.Refused):
+            passing = ConnectionError(message.reason) if message.again else None
+            raise UserError(f"The server refused: {message.reason}") from passing
         return message
 
     def close(self) -> None:

@@ -26,13 +26,11 @@ from moa_core.link.wire import (
     Hello,
     Prefill,
     Pushed,
-    Refused,
     Sampled,
     Share,
     Stream,
     Up,
     Verify,
-    WireError,
     choices,
 )
 from moa_core.model.target import Target
@@ -205,11 +203,9 @@ class Remote:
                 message = wire.receive(self.silence)
             except GONE:
                 self._lose()
-            except WireError as error:
-                raise UserError(f"The server sent an unknown message: {error}") from None
-            if isinstance(message, Refused):
-                if not message.again:
-                    raise UserError(f"The server refused: {message.reason}")
+            except UserError as error:
+                if not isinstance(error.__cause__, GONE):
+                    raise
                 self._lose()
             if isinstance(message, kind) and getattr(message, "number", None) == number:
                 return message

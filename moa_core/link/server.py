@@ -14,6 +14,7 @@ from secrets import token_urlsafe
 from time import perf_counter
 from typing import Any, TypeVar, cast
 
+import msgspec
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
@@ -244,7 +245,9 @@ class Server:
             message = await self._work(visitor, lambda: next(messages, END))
             if message is END:
                 return
-            await self._send(visitor, wire.waited(message, perf_counter() - began))
+            if not isinstance(message, wire.Share):  # its whole time, with that in the queue
+                message = msgspec.structs.replace(message, seconds=perf_counter() - began)
+            await self._send(visitor, message)
 
     async def _give(self, visitor: Visitor, last: int) -> None:
         """Send the weights that a client needs, without using the worker or this thread."""

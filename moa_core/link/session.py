@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from time import perf_counter
 
 import torch
 from torch import Tensor
@@ -103,14 +102,13 @@ class Session:
     def prefill(self, request: wire.Prefill) -> Iterator[wire.First | wire.Share]:
         """The first token, then the shares of all tokens that the client lacks."""
         self.check(request)
-        began, count = perf_counter(), len(request.ids)
+        count = len(request.ids)
         self._capacity, self._sampling = request.capacity, _sampling(request.sampling)
         self._drafter.serve(self._target, request.capacity)
         logits, prompt = self._target.prefill(request.ids, request.capacity)
         chosen = choose(logits[None], DraftTree.only_root(0), count - 1, self._sampling)
         self.known = count
-        seconds = perf_counter() - began
-        yield wire.First(request.number, chosen.tokens[0], chosen.probs[0], seconds)
+        yield wire.First(request.number, chosen.tokens[0], chosen.probs[0])
         for start in range(request.have, count, wire.SHARE):
             part = prompt.part(start, min(start + wire.SHARE, count))
             half = pack(self._drafter.server_half(part), self.kind)
@@ -120,7 +118,6 @@ class Session:
     def verify(self, request: wire.Verify) -> wire.Answer:
         """The target's choices for a tree."""
         self.check(request)
-        began = perf_counter()
         tree = _tree(request)
         self._target.rewind(request.position)
         if len(tree) > PIECE and request.chain:
@@ -132,8 +129,7 @@ class Session:
         half = pack(self._drafter.server_half(observation), self.kind)
         self.known = request.position + len(observation.ids)
         return wire.Answer(
-            request.number, list(chosen.tokens), list(chosen.probs), list(chosen.drafts), half,
-            perf_counter() - began,
+            request.number, list(chosen.tokens), list(chosen.probs), list(chosen.drafts), half
         )  # fmt: skip
 
     @torch.inference_mode()
@@ -145,15 +141,13 @@ class Session:
         for _ in range(request.count):
             if position + 1 >= most:
                 return
-            began = perf_counter()
             self._target.rewind(position)
             tree = DraftTree.only_root(token)
             chosen = choose(self._target.verify(tree), tree, position, self._sampling)
             self._target.keep(())
             token, position = chosen.tokens[0], position + 1
             self.known = position
-            seconds = perf_counter() - began
-            yield wire.Pushed(request.number, position, token, chosen.probs[0], seconds)
+            yield wire.Pushed(request.number, position, token, chosen.probs[0])
 
 
 def read_chain(

@@ -141,7 +141,7 @@ class First(Message, frozen=True, tag="first"):
     number: Number
     token: Id
     prob: Prob
-    seconds: Seconds  # the target's work, including the time in its queue
+    seconds: Seconds = 0.0  # from the request, or the last push, until it is ready
 
 
 class Share(Message, frozen=True, tag="share"):
@@ -161,7 +161,7 @@ class Answer(Message, frozen=True, tag="answer"):
     probs: list[Prob]
     drafts: list[Prob]
     half: dict[str, Numbers]
-    seconds: Seconds
+    seconds: Seconds = 0.0
 
 
 class Pushed(Message, frozen=True, tag="pushed"):
@@ -171,7 +171,7 @@ class Pushed(Message, frozen=True, tag="pushed"):
     position: Number
     token: Id
     prob: Prob
-    seconds: Seconds
+    seconds: Seconds = 0.0
 
 
 class Piece(Message, frozen=True, tag="piece"):
@@ -219,13 +219,6 @@ def frames(message: Down) -> Iterator[bytes]:
         return
     for start in range(0, len(whole), PART):
         yield encode(Part(whole[start : start + PART], start + PART < len(whole)))
-
-
-def waited(message: T, seconds: float) -> T:
-    """The same answer with its whole time, waiting in the queue included."""
-    if isinstance(message, Answer | First | Pushed):
-        return msgspec.structs.replace(message, seconds=seconds)
-    return message
 
 
 class Joiner:
