@@ -20,7 +20,7 @@ WHOLE, ALONE = "tokens_per_second", "decode_tokens_per_second"
 
 NO_MEASUREMENT = (  # patterns of numbers that are names, versions, settings or others' figures
     r"\bN (?:=|>) \d(?: \.\.\. \d)?(?: to \d)?", r"EAGLE-[23]", r"Llama-3(?:\.1)?(?:-8B)?",
-    r"Qwen3", r"Zen 4",
+    r"Qwen3",
     r"\d{4}-\d{2}-\d{2}", r"arXiv \d{4}\.\d{5}", r"\(\d{4}\.\d{5}\)", r"[Cc]ommit [0-9a-f]{7}\b",
     r"\b\d+-\d+-\d+\b", r"Python 3\.11 or 3\.12", r"torch 2\.13", r"Apache-2\.0", r"ICLR 2025",
     r"float32|bf(?:loat)?16|\bf32|int8", r"\b8B\b", r"at batch 1\b",
