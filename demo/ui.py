@@ -35,8 +35,8 @@ from moa_core.loading.hub import short_name
 
 log = logging.getLogger(__name__)
 
-# Each tab has ID, TITLE, build(shared), which lays components out and returns them, and
-# wire(demo, tab, shared), which connects them once those of all tabs are there.
+# Each tab has ID, TITLE and build(demo, shared), which lays the tab out, connects it, and returns
+# its box for the page's prompt, if it has one.
 TABS = (live, compare, inside, tli, network, results, lesson)
 
 TITLE = "Mixture of Attentions, live"
@@ -63,7 +63,6 @@ ICON, PREVIEW = (ASSETS / "pictures" / name for name in ("icon.svg", "live.png")
 LOOK_EVERY = 1.0  # seconds, at how far a download is
 MOST_SESSIONS = 256  # that are held; gradio's 10,000, of 0.56 MB at least, are too many
 LINKS = Limits(sessions=24, context=2048)  # of drafters in visitors' browsers
-ONE_PROMPT = (live, compare, tli, network)  # the lesson has one of its own
 
 
 def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
@@ -84,15 +83,6 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
         )  # fmt: skip
         names = tuple(module.ID for module in TABS)
         shared = Shared(engine, gr.State(), target, names, header)
-        with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
-            made = []
-            for module in TABS:
-                with gr.Tab(module.TITLE, id=module.ID) as tab:
-                    made.append(module.build(shared))
-                if module in ONE_PROMPT and made[-1] is not None:
-                    carry(demo, tab, made[-1].prompt)
-                tab.select(None, js=OPENED.format(module.ID))
-        machine = status_line("Loading the models.", "load", elem_id="machine")
         visits = Visits()
 
         def arrive(request: gr.Request) -> Any:
@@ -100,8 +90,14 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
             return visits.arrive(request)
 
         demo.load(arrive, None, shared.visit, **PRIVATE).then(None, None, None, js=READ, **PRIVATE)
-        for module, components in zip(TABS, made, strict=True):
-            module.wire(demo, components, shared)
+        with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
+            for module in TABS:
+                with gr.Tab(module.TITLE, id=module.ID) as tab:
+                    prompt = module.build(demo, shared)
+                if prompt is not None:
+                    carry(demo, tab, prompt)
+                tab.select(None, js=OPENED.format(module.ID))
+        machine = status_line("Loading the models.", "load", elem_id="machine")
         # In the browser alone: if a server's event wrote to the tabs, gradio's page would copy all
         # of their contents at each update.
         for event in (demo.load, header.back):

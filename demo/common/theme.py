@@ -53,3 +53,8 @@ def component(template: str, *scripts: str, value: Any = "", **kwargs: Any) -> g
         value, html_template=template, js_on_load=script(*scripts), apply_default_css=False,
         **kwargs,
     )  # fmt: skip
+
+
+def plot(figure: Any = None, **kwargs: Any) -> gr.Plot:
+    """A chart without a frame of gradio's."""
+    return gr.Plot(figure, show_label=False, container=False, **kwargs)
