@@ -45,7 +45,6 @@ OTHER_METHODS = {  # by family; they never stand for a token
 
 
 def mark(name: str) -> str:
-    """The shade of a chart's area or line."""
     return PALETTE[name].mark
 
 

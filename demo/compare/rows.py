@@ -164,9 +164,7 @@ def _ranged(spread: Spread | None, kind: str) -> str:
 
 
 def _sameness(row: Row) -> str:
-    if row.same is None:
-        return "–"
-    if row.method == VANILLA and row.same:
+    if row.same is None or (row.same and row.method == VANILLA):
         return "–"
     if row.same:
         return "yes"
@@ -205,6 +203,5 @@ def record(row: Row) -> dict[str, Any]:
 
 
 def _ends(name: str, spread: Spread | None) -> dict[str, float | None]:
-    if spread is None:
-        return {name: None, f"{name}_low": None, f"{name}_high": None}
-    return {name: spread.middle, f"{name}_low": spread.low, f"{name}_high": spread.high}
+    ends = (spread.middle, spread.low, spread.high) if spread else (None, None, None)
+    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))

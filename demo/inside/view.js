@@ -1,5 +1,5 @@
 // Moving between the cycles of a trace. `element`, `props`, `watch` and `trigger` come from gradio;
-// this runs once, at mount. `props.trace` is the JSON of demo/inside_view.py, `props.value` the place
+// this runs once, at mount. `props.trace` is the JSON of demo/inside/view.py, `props.value` the place
 // of the cycle that is shown.
 const root = element.firstElementChild;
 const SHOWN = 240; // characters of text before the cycle

@@ -102,7 +102,6 @@ class _Texts:
         self._text, self._places = text, dict[int, int]()
 
     def place(self, token: int) -> int:
-        """Where the text of a token lies."""
         if token not in self._places:
             self._places[token] = len(self.texts)
             self.texts.append(self._text.alone(token))

@@ -87,7 +87,8 @@ def updates(name: str, kind: str) -> tuple[Any, ...]:
     if found is None:
         raise gr.Error("There is no such recording.")
     kinds = _kinds(found, kind)
-    figures = [draw(found, _of(kinds["value"])) for draw in CHARTS.values()]
+    one_kind = None if kinds["value"] == ALL else kinds["value"]
+    figures = [draw(found, one_kind) for draw in CHARTS.values()]
     return (
         headline(found),
         gr.update(**kinds),
@@ -102,7 +103,3 @@ def _kinds(recording: Recording, chosen: str) -> dict[str, Any]:
         "choices": [ALL, *recording.kinds],
         "value": chosen if chosen in recording.kinds else ALL,
     }
-
-
-def _of(kind: str) -> str | None:
-    return None if kind == ALL else kind

@@ -30,7 +30,6 @@ class Chosen:
 
 
 def on_space(environ: Mapping[str, str]) -> bool:
-    """Whether this is a Space."""
     return bool(environ.get("SPACE_ID"))
 
 
