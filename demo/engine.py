@@ -311,7 +311,7 @@ def decoded(engine: Engine, request: Request, should_stop: Callable[[], bool]) -
 
 
 def _by(number: int | None, events: Iterator[T]) -> Iterator[T]:
-    """The events, made by that many threads: each thread of ours has a number of its own."""
+    """The events, made by that many threads. torch keeps the number for each Python thread."""
     if number is not None:
         torch.set_num_threads(number)
     with closing(events):  # type: ignore[type-var]

@@ -44,6 +44,7 @@ ABOUT = (
     "A small drafter guesses ahead; a larger model checks all guesses at once. The text is exactly "
     "the larger model’s own."
 )
+IDS = tuple(module.ID for module in TABS)
 HELP = (
     '<button type="button" class="link" id="tour">60-second tour</button> · '
     '<a class="link" href="?tab=how" data-press="">How it works</a>'
@@ -52,7 +53,7 @@ OPENED = "() => {{ window.dispatchEvent(new CustomEvent('tab-opened', {{ detail:
 READ = "() => { window.dispatchEvent(new CustomEvent('address-read')); }"
 OPEN_TAB = f"""() => {{
   const named = new URLSearchParams(window.location.search).get("tab");
-  const known = {[module.ID for module in TABS]};
+  const known = {list(IDS)};
   return {{ __type__: "update", selected: known.includes(named) ? named : known[0] }};
 }}"""
 SCRIPTS = (
@@ -73,7 +74,7 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
             js_on_load=script(*SCRIPTS),
             apply_default_css=False,
             elem_id="header",
-            tabs=[module.ID for module in TABS],
+            tabs=IDS,
         )
         status_line(note, elem_id="note", visible=bool(note))
         target = gr.Dropdown(
@@ -81,8 +82,7 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
             label="Target", elem_id="target", filterable=False,
             visible=len(engine.installed) > 1,
         )  # fmt: skip
-        names = tuple(module.ID for module in TABS)
-        shared = Shared(engine, gr.State(), target, names, header)
+        shared = Shared(engine, gr.State(), target, IDS, header)
         visits = Visits()
 
         def arrive(request: gr.Request) -> Any:

@@ -11,10 +11,10 @@ from moa_core.decoding.trace import Event, Finished, OfflineToken, Verified
 class Healed:
     """What one event made of the offline tokens that were waiting.
 
-    confirmed  so many of the first ones are among the tokens now emitted: the target agrees
-    changed    the others, once the target's text has left them
-    kept       so many stay as they are, though the target was not asked
-    dropped    so many were neither verified nor kept when the run ended
+    confirmed  how many of the first ones the target agrees with
+    changed    the others, once the target's text differs from them
+    kept       how many stay without the target's verdict
+    dropped    how many were neither verified nor kept when the run ended
     """
 
     confirmed: int = 0

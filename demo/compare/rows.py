@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from demo.common.charts import middle
-from demo.common.figures import tree_of, tree_words
+from demo.common.figures import tree_of
 from demo.common.methods import VANILLA, label
 from demo.common.spread import Spread
 from demo.compare.run import Comparison
@@ -154,7 +154,7 @@ def _tree(row: Row) -> str:
     """Its shape; of those sized automatically the drafts of the mean one."""
     mean = row.drafted / row.cycles if row.cycles > 0 else 0
     auto = row.tree is not None and row.tree.auto
-    return f"auto, {mean:.1f} drafts" if auto else tree_words(row.tree)
+    return f"auto, {mean:.1f} drafts" if auto else str(row.tree or "–")
 
 
 def _ranged(spread: Spread | None, kind: str) -> str:

@@ -14,7 +14,7 @@ A cycle, one entry a node in each of its columns, the root first:
      "path": [accepted node], "bonus": place, "emitted": tokens gained and kept,
      "ms": [draft, verify]}
 
-"rival" is another method's run of the same prompt, likewise, or null.
+"rival" is another method's run of the same prompt in the same form, or null.
 
 The value of the component is the place of the cycle that is shown, from 0.
 """
