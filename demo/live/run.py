@@ -106,9 +106,7 @@ def open_trace(visit: Visit, path: str | None) -> tuple[Any, Any]:
     if path is None:
         return gr.skip(), gr.skip()
     if Path(path).stat().st_size > LARGEST:
-        raise UserError(
-            f"This file has more than {LARGEST // 10**6} MB: it is not a trace of this program."
-        )
+        raise UserError(f"This file has more than {LARGEST // 10**6} MB: it is too large to open.")
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

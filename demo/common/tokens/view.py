@@ -183,7 +183,7 @@ class Feed:
             line |= {"branch": [], "tree": None}
             for token, prob in zip(line["accepted"], probs, strict=False):
                 token[1] = round(prob, 4)
-        said = {"confirmed": healed.confirmed, "changed": len(healed.changed), "kept": healed.kept}
+        said = {"confirmed": healed.confirmed, "changed": healed.changed, "kept": healed.kept}
         return line | {name: count for name, count in said.items() if count}
 
     def _verified(self, drafted: Drafted, verified: Verified) -> dict[str, Any]:
