@@ -52,8 +52,8 @@ def packed(trace: Trace, rival: Trace | None = None) -> str:
     """The JSON of a trace, and of another one of the same text to be drawn below it. UserError if
     one has no words, or if its trees are no trees."""
     try:
-        whole = pack(trace) | {"rival": pack(rival) if rival else None}
-        return json.dumps(whole, separators=(",", ":"), allow_nan=False)
+        both = pack(trace) | {"rival": pack(rival) if rival else None}
+        return json.dumps(both, separators=(",", ":"), allow_nan=False)
     except UserError:
         raise
     except (TypeError, ValueError, OverflowError) as error:  # a file may hold anything
