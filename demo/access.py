@@ -25,8 +25,8 @@ def door(
     password     what visitors must say, whatever name they give; "": nothing
     open_to_all  that this is meant
 
-    UserError if others can reach it and nobody said whether they may, or for a password that nobody
-    could give. A Space is for all, and the Hub decides who sees it.
+    UserError if other machines can reach the page without a decision to let them in, or for a
+    password that is too long. A Space is open: the Hub decides who sees it.
     """
     where = environ.get("GRADIO_SERVER_NAME", "127.0.0.1") if host is None else host
     if not (_here(where) or password or open_to_all or on_space(environ)):

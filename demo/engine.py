@@ -62,12 +62,6 @@ class Request:
     target: str = ""
 
 
-def check_length(request: Request) -> None:
-    """UserError for more new tokens than one visitor may have at once."""
-    if request.max_new_tokens > MOST_NEW_TOKENS:
-        raise UserError(f"A run has at most {MOST_NEW_TOKENS} new tokens.")
-
-
 @dataclass
 class Run:
     """One decoding about to happen: consume `events`, then read `trace`."""
@@ -283,7 +277,8 @@ class Engine:
 
         link  the target at the end of a link that may be lost for at most PATIENCE
         """
-        check_length(request)
+        if request.max_new_tokens > MOST_NEW_TOKENS:
+            raise UserError(f"A run has at most {MOST_NEW_TOKENS} new tokens.")
         drafter = self.drafter(request.method, request.target)
         target = self.target(request.target)
         ids = prompt_ids(target.tokenizer, request.prompt)
@@ -316,7 +311,7 @@ def decoded(engine: Engine, request: Request, should_stop: Callable[[], bool]) -
 
 
 def _by(number: int | None, events: Iterator[T]) -> Iterator[T]:
-    """The events, made by that many threads: each thread of ours has a number of its own."""
+    """The events, made by that many threads. torch keeps the number for each Python thread."""
     if number is not None:
         torch.set_num_threads(number)
     with closing(events):  # type: ignore[type-var]

@@ -46,7 +46,7 @@ class Visit:
     """One visitor's runs: a new one ends the last, and Stop ends the newest.
 
     trace  the newest one shown, with its words
-    rival  another method's of the same prompt, likewise, once it has run
+    rival  another method's of the same prompt, with its words, once it has run
     shown  what the Live tab shows, and how to go on with it
     cut    the stage's link, while a run goes on here without its target
     said   the last words of each status line
@@ -74,7 +74,7 @@ class Visit:
 
 
 class Visits:
-    """The visitors who are here: whoever leaves ends their runs, even one that only waits."""
+    """The visitors who are here. Their runs end when they leave, even one that only waits."""
 
     def __init__(self) -> None:
         self._here: dict[str, Visit] = {}
@@ -177,7 +177,7 @@ def guarded(work: Work, count: int, visit: Visit, *values: Any) -> Iterator[tupl
             yield given
     except UserError as error:
         yield say(str(error), "error"), *rest
-    except gr.Error as error:  # of whoever lends GPUs: none is free, or no time is left
+    except gr.Error as error:  # from ZeroGPU: no GPU is free, or no time is left
         yield say(str(error.message), "error"), *rest
     except Exception:
         log.exception("a run failed")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 import gradio as gr
+from gradio.events import Dependency
 
 from demo.common.controls import NUMBERS
 from demo.common.status import say
@@ -17,6 +17,7 @@ from demo.session import PRIVATE
 # Longer prompts make addresses that browsers and chats cut.
 LONGEST = 1500
 TEXTS = ("target", "method", "methods", "link", "prompt")
+OTHERS = ("tab", "class", "pace", "view", "deep_link")  # the page and gradio read these
 
 
 def query_of(settings: Mapping[str, Any]) -> str:
@@ -45,38 +46,26 @@ def settings_of(query: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
     return found, wrong
 
 
-@dataclass(frozen=True)
-class Share:
-    """The button, and where the link appears."""
+def share_box(
+    prefix: str, status: gr.HTML, make: Callable[..., tuple[Any, str]], inputs: Sequence[Any]
+) -> None:
+    """A button that makes a link, and the box that shows it; ids begin with the prefix.
 
-    button: gr.Button
-    link: gr.Textbox
-
-
-def share_box(prefix: str = "") -> Share:
-    """Both, to be laid out where this is called; ids begin with the prefix."""
+    make  from the inputs' values to (status, query string)
+    """
     button = gr.Button("Make a link to these settings", elem_id=f"{prefix}share")
     link = gr.Textbox(
         label="Link", lines=2, interactive=False, buttons=["copy"], elem_id=f"{prefix}link"
     )
-    return Share(button, link)
+    button.click(make, list(inputs), [status, link], queue=False, **PRIVATE).success(
+        None, link, link, js="query => query && location.origin + location.pathname + query"
+    )
 
 
-def share_fold(prefix: str) -> Share:
+def share_fold(prefix: str, *given: Any) -> None:
+    """The same, folded."""
     with gr.Accordion("Share", open=False, elem_id=f"{prefix}share-fold"):
-        return share_box(prefix)
-
-
-def wire_share(
-    share: Share, status: gr.HTML, make: Callable[..., tuple[Any, str]], inputs: Sequence[Any]
-) -> None:
-    """Let the button make a link. make: from the inputs' values to (status, query string)."""
-    share.button.click(
-        make, list(inputs), [status, share.link], queue=False, **PRIVATE
-    ).success(
-        None, share.link, share.link,
-        js="query => query && location.origin + location.pathname + query",
-    )  # fmt: skip
+        share_box(prefix, *given)
 
 
 def address_of(tab: str, settings: Mapping[str, Any]) -> tuple[Any, str]:
@@ -91,28 +80,40 @@ def named(tab: str, request: gr.Request) -> Mapping[str, str]:
     return request.query_params if request.query_params.get("tab") == tab else {}
 
 
-def wrong_target(engine: Engine, given: Mapping[str, Any]) -> list[str]:
-    """A sentence for a target of an address that is not the one a page begins with."""
+def brought(engine: Engine, query: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """What an address sets on this page, and a sentence for each part that cannot be used."""
+    given, wrong = settings_of(query)
+    known = (*TEXTS, *NUMBERS, *OTHERS)
+    if odd := [name[:40] for name in query if name not in known and not name.startswith("__")]:
+        wrong.append(f"no setting is named {', '.join(odd)}")
     asked = given.get("target", engine.first)
-    if asked == engine.first:
-        return []
-    if asked in engine.installed:
-        return ["an address cannot set the target: choose it at the top"]
-    return [f"target must be {engine.first}"]
+    if asked in engine.installed and asked != engine.first:
+        wrong.append("an address cannot set the target: choose it at the top")
+    elif asked != engine.first:
+        wrong.append(f"target must be {engine.first}")
+    return given, wrong
 
 
-def complaint(wrong: Sequence[str]) -> Any:
-    """The value of a status line: what could not be used of an address, if there is any."""
+def values_of(
+    given: Mapping[str, Any], wrong: Sequence[str], names: Sequence[str]
+) -> tuple[Any, ...]:
+    """(status, a value for each name): the status says what was not used of an address."""
     reasons = "; ".join(reason.rstrip(".") for reason in wrong)
     words = f"Part of the address was not used: {reasons}."
-    return say(words, "error") if wrong else gr.skip()
+    status = say(words, "error") if wrong else gr.skip()
+    return status, *(given.get(name, gr.skip()) for name in names)
 
 
-def load_address(demo: gr.Blocks, read: Callable[..., Any], outputs: Sequence[Any]) -> None:
-    """Take a tab's settings from the page's address, when it is opened. read: from the request to
-    values for the outputs."""
+def load_address(
+    demo: gr.Blocks, read: Callable[..., Any], outputs: Sequence[Any], *also: Any
+) -> Dependency:
+    """Take a tab's settings from the page's address when the page opens, and at other events.
+
+    read  from the request to values for the outputs
+    """
 
     def taken(request: gr.Request) -> Any:  # gradio sees no annotations in partials
         return read(request)
 
-    return demo.load(taken, None, list(outputs), queue=False, **PRIVATE)
+    made = [when(taken, None, list(outputs), queue=False, **PRIVATE) for when in (demo.load, *also)]
+    return made[-1]

@@ -35,8 +35,8 @@ from moa_core.loading.hub import short_name
 
 log = logging.getLogger(__name__)
 
-# Each tab has ID, TITLE, build(shared), which lays components out and returns them, and
-# wire(demo, tab, shared), which connects them once those of all tabs are there.
+# Each tab has ID, TITLE and build(demo, shared), which lays the tab out, connects it, and returns
+# its box for the page's prompt, if it has one.
 TABS = (live, compare, inside, tli, network, results, lesson)
 
 TITLE = "Mixture of Attentions, live"
@@ -44,6 +44,7 @@ ABOUT = (
     "A small drafter guesses ahead; a larger model checks all guesses at once. The text is exactly "
     "the larger model’s own."
 )
+IDS = tuple(module.ID for module in TABS)
 HELP = (
     '<button type="button" class="link" id="tour">60-second tour</button> · '
     '<a class="link" href="?tab=how" data-press="">How it works</a>'
@@ -52,7 +53,7 @@ OPENED = "() => {{ window.dispatchEvent(new CustomEvent('tab-opened', {{ detail:
 READ = "() => { window.dispatchEvent(new CustomEvent('address-read')); }"
 OPEN_TAB = f"""() => {{
   const named = new URLSearchParams(window.location.search).get("tab");
-  const known = {[module.ID for module in TABS]};
+  const known = {list(IDS)};
   return {{ __type__: "update", selected: known.includes(named) ? named : known[0] }};
 }}"""
 SCRIPTS = (
@@ -63,7 +64,6 @@ ICON, PREVIEW = (ASSETS / "pictures" / name for name in ("icon.svg", "live.png")
 LOOK_EVERY = 1.0  # seconds, at how far a download is
 MOST_SESSIONS = 256  # that are held; gradio's 10,000, of 0.56 MB at least, are too many
 LINKS = Limits(sessions=24, context=2048)  # of drafters in visitors' browsers
-ONE_PROMPT = (live, compare, tli, network)  # the lesson has one of its own
 
 
 def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
@@ -74,7 +74,7 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
             js_on_load=script(*SCRIPTS),
             apply_default_css=False,
             elem_id="header",
-            tabs=[module.ID for module in TABS],
+            tabs=IDS,
         )
         status_line(note, elem_id="note", visible=bool(note))
         target = gr.Dropdown(
@@ -82,17 +82,7 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
             label="Target", elem_id="target", filterable=False,
             visible=len(engine.installed) > 1,
         )  # fmt: skip
-        names = tuple(module.ID for module in TABS)
-        shared = Shared(engine, gr.State(), target, names, header)
-        with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
-            made = []
-            for module in TABS:
-                with gr.Tab(module.TITLE, id=module.ID) as tab:
-                    made.append(module.build(shared))
-                if module in ONE_PROMPT and made[-1] is not None:
-                    carry(demo, tab, made[-1].prompt)
-                tab.select(None, js=OPENED.format(module.ID))
-        machine = status_line("Loading the models.", "load", elem_id="machine")
+        shared = Shared(engine, gr.State(), target, IDS, header)
         visits = Visits()
 
         def arrive(request: gr.Request) -> Any:
@@ -100,8 +90,14 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
             return visits.arrive(request)
 
         demo.load(arrive, None, shared.visit, **PRIVATE).then(None, None, None, js=READ, **PRIVATE)
-        for module, components in zip(TABS, made, strict=True):
-            module.wire(demo, components, shared)
+        with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
+            for module in TABS:
+                with gr.Tab(module.TITLE, id=module.ID) as tab:
+                    prompt = module.build(demo, shared)
+                if prompt is not None:
+                    carry(demo, tab, prompt)
+                tab.select(None, js=OPENED.format(module.ID))
+        machine = status_line("Loading the models.", "load", elem_id="machine")
         # In the browser alone: if a server's event wrote to the tabs, gradio's page would copy all
         # of their contents at each update.
         for event in (demo.load, header.back):

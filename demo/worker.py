@@ -36,7 +36,7 @@ class Worker:
         self.renew_locks()
 
     def renew_locks(self) -> None:
-        """Nobody holds them, as in a process just forked, in which no other thread goes on."""
+        """New, free locks: a forked process has none of the threads that may hold the old ones."""
         self.turn, self._alone = threading.Lock(), threading.Lock()
 
     def submit(self, job: Callable[[], T]) -> Future[T]:
@@ -66,8 +66,8 @@ class Worker:
         return self.submit(work)
 
     def run(self, events: Iterator[T]) -> Iterator[T]:
-        """The same events, made in one thread when no other run is going on. Whoever asks for no
-        more ends them."""
+        """The same events, made in a thread of their own when no other run is going on. They end
+        when the caller stops asking."""
         made: deque[T] = deque()
         left = threading.Event()
 
@@ -105,5 +105,4 @@ class Worker:
         return bool(self._waiting)
 
     def leave(self, who: str) -> None:
-        """Done, or gone."""
         self._waiting.discard(who)

@@ -9,13 +9,11 @@ from html import escape
 
 
 def box(x: float, y: float, w: float, words: str, kind: str = "", h: float = 26) -> str:
-    """A box with words in its middle."""
     shape = f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="5"/>'
     return f'<g class="box {kind}">{shape}{text(x + w / 2, y + h / 2 + 4.5, words, "middle")}</g>'
 
 
 def text(x: float, y: float, words: str, kind: str = "") -> str:
-    """Words on a line."""
     return f'<text class="{kind}" x="{x:g}" y="{y:g}">{escape(words)}</text>'
 
 

@@ -25,18 +25,13 @@ def tree_of(trace: Trace) -> TreeSettings | None:
         return None
 
 
-def tree_words(tree: TreeSettings | None) -> str:
-    """5-4-11: depth, breadth and budget; or auto."""
-    return "–" if tree is None else str(tree)
-
-
 def about_of(trace: Trace) -> str:
     """Model, tree and machine, in a small line."""
     machine = trace.about.get("machine", {})
     tree = tree_of(trace)
     parts = [
         str(trace.about.get("target", "")),
-        f"tree {tree_words(tree)}" if tree else "",
+        f"tree {tree}" if tree else "",
         " ".join(str(machine.get(key, "")) for key in ("device", "dtype") if machine.get(key)),
         f"{machine['threads']} threads" if machine.get("threads", 0) > 1 else "",
     ]

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from demo.common.methods import VANILLA, label
-from demo.engine import Engine, Request, Run, check_length
+from demo.engine import Engine, Request, Run
 from demo.zero import borrow
 from moa_core.decoding.trace import Event, Prefilled, Trace
 from moa_core.decoding.verify import Exactness, compare_with_plain, first_difference
@@ -119,10 +119,9 @@ def measure(
     """
     first = next(iter(requests.values()))
     for request in requests.values():
-        check_length(request)
         if refusal := engine.refusal(request.method, request.target):
             raise UserError(refusal)
-    engine.prepare(first)  # refuses a prompt
+    engine.prepare(first)  # refuses a prompt or a length
     if plain:
         requests = {**requests, VANILLA: replace(first, method=VANILLA)}
     steps = turns([name for name in requests if not plain or name != VANILLA], repeats, plain)

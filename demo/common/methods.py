@@ -18,7 +18,7 @@ COLOURS = {
     **{name: colour for name, colour in OTHER_METHODS.items() if name != AUTO},
     VANILLA: mark("plain"),
 }
-RIVAL = "eagle2"  # whom the paper compares MoA with
+RIVAL = "eagle2"  # the paper compares MoA with it
 
 
 def colour(name: str) -> str:

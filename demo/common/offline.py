@@ -5,39 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from moa_core.decoding.trace import Event, Finished, OfflineToken, Verified
+from moa_core.decoding.verify import first_difference
 
 
 @dataclass(frozen=True)
 class Healed:
     """What one event made of the offline tokens that were waiting.
 
-    confirmed  so many of the first ones are among the tokens now emitted: the target agrees
-    changed    the others, once the target's text has left them
-    kept       so many stay as they are, though the target was not asked
-    dropped    so many were neither verified nor kept when the run ended
+    confirmed  how many of the first ones the target agrees with
+    changed    how many of the others, once the target's text differs from them
+    kept       how many stay without the target's verdict
+    dropped    how many were neither verified nor kept when the run ended
     """
 
     confirmed: int = 0
-    changed: tuple[OfflineToken, ...] = ()
+    changed: int = 0
     kept: int = 0
     dropped: int = 0
 
 
 @dataclass
 class Healing:
-    """Offline tokens that wait for the target, and how many were confirmed, changed and kept."""
+    """Offline tokens that wait for the target."""
 
     waiting: list[OfflineToken] = field(default_factory=list)
-    confirmed: int = 0
-    changed: int = 0
-    kept: int = 0
     _newest: bool = False  # whether nothing was verified since they were written
 
     def add(self, event: Event) -> Healed:
         """Follow one more event."""
         match event:
             case OfflineToken():
-                # After a second loss the drafter may begin anew, at the newest sure token.
+                # After a second loss the drafter may begin again, at the newest sure token.
                 self.waiting = [one for one in self.waiting if one.position < event.position]
                 self.waiting.append(event)
                 self._newest = True
@@ -50,18 +48,12 @@ class Healing:
 
     def _verified(self, event: Verified) -> Healed:
         self._newest = False
-        same = 0
-        for token, offline in zip(event.emitted, self.waiting, strict=False):
-            if token != offline.token:
-                break
-            same += 1
-        rest = self.waiting[same:]
-        if event.kept:
-            self.waiting, self.kept = [], self.kept + same
-            return Healed(kept=same)
+        offline = [one.token for one in self.waiting]
+        same = first_difference(event.emitted, offline)
+        if same is None:  # one of the two texts begins with the other
+            same = min(len(event.emitted), len(offline))
         parted = same < len(event.emitted)
-        self.waiting = [] if parted else rest
-        changed = tuple(rest) if parted else ()
-        self.confirmed += same
-        self.changed += len(changed)
-        return Healed(same, changed)
+        self.waiting = [] if event.kept or parted else self.waiting[same:]
+        if event.kept:
+            return Healed(kept=same)
+        return Healed(same, len(offline) - same if parted else 0)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-GROUNDS = {"light": "#ffffff", "dark": "#1c1917"}  # of both themes: gradio's stone
-
 
 @dataclass(frozen=True)
 class Colour:
@@ -30,8 +28,6 @@ PALETTE = {
     "eagle2": Colour("#a3487e", "#f8609e", "#e75cb1"),
     "plain": Colour("#4d4844", "#d6d0cb", "#76716c"),
 }
-TOKENS, LANES = ("accepted", "rejected", "bonus", "offline"), ("moa", "eagle2", "plain")
-PHASES = ("drafter", "bonus")
 MOA_SHADES = ("#768df8", "#677ff8", "#5772f8", "#4361f6")  # N = 0 to 3: the darker, the more
 OTHER_METHODS = {  # by family; they never stand for a token
     "moa-auto": "#7a5195",
@@ -45,7 +41,6 @@ OTHER_METHODS = {  # by family; they never stand for a token
 
 
 def mark(name: str) -> str:
-    """The shade of a chart's area or line."""
     return PALETTE[name].mark
 
 

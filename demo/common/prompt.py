@@ -10,7 +10,6 @@ import gradio as gr
 from demo.common.theme import script
 from demo.session import PRIVATE
 
-LABEL = "Prompt"
 ONE = script("common/static/prompt.js")
 EXAMPLES = {  # one for each strength of the bundled target, and one for what it does not know
     "Story": "Tell me a story about a cat.",
@@ -35,13 +34,15 @@ EXAMPLES = {  # one for each strength of the bundled target, and one for what it
 def prompt_box(prefix: str, verb: str, **kwargs: Any) -> gr.Textbox:
     """A box with a prompt in it, and all examples below; ids begin with the prefix.
 
-    verb  what Shift + Enter does, as in "compares"; see `enter_presses`
+    verb  what Shift + Enter does, as in "compares": it presses the button PREFIXrun. One that is
+          disabled holds the keys back as well
     """
     texts = list(EXAMPLES.values())
     box = gr.Textbox(
-        label=LABEL, value=texts[0], elem_id=f"{prefix}prompt",
+        label="Prompt", value=texts[0], elem_id=f"{prefix}prompt",
         placeholder=f"Write a prompt. Shift + Enter {verb}.", **kwargs,
     )  # fmt: skip
+    box.submit(None, js=f"() => {{ document.querySelector('#{prefix}run').click(); }}")
     examples = gr.Dataset(
         label="Examples", components=[box], samples=[[text] for text in texts], type="index",
         sample_labels=list(EXAMPLES), samples_per_page=len(texts), elem_id=f"{prefix}examples",
@@ -51,14 +52,6 @@ def prompt_box(prefix: str, verb: str, **kwargs: Any) -> gr.Textbox:
     chosen = f"index => {ONE}.chosen({json.dumps(texts)}[index])"
     examples.click(None, examples, box, js=chosen, **PRIVATE)
     return box
-
-
-def enter_presses(box: gr.Textbox, button: str) -> None:
-    """Let Shift + Enter press a button: one that is disabled then holds the keys back as well.
-
-    button  its elem_id
-    """
-    box.submit(None, js=f"() => {{ document.querySelector('#{button}').click(); }}")
 
 
 def carry(demo: gr.Blocks, tab: gr.Tab, box: gr.Textbox) -> None:

@@ -17,7 +17,6 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Around the median of some values."""
         return cls(median(values), min(values), max(values))
 
     @property

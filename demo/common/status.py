@@ -13,7 +13,7 @@ STOPPING = "Stopping."
 
 
 def words(text: str, **kwargs: Any) -> gr.HTML:
-    """HTML of ours, in which everything from elsewhere is escaped."""
+    """Our own HTML; callers escape everything from elsewhere."""
     return gr.HTML(text, apply_default_css=False, **kwargs)
 
 

@@ -48,8 +48,13 @@ def script(*names: str) -> str:
 
 
 def component(template: str, *scripts: str, value: Any = "", **kwargs: Any) -> gr.HTML:
-    """HTML with scripts of ours, and without gradio's own style."""
+    """HTML with our scripts and without gradio's style."""
     return gr.HTML(
         value, html_template=template, js_on_load=script(*scripts), apply_default_css=False,
         **kwargs,
     )  # fmt: skip
+
+
+def plot(figure: Any = None, **kwargs: Any) -> gr.Plot:
+    """A chart without gradio's frame."""
+    return gr.Plot(figure, show_label=False, container=False, **kwargs)

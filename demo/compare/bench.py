@@ -10,6 +10,7 @@ import gradio as gr
 
 from demo.common.figures import about_of
 from demo.common.status import progress, progress_bar, say, status_line, words
+from demo.common.theme import plot
 from demo.compare.race import race_view, recorded_race
 from demo.compare.rows import Row, rows, table
 from demo.compare.run import Comparison, Plan, compare
@@ -57,9 +58,9 @@ class Bench:
             for row in charts:
                 with gr.Row(elem_classes="known" if known else ""):
                     for name in row:
-                        parts[name] = gr.Plot(
-                            known.get(name), show_label=False, container=False, min_width=200,
-                            elem_id=f"{prefix}{name}", elem_classes="compare-chart",
+                        parts[name] = plot(
+                            known.get(name), min_width=200, elem_id=f"{prefix}{name}",
+                            elem_classes="compare-chart",
                         )  # fmt: skip
             parts["table"] = gr.Dataframe(
                 interactive=False, wrap=True, label="Table", show_label=False, buttons=["copy"],

@@ -5,6 +5,7 @@ const LONGEST_FRAME = 0.25; // seconds: a page in the background waits rather th
 const SHOWN = 6; // seconds that the slowest lane takes on the screen, at least
 const reachable = (node) => (node.matches(".more") ? el("span", "more", node.textContent) : node);
 let lanes = [];
+let order = []; // lanes, the fastest first
 let finish = 0; // seconds of the slowest lane
 let stretch = 1; // how many times slower than recorded it is shown
 let now = 0; // seconds into the race
@@ -33,9 +34,7 @@ const seconds = (value) => `${value.toFixed(value < 10 ? 2 : 1)} s`;
 const tokensOf = ({ accepted = [], bonus = null, first = null }) => accepted.length + (bonus || first ? 1 : 0);
 
 function lane(run, longest) {
-  const fill = el("span", "fill");
-  const place = el("span", "place");
-  const time = el("span", "time");
+  const [fill, place, time] = ["fill", "place", "time"].map((name) => el("span", name));
   const track = el("li", "track");
   track.style.setProperty("--lane", run.colour);
   const label = el("span", "name", run.label);
@@ -63,7 +62,7 @@ function build() {
   const lengths = runs.map((run) => run.steps.reduce((sum, [, line]) => sum + tokensOf(line), 0));
   lanes = runs.map((run) => lane(run, Math.max(...lengths)));
   finish = Math.max(0, ...lanes.map((one) => one.total));
-  const order = [...lanes].sort((a, b) => a.total - b.total);
+  order = lanes.toSorted((one, other) => one.total - other.total);
   for (const one of lanes) one.rank = order.findIndex((other) => other.total === one.total) + 1;
   if (!race) return;
   stretch = finish > 0 && finish < SHOWN ? SHOWN / finish : 1;
@@ -158,10 +157,8 @@ function end() {
   playing = false;
   now = finish;
   draw();
-  const order = [...lanes].sort((a, b) => a.total - b.total);
-  result.textContent = `Finished: ${order
-    .map((one) => `${one.run.label} after ${seconds(one.total)}`)
-    .join(", ")}.`;
+  const times = order.map((one) => `${one.run.label} after ${seconds(one.total)}`);
+  result.textContent = `Finished: ${times.join(", ")}.`;
 }
 
 // A race begins when it is first seen.

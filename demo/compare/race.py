@@ -28,7 +28,6 @@ from moa_core.text import RecordedText, TokenText
 
 
 def race_view(value: Any = None, **kwargs: Any) -> gr.HTML:
-    """The component."""
     template = '<section class="race tokens" aria-label="Race"></section>'
     scripts = ("common/static/dom.js", "common/tokens/tokens.js", "compare/race.js")
     return component(template, *scripts, value=value, **kwargs)

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from demo.common.charts import middle
-from demo.common.figures import tree_of, tree_words
+from demo.common.figures import tree_of
 from demo.common.methods import VANILLA, label
 from demo.common.spread import Spread
 from demo.compare.run import Comparison
@@ -154,7 +154,7 @@ def _tree(row: Row) -> str:
     """Its shape; of those sized automatically the drafts of the mean one."""
     mean = row.drafted / row.cycles if row.cycles > 0 else 0
     auto = row.tree is not None and row.tree.auto
-    return f"auto, {mean:.1f} drafts" if auto else tree_words(row.tree)
+    return f"auto, {mean:.1f} drafts" if auto else str(row.tree or "–")
 
 
 def _ranged(spread: Spread | None, kind: str) -> str:
@@ -164,9 +164,7 @@ def _ranged(spread: Spread | None, kind: str) -> str:
 
 
 def _sameness(row: Row) -> str:
-    if row.same is None:
-        return "–"
-    if row.method == VANILLA and row.same:
+    if row.same is None or (row.same and row.method == VANILLA):
         return "–"
     if row.same:
         return "yes"
@@ -205,6 +203,5 @@ def record(row: Row) -> dict[str, Any]:
 
 
 def _ends(name: str, spread: Spread | None) -> dict[str, float | None]:
-    if spread is None:
-        return {name: None, f"{name}_low": None, f"{name}_high": None}
-    return {name: spread.middle, f"{name}_low": spread.low, f"{name}_high": spread.high}
+    ends = (spread.middle, spread.low, spread.high) if spread else (None, None, None)
+    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))

@@ -48,7 +48,6 @@ class Plan:
         check_repeats(self.repeats)
 
     def request(self, method: str) -> Request:
-        """A run of a method."""
         return Request(
             self.prompt, method, self.max_new_tokens, self.tree, self.sampling, self.target
         )

@@ -12,7 +12,7 @@ from demo.common.charts import Lane, latency, signed
 from demo.common.controls import control, controls, tree_controls
 from demo.common.measure import WARM_UP
 from demo.common.methods import label, ordered
-from demo.common.prompt import enter_presses, prompt_box
+from demo.common.prompt import prompt_box
 from demo.compare.bench import Bench, sign
 from demo.compare.charts import CHARTS, figures, phases
 from demo.compare.race import race
@@ -20,17 +20,7 @@ from demo.compare.rows import Row
 from demo.compare.run import FEWEST, MOST, Comparison, Plan, usual
 from demo.engine import Engine
 from demo.session import PRIVATE, Shared
-from demo.share import (
-    Share,
-    address_of,
-    complaint,
-    load_address,
-    named,
-    settings_of,
-    share_fold,
-    wire_share,
-    wrong_target,
-)
+from demo.share import address_of, brought, load_address, named, share_fold, values_of
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
 
@@ -72,21 +62,8 @@ NAMES = [one.name for one in fields(Settings)]
 LINKED = NAMES[2:]  # what an address sets here; the prompt is set for all tabs at once
 
 
-@dataclass(frozen=True)
-class Compare:
-    """The components that events connect. settings: by the names of `Settings`."""
-
-    settings: dict[str, Any]
-    bench: Bench
-    share: Share
-
-    @property
-    def prompt(self) -> gr.Textbox:
-        return self.settings["prompt"]
-
-
-def build(shared: Shared) -> Compare:
-    """Lay the tab out; nothing is connected yet."""
+def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
+    """Lay the tab out and connect it."""
     engine, made = shared.engine, {"target": shared.target}
     with gr.Row(equal_height=False, elem_classes="controls"):
         with gr.Column(scale=3, min_width=320):
@@ -102,27 +79,21 @@ def build(shared: Shared) -> Compare:
         made |= controls("tokens", "temperature", "seed", prefix="compare-")
         made |= tree_controls("compare-")
     bench.results(tuple(CHARTS), ("latency", "phases"), race=True)
-    return Compare({name: made[name] for name in NAMES}, bench, share_fold("compare-"))
-
-
-def _named(engine: Engine, target: str = "") -> list[tuple[str, str]]:
-    return [(label(name), name) for name in engine.methods(target)]
-
-
-def wire(demo: gr.Blocks, tab: Compare, shared: Shared) -> None:
-    """Connect the tab's components."""
-    engine, settings = shared.engine, tab.settings
+    own = [made[name] for name in NAMES]
+    bench.wire(shared, own, lambda *given: Settings(*given).plan, drawn)
+    share_fold("compare-", bench.status, address, own)
+    linked = [made[name] for name in LINKED]
+    load_address(demo, partial(from_address, engine), [bench.status, *linked])
 
     def of_target(target: str) -> dict[str, Any]:
         return gr.update(choices=_named(engine, target), value=usual(engine, target))
 
-    shared.target.change(of_target, shared.target, settings["methods"], queue=False, **PRIVATE)
-    own = list(settings.values())
-    tab.bench.wire(shared, own, lambda *given: Settings(*given).plan, drawn)
-    enter_presses(tab.prompt, "compare-run")
-    wire_share(tab.share, tab.bench.status, address, own)
-    linked = [settings[name] for name in LINKED]
-    load_address(demo, partial(from_address, engine), [tab.bench.status, *linked])
+    shared.target.change(of_target, shared.target, made["methods"], queue=False, **PRIVATE)
+    return made["prompt"]
+
+
+def _named(engine: Engine, target: str = "") -> list[tuple[str, str]]:
+    return [(label(name), name) for name in engine.methods(target)]
 
 
 def address(*values: Any) -> tuple[Any, str]:
@@ -134,13 +105,12 @@ def address(*values: Any) -> tuple[Any, str]:
 
 def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
     """Settings of an address: status, then a value for each of LINKED."""
-    given, wrong = settings_of(named(ID, request))
-    wrong += wrong_target(engine, given)
+    given, wrong = brought(engine, named(ID, request))
     asked = [name for name in given.pop("methods", "").split(",") if name]
     wrong += [reason for name in asked if (reason := engine.refusal(name, called=str))]
     if known := [name for name in asked if not engine.refusal(name)]:
         given["methods"] = known
-    return complaint(wrong), *(given.get(name, gr.skip()) for name in LINKED)
+    return values_of(given, wrong, LINKED)
 
 
 def drawn(comparison: Comparison, found: list[Row]) -> dict[str, Any]:

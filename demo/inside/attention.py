@@ -124,11 +124,5 @@ def layers_chart(looked: Look, head: str = MEAN) -> go.Figure | None:
 
 
 def text_chart(looked: Look) -> go.Figure:
-    """CA's chart."""
-    return text_read(looked.text, _rows(looked), len(looked.tokens))
-
-
-def _rows(looked: Look) -> list[str]:
-    """The texts of CA's rows."""
     earlier = [EARLIER] if looked.known > len(looked.tokens) else []
-    return [*earlier, *looked.tokens]
+    return text_read(looked.text, [*earlier, *looked.tokens], len(looked.tokens))

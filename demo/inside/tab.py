@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import gradio as gr
 
 from demo.common.status import say, status_line, words
+from demo.common.theme import plot
 from demo.engine import Engine
-from demo.inside.attention import (
-    MEAN,
-    Look,
-    layers_chart,
-    look_inside,
-    refusal,
-    text_chart,
-)
+from demo.inside.attention import MEAN, Look, layers_chart, look_inside, refusal, text_chart
 from demo.inside.view import inside_view, packed
 from demo.live.recording import recording
 from demo.session import PRIVATE, Shared, Visit, connect, show_results
@@ -34,39 +27,19 @@ READ = (
 Pair = tuple[Trace, Trace | None]  # a run, and another method's of the same prompt
 ASK = (
     "Which layers of the target does the drafter read, and which tokens? This computes its "
-    "attention at the cycle above."
+    "attention at the cycle that you have open."
 )
 
 
-@dataclass(frozen=True)
-class Inside:
-    """The components that events connect.
-
-    shown   State: the trace in the view and the one below it; None before the first
-    looked  State: the attention last computed
-    """
-
-    view: gr.HTML
-    shown: gr.State
-    ask: gr.Column
-    about: gr.HTML
-    look: gr.Button
-    stop: gr.Button
-    status: gr.HTML
-    looked: gr.State
-    found: gr.Column
-    head: gr.Dropdown
-    layers: gr.Plot
-    text: gr.Plot
-
-
-def build(shared: Shared) -> Inside:
-    """Lay the tab out; nothing is connected yet."""
+def build(demo: gr.Blocks, shared: Shared) -> None:
+    """Lay the tab out and connect it."""
+    del demo
+    engine = shared.engine
     view = inside_view(elem_id="inside-view")
     with gr.Column(visible=False, elem_id="inside-ask") as ask:
         gr.HTML("<h2>Inside the drafter</h2>", apply_default_css=False)
         about = status_line(ASK, elem_id="inside-about")
-        look = gr.Button("Look inside the drafter", elem_id="inside-look")
+        button = gr.Button("Look inside the drafter", elem_id="inside-look")
     stop = gr.Button("Stop", interactive=False, elem_id="inside-stop")
     status = status_line(elem_id="inside-status")
     with gr.Column(visible=False, elem_id="inside-found") as found:
@@ -74,39 +47,23 @@ def build(shared: Shared) -> Inside:
         head = gr.Dropdown(
             [MEAN], value=MEAN, label="Head of LSA", elem_id="inside-head", filterable=False
         )
-        layers, text = _plots()
-    return Inside(
-        view, gr.State(), ask, about, look, stop, status, gr.State(), found, head, layers, text,
-    )  # fmt: skip
-
-
-def _plots() -> list[gr.Plot]:
-    """LSA's chart and CA's, beside each other where there is room."""
-    made = []
-    with gr.Row():
-        for name in ("layers", "text"):
+        with gr.Row():
             with gr.Column(min_width=320):
-                made.append(
-                    gr.Plot(show_label=False, container=False, elem_id=f"inside-{name}-chart")
-                )
-    return made
-
-
-def wire(demo: gr.Blocks, tab: Inside, shared: Shared) -> None:
-    """Connect the tab's components."""
-    engine = shared.engine
-    shows = [tab.status, tab.view, tab.shown, tab.ask, tab.about, tab.look, tab.found]
-    found = [tab.status, tab.looked, tab.found, tab.head, tab.layers, tab.text]
+                layers = plot(elem_id="inside-layers-chart")
+            with gr.Column(min_width=320):
+                text = plot(elem_id="inside-text-chart")
+    pair, looked = gr.State(), gr.State()  # the traces shown, the attention last computed
 
     def look(
         visit: Visit, stop: Callable[[], bool], shown: Pair, cycle: int
     ) -> Iterator[tuple[Any, ...]]:
         yield shown_attention(look_inside(engine, shown[0], int(cycle)))
 
-    tab.view.shown(partial(_open, engine), [shared.visit, tab.shown], shows, queue=False, **PRIVATE)
-    ran = connect(shared, tab.look, tab.stop, look, [tab.shown, tab.view], found)
-    show_results(ran, "inside-found")
-    tab.head.input(layers_chart, [tab.looked, tab.head], tab.layers, queue=False, **PRIVATE)
+    shows = [status, view, pair, ask, about, button, found]
+    view.shown(partial(_open, engine), [shared.visit, pair], shows, queue=False, **PRIVATE)
+    outputs = [status, looked, found, head, layers, text]
+    show_results(connect(shared, button, stop, look, [pair, view], outputs), "inside-found")
+    head.input(layers_chart, [looked, head], layers, queue=False, **PRIVATE)
 
 
 def _open(engine: Engine, visit: Visit | None, shown: Pair | None) -> tuple[Any, ...]:

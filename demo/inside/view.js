@@ -1,5 +1,5 @@
 // Moving between the cycles of a trace. `element`, `props`, `watch` and `trigger` come from gradio;
-// this runs once, at mount. `props.trace` is the JSON of demo/inside_view.py, `props.value` the place
+// this runs once, at mount. `props.trace` is the JSON of demo/inside/view.py, `props.value` the place
 // of the cycle that is shown.
 const root = element.firstElementChild;
 const SHOWN = 240; // characters of text before the cycle
@@ -11,10 +11,8 @@ let nodes = [];
 
 const back = button("quiet-button", "‹", () => show(place - 1));
 const on = button("quiet-button", "›", () => show(place + 1));
-back.setAttribute("aria-label", "Previous cycle");
-on.setAttribute("aria-label", "Next cycle");
-const slider = Object.assign(el("input"), { type: "range", min: 1, step: 1 });
-slider.setAttribute("aria-label", "Cycle");
+[back.ariaLabel, on.ariaLabel] = ["Previous cycle", "Next cycle"];
+const slider = Object.assign(el("input"), { type: "range", min: 1, step: 1, ariaLabel: "Cycle" });
 const count = Object.assign(el("output", "count"), { ariaLive: "polite" });
 const controls = add(el("div", "controls"), back, on, slider, count);
 const said = el("p", "sentence");
@@ -144,22 +142,19 @@ function reach(node) {
   node.drawn.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
-tree.addEventListener("pointerover", (event) => {
-  const node = nodeOf(event.target);
-  if (node) point(node);
-});
+for (const kind of ["pointerover", "focusin"]) {
+  tree.addEventListener(kind, (event) => {
+    const node = nodeOf(event.target);
+    if (node) point(node);
+  });
+}
 tree.addEventListener("pointerout", (event) => {
   if (!nodeOf(event.target)) return;
   const held = tree.contains(document.activeElement) && nodeOf(document.activeElement);
   if (held) point(held);
   else unpoint();
 });
-tree.addEventListener("focusin", (event) => {
-  const node = nodeOf(event.target);
-  if (node) point(node);
-});
-tree.addEventListener("focusout", unpoint);
-tree.addEventListener("scroll", unpoint);
+for (const kind of ["focusout", "scroll"]) tree.addEventListener(kind, unpoint);
 tree.addEventListener("click", (event) => {
   const node = nodeOf(event.target);
   if (node) reach(node);

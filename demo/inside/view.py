@@ -14,7 +14,7 @@ A cycle, one entry a node in each of its columns, the root first:
      "path": [accepted node], "bonus": place, "emitted": tokens gained and kept,
      "ms": [draft, verify]}
 
-"rival" is another method's run of the same prompt, likewise, or null.
+"rival" is another method's run of the same prompt in the same form, or null.
 
 The value of the component is the place of the cycle that is shown, from 0.
 """
@@ -52,8 +52,8 @@ def packed(trace: Trace, rival: Trace | None = None) -> str:
     """The JSON of a trace, and of another one of the same text to be drawn below it. UserError if
     one has no words, or if its trees are no trees."""
     try:
-        whole = pack(trace) | {"rival": pack(rival) if rival else None}
-        return json.dumps(whole, separators=(",", ":"), allow_nan=False)
+        both = pack(trace) | {"rival": pack(rival) if rival else None}
+        return json.dumps(both, separators=(",", ":"), allow_nan=False)
     except UserError:
         raise
     except (TypeError, ValueError, OverflowError) as error:  # a file may hold anything
@@ -102,7 +102,6 @@ class _Texts:
         self._text, self._places = text, dict[int, int]()
 
     def place(self, token: int) -> int:
-        """Where the text of a token lies."""
         if token not in self._places:
             self._places[token] = len(self.texts)
             self.texts.append(self._text.alone(token))

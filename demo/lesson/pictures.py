@@ -8,7 +8,6 @@ from demo.common.drawing import box, brace, line, svg, text
 
 
 def lossless() -> str:
-    """The same text, in fewer target calls."""
     words = ("the", "old", "man", "went", "home", "again")
 
     def row(y: float, kinds: tuple[str, ...]) -> str:
@@ -31,7 +30,6 @@ def lossless() -> str:
 
 
 def observing() -> str:
-    """What EAGLE and MoA are shown of a token."""
     layers = ("layer 1", "layer 2", "layer 3", "last layer")
     stack = "".join(box(128, 164 - 34 * at, 104, f"{name}: K, V", "sure")
                     for at, name in enumerate(layers))  # fmt: skip
@@ -51,7 +49,6 @@ def observing() -> str:
 
 
 def training() -> str:
-    """Where the memory ends, and who looks where."""
     verified = "".join(box(6 + 40 * at, 88, 34, "", "sure") for at in range(4))
     drafts = "".join(box(174 + 46 * at, 88, 40, f"d{at + 1}", "dashed") for at in range(4))
     looks = line(332, 57, 168, 57, "drafter") + "".join(
@@ -72,7 +69,6 @@ def training() -> str:
 
 
 def tli() -> str:
-    """The target's last layers behind CA."""
     return svg(
         "tli", "The target’s last N layers behind the drafter",
         "A draft goes through the drafter’s self-attention and cross-attention, then through the "
@@ -94,7 +90,6 @@ def tli() -> str:
 
 
 def alone() -> str:
-    """A client, a server, and the connection between them."""
     return svg(
         "alone", "A drafter that goes on without its target",
         "On the left your machine with the drafter, on the right a server with the target. The "

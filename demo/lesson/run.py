@@ -11,7 +11,7 @@ from typing import Any
 import gradio as gr
 
 from demo.common.figures import many
-from demo.common.methods import family, label
+from demo.common.methods import label
 from demo.common.theme import component
 from demo.engine import Engine, Request, Run
 from demo.inside.view import method_of, pack
@@ -40,11 +40,9 @@ class Trial:
 
 def drafter_of(engine: Engine, target: str) -> str:
     """The MoA drafter to show for a target. UserError if it has none."""
-    there = [name for name in engine.methods(target) if family(name) == "moa"]
-    if not there:
+    if not engine.stops(target):
         raise UserError("No MoA drafter is installed for this target: choose another target above.")
-    default = engine.default(target)
-    return default if default in there else there[0]
+    return engine.default(target)
 
 
 def request(engine: Engine, trial: Trial, prompt: str, target: str) -> Request:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from html import escape
 from typing import Any
@@ -25,29 +24,11 @@ ABOUT = (
 )
 
 
-@dataclass(frozen=True)
-class Bench:
-    """The controls of one run inside a step, and where its result goes."""
-
-    run: gr.Button
-    stop: gr.Button
-    status: gr.HTML
-    result: gr.HTML
-
-
-@dataclass(frozen=True)
-class How:
-    """The components that events connect: the runs by the name of their trial."""
-
-    prompt: gr.Textbox
-    runs: dict[str, Bench]
-
-
-def build(shared: Shared) -> How:
-    """Lay the walk out; nothing is connected yet."""
-    del shared
+def build(demo: gr.Blocks, shared: Shared) -> None:
+    """Lay the walk out and connect its runs."""
+    del demo
     words(_overview(), elem_id="how-overview")
-    runs, prompt = {}, None
+    prompt = None
     for number, step in enumerate(STEPS, 1):
         with gr.Column(elem_classes="how-step", elem_id=f"how-{step.id}"):
             words(_lesson(number, step))
@@ -56,35 +37,25 @@ def build(shared: Shared) -> How:
                     PROMPT, label="Prompt for the examples on this page", lines=1, max_lines=4,
                     elem_id="how-prompt",
                 )  # fmt: skip
-                runs[step.trial] = _bench(step.trial)
+                _bench(shared, step.trial, prompt)
             words(_question(step))
-    assert prompt is not None, "one step at least has a run of its own"
     words(_after(), elem_id="how-after")
-    return How(prompt, runs)
 
 
-def _bench(name: str) -> Bench:
+def _bench(shared: Shared, name: str, prompt: gr.Textbox) -> None:
     """Run, Stop, a status line, and the tree: of the recorded run, until another is drafted."""
+    trial = TRIALS[name]
     with gr.Row(elem_classes="how-buttons"):
-        run = gr.Button(TRIALS[name].button, variant="primary", size="md", scale=0, min_width=210,
+        run = gr.Button(trial.button, variant="primary", size="md", scale=0, min_width=210,
                         elem_id=f"how-{name}-run")  # fmt: skip
         stop = gr.Button("Stop", interactive=False, size="md", scale=0, min_width=90,
                          elem_id=f"how-{name}-stop")  # fmt: skip
-    trial = TRIALS[name]
     first = "" if trial.tree.breadth == 1 else drawn(trial, recording().trace)
     said = "A recorded example with another prompt:" if first else ""
     status = status_line(said, elem_id=f"how-{name}-status", elem_classes="how-status")
-    return Bench(run, stop, status, drawing(value=first, elem_id=f"how-{name}-result"))
-
-
-def wire(demo: gr.Blocks, how: How, shared: Shared) -> None:
-    """Connect the tab's components."""
-    del demo
-    for name, bench in how.runs.items():
-        connect(
-            shared, bench.run, bench.stop, partial(_run, shared.engine, TRIALS[name]),
-            [how.prompt, shared.target], [bench.status, bench.result],
-        )  # fmt: skip
+    result = drawing(value=first, elem_id=f"how-{name}-result")
+    work = partial(_run, shared.engine, trial)
+    connect(shared, run, stop, work, [prompt, shared.target], [status, result])
 
 
 def _run(

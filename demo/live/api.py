@@ -50,22 +50,19 @@ def add_decode(engine: Engine) -> None:
         """
         try:
             method = engine.named(method)
-            fixed = depth or breadth or budget
-            tree = shape(FIXED_TREE, depth, breadth, budget) if fixed else AUTO
+            tree = TreeSettings(
+                depth or FIXED_TREE.depth,
+                breadth or FIXED_TREE.breadth,
+                budget or FIXED_TREE.budget,
+            )
             sampling = Sampling(temperature, top_p, seed=seed)
-            request = Request(prompt, method, max_new_tokens, tree, sampling)
+            chosen = tree if depth or breadth or budget else AUTO
+            request = Request(prompt, method, max_new_tokens, chosen, sampling)
             yield from answers(engine, request)
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from error
 
     gr.api(decode, api_name="decode", concurrency_id="model", concurrency_limit=1)
-
-
-def shape(default: TreeSettings, depth: int, breadth: int, budget: int) -> TreeSettings:
-    """A tree in which 0 means the default."""
-    return TreeSettings(
-        depth or default.depth, breadth or default.breadth, budget or default.budget
-    )
 
 
 def answers(engine: Engine, request: Request) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -32,7 +32,7 @@ WHOLE = ("eos", "length", "context")  # endings of a run that is worth comparing
 
 @dataclass
 class Known:
-    """What is known of a run beside itself, as it grows.
+    """What is known about a run besides its own trace; it grows step by step.
 
     plain  of the view's `plain` line
     lanes  of the charts, the run's own method first; timed: whether their times may be shown
@@ -99,7 +99,10 @@ def _known(visit: Visit, number: int, engine: Engine, stop: Any) -> Iterator[Kno
             if known is None and VANILLA in found and {*found, request.method} >= set(requests):
                 known = compared(engine, request, trace, found)
                 yield known.measuring if timed else known
-    visit.rival = rival_of(engine, request, measured.traces)
+    others = [name for name in measured.traces if name not in (request.method, VANILLA)]
+    visit.rival = next((one for name in others for one in measured.traces[name]), None)
+    if visit.rival:
+        record_words(visit.rival, tokenizer_of(engine.target(request.target)))
     if stop() or not all(measured.traces.values()):
         yield known or unknown
         return
@@ -112,19 +115,9 @@ def _known(visit: Visit, number: int, engine: Engine, stop: Any) -> Iterator[Kno
     yield known
 
 
-def rival_of(engine: Engine, request: Request, found: dict[str, list[Trace]]) -> Trace | None:
-    """A run of the method to compare with, with its words; None where there is none."""
-    names = [name for name in found if name not in (request.method, VANILLA) and found[name]]
-    if not names:
-        return None
-    trace = found[names[0]][0]
-    record_words(trace, tokenizer_of(engine.target(request.target)))
-    return trace
-
-
 @contextmanager
 def giving_way(engine: Engine) -> Iterator[None]:
-    """Nobody need be told that they wait for this."""
+    """A run that others do not have to wait for: they are not told to."""
     engine.worker.gives_way = True
     try:
         yield

@@ -13,7 +13,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.figures import many, tree_of, tree_words
+from demo.common.figures import many, tree_of
 from demo.common.methods import label
 from demo.common.status import STOPPING, say
 from demo.common.tokens.view import ENDINGS, Feed, paced
@@ -106,7 +106,7 @@ def open_trace(visit: Visit, path: str | None) -> tuple[Any, Any]:
     if path is None:
         return gr.skip(), gr.skip()
     if Path(path).stat().st_size > LARGEST:
-        raise UserError(f"This file has more than {LARGEST // 10**6} MB: it is no trace of ours.")
+        raise UserError(f"This file has more than {LARGEST // 10**6} MB: it is too large to open.")
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -161,7 +161,7 @@ def drafted_by(trace: Trace) -> str:
     tree = tree_of(trace)
     if tree and tree.auto:
         return f"{method_of(trace)}, trees sized automatically"
-    return method_of(trace) + (f", tree {tree_words(tree)}" if tree else "")
+    return method_of(trace) + (f", tree {tree}" if tree else "")
 
 
 def summary(trace: Trace) -> str:

@@ -10,7 +10,7 @@ import gradio as gr
 
 from demo.common.methods import family, tli_of
 from demo.engine import Engine, Request
-from demo.share import address_of, complaint, settings_of, wrong_target
+from demo.share import address_of, brought, values_of
 from demo.tli.stops import stops_html
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
@@ -71,10 +71,9 @@ def from_address(engine: Engine, tabs: Sequence[str], request: gr.Request) -> tu
     tabs  of the page. An address without one of them means the first, which is this tab
     """
     tab = request.query_params.get("tab", tabs[0])
-    given, wrong = settings_of({} if tab in tabs[1:] else request.query_params)
+    given, wrong = brought(engine, {} if tab in tabs[1:] else request.query_params)
     if tab not in tabs:
-        wrong.append(f"tab must be one of {', '.join(tabs)}")
-    wrong += wrong_target(engine, given)
+        wrong.insert(0, f"tab must be one of {', '.join(tabs)}")
     method = given.pop("method", None)
     if method is not None and (refusal := engine.refusal(method, called=str)):
         wrong.append(refusal)
@@ -87,7 +86,8 @@ def from_address(engine: Engine, tabs: Sequence[str], request: gr.Request) -> tu
         given = {**given, "method": kind, "tli": slider}
     if "auto_tree" in given:
         given["auto_tree"] = bool(given["auto_tree"])
-    return complaint(wrong), stops, *(given.get(name, gr.skip()) for name in LINKED[1:])
+    status, *values = values_of(given, wrong, LINKED[1:])
+    return status, stops, *values
 
 
 def link(tab: str, *values: Any) -> tuple[Any, str]:

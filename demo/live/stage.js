@@ -181,13 +181,13 @@ function settled() {
   phase("kept");
 }
 
-// As large as there is room for, and never too small to be read.
+// As large as there is room for. Below half its size nobody could read it: then its box scrolls.
 function fit() {
   const [width, height] = ["width", "height"].map((name) => Number(svg.getAttribute(name)));
   const { clientWidth, clientHeight } = svg.parentNode;
   if (!clientWidth) return; // its tab is not open
   const most = stage.closest(".class-mode") ? 2.4 : 1.5;
-  const scale = Math.min(most, Math.max(0.7, Math.min(clientWidth / width, clientHeight / height)));
+  const scale = Math.min(most, Math.max(0.5, Math.min(clientWidth / width, clientHeight / height)));
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("width", width * scale);
   svg.setAttribute("height", height * scale);

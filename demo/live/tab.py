@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,9 +10,9 @@ import gradio as gr
 
 from demo.common.controls import controls, tree_controls
 from demo.common.methods import VANILLA, family, label, tli_of
-from demo.common.prompt import enter_presses, prompt_box
+from demo.common.prompt import prompt_box
 from demo.common.status import say, status_line, words
-from demo.common.theme import component
+from demo.common.theme import component, plot
 from demo.common.tokens.view import trace_view
 from demo.engine import Engine
 from demo.live import device
@@ -23,7 +22,7 @@ from demo.live.follow import follow
 from demo.live.recording import recording
 from demo.live.settings import LINKED, NAMES, Settings, choose, from_address, link
 from demo.session import PRIVATE, Shared, Visit, connect, show_results
-from demo.share import Share, load_address, share_box, wire_share
+from demo.share import load_address, share_box
 from demo.tli.stops import STOPS, stops_html
 from moa_core.errors import UserError
 
@@ -48,31 +47,10 @@ DRAFTED = "() => [null, window.drafted]"
 AGAIN = "() => { window.dispatchEvent(new CustomEvent('run-again')); }"
 
 
-@dataclass(frozen=True)
-class Live:
-    """The components that events connect. settings: by the names of `Settings`."""
-
-    settings: dict[str, Any]
-    run: gr.Button
-    stop: gr.Button
-    stops: gr.HTML
-    status: gr.HTML
-    view: gr.HTML
-    charts: list[gr.Plot]
-    save: gr.DownloadButton
-    opened: gr.File
-    share: Share
-
-    @property
-    def prompt(self) -> gr.Textbox:
-        return self.settings["prompt"]
-
-
-def build(shared: Shared) -> Live:
-    """Lay the tab out; nothing is connected yet."""
-    engine, made = shared.engine, {}
+def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
+    """Lay the tab out and connect it."""
+    engine, recorded = shared.engine, recording()
     settings: dict[str, Any] = {"target": shared.target}
-    recorded = recording()
     with gr.Column(elem_id="stage"):
         with gr.Column(elem_id="ask"):
             bundled = [one.bundled for one in engine.installed.values()] == [True]
@@ -80,27 +58,27 @@ def build(shared: Shared) -> Live:
             settings["prompt"] = prompt_box("", "runs it", lines=2, max_lines=4, info=can)
             _more("#examples", "more examples")
             with gr.Row(elem_classes="buttons"):
-                made["run"] = gr.Button("Run", variant="primary", elem_id="run")
-                made["stop"] = gr.Button("Stop", interactive=False, elem_id="stop")
-            made["status"] = status_line(elem_id="status")
+                run = gr.Button("Run", variant="primary", elem_id="run")
+                stop = gr.Button("Stop", interactive=False, elem_id="stop")
+            status = status_line(elem_id="status")
         with gr.Column(elem_id="how"):
-            drafter, made["stops"] = _drafter(engine)
+            drafter, stops = _drafter(engine)
             settings |= drafter | _connection(engine)
-        made["view"] = trace_view(
+        view = trace_view(
             "common/tree/tree.js", "live/stage.js", "live/device.js", elem_id="view",
             recorded=recorded.ndjson,
         )  # fmt: skip
         drawn = recorded.known.figures
         with gr.Row(elem_id="charts"):
-            made["charts"] = [
-                gr.Plot(
-                    drawn.get(name), show_label=False, container=False, elem_id=f"chart-{name}",
-                    min_width=200,
-                )
-                for name in CHARTS
-            ]  # fmt: skip
+            charts = [
+                plot(drawn.get(name), elem_id=f"chart-{name}", min_width=200) for name in CHARTS
+            ]
     settings |= _settings()
-    return Live({name: settings[name] for name in NAMES}, **made, **_files())
+    settings = {name: settings[name] for name in NAMES}
+    save = _files(shared, settings, status, view)
+    _wire_runs(shared, settings, (run, stop), (status, view), charts, save)
+    _wire_settings(demo, shared, settings, status, stops)
+    return settings["prompt"]
 
 
 def _more(of: str, name: str) -> None:
@@ -152,27 +130,34 @@ def _settings() -> dict[str, Any]:
         return tree_controls() | controls("tokens", "temperature", "top_p", "seed")
 
 
-def _files() -> dict[str, Any]:
-    """Below the stage: traces as files, and the link."""
+def _files(
+    shared: Shared, settings: dict[str, Any], status: gr.HTML, view: gr.HTML
+) -> gr.DownloadButton:
+    """Below the stage: traces as files, and the link. Returns the button that saves."""
     with (
         gr.Accordion("Save, open, share", open=False, elem_id="files"),
         gr.Row(equal_height=False),
     ):
         with gr.Column(min_width=260):
             save = gr.DownloadButton("Save this trace", interactive=False, elem_id="save")
-            opened = gr.File(
+            file = gr.File(
                 label="Open a trace of this page or of the command line (--trace)",
                 file_types=[".json"], file_count="single", height=150, elem_id="open",
             )  # fmt: skip
         with gr.Column(min_width=260):
-            share = share_box()
-    return {"save": save, "opened": opened, "share": share}
+            share_box("", status, partial(link, ID), [settings[name] for name in LINKED])
+    opened = file.upload(open_file, [shared.visit, file], [status, view], **PRIVATE)
+    show_results(opened, "stage")
+    opened.then(lambda: None, None, file, queue=False, **PRIVATE)  # another can be opened
+    return save
 
 
-def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
-    """Connect the tab's components."""
-    engine, settings = shared.engine, live.settings
-    shows = [live.status, live.view]
+def _wire_runs(
+    shared: Shared, settings: dict[str, Any], buttons: tuple[gr.Button, gr.Button],
+    shows: tuple[gr.HTML, gr.HTML], charts: list[gr.Plot], save: gr.DownloadButton,
+) -> None:  # fmt: skip
+    """Run and Stop, what follows a run, and what the view reports of a run in this browser."""
+    engine, view = shared.engine, shows[1]
 
     def run(visit: Visit, stop: Callable[[], bool], *values: Any) -> Iterator[tuple[Any, ...]]:
         yield from runs.run(visit, engine, Settings(*values), stop)
@@ -180,51 +165,41 @@ def wire(demo: gr.Blocks, live: Live, shared: Shared) -> None:
     def after(visit: Visit) -> Iterator[tuple[Any, ...]]:
         yield from follow(visit, engine)
 
-    ran = connect(shared, live.run, live.stop, run, list(settings.values()), shows, device.wait)
+    ran = connect(shared, *buttons, run, list(settings.values()), shows, device.wait)
     drafted = gr.Textbox(visible="hidden")
-    live.view.drafted(
+    view.drafted(
         partial(device.keep, engine), [shared.visit, drafted], None, js=DRAFTED, queue=False,
         **PRIVATE,
     )  # fmt: skip
-    live.view.left(Visit.stop, shared.visit, None, queue=False, **PRIVATE).then(
+    view.left(Visit.stop, shared.visit, None, queue=False, **PRIVATE).then(
         None, None, None, js=AGAIN, **PRIVATE
     )
-    live.view.taken(None, None, settings["cut_at"], js="() => 0", **PRIVATE)
-    ran.then(runs.saved, shared.visit, live.save, queue=False, **PRIVATE)
+    view.taken(None, None, settings["cut_at"], js="() => 0", **PRIVATE)
+    ran.then(runs.saved, shared.visit, save, queue=False, **PRIVATE)
     ran.then(
-        after, shared.visit, [live.view, *live.charts], concurrency_id="follow",
-        concurrency_limit=1, **PRIVATE,
+        after, shared.visit, [view, *charts], concurrency_id="follow", concurrency_limit=1,
+        **PRIVATE,
     )  # fmt: skip
-    enter_presses(settings["prompt"], "run")
-    _wire_settings(demo, live, shared)
-    opened = live.opened.upload(open_file, [shared.visit, live.opened], shows, **PRIVATE)
-    show_results(opened, "stage")
-    opened.then(lambda: None, None, live.opened, queue=False, **PRIVATE)  # another can be opened
-    own = [settings[name] for name in LINKED]
-    wire_share(live.share, live.status, partial(link, ID), own)
 
 
-def _wire_settings(demo: gr.Blocks, live: Live, shared: Shared) -> None:
+def _wire_settings(
+    demo: gr.Blocks, shared: Shared, settings: dict[str, Any], status: gr.HTML, stops: gr.HTML
+) -> None:
     """Choices, the connection, and the page's address."""
-    engine, settings = shared.engine, live.settings
-
-    def from_link(request: gr.Request) -> tuple[Any, ...]:  # gradio sees no annotations in partials
-        return from_address(engine, shared.tabs, request)
-
+    engine = shared.engine
     gr.on(
         [settings["method"].input, settings["tli"].input, shared.target.input],
         partial(choose, engine), [shared.target, settings["method"], settings["tli"]],
-        [settings["tli"], live.stops], queue=False, trigger_mode="always_last", **PRIVATE,
+        [settings["tli"], stops], queue=False, trigger_mode="always_last", **PRIVATE,
     )  # fmt: skip
     switch = settings["connection"]
     switch.input(runs.reconnect, [shared.visit, switch], None, queue=False, **PRIVATE)
     switch.input(None, switch, settings["cut_at"], js=CUT_AT, **PRIVATE).then(
         None, switch, None, js=TURNED, **PRIVATE
     )
-    own = [settings[name] for name in LINKED[1:]]
-    shown = [live.status, live.stops, *own]
-    load_address(demo, from_link, shown)
-    shared.header.follow(from_link, None, shown, queue=False, **PRIVATE).then(
+    read = partial(from_address, engine, shared.tabs)
+    shown = [status, stops, *(settings[name] for name in LINKED[1:])]
+    load_address(demo, read, shown, shared.header.follow).then(
         None, None, None, js=FOLLOWED, **PRIVATE
     )
 

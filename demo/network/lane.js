@@ -170,10 +170,7 @@ function end() {
 }
 
 function no_figures() {
-  for (const node of box.querySelectorAll("[data-figure]")) {
-    node.textContent = "–";
-    node.nextElementSibling.textContent = NOTES.get(node);
-  }
+  for (const [node, note] of NOTES) [node.textContent, node.nextElementSibling.textContent] = ["–", note];
 }
 
 function gain() {}

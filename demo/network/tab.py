@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,24 +10,14 @@ import gradio as gr
 
 from demo.common.controls import control
 from demo.common.methods import RIVAL, family, label
-from demo.common.prompt import enter_presses, prompt_box
+from demo.common.prompt import prompt_box
 from demo.common.status import status_line, words
-from demo.common.theme import DEMO, component
+from demo.common.theme import DEMO, component, plot
 from demo.common.tokens.view import trace_view
 from demo.engine import Engine
 from demo.network.recorded import recorded, recorded_charts, records_html
 from demo.session import PRIVATE, Shared
-from demo.share import (
-    Share,
-    address_of,
-    complaint,
-    load_address,
-    named,
-    settings_of,
-    share_fold,
-    wire_share,
-    wrong_target,
-)
+from demo.share import address_of, brought, load_address, named, share_fold, values_of
 from moa_core.link.emulator import PRESETS
 
 ID, TITLE = "network", "Network"
@@ -45,21 +34,6 @@ NO_BROWSER = (
 DUEL, HERE = "duel", "none"
 LINKED = ("method", "prompt", "tokens", "link")
 CALL = "(...given) => {{ window.network.{}(...given); }}"
-
-
-@dataclass(frozen=True)
-class Network:
-    """The components that events connect; settings: method, prompt, tokens, ahead, delay, link."""
-
-    settings: dict[str, Any]
-    buttons: dict[str, gr.Button]
-    status: gr.HTML
-    rival: gr.Column
-    share: Share
-
-    @property
-    def prompt(self) -> gr.Textbox:
-        return self.settings["prompt"]
 
 
 def methods_of(engine: Engine) -> list[str]:
@@ -80,45 +54,32 @@ def links() -> dict[str, tuple[float, float, float]]:
     return {HERE: (0, 0, 0)} | {name: (one.rtt, one.up, one.down) for name, one in PRESETS.items()}
 
 
-def build(shared: Shared) -> Network | None:
-    """Lay the tab out; nothing is connected yet. None where no browser can draft."""
+def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox | None:
+    """Lay the tab out and connect it. None where no browser can draft."""
     engine = shared.engine
     usable = bool(methods_of(engine)) and not engine.borrows
     words(INTRO if usable else NO_BROWSER, elem_id="net-intro", elem_classes="note")
-    made = _page(engine) if usable else None
+    prompt = _page(demo, engine) if usable else None
     found = recorded()
     with gr.Accordion("Recorded results for links and cuts", open=False, elem_id="net-recorded"):
         words(records_html(found), elem_classes="note")
         for at, figure in enumerate(recorded_charts(found)):
-            gr.Plot(figure, show_label=False, container=False, elem_id=f"net-recorded-{at}")
-    return made
+            plot(figure, elem_id=f"net-recorded-{at}")
+    return prompt
 
 
-def _page(engine: Engine) -> Network:
+def _page(demo: gr.Blocks, engine: Engine) -> gr.Textbox:
+    """All that a run needs. Its events stay in the browser, but for the page's address."""
     lanes = lanes_of(engine)
-    duel = "Duel: " + " and ".join(name for _, name in lanes.get(DUEL, []))
     settings: dict[str, Any] = {}
     with gr.Row(equal_height=False, elem_classes="controls"):
         with gr.Column(scale=3, min_width=300):
             settings["prompt"] = prompt_box("net-", "runs", lines=2)
         with gr.Column(scale=2, min_width=300):
-            settings["method"] = gr.Radio(
-                [(duel if name == DUEL else label(name), name) for name in lanes],
-                value=engine.best_alone(), label="Drafter in this browser", elem_id="net-method",
-            )  # fmt: skip
-            with gr.Row():
-                called = [(one.title, name) for name, one in PRESETS.items()]
-                settings["link"] = gr.Dropdown(
-                    [("None: your real link", HERE), *called], value=HERE, label="Simulated link",
-                    elem_id="net-link", filterable=False, min_width=150,
-                )  # fmt: skip
-                settings["delay"] = gr.Slider(
-                    0, 300, 0, step=1, label="Extra round trip (ms)", elem_id="net-delay",
-                    buttons=[], min_width=150,
-                )  # fmt: skip
+            settings |= _drafter_and_link(engine, lanes)
     with gr.Row(elem_classes="buttons", elem_id="net-bar"):
-        buttons = {
-            "run": gr.Button("Run", variant="primary", elem_id="net-run", min_width=80),
+        run = gr.Button("Run", variant="primary", elem_id="net-run", min_width=80)
+        off = {
             "stop": gr.Button("Stop", interactive=False, elem_id="net-stop", min_width=80),
             "cut": gr.Button("Cut the link", interactive=False, elem_id="net-cut", min_width=140),
         }
@@ -137,7 +98,32 @@ def _page(engine: Engine) -> Network:
         settings["ahead"] = gr.Checkbox(
             True, label="Keep drafting while waiting", elem_id="net-ahead"
         )
-    return Network(settings, buttons, status, rival, share_fold("net-"))
+    for name, button in off.items():
+        button.click(None, js=CALL.format(name), **PRIVATE)
+    _wire(settings, run, rival)
+    own = [settings[name] for name in LINKED]
+    share_fold("net-", status, partial(link, engine), own)
+    load_address(demo, partial(from_address, engine), [status, *own])
+    return settings["prompt"]
+
+
+def _drafter_and_link(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[str, Any]:
+    duel = "Duel: " + " and ".join(name for _, name in lanes.get(DUEL, []))
+    method = gr.Radio(
+        [(duel if name == DUEL else label(name), name) for name in lanes],
+        value=engine.best_alone(), label="Drafter in this browser", elem_id="net-method",
+    )  # fmt: skip
+    with gr.Row():
+        called = [(one.title, name) for name, one in PRESETS.items()]
+        preset = gr.Dropdown(
+            [("None: your real link", HERE), *called], value=HERE, label="Simulated link",
+            elem_id="net-link", filterable=False, min_width=150,
+        )  # fmt: skip
+        delay = gr.Slider(
+            0, 300, 0, step=1, label="Extra round trip (ms)", elem_id="net-delay", buttons=[],
+            min_width=150,
+        )  # fmt: skip
+    return {"method": method, "link": preset, "delay": delay}
 
 
 def _lane(place: int) -> None:
@@ -151,20 +137,14 @@ def _file(name: str) -> str:
     return (DEMO / "network" / name).read_text(encoding="utf-8")
 
 
-def wire(demo: gr.Blocks, tab: Network | None, shared: Shared) -> None:
-    """Connect the tab's components: all in the browser, but for the page's address."""
-    if tab is None:
-        return
-    settings, speeds = tab.settings, json.dumps(links())
-    slower = [settings["delay"], settings["link"]]
+def _wire(settings: dict[str, Any], run: gr.Button, rival: gr.Column) -> None:
+    """Run, the simulated link, and the second lane of a duel."""
+    speeds, slower = json.dumps(links()), [settings["delay"], settings["link"]]
     asked = [settings[name] for name in ("method", "prompt", "tokens", "ahead")]
     go = f"(...given) => {{ const [, up, down] = ({speeds})[given.pop()]; "
-    tab.buttons["run"].click(
+    run.click(
         None, [*asked, *slower], js=f"{go} window.network.run(...given, up, down); }}", **PRIVATE
     )
-    for name in ("stop", "cut"):
-        tab.buttons[name].click(None, js=CALL.format(name), **PRIVATE)
-    enter_presses(tab.prompt, "net-run")
     settings["link"].input(
         None, settings["link"], settings["delay"], js=f"name => ({speeds})[name][0]", **PRIVATE
     )
@@ -173,13 +153,9 @@ def wire(demo: gr.Blocks, tab: Network | None, shared: Shared) -> None:
         js=f"{go} window.network.link(...given, up, down); }}", **PRIVATE,
     )  # fmt: skip
     shows = f"name => ({{ __type__: 'update', visible: name === '{DUEL}' }})"
-    settings["method"].change(None, settings["method"], tab.rival, js=shows, **PRIVATE).then(
+    settings["method"].change(None, settings["method"], rival, js=shows, **PRIVATE).then(
         None, settings["method"], js=CALL.format("choose"), **PRIVATE
     )
-
-    own = [settings[name] for name in LINKED]
-    load_address(demo, partial(from_address, shared.engine), [tab.status, *own])
-    wire_share(tab.share, tab.status, partial(link, shared.engine), own)
 
 
 def link(engine: Engine, *values: Any) -> tuple[Any, str]:
@@ -189,10 +165,9 @@ def link(engine: Engine, *values: Any) -> tuple[Any, str]:
 
 def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
     """(status, *LINKED) from an address that names this tab; what cannot be used is named."""
-    given, wrong = settings_of(named(ID, request))
-    wrong += wrong_target(engine, given)
+    given, wrong = brought(engine, named(ID, request))
     for name, known in (("method", methods_of(engine)), ("link", links())):
         if name in given and given[name] not in known:
             wrong.append(f"{name} must be one of {', '.join(known)}")
             del given[name]
-    return complaint(wrong), *(given.get(name, gr.skip()) for name in LINKED)
+    return values_of(given, wrong, LINKED)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 
 from demo.common.status import words
+from demo.common.theme import plot
 from demo.results.charts import CHARTS
 from demo.results.learning import learning, learning_charts, learning_note
 from demo.results.table import NOTES, headline, paper_section, table
@@ -23,22 +23,13 @@ FIRST = "Best tree"  # the recording that answers which method is fastest
 ALL = "all kinds"
 
 
-@dataclass(frozen=True)
-class Benchmarks:
-    """The components that events connect."""
-
-    recording: gr.Radio
-    kind: gr.Dropdown
-    results: list[Any]
-
-
-def build(shared: Shared) -> Benchmarks | None:
+def build(demo: gr.Blocks, shared: Shared) -> None:
     """Lay the tab out: what the first recording says, two charts, then all else."""
-    del shared  # needs no model
+    del demo, shared  # it needs no model and no address
     there = kept()
     if not there:
         words("<p>There are no recordings here.</p>", elem_id="bench-empty")
-        return None
+        return
     first = there[0]
     said = words(headline(first), elem_id="bench-claims")
     with gr.Accordion("Choose a recording and kind of prompt", open=False, elem_id="bench-filters"):
@@ -55,34 +46,30 @@ def build(shared: Shared) -> Benchmarks | None:
             table(first), interactive=False, label="The numbers in these charts", max_height=420,
             elem_id="bench-table", buttons=["copy", "fullscreen"],
         )  # fmt: skip
+    gr.on(
+        [choice.input, kind.input], updates, [choice, kind], [said, kind, *plots, frame],
+        queue=False, trigger_mode="always_last", **PRIVATE,
+    )  # fmt: skip
     if trained := learning():
-        with gr.Accordion("How fast each method learns", open=False, elem_id="bench-learning"):
-            with gr.Row():
-                for at, figure in enumerate(learning_charts(trained)):
-                    with gr.Column(min_width=320, elem_classes="bench-chart"):
-                        gr.Plot(figure, show_label=False, container=False, elem_id=f"learning-{at}")
-            words(learning_note(trained), elem_classes="note")
+        _learning(trained)
     words(paper_section(), elem_id="bench-paper")
-    return Benchmarks(choice, kind, [said, kind, *plots, frame])
 
 
 def _plot(recording: Recording, name: str) -> gr.Plot:
     with gr.Column(min_width=320, elem_classes="bench-chart"):
         figure = CHARTS[name](recording, None)
-        plot = gr.Plot(figure, visible=figure is not None, show_label=False, container=False,
-                       min_width=280, elem_id=f"bench-{name}")  # fmt: skip
+        made = plot(figure, visible=figure is not None, min_width=280, elem_id=f"bench-{name}")
         words(f"<p>{NOTES[name]}</p>", elem_classes="note")
-    return plot
+    return made
 
 
-def wire(demo: gr.Blocks, tab: Benchmarks | None, shared: Shared) -> None:
-    """Connect the tab's components."""
-    del demo, shared
-    if tab:
-        gr.on(
-            [tab.recording.input, tab.kind.input], updates, [tab.recording, tab.kind], tab.results,
-            queue=False, trigger_mode="always_last", **PRIVATE,
-        )  # fmt: skip
+def _learning(trained: dict[str, Any]) -> None:
+    with gr.Accordion("How fast each method learns", open=False, elem_id="bench-learning"):
+        with gr.Row():
+            for at, figure in enumerate(learning_charts(trained)):
+                with gr.Column(min_width=320, elem_classes="bench-chart"):
+                    plot(figure, elem_id=f"learning-{at}")
+        words(learning_note(trained), elem_classes="note")
 
 
 def kept() -> list[Recording]:
@@ -100,7 +87,8 @@ def updates(name: str, kind: str) -> tuple[Any, ...]:
     if found is None:
         raise gr.Error("There is no such recording.")
     kinds = _kinds(found, kind)
-    figures = [draw(found, _of(kinds["value"])) for draw in CHARTS.values()]
+    one_kind = None if kinds["value"] == ALL else kinds["value"]
+    figures = [draw(found, one_kind) for draw in CHARTS.values()]
     return (
         headline(found),
         gr.update(**kinds),
@@ -115,7 +103,3 @@ def _kinds(recording: Recording, chosen: str) -> dict[str, Any]:
         "choices": [ALL, *recording.kinds],
         "value": chosen if chosen in recording.kinds else ALL,
     }
-
-
-def _of(kind: str) -> str | None:
-    return None if kind == ALL else kind

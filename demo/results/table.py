@@ -30,7 +30,7 @@ NOTES = {  # under each chart: how to read it
 
 
 def table(recording: Recording) -> pd.DataFrame:
-    """A row per method and kind of prompt. Columns in which nobody has anything are left out."""
+    """A row per method and kind of prompt. Empty columns are left out."""
     rows = [
         _row(name, kind, found)
         for name in recording.methods

@@ -30,12 +30,11 @@ class Chosen:
 
 
 def on_space(environ: Mapping[str, str]) -> bool:
-    """Whether this is a Space."""
     return bool(environ.get("SPACE_ID"))
 
 
 def chosen_preset(environ: Mapping[str, str], cuda: bool) -> Chosen:
-    """What to run where nobody says it on the command line: MOA_PRESET, or what fits the Space.
+    """What to run if the command line does not say: MOA_PRESET, or what fits the Space.
 
     cuda  whether there is a GPU, or one can be borrowed
     """

@@ -55,7 +55,7 @@ def _svg(tli: int) -> str:
 
 
 def layer_name(place: int) -> str:
-    """The layer so many places below the last one, which is layer L."""
+    """The layer that is `place` layers below the last one, layer L."""
     return f"layer L−{place}" if place else "layer L"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,7 +10,7 @@ import gradio as gr
 from demo.common.charts import signed
 from demo.common.controls import control
 from demo.common.methods import RIVAL, VANILLA
-from demo.common.prompt import enter_presses, prompt_box
+from demo.common.prompt import prompt_box
 from demo.common.status import words
 from demo.compare.bench import Bench, sign
 from demo.compare.rows import Row
@@ -19,17 +18,7 @@ from demo.compare.run import Comparison, Plan
 from demo.engine import Engine
 from demo.results.tab import kept
 from demo.session import PRIVATE, Shared
-from demo.share import (
-    Share,
-    address_of,
-    complaint,
-    load_address,
-    named,
-    settings_of,
-    share_fold,
-    wire_share,
-    wrong_target,
-)
+from demo.share import address_of, brought, load_address, named, share_fold, values_of
 from demo.tli.charts import PANELS, measured, panel, recorded
 from demo.tli.drawing import drawing_html
 from demo.tli.stops import STOPS
@@ -44,23 +33,9 @@ NAMES = ("prompt", "tokens", "repeats", "target")  # of the settings, in the ord
 LINKED = ("tokens", "repeats")  # what an address sets here
 
 
-@dataclass(frozen=True)
-class Tli:
-    """The components that events connect. settings: by NAMES."""
-
-    settings: dict[str, Any]
-    bench: Bench
-    focus: gr.Radio
-    drawing: gr.HTML
-    share: Share
-
-    @property
-    def prompt(self) -> gr.Textbox:
-        return self.settings["prompt"]
-
-
-def build(shared: Shared) -> Tli:
-    """Lay the tab out; nothing is connected yet."""
+def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
+    """Lay the tab out and connect it."""
+    engine = shared.engine
     with gr.Row(equal_height=False):
         with gr.Column(scale=3, min_width=320):
             settings = _settings() | {"target": shared.target}
@@ -72,8 +47,13 @@ def build(shared: Shared) -> Tli:
                 elem_id="sweep-focus",
             )  # fmt: skip
             drawing = words(drawing_html(1), elem_id="sweep-drawing")
-    settings = {name: settings[name] for name in NAMES}
-    return Tli(settings, bench, focus, drawing, share_fold("sweep-"))
+    own = [settings[name] for name in NAMES]
+    bench.wire(shared, own, partial(plan_of, engine), drawn)
+    share_fold("sweep-", bench.status, address, own)
+    linked = [settings[name] for name in LINKED]
+    load_address(demo, partial(from_address, engine), [bench.status, *linked])
+    focus.change(drawing_html, focus, drawing, queue=False, **PRIVATE)
+    return settings["prompt"]
 
 
 def _settings() -> dict[str, Any]:
@@ -84,19 +64,6 @@ def _settings() -> dict[str, Any]:
     return made
 
 
-def wire(demo: gr.Blocks, tab: Tli, shared: Shared) -> None:
-    """Connect the tab's components."""
-    engine, settings = shared.engine, tab.settings
-
-    own = list(settings.values())
-    tab.bench.wire(shared, own, partial(plan_of, engine), drawn)
-    enter_presses(tab.prompt, "sweep-run")
-    wire_share(tab.share, tab.bench.status, address, own)
-    linked = [settings[name] for name in LINKED]
-    load_address(demo, partial(from_address, engine), [tab.bench.status, *linked])
-    tab.focus.change(drawing_html, tab.focus, tab.drawing, queue=False, **PRIVATE)
-
-
 def address(*values: Any) -> tuple[Any, str]:
     """These settings as a query string: (status, query)."""
     return address_of(ID, dict(zip(NAMES, values, strict=True)))
@@ -104,12 +71,11 @@ def address(*values: Any) -> tuple[Any, str]:
 
 def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
     """Settings of the page's address: status, then a value for each of LINKED."""
-    given, wrong = settings_of(named(ID, request))
-    wrong += wrong_target(engine, given)
+    given, wrong = brought(engine, named(ID, request))
     if not 8 <= given.get("tokens", 8) <= LONGEST:
         wrong.append(f"tokens must be a number from 8 to {LONGEST}")
         del given["tokens"]
-    return complaint(wrong), *(given.get(name, gr.skip()) for name in LINKED)
+    return values_of(given, wrong, LINKED)
 
 
 def plan_of(engine: Engine, prompt: str, tokens: int, repeats: int, target: str = "") -> Plan:

@@ -1,5 +1,5 @@
 // Gives every chart of the page its words, as its name for those who cannot see it. A figure brings
-// them along (demo/charts.py, told).
+// them along (demo/common/charts.py, told).
 const charts = document.getElementsByClassName("js-plotly-plot"); // those that are there by then
 
 function tell() {

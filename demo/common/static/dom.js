@@ -1,4 +1,4 @@
-// What the views share. Loaded before them into one scope (demo/theme.py, script). Everything that a
+// What the views share. Loaded before them into one scope (demo/common/theme.py, script). Everything that a
 // model or a person wrote goes in through textContent.
 const SVG = "http://www.w3.org/2000/svg";
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)");

@@ -18,12 +18,8 @@ function token(kind, [piece, draft, target, special], about) {
   const node = el(kind === "rejected" ? "del" : "span", `token ${kind}`);
   node.dataset.token = HOOKS[kind] ?? kind;
   if (special) node.classList.add("special");
-  if (piece && kind === "rejected") {
-    // A rejected line break is shown, but breaks no line.
-    const [, space, rest] = piece.match(/^( *)([^]*)$/);
-    if (rest) add(node, space);
-    add(node, el("span", "mark", (rest || space).replaceAll("\n", "↵")));
-  } else if (piece) mark(node, piece);
+  // A rejected line break is shown, but breaks no line.
+  if (piece) mark(node, kind === "rejected" ? piece.replaceAll("\n", "↵") : piece);
   else add(node, el("span", "mark partial", "·"));
   return reachable(node, { kind, piece, draft, target, special, ...about });
 }

@@ -23,9 +23,9 @@ A tree has a column for each of what is known of its nodes, the root first: "tex
 
 A run with a "from" is another one again, up to that many tokens: the page is at once where it was.
 With a "device" the page's own worker is asked to decode it, and adds the lines itself.
-A cycle takes the place of offline tokens. "confirmed": so many of its tokens had been written alone
-as well; "changed": after them, so many had been that now go; "kept": so many of its tokens stay as
-they were written. An "end" may say how many offline tokens are "dropped".
+A cycle replaces offline tokens. "confirmed" counts its tokens that had been written alone as well,
+"changed" the offline tokens after them that now go, "kept" its tokens that stay unverified. An
+"end" may say how many offline tokens are "dropped".
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Feed:
             line |= {"branch": [], "tree": None}
             for token, prob in zip(line["accepted"], probs, strict=False):
                 token[1] = round(prob, 4)
-        said = {"confirmed": healed.confirmed, "changed": len(healed.changed), "kept": healed.kept}
+        said = {"confirmed": healed.confirmed, "changed": healed.changed, "kept": healed.kept}
         return line | {name: count for name, count in said.items() if count}
 
     def _verified(self, drafted: Drafted, verified: Verified) -> dict[str, Any]:

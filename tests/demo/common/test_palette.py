@@ -5,7 +5,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from demo.common.palette import GROUNDS, LANES, PALETTE, PHASES, TOKENS, style_sheet
+from demo.common.palette import PALETTE, style_sheet
+
+GROUNDS = {"light": "#ffffff", "dark": "#1c1917"}  # of both themes: gradio's stone
+TOKENS, LANES = ("accepted", "rejected", "bonus", "offline"), ("moa", "eagle2", "plain")
+PHASES = ("drafter", "bonus")
 
 # Of linear RGB, in full: Machado, Oliveira and Fernandes 2009.
 EYES = {

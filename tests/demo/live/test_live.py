@@ -243,6 +243,8 @@ def test_what_an_address_cannot_set_is_said(engine):
     assert "target must be fake;" in status["text"] and found["tokens"] == 20
     assert "no gpt9 drafter for this target: choose from moa-n0, moa-n1, " in status["text"]
     assert unset(address(engine, target="fake")[0])
+    status, found = address(engine, tli="9", methd="x", tokens="20", __theme="dark", view="api")
+    assert "not used: no setting is named tli, methd." in status["text"] and found["tokens"] == 20
 
 
 def test_a_link_carries_the_settings_and_refuses_long_prompts():

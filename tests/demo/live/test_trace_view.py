@@ -120,12 +120,11 @@ def test_what_becomes_of_offline_tokens(course, counts, waiting):
     healing, found = Healing(), []
     for event in course():
         found.append(healing.add(event))
-    assert (healing.confirmed, healing.changed, healing.kept) == counts
+    kinds = ("confirmed", "changed", "kept")
+    assert tuple(sum(getattr(one, kind) for one in found) for kind in kinds) == counts
     assert [one.token for one in healing.waiting] == waiting
     dropped = sum(one.dropped for one in found)
     assert dropped == (2 if isinstance(event, Finished) and event.reason == "stopped" else 0)
-    if course is healed:
-        assert [one.token for each in found for one in each.changed] == [22, 23, 24]
 
 
 WORDS = ["the", " cat", " sat", " ran", " down", "."]
