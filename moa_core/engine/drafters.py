@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from moa_core.decoding.tree import DraftTree, TreeSettings
-from moa_core.drafters.base import Drafter, Reader
+from moa_core.drafters.base import Drafter, Reader, ServerHalf
 from moa_core.drafters.eagle import EagleDrafter, FeatureDrafter
 from moa_core.drafters.eagle3 import Eagle3Drafter
 from moa_core.drafters.independent import IndependentDrafter
@@ -62,6 +63,10 @@ class Onnx(Drafter):
         super().open(target, capacity)  # type: ignore[safe-super]  # the torch drafter's
         session = self.session()
         self._run = None if session is None else Run(session, self._caches(), self._table)
+
+    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+        with one_thread():
+            super().observe(ids, half)  # type: ignore[safe-super]
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         with one_thread():
@@ -244,6 +249,10 @@ class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
         """Torch runs heads with their own vocabulary or embeddings: their models are large."""
         sizes = self.net.config
         return None if sizes.words or sizes.embeddings else super().session()
+
+    def server_half(self, observation: Observation) -> ServerHalf:
+        with one_thread():
+            return super().server_half(observation)
 
     def _layer(self, graph: Graph, x: str, features: str, rope: Rope) -> str:
         sizes, layer = self.net.config, self.net.midlayer
