@@ -18,6 +18,7 @@ from demo.session import PRIVATE
 LONGEST = 1500
 TEXTS = ("target", "method", "methods", "link", "prompt")
 OTHERS = ("tab", "class", "pace", "view", "deep_link")  # the page and gradio read these
+FOREIGN = ("__", "utm_")  # how names begin that gradio, the Hub and campaigns add
 
 
 def query_of(settings: Mapping[str, Any]) -> str:
@@ -84,7 +85,7 @@ def brought(engine: Engine, query: Mapping[str, str]) -> tuple[dict[str, Any], l
     """What an address sets on this page, and a sentence for each part that cannot be used."""
     given, wrong = settings_of(query)
     known = (*TEXTS, *NUMBERS, *OTHERS)
-    if odd := [name[:40] for name in query if name not in known and not name.startswith("__")]:
+    if odd := [name[:40] for name in query if name not in known and not name.startswith(FOREIGN)]:
         wrong.append(f"no setting is named {', '.join(odd)}")
     asked = given.get("target", engine.first)
     if asked in engine.installed and asked != engine.first:

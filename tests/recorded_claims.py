@@ -42,14 +42,12 @@ def line(name: str, *cells: str) -> str:
     return f"| {' | '.join((f'`{name}`', *cells))} |"
 
 
-SAME, BEST, PAPER, WARM = (
+SAME, BEST, PAPER, WARM, PEERS = (
     read(f"{name}/summary.json")["methods"]
-    for name in ("same-tree", "best-tree", "paper-tree", "temperature-1")
+    for name in ("same-tree", "best-tree", "paper-tree", "temperature-1", "peers")
 )
-
-
 FASTEST = "moa-n0"  # over whole runs, in BEST
-LLAMA = SAME["llama-cpp"]  # on one thread: its two hinder each other on this machine
+LLAMA = PEERS["llama-cpp"]  # on one thread: two hinder each other on this machine
 
 
 def tau(methods: Any, name: str) -> str:
@@ -136,7 +134,8 @@ def results_page() -> Iterator[str]:
     yield from by_method(SAME)
     prompts = SAME["vanilla"]["prompts"]
     yield f"{prompts} prompts, greedy, tree 5-4-11"
-    yield f"llama.cpp's on {prompts * (1 - LLAMA['identical_to_vanilla']):.0f} of {prompts} prompts"
+    differing = prompts * (1 - SAME["llama-cpp"]["identical_to_vanilla"])
+    yield f"llama.cpp's on {differing:.0f} of {prompts} prompts"
     yield f"{100 * SAME['vanilla']['repeats_8gram']:.1f} % of the output repeats an 8-gram"
     yield ", ".join(spread(SAME, name) for name in (*MOA, "eagle2", "eagle3"))
     whole = [float(over(SAME, name, "eagle2")) for name in MOA]
@@ -146,6 +145,7 @@ def results_page() -> Iterator[str]:
         yield line(name, *cells, rate(PAPER, name, ALONE))
     yield from map(best_row, BEST)
     yield f"{BEST['vanilla']['prompts']} prompts, three passes"
+    yield f"{rate(PEERS, 'llama-cpp')} tokens per second over whole runs, {LLAMA[ALONE]:.0f} in decoding"
     for key, what in ((WHOLE, "Whole run"), (ALONE, "Decoding alone")):
         ratios = (over(BEST, FASTEST, other, key) for other in ("vanilla", "eagle2", "hf-generate"))
         yield "{}: {} × plain, {} × EAGLE-2, {} × `generate`".format(what, *ratios)
