@@ -145,7 +145,8 @@ def results_page() -> Iterator[str]:
         yield line(name, *cells, rate(PAPER, name, ALONE))
     yield from map(best_row, BEST)
     yield f"{BEST['vanilla']['prompts']} prompts, three passes"
-    yield f"{rate(PEERS, 'llama-cpp')} tokens per second over whole runs, {LLAMA[ALONE]:.0f} in decoding"
+    whole, alone = (f"{LLAMA[key]:.0f}" for key in (WHOLE, ALONE))
+    yield f"{whole} tokens per second over whole runs, {alone} in decoding"
     for key, what in ((WHOLE, "Whole run"), (ALONE, "Decoding alone")):
         ratios = (over(BEST, FASTEST, other, key) for other in ("vanilla", "eagle2", "hf-generate"))
         yield "{}: {} × plain, {} × EAGLE-2, {} × `generate`".format(what, *ratios)

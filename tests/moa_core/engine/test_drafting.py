@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from moa_core.bench.suites import load_suite, suite_ids
 from moa_core.decoding.decode import Settings, about, decode
 from moa_core.decoding.trace import Drafted, Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
@@ -65,14 +66,7 @@ def bundled() -> Target:
 
 @pytest.mark.parametrize("method", ["moa-n1", "eagle2", "independent"])
 def test_eight_bits_cost_the_bundles_drafters_little_acceptance(bundled, method):
-    prompts = [
-        prompt_ids(bundled.tokenizer, text)
-        for text in (
-            "Tell me a story about a dog and a red ball.",
-            "What is 17 + 25?",
-            "Who are you?",
-        )
-    ]
+    prompts = suite_ids(load_suite("tuning"), bundled)
     taus = []
     for precision in ("int8", "float32"):
         bundled.drafts = precision
