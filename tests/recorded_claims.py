@@ -23,6 +23,7 @@ NO_MEASUREMENT = (  # patterns of numbers that are names, versions, settings or 
     r"Qwen3",
     r"\d{4}-\d{2}-\d{2}", r"arXiv \d{4}\.\d{5}", r"\(\d{4}\.\d{5}\)", r"[Cc]ommit [0-9a-f]{7}\b",
     r"\b\d+-\d+-\d+\b", r"Python 3\.11 or 3\.12", r"torch 2\.13", r"Apache-2\.0", r"ICLR 2025",
+    r"\b(?:4|8|12) drafts\b",
     r"float32|bf(?:loat)?16|\bf32|int8", r"\b8B\b", r"at batch 1\b",
     r"95 % intervals", r"4-core", r"temperature 1\b", r"TLI.{0,90}: 0 \.\.\. 3 swept",
     r"MoA is from 2024",
@@ -46,6 +47,7 @@ SAME, BEST, PAPER, WARM, PEERS = (
     read(f"{name}/summary.json")["methods"]
     for name in ("same-tree", "best-tree", "paper-tree", "temperature-1", "peers")
 )
+CHAINS = {length: read(f"chain-{length}/summary.json")["methods"] for length in (4, 8, 12)}
 FASTEST = "moa-n0"  # over whole runs, in BEST
 LLAMA = PEERS["llama-cpp"]  # on one thread: two hinder each other on this machine
 
@@ -140,6 +142,9 @@ def results_page() -> Iterator[str]:
     yield ", ".join(spread(SAME, name) for name in (*MOA, "eagle2", "eagle3"))
     whole = [float(over(SAME, name, "eagle2")) for name in MOA]
     yield f"{min(whole):.2f} to {max(whole):.2f} times EAGLE-2's whole-run rate"
+    for name in (*MOA, "eagle2", "eagle3", "independent"):
+        yield line(name, *(tau(methods, name) for methods in CHAINS.values()))
+    yield f"{CHAINS[4]['moa-n0']['prompts']} prompts, no branches"
     for name in PAPER:
         cells = (tau(PAPER, name), *by_kind(PAPER, name), f"**{rate(PAPER, name)}**")
         yield line(name, *cells, rate(PAPER, name, ALONE))
@@ -166,7 +171,7 @@ def learning() -> Iterator[str]:
     """The section on training time."""
     rows = read("learning.json")["rows"]
     methods = ("moa-n1", "eagle2", "eagle3")
-    for updates in range(100, 601, 100):
+    for updates in (200, 400, 600):
         found = [select(rows, method=name, updates=updates)[0] for name in methods]
         cells = [f"{one['tau']:.2f} ({one['seconds']:,.0f})" for one in found]
         yield f"| {updates} | {' | '.join(cells)} |"
