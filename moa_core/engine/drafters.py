@@ -251,7 +251,7 @@ class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
         return None if sizes.words or sizes.embeddings else super().session()
 
     def server_half(self, observation: Observation) -> ServerHalf:
-        with one_thread():
+        with one_thread():  # torch fuses the features
             return super().server_half(observation)
 
     def _layer(self, graph: Graph, x: str, features: str, rope: Rope) -> str:

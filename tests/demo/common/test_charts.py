@@ -153,5 +153,6 @@ def test_names_from_elsewhere_are_no_markup_and_every_recording_of_ours_is_drawn
     figure = RESULTS[name](recording(**{"<i>y</i>": figures(2, 9)}), None)
     assert "<i>" not in figure.layout.yaxis.ticktext[0]
     assert all("<i>" not in str(one.hovertext) for one in figure.data)
-    drafted = [one for one in recordings() if "moa-n0" in one.methods]
-    assert len(drafted) > 3 and all(RESULTS[name](one, None) for one in drafted)
+    for one in recordings():
+        nothing = name == "acceptance" and "moa-n0" not in one.methods  # its methods draft nothing
+        assert (RESULTS[name](one, None) is None) == nothing, one.name
