@@ -19,11 +19,12 @@ from moa_core.loading.load import files_of, model_in, tokenizer_in
 from moa_core.loading.memory import config_of, free_bytes, parameters, size
 from moa_core.model.target import moved
 from moa_core.train import attention, corpus
-from moa_core.train.batches import Batch, Batches, Recipe
+from moa_core.train.batches import Batch, Batches, Recipe, same_document
 from moa_core.train.loop import Machine, Run, Schedule
 from moa_core.train.tokenizer import PADDING, train_tokenizer
 
 PROMPT_WEIGHT = 0.2  # of users' words, which teach language but not how to answer
+NAMED_WEIGHT = 3.0  # of what the user named, when a reply first says it: else it is left out
 HEAD = 64  # width of an attention head
 TRAINED = 16  # bytes for each weight, with its gradient and AdamW's two averages
 CPU = Machine()
@@ -72,15 +73,25 @@ class NextToken(nn.Module):
             logits.flatten(0, 1).float(), batch.ids[:, 1:].flatten(), reduction="none"
         ).unflatten(0, (len(batch.ids), -1))  # [B, T - 1]
         inside, reply = _inside(batch), batch.response[:, 1:]
-        weights = token_weights(batch)
+        weights = self.weights(batch)
         loss = (losses * weights).sum() / weights.sum().clamp(min=1)
         replies = (losses * (reply & inside)).sum() / (reply & inside).sum().clamp(min=1)
         return loss, {"reply": replies.detach()}
 
+    def weights(self, batch: Batch) -> Tensor:
+        """[B, T - 1] weight in the loss of each token but the first."""
+        said = torch.where(batch.response, 1.0, PROMPT_WEIGHT)
+        named = first_named(batch) & (batch.ids != self.model.config.eos_token_id)
+        return torch.where(named, NAMED_WEIGHT, said)[:, 1:] * _inside(batch)
 
-def token_weights(batch: Batch) -> Tensor:
-    """[B, T - 1] weight in the loss of each token but the first."""
-    return torch.where(batch.response[:, 1:], 1.0, PROMPT_WEIGHT) * _inside(batch)
+
+def first_named(batch: Batch) -> Tensor:
+    """[B, T] bool: tokens of a reply that a user wrote before, and that no reply had so far."""
+    same = (batch.ids[:, :, None] == batch.ids[:, None, :]) & same_document(batch.segment)[:, 0]
+    before = same.tril(-1)  # [B, T, T]
+    replied = batch.response[:, None]
+    asked, repeated = (before & ~replied).any(-1), (before & replied).any(-1)
+    return batch.response & asked & ~repeated
 
 
 def _inside(batch: Batch) -> Tensor:
@@ -210,7 +221,7 @@ def train_target(
     run.train(
         lambda batch, update: None,
         lambda model, batch, shared, update: model(batch),
-        count=lambda batch: token_weights(batch).sum(),
+        count=lambda batch: trainee.weights(batch).sum(),
     )
     done = {"updates": run.update, "of": run.updates, "seconds": round(run.seconds)}
     save_target(model, out, {**run.recipe, **done})

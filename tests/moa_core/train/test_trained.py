@@ -17,12 +17,12 @@ from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
-from moa_core.train.batches import same_document
+from moa_core.train.batches import same_document, whole_batch
 from moa_core.train.drafters import Plan, _Lessons
 from moa_core.train.init import fresh
 from moa_core.train.loop import Machine, Schedule
 from moa_core.train.losses import Weights
-from moa_core.train.target import TargetSizes, train_target
+from moa_core.train.target import TargetSizes, first_named, train_target
 from tests.moa_core.train.conftest import logged, train
 from tests.models import (
     SHAPES,
@@ -66,6 +66,14 @@ def test_a_trained_target_is_a_folder_that_decodes(data, tmp_path):
     target = load_target(str(tmp_path))
     assert target.eos_ids == (target.tokenizer.eos_token_id,)
     drafted(target, useful("moa-n1", target), "What is 3 + 4?", 12, TREE)
+
+
+def test_what_the_user_named_counts_more_when_a_reply_first_says_it():
+    ids = torch.tensor([[1, 5, 6, 7, 5, 7, 5, 2, 1, 7, 8, 6, 7]])
+    reply = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1]]).bool()
+    document = torch.tensor([[0] * 8 + [1] * 5])
+    named = first_named(whole_batch(ids, reply, document))[0]
+    assert named.nonzero().flatten().tolist() == [4, 12]
 
 
 def test_heads_follow_the_width_and_divide_it():
