@@ -260,7 +260,7 @@ class Engine:
             f"Target {target.name}, {parameters(target.model) / 1e6:,.1f} M parameters",
             "a GPU borrowed for each run" if self.borrows else device.upper(),
             need.form if need else str(target.dtype).removeprefix("torch."),
-            *([f"{amount(need.total)} peak memory"] if need else []),
+            *([f"{amount(need.total)} for models and cache"] if need else []),
         ]
         if device == "cpu" and not self.borrows:
             threads = self._threads.get(name, torch.get_num_threads())

@@ -140,8 +140,6 @@ def results_page() -> Iterator[str]:
     yield f"llama.cpp's on {differing:.0f} of {prompts} prompts"
     yield f"{100 * SAME['vanilla']['repeats_8gram']:.1f} % of the output repeats an 8-gram"
     yield ", ".join(spread(SAME, name) for name in (*MOA, "eagle2", "eagle3"))
-    whole = [float(over(SAME, name, "eagle2")) for name in MOA]
-    yield f"{min(whole):.2f} to {max(whole):.2f} times EAGLE-2's whole-run rate"
     for name in (*MOA, "eagle2", "eagle3", "independent"):
         yield line(name, *(tau(methods, name) for methods in CHAINS.values()))
     yield f"{CHAINS[4]['moa-n0']['prompts']} prompts, no branches"
@@ -152,9 +150,6 @@ def results_page() -> Iterator[str]:
     yield f"{BEST['vanilla']['prompts']} prompts, three passes"
     whole, alone = (f"{LLAMA[key]:.0f}" for key in (WHOLE, ALONE))
     yield f"{whole} tokens per second over whole runs, {alone} in decoding"
-    for key, what in ((WHOLE, "Whole run"), (ALONE, "Decoding alone")):
-        ratios = (over(BEST, FASTEST, other, key) for other in ("vanilla", "eagle2", "hf-generate"))
-        yield "{}: {} × plain, {} × EAGLE-2, {} × `generate`".format(what, *ratios)
     for name in (FASTEST, "eagle2"):
         seconds = BEST[name]["seconds"]
         yield f"{100 * seconds['prefill'] / sum(seconds.values()):.0f} % of `{name}`'s time"
@@ -192,7 +187,6 @@ def said() -> Iterator[str]:
         yield f"| {shown} | {' | '.join(ratios)} |"
     paper = papers_ratios(published())
     yield f"{paper[0]:.2f} in τ and {paper[1]:.2f} in speed"
-    yield ", ".join(tau(SAME, name) for name in MOA)
     yield f"EAGLE-3 has {over(SAME, 'eagle3', 'eagle2', 'tau')} times EAGLE-2's τ"
     yield f"MoA with N = 1 {over(SAME, 'moa-n1', 'eagle3', 'tau')} times EAGLE-3's"
 
