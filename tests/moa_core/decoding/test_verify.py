@@ -1,5 +1,7 @@
 """The target's choices: by argmax or by one draw a position, looked up among the drafts."""
 
+import re
+
 import pytest
 import torch
 from hypothesis import given
@@ -62,21 +64,33 @@ def test_draws_depend_on_seed_and_position_and_nothing_else():
     assert all(0 <= value < 1 for value in draws.values())
 
 
+REFUSALS = {
+    "temperature": "Temperature must be a number from 0 (greedy) to 100.",
+    "top_p": "Top-p must be a number above 0 and at most 1.",
+    "top_k": "Top-k must be a whole number, 0 for off.",
+    "seed": "The seed must be a whole number of at most 18 digits.",
+}
+
+
 @pytest.mark.parametrize(
-    ("settings", "word"),
+    ("name", "values"),
     [
-        ({"temperature": -0.1}, "Temperature"), ({"temperature": float("nan")}, "Temperature"),
-        ({"temperature": 101}, "Temperature"), ({"temperature": float("inf")}, "Temperature"),
-        ({"top_p": 0}, "Top-p"), ({"top_p": 1.1}, "Top-p"), ({"top_p": float("nan")}, "Top-p"),
-        ({"top_p": "x"}, "Top-p"), ({"temperature": "1"}, "Temperature"),
-        ({"temperature": None}, "Temperature"),
-        ({"top_k": -1}, "Top-k"), ({"top_k": 1.5}, "Top-k"), ({"top_k": True}, "Top-k"),
-        ({"seed": 2**62 + 1}, "seed"), ({"seed": 1.5}, "seed"), ({"seed": True}, "seed"),
+        ("temperature", (-0.1, 100.1, float("nan"), float("inf"), "1", None)),
+        ("top_p", (0, 1.1, float("nan"), "x")),
+        ("top_k", (-1, 1.5, True)),
+        ("seed", (2**62 + 1, 1.5, True)),
     ],
-)  # fmt: skip
-def test_impossible_sampling_is_refused(settings, word):
-    with pytest.raises(UserError, match=word):
-        Sampling(**settings)
+)
+def test_impossible_sampling_is_refused(name, values):
+    for value in values:
+        with pytest.raises(UserError, match=f"^{re.escape(REFUSALS[name])}$"):
+            Sampling(**{name: value})
+
+
+def test_the_limits_themselves_are_allowed():
+    for seed in (2**62, -(2**62)):
+        assert Sampling(100, 1, 0, seed).seed == seed
+    assert Sampling(0).greedy and not Sampling(1e-6).greedy
 
 
 @pytest.mark.parametrize("temperature", [1e-300, 1e-38, 1e-7, 1e-6, 1e-5])
