@@ -1,9 +1,9 @@
 """A Space from its files alone: the folder that is sent, started as a Space starts it.
 
 The slow test also makes the environment that a Space makes, from requirements.txt: minutes, and
-some 6 GB that go again.
+some 2 GB that go again. It prints seconds and sizes.
 
-    pytest -m slow tests/demo/test_space_files.py
+    pytest -m slow -s tests/demo/test_space_files.py
 """
 
 import os
@@ -12,8 +12,11 @@ import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
+from time import monotonic
 
+import psutil
 import pytest
 import yaml
 from gradio_client import Client
@@ -149,11 +152,23 @@ def test_requirements_are_enough_for_an_empty_environment(program):
     venv = program.parent / "venv"
     subprocess.run([python_like_theirs(), "-m", "venv", venv], check=True)
     python = venv / "bin" / "python"
-    pins = program / "requirements.txt"
+    pins, times = program / "requirements.txt", [monotonic()]
     install = [python, "-m", "pip", "install", "-q", "-r", pins]
     subprocess.run(install, check=True, timeout=1500)
+    megabytes = sum(path.lstat().st_size for path in venv.rglob("*")) / 1e6
+    times.append(monotonic())
     with a_space(program, python) as (url, log):
+        times.append(monotonic())
+        next(iter(Client(url, verbose=False).submit(PROMPT, "moa-n0", 24, api_name="/decode")))
+        times.append(monotonic())
         decodes_losslessly(url, log, "so the small bundled models run here")
+        [app] = psutil.Process().children()
+        memory = app.memory_info().rss / 1e6
+    spent = [later - before for before, later in pairwise(times)]
+    print(
+        "installed {:.0f} s, page {:.1f} s after the command, first token {:.1f} s later; "
+        "{:.0f} MB installed, {:.0f} MB of memory".format(*spent, megabytes, memory)
+    )
 
 
 def python_like_theirs():
