@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 # Packages that only some commands need, and what installs them: extras in pyproject.toml.
 EXTRAS = {"datasets": "datasets", "websockets": "websockets"} | dict.fromkeys(
@@ -22,6 +23,20 @@ def first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
     found = " ".join(lines[: 2 if lines[0].endswith(":") else 1])
     return f"{found} is missing" if isinstance(error, KeyError) else found
+
+
+@contextmanager
+def saying(sentence: str) -> Iterator[None]:
+    """Turn whatever goes wrong into a UserError: this sentence, and the first line of the error.
+
+    For calls of libraries, which raise errors of many kinds.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{sentence}: {first_line(error).rstrip('.')}.") from error
 
 
 def ended(run: Callable[[], object]) -> int:

@@ -11,7 +11,7 @@ from moa_core.bench.records import head, write
 from moa_core.bench.results import figures, table
 from moa_core.bench.run import Contender, Decoding, keep_settings, run_all
 from moa_core.bench.suites import Prompt, load_suite, readable, suite_hash, suite_ids
-from moa_core.bench.tuning import GRID, SAME, best_trees, one_tree, same_trees
+from moa_core.bench.tuning import GRID, best_trees, one_tree
 from moa_core.decoding.tree import TreeSettings
 from moa_core.loading.catalog import known_drafters
 from moa_core.loading.memory import form_name
@@ -54,7 +54,7 @@ def _trees(options: argparse.Namespace) -> list[TreeSettings]:
     if options.tree == "best":
         grid = GRID if options.grid is None else options.grid
         return [one_tree(text) for text in grid.split(",")]
-    return [SAME if options.tree == "same" else one_tree(options.tree)]
+    return [one_tree(options.tree)]
 
 
 def _loaded(options: argparse.Namespace) -> tuple[Target, dict[str, Method]]:
@@ -74,7 +74,10 @@ def _contenders(
     methods: dict[str, Method], decoding: Decoding,
 ) -> dict[str, Contender]:  # fmt: skip
     if options.tree != "best":
-        return same_trees(methods, trees[0])
+        return {
+            name: Contender(method, trees[0] if method.trees else None)
+            for name, method in methods.items()
+        }
     # Only to choose trees: a target with little context tunes on the shorter of them.
     prompts, ids = readable(load_suite("tuning", options.limit), target)
     return best_trees(methods, trees, prompts, ids, decoding, options.out)

@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 
-from moa_core.bench.methods import Method, Record, checksum, written
+from moa_core.bench.methods import STREAM, Ours, Record, bundled_methods, checksum, written
 from moa_core.bench.records import Row, check_out, head, write
 from moa_core.bench.results import aligned, grouped, shown
 from moa_core.bench.run import Contender, Decoding, keep_settings, run_all
 from moa_core.bench.suites import load_suite, suite_hash, suite_ids
-from moa_core.bench.tuning import SAME, one_tree
+from moa_core.bench.tuning import one_tree
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Prefilled, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
@@ -33,26 +33,19 @@ from moa_core.link.remote import Remote
 from moa_core.loading.catalog import bundled_drafters, layers_needed
 from moa_core.loading.load import load_drafter, load_target, wanted_drafts
 from moa_core.loading.names import VANILLA, listed
-from moa_core.model.target import Target, draft_precision
+from moa_core.model.target import Target
 from moa_core.runtime import quiet
 
 LOCAL = "local"  # no server: target and drafter in one process
 DIRECT = "direct"  # the server's process, with no emulated link between
-STREAM = "stream"  # plain API streaming: the server pushes each token as it writes it
-METHODS = (
-    "moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "eagle3", "independent", STREAM,
-)  # fmt: skip
 EACH = 2  # prompts of each kind
 ROOT = TreeSettings(1, 1, 1)  # plain decoding drafts nothing
 SHARED = ("max_new_tokens", "temperature", "seed", "ignore_eos", "repeat")
 SHOWN = {"ms_per_token": 1, "calls_per_100": 1, "server_s_per_100": 3, "down_per_token": 0}
 
 
-class OverLink(Method):
+class OverLink(Ours):
     """A drafter whose target is at the other end of a link; without an address, in this process."""
-
-    trees = True
-    drafter: Drafter
 
     def __init__(
         self, name: str, target: Target, drafter: Drafter, address: Address | None = None,
@@ -60,7 +53,6 @@ class OverLink(Method):
     ) -> None:  # fmt: skip
         super().__init__(name, target, drafter)
         self._address, self._settings = address, settings
-        self.precision = draft_precision(target, drafter)
 
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
         """One prompt in a session of its own. Seconds are wall time at the client."""
@@ -94,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
     path, names, links = check_out(options.out), _methods(options.methods), _links(options.link)
     if options.tree in ("auto", "best"):
         raise UserError("Over a link all share a tree: --tree same, or depth-breadth-budget.")
-    tree = SAME if options.tree == "same" else one_tree(options.tree)
+    tree = one_tree(options.tree)
     prompts = load_suite(options.suite, options.limit or EACH)
     Decoding(options.max_new_tokens, options.temperature).settings(None, 0, 0)
     torch.set_num_threads(options.threads or 1)
@@ -134,7 +126,7 @@ def run(options: argparse.Namespace) -> None:
 def _methods(text: str | None) -> list[str]:
     """UserError for one that cannot draft over a link."""
     known = [*(info.name for info in bundled_drafters()), STREAM]
-    names = [one for one in METHODS if one in known] if text is None else listed(text, known)
+    names = [*bundled_methods(), STREAM] if text is None else listed(text, known)
     for name in names:
         if name not in known:
             raise UserError(

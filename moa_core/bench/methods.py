@@ -5,26 +5,27 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.errors import UserError
-from moa_core.loading.catalog import models_folder
+from moa_core.loading.catalog import bundled_drafters, models_folder
 from moa_core.loading.load import load_drafter
 from moa_core.loading.memory import parameters
 from moa_core.loading.names import VANILLA
 from moa_core.model.target import Target, draft_precision
 
 GRAM = 8
+STREAM = "stream"  # plain API streaming: the server pushes each token as it writes it
+DRAFTERS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "eagle3", "independent")
 PEERS = ("hf-generate", "hf-assisted", "hf-lookup", "llama-cpp")
 Record = dict[str, Any]  # what one run of one prompt gave
 
@@ -39,6 +40,7 @@ class Method(ABC):
         self.name = name
         self.target = target
         self.drafter = drafter
+        self._net: nn.Module | None = getattr(drafter, "net", None)
 
     @abstractmethod
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
@@ -46,16 +48,12 @@ class Method(ABC):
 
     def about(self) -> dict[str, Any]:
         """What the results hold about it, apart from its figures."""
-        net = getattr(self.drafter, "net", None)
-        return {
-            "trainable_parameters": 0 if net is None else parameters(net),
-            "draft_precision": self.precision,
-        }
+        trained = 0 if self._net is None else parameters(self._net)
+        return {"trainable_parameters": trained, "draft_precision": self.precision}
 
     def weights(self) -> float:
         """A checksum: a run must not be resumed with other weights."""
-        net = getattr(self.drafter, "net", None)
-        return checksum(net.parameters()) if net is not None else 0.0
+        return 0.0 if self._net is None else checksum(self._net.parameters())
 
 
 class Ours(Method):
@@ -82,23 +80,6 @@ class Ours(Method):
         }
 
 
-@dataclass
-class _Watch:
-    """Hooks around the target's forward: `generate` itself does not report what it does."""
-
-    known: list[int] = field(default_factory=list)  # tokens cached before each forward
-    first_end: float = 0.0
-
-    def before(self, _model: Any, _args: Any, kwargs: dict[str, Any]) -> None:
-        cache = kwargs.get("past_key_values")
-        self.known.append(0 if cache is None else int(cache.get_seq_length()))
-
-    def after(self, model: Any, _args: Any, _kwargs: Any, _output: Any) -> None:
-        if len(self.known) == 1:
-            _wait(model.device)
-            self.first_end = perf_counter()
-
-
 class HuggingFace(Method):
     """transformers' generate: plain, assisted or with prompt lookup. options: its own."""
 
@@ -111,32 +92,43 @@ class HuggingFace(Method):
         self._options = options
 
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
-        watch, model = _Watch(), self.target.model
+        model, known, times = self.target.model, list[int](), list[float]()
+
+        def before(_model: Any, _args: Any, kwargs: dict[str, Any]) -> None:
+            cache = kwargs.get("past_key_values")
+            known.append(0 if cache is None else int(cache.get_seq_length()))
+
+        def after(*_: Any) -> None:
+            if len(known) == 1:
+                times.append(self._now())
+
+        # `generate` does not say when its forwards end, nor how many there are.
         hooks = [
-            model.register_forward_pre_hook(watch.before, with_kwargs=True),
-            model.register_forward_hook(watch.after, with_kwargs=True),
+            model.register_forward_pre_hook(before, with_kwargs=True),
+            model.register_forward_hook(after),
         ]
-        _wait(self.target.device)
-        start = perf_counter()
+        times.append(self._now())
         try:
             new = self._generate(ids, settings)
-            _wait(self.target.device)
-            end = perf_counter()
+            times.append(self._now())
         finally:
             for hook in hooks:
                 hook.remove()
         # The first forward may verify drafts already. The second one finds in the cache the prompt
         # and what the first one accepted, without its bonus token.
-        first = watch.known[1] - len(ids) + 1 if len(watch.known) > 1 else len(new)
+        first = known[1] - len(ids) + 1 if len(known) > 1 else len(new)
+        start, prefilled, end = times
         return {
             **written(new, len(ids)),
-            "target_calls": len(watch.known),
-            "seconds": {
-                "prefill": round(watch.first_end - start, 6),
-                "decode": round(end - watch.first_end, 6),
-            },
+            "target_calls": len(known),
+            "seconds": {"prefill": prefilled - start, "decode": end - prefilled},
             "gained_after_prefill": len(new) - first,
         }
+
+    def _now(self) -> float:
+        if self.target.device.type == "cuda":
+            torch.cuda.synchronize(self.target.device)
+        return perf_counter()
 
     def _generate(self, ids: Sequence[int], settings: Settings) -> list[int]:
         target, sampling = self.target, settings.sampling
@@ -159,9 +151,10 @@ class HuggingFace(Method):
         return new
 
 
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+def bundled_methods() -> list[str]:
+    """The bundled drafters that draft over a link and write offline."""
+    known = {info.name for info in bundled_drafters()}
+    return [name for name in DRAFTERS if name in known]
 
 
 def needs_files(name: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from moa_core.arguments import target_of
-from moa_core.bench.methods import Ours, Record, checksum
+from moa_core.bench.methods import STREAM, Ours, Record, bundled_methods, checksum
 from moa_core.bench.records import Row, check_out, head, select, write
 from moa_core.bench.results import aligned, grouped, shown, spread
 from moa_core.bench.run import Key, Runs, keep_settings
@@ -26,7 +26,7 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.drafters.base import Drafter, Stepwise, Vanilla
 from moa_core.errors import UserError
-from moa_core.loading.catalog import bundled_drafters, known_drafters
+from moa_core.loading.catalog import known_drafters
 from moa_core.loading.load import load_drafter
 from moa_core.loading.names import listed
 from moa_core.model.target import Target, draft_precision
@@ -34,11 +34,9 @@ from moa_core.runtime import quiet
 from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.train.bundle import tasks
 
-METHODS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "eagle3", "independent")
 CUTS = (0.0, 0.1, 0.25, 0.5, 0.75)  # shares of the answer after which the link is cut
 EACH = 50  # tasks of each kind; at most as many stories
 FIELDS = ("method", "kind", "item", "cut")  # of a run's key
-STREAM = "stream"  # plain API streaming: nothing comes after the cut
 TARGET = "target"  # its own text, had the link held
 TASKS, TEXTS = "tasks", "texts"  # all kinds of either sort together
 
@@ -53,7 +51,9 @@ def run(options: argparse.Namespace) -> None:
     target = target_of(options)
     if target.tokenizer is None:
         raise UserError(f"{target.name} has no tokenizer: tasks are text.")
-    drafters = {name: load_drafter(name, target) for name in _methods(options.methods)}
+    asked = options.methods
+    names = bundled_methods() if asked is None else listed(asked, known_drafters())
+    drafters = {name: load_drafter(name, target) for name in names}
     for name, drafter in drafters.items():
         if not isinstance(drafter, Stepwise):
             raise UserError(f"{name} cannot write without its target: leave it out.")
@@ -79,13 +79,6 @@ def run(options: argparse.Namespace) -> None:
     print(table(found, TASKS, "right", 100, "% right"))
     print(table(found, TEXTS, "log_prob", 1, "nats a token"))
     print(path)
-
-
-def _methods(text: str | None) -> list[str]:
-    if text is None:
-        known = {info.name for info in bundled_drafters()}
-        return [name for name in METHODS if name in known]
-    return listed(text, known_drafters())
 
 
 # ---- what is asked ----
@@ -145,14 +138,10 @@ class Measure:
         name, kind, number, cut = key
         item, own = self._items[kind, number], self._own(kind, number)
         known = kept_tokens(own, cut)
-        match name:
-            case "target":  # had the link held
-                offline = own[known:]
-            case "stream":
-                offline = []
-            case _:
-                ids = [*item.ids, *own[: known - 1]]
-                offline = alone(self._target, self._drafters[name], ids, self._most - known + 1)
+        offline = own[known:] if name == TARGET else []  # after a cut, a stream is silent
+        if drafter := self._drafters.get(name):
+            ids = [*item.ids, *own[: known - 1]]
+            offline = alone(self._target, drafter, ids, self._most - known + 1)
         return {"method": name, **judged(self._target, item, own, known, offline), "cut": cut}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -12,7 +11,6 @@ from moa_core.bench.results import decode_speed, grouped
 from moa_core.bench.run import Contender, Decoding, run_all
 from moa_core.bench.suites import Prompt
 from moa_core.decoding.tree import TreeSettings, named_tree
-from moa_core.drafters.medusa import MedusaDrafter
 
 SAME = TreeSettings(5, 4, 11)
 # Chains first: prompt lookup and cheap drafters may want no more.
@@ -21,16 +19,8 @@ PASSES = 2  # over the tuning prompts, each tree in turn
 
 
 def one_tree(text: str) -> TreeSettings:
-    """A tree as --tree names one. UserError for anything else."""
-    return named_tree(text, "auto, same, best")
-
-
-def same_trees(methods: Mapping[str, Method], tree: TreeSettings) -> dict[str, Contender]:
-    """Every method with the same tree, as far as its form allows."""
-    return {
-        name: Contender(method, fitting(method, tree) if method.trees else None)
-        for name, method in methods.items()
-    }
+    """The tree that --tree names. UserError for anything else."""
+    return SAME if text == "same" else named_tree(text, "auto, same, best")
 
 
 def best_trees(
@@ -49,7 +39,7 @@ def best_trees(
         f"{name}@{tree}": Contender(method, tree)
         for name, method in methods.items()
         if method.trees
-        for tree in dict.fromkeys(fitting(method, tree) for tree in grid)
+        for tree in dict.fromkeys(grid)
     }
     runs = run_all(tried, prompts, ids, PASSES, decoding, folder / "tuning.jsonl", "trees")
     speeds = tree_speeds(runs)
@@ -67,10 +57,3 @@ def tree_speeds(runs: Sequence[Record]) -> dict[str, float]:
         name: median(decode_speed(one) or 0.0 for one in grouped(mine, "repeat").values())
         for name, mine in grouped(runs, "method").items()
     }
-
-
-def fitting(method: Method, tree: TreeSettings) -> TreeSettings:
-    """Medusa has a level for each of its heads and no more; all others take any tree."""
-    if not isinstance(method.drafter, MedusaDrafter):
-        return tree
-    return replace(tree, depth=min(tree.depth, method.drafter.net.config.heads))

@@ -15,7 +15,6 @@ from string import Template
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
@@ -24,7 +23,7 @@ from moa_core.arguments import check_new
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
-from moa_core.errors import UserError, first_line
+from moa_core.errors import UserError, saying
 from moa_core.loading.catalog import config_folder, locate, with_files
 from moa_core.loading.drafter_files import build_drafter, drafter_config
 from moa_core.loading.hub import split
@@ -93,11 +92,8 @@ def target_without_weights(spec: str | None) -> Target:
     """
     place, folder = locate(spec), config_folder(spec)
     config, tokenizer = config_of(folder), tokenizer_in(folder)
-    try:
-        with torch.device("meta"):
-            model = AutoModelForCausalLM.from_config(config)
-    except Exception as error:  # transformers raises many kinds; all mean: not usable
-        raise UserError(f"The target {place} cannot be read: {first_line(error)}") from error
+    with saying(f"The target {place} cannot be read"), torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
     name = place.resolve().name if isinstance(place, Path) else split(place)[0]
     return Target(model, tokenizer, name)
 
@@ -109,13 +105,11 @@ def export(source: Source, folder: Path) -> None:
     texts = {"README.md": card(source), **CODE}
     texts["config.json"] = json.dumps(config, indent=2) + "\n"
     contents = {path: text.encode() for path, text in texts.items()} | _notes_beside(source)
-    try:
+    with saying(f"{folder} cannot be written to"):
         for path, content in contents.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)
         save_file(source.tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{folder} cannot be written to: {first_line(error)}") from error
 
 
 def card(source: Source) -> str:

@@ -21,9 +21,9 @@ from moa_core.drafters.glide import GlideDrafter, GlideNet
 from moa_core.drafters.independent import IndependentDrafter, borrowing, own_parts
 from moa_core.drafters.medusa import MedusaDrafter, MedusaNet
 from moa_core.drafters.moa import MoADrafter, MoANet
-from moa_core.errors import UserError, first_line
+from moa_core.errors import UserError, saying
 from moa_core.loading.catalog import tree_settings
-from moa_core.loading.eagle3 import in_one_form, is_eagle3, rope_of
+from moa_core.loading.eagle3 import eagle3_sizes, in_one_form, is_eagle3, rope_of
 from moa_core.loading.fit import (
     Tensors,
     about_target,
@@ -32,7 +32,14 @@ from moa_core.loading.fit import (
     check_shape,
     other_weights,
 )
-from moa_core.loading.formats import SIZES, config_keys, independent_sizes
+from moa_core.loading.formats import (
+    config_keys,
+    eagle_sizes,
+    glide_sizes,
+    independent_sizes,
+    medusa_sizes,
+    moa_sizes,
+)
 from moa_core.loading.untrusted import Count, careful, section, value
 from moa_core.model.target import Target, moved
 
@@ -83,21 +90,21 @@ def build(
         return _independent(config, tensors, target, name)
     width = target.config.hidden_size
 
-    def net(kind: Callable[..., nn.Module], *more: int) -> Any:
-        sizes = partial(SIZES[method], config, target.config, tensors, name)
-        made = filled(lambda: kind(sizes(), *more), tensors, name)
+    def net(kind: Callable[..., nn.Module], sizes: Callable[..., Any], *more: int) -> Any:
+        of_file = partial(sizes, config, target.config, tensors, name)
+        made = filled(lambda: kind(of_file(), *more), tensors, name)
         return made.to(target.device, target.dtype).eval().requires_grad_(False)
 
     match method:
         case "moa":
-            return MoADrafter(net(MoANet), target, _tli(config, tli, name), name)
+            return MoADrafter(net(MoANet, moa_sizes), target, _tli(config, tli, name), name)
         case "eagle2":
-            return EagleDrafter(net(EagleNet, width), target, name)
+            return EagleDrafter(net(EagleNet, eagle_sizes, width), target, name)
         case "eagle3":
-            return Eagle3Drafter(net(Eagle3Net), target, name, rope_of(config, name))
+            return Eagle3Drafter(net(Eagle3Net, eagle3_sizes), target, name, rope_of(config, name))
         case "medusa":
-            return MedusaDrafter(net(MedusaNet, width), target, name)
-    return GlideDrafter(net(GlideNet), target, name)
+            return MedusaDrafter(net(MedusaNet, medusa_sizes, width), target, name)
+    return GlideDrafter(net(GlideNet, glide_sizes), target, name)
 
 
 def _independent(
@@ -124,10 +131,8 @@ def _tli(config: dict[str, Any], tli: int | None, name: str) -> int:
 
 def whole_model(folder: Path, target: Target, name: str) -> IndependentDrafter:
     """An independent drafter from a complete model folder, with its own embeddings and head."""
-    try:
+    with saying(f"The drafter {name} cannot be loaded"):
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=target.dtype, **careful())
-    except Exception as error:  # transformers raises many kinds; all mean that loading failed
-        raise UserError(f"The drafter {name} cannot be loaded: {first_line(error)}") from error
     if model.config.vocab_size < target.config.vocab_size:
         check_same(name, "vocabulary", model.config.vocab_size, target.config.vocab_size)
     small = Target(moved(model, target.device).requires_grad_(False), name=name)
@@ -139,19 +144,13 @@ def filled(make: Callable[[], nn.Module], tensors: Tensors, name: str) -> nn.Mod
 
     Nothing is allocated for sizes that the file's tensors do not have.
     """
-    try:
+    with saying(f"{name} does not fit this target"):
         with torch.device("meta"):
             net = make()
         for key, wanted in net.state_dict().items():
             check_shape(tensors, key, tuple(wanted.shape))
         # A file may hold more: EAGLE heads include a copy of the target's embeddings.
         net.load_state_dict(tensors, strict=False, assign=True)
-    except UserError:
-        raise
-    except KeyError as error:
-        raise UserError(f"{name} lacks {error}: its files are incomplete.") from None
-    except Exception as error:  # from torch and transformers, for sizes that do not fit
-        raise UserError(f"{name} does not fit this target: {first_line(error)}.") from None
     return net
 
 

@@ -6,7 +6,7 @@ come from the tensors, because unconverted configs lack them. Our own keys are u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -20,11 +20,12 @@ from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.medusa import MedusaConfig, MedusaDrafter
 from moa_core.drafters.moa import MoAConfig, MoADrafter
 from moa_core.errors import UserError
-from moa_core.loading.eagle3 import eagle3_keys, eagle3_sizes
+from moa_core.loading.eagle3 import eagle3_keys
 from moa_core.loading.fit import Tensors, check_same, check_shape, layer_sizes
 from moa_core.loading.untrusted import Eps, Whole, section, value
 from moa_core.model.target import Target, head_size, kv_heads
 
+SAFEAI = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 1}
 LAYER = ("num_attention_heads", "num_key_value_heads", "intermediate_size")
 
 
@@ -96,15 +97,6 @@ def independent_sizes(
     return small_config(target, layers, *(value(config, key, Whole, name) for key in LAYER))
 
 
-SIZES: dict[str, Callable[[dict[str, Any], PretrainedConfig, Tensors, str], Any]] = {
-    "moa": moa_sizes,
-    "eagle2": eagle_sizes,
-    "eagle3": eagle3_sizes,
-    "glide": glide_sizes,
-    "medusa": medusa_sizes,
-}
-
-
 def small_config(target: Target, layers: int, heads: int, kv_heads: int, inner: int) -> LlamaConfig:
     """A Llama config around a target's embeddings and head."""
     keys = ("vocab_size", "hidden_size", "rms_norm_eps", "max_position_embeddings")
@@ -141,7 +133,9 @@ def config_keys(drafter: Drafter) -> tuple[dict[str, Any], dict[str, Any]]:
             ours = {"lsa_heads": sizes.lsa and sizes.lsa.heads, "lsa_pool": sizes.pool}
             return _moa_keys(sizes), {"method": "moa", "tli": drafter.tli, **ours}
         case EagleDrafter():
-            return _eagle_keys(drafter.net.config), {"method": "eagle2"}
+            eagle = drafter.net.config
+            layer = dict(zip(LAYER, (eagle.heads, eagle.kv_heads, eagle.inner), strict=True))
+            return {**SAFEAI, **layer, "bias": eagle.fc_bias}, {"method": "eagle2"}
         case Eagle3Drafter():
             read = drafter.net.config
             keys = eagle3_keys(read, drafter.rope.parameters)
@@ -150,22 +144,11 @@ def config_keys(drafter: Drafter) -> tuple[dict[str, Any], dict[str, Any]]:
             return asdict(drafter.net.config), {"method": "medusa"}
         case GlideDrafter():
             glide = drafter.net.config
-            layer = (glide.heads, glide.kv_heads, glide.inner)
-            return dict(zip(LAYER, layer, strict=True)), {"method": "glide"}
+            layer = dict(zip(LAYER, (glide.heads, glide.kv_heads, glide.inner), strict=True))
+            return layer, {"method": "glide"}
     assert isinstance(drafter, IndependentDrafter)
     small = {key: getattr(drafter.small.config, key) for key in ("num_hidden_layers", *LAYER)}
     return {**small, "embeddings": "the target's"}, {"method": "independent"}
-
-
-def _eagle_keys(sizes: EagleConfig) -> dict[str, Any]:
-    """Sizes in the keys of SafeAILab's format."""
-    return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "num_hidden_layers": 1,
-        **dict(zip(LAYER, (sizes.heads, sizes.kv_heads, sizes.inner), strict=True)),
-        "bias": sizes.fc_bias,
-    }
 
 
 def _moa_keys(config: MoAConfig) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.engine import accelerate, accelerate_drafter
-from moa_core.errors import UserError, first_line
+from moa_core.errors import UserError, first_line, saying
 from moa_core.loading import catalog
 from moa_core.loading.drafter_files import build_drafter, whole_model
 from moa_core.loading.fit import check_tokenizer
@@ -111,10 +111,8 @@ def load_target(
 
 def model_in(folder: Path, name: str, **options: Any) -> PreTrainedModel:
     """The model of a target's folder. UserError if its files are missing or damaged."""
-    try:
+    with saying(f"The target {name} cannot be loaded"):
         return AutoModelForCausalLM.from_pretrained(folder, **{**careful(), **options})
-    except Exception as error:  # transformers raises many kinds; all mean: not loadable
-        raise UserError(f"The target {name} cannot be loaded: {first_line(error)}") from error
 
 
 def _options(dtype: torch.dtype, device: torch.device, bits: int | None) -> dict[str, Any]:
@@ -150,12 +148,8 @@ def tokenizer_in(folder: Path) -> Any:
     """The tokenizer of a model's folder; None if there is none, as for models of bare token ids."""
     if not any(folder.glob("tokenizer*")):
         return None
-    try:
+    with saying(f"The tokenizer of {folder} cannot be loaded"):
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except Exception as error:
-        raise UserError(
-            f"The tokenizer of {folder} cannot be loaded: {first_line(error)}"
-        ) from error
 
 
 def _eos_ids(target: Target) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 
 from moa_core.drafters.moa import LSA_CHUNK
-from moa_core.errors import UserError, first_line
+from moa_core.errors import UserError, saying
 from moa_core.loading.untrusted import PICKLE, Whole, pickles_allowed, read_config, value
 from moa_core.model.target import head_size, kv_heads
 
@@ -105,11 +105,9 @@ def config_of(folder: Path) -> PretrainedConfig:
         raise UserError(f"{folder} is a drafter: a target is a whole language model.")
     for key in ("num_hidden_layers", "max_position_embeddings"):
         value(found, key, Whole, str(folder), None)  # a clearer sentence than transformers' own
-    try:
+    with saying(f"{folder} has no config that can be used"):
         config: PretrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-        return config
-    except Exception as error:  # transformers raises many kinds; all mean that it is not usable
-        raise UserError(f"{folder} has no config that can be used: {first_line(error)}") from error
+    return config
 
 
 def estimate(
@@ -193,12 +191,8 @@ def check_room(
     bits: int | None, drafters: Sequence[Drafting] = (),
 ) -> Need:  # fmt: skip
     """What will be needed. UserError, naming the shortfall, if the device has less than that."""
-    try:
+    with saying(f"{name} has a config.json that makes no model"):
         need = estimate(config, dtype, bits, drafters)
-    except Exception as error:  # transformers and torch raise many kinds; all mean: no such model
-        raise UserError(
-            f"{name} has a config.json that makes no model: {first_line(error)}"
-        ) from error
     free = free_bytes(device)
     if need.total <= free:
         return need

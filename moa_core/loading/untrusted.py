@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from moa_core.errors import UserError, first_line
+from moa_core.errors import UserError, saying
 
 LARGEST_CONFIG = 16 * 2**20  # bytes; the largest known configs have about 100 kB
 LARGEST_NUMBER = 2**62  # torch's sums overflow beyond it
@@ -130,14 +130,10 @@ def read_tensors(folder: Path, pickles: bool = False) -> dict[str, Any]:
             f"The weights in {folder} are a pickle, {PICKLE}: it is opened only with "
             f"--allow-pickle or {PICKLES}=1, and then only for plain weights."
         )
-    try:
+    with saying(f"The weights in {folder} are damaged or cut short"):
         if path.exists():
             return load_file(path)
         found: dict[str, Any] = torch.load(pickle, map_location="cpu", weights_only=True)
         if not all(torch.is_tensor(one) for one in found.values()):
             raise TypeError("it holds more than tensors")
-        return found
-    except Exception as error:  # errors of safetensors, torch and pickle have no common base
-        raise UserError(
-            f"The weights in {folder} are damaged or cut short ({first_line(error)})."
-        ) from None
+    return found

@@ -93,10 +93,8 @@ def held_out_texts(texts: Path, each: int) -> dict[str, list[Chat | str]]:
 
 def makers_of(texts: Path, rng: random.Random, held_out: bool) -> Makers:
     """By kind of text, a function that makes one document."""
-    makers: Makers = {
-        kind: partial(next, books.passes(text, rng))
-        for kind, text in books.load(texts, held_out).items()
-    }
+    opened = books.load(texts, held_out, rng)
+    makers: Makers = {kind: partial(next, made) for kind, made in opened.items()}
     makers |= {f"task {kind}": partial(_task, kind, rng, held_out) for kind in KINDS}
     makers |= {f"world {kind}": partial(world_chat, kind, rng, held_out) for kind in world.KINDS}
     return {**makers, "manners": partial(manners.chats, rng, held_out)}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from moa_core.errors import UserError
 from moa_core.loading.untrusted import parsed
@@ -22,33 +22,30 @@ LANGUAGES = {"Spanish": "spa", "French": "fra"}
 SPEAKERS = ("Ana", "Ben", "Cora", "Dan", "Eli", "Fay", "Gus", "Hana")
 
 
-class Text(NamedTuple):
-    """The pieces of one split of a source, and the function that makes training text of one."""
+def load(folder: Path, held_out: bool, rng: random.Random) -> dict[str, Iterator[Chat | str]]:
+    """Endless training text by kind, from the sources in the folder.
 
-    pieces: Sequence[Any]
-    made: Callable[[Any, random.Random], Chat | str]
-
-
-def load(folder: Path, held_out: bool) -> dict[str, Text]:
-    """The sources in the folder, by kind. UserError for no folder or a damaged file."""
+    UserError for no folder or a damaged file.
+    """
     if not os.path.isdir(folder):
         raise UserError(f"There is no folder {folder}.")
     stories = [piece for name in STORIES for piece in _stories(folder, name, held_out)]
-    texts = {
-        "story": Text(stories, prompts.story),
-        "book": Text(_stories(folder, "simple_books", held_out), _book),
-        "small talk": Text(_documents(folder, "small_talk", held_out), _small_talk),
-        "fairy tale questions": Text(_questions(folder, held_out), prompts.reading),
-        "sentence": Text(_sentences(folder, held_out), _sentence),
+    texts: dict[str, tuple[list[Any], Callable[[Any, random.Random], Chat | str]]] = {
+        "story": (stories, prompts.story),
+        "book": (_stories(folder, "simple_books", held_out), _book),
+        "small talk": (_documents(folder, "small_talk", held_out), _small_talk),
+        "fairy tale questions": (_questions(folder, held_out), prompts.reading),
+        "sentence": (_sentences(folder, held_out), _sentence),
     }
-    return {kind: text for kind, text in texts.items() if text.pieces}
 
+    def passes(kind: str) -> Iterator[Chat | str]:
+        """Each pass has a new order and new phrasing."""
+        pieces, made = texts[kind]
+        while True:
+            for piece in rng.sample(pieces, len(pieces)):
+                yield made(piece, rng)
 
-def passes(text: Text, rng: random.Random) -> Iterator[Chat | str]:
-    """Endless training text of a source. Each pass has a new order and new phrasing."""
-    while True:
-        for piece in rng.sample(text.pieces, len(text.pieces)):
-            yield text.made(piece, rng)
+    return {kind: passes(kind) for kind, (pieces, _) in texts.items() if pieces}
 
 
 def _text(path: Path) -> str:

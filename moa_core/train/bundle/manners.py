@@ -27,6 +27,7 @@ _AN = re.compile(r"(?!uni|us|eu|one)[aeiou]", re.IGNORECASE)
 _SWAPPED = {"my": "your", "My": "your", "our": "your", "me": "you", "your": "my"}
 _LONGEST_EXAMPLE = 130  # characters: a longer one would be most of the reply
 _ANSWERED = ("sum", "sort", "reverse", "letters", "number", "python", "reading")
+_PLANS = {"single": 72, "greeted": 7, "taken up": 9, "insisted": 4, "two": 5, "after a task": 3}
 _MADE: Mapping[str, Callable[[random.Random], str]] = {
     "three": lambda rng: "{}, {} and {}".format(*rng.sample(WORDS, 3)),
     "few": lambda rng: str(rng.randint(3, 99)),
@@ -57,8 +58,26 @@ class _Said(NamedTuple):
 def chats(rng: random.Random, held_out: bool) -> Chat:
     """A chat of one to three exchanges. Held-out chats have templates of their own."""
     talk = _Talk(rng, held_out)
-    plans = (_single, _greeted, _taken_up, _insisted, _two, _after_task)
-    return chat(*rng.choices(plans, (72, 7, 9, 4, 5, 3))[0](talk))
+    match rng.choices(list(_PLANS), list(_PLANS.values()))[0]:
+        case "greeted":
+            turns = [*talk.turns("greet", "how"), *talk.turns(first=False), *talk.parting(0.4)]
+        case "taken up":  # the user accepts the example, and the model does it
+            said = talk.exchange(answered=True)
+            assert said.offer is not None and said.offer.answer is not None
+            wanted = talk.yes() if rng.random() < 0.6 else said.offer.prompt
+            turns = [said.user, said.reply, wanted, said.offer.answer, *talk.parting(0.3)]
+        case "insisted":
+            refused = talk.turns("facts", "writing", "code", "maths", "act")
+            turns = [*refused, *talk.turns("insisting")]
+        case "two":
+            turns = [*talk.turns(), *talk.turns(first=False), *talk.parting(0.3)]
+        case "after a task":
+            task = talk.example(rng.choice(_ANSWERED))
+            assert task.answer is not None
+            turns = [task.prompt, task.answer, *talk.turns(first=False)]
+        case _:
+            turns = talk.turns()
+    return chat(*turns)
 
 
 def claims(reply: str, prompt: str) -> list[str]:
@@ -128,6 +147,13 @@ class _Talk:
         kind, offer = self._offer(sort, bound, answered)
         reply = self._reply(sort, bound, kind, offer)
         return _Said(_TOPIC.sub(r"\1", said), reply, offer)
+
+    def turns(self, *names: str, first: bool = True) -> list[str]:
+        said = self.exchange(*names, first=first)
+        return [said.user, said.reply]
+
+    def parting(self, share: float) -> list[str]:
+        return self.turns("thanks", "bye") if self.rng.random() < share else []
 
     def yes(self) -> str:
         lines = self.words.rules["yes"]
@@ -218,46 +244,6 @@ class _Talk:
     def _middle(self, kind: str, warm: bool) -> str:
         lines = self.words.middles["any" if self.rng.random() < 0.2 else kind]
         return self.rng.choice([line for line in lines if not (warm and _CONTRAST.search(line))])
-
-
-def _turns(*exchanges: _Said) -> list[str]:
-    return [turn for said in exchanges for turn in (said.user, said.reply)]
-
-
-def _single(talk: _Talk) -> list[str]:
-    return _turns(talk.exchange())
-
-
-def _greeted(talk: _Talk) -> list[str]:
-    greeting, then = talk.exchange("greet", "how"), talk.exchange(first=False)
-    return [*_turns(greeting, then), *_parting(talk, 0.4)]
-
-
-def _taken_up(talk: _Talk) -> list[str]:
-    """The user accepts the example, and the model does it."""
-    said = talk.exchange(answered=True)
-    assert said.offer is not None and said.offer.answer is not None
-    wanted = talk.yes() if talk.rng.random() < 0.6 else said.offer.prompt
-    return [*_turns(said), wanted, said.offer.answer, *_parting(talk, 0.3)]
-
-
-def _insisted(talk: _Talk) -> list[str]:
-    refused = talk.exchange("facts", "writing", "code", "maths", "act")
-    return _turns(refused, talk.exchange("insisting"))
-
-
-def _two(talk: _Talk) -> list[str]:
-    return [*_turns(talk.exchange(), talk.exchange(first=False)), *_parting(talk, 0.3)]
-
-
-def _after_task(talk: _Talk) -> list[str]:
-    task, said = talk.example(talk.rng.choice(_ANSWERED)), talk.exchange(first=False)
-    assert task.answer is not None
-    return [task.prompt, task.answer, *_turns(said)]
-
-
-def _parting(talk: _Talk, share: float) -> list[str]:
-    return _turns(talk.exchange("thanks", "bye")) if talk.rng.random() < share else []
 
 
 def _offerable(task: tasks.Task) -> bool:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from moa_core.train.bundle import tasks
@@ -18,9 +19,9 @@ class Sort:
     """One sort of message. `user` has the templates for training, then the held-out ones."""
 
     weight: float
-    user: tuple[tuple[str, ...], tuple[str, ...]]
+    user: list[list[str]]
     reply: tuple[str, ...]
-    offers: tuple[str, ...]
+    offers: list[str]
     topical: tuple[str, ...] = ()
     dressed: bool = False
     warm: bool = False
@@ -63,19 +64,13 @@ def _lines(table: dict[str, str]) -> dict[str, tuple[str, ...]]:
 
 
 def _sort(table: dict[str, Any], rules: Mapping[str, tuple[str, ...]]) -> Sort:
-    user = table["user"].strip().split("\n")
-    split = ([line for line in user if is_held_out(line) == side] for side in (False, True))
+    lines = {key: table.get(key, "").strip().split("\n") for key in ("user", "reply", "topical")}
+    split = [[line for line in lines["user"] if is_held_out(line) == side] for side in (0, 1)]
     # A line that is the name of a rule stands for the rule's lines.
-    reply = [rules.get(line.strip("{}"), (line,)) for line in table["reply"].strip().split("\n")]
-    more = {name: table[name] for name in ("dressed", "warm", "first", "middle") if name in table}
-    return Sort(
-        weight=table["weight"],
-        user=(tuple(next(split)), tuple(next(split))),
-        reply=tuple(line for lines in reply for line in lines),
-        offers=tuple(table["offers"].split()),
-        topical=tuple(filter(None, table.get("topical", "").strip().split("\n"))),
-        **more,
-    )
+    reply = chain.from_iterable(rules.get(line.strip("{}"), (line,)) for line in lines["reply"])
+    offers, topical = table["offers"].split(), tuple(filter(None, lines["topical"]))
+    read = {"user": split, "reply": tuple(reply), "offers": offers, "topical": topical}
+    return Sort(**{**table, **read})
 
 
 def styled(said: str, rng: random.Random, kept: str) -> str:

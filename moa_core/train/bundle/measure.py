@@ -8,7 +8,7 @@ import math
 import random
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from moa_core.arguments import path
@@ -17,7 +17,7 @@ from moa_core.errors import UserError, ended
 from moa_core.loading.load import load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids, tokenizer_of
-from moa_core.train.bundle import books, manners, tasks, world
+from moa_core.train.bundle import manners, tasks, world
 from moa_core.train.bundle.__main__ import check_kinds, held_out_texts, world_chat
 from moa_core.train.bundle.prompts import Chat
 from moa_core.train.bundle.words import LITTLE
@@ -28,7 +28,6 @@ from moa_core.train.tokenizer import encode_many
 
 VISITORS = ASSETS / "suites" / "visitors.jsonl"
 FAIRY_TALES, SENTENCES = "fairy tale questions", "sentence"  # kinds of text
-ROWS = 25  # prompts answered at a time
 GRAM = 8  # words
 
 
@@ -41,9 +40,20 @@ def main() -> None:
     options = parser.parse_args()
     if options.each < 1:
         raise UserError("--each must be at least 1.")
-    check_kinds((FAIRY_TALES, SENTENCES), books.load(options.texts, held_out=True))
+    each, texts = options.each, held_out_texts(options.texts, options.each)
+    check_kinds((FAIRY_TALES, SENTENCES), texts)
     target = load_target(options.target, "float32", "auto")
-    report = {part: measured(target, options) for part, measured in PARTS.items()}
+    rng = random.Random("passages")
+    report = {
+        "tasks": {kind: round(right, 4) for kind, right in task_accuracy(target, each).items()},
+        "words": words_used(target, each),
+        "passages": answered(target, [world_chat("reading", rng, True) for _ in range(2 * each)]),
+        "stories": stories(target, each),
+        "visitors": visitors(target, each),
+        "fairy tales": answered(target, texts[FAIRY_TALES]),
+        "sentences": translated(target, texts[SENTENCES]),
+        "bits": {kind: round(bits(target, made), 4) for kind, made in texts.items()},
+    }
     print(json.dumps(report, indent=1, ensure_ascii=False))
 
 
@@ -54,27 +64,15 @@ def _texts(target: Target, prompts: list[str], longest: int) -> list[str]:
 def _replies(target: Target, prompts: list[str], longest: int) -> list[tuple[str, bool]]:
     """Greedy replies, and whether each ended by itself."""
     tokenizer = tokenizer_of(target)
-    ids = [prompt_ids(tokenizer, prompt) for prompt in prompts]
-    order = sorted(range(len(ids)), key=lambda place: len(ids[place]))  # for little padding
-    found: dict[int, tuple[str, bool]] = {}
-    for start in range(0, len(order), ROWS):
-        places = order[start : start + ROWS]
-        replies = answers(target, [ids[place] for place in places], longest)
-        for place, reply in zip(places, replies, strict=True):
-            text = str(tokenizer.decode(reply, skip_special_tokens=True))
-            found[place] = text, reply[-1] in target.eos_ids
-    return [found[place] for place in range(len(ids))]
+    replies = answers(target, [prompt_ids(tokenizer, prompt) for prompt in prompts], longest)
+    texts = tokenizer.batch_decode(replies, skip_special_tokens=True)
+    return [(text, ids[-1] in target.eos_ids) for text, ids in zip(texts, replies, strict=True)]
 
 
-def tasks_right(target: Target, options: argparse.Namespace) -> dict[str, float]:
-    """Share of held-out tasks answered right, by kind and over all."""
-    return {kind: round(share, 4) for kind, share in task_accuracy(target, options.each).items()}
-
-
-def words_used(target: Target, options: argparse.Namespace) -> dict[str, float]:
+def words_used(target: Target, each: int) -> dict[str, float]:
     """Share of stories with three given words that use all three."""
     rng = random.Random("words to use")
-    wanted = [_three(rng) for _ in range(options.each)]
+    wanted = [_three(rng) for _ in range(each)]
     prompts = ["Write a story with the words: {}, {} and {}.".format(*words) for words in wanted]
     used = (
         all(re.search(rf"\b{re.escape(word)}", text, re.IGNORECASE) for word in words)
@@ -90,16 +88,19 @@ def _three(rng: random.Random) -> tuple[str, ...]:
             return words
 
 
-def passages(target: Target, options: argparse.Namespace) -> dict[str, Any]:
-    """Share of questions about a generated passage answered right."""
-    rng = random.Random("passages")
-    return _answered(target, [world_chat("reading", rng, True) for _ in range(2 * options.each)])
+def answered(target: Target, chats: Sequence[Chat | str]) -> dict[str, Any]:
+    """Share of questions answered right: the words of the answer are all in the reply."""
+    replies = _first_replies(target, chats, 60)
+    return {"right": _share(_agrees(*each) for each in replies), "of": len(replies)}
 
 
-def _answered(target: Target, chats: list[Chat]) -> dict[str, Any]:
-    texts = _texts(target, [chat[0]["content"] for chat in chats], 60)
-    right = [_agrees(text, c[1]["content"]) for text, c in zip(texts, chats, strict=True)]
-    return {"right": _share(right), "of": len(chats)}
+def _first_replies(
+    target: Target, chats: Sequence[Chat | str], longest: int
+) -> list[tuple[str, str]]:
+    """The target's first reply and the expected one, of each chat."""
+    asked = [chat for chat in chats if not isinstance(chat, str)]
+    texts = _texts(target, [chat[0]["content"] for chat in asked], longest)
+    return [(text, chat[1]["content"]) for text, chat in zip(texts, asked, strict=True)]
 
 
 def _agrees(reply: str, answer: str) -> bool:
@@ -108,31 +109,16 @@ def _agrees(reply: str, answer: str) -> bool:
     return wanted <= said and len(said - wanted) <= max(2, len(wanted) // 2)
 
 
-def _chats(options: argparse.Namespace, kind: str) -> list[Chat]:
-    """Held-out chats of the open texts."""
-    text, rng = books.load(options.texts, True)[kind], random.Random(0)
-    pieces = rng.sample(text.pieces, min(options.each, len(text.pieces)))
-    made = (text.made(piece, rng) for piece in pieces)
-    return [chat for chat in made if not isinstance(chat, str)]
+def translated(target: Target, chats: Sequence[Chat | str]) -> dict[str, float]:
+    """Share of short sentences whose translation equals the reference."""
+    replies = _first_replies(target, chats, 40)
+    return {"equal": _share(reply.strip() == expected for reply, expected in replies)}
 
 
-def fairy_tales(target: Target, options: argparse.Namespace) -> dict[str, Any]:
-    """Share of FairytaleQA's held-out questions whose answer's words are all in the reply."""
-    return _answered(target, _chats(options, FAIRY_TALES))
-
-
-def sentences(target: Target, options: argparse.Namespace) -> dict[str, float]:
-    """Share of held-out short sentences whose translation equals the reference."""
-    chats = _chats(options, SENTENCES)
-    said = _texts(target, [chat[0]["content"] for chat in chats], 40)
-    pairs = zip(said, chats, strict=True)
-    return {"equal": _share(reply.strip() == chat[1]["content"] for reply, chat in pairs)}
-
-
-def stories(target: Target, options: argparse.Namespace) -> dict[str, Any]:
+def stories(target: Target, each: int) -> dict[str, Any]:
     """Stories from unseen openings: how many repeat themselves, loop or end well; ten of them."""
     rng = random.Random("openings")
-    chats = [world_chat("continued", rng, True) for _ in range(options.each)]
+    chats = [world_chat("continued", rng, True) for _ in range(each)]
     prompts = [chat[0]["content"] for chat in chats]
     told, whole = _texts(target, prompts, 200), _replies(target, prompts, 500)
     return {
@@ -159,9 +145,9 @@ def loops(text: str) -> bool:
     return len(words) > 40 and " ".join(words[-60:]).count(" ".join(words[-6:])) > 2
 
 
-def visitors(target: Target, options: argparse.Namespace) -> dict[str, Any]:
+def visitors(target: Target, each: int) -> dict[str, Any]:
     """Replies to prompts outside the model's world, for a person to read; doubtful claims."""
-    lines = VISITORS.read_text(encoding="utf-8").splitlines()[: options.each]
+    lines = VISITORS.read_text(encoding="utf-8").splitlines()[:each]
     prompts = [json.loads(line)["prompt"] for line in lines]
     replies = [
         {"prompt": prompt, "reply": text, "claims": manners.claims(text, prompt)}
@@ -170,13 +156,8 @@ def visitors(target: Target, options: argparse.Namespace) -> dict[str, Any]:
     return {"claims": sum(bool(one["claims"]) for one in replies), "replies": replies}
 
 
-def bits(target: Target, options: argparse.Namespace) -> dict[str, float]:
-    """Bits per character of the text to be learnt, on held-out documents, by kind."""
-    texts = held_out_texts(options.texts, options.each)
-    return {kind: round(_bits(target, made), 4) for kind, made in texts.items()}
-
-
-def _bits(target: Target, made: list[Chat | str]) -> float:
+def bits(target: Target, made: list[Chat | str]) -> float:
+    """Bits per character of the text to be learnt."""
     documents = [
         Document("", text=one) if isinstance(one, str) else Document("", one) for one in made
     ]
@@ -190,11 +171,6 @@ def _share(found: Iterable[bool]) -> float:
     marks = list(found)
     return round(sum(marks) / max(1, len(marks)), 4)
 
-
-PARTS: dict[str, Callable[[Target, argparse.Namespace], Any]] = {
-    "tasks": tasks_right, "words": words_used, "passages": passages, "stories": stories,
-    "visitors": visitors, "fairy tales": fairy_tales, "sentences": sentences, "bits": bits,
-}  # fmt: skip
 
 if __name__ == "__main__":
     sys.exit(ended(main))

@@ -1,21 +1,19 @@
 """Runs: every method in turn, resumable; settings that must not change; the best tree."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from moa_core.bench import run
-from moa_core.bench.methods import Method, load_methods
+from moa_core.bench.methods import Method
 from moa_core.bench.run import Contender, Decoding, keep_settings, read_runs, run_all
 from moa_core.bench.suites import Prompt
-from moa_core.bench.tuning import best_trees, fitting, one_tree, same_trees, tree_speeds
+from moa_core.bench.tuning import best_trees, one_tree, tree_speeds
 from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.errors import UserError
 from moa_core.model.target import Target
-from moa_core.train.init import fresh
 from tests.moa_core.bench.made_up import ours
 from tests.models import speaking_target
 
@@ -128,16 +126,11 @@ def test_other_settings_are_refused_and_named(
             keep_settings(tmp_path / "out", settings, CPU)
 
 
-def test_trees_are_read_and_fitted(target: Target) -> None:
+def test_trees_are_read() -> None:
     assert one_tree("7-6-24") == TreeSettings(7, 6, 24) and one_tree("auto") == AUTO
     for wrong in ("5-4", "a-b-c", "5-4-12-1", "0-1-1", "largest"):
         with pytest.raises(UserError):
             one_tree(wrong)
-    same = same_trees(load_methods(["vanilla", "ngram"], target), TREE)
-    assert same["vanilla"].tree is None and same["ngram"].tree == TREE
-    method = Counting("medusa", target, [])
-    method.drafter = fresh("medusa", target, seed=0)
-    assert fitting(method, replace(TREE, depth=20)).depth == len(method.drafter.net.heads)
 
 
 def test_the_fastest_tree_is_chosen(target: Target, tmp_path: Path) -> None:

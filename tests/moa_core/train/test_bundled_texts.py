@@ -168,7 +168,7 @@ MISTAKES = [
         ("pairs", "short_pairs_eng_spa.tsv.gz does not hold sentences with their translations"),
     )),
     (("measure", "--texts", "{here}/nowhere"), "There is no folder "),
-    (("measure", *TEXTS), "No text of kind fairy tale questions, sentence; there is story."),
+    (("measure", *TEXTS), "No text of kind fairy tale questions, sentence; there is story, "),
     (("measure", *TEXTS, "--each", "0"), "--each must be at least 1."),
     (("suite", "--texts", "{here}/empty", "--out", "{here}/out"), "No text of kind story; there"),
 ]  # fmt: skip

@@ -6,7 +6,7 @@ import random
 from functools import cache
 
 from moa_core.train.bundle.world.entities import Being, Place, Thing
-from moa_core.train.bundle.world.lexicon import Adjective, Noun, drawn, lexicon, places
+from moa_core.train.bundle.world.lexicon import Noun, drawn, lexicon, places
 
 
 class Casting:
@@ -17,23 +17,23 @@ class Casting:
         self._names: set[str] = set()
         self._kinds: set[str] = set()
 
-    def hero(self, noun: Noun | None, trait: Adjective | None, ages: str) -> Being:
+    def hero(self, kind: str | None, trait: str | None, ages: str) -> Being:
         trait = trait or self._trait()
         if self.fable:
-            kind = noun.word if noun else self._drawn("small" if ages == "small" else "heroes")
-            return self._animal(kind, trait)
-        being = self._person(noun.word if noun else None, trait, ages)
+            part = "small" if ages == "small" else "heroes"
+            return self._animal(kind or self._drawn(part), trait)
+        being = self._person(kind, trait, ages)
         if self.first_person:
             being.pron = "I"
         return being
 
-    def friend(self, hero: Being, noun: Noun | None, trait: Adjective | None) -> Being:
+    def friend(self, hero: Being, kind: str | None, trait: str | None) -> Being:
         """A being of the hero's kind and age, mostly with the other pronoun."""
         pron, trait = self._other_pron(hero), trait or self._trait()
         if self.fable:
-            return self._animal(noun.word if noun else self._new_kind("heroes"), trait, pron)
-        if noun:
-            return self._person(noun.word, trait, "child", pron)
+            return self._animal(kind or self._new_kind("heroes"), trait, pron)
+        if kind:
+            return self._person(kind, trait, "child", pron)
         being = self._named(self._unused(pron), pron, "boy" if pron == "he" else "girl", trait)
         relation = self.rng.choice(
             [*drawn(f"{pron}_relatives"), "friend", "friend", "neighbor", ""]
@@ -43,17 +43,17 @@ class Casting:
             being.first = f"{{his}} {best}{relation} {being.name}"
         return being
 
-    def elder(self, hero: Being, noun: Noun | None) -> Being:
+    def elder(self, hero: Being, kind: str | None) -> Being:
         """A relative, a neighbour or a wise animal."""
-        pron = self.rng.choice(("he", "she"))
+        pron = self._either()
         if self.fable:
-            kind = noun.word if noun else self._new_kind("elders")
+            kind = kind or self._new_kind("elders")
             human = kind in lexicon().cast["workers"]
             being = self._unnamed(kind, self._pron_of(kind, pron), "old", human)
             being.age = "old"
             return being
-        if noun or hero.age != "child" or self.rng.random() < 0.35:
-            kind = noun.word if noun else self._drawn("workers")
+        if kind or hero.age != "child" or self.rng.random() < 0.35:
+            kind = kind or self._drawn("workers")
             return self._worker(kind, self._pron_of(kind, pron))
         return self._relative(pron, self.rng.choice(drawn(f"{pron}_family")))
 
@@ -62,38 +62,33 @@ class Casting:
         if kind == "granny":
             return self._relative(*self.rng.choice(drawn("old")))
         if kind == "big":
-            pron = self.rng.choice(("he", "she"))
+            pron = self._either()
             return self._unnamed(self._new_kind("big"), pron, "big", human=False)
         return self.stranger(hero, None, None)
 
-    def stranger(self, hero: Being, noun: Noun | None, trait: Adjective | None) -> Being:
-        pron, adjective = self._other_pron(hero), (trait or self._trait()).word
+    def stranger(self, hero: Being, kind: str | None, trait: str | None) -> Being:
+        pron, trait = self._other_pron(hero), trait or self._trait()
         if self.fable:
-            kind = noun.word if noun else self._new_kind("heroes")
-            return self._unnamed(kind, pron, adjective, human=False)
-        kind = noun.word if noun else ("boy" if pron == "he" else "girl")
-        return self._unnamed(kind, self._pron_of(kind, pron), adjective)
+            return self._unnamed(kind or self._new_kind("heroes"), pron, trait, human=False)
+        kind = kind or ("boy" if pron == "he" else "girl")
+        return self._unnamed(kind, self._pron_of(kind, pron), trait)
 
-    def animal(self, noun: Noun | None, pet: bool) -> Being:
+    def animal(self, kind: str | None, pet: bool) -> Being:
         """An animal that does not speak."""
-        kind = noun.word if noun else self._new_kind("pets")
+        kind = kind or self._new_kind("pets")
         if pet:
-            name, pron = self._unused("pet"), self.rng.choice(("he", "she"))
-            first = f"{{his}} {kind} {name}"
-            return Being(kind, pron, name, first, name, "", "", False, body(kind), (f"the {kind}",))
-        being = self._unnamed(kind, "it", "", human=False)
-        adjective = self.rng.choice(("small ", "little ", "tiny ", "thin ", "young ", "lost "))
-        being.first = f"a {'' if kind in ('puppy', 'kitten') else adjective}{kind}"
-        return being
+            name, pron = self._unused("pet"), self._either()
+            return Being(kind, pron, "", name, f"{{his}} {kind} {name}", False, (f"the {kind}",))
+        looks = self._drawn("animals")
+        first = f"a {kind}" if kind in ("puppy", "kitten") else f"a {looks} {kind}"
+        return Being(kind, "it", "", "", first, False)
 
-    def thing(
-        self, noun: Noun | None, adjective: Adjective | None, kinds: tuple[str, ...]
-    ) -> Thing:
+    def thing(self, noun: Noun | None, adjective: str | None, kinds: tuple[str, ...]) -> Thing:
         words = lexicon()
         noun = noun or self.rng.choice(words.by_kind[self.rng.choice(kinds)])
         group = self.rng.choice(drawn(f"{noun.kind}_looks") or ["thing"])
         if adjective:
-            found = adjective.word
+            found = adjective
         elif self.rng.random() < 0.15:
             found = ""
         elif noun.kind in ("food", "dish"):
@@ -114,13 +109,16 @@ class Casting:
         self.rng.shuffle(hidden)
         return Place(noun, inside, found, hidden)
 
-    def _trait(self) -> Adjective:
-        return self.rng.choice(lexicon().by_group["trait"])
+    def _trait(self) -> str:
+        return self.rng.choice(lexicon().by_group["trait"]).word
+
+    def _either(self) -> str:
+        return self.rng.choice(("he", "she"))
 
     def _other_pron(self, hero: Being) -> str:
         own = "he" if hero.pron == "I" and hero.noun == "boy" else hero.pron
         other = "she" if own == "he" else "he"
-        return other if self.rng.random() < 0.85 else self.rng.choice(("he", "she"))
+        return other if self.rng.random() < 0.85 else self._either()
 
     def _pron_of(self, kind: str, otherwise: str) -> str:
         cast = lexicon().cast
@@ -146,10 +144,8 @@ class Casting:
         being.age = "old" if name.startswith("Gr") else "grown"
         return being
 
-    def _person(
-        self, kind: str | None, trait: Adjective, ages: str, pron: str | None = None
-    ) -> Being:
-        pron = pron or self.rng.choice(("he", "she"))
+    def _person(self, kind: str | None, trait: str, ages: str, pron: str | None = None) -> Being:
+        pron = pron or self._either()
         if kind is None and (ages == "child" or self.rng.random() < 0.7):
             kind = "boy" if pron == "he" else "girl"
         kind = kind or self._drawn("jobs")
@@ -160,22 +156,19 @@ class Casting:
             being.first = f"a {kind} {self.rng.choice(('named', 'called'))} {being.name}"
         return being
 
-    def _named(self, name: str, pron: str, kind: str, trait: Adjective) -> Being:
+    def _named(self, name: str, pron: str, kind: str, trait: str) -> Being:
         plain = kind in self._kinds or kind in ("man", "woman")
         self._kinds.add(kind)
-        others = () if plain else (f"the {kind}",)
-        own = body("person")
-        return Being(kind, pron, name, name, name, trait.word, trait.family, True, own, others)
+        return Being(kind, pron, trait, name, name, others=() if plain else (f"the {kind}",))
 
-    def _animal(self, kind: str, trait: Adjective, pron: str | None = None) -> Being:
-        pron = pron or self.rng.choice(("he", "she"))
+    def _animal(self, kind: str, trait: str, pron: str | None = None) -> Being:
+        pron = pron or self._either()
         self._kinds.add(kind)
         name = self._unused(f"animal_{pron}")
         if name.lower() == kind or self.rng.random() < 0.25:
-            return self._unnamed(kind, pron, trait.word, human=False)
+            return self._unnamed(kind, pron, trait, human=False)
         first = self.rng.choice((f"{name} the {kind}", f"a {kind} named {name}"))
-        others, own = (f"the {kind}",), body(kind)
-        return Being(kind, pron, name, first, name, trait.word, trait.family, False, own, others)
+        return Being(kind, pron, trait, name, first, False, (f"the {kind}",))
 
     def _worker(self, kind: str, pron: str) -> Being:
         if kind == "neighbor" or self.rng.random() < 0.6:
@@ -189,19 +182,7 @@ class Casting:
         return being
 
     def _unnamed(self, kind: str, pron: str, adjective: str, human: bool = True) -> Being:
-        family = lexicon().adjectives[adjective].family if adjective else ""
-        first = f"a {adjective} {kind}".replace("  ", " ")
-        own = body("person" if human else kind)
-        return Being(kind, pron, "", first, f"the {kind}", adjective, family, human, own)
-
-
-@cache
-def body(kind: str) -> dict[str, str]:
-    """A species' words for its hands, its home and its movements."""
-    words = lexicon()
-    tags = words.nouns[kind].tags if kind in words.nouns else frozenset[str]()
-    found = next((tag for tag in ("land", "bird", "water", "tiny") if tag in tags), "person")
-    return words.species[found]
+        return Being(kind, pron, adjective, "", f"a {adjective} {kind}".replace("  ", " "), human)
 
 
 def is_like(word: str, tags: tuple[str, ...]) -> bool:

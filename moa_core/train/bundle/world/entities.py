@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from moa_core.train.bundle.world.lexicon import Noun
-
-PRONOUNS: dict[str, tuple[str, str, str, str]] = {
-    "he": ("he", "him", "his", "himself"),
-    "she": ("she", "her", "her", "herself"),
-    "it": ("it", "it", "its", "itself"),
-    "they": ("they", "them", "their", "themselves"),
-    "I": ("I", "me", "my", "myself"),
-    "we": ("we", "us", "our", "ourselves"),
-}
+from moa_core.train.bundle.world.lexicon import Noun, lexicon
 
 
 @dataclass(eq=False)
@@ -21,21 +12,36 @@ class Being:
     """A person or an animal.
 
     first   its name at the first mention; `{his}` stands for the hero's pronoun
-    later   its name from then on; `others` are more such names
-    family  of the adjective: how such a being acts
+    others  more names, after the first mention
     """
 
     noun: str
     pron: str
+    adjective: str
     name: str
     first: str
-    later: str
-    adjective: str
-    family: str
-    human: bool
-    body: dict[str, str]
+    human: bool = True
     others: tuple[str, ...] = ()
     age: str = "child"
+
+    @property
+    def later(self) -> str:
+        """Its name after the first mention."""
+        return self.name or f"the {self.noun}"
+
+    @property
+    def family(self) -> str:
+        """How a being with this adjective acts."""
+        found = lexicon().adjectives.get(self.adjective)
+        return found.family if found else ""
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Words for its hands, its home and its movements."""
+        noun = None if self.human else lexicon().nouns.get(self.noun)
+        tags = noun.tags if noun else ()
+        found = next((tag for tag in ("land", "bird", "water", "tiny") if tag in tags), "person")
+        return lexicon().species[found]
 
 
 @dataclass(eq=False)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
 _TOKEN = re.compile(r"[\[\]|]|\{[^}]*\}|[^\[\]|{]+")
@@ -66,14 +65,10 @@ class Section:
             self.wordings.append(guarded(line))
 
 
-def data() -> Traversable:
-    return files(__package__)
-
-
 @cache
 def sections() -> dict[str, Section]:
     found: dict[str, Section] = {}
-    for file in sorted((data() / "wordings").iterdir(), key=lambda file: file.name):
+    for file in sorted((files(__package__) / "wordings").iterdir(), key=lambda file: file.name):
         section = Section()
         for line in filter(None, map(str.strip, file.read_text("utf-8").splitlines())):
             if line.startswith("# "):

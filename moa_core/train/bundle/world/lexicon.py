@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
+from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from moa_core.train.bundle.world.grammar import data
+from moa_core.train.bundle.words import read
 
 
 class Noun(NamedTuple):
@@ -18,11 +18,6 @@ class Noun(NamedTuple):
     tags: frozenset[str]
     number: str = "one"
 
-    @property
-    def article(self) -> str:
-        """The article of a new noun. `articles` turns "a" into "an" later."""
-        return "a" if self.number == "one" else "some"
-
 
 class Adjective(NamedTuple):
     """An adjective, what it describes, and its family of character traits."""
@@ -30,9 +25,6 @@ class Adjective(NamedTuple):
     word: str
     group: str
     family: str
-
-
-Word = TypeVar("Word", Noun, Adjective)
 
 
 class Lexicon(NamedTuple):
@@ -50,7 +42,7 @@ class Lexicon(NamedTuple):
 
 @cache
 def _raw() -> dict[str, Any]:
-    return tomllib.loads((data() / "lexicon.toml").read_text("utf-8"))
+    return read("world/lexicon.toml")
 
 
 @cache
@@ -82,23 +74,19 @@ def lexicon() -> Lexicon:
             adjectives.setdefault(word, Adjective(word, group, family or word))
     verbs = {verb: tuple(uses.split("; ")) for verb, uses in raw["verbs"].items()}
     names, cast = ({key: text.split() for key, text in raw[t].items()} for t in ("names", "cast"))
-    by_kind = _grouped(nouns, lambda noun: noun.kind)
-    by_group = _grouped(adjectives, lambda adjective: adjective.group)
+    by_kind: dict[str, list[Noun]] = defaultdict(list)
+    for noun in nouns.values():
+        by_kind[noun.kind].append(noun)
+    by_group: dict[str, list[Adjective]] = defaultdict(list)
+    for adjective in adjectives.values():
+        by_group[adjective.group].append(adjective)
     return Lexicon(nouns, adjectives, verbs, names, cast, raw["species"], by_kind, by_group)
-
-
-def _grouped(words: dict[str, Word], key: Callable[[Word], str]) -> dict[str, list[Word]]:
-    groups: dict[str, list[Word]] = {}
-    for word in words.values():
-        groups.setdefault(key(word), []).append(word)
-    return groups
 
 
 @cache
 def places() -> dict[str, dict[str, Any]]:
     """Each place's preposition, tags and hiding spots."""
-    found: dict[str, dict[str, Any]] = tomllib.loads((data() / "places.toml").read_text("utf-8"))
-    return found
+    return read("world/places.toml")
 
 
 class Given:
@@ -112,19 +100,23 @@ class Given:
         self._rest = [word for word in others if word not in known.adjectives]
 
     def noun(self, fits: Callable[[Noun], bool]) -> Noun | None:
-        return _take(self.nouns, fits)
+        """Take the first noun that fits."""
+        found = next(filter(fits, self.nouns), None)
+        if found:
+            self.nouns.remove(found)
+        return found
 
-    def adjective(self, *groups: str) -> Adjective | None:
-        return _take(self.adjectives, lambda adjective: adjective.group in groups)
+    def word(self, fits: Callable[[Noun], bool]) -> str | None:
+        found = self.noun(fits)
+        return found and found.word
+
+    def adjective(self, *groups: str) -> str | None:
+        """Take the first adjective of these groups."""
+        found = next((one for one in self.adjectives if one.group in groups), None)
+        if found:
+            self.adjectives.remove(found)
+        return found and found.word
 
     def left(self) -> set[str]:
         """The words that have no role."""
         return {*(n.word for n in self.nouns), *(a.word for a in self.adjectives), *self._rest}
-
-
-def _take(words: list[Word], fits: Callable[[Word], bool]) -> Word | None:
-    """Remove and return the first word that fits."""
-    found = next(filter(fits, words), None)
-    if found:
-        words.remove(found)
-    return found

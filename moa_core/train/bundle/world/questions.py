@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
+from moa_core.train.bundle.words import PHRASES
 from moa_core.train.bundle.world.entities import Being, Place, Thing
 from moa_core.train.bundle.world.grammar import Slot, section, sections, slots
 from moa_core.train.bundle.world.lexicon import lexicon
@@ -69,12 +70,16 @@ def questions(world: World, told: list[Event], text: str) -> tuple[Question, ...
 
 def follow_ups(world: World, told: list[Event]) -> tuple[str, ...]:
     """What happened, in order: one plain sentence for each event."""
+    return tuple(_sentence(f"{clause}.") for clause in _clauses(world, told))
+
+
+def _clauses(world: World, told: list[Event]) -> list[str]:
     plain = Teller(world, world.rng, plain=True)
-    return tuple(
-        _sentence(plain.render(world.rng.choice(clauses), event) + ".")
+    return [
+        plain.render(world.rng.choice(clauses), event)
         for event in told
         if (clauses := section(event.name).clauses)
-    )
+    ]
 
 
 def _then(world: World, later: list[Event]) -> str:
@@ -92,24 +97,18 @@ def _about(world: World) -> list[Event]:
 
 
 def _order(world: World, told: list[Event]) -> tuple[Question, ...]:
-    rng = world.rng
-    plain = Teller(world, rng, plain=True)
-    texts = [
-        articles(plain.render(rng.choice(clauses), event))
-        for event in told
-        if (clauses := section(event.name).clauses)
-    ]
+    rng, texts = world.rng, [articles(clause) for clause in _clauses(world, told)]
     if len(texts) < 3 or len(set(texts)) < len(texts):
         return ()
     at = rng.randrange(len(texts) - 1)
     first, then, last = texts[at], texts[at + 1], texts[-1]
-    after = rng.choice(("What happened after {}?", "What happened next, after {}?"))
-    order = rng.choice(("What happened first: {} or {}?", "Which came first: {}, or {}?"))
+    after, order = rng.choice(PHRASES["after"]).format(first), rng.choice(PHRASES["order"])
     pair = [first, last]
     rng.shuffle(pair)
+    asked = order.format(*pair)
     return (
-        Question(after.format(first), _sentence(f"{then}."), after.format(first)),
-        Question(order.format(*pair), _sentence(f"first, {first}."), order.format(*pair)),
+        Question(after, _sentence(f"{then}."), after),
+        Question(asked, _sentence(f"first, {first}."), asked),
     )
 
 
@@ -129,10 +128,9 @@ def _names(world: World, event: Event, slot: Slot, text: str) -> bool:
     if isinstance(entity, Place):
         return entity.noun.word in low
     if isinstance(entity, Being):
-        if slot.form == "adj":
-            return re.search(rf"\b{re.escape(entity.adjective)}\b", low) is not None
-        if slot.form in ("kind", "a"):
-            return re.search(rf"\b{re.escape(entity.noun)}\b", low) is not None
+        word = {"adj": entity.adjective, "kind": entity.noun, "a": entity.noun}.get(slot.form)
+        if word is not None:
+            return re.search(rf"\b{re.escape(word)}\b", low) is not None
         return entity.pron == "I" or entity.later.lower() in low
     return entity.lower() in low if isinstance(entity, str) else True
 

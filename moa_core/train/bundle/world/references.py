@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 import re
 
-from moa_core.train.bundle.world.entities import PRONOUNS, Being, Entity, Group, Place, Thing
+from moa_core.train.bundle.world.entities import Being, Entity, Group, Place, Thing
+from moa_core.train.bundle.world.lexicon import drawn
 
 _AFTER_SPEECH = re.compile(r'["] \w+ $')
 _CASES = {"": 0, "o": 1, "s": 2}
-_STRICT = {
-    "he": 0, "she": 0, "it": 0, "they": 0, "him": 1, "them": 1, "his": 2, "its": 2, "their": 2,
-    "himself": 3, "itself": 3,
-}  # fmt: skip
+_STRICT = {  # forms that are always a pronoun, and their case
+    word: case
+    for pron in ("he", "she", "it", "they")
+    for case, word in reversed([*enumerate(drawn(pron, "pronouns"))])
+}
 
 
 class References:
@@ -57,12 +59,12 @@ class References:
 
     def _strict(self, entity: Being | Group, case: int) -> str:
         if self.plain and entity.pron in ("I", "we"):
-            return PRONOUNS["he" if entity.pron == "I" else "they"][case]
+            return _pronoun("he" if entity.pron == "I" else "they", case)
         self._now.append(entity)
-        return PRONOUNS[entity.pron][case]
+        return _pronoun(entity.pron, case)
 
     def _case(self, entity: Being | Group, case: int, before: str) -> str:
-        pronoun = PRONOUNS[entity.pron][case]
+        pronoun = _pronoun(entity.pron, case)
         first_person = entity.pron in ("I", "we") and not self.plain
         if first_person and isinstance(entity, Being):
             self._mention(entity)
@@ -129,14 +131,15 @@ class References:
             self._mention(thing)
             return thing.described if form == "an" else thing.noun.word
         if form in _STRICT:
-            return PRONOUNS[thing.pron][_STRICT[form]]
+            return _pronoun(thing.pron, _STRICT[form])
         if form in ("was", "is", "has"):
             return _agree(form, thing.pron)
         if form == "adj":
             return thing.adjective
         if form == "a" or (form == "" and thing not in self.known and not self.plain):
             self._mention(thing)
-            return f"{thing.noun.article} {thing.described}"
+            article = "a" if thing.noun.number == "one" else "some"  # "an" comes later
+            return f"{article} {thing.described}"
         more = thing.adjective and not self.plain and self.rng.random() < 0.15
         self._mention(thing)
         return f"the {thing.described if more else thing.noun.word}"
@@ -154,6 +157,10 @@ class References:
         self._now.append(entity)
         if isinstance(entity, Group):
             self._now.extend(entity.members)
+
+
+def _pronoun(pron: str, case: int) -> str:
+    return str(drawn(pron, "pronouns")[case])
 
 
 def _pron(entity: Entity) -> str:

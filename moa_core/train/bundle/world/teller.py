@@ -8,12 +8,10 @@ from collections.abc import Iterator
 
 from moa_core.train.bundle.world.entities import Being, Entity, Thing
 from moa_core.train.bundle.world.grammar import Pattern, Slot, Wording, expand, section, sections
-from moa_core.train.bundle.world.lexicon import lexicon
+from moa_core.train.bundle.world.lexicon import drawn, lexicon
 from moa_core.train.bundle.world.references import References
 from moa_core.train.bundle.world.world import Event, World
 
-_HERO_FORMS = frozenset(("he", "him", "his", "himself"))
-_BOTH_FORMS = frozenset(("they", "them", "their", "themselves"))
 _ARTICLE = re.compile(r"\b([Aa]) (?=([aeiouAEIOU]\w*))")
 _SENTENCE_START = re.compile(r'((?:^|[.!?]\s+|\."\s+|\n)"?)([a-z])')
 _TAG = re.compile(r'([!?,]" )(said|asked|cried|called|answered|whispered|shouted|thought) I\b')
@@ -138,9 +136,9 @@ class Teller:
             fits = [each for each in section(role).wordings if each.fits(self.tags)]
             expand(self.rng.choice(fits).pattern, self.rng, self._fill, inner)
             return "".join(inner)
-        if role in _HERO_FORMS:
+        if role in drawn("he", "pronouns"):
             return self.refs.text(self.world.hero, role, before)
-        if role in _BOTH_FORMS:
+        if role in drawn("they", "pronouns"):
             return self.refs.text(self.world.role("both"), role, before)
         if role == "when":
             return self._when()

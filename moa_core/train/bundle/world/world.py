@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-import tomllib
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from moa_core.train.bundle.words import read
 from moa_core.train.bundle.world.casting import Casting, is_like
 from moa_core.train.bundle.world.entities import Being, Entity, Group, Place, Thing
-from moa_core.train.bundle.world.grammar import data, guarded, section
+from moa_core.train.bundle.world.grammar import guarded, section
 from moa_core.train.bundle.world.lexicon import Given, drawn, weather
 
 
@@ -39,13 +39,12 @@ class Event(NamedTuple):
 def plots() -> dict[str, Plot]:
     usual = {"modes": "human fable I", "ages": "child", "animals": "land bird"}
     asked = ("modes", "things", "place", "ages", "weather", "time", "animals")
-    raw: dict[str, dict[str, Any]] = tomllib.loads((data() / "plots.toml").read_text("utf-8"))
     return {
         name: Plot(
             name, found["beats"], found.get("roles", {}), found.get("cast", {}),
             {key: tuple(found.get(key, usual.get(key, "")).split()) for key in asked},
         )
-        for name, found in raw.items()
+        for name, found in read("world/plots.toml").items()
     }  # fmt: skip
 
 
@@ -126,8 +125,7 @@ class World:
     def _cast_main(self) -> tuple[Being, Place]:
         fable, asks = "fable" in self.tags, self.plot.asks
         trait = self.given.adjective("trait")
-        noun = self.given.noun(lambda n: n.kind == self._kind() and not n.tags & {"water"})
-        hero = self.casting.hero(noun, trait, asks["ages"][0])
+        hero = self.casting.hero(self._given_being(), trait, asks["ages"][0])
         tags = (*asks["place"], *(("wild",) if fable and "in" not in asks["place"] else ()))
         where = self.given.noun(lambda n: n.kind == "place" and is_like(n.word, tags))
         place = self.casting.place(where, tags)
@@ -150,11 +148,12 @@ class World:
                 drawn = self.rng.sample(value.split("/"), len(each)) if len(each) > 1 else [value]
                 self.cast.update(zip(each, drawn, strict=True))
 
-    def _kind(self) -> str:
-        return "animal" if "fable" in self.tags else "person"
+    def _given_being(self, water: bool = False) -> str | None:
+        kind = "animal" if "fable" in self.tags else "person"
+        return self.given.word(lambda n: n.kind == kind and (water or "water" not in n.tags))
 
     def _make(self, name: str) -> Entity:
-        given, casting, kind = self.given, self.casting, self._kind()
+        given, casting = self.given, self.casting
         match name.split()[0]:
             case "spot":
                 return self.place.spots.pop() if self.place.spots else "behind the last corner"
@@ -169,11 +168,10 @@ class World:
                 groups = ("food",) if food else ("colour", "thing")
                 return casting.thing(noun, given.adjective(*groups), kinds)
             case "elder":
-                return casting.elder(self.hero, given.noun(lambda n: n.kind == kind))
+                return casting.elder(self.hero, self._given_being(water=True))
             case "animal" | "pet":
                 ours = {*self.plot.asks["animals"]}
-                noun = given.noun(lambda n: n.kind == "animal" and bool(n.tags & ours))
-                return casting.animal(noun, name == "pet")
-        noun = given.noun(lambda n: n.kind == kind and "water" not in n.tags)
+                animal = given.word(lambda n: n.kind == "animal" and bool(n.tags & ours))
+                return casting.animal(animal, name == "pet")
         make = casting.friend if name == "friend" else casting.stranger
-        return make(self.hero, noun, given.adjective("trait"))
+        return make(self.hero, self._given_being(), given.adjective("trait"))
