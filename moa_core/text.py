@@ -117,6 +117,7 @@ class TokenText:
         self._tokenizer = tokenizer
         self._special = set(tokenizer.all_special_ids)
         self._stream = DecodeStream(skip_special_tokens=True)
+        self._shown: dict[int, str] = {}  # the same tokens are often rejected again
 
     def push(self, ids: Sequence[int]) -> list[str]:
         """The text each id adds: "" while a character is incomplete or the token is special."""
@@ -130,7 +131,9 @@ class TokenText:
 
     def alone(self, token: int) -> str:
         """One token by itself, special ones by name."""
-        return str(self._tokenizer.decode([token], skip_special_tokens=False))
+        if token not in self._shown:
+            self._shown[token] = str(self._tokenizer.decode([token], skip_special_tokens=False))
+        return self._shown[token]
 
     def special(self, token: int) -> bool:
         return token in self._special
