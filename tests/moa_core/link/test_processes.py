@@ -1,6 +1,5 @@
 """Client and server as processes of their own, as people run them; and where a token never is."""
 
-import asyncio
 import json
 import logging
 import os
@@ -9,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -58,23 +56,11 @@ def test_bad_options_get_one_sentence(
     assert len(captured.err.splitlines()) == 1, captured.err
 
 
-@pytest.fixture
-def no_loop() -> Iterator[None]:
-    """In a worker that has driven a browser, playwright's loop counts as running to the end."""
-    loop = asyncio._get_running_loop()
-    asyncio._set_running_loop(None)
-    yield
-    asyncio._set_running_loop(loop)
-
-
-@pytest.mark.usefixtures("no_loop")
-def test_where_it_cannot_listen_it_says_so_in_one_sentence(
-    bundle: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_it_cannot_listen_it_says_so_in_one_sentence(models: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert main(["serve", "--token", "x", "--port", port, "--device", "cpu"]) == 2
-    assert f"error: Cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
+        with pytest.raises(UserError, match=f"did not start: Cannot listen on 127.0.0.1:{port}"):
+            ServerProcess("--port", port)
 
 
 # ---- its end ----

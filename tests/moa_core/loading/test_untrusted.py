@@ -291,25 +291,3 @@ def test_no_code_of_a_repository_is_run_and_nobody_is_asked(
     with pytest.raises(UserError, match=re.compile("cannot be|no config", re.IGNORECASE)):
         read[what]()
     assert not went_off.exists()
-
-
-# ---- what a server sends ----
-
-
-@pytest.mark.parametrize(
-    ("name", "changes"),
-    [
-        ("client.json", {"name": None, "eos_ids": 5}), ("client.json", {"eos_ids": ["x"]}),
-        ("client.json", None), ("config.json", {"hidden_size": 2**23}), ("config.json", None),
-        ("config.json", {"num_hidden_layers": 10**9}), ("config.json", {"model_type": "bert"}),
-    ],
-)  # fmt: skip
-def test_weights_for_a_client_that_is_not_what_it_should_be_is_refused(
-    tmp_path: Path, name: str, changes: dict[str, Any] | None
-) -> None:
-    write(speaking_target(), 1, tmp_path)
-    path = tmp_path / name
-    text = "[" * 50_000 if changes is None else json.dumps(json.loads(path.read_text()) | changes)
-    path.write_text(text)
-    with frugal(), pytest.raises(UserError):
-        open_target(tmp_path)

@@ -14,7 +14,7 @@ from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import corpus, own_text
 from moa_core.train.batches import Batch, Batches, Epoch, Recipe, epoch_rows
-from moa_core.train.own_text import Writing, answers, load, save, write
+from moa_core.train.own_text import Writing, answers, load, write
 from moa_core.train.tokenizer import PADDING, Encoded, encode_many
 from tests.models import plain_greedy, speaking_target, tiny_tokenizer
 
@@ -126,15 +126,6 @@ def test_own_text_is_all_there_and_half_of_what_is_learnt(data):
 
 
 # ---- the target's own text ----
-
-TEXTS = [Encoded([n] * (n + 1), [False] * n + [True]) for n in range(1, 9)]
-
-
-@pytest.mark.parametrize("texts", [TEXTS, TEXTS[:1]])
-def test_what_is_saved_comes_back(tmp_path, texts):
-    save(tmp_path / "own.npz", texts)
-    assert load(tmp_path / "own.npz") == texts
-    assert [path.name for path in tmp_path.iterdir()] == ["own.npz"]
 
 
 def test_answers_in_a_batch_are_those_given_alone():
