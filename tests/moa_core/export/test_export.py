@@ -85,7 +85,6 @@ def test_a_card_says_what_the_config_says_as_text(tmp_path: Path, bundle: Path) 
         ("moa-auto", "out", "moa-auto has no files of its own"),
         ("/nowhere", "out", "There is no folder"),
         (DRAFTER, "mine.txt", "is a file"),
-        (DRAFTER, "mine.txt/out", "is a file"),
         (DRAFTER, ".", "is not empty"),
         (DRAFTER, "x" * 300, "cannot be written to: [Errno 36]"),
         (TARGET, "out", "is a whole language model"),

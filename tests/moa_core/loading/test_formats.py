@@ -156,30 +156,25 @@ def keys(**changes: Any) -> Callable[[Path], object]:
 
 
 DAMAGES: list[tuple[Callable[[Path], object], str]] = [
-    *((put("config.json", text), "config.json") for text in (b"[1]", b"{", b"", b"3", b"\xff")),
-    *((cut(keep), "damaged or cut short") for keep in (0, 100, -1)),
+    *((put("config.json", text), "config.json") for text in (b"[1]", b"{", b"\xff")),
+    *((cut(keep), "damaged or cut short") for keep in (0, -1)),
     (lambda folder: (folder / "config.json").unlink(), "has no config.json"),
     (lambda folder: (folder / WEIGHTS).unlink(), "has no model.safetensors"),
     (
         lambda folder: save_file({"weight": torch.zeros(2, 2)}, folder / WEIGHTS),
         "mine holds neither a MoA drafter nor any other drafter known here.",
     ),
-    *((keys(drafter=value), "whose drafter is") for value in (7, [1], "moa")),
-    (keys(drafter={"tree": 3}), "whose tree is 3"),
+    (keys(drafter=7), "whose drafter is"),
     (keys(drafter={"tree": {"depth": "deep"}}), "mine has a config.json with a wrong tree. Tree d"),
-    (keys(drafter={"target": 3}), "whose target is 3"),
     (keys(drafter={"target": {"shape": 5}}), "whose shape is 5"),
     (keys(num_attention_heads=3), "3 heads do not fit"),
-    (keys(num_attention_heads="4"), "whose num_attention_heads is '4': Expected `int`"),
     (keys(num_attention_heads=-4), "whose num_attention_heads is -4: Expected `int` >= 1"),
     (keys(rms_norm_eps="small"), "whose rms_norm_eps is 'small'"),
     (keys(vocab_size="64"), "vocabulary is 64, the target's is 64."),
 ]
 OF_MOA_ALONE = [
-    (keys(drafter={"tli": "two"}), "whose tli is 'two'"),
     (keys(drafter={"tli": -1}), "whose tli is -1"),
     (keys(drafter={"lsa_heads": 3}), "3 heads do not fit 32 rows of layer_self_attention"),
-    (keys(drafter={"lsa_heads": "four"}), "whose lsa_heads is 'four'"),
     (keys(drafter={"lsa_pool": "max"}), "max"),
 ]
 
@@ -235,9 +230,8 @@ def test_a_drafter_of_another_target_is_refused_with_the_mismatch(
     tmp_path: Path, sizes: dict[str, Any], words: str
 ) -> None:
     other = tiny_target(**sizes)
-    for method in METHODS:
-        sentence = refused(saved(tmp_path / "mine", method, tiny_target()), other)
-        assert sentence.startswith("mine does not fit this target: ") and words in sentence
+    sentence = refused(saved(tmp_path / "mine", "moa-n2", tiny_target()), other)
+    assert sentence.startswith("mine does not fit this target: ") and words in sentence
 
 
 def test_a_drafter_trained_with_another_tokenizer_is_refused(tmp_path: Path) -> None:

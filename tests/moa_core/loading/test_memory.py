@@ -201,7 +201,9 @@ def test_free_memory_is_within_a_containers_limit(
     assert free_bytes(CPU) == 10_000
 
 
-def test_the_command_prints_a_table(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_a_table(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(("memory", "--preset", "llama3-8b")) == 0
     table = capsys.readouterr().out.splitlines()
     assert len(table) == 6 and "| K and V of 8,192 tokens |" in table[0]
@@ -212,14 +214,5 @@ def test_the_command_prints_a_table(bundle: Path, capsys: pytest.CaptureFixture[
         tables.append(capsys.readouterr().out)
     assert "| float32 | " in tables[0] != tables[1]
     assert [size(count) for count in (1.62e10, 9.6e7, 4.48e7)] == ["16.2 GB", "0.1 GB", "44.8 MB"]
-
-
-def test_the_command_refuses_what_it_cannot_weigh(
-    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for words, said in (
-        (("--drafter", str(tmp_path)), "has no weights that can be read"),
-        (("--target", str(tmp_path)), "has no config.json: it is not a model folder"),
-        (("--target", "moa-n0"), "moa-n0 is a drafter"),
-    ):
-        assert main(("memory", *words)) == 2 and said in capsys.readouterr().err
+    assert main(("memory", "--drafter", str(tmp_path))) == 2
+    assert "has no weights that can be read" in capsys.readouterr().err

@@ -85,10 +85,9 @@ BOMBS = {
 LAYER = ("num_attention_heads", "num_key_value_heads", "intermediate_size")
 KEYS = {
     "medusa": ("heads", "blocks"), "glide": LAYER, "independent": ("num_hidden_layers", *LAYER),
-    "moa-n1": ("num_attention_heads", "vocab_size"),
-    "eagle2": ("num_attention_heads", "vocab_size"),
+    "moa-n1": ("num_attention_heads", "vocab_size"), "eagle2": ("num_attention_heads",),
 }  # fmt: skip
-SIZES = (10**4, 10**9, 2**31, 2**62, 10**30, -1)
+SIZES = (10**4, 2**31, 10**30, -1)
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
@@ -128,12 +127,10 @@ def test_a_drafter_s_config_with_other_values_loads_or_is_refused(
 @pytest.mark.parametrize(
     "sizes",
     [
-        {"num_hidden_layers": 10**9}, {"hidden_size": 2**60}, {"vocab_size": 2**50},
-        {"num_attention_heads": 0}, {"num_attention_heads": 10**6}, {"head_dim": 2**40},
-        {"intermediate_size": 2**55}, {"max_position_embeddings": "all"}, {"num_labels": 10**9},
-        {"num_hidden_layers": "3"}, {"hidden_size": float("nan")}, {"model_type": "../../x"},
-        {"rope_parameters": {"rope_type": "default", "rope_theta": None}}, {"model_type": "gpt9"},
-        {"max_position_embeddings": None}, {"rope_parameters": [[]]},
+        {"num_hidden_layers": 10**9}, {"vocab_size": 2**50}, {"num_attention_heads": 0},
+        {"head_dim": 2**40}, {"num_labels": 10**9}, {"num_hidden_layers": "3"},
+        {"hidden_size": float("nan")}, {"model_type": "gpt9"}, {"rope_parameters": [[]]},
+        {"max_position_embeddings": None},
     ],
     ids=str,
 )  # fmt: skip
