@@ -61,55 +61,6 @@ def test_a_whole_benchmark(
     assert "seed was 0 and is now 1" in capsys.readouterr().err
 
 
-OUT, FILE = ("--out", "{folder}/out"), ("--out", "{folder}/out.json")
-LAN, OFFLINE = ("--link", "lan", *FILE), ("--offline", *FILE)
-MISTAKES = [
-    (("--methods", "vanilla"), "--out FOLDER"),
-    (("--out", "{folder}/two.jsonl"), "is a file"),
-    (("--out", "~nobody-of-this-name/out", "--suite", "nowhere"), "no suite 'nowhere'"),
-    ((*OUT, "--suite", "nowhere"), "no suite 'nowhere'"),
-    ((*OUT, "--suite", "{folder}/bad.jsonl"), "Line 1 of the suite"),
-    ((*OUT, "--repeat", "0"), "--repeat must be"),
-    ((*OUT, "--limit", "0"), "--limit must be"),
-    ((*OUT, "--threads", "0"), "--threads must be"),
-    ((*OUT, "--max-new-tokens", "0"), "new tokens"),
-    ((*OUT, "--temperature", "-1"), "emperature"),
-    ((*OUT, "--methods", "./nowhere"), "nowhere"),
-    ((*OUT, "--methods", "moa-n0,moa-n0"), "twice"),
-    ((*OUT, "--methods", "hf-assisted"), "independent"),
-    ((*OUT, "--tree", "5-4"), "5-4"),
-    ((*OUT, "--grid", "5-4-12"), "--grid"),
-    ((*LAN, "--grid", "5-4-12"), "--grid"),
-    (("--link", "lan"), "--out FILE.json"),
-    (("--link", "lan", "--out", "{folder}"), "--out FILE.json"),
-    (("--link", "tin-cans", *FILE), "No link is called"),
-    (("--link", "lan", *LAN), "lan twice"),
-    ((*LAN, "--methods", "ngram"), "there is no ngram"),
-    ((*LAN, "--tree", "best"), "all share a tree"),
-    ((*LAN, "--offline"), "Choose one of"),
-    (("--offline",), "--out FILE.json"),
-    (("--offline", "--out", "{folder}/out.csv"), "--out FILE.json"),
-    ((*OFFLINE, "--methods", ","), "at least one"),
-    ((*OFFLINE, "--methods", "ngram"), "ngram cannot write"),
-    ((*OFFLINE, "--limit", "1", "--max-new-tokens", "9999"), "no room for so long an answer"),
-]
-
-
-@pytest.mark.parametrize(("words", "told"), MISTAKES, ids=lambda one: " ".join(one)[:50])
-def test_a_mistake_is_told_in_one_sentence(
-    bundle: Path, suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
-    words: tuple[str, ...], told: str,
-) -> None:  # fmt: skip
-    (tmp_path / "bad.jsonl").write_text("nonsense\n")
-    before = sorted(tmp_path.rglob("*"))
-    given = [word.format(folder=tmp_path) for word in words]
-    assert main(["bench", "--suite", str(suite), "--device", "cpu", *given]) == 2
-    captured = capsys.readouterr()
-    lines = captured.err.strip().splitlines()
-    assert captured.out == "" and len(lines) == 1 and lines[0].startswith("error: ")
-    assert told in lines[0] and sorted(tmp_path.rglob("*")) == before
-
-
 @pytest.mark.parametrize(
     ("given", "kept"),
     [

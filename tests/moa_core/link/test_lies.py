@@ -79,9 +79,7 @@ HALVES: dict[str, Callable[[dict[str, Numbers]], Any]] = {
     "one more": lambda half: {**half, "more": next(iter(half.values()))},
     "another name": lambda half: {f"{name}s": one for name, one in half.items()},
     "another kind": lambda half: pack({k: torch.zeros(v.shape) for k, v in half.items()}, "f32"),
-    "a token more": lambda half: other(half, lambda one: torch.cat([one, one[..., :1, :]], -2)),
     "wider": lambda half: other(half, lambda one: torch.cat([one, one], -1)),
-    "flat": lambda half: other(half, lambda one: one.flatten()),
     "one number": lambda half: other(half, lambda one: one.sum()),
 }
 

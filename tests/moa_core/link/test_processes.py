@@ -31,31 +31,6 @@ SECRET = "tok-5f1c9e-SECRET"
 # ---- what it says when it cannot serve ----
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("--port", "70000"), "A port is a number"),
-        (("--max-sessions", "0"), "--max-sessions must be above 0"),
-        (("--max-context", "1"), "--max-context must be at least 2"),
-        (("--idle", "nan"), "--idle must be above 0"),
-        *(
-            (("--host", host), "set MOA_TOKEN")
-            for host in ("0.0.0.0", "::", "", "192.168.1.5", "example.org", "127.0.0.1.x")
-        ),
-        (("--drafter", "/no/such/drafter"), "/no/such/drafter"),
-    ],
-)
-def test_bad_options_get_one_sentence(
-    options: tuple[str, ...], says: str, bundle: Path, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    monkeypatch.delenv("MOA_TOKEN", raising=False)
-    assert main(["serve", "--port", "0", *options]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == "" and captured.err.startswith("error: ") and says in captured.err
-    assert len(captured.err.splitlines()) == 1, captured.err
-
-
 def test_where_it_cannot_listen_it_says_so_in_one_sentence(models: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

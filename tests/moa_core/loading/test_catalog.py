@@ -109,9 +109,6 @@ def test_layers_are_known_before_the_target(bundle: Path, tmp_path: Path) -> Non
         layers_needed("moa-n1", -1)
 
 
-ODD = [{"drafter": {"method": x}, "architectures": x} for x in ("<img>", 7, ["moa"], {"a": "b"})]
-
-
 @pytest.mark.parametrize(
     ("config", "method"),
     [
@@ -119,7 +116,7 @@ ODD = [{"drafter": {"method": x}, "architectures": x} for x in ("<img>", 7, ["mo
         ({"model_type": "moa_spec"}, "moa-n0"),
         ({"architectures": ["MOASpec"], "num_hidden_layers": 32}, "moa-n0"), ({}, "given"),
         ({"num_hidden_layers": 1}, "eagle2"), ({"num_hidden_layers": 4}, "independent"),
-        *((config, "given") for config in ODD),
+        ({"drafter": {"method": ["moa"]}, "architectures": {"a": "b"}}, "given"),
     ],
 )  # fmt: skip
 def test_a_drafters_method_is_known_by_its_config(

@@ -1,6 +1,5 @@
 """Drafter files: written, read back, and refused with a sentence when they do not fit."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from tests.models import (
     draft_alike,
+    edit_config,
     plain_greedy,
     save_target,
     speaking_target,
@@ -38,15 +38,6 @@ def saved(folder: Path, method: str | Drafter, target: Target) -> str:
     drafter = useful(method, target) if isinstance(method, str) else method
     save_drafter(folder, drafter, target, {"tree": TREE}, torch.float32)
     return str(folder)
-
-
-def edit(folder: Path, ours: Any = None, **changes: Any) -> None:
-    """Change keys of a config; None takes one away. ours: keys under "drafter"."""
-    path = folder / "config.json"
-    config = {**json.loads(path.read_text()), **changes}
-    if ours is not None:
-        config["drafter"] |= ours
-    path.write_text(json.dumps({k: v for k, v in config.items() if v is not None}))
 
 
 def strip(folder: Path) -> None:
@@ -152,7 +143,7 @@ def cut(keep: int) -> Callable[[Path], object]:
 
 
 def keys(**changes: Any) -> Callable[[Path], object]:
-    return lambda folder: edit(folder, **changes)
+    return lambda folder: edit_config(folder, **changes)
 
 
 DAMAGES: list[tuple[Callable[[Path], object], str]] = [
@@ -238,7 +229,7 @@ def test_a_drafter_trained_with_another_tokenizer_is_refused(tmp_path: Path) -> 
     target = speaking_target()
     folder = saved(tmp_path, "moa-n0", target)
     assert load_drafter(folder, target).name == tmp_path.name
-    edit(tmp_path, ours={"target": {"tokenizer": "0123456789abcdef"}})
+    edit_config(tmp_path, ours={"target": {"tokenizer": "0123456789abcdef"}})
     assert "another tokenizer" in refused(folder, target)
     target.tokenizer = None  # nothing to compare with
     assert load_drafter(folder, target).name == tmp_path.name
@@ -256,7 +247,7 @@ def test_a_drafter_of_other_weights_drafts_and_says_so(
     assert "(tiny-llama-0): text stays exact" in drafter.note and caplog.messages == [drafter.note]
     trace = traced(other, drafter, [5, 9, 33, 7], max_new_tokens=20)
     assert trace.output_ids == plain_greedy(other, [5, 9, 33, 7], 20)
-    edit(tmp_path / "mine", ours={"target": {}})  # nothing to compare with
+    edit_config(tmp_path / "mine", ours={"target": {}})  # nothing to compare with
     assert load_drafter(folder, other).note == ""
 
 

@@ -18,8 +18,7 @@ from moa_core.loading.load import (
     pick_dtype,
     wanted_drafts,
 )
-from tests.moa_core.loading.test_formats import edit
-from tests.models import save_target, speaking_target
+from tests.models import edit_config, save_target, speaking_target
 
 
 def test_defaults_are_the_bundled_target_and_moa(bundle: Path) -> None:
@@ -95,7 +94,7 @@ def test_dtypes(bundle: Path) -> None:
 
 def test_a_config_without_an_end_of_text_leaves_it_to_the_tokenizer(tmp_path: Path) -> None:
     save_target(tmp_path, speaking_target())
-    edit(tmp_path, eos_token_id=None)
+    edit_config(tmp_path, eos_token_id=None)
     (tmp_path / "generation_config.json").unlink()
     found = load_target(str(tmp_path), device="cpu")
     assert found.name == tmp_path.name and found.eos_ids == (found.tokenizer.eos_token_id,)

@@ -57,14 +57,6 @@ def test_processes_of_their_own_prepare_the_same(data):
         assert torch.equal(ours, torch.from_numpy(theirs[:ROWS]).to(ours.dtype))
 
 
-@pytest.mark.usefixtures("threads")
-def test_parts_of_a_batch_keep_their_rows_numbers(data):
-    [whole] = taken(Batches(recipe(data), 4, 1), 1)
-    assert whole.rows.tolist() == [0, 1, 2, 3]
-    part = whole.part(slice(1, None, 2))
-    assert part.rows.tolist() == [1, 3] and torch.equal(part.ids, whole.ids[1::2])
-
-
 def test_the_last_batch_of_an_epoch_is_given_where_it_is_full(data):
     class Six(Batches):
         def _epoch(self, number: int) -> Epoch:
@@ -99,16 +91,6 @@ def test_an_epoch_without_a_batch_is_said_and_not_waited_for(data):
     words = r"tokens in .*data fill 1 row of 4096 .* takes 3\. Give --rows 1,"
     with pytest.raises(UserError, match=words):
         next(iter(batches))
-
-
-@pytest.mark.usefixtures("threads")
-def test_text_for_one_batch_is_enough(tmp_path, data):
-    folder = tmp_path / "one"
-    folder.mkdir()
-    (folder / "note.txt").write_text("The fox ran home. " * 60)
-    batches = Batches(Recipe(folder, data.parent / "tokenizer", 1, row_length=48), ROWS, 1)
-    assert len(taken(batches, 5)) == 5
-    assert batches.about().startswith("Training on 1 document of yours (")
 
 
 def test_own_text_is_all_there_and_half_of_what_is_learnt(data):

@@ -60,7 +60,6 @@ DAMAGED = gzip.compress(b"text", mtime=0)[:10] + b"\xff" * 20
     ("name", "data", "words"),
     [
         ("a.txt", b"\xff", "a.txt cannot be read"),
-        ("a.txt.gz", b"no gzip", "a.txt.gz cannot be read"),
         ("a.jsonl", b"\n{", "Line 2 of .*a.jsonl is not JSON"),
         ("a.jsonl", b'{"messages": [{"role": "tool", "content": ""}]}', "a.jsonl has no messages"),
         ("a.tsv", b"text", "holds no text"),
