@@ -1,5 +1,4 @@
-"""For tests: clients that mean no good, or know no better. Bare sockets: a real client's would
-refuse to send such things."""
+"""Hostile clients, over bare sockets: a real client would refuse to send such things."""
 
 from __future__ import annotations
 
@@ -46,17 +45,8 @@ def opened(port: int) -> socket.socket:
     return one
 
 
-def reset(one: socket.socket) -> None:
-    """Gone at once, with nothing but TCP's reset."""
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    one.close()
-
-
 def read_all(one: socket.socket, got: bytes = b"") -> bytes:
-    """What comes, after what has come, until the server closes the connection or says that it will.
-
-    It would wait for our answer to that.
-    """
+    """Read on until the server closes the connection or sends a close frame."""
     with suppress(ConnectionError):
         while not closing(got) and (data := one.recv(1 << 16)):
             got += data
@@ -77,11 +67,10 @@ def closing(got: bytes) -> bool:
     return False
 
 
-def fire(port: int, *parts: bytes, end: str = "theirs") -> bytes:
-    """A connection, some bytes, and what comes back until its end. TimeoutError if it has none.
+def fire(port: int, *parts: bytes) -> bytes:
+    """Send bytes; return what comes back until the server ends. TimeoutError if it never does.
 
     parts  something is heard between one and the next
-    end    "theirs": the server's; or ours, by "reset" or "close"
     """
     got = b""
     with opened(port) as one, suppress(ConnectionError):
@@ -89,10 +78,7 @@ def fire(port: int, *parts: bytes, end: str = "theirs") -> bytes:
             if place:
                 got += one.recv(1 << 16)
             one.sendall(part)
-        if end == "theirs":
-            return read_all(one, got)
-        if end == "reset":
-            reset(one)
+        return read_all(one, got)
     return got
 
 

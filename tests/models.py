@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -11,7 +12,7 @@ from typing import Any
 import pandas
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
@@ -222,25 +223,12 @@ CHATML = (
 
 @cache
 def chatml_tokenizer() -> PreTrainedTokenizerFast:
-    """A byte-level tokenizer of 280 tokens that speaks as Qwen's do, system message included."""
-    backend = Tokenizer(models.BPE())
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-    trainer = trainers.BpeTrainer(
-        vocab_size=280,
-        special_tokens=special,
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    backend.train_from_iterator(["The fox ran home. The cat sat on the mat."] * 5, trainer)
+    """The tiny tokenizer, but it speaks as Qwen's do, system message included."""
     return PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
-        additional_special_tokens=["<|im_start|>"],
-        chat_template=CHATML,
-    )
+        tokenizer_object=Tokenizer.from_str(tiny_tokenizer().backend_tokenizer.to_str()),
+        eos_token="<|im_end|>", pad_token="<|endoftext|>",
+        additional_special_tokens=["<|im_start|>"], chat_template=CHATML,
+    )  # fmt: skip
 
 
 def ultrachat(folder: Path, rows: int, start: int = 0) -> Path:
@@ -294,6 +282,15 @@ def save_target(folder: Path, target: Target) -> None:
     target.model.save_pretrained(folder)
     if target.tokenizer is not None:
         target.tokenizer.save_pretrained(folder)
+
+
+def edit_config(folder: Path, ours: Any = None, **changes: Any) -> None:
+    """Change keys of a model's config; None takes one away. ours: keys under "drafter"."""
+    path = folder / "config.json"
+    config = {**json.loads(path.read_text()), **changes}
+    if ours is not None:
+        config["drafter"] |= ours
+    path.write_text(json.dumps({k: v for k, v in config.items() if v is not None}))
 
 
 def save_pair(folder: Path, methods: Sequence[str], **sizes: Any) -> Path:

@@ -123,15 +123,10 @@ def record(method: str, item: int, right: bool | None, **more: Any) -> dict[str,
 
 def test_figures_by_hand() -> None:
     records = [
-        record("a", 0, True),
-        record("a", 1, True),
-        record("a", 2, False),
-        record("b", 0, True),
-        record("b", 1, False),
-        record("b", 2, False),
+        *(record("a", item, right) for item, right in enumerate((True, True, False))),
+        *(record("b", item, right) for item, right in enumerate((True, False, False))),
         record("a", 0, None, tokens=4, log_prob=-2.0),
         record("a", 1, None, tokens=1, log_prob=-3.0),
-        record("b", 0, None, tokens=2, log_prob=-4.0),
         record("b", 1, None, tokens=0, log_prob=0.0),
     ]
     found = rows(records)

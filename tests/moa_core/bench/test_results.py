@@ -2,13 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from moa_core.bench.paper import PATH, claim, papers_ratios, published, ratio
-from moa_core.bench.records import FOLDER, Recording, head, read, recorded, recordings, write
-from moa_core.bench.results import figures, rounded, spread, table, tau
+from moa_core.bench.paper import PATH, claim, papers_ratios, published
+from moa_core.bench.records import Recording, head, read, recorded, write
+from moa_core.bench.results import figures, spread, table, tau
 from moa_core.errors import UserError
 from tests.moa_core.bench.made_up import ABOUT, made_up_runs, ours
 
@@ -75,46 +74,9 @@ def test_a_text_that_ends_at_once_has_no_tau() -> None:
     assert "moa" in table({"moa": {**found, "tree": None}})
 
 
-def test_the_files_of_a_benchmark(tmp_path: Path) -> None:
-    runs = made_up_runs()
-    methods = figures(runs, ABOUT, greedy=True)
-    write({"methods": methods, "odd": [], "runs": runs}, tmp_path / "results.json")
-    text = (tmp_path / "results.json").read_text()
-    found = json.loads(text)
-    assert found["runs"] == rounded(runs) and found["methods"] == rounded(methods)
-    assert len([line for line in text.splitlines() if '"output"' in line]) == len(runs)
-
-
 # ---- recordings ----
 
 TABLE = json.loads(PATH.read_text(encoding="utf-8"))
-
-
-@pytest.fixture
-def results() -> dict[str, Any]:
-    return {
-        "version": 1,
-        "settings": {"repeat": 2, "limit": 3, "temperature": 0.5, "tree": "4-2-8", "seed": 0},
-        "target": {"name": "tiny", "dtype": "bfloat16"},
-        "machine": {"device": "cpu", "processor": "Abacus", "cores": 4, "threads": 2},
-        "commit": "abc1234",
-        "date": "2026-11-20T08:00:00+00:00",
-        "methods": figures(made_up_runs(), ABOUT, True),
-        "runs": made_up_runs(),
-    }
-
-
-def test_our_own_recordings_can_be_read():
-    found = recordings()
-    names = {path.parent.name for path in FOLDER.glob("*/summary.json")}
-    assert {one.name.lower().replace(" ", "-") for one in found} == names
-    sizes = [len(one.methods) for one in found]
-    assert sizes == sorted(sizes, reverse=True) and min(sizes) > 0
-    for one in found:
-        assert one.kinds and one.machine and one.precision and one.commit and one.date
-    for name, recording in recorded().items():
-        assert recording["command"].startswith("python -m moa_core bench "), name
-        assert recording["commit"] and "changes" not in recording["commit"], name
 
 
 # ---- links ----
@@ -154,20 +116,6 @@ def test_means_and_ratios_leave_the_flagged_cells_out():
     theirs = sum(taus["EAGLE-2, retrained by the authors"])
     assert tau == pytest.approx(sum(taus["MoA, TLI N = 1"]) / theirs) and round(tau, 2) == 1.25
     assert round(speed, 2) == 1.09
-
-
-@pytest.mark.parametrize(
-    ("theirs", "spread", "value", "overlap"),
-    [
-        (2.0, [1.9, 2.1], 1.5, False), (2.5, [2.4, 2.8], 1.2, True),
-        (2.0, [2.0, 2.0], 1.5, None), (2.0, None, 1.5, None),
-    ],
-)  # fmt: skip
-def test_a_ratio_and_whether_the_spreads_overlap(theirs, spread, value, overlap):
-    ours = {"tau": 3.0, "tau_spread": [2.8, 3.2]}
-    found = ratio(ours, {"tau": theirs, "tau_spread": spread}, "tau")
-    assert (found.value, found.overlap) == (value, overlap)
-    assert ratio(ours, {}, "tau") is None and ratio({}, ours, "tau") is None
 
 
 def test_the_claim_is_computed_from_the_file():

@@ -22,7 +22,7 @@ PROMPTS = [Prompt(at, "ab"[at % 2], ()) for at in range(1, 4)]
 DECODING = Decoding(20)
 CPU = torch.device("cpu")
 TREE = TreeSettings(3, 2, 6)
-WHOLE = '{"method":"a","repeat":0,"prompt":1}\n'
+WHOLE = b'{"method":"a","repeat":0,"prompt":1}\n'
 
 
 @pytest.fixture(scope="module")
@@ -74,35 +74,10 @@ def test_a_run_that_was_cut_off_repeats_nothing_finished(target: Target, tmp_pat
     assert first[4:] + second[4:] == whole[4:]
     third: list = []
     assert run_all(contenders(target, third), *rest, path) == expected and not third
-
-
-def test_a_kill_while_a_cut_line_is_taken_away_or_settings_are_written_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither file may ever be empty: a text that is written anew is, for a moment."""
-    path = tmp_path / "runs.jsonl"
-    commits = iter(("abc", "def", "def"))
-    monkeypatch.setattr(run, "commit", lambda: next(commits))
-    keep_settings(tmp_path, {"repeat": 3}, CPU)
-
-    def killed(part: Path, *_: object, **__: object) -> None:
-        part.open("w").close()
-        raise KeyboardInterrupt
-
-    with_text = Path.write_text
-    monkeypatch.setattr(Path, "write_text", killed)
-    path.write_bytes(WHOLE.encode() + b'{"method":"a","rep')
-    assert len(read_runs(path)) == 1 and path.read_bytes() == WHOLE.encode()
-    with pytest.raises(KeyboardInterrupt):
-        keep_settings(tmp_path, {"repeat": 3}, CPU)
-    monkeypatch.setattr(Path, "write_text", with_text)
-    assert keep_settings(tmp_path, {"repeat": 3}, CPU)["commit"] == "abc, then def"
-    path.write_text(WHOLE + '{"method":"a"}\n')
-    with pytest.raises(UserError, match="Line 2"):
-        read_runs(path)
-    path.write_bytes(b"\xff\n")
-    with pytest.raises(UserError, match="damaged"):
-        read_runs(path)
+    for damaged, words in ((WHOLE + b'{"method":"a"}\n', "Line 2"), (b"\xff\n", "damaged")):
+        path.write_bytes(damaged)
+        with pytest.raises(UserError, match=words):
+            read_runs(path)
 
 
 def test_other_settings_are_refused_and_named(
@@ -117,10 +92,7 @@ def test_other_settings_are_refused_and_named(
         keep_settings(tmp_path / "out", {**settings, "repeat": 4}, CPU)
     with pytest.raises(UserError, match=r"methods was .* and is now None"):
         keep_settings(tmp_path / "out", {"repeat": 3}, CPU)
-    with pytest.raises(UserError) as told:
-        keep_settings(tmp_path / "out", {**settings, "methods": ["x" * 9999]}, CPU)
-    assert len(str(told.value)) < 500
-    for damaged in (b"[]", b'{"settings": {}}', b"\xff", b"[" * 100_000):
+    for damaged in (b"[]", b'{"settings": {}}', b"\xff"):
         (tmp_path / "out" / "settings.json").write_bytes(damaged)
         with pytest.raises(UserError, match="damaged"):
             keep_settings(tmp_path / "out", settings, CPU)

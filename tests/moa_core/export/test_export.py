@@ -1,6 +1,5 @@
 """Exports load as they were, and have a card."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from moa_core.export.write import export, read_source
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_drafter
 from tests import released
-from tests.models import draft_alike, tiny_target, useful
+from tests.models import draft_alike, edit_config, tiny_target, useful
 
 PARITY = released.FOLDER
 DRAFTER, TARGET = str(PARITY / "moa_n0"), str(PARITY / "target")
@@ -46,9 +45,7 @@ def run(*arguments: Any) -> int:
 def with_ours(folder: Path, bundle: Path, **keys: str) -> Path:
     """A copy of the bundle's moa-n1 that says more about itself."""
     shutil.copytree(bundle / "moa-n1", folder)
-    config = json.loads((folder / "config.json").read_text())
-    config["drafter"] |= keys
-    (folder / "config.json").write_text(json.dumps(config))
+    edit_config(folder, ours=keys)
     return folder
 
 
@@ -77,25 +74,3 @@ def test_a_card_says_what_the_config_says_as_text(tmp_path: Path, bundle: Path) 
     assert "<img" not in card and "&lt;img src=x" in card and "\\[x\\](javascript" in card
     assert "\n# Big" not in card and card.count("\n---\n") == 1 and "license: other" in card
     assert "\\`z\\` ${a}" in card
-
-
-@pytest.mark.parametrize(
-    ("drafter", "to", "words"),
-    [
-        ("moa-auto", "out", "moa-auto has no files of its own"),
-        ("/nowhere", "out", "There is no folder"),
-        (DRAFTER, "mine.txt", "is a file"),
-        (DRAFTER, "mine.txt/out", "is a file"),
-        (DRAFTER, ".", "is not empty"),
-        (DRAFTER, "x" * 300, "cannot be written to: [Errno 36]"),
-        (TARGET, "out", "is a whole language model"),
-    ],
-)
-def test_mistakes_are_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], drafter: str, to: str, words: str
-) -> None:
-    (tmp_path / "mine.txt").write_text("mine")
-    assert run("--target", TARGET, "--drafter", drafter, "--to", tmp_path / to) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ") and error.count("\n") == 1 and words in error
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]

@@ -117,8 +117,8 @@ class UpTo(StoppingCriteria):
 @pytest.mark.parametrize(
     "options",
     [
-        *({"max_new_tokens": count, "do_sample": False} for count in (1, 2, 7, 40)),
-        *({"max_new_tokens": 30, "stopping_criteria": [UpTo(length)]} for length in range(8, 14)),
+        *({"max_new_tokens": count, "do_sample": False} for count in (1, 7, 40)),
+        *({"max_new_tokens": 30, "stopping_criteria": [UpTo(length)]} for length in (8, 11, 13)),
     ],
 )
 def test_greedy_text_is_transformers_own(

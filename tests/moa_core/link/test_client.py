@@ -1,6 +1,5 @@
 """The client's end against servers that are slow, busy, or none of ours."""
 
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,14 +13,12 @@ from websockets.sync.server import ServerConnection
 
 from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verifier import LinkLost
-from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link import server as servers
 from moa_core.link import wire
 from moa_core.link.client_weights import client_target, target_mark
 from moa_core.link.connection import Address, Wire
-from moa_core.link.process import ServerProcess
 from moa_core.link.remote import Remote
 from moa_core.link.session import drafter_mark
 from moa_core.link.tensors import pack
@@ -140,22 +137,6 @@ def test_signs_of_life_come_while_a_drafter_is_loaded_and_while_others_work(
         assert until(lambda: not one.sessions)
 
 
-def test_a_refusal_that_may_pass_is_a_lost_link_and_a_new_session(leave: ExitStack) -> None:
-    heard: list[wire.Hello] = []
-
-    def script(connection: ServerConnection) -> None:
-        welcome(connection)
-        heard.append(wire.read_up(connection.recv()))
-        connection.send(wire.encode(wire.Refused("Gone.", again=True)))
-        sleep(0.2)
-
-    remote = Remote(leave.enter_context(scripted(script)), TARGET, Vanilla())
-    with pytest.raises(LinkLost):
-        remote.verify(DraftTree.only_root(1), 0)
-    assert until(lambda: remote.back(0)) and len(heard) == 1
-    remote.close()
-
-
 @pytest.mark.parametrize(
     ("says", "told"),
     [
@@ -181,20 +162,3 @@ def test_a_target_that_does_not_come_is_said_in_a_sentence(
 
     with pytest.raises(UserError, match=told):
         client_target(leave.enter_context(scripted(script)), 0, tmp_path / "cache")
-
-
-def test_a_server_that_does_not_start_leaves_its_last_words(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    program = tmp_path / "python"
-    program.write_text("#!/bin/sh\necho 'error: There is no such thing.' >&2\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(program))
-    with pytest.raises(UserError, match=r"did not start: There is no such thing\."):
-        ServerProcess("--preset", "x")
-
-
-def test_auto_n_over_a_link_is_refused_before_the_server_is_asked() -> None:
-    auto = AutoDrafter([useful("moa-n0", TARGET), useful("moa-n1", TARGET)])
-    with pytest.raises(UserError, match="moa-auto cannot draft over a link"):
-        Remote(Address("ws://127.0.0.1:9"), TARGET, auto)

@@ -5,7 +5,6 @@ Minutes: pytest -m slow tests/moa_core/link/test_kills.py
 
 import os
 import random
-import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ from moa_core.link.process import ROOT
 from moa_core.link.remote import Remote
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.text import prompt_ids
-from tests.serving import until
+from tests.serving import free_port, until
 
 pytestmark = pytest.mark.slow
 FAR = link("rtt=250,jitter=20,down=20,up=20")
@@ -53,11 +52,6 @@ def started(port: int, token: str) -> subprocess.Popen:
     assert one.stdout is not None
     assert f"ws://127.0.0.1:{port}" in one.stdout.readline()
     return one
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return one.getsockname()[1]
 
 
 class Client:

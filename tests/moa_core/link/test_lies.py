@@ -1,5 +1,6 @@
 """A server that lies, in answers and in files: a sentence, and what was decoded stays."""
 
+import json
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from math import nan
@@ -78,9 +79,7 @@ HALVES: dict[str, Callable[[dict[str, Numbers]], Any]] = {
     "one more": lambda half: {**half, "more": next(iter(half.values()))},
     "another name": lambda half: {f"{name}s": one for name, one in half.items()},
     "another kind": lambda half: pack({k: torch.zeros(v.shape) for k, v in half.items()}, "f32"),
-    "a token more": lambda half: other(half, lambda one: torch.cat([one, one[..., :1, :]], -2)),
     "wider": lambda half: other(half, lambda one: torch.cat([one, one], -1)),
-    "flat": lambda half: other(half, lambda one: one.flatten()),
     "one number": lambda half: other(half, lambda one: one.sum()),
 }
 
@@ -125,41 +124,22 @@ def widened(message: Any) -> Any:
 
 
 LIES: dict[str, tuple[type, Lie, str]] = {
-    "a token too many": (
-        wire.Answer,
-        lambda one: replace(one, tokens=[*one.tokens, 5]),
-        "not fit",
-    ),
-    "a token too few": (wire.Answer, lambda one: replace(one, tokens=one.tokens[1:]), "not fit"),
-    "probabilities too few": (wire.Answer, lambda one: replace(one, probs=[]), "not fit"),
-    "drafts too many": (wire.Answer, lambda one: replace(one, drafts=one.drafts * 2), "not fit"),
-    "a token of none": (
-        wire.Answer,
-        lambda one: replace(one, tokens=last(one.tokens, 64)),
-        "not have",
-    ),
-    "nan": (wire.Answer, lambda one: replace(one, probs=last(one.probs, nan)), NONE),
-    "no message": (
-        wire.Answer,
-        lambda one: wire.Refused("Too much."),
-        "The server refused: Too much.",
-    ),
-    "pushed elsewhere": (wire.Pushed, lambda one: replace(one, position=99), "another place"),
+    "a token too many": (wire.Answer, lambda x: replace(x, tokens=[*x.tokens, 5]), "not fit"),
+    "no probabilities": (wire.Answer, lambda x: replace(x, probs=[]), "not fit"),
+    "drafts too many": (wire.Answer, lambda x: replace(x, drafts=x.drafts * 2), "not fit"),
+    "an unknown token": (wire.Answer, lambda x: replace(x, tokens=last(x.tokens, 64)), "not have"),
+    "nan": (wire.Answer, lambda x: replace(x, probs=last(x.probs, nan)), NONE),
+    "no answer": (wire.Answer, lambda x: wire.Refused("Too much."), "refused: Too much."),
     "a half too wide": (wire.Answer, widened, "was due"),
-    # of a prompt's answers
-    "a first choice of none": (wire.First, lambda one: replace(one, prob=2.0), NONE),
-    "a token just beyond": (wire.First, lambda one: replace(one, token=64), "does not have"),
-    "a token below 0": (wire.First, lambda one: replace(one, token=-1), NONE),
-    "time below 0": (wire.First, lambda one: replace(one, seconds=-1e9), NONE),
-    "an empty share": (wire.Share, lambda one: replace(one, count=0), NONE),
-    "a share that skips": (
-        wire.Share,
-        lambda one: replace(one, start=one.start + 1),
-        "out of order",
-    ),
-    "a share too long": (wire.Share, lambda one: replace(one, count=one.count + 1), "out of order"),
-    "a share too wide": (wire.Share, widened, "was due"),
-    "a share too short": (wire.Share, lambda one: replace(one, count=one.count - 1), "was due"),
+    "pushed elsewhere": (wire.Pushed, lambda x: replace(x, position=99), "another place"),
+    "a first probability of 2": (wire.First, lambda x: replace(x, prob=2.0), NONE),
+    "an unknown first token": (wire.First, lambda x: replace(x, token=64), "does not have"),
+    "a first token below 0": (wire.First, lambda x: replace(x, token=-1), NONE),
+    "time below 0": (wire.First, lambda x: replace(x, seconds=-1e9), NONE),
+    "an empty share": (wire.Share, lambda x: replace(x, count=0), NONE),
+    "a share that skips": (wire.Share, lambda x: replace(x, start=x.start + 1), "out of order"),
+    "a share too long": (wire.Share, lambda x: replace(x, count=x.count + 1), "out of order"),
+    "a share too short": (wire.Share, lambda x: replace(x, count=x.count - 1), "was due"),
 }
 
 
@@ -180,23 +160,40 @@ with torch.no_grad():  # of numbers that bfloat16 has, too: the mark does not te
 Script = Callable[[ServerConnection], None]
 
 
-def edited(folder: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
-    tensors = load_file(folder / WEIGHTS)
-    save_file(change(tensors), folder / WEIGHTS)
+def weights(change: Callable[[dict[str, torch.Tensor]], Any]) -> Callable[[Path], None]:
+    return lambda folder: save_file(change(load_file(folder / WEIGHTS)), folder / WEIGHTS)
 
 
-def without(word: str) -> Callable[[dict[str, torch.Tensor]], Any]:
-    return lambda all: {name: one for name, one in all.items() if word not in name}
+def without(word: str) -> Callable[[Path], None]:
+    return weights(lambda all: {name: one for name, one in all.items() if word not in name})
 
 
-SENT: dict[str, Callable[[dict[str, torch.Tensor]], Any]] = {
+def keys(file: str, **changes: Any) -> Callable[[Path], Any]:
+    """Other values in a JSON file; without any, a file that no parser should read."""
+
+    def change(folder: Path) -> None:
+        told = json.loads((folder / file).read_text()) | changes
+        (folder / file).write_text(json.dumps(told) if changes else "[" * 50_000)
+
+    return change
+
+
+REFUSED = "What the server sent|cannot be read as JSON|says that|cannot be a target"
+SENT: dict[str, Callable[[Path], Any]] = {
     "no embeddings": without("embed_tokens"),
     "no head": without("lm_head"),
-    "no norm": without("model.norm"),
     "no last layer": without("layers.2."),
-    "a type of its own": lambda all: {**all, "lm_head.weight": all["lm_head.weight"].bfloat16()},
-    "8 bits": lambda all: {name: one.to(torch.float8_e4m3fn) for name, one in all.items()},
-    "wider": lambda all: {name: torch.cat([one, one], -1) for name, one in all.items()},
+    "a type of its own": weights(
+        lambda all: {**all, "lm_head.weight": all["lm_head.weight"].bfloat16()}
+    ),
+    "8 bits": weights(lambda all: {name: one.to(torch.float8_e4m3fn) for name, one in all.items()}),
+    "wider": weights(lambda all: {name: torch.cat([one, one], -1) for name, one in all.items()}),
+    "no end": keys("client.json", name=None, eos_ids=5),
+    "a trap for the parser": keys("client.json"),
+    "another trap": keys("config.json"),
+    "a huge model": keys("config.json", hidden_size=2**23),
+    "endless layers": keys("config.json", num_hidden_layers=10**9),
+    "another family": keys("config.json", model_type="bert"),
 }
 
 
@@ -223,15 +220,15 @@ def sends(folder: Path, mark: str = "") -> Script:
 
 @pytest.mark.parametrize("change", SENT.values(), ids=SENT.keys())
 def test_a_target_that_is_not_what_was_asked_for_is_refused_and_not_kept(
-    tmp_path: Path, sent: Path, change: Callable[[Any], Any]
+    tmp_path: Path, sent: Path, change: Callable[[Path], Any]
 ) -> None:
-    cache, good = tmp_path / "cache", load_file(sent / WEIGHTS)
+    cache = tmp_path / "cache"
     with scripted(sends(sent)) as address:
-        edited(sent, change)
-        with pytest.raises(UserError, match=r"^What the server sent") as caught:
+        change(sent)
+        with pytest.raises(UserError, match=REFUSED) as caught:
             client_target(address, 1, cache)
         assert "\n" not in str(caught.value)
-        save_file(good, sent / WEIGHTS)  # an honest one, later
+        write(SPEAKING, 1, sent)  # an honest one, later
         assert client_target(address, 1, cache).eos_ids == SPEAKING.eos_ids
 
 

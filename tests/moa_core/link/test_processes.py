@@ -1,6 +1,5 @@
 """Client and server as processes of their own, as people run them; and where a token never is."""
 
-import asyncio
 import json
 import logging
 import os
@@ -9,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -33,48 +31,11 @@ SECRET = "tok-5f1c9e-SECRET"
 # ---- what it says when it cannot serve ----
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("--port", "70000"), "A port is a number"),
-        (("--max-sessions", "0"), "--max-sessions must be above 0"),
-        (("--max-context", "1"), "--max-context must be at least 2"),
-        (("--idle", "nan"), "--idle must be above 0"),
-        *(
-            (("--host", host), "set MOA_TOKEN")
-            for host in ("0.0.0.0", "::", "", "192.168.1.5", "example.org", "127.0.0.1.x")
-        ),
-        (("--drafter", "/no/such/drafter"), "/no/such/drafter"),
-    ],
-)
-def test_bad_options_get_one_sentence(
-    options: tuple[str, ...], says: str, bundle: Path, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    monkeypatch.delenv("MOA_TOKEN", raising=False)
-    assert main(["serve", "--port", "0", *options]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == "" and captured.err.startswith("error: ") and says in captured.err
-    assert len(captured.err.splitlines()) == 1, captured.err
-
-
-@pytest.fixture
-def no_loop() -> Iterator[None]:
-    """In a worker that has driven a browser, playwright's loop counts as running to the end."""
-    loop = asyncio._get_running_loop()
-    asyncio._set_running_loop(None)
-    yield
-    asyncio._set_running_loop(loop)
-
-
-@pytest.mark.usefixtures("no_loop")
-def test_where_it_cannot_listen_it_says_so_in_one_sentence(
-    bundle: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_it_cannot_listen_it_says_so_in_one_sentence(models: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert main(["serve", "--token", "x", "--port", port, "--device", "cpu"]) == 2
-    assert f"error: Cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
+        with pytest.raises(UserError, match=f"did not start: Cannot listen on 127.0.0.1:{port}"):
+            ServerProcess("--port", port)
 
 
 # ---- its end ----

@@ -20,6 +20,7 @@ from moa_core.decoding.trace import (
 )
 from moa_core.decoding.tree import AUTO
 from moa_core.decoding.verify import Sampling
+from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link.client_weights import fetch, keep, open_target
@@ -46,6 +47,7 @@ from tests.serving import CutLink, serving
 METHODS = ("moa-n0", "moa-n1", "moa-n3", "eagle2", *FRESH, "vanilla", "streamed")
 CUT = ("moa-n1", "eagle2", "independent", "vanilla", "streamed")
 SAMPLED = Sampling(0.8, seed=3)
+AUTO_N = AutoDrafter([useful("moa-n0", TARGET), useful("moa-n1", TARGET)])
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +187,7 @@ def test_a_client_with_its_part_of_the_target_needs_no_other_weights(
         ({"url": "ws://127.0.0.1:99999"}, TARGET, Vanilla(), "not an address"),
         ({"url": "ws://127.0.0.1:9"}, TARGET, Vanilla(), "no server"),
         ({"kind": "int4"}, TARGET, Vanilla(), "f32, bf16, not"),
+        ({}, TARGET, AUTO_N, "moa-auto cannot draft over a link"),
     ],
 )
 def test_who_cannot_be_served_is_told_why(

@@ -70,11 +70,9 @@ def test_an_unknown_drafter_gets_the_names(bundle: Path, hub: Any) -> None:
     ("spec", "words"),
     [
         ("/nowhere/at/all", "There is no folder /nowhere/at/all."),
-        ("./nowhere", "There is no folder ./nowhere."),
         ("a/b/c", "There is no folder a/b/c."),
         ("tiny2", r"There is no model 'tiny2': choose from tiny, or name a folder"),
         ("my model/x", "neither a bundled model, a folder, nor a Hub id"),
-        ("", "There is no model ''"),
         ("~nobody-of-this-name", "There is no folder ~nobody-of-this-name."),
         ("https://huggingface.co/a/b", "is an address: name a folder or a Hub id"),
     ],
@@ -111,9 +109,6 @@ def test_layers_are_known_before_the_target(bundle: Path, tmp_path: Path) -> Non
         layers_needed("moa-n1", -1)
 
 
-ODD = [{"drafter": {"method": x}, "architectures": x} for x in ("<img>", 7, ["moa"], {"a": "b"})]
-
-
 @pytest.mark.parametrize(
     ("config", "method"),
     [
@@ -121,7 +116,7 @@ ODD = [{"drafter": {"method": x}, "architectures": x} for x in ("<img>", 7, ["mo
         ({"model_type": "moa_spec"}, "moa-n0"),
         ({"architectures": ["MOASpec"], "num_hidden_layers": 32}, "moa-n0"), ({}, "given"),
         ({"num_hidden_layers": 1}, "eagle2"), ({"num_hidden_layers": 4}, "independent"),
-        *((config, "given") for config in ODD),
+        ({"drafter": {"method": ["moa"]}, "architectures": {"a": "b"}}, "given"),
     ],
 )  # fmt: skip
 def test_a_drafters_method_is_known_by_its_config(

@@ -18,8 +18,7 @@ from moa_core.loading.load import (
     pick_dtype,
     wanted_drafts,
 )
-from tests.moa_core.loading.test_formats import edit
-from tests.models import save_target, speaking_target
+from tests.models import edit_config, save_target, speaking_target
 
 
 def test_defaults_are_the_bundled_target_and_moa(bundle: Path) -> None:
@@ -39,21 +38,15 @@ def test_defaults_are_the_bundled_target_and_moa(bundle: Path) -> None:
     ("load", "words"),
     [
         (lambda t: load_drafter(None, t, 2), r"N = 2 \(trained: 0, 1\).* --methods moa-n2"),
-        (lambda t: load_drafter(None, t, -1), "TLI N is a whole number .* from 0 up"),
         (lambda t: load_drafter("none", t, 1), "Without a drafter there is no TLI"),
         (lambda t: load_drafter("moa-auto", t, 1), "chooses N itself: leave out --tli"),
         (lambda t: first_eagle("moa-n0", t), "moa-n0 is not an EAGLE head"),
         (lambda t: pick_device("banana"), "no device 'banana'"),
-        (lambda t: pick_device("meta"), "no device 'meta'"),
-        (lambda t: load_target(""), "There is no model ''"),
         (lambda t: load_target("moa-n0"), "moa-n0 is a drafter"),
         (lambda t: load_target(dtype="int8"), "^Unknown dtype 'int8'"),
         (lambda t: load_target(bits=3), "in 4 or 8 bits, not in 3"),
         (lambda t: wanted_drafts("int3", "float32"), "Drafts are auto, int8, float32, not 'int3'"),
-        (
-            lambda t: load_target(dtype="bfloat16", drafts="int8"),
-            "int8 need a float32 target",
-        ),
+        (lambda t: load_target(dtype="bfloat16", drafts="int8"), "need a float32 target"),
     ],
 )
 def test_what_cannot_be_loaded_is_refused(
@@ -99,17 +92,10 @@ def test_dtypes(bundle: Path) -> None:
     assert load_target().dtype is torch.float32
 
 
-def test_a_target_comes_back_from_its_folder(tmp_path: Path) -> None:
-    target = speaking_target()
-    save_target(tmp_path / "mine", target)
-    back = load_target(str(tmp_path / "mine"))
-    assert back.name == "mine" and back.eos_ids == target.eos_ids
-    assert not any(p.requires_grad for p in back.model.parameters())
-
-
 def test_a_config_without_an_end_of_text_leaves_it_to_the_tokenizer(tmp_path: Path) -> None:
     save_target(tmp_path, speaking_target())
-    edit(tmp_path, eos_token_id=None)
+    edit_config(tmp_path, eos_token_id=None)
     (tmp_path / "generation_config.json").unlink()
     found = load_target(str(tmp_path), device="cpu")
-    assert found.eos_ids == (found.tokenizer.eos_token_id,)
+    assert found.name == tmp_path.name and found.eos_ids == (found.tokenizer.eos_token_id,)
+    assert not any(p.requires_grad for p in found.model.parameters())

@@ -67,7 +67,6 @@ def test_they_load_unconverted(
             {"hidden_size": 160, "num_attention_heads": 40}, LLAMA3_MOA,
             r"MOASpec.*: Ekv2E.weight has the shape \(128, 64\), not \(160, 64\)",
         ),
-        ({"num_key_value_heads": 4}, LLAMA3_MOA, r"\(128, 64\), not \(128, 32\)"),
         ({"vocab_size": 300}, LLAMA3_MOA, "vocabulary is 280, the target's is 300"),
         (
             {"hidden_size": 160, "num_attention_heads": 40}, LLAMA3_EAGLE,
@@ -83,15 +82,11 @@ def test_a_wrong_pair_is_refused_by_the_first_mismatch(
         load_drafter(drafter, other)
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> dict:
-    capsys.readouterr()
-    assert main(words) == 0, capsys.readouterr().err
-    return json.loads(capsys.readouterr().out)
-
-
 def test_generate_takes_a_preset(stocked: Hub, capsys: pytest.CaptureFixture[str]) -> None:
-    named = ((), ("--drafter", "eagle2"), ("--drafter", "none"))
-    texts = [run(capsys, *COMMAND, *more)["output_ids"] for more in named]
+    texts = []
+    for named in ((), ("--drafter", "eagle2"), ("--drafter", "none")):
+        assert main((*COMMAND, *named)) == 0
+        texts.append(json.loads(capsys.readouterr().out)["output_ids"])
     assert texts[0] == texts[1] == texts[2] and len(texts[0]) == 12
 
 
@@ -112,13 +107,10 @@ def test_what_a_preset_has_not_is_refused(
     assert not any("safetensors" in path for path in stocked.asked)
 
 
-def test_bench_compares_a_presets_methods(
-    stocked: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bench_compares_a_presets_methods(stocked: Hub, tmp_path: Path) -> None:
     (suite := tmp_path / "suite.jsonl").write_text('{"kind": "one", "prompt": "The fox"}\n')
     out = tmp_path / "out"
     words = ("--suite", str(suite), "--repeat", "1", "--max-new-tokens", "8", "--out", str(out))
-    assert main(("bench", "--preset", "llama3-8b", *words)) == 0, capsys.readouterr().err
+    assert main(("bench", "--preset", "llama3-8b", *words)) == 0
     results = json.loads((out / "results.json").read_text())
     assert list(results["methods"]) == ["vanilla", *PRESETS["llama3-8b"].by_method]
-    assert results["target"]["name"] == "meta-llama/Meta-Llama-3-8B-Instruct@8afb486c"

@@ -27,7 +27,15 @@ from moa_core.loading.load import load_drafter, load_target
 from moa_core.loading.memory import estimate
 from moa_core.loading.untrusted import MOST_PARTS, PICKLES, check_sizes, read_config, read_tensors
 from moa_core.model.target import Target
-from tests.models import plain_greedy, save_target, speaking_target, tiny_target, traced, useful
+from tests.models import (
+    edit_config,
+    plain_greedy,
+    save_target,
+    speaking_target,
+    tiny_target,
+    traced,
+    useful,
+)
 from tests.mutations import mutated
 from tests.properties import SEEDS, few
 
@@ -51,10 +59,8 @@ def good(target: Target, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 def changed(folder: Path, of: Path, **changes: Any) -> None:
     """A copy of a model's folder, with other values in its config."""
-    if of != folder:
-        shutil.copytree(of, folder, dirs_exist_ok=True)
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    shutil.copytree(of, folder, dirs_exist_ok=True)
+    edit_config(folder, **changes)
 
 
 def refused(folder: Path, target: Target) -> str:
@@ -85,10 +91,9 @@ BOMBS = {
 LAYER = ("num_attention_heads", "num_key_value_heads", "intermediate_size")
 KEYS = {
     "medusa": ("heads", "blocks"), "glide": LAYER, "independent": ("num_hidden_layers", *LAYER),
-    "moa-n1": ("num_attention_heads", "vocab_size"),
-    "eagle2": ("num_attention_heads", "vocab_size"),
+    "moa-n1": ("num_attention_heads", "vocab_size"), "eagle2": ("num_attention_heads",),
 }  # fmt: skip
-SIZES = (10**4, 10**9, 2**31, 2**62, 10**30, -1)
+SIZES = (10**4, 2**31, 10**30, -1)
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
@@ -128,12 +133,9 @@ def test_a_drafter_s_config_with_other_values_loads_or_is_refused(
 @pytest.mark.parametrize(
     "sizes",
     [
-        {"num_hidden_layers": 10**9}, {"hidden_size": 2**60}, {"vocab_size": 2**50},
-        {"num_attention_heads": 0}, {"num_attention_heads": 10**6}, {"head_dim": 2**40},
-        {"intermediate_size": 2**55}, {"max_position_embeddings": "all"}, {"num_labels": 10**9},
-        {"num_hidden_layers": "3"}, {"hidden_size": float("nan")}, {"model_type": "../../x"},
-        {"rope_parameters": {"rope_type": "default", "rope_theta": None}}, {"model_type": "gpt9"},
-        {"max_position_embeddings": None}, {"rope_parameters": [[]]},
+        {"num_hidden_layers": 10**9}, {"vocab_size": 2**50}, {"num_attention_heads": 0},
+        {"head_dim": 2**40}, {"num_labels": 10**9}, {"num_hidden_layers": "3"},
+        {"hidden_size": float("nan")}, {"model_type": "gpt9"}, {"rope_parameters": [[]]},
     ],
     ids=str,
 )  # fmt: skip
@@ -141,7 +143,7 @@ def test_a_target_of_impossible_sizes_is_refused_before_it_is_made(
     tmp_path: Path, target: Target, sizes: dict[str, Any]
 ) -> None:
     save_target(tmp_path, target)
-    changed(tmp_path, tmp_path, **sizes)
+    edit_config(tmp_path, **sizes)
     with frugal(), pytest.raises(UserError) as caught:
         load_target(str(tmp_path))
     assert "\n" not in str(caught.value)
@@ -266,7 +268,7 @@ def test_a_pickle_is_opened_on_request_alone(
 def with_code(folder: Path, went_off: Path) -> None:
     """Let a repository name its own classes, which write a file when they are imported."""
     classes = {"AutoConfig": "mine.Mine", "AutoModelForCausalLM": "mine.Model"}
-    changed(folder, folder, model_type="mine", auto_map=classes)
+    edit_config(folder, model_type="mine", auto_map=classes)
     (folder / "mine.py").write_text(f"open({str(went_off)!r}, 'w').close()\n")
     tokenizer = folder / "tokenizer_config.json"
     told = json.loads(tokenizer.read_text())
@@ -291,25 +293,3 @@ def test_no_code_of_a_repository_is_run_and_nobody_is_asked(
     with pytest.raises(UserError, match=re.compile("cannot be|no config", re.IGNORECASE)):
         read[what]()
     assert not went_off.exists()
-
-
-# ---- what a server sends ----
-
-
-@pytest.mark.parametrize(
-    ("name", "changes"),
-    [
-        ("client.json", {"name": None, "eos_ids": 5}), ("client.json", {"eos_ids": ["x"]}),
-        ("client.json", None), ("config.json", {"hidden_size": 2**23}), ("config.json", None),
-        ("config.json", {"num_hidden_layers": 10**9}), ("config.json", {"model_type": "bert"}),
-    ],
-)  # fmt: skip
-def test_weights_for_a_client_that_is_not_what_it_should_be_is_refused(
-    tmp_path: Path, name: str, changes: dict[str, Any] | None
-) -> None:
-    write(speaking_target(), 1, tmp_path)
-    path = tmp_path / name
-    text = "[" * 50_000 if changes is None else json.dumps(json.loads(path.read_text()) | changes)
-    path.write_text(text)
-    with frugal(), pytest.raises(UserError):
-        open_target(tmp_path)

@@ -14,7 +14,7 @@ from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import corpus, own_text
 from moa_core.train.batches import Batch, Batches, Epoch, Recipe, epoch_rows
-from moa_core.train.own_text import Writing, answers, load, save, write
+from moa_core.train.own_text import Writing, answers, load, write
 from moa_core.train.tokenizer import PADDING, Encoded, encode_many
 from tests.models import plain_greedy, speaking_target, tiny_tokenizer
 
@@ -57,14 +57,6 @@ def test_processes_of_their_own_prepare_the_same(data):
         assert torch.equal(ours, torch.from_numpy(theirs[:ROWS]).to(ours.dtype))
 
 
-@pytest.mark.usefixtures("threads")
-def test_parts_of_a_batch_keep_their_rows_numbers(data):
-    [whole] = taken(Batches(recipe(data), 4, 1), 1)
-    assert whole.rows.tolist() == [0, 1, 2, 3]
-    part = whole.part(slice(1, None, 2))
-    assert part.rows.tolist() == [1, 3] and torch.equal(part.ids, whole.ids[1::2])
-
-
 def test_the_last_batch_of_an_epoch_is_given_where_it_is_full(data):
     class Six(Batches):
         def _epoch(self, number: int) -> Epoch:
@@ -101,16 +93,6 @@ def test_an_epoch_without_a_batch_is_said_and_not_waited_for(data):
         next(iter(batches))
 
 
-@pytest.mark.usefixtures("threads")
-def test_text_for_one_batch_is_enough(tmp_path, data):
-    folder = tmp_path / "one"
-    folder.mkdir()
-    (folder / "note.txt").write_text("The fox ran home. " * 60)
-    batches = Batches(Recipe(folder, data.parent / "tokenizer", 1, row_length=48), ROWS, 1)
-    assert len(taken(batches, 5)) == 5
-    assert batches.about().startswith("Training on 1 document of yours (")
-
-
 def test_own_text_is_all_there_and_half_of_what_is_learnt(data):
     written = [Encoded([300 + n] * 10, [False] * 4 + [True] * 6) for n in range(20)]
     path = data.parent / "own.npz"
@@ -126,15 +108,6 @@ def test_own_text_is_all_there_and_half_of_what_is_learnt(data):
 
 
 # ---- the target's own text ----
-
-TEXTS = [Encoded([n] * (n + 1), [False] * n + [True]) for n in range(1, 9)]
-
-
-@pytest.mark.parametrize("texts", [TEXTS, TEXTS[:1]])
-def test_what_is_saved_comes_back(tmp_path, texts):
-    save(tmp_path / "own.npz", texts)
-    assert load(tmp_path / "own.npz") == texts
-    assert [path.name for path in tmp_path.iterdir()] == ["own.npz"]
 
 
 def test_answers_in_a_batch_are_those_given_alone():

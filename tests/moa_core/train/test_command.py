@@ -22,7 +22,6 @@ from tests.models import (
     plain_greedy,
     save_target,
     speaking_target,
-    tiny_target,
     traced,
     ultrachat,
 )
@@ -80,48 +79,6 @@ def drafted(target: Target, out: Path) -> Iterator[tuple[list[int], list[int], l
         drafter = load_drafter(str(out / name), target)
         trace = traced(target, drafter, prompt, max_new_tokens=20, eos_ids=target.eos_ids)
         yield prompt, expected, trace.output_ids
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("drafters --row-length 64 --accumulate 3", "--rows, 8, cannot be taken in 3 equal parts"),
-        ("drafters --methods magic", "Unknown method 'magic'"),
-        ("drafters --rates fast", "--rates fast is not a list"),
-        ("drafters --data /nowhere/at/all", "There is no folder /nowhere/at/all."),
-        ("drafters --row-length 1", "--row-length must be at least 2."),
-        ("drafters --row-length 9999", "Rows of 9999 tokens are longer than tiny can read: give a"),
-        ("drafters --minutes 0", "--minutes must be above 0."),
-        ("drafters --minutes 1", "give either --updates or --minutes."),
-        ("drafters --rates moa-n0=-1", "--rates moa-n0=-1 is not a list of name=number above 0"),
-        ("drafters --rates moa-n9=1", "--rates names 'moa-n9', which is not among --methods."),
-        ("drafters --methods moa-n0,moa-n0", "--methods names moa-n0 twice."),
-        ("drafters --data x/~/y", "There is no folder x/~/y."),
-        ("drafters --data ~nobody-of-this-name", "There is no folder ~nobody"),
-        ("drafters --rate nan", "--rate must be a finite number."),
-        ("drafters --start {data}", "moa-n0 in {data} to go on from: --start names the folder"),
-        ("target --out {data}/a.txt/out", "a.txt is a file: name a folder."),
-        ("target --layers 2000", "--layers must be at most 1,024."),
-        ("target --width 65536 --layers 1024", "Training such a target takes "),
-        ("target --start nowhere", "There is no model 'nowhere'"),
-        ("target --start /nowhere", "There is no folder /nowhere."),
-        ("target --start moa-n0", "moa-n0 is a drafter"),
-        ("target --start {data}", "has no config.json: it is not a model folder"),
-        ("target --start {bare}", "bare is no Llama with a tokenizer"),
-        ("measure --data /nowhere", "/nowhere cannot be read: No such file or directory."),
-        ("target --width 224", "--heads 3 does not suit --width 224"),
-        ("target --heads 3", "--heads 3 does not suit --width 256: give an even"),
-        ("target --new-tokenizer", "--new-tokenizer goes with --start"),
-    ],
-    ids=lambda words: words[:50],
-)
-def test_mistakes_are_a_sentence(command, words, bundle, data, tmp_path, capsys):
-    (data / "a.txt").touch()
-    tiny_target().model.save_pretrained(bare := tmp_path / "bare")
-    kind, *more = (word.format(data=data, bare=bare) for word in command.split())
-    given = ["--data", str(data), "--out", str(data.parent / "out"), "--updates", "1"]
-    assert main(["train", kind, *(() if kind == "measure" else given), *more]) == 2
-    assert words.format(data=data) in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("threads")

@@ -3,9 +3,7 @@
 import copy
 import gzip
 import json
-import os
 import random
-from pathlib import Path
 from typing import Any
 
 import datasets
@@ -16,13 +14,10 @@ from transformers import PreTrainedTokenizerFast
 from moa_core.errors import UserError
 from moa_core.train.bundle import prompts
 from moa_core.train.corpus import END_OF_DOCUMENT, Document, fetch, load, shuffled
-from moa_core.train.target import TargetSizes, give_new_tokens, make_model, make_tokenizer
+from moa_core.train.target import TargetSizes, give_new_tokens, make_model
 from moa_core.train.tokenizer import (
-    BOS,
     END,
-    PAD,
     PADDING,
-    ROLE_TOKENS,
     encode,
     encode_many,
     pack,
@@ -65,7 +60,6 @@ DAMAGED = gzip.compress(b"text", mtime=0)[:10] + b"\xff" * 20
     ("name", "data", "words"),
     [
         ("a.txt", b"\xff", "a.txt cannot be read"),
-        ("a.txt.gz", b"no gzip", "a.txt.gz cannot be read"),
         ("a.jsonl", b"\n{", "Line 2 of .*a.jsonl is not JSON"),
         ("a.jsonl", b'{"messages": [{"role": "tool", "content": ""}]}', "a.jsonl has no messages"),
         ("a.tsv", b"text", "holds no text"),
@@ -243,14 +237,6 @@ def test_every_text_comes_back_unchanged(tokenizer, text):
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
 
 
-def test_all_bytes_and_special_tokens_are_known(tokenizer):
-    specials = {BOS, END, PAD, *ROLE_TOKENS.values()}
-    assert specials <= set(tokenizer.get_vocab())
-    assert sum(len(token) == 1 for token in tokenizer.get_vocab()) == 256
-    assert tokenizer.tokenize("1234") == ["1", "2", "3", "4"]
-    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == (BOS, END, PAD)
-
-
 def test_the_template_knows_the_roles(tokenizer):
     asked = tokenizer.apply_chat_template(SPOKEN[1:2], tokenize=False, add_generation_prompt=True)
     assert asked == "<|bos|><|user|>Count to 12.<|end|><|assistant|>"
@@ -259,27 +245,6 @@ def test_the_template_knows_the_roles(tokenizer):
     assert whole == system + "1 2 3\n<|end|>"
     with pytest.raises(Exception, match="Unknown role: tool"):
         tokenizer.apply_chat_template([{"role": "tool", "content": ""}], tokenize=False)
-
-
-def test_one_whose_writing_was_cut_off_is_written_anew(data, tmp_path, monkeypatch):
-    """A tokenizer that is there in part would be taken for whole, and miss its template."""
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    make_tokenizer(data, whole, 0, 300)
-    moved, move = [], os.replace
-
-    def killed(file: Path, to: Path) -> None:
-        if moved:
-            raise KeyboardInterrupt
-        moved.append(to)
-        move(file, to)
-
-    monkeypatch.setattr(os, "replace", killed)
-    with pytest.raises(KeyboardInterrupt):
-        make_tokenizer(data, cut, 0, 300)
-    monkeypatch.undo()
-    make_tokenizer(data, cut, 0, 300)
-    files = [{file.name: file.read_bytes() for file in one.iterdir()} for one in (whole, cut)]
-    assert files[0] == files[1] and "tokenizer.json" in files[0]
 
 
 def test_a_new_vocabulary_starts_from_the_old_tokens_that_spell_it(tmp_path):

@@ -76,13 +76,6 @@ def test_what_the_user_named_counts_more_when_a_reply_first_says_it():
     assert named.nonzero().flatten().tolist() == [4, 12]
 
 
-def test_heads_follow_the_width_and_divide_it():
-    for width, heads, found in ((256, None, (4, 2)), (32, None, (1, 1)), (256, 8, (8, 4))):
-        sizes = TargetSizes.of_width(width, heads, layers=3)
-        assert (sizes.heads, sizes.kv_heads) == found
-        assert (sizes.width, sizes.inner, sizes.layers) == (width, 2 * width, 3)
-
-
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("name", FAMILIES)
 def test_trained_drafters_of_every_family_write_the_targets_own_text(name, data, tmp_path):

@@ -1,0 +1,146 @@
+"""Mistakes on the command line: exit code 2, one sentence, and no files among the user's."""
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from moa_core.__main__ import main
+from tests.models import edit_config, tiny_target
+from tests.released import FOLDER
+
+TRAIN = "--data {here}/data --out {out} --updates 1"
+MISTAKES = {  # a command, and for each way to go on: what the sentence must contain
+    "generate --prompt x": [
+        ("--target {here}/empty", "has no config.json"),
+        ("--drafter {here}/other", "hidden size is 999, the target's is 32"),
+        ("--tli 5", "No MoA drafter is trained for TLI N = 5"),
+        ("--prompt ''", "prompt is empty"),
+        ("--device banana", "no device 'banana'"),
+        ("--threads 0", "a whole number from 1 to 1024"),
+        ("--trace /nowhere/trace.json", "No trace can be written to /nowhere"),
+        ("--trace {here}/empty", "name a file in a writable folder"),
+        ("--tree ²-²-²", "is not a tree: write auto, own, or depth-breadth-budget"),
+        ("--server ws://x:1 --target y", "name --target or --server, not both"),
+        ("--server ws://x:99999", "'ws://x:99999' is not an address"),
+        ("--server ws://x:1 --numbers int4", "Numbers travel as f32, bf16, not as 'int4'"),
+    ],
+    "generate": [("--prompt-ids 1,two,3", "--prompt-ids must be whole numbers")],
+    "memory": [("--drafter {here}/empty", "has no weights that can be read")],
+    "serve --port 0": [
+        ("--port 70000", "A port is a number"),
+        ("--max-sessions 0", "--max-sessions must be above 0"),
+        ("--max-context 1", "--max-context must be at least 2"),
+        ("--idle nan", "--idle must be above 0"),
+        ("--host 0.0.0.0", "set MOA_TOKEN"),
+        ("--host ::", "set MOA_TOKEN"),
+        ("--host ''", "set MOA_TOKEN"),
+        ("--host example.org", "set MOA_TOKEN"),
+        ("--host 127.0.0.1.x", "set MOA_TOKEN"),
+        ("--drafter /no/such/drafter", "/no/such/drafter"),
+    ],
+    "bench --suite {here}/two.jsonl --device cpu": [
+        ("--methods vanilla", "--out FOLDER"),
+        ("--out {here}/two.jsonl", "is a file"),
+        ("--out ~nobody-of-this-name/out --suite nowhere", "no suite 'nowhere'"),
+        ("--out {here}/out --suite nowhere", "no suite 'nowhere'"),
+        ("--out {here}/out --suite {here}/bad.jsonl", "Line 1 of the suite"),
+        ("--out {here}/out --repeat 0", "--repeat must be"),
+        ("--out {here}/out --limit 0", "--limit must be"),
+        ("--out {here}/out --threads 0", "--threads must be"),
+        ("--out {here}/out --max-new-tokens 0", "new tokens"),
+        ("--out {here}/out --temperature -1", "emperature"),
+        ("--out {here}/out --methods ./nowhere", "nowhere"),
+        ("--out {here}/out --methods moa-n0,moa-n0", "twice"),
+        ("--out {here}/out --methods hf-assisted", "independent"),
+        ("--out {here}/out --tree 5-4", "5-4"),
+        ("--out {here}/out --grid 5-4-12", "--grid"),
+        ("--link lan --out {here}/out.json --grid 5-4-12", "--grid"),
+        ("--link lan", "--out FILE.json"),
+        ("--link lan --out {here}", "--out FILE.json"),
+        ("--link tin-cans --out {here}/out.json", "No link is called"),
+        ("--link lan --link lan --out {here}/out.json", "lan twice"),
+        ("--link lan --out {here}/out.json --methods ngram", "there is no ngram"),
+        ("--link lan --out {here}/out.json --tree best", "all share a tree"),
+        ("--link lan --out {here}/out.json --offline", "Choose one of"),
+        ("--offline", "--out FILE.json"),
+        ("--offline --out {here}/out.csv", "--out FILE.json"),
+        ("--offline --out {here}/out.json --methods ,", "at least one"),
+        ("--offline --out {here}/out.json --methods ngram", "ngram cannot write"),
+        (
+            "--offline --out {here}/out.json --limit 1 --max-new-tokens 9999",
+            "no room for so long an answer",
+        ),
+    ],
+    f"train drafters {TRAIN}": [
+        ("--row-length 64 --accumulate 3", "--rows, 8, cannot be taken in 3 equal parts"),
+        ("--methods magic", "Unknown method 'magic'"),
+        ("--methods moa-n0,moa-n0", "--methods names moa-n0 twice."),
+        ("--data /nowhere/at/all", "There is no folder /nowhere/at/all."),
+        ("--row-length 1", "--row-length must be at least 2."),
+        ("--row-length 9999", "Rows of 9999 tokens are longer than tiny can read: give a"),
+        ("--minutes 0", "--minutes must be above 0."),
+        ("--minutes 1", "give either --updates or --minutes."),
+        ("--rates moa-n0=-1", "--rates moa-n0=-1 is not a list of name=number above 0"),
+        ("--rates moa-n9=1", "--rates names 'moa-n9', which is not among --methods."),
+        ("--rate nan", "--rate must be a finite number."),
+        ("--start {here}/data", "moa-n0 in {here}/data to go on from: --start names the folder"),
+    ],
+    f"train target {TRAIN}": [
+        ("--out {here}/data/a.txt/out", "a.txt is a file: name a folder."),
+        ("--layers 2000", "--layers must be at most 1,024."),
+        ("--width 65536 --layers 1024", "Training such a target takes "),
+        ("--heads 3", "--heads 3 does not suit --width 256: give an even"),
+        ("--start /nowhere", "There is no folder /nowhere."),
+        ("--start {here}/bare", "bare is no Llama with a tokenizer"),
+        ("--new-tokenizer", "--new-tokenizer goes with --start"),
+    ],
+    "train measure": [("--data /nowhere", "/nowhere cannot be read: No such file or directory.")],
+    "export --format custom-generate --target {parity}/target --drafter {parity}/moa_n0": [
+        ("--to {here}/out --drafter moa-auto", "moa-auto has no files of its own"),
+        ("--to {here}/out --drafter /nowhere", "There is no folder"),
+        ("--to {here}/out --drafter {parity}/target", "is a whole language model"),
+        ("--to {here}/two.jsonl", "is a file"),
+        ("--to {here}", "is not empty"),
+        ("--to {here}/{long}", "cannot be written to: [Errno 36]"),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def here(saved_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mistakes")
+    (folder / "two.jsonl").write_text('{"prompt": "The fox ran"}\n{"prompt": "What is 3 +"}\n')
+    (folder / "bad.jsonl").write_text("nonsense\n")
+    (folder / "empty").mkdir()
+    (folder / "data").mkdir()
+    (folder / "data" / "a.txt").write_text("The fox ran home. " * 50)
+    tiny_target().model.save_pretrained(folder / "bare")
+    other = shutil.copytree(saved_bundle / "moa-n0", folder / "other")
+    shape = json.loads((other / "config.json").read_text())["drafter"]["target"]["shape"]
+    edit_config(other, ours={"target": {"shape": shape | {"hidden size": 999}}})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "told"),
+    [(command, *row) for command, rows in MISTAKES.items() for row in rows],
+    ids=lambda words: words[:60],
+)
+@pytest.mark.usefixtures("bundle")
+def test_a_mistake_is_told_in_one_sentence(
+    here: Path, tmp_path: Path, command: str, words: str, told: str,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.delenv("MOA_TOKEN", raising=False)
+    places = {"here": here, "out": tmp_path / "out", "parity": FOLDER, "long": "x" * 300}
+    before = sorted(here.rglob("*"))
+    assert main(shlex.split(f"{command} {words}".format(**places))) == 2
+    captured = capsys.readouterr()
+    *more, last = captured.err.splitlines()
+    assert last.startswith("error: ") and told.format(**places) in last
+    # Training tells of its data and of loading before it comes to some mistakes.
+    assert command.startswith("train") or (captured.out == "" and not more), captured.err
+    assert sorted(here.rglob("*")) == before
