@@ -89,16 +89,6 @@ def test_runs_take_turns(loads):
     assert done.wait(5) and not engine.busy
 
 
-def test_methods_go_by_label_and_by_none(loads):
-    engine = Engine()
-    said = ["MoA N=1", "N-GRAM lookup", "none", "Vanilla", "moa-n9"]
-    assert [engine.named(text) for text in said] == [
-        "moa-n1", "ngram", "vanilla", "vanilla", "moa-n9"
-    ]  # fmt: skip
-    with pytest.raises(UserError, match=r"no .*ngrams drafter"):
-        engine.prepare(Request(PROMPT, "ngrams"))
-
-
 def test_auto_n_is_offered_where_there_are_several_bundled_n(loads, monkeypatch):
     assert "moa-auto" not in Engine().methods()  # `loads` knows of no bundle
     there = Installed("fake", module.bundle().drafters, bundled=True)

@@ -117,12 +117,6 @@ def test_what_is_no_new_folder_is_left_alone(program, out, words, tmp_path, caps
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_the_name_of_a_space_is_checked(tmp_path, capsys):
-    assert space_folder.main([str(tmp_path / "out"), "--name", "noslash"]) == 2
-    assert "'noslash' is no name of a Space" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 def test_each_hardware_has_requirements_of_its_own(tmp_path):
     pins = {}
     for hardware in FLAVORS:

@@ -60,7 +60,7 @@ def usual_comparison(tokenizer=None):
     )
 
 
-def row_of(method, tau=(2.0,) * 3, rate=(100.0,) * 3, runs=3, plain=None):
+def row_of(method, tau=(2.0,) * 3, rate=(100.0,) * 3, runs=3):
     """A row: tau and rate as (middle, low, high), None for unmeasured."""
     return Row(
         method=method,
@@ -75,7 +75,7 @@ def row_of(method, tau=(2.0,) * 3, rate=(100.0,) * 3, runs=3, plain=None):
         same=True,
         differs=None,
         gap=None,
-        speedup=rate[0] / plain if rate and plain else None,
+        speedup=None,
         tree=None if method == "vanilla" else TREE,
         seconds={"prefill": 0.05, "draft": 0.2, "verify": 0.3, "other": 0.1},
     )

@@ -3,24 +3,18 @@
 import json
 from dataclasses import replace
 
-import gradio as gr
 import pytest
 
-from demo.common.charts import middle
-from demo.common.status import SORRY
-from demo.compare import tab
 from demo.compare.api import answers
-from demo.compare.bench import run
 from demo.compare.race import race
 from demo.compare.rows import record, rows, table
 from demo.compare.run import Comparison, Plan, compare, partings
 from demo.engine import Engine, Run
-from demo.session import guarded
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Exactness, Sampling
 from moa_core.errors import UserError
-from tests.demo.compare.comparisons import TREE, comparison_of, row_of, trace_of, usual_comparison
+from tests.demo.compare.comparisons import comparison_of, row_of, trace_of, usual_comparison
 from tests.demo.conftest import PROMPT
 from tests.models import plain_greedy, tiny_target
 
@@ -90,21 +84,6 @@ def test_the_endpoint_streams_progress_then_rows_and_verdict(timed):
 # ---- rows ----
 
 
-def test_a_row_holds_its_middle_run_and_the_range_of_all():
-    moa, eagle, plain = rows(usual_comparison())
-    assert [row.label for row in (moa, eagle, plain)] == ["MoA N=1", "EAGLE-2", "Plain"]
-    assert (moa.tau.middle, moa.tokens, moa.calls, moa.cycles, moa.runs) == (3, 7, 3, 2, 3)
-    assert moa.rate.middle == pytest.approx(7 / 0.27)  # the prefill takes 0.05 s
-    assert (moa.rate.low, moa.rate.high) == (pytest.approx(7 / 0.29), pytest.approx(7 / 0.25))
-    assert moa.decoding.middle == pytest.approx(6 / 0.22)
-    assert (moa.latency.low, moa.latency.high) == (pytest.approx(200 / 6), pytest.approx(40))
-    assert (moa.drafted, moa.accepted, moa.acceptance) == (8, 4, 0.5)
-    assert moa.speedup == pytest.approx((7 / 0.27) / (7 / 0.35)) and plain.speedup == 1
-    assert (moa.tree, plain.tree, plain.acceptance) == (TREE, None, None)
-    fast, slow = trace_of([3], 0.1), trace_of([3], 0.2)
-    assert middle([fast, slow]) is middle([slow, fast]) is slow and middle([fast]) is fast
-
-
 def test_the_table_reads_as_the_rows_do():
     shown = table(rows(usual_comparison()))
     assert {name: list(shown[name]) for name in list(shown)[1:]} == {
@@ -171,62 +150,3 @@ def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
     lane, _ = lanes_of(comparison_of(tokenizer, moa_n1=[trace], vanilla=[plain]))
     [_, [_, cut]] = lane["steps"]
     assert len(cut["accepted"]) == 2 and cut["bonus"] is None
-
-
-# ---- the tab ----
-
-NAMES = (
-    "status", "bar", "shown", "box", "verdict", "race", "tau", "rate", "latency", "phases", "table",
-)  # fmt: skip
-
-
-def outputs_of(visit, shown=False, methods=("vanilla", "moa-n1"), **changed):
-    values = {
-        "prompt": PROMPT, "target": "", "methods": list(methods), "repeats": 2,
-        "auto_tree": False, "tokens": 20, "temperature": 0.0, "seed": 0, "depth": 3, "breadth": 2,
-        "budget": 6,
-    }  # fmt: skip
-
-    def work(visit, stop):
-        comparison = Comparison(plan=tab.Settings(**values | changed).plan)
-        for made in run(Engine(), comparison, stop, shown, tab.drawn):
-            yield tuple(made.get(name, gr.skip()) for name in NAMES)
-
-    for output in guarded(work, len(NAMES), visit):
-        yield dict(zip(NAMES, output, strict=True))
-
-
-def is_skip(value):
-    return isinstance(value, dict) and value.get("__type__") == "update" and len(value) == 1
-
-
-@pytest.mark.parametrize(
-    ("changed", "word"),
-    [({"methods": ["vanilla"]}, "only 1 is chosen"), ({"prompt": ""}, "empty"),
-     ({"seed": 3.7}, "The seed must be a whole number")],
-)  # fmt: skip
-def test_a_mistake_gets_a_sentence_and_leaves_the_results(loads, visit, changed, word):
-    [refused, *_] = outputs = list(outputs_of(visit, shown=True, **changed))
-    assert word in outputs[-1]["status"]["text"] and outputs[-1]["status"]["kind"] == "error"
-    assert all(is_skip(one["box"]) or one["box"]["visible"] is True for one in outputs)
-    assert is_skip(refused["race"])
-
-
-@pytest.mark.parametrize("shown", [True, False])
-def test_stop_keeps_what_is_finished_and_brings_earlier_results_back(visit, shown, breaks):
-    for output in outputs_of(visit, tokens=500):
-        if not is_skip(output["bar"]) and "run 3 of 4" in output["bar"]["words"]:
-            visit.stop()
-    assert output["status"]["text"] == "Stopped: 2 of 4 runs had finished; these are shown."
-    assert list(output["table"]["value"]["Runs"]) == ["1", "1"]
-    visit.begin()
-    outputs = outputs_of(visit, shown=shown)
-    next(outputs)
-    visit.stop()
-    *_, last = outputs
-    assert "nothing new to show" in last["status"]["text"]
-    assert last["box"]["visible"] is shown and not last["bar"]["words"]
-    visit.begin()
-    breaks()
-    *_, back, last = outputs_of(visit, shown=shown)
-    assert back["box"]["visible"] is shown and last["status"]["text"] == SORRY

@@ -1,17 +1,16 @@
 """The Live tab: runs, saved traces, the comparison with plain decoding, settings and links."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from demo.common.status import SORRY
-from demo.engine import FIXED_TREE, Engine, Request
+from demo.engine import Engine
 from demo.live import run as runs
 from demo.live import settings as live
-from demo.live.follow import compared, follow, ratio
+from demo.live.follow import follow, ratio
 from demo.live.run import saved
 from demo.live.settings import LINKED, Settings
 from demo.live.tab import ID, open_file
@@ -151,17 +150,6 @@ def test_what_follows_a_run_gives_way_to_the_next(engine, visit, loads):
     assert list(found) == []
 
 
-def test_no_speed_is_claimed_where_the_machine_was_shared(engine, visit, loads):
-    list(live_run(engine, visit, method="moa"))
-    found = follow(visit, engine)
-    next(found), next(found)
-    list(engine.prepare(replace(visit.shown.request, max_new_tokens=4)).events)
-    [(view, acceptance, _)] = found
-    known = json.loads(lines(view)[-1])["plain"]
-    assert "over_plain" not in known and known["charts"] == ["acceptance"]
-    assert acceptance.data
-
-
 def test_nothing_follows_where_it_cannot_be_compared(engine, visit, loads, monkeypatch):
     assert followed(engine, visit) == []  # nothing has run
     outputs = live_run(engine, visit, tokens=500)
@@ -198,15 +186,6 @@ def spent(seconds):
 def test_how_speeds_are_compared(base, ours, found):
     traces = [[Trace({}, [*spent(each)]) for each in all_of] for all_of in (ours, base)]
     assert ratio(*traces) == found
-
-
-def test_speed_is_told_over_plain_decoding_and_over_the_rival(engine):
-    times = {"moa-n0": 0.1, "eagle2": 0.2, "vanilla": 0.3}  # after a prefill of 0.1 s
-    traces = {name: [Trace({}, [*spent(each)])] for name, each in times.items()}
-    request = Request(PROMPT, "moa-n0", 2, FIXED_TREE)
-    said = compared(engine, request, traces["moa-n0"][0], traces, timed=True).plain
-    assert said["over_plain"] == {"times": 2, "close": False} and said["rival"] == "EAGLE-2"
-    assert said["over_rival"] == {"times": 1.5, "close": False}
 
 
 # ---- settings ----

@@ -1,8 +1,6 @@
 """The chart of training time: a line for each method, and nothing where nothing was recorded."""
 
-import json
-
-from demo.results.learning import learning, learning_charts, learning_note
+from demo.results.learning import learning_charts, learning_note
 
 
 def entry(method, updates, seconds, tau):
@@ -26,12 +24,3 @@ def test_each_method_is_a_line_by_updates_and_by_seconds():
     assert [one.name for one in by_updates.data] == ["MoA N=1", "EAGLE-2"]
     assert "MoA N=1 2.50 after 100 updates" in by_updates.layout.meta["words"]
     assert "&lt;b&gt;" in learning_note(MADE)
-
-
-def test_a_missing_or_damaged_file_is_no_recording(tmp_path):
-    file = tmp_path / "learning.json"
-    assert learning(file) is None
-    file.write_text("{")
-    assert learning(file) is None
-    file.write_text(json.dumps(MADE))
-    assert learning(file) == MADE

@@ -142,10 +142,3 @@ def test_a_choice_is_the_one_made_without_the_tree(tree, seed, temperature, top_
         assert chosen.probs[node] == approx(probs[node, token].item(), abs=1e-5)
     drafts = [probs[tree.parents[node], tree.tokens[node]].item() for node in range(1, len(tree))]
     assert chosen.drafts == approx((1.0, *drafts), abs=1e-5)
-
-
-@given(SEEDS, st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=6))
-def test_a_draw_is_never_an_impossible_token(seed, draws):
-    probs = torch.rand(len(draws), 7, generator=torch.Generator().manual_seed(seed))
-    probs[:, ::2] = 0
-    assert all(token % 2 for token in sample(probs, draws).tolist())

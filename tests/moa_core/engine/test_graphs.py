@@ -207,14 +207,3 @@ def test_eight_bits_hold_the_largest_number_of_each_block():
     assert back[:, BLOCK + 40 :].abs().max() == 0 and back.shape == (5, 2 * BLOCK)
     assert (back[:, : BLOCK + 40] - matrix).abs().max() <= matrix.abs().max() / 127 / 2 + 1e-6
     assert int(whole.min()) >= 1 and whole[2].max() == 128
-
-
-def test_forks_share_weights_and_keep_their_own_text():
-    target = accelerate(tiny_target())
-    with torch.inference_mode():
-        one, other = target.fork(), target.fork()
-        expected, _ = one.prefill(PROMPT, 32)
-        other.prefill(PROMPT[::-1], 32)
-        one.rewind(len(PROMPT) - 1)
-        again = one.verify(DraftTree.only_root(PROMPT[-1]))[0]
-        torch.testing.assert_close(again, expected, **CLOSE)
