@@ -159,20 +159,6 @@ def check_contrast(page):
     assert can_be_read(page, *(f".inside-view {place}" for place in words))
 
 
-def test_a_first_visitor_sees_the_recorded_run(open_page):
-    page = open_page("?tab=inside")
-    page.wait_for_selector(".inside-view > .tree .node.bonus")
-    for kind in ("accepted", "rejected", "bonus"):  # a cycle that has all there is to see
-        assert page.locator(f".inside-view > .tree .node.{kind}").count(), kind
-    last = int(page.get_by_role("slider", name="Cycle").get_attribute("max")) - 1
-    for place in (0, 11, last):  # and EAGLE-2's cycle at the same place of the text
-        show(page, place)
-        said = page.inner_text(".inside-view .rival .sentence")
-        assert said.startswith("EAGLE-2 at the same place")
-        roots = page.locator(".inside-view .node.root text").all_text_contents()
-        assert len(roots) == 2 and (roots[0] == roots[1] or "begun" in said)
-
-
 def test_slider_keys_and_buttons_move_without_asking_the_server(shared):
     page, asked = shared, []
     show(page, 0)
@@ -245,16 +231,3 @@ def test_arrow_keys_move_between_nodes_of_the_tree(shared, recorded):
     assert tip.is_hidden()
     page.keyboard.press("ArrowLeft")
     assert "the newest token" in page.evaluate(name)
-
-
-def test_other_methods_have_no_lsa_and_their_trees_are_drawn(page):
-    page.locator("#method").get_by_label("EAGLE-2").check()
-    run_live(page)
-    page.wait_for_selector("#inside-about:has-text('drafted by EAGLE-2')")
-    assert page.locator("#inside-look").is_hidden()
-    open_tab(page, "Live")
-    page.locator("#method").get_by_label("Plain").check()
-    run_live(page)
-    page.wait_for_selector("#inside-about:has-text('drafted by Plain')")
-    assert page.inner_text(".inside-view .sentence").startswith("Plain: Nothing was drafted")
-    assert page.locator(".inside-view > .tree .node").count() == 2

@@ -187,23 +187,6 @@ def test_without_its_target_the_drafter_goes_on_and_is_healed(open_page):
     page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
 
 
-def test_cut_in_the_middle_of_a_run_the_text_goes_on_where_it_was(open_page):
-    page = open_page("?pace=watch&tokens=60", ready="#run:not([disabled])")
-    whole = run(page, "Tell me a story.")
-    start(page)
-    page.locator("#connection input").uncheck()
-    page.wait_for_selector(f"{TEXT} [data-token=offline]")
-    page.locator("#connection input").check()
-    finish(page)
-    assert page.evaluate(KEPT).replace("↵", "") == whole.replace("↵", "")
-    page.locator("#connection input").uncheck()
-    start(page)
-    page.wait_for_selector(f"{TEXT} [data-token=offline]")
-    page.click("#stop")
-    finish(page)
-    assert state(page) == "stopped" and page.locator(f"{TEXT} [data-token=offline]").count() > 0
-
-
 STOP_AT = """count => new MutationObserver((_, observer) => {
   const stop = document.querySelector("#stop");
   const begun = document.querySelector("#view .token-view").dataset.id;

@@ -91,17 +91,6 @@ def test_a_cut_loses_and_doubles_no_token(sampling, served, blank):
     assert trace.tokens_per_second
 
 
-def test_the_link_is_cut_after_so_many_tokens_and_can_be_mended(served, blank):
-    plan = [{"after": "offline token", "times": 4, "act": "mend"}]
-    events = run(blank(served), "moa-n1", plan, cutAt=20, pause=20)
-    assert events[-1]["ids"] == plain_greedy(TARGET, PROMPT, 120)
-    [down] = [at for at, event in enumerate(events) if event["type"] == "link down"]
-    before = [token for one in kinds(events[:down], "verified") for token in one["emitted"]]
-    assert 20 <= 1 + len(before) < 20 + NARROW.depth + 2
-    first, second, *_ = kinds(events, "offline token")
-    assert second["now"] - first["now"] >= 20
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["moa-n0", "moa-n1", "moa-n3", "eagle2"])
 def test_no_cut_loses_or_doubles_a_token(name, served, blank):

@@ -11,7 +11,7 @@ from socket import create_connection
 
 import psutil
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from demo.device.endpoint import MOST_BODY, Device
@@ -21,14 +21,12 @@ from moa_core.drafters.base import Vanilla
 from moa_core.link.session import Limits, drafter_mark
 from moa_core.link.wire import (
     MOST_HELLO,
-    MOST_UP,
     VERSION,
     Alive,
     Answer,
     Hello,
     Joiner,
     Prefill,
-    Refused,
     Share,
     Verify,
     Welcome,
@@ -110,30 +108,6 @@ def test_connections_from_one_address_are_few_and_places_are_given_back(page):
     assert until(lambda: page.device._here.total() == 0)
     with visit(page) as again:
         assert isinstance(hear(again), Welcome)
-
-
-@pytest.mark.parametrize(
-    "frame", [b"\x00" * (MOST_HELLO + 1), b"\xc1", "text", encode(Hello(VERSION + 1))]
-)
-def test_a_bad_first_message_ends_it(frame, page):
-    with visit(page, hello=None) as socket:
-        socket.send(frame)
-        with pytest.raises(ConnectionClosed):
-            while True:
-                assert isinstance(hear(socket), Refused)
-    assert until(lambda: page.device._here.total() == 0)
-
-
-def test_long_messages_and_floods_are_not_held(page):
-    for frames in ([b"\x00" * (MOST_UP + 1)], [encode(Prefill(1, [1] * 150, 180))] * 200):
-        with visit(page) as socket:
-            assert isinstance(hear(socket), Welcome)
-            with pytest.raises(ConnectionClosed):
-                for frame in frames:
-                    socket.send(frame)
-                while True:
-                    hear(socket)
-        assert until(lambda: page.device._here.total() == 0)
 
 
 def write(page: Page, prompt: list[int], count: int) -> list[int]:

@@ -8,12 +8,12 @@ import pytest
 
 from demo.engine import Engine
 from demo.lesson import tab as how
-from demo.lesson.run import CHAIN, TRIALS, drafter_of, drawn, first_cycle, request
+from demo.lesson.pictures import PICTURES
+from demo.lesson.run import CHAIN, TRIALS, drawn, first_cycle, request
 from demo.lesson.text import STEPS
 from moa_core.bench.paper import PATH
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
-from moa_core.errors import UserError
 
 LIVE = {"tab", "method", "prompt", "tokens", "temperature", "seed", "depth", "breadth", "budget"}
 
@@ -39,7 +39,7 @@ def test_the_papers_figures_are_the_tables():
 
 
 def test_the_page_is_well_formed():
-    parts = [how._overview(), how._after()]
+    parts = [how._overview(), how._after(), *(draw() for draw in PICTURES.values())]
     parts += [how._lesson(at, step) + how._question(step) for at, step in enumerate(STEPS, 1)]
     for part in parts:
         ElementTree.fromstring(f"<div>{part}</div>")
@@ -91,11 +91,3 @@ def test_a_run_shows_its_first_cycle_and_leaves_the_turn(loads):
     [(drafted, verified)] = first_cycle(run).cycles
     assert drafted.cycle == verified.cycle == 0 and not engine.busy
     assert loads[-1].tree == CHAIN and loads[-1].max_new_tokens > CHAIN.depth + 1
-
-
-def test_the_moa_drafter_of_a_target_or_a_sentence(loads, monkeypatch):
-    engine = Engine()
-    assert drafter_of(engine, "") == engine.default() == "moa-n0"
-    monkeypatch.setattr(engine, "methods", lambda target: ["eagle2", "vanilla"])
-    with pytest.raises(UserError, match="No MoA drafter"):
-        drafter_of(engine, "")
