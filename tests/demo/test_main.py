@@ -32,15 +32,6 @@ def installed(monkeypatch):
     gc.enable()
 
 
-def test_its_options_reach_the_page_as_they_are(monkeypatch):
-    seen = []
-    launch = lambda: seen.append("launched")  # noqa: E731
-    monkeypatch.setattr(module, "opened", lambda *given: (seen.append(given), launch))
-    words = ["--port", "7", "--target=x", "-h", "--version", ""]
-    assert main(["demo", *words]) == 0
-    assert seen == [(words, "moa demo"), "launched"]
-
-
 def test_without_its_extra_a_sentence_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "gradio", None)
     assert main(["demo"]) == 2

@@ -145,12 +145,6 @@ def test_a_cycle_shows_accepted_rejected_bonus_and_counts_the_rest(tokenizer, id
     assert tree["bonus"] == [" ran", 7000] and tree["special"] == []
 
 
-def test_a_cycle_cut_short_has_no_bonus(tokenizer, ids):
-    _, line = lines_of(tokenizer, cycle_of(ids, (1, 2), ids["the"], (ids[" cat"],)))
-    assert [token[0] for token in line["accepted"]] == [" cat"]
-    assert line["bonus"] is None and line["branch"] == []
-
-
 def test_first_token_and_ending(tokenizer, ids):
     events = [Prefilled((1, 2, 3), ids["the"], 0.5, 0.25)]
     events += cycle_of(ids, (1,), ids["."], (ids[" cat"], ids["."]))
