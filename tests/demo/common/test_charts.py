@@ -9,6 +9,7 @@ from demo.inside.charts import layers_read, text_read
 from demo.live.charts import CHARTS as LIVE
 from demo.network.recorded import recorded, recorded_charts
 from demo.results.charts import CHARTS as RESULTS
+from demo.results.learning import learning_charts
 from moa_core.bench.records import recordings
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
@@ -118,6 +119,18 @@ def test_every_recording_that_has_a_chart_is_drawn_with_its_own_numbers():
 
 
 # ---- recordings ----
+
+
+def test_training_time_is_a_line_for_each_method_by_updates_and_by_seconds():
+    rows = [
+        {"method": method, "updates": updates, "seconds": each * updates, "tau": updates / 40}
+        for method, each in (("moa-n1", 0.5), ("eagle2", 0.25)) for updates in (50, 100)
+    ]  # fmt: skip
+    by_updates, by_seconds = learning_charts({"rows": rows})
+    assert [list(one.x) for one in by_updates.data] == [[50, 100]] * 2
+    assert [list(one.x) for one in by_seconds.data] == [[25, 50], [12.5, 25]]
+    assert [list(one.y) for one in by_seconds.data] == [[1.25, 2.5]] * 2
+    assert "MoA N=1 2.50 after 100 updates" in by_updates.layout.meta["words"]
 
 
 def test_acceptance_in_percent_and_nothing_where_no_path_reached():

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from demo.compare.api import answers
-from demo.compare.race import race
 from demo.compare.rows import record, rows, table
 from demo.compare.run import Comparison, Plan, compare, partings
 from demo.engine import Engine, Run
@@ -29,7 +28,6 @@ OTHER = [1, 2, 3, 99, 5, 6, 7]  # leaves 1 ... 7 at its fourth token
     ("wrong", "word"),
     [
         ({"methods": ()}, "Choose 2 to 4 methods to compare: none is chosen"),
-        ({"methods": ("vanilla",)}, "only 1 is chosen"),
         ({"methods": ("moa-n0", "moa-n1", "eagle2", "ngram", "vanilla")}, "5 are chosen"),
         ({"methods": ("vanilla", "vanilla")}, "named twice"),
         ({"repeats": 6}, "1 to 5"),
@@ -67,7 +65,6 @@ def test_where_a_text_parts_is_found_with_the_gap_there(monkeypatch):
     found = partings(engine, comparison_of(**traces))
     assert list(found) == ["moa-n1"] and found["moa-n1"].at == 3 and found["moa-n1"].gap > 0
     assert partings(engine, comparison_of(sampling=Sampling(0.7), **traces)) == {}
-    assert partings(engine, comparison_of(moa_n1=[trace_of([2])], eagle2=[])) == {}
 
 
 def test_the_endpoint_streams_progress_then_rows_and_verdict(timed):
@@ -123,30 +120,3 @@ def test_what_is_not_known_is_not_claimed():
     found = rows(comparison_of(moa_n1=[trace_of([])], vanilla=[trace_of([])]))
     assert [(row.tau, row.decoding, row.latency) for row in found] == [(None,) * 3] * 2
     assert list(table(found)["τ"]) == ["–", "–"] and record(found[0])["tau"] is None
-
-
-# ---- the race ----
-
-
-def lanes_of(comparison):
-    return json.loads(json.dumps(race(comparison, rows(comparison))))["lanes"]
-
-
-def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
-    hostile = "${6*7} <b>x</b> {{x}} `y` tïme"
-    ids = [*tokenizer.encode(hostile), tokenizer.eos_token_id]
-    trace = trace_of([2] * ((len(ids) - 1) // 2) + [1] * ((len(ids) - 1) % 2), ids=ids)
-    plain = trace_of([1], ids=[1, 2])
-    lane, _ = lanes_of(comparison_of(tokenizer, moa_n1=[trace], vanilla=[plain]))
-    [[_, first], *cycles] = lane["steps"]
-    written = [first["first"]]
-    for _, line in cycles:
-        written += [*line["accepted"], line["bonus"]]
-        assert line["branch"] and len(line["tree"]["texts"]) == 5  # what was rejected, and how many
-    assert "".join(piece for piece, *_, special in written if not special) == hostile
-    assert written[-1][0] == "<|end|>" and written[-1][3] == 1
-    *start, verified, end = trace_of([3]).events
-    trace.events[:] = [*start, replace(verified, emitted=verified.emitted[:2]), end]
-    lane, _ = lanes_of(comparison_of(tokenizer, moa_n1=[trace], vanilla=[plain]))
-    [_, [_, cut]] = lane["steps"]
-    assert len(cut["accepted"]) == 2 and cut["bonus"] is None

@@ -6,10 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from demo.engine import Engine
 from demo.lesson import tab as how
 from demo.lesson.pictures import PICTURES
-from demo.lesson.run import CHAIN, TRIALS, drawn, first_cycle, request
+from demo.lesson.run import TRIALS, drawn
 from demo.lesson.text import STEPS
 from moa_core.bench.paper import PATH
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
@@ -82,12 +81,3 @@ def test_a_cycle_is_said_and_drawn(trial, tree, path, choices, said):
     bonus = choices[path[-1] if path else 0]
     assert words == [f" w{token}" for token in (*tree.tokens, bonus)]
     assert cycle["path"] == list(path) and cycle["parents"] == list(tree.parents)
-
-
-def test_a_run_shows_its_first_cycle_and_leaves_the_turn(loads):
-    engine = Engine()
-    engine.start().result()
-    run = engine.prepare(request(engine, TRIALS["alone"], "Hello", ""))
-    [(drafted, verified)] = first_cycle(run).cycles
-    assert drafted.cycle == verified.cycle == 0 and not engine.busy
-    assert loads[-1].tree == CHAIN and loads[-1].max_new_tokens > CHAIN.depth + 1

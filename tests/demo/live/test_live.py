@@ -64,38 +64,10 @@ def test_a_number_that_is_not_whole_gets_a_sentence(engine, visit):
         assert status["text"].startswith(f"{what} must be a whole number")
 
 
-def test_a_stopped_run_keeps_its_trace_and_one_in_the_queue_never_begins(engine, visit, loads):
-    outputs = live_run(engine, visit, tokens=500)
-    _, first = next(outputs)
-    visit.stop()
-    *_, (_, view) = outputs
-    file = saved(visit)
-    assert '"first"' in first and "stopped by you" in view
-    again = Trace.from_json(Path(file["value"]).read_text())
-    assert again.reason == "stopped" and again.output_ids == visit.trace.output_ids
-    loads.clear()
-    visit.begin()
-    visit.stop()
-    [(status, *_)] = live_run(engine, visit)
-    assert "before it began" in status["text"] and loads == []
-
-
 def test_a_failure_becomes_a_sentence(engine, visit, breaks):
     breaks()
     *_, (_, view), (status, _) = live_run(engine, visit)
     assert '"end":"error"' in view and status["text"] == SORRY and not engine.busy
-
-
-def test_a_saved_trace_opens_without_models_and_shows_the_same(engine, visit, loads):
-    list(live_run(engine, visit))
-    file = saved(visit)
-    view = visit.shown.feed.ndjson
-    loads.clear()
-    other = Visit()
-    status, value = open_file(other, file["value"])
-    assert lines(value)[1:] == lines(view)[1:] and loads == []  # but for the id of the run
-    assert "Opened: Plain for fake" in status["text"]
-    assert "value" not in saved(other) and followed(engine, other) == []
 
 
 def test_a_file_that_is_no_trace_gets_a_sentence_and_changes_nothing(tmp_path):
