@@ -14,21 +14,6 @@ from tests.browser.driving import (
 pytestmark = pytest.mark.browser
 
 ADDRESS, READY = "?tab=tli", "#sweep-run:not([disabled])"
-NAMES = {"moa-n0": "N = 0", "moa-n1": "N = 1"}
-
-
-def sweep(page, length=48, repeats=1):
-    type_number(page, "#sweep-tokens", length)
-    type_number(page, "#sweep-repeats", repeats)
-    page.click("#sweep-run")
-    page.wait_for_selector("#sweep-stop:not([disabled])")
-
-
-def finish(page):
-    page.wait_for_selector("#sweep-run:not([disabled])")
-    page.wait_for_function(
-        "() => document.querySelector('#sweep-status .status-line').dataset.kind === 'done'"
-    )
 
 
 def figure(page, name):
@@ -40,11 +25,13 @@ def figure(page, name):
 
 def test_a_sweep_has_a_bar_for_each_n_and_says_what_its_numbers_say(tab):
     page = tab(LOOKS[-1])
-    sweep(page)
-    finish(page)
+    for name, value in (("tokens", 48), ("repeats", 1)):
+        type_number(page, f"#sweep-{name}", value)
+    page.click("#sweep-run")
+    page.wait_for_selector("#sweep-status .status-line[data-kind=done]")
     for name, digits in (("tau", 2), ("draft", 1), ("rate", 0)):
         drawn = figure(page, name)
-        assert [text.partition("<br>")[2] for text in drawn["ticks"]] == list(NAMES.values())
+        assert [text.partition("<br>")[2] for text in drawn["ticks"]] == ["N = 0", "N = 1"]
         for text, value in zip(drawn["ticks"], drawn["y"], strict=True):
             assert f"<b>{value:.{digits}f}</b>" in text
     taus = figure(page, "tau")["y"]

@@ -36,8 +36,7 @@ def test_the_tree_and_every_eos_reach_the_decoder(loads, tokenizer):
         (Request("a" * 100_000, "moa-n1"), "100,000"),
         (Request("a b " * 4_000, "moa-n1"), "Shorten"),
         (Request(PROMPT, "moa-n2"), "N = 2"),
-        (Request(PROMPT, "eagle2"), "EAGLE-2"),
-        (Request(PROMPT, "magic"), "magic"),
+        (Request(PROMPT, "magic"), "no magic drafter"),
         (Request(PROMPT, "vanilla", target="giant"), "no target 'giant'"),
         (Request(PROMPT, "vanilla", MOST_NEW_TOKENS + 1), str(MOST_NEW_TOKENS)),
         (Request(PROMPT, "vanilla", 0), "at least 1"),
@@ -87,16 +86,6 @@ def test_runs_take_turns(loads):
     assert not done.wait(0.05)
     first.close()
     assert done.wait(5) and not engine.busy
-
-
-def test_methods_go_by_label_and_by_none(loads):
-    engine = Engine()
-    said = ["MoA N=1", "N-GRAM lookup", "none", "Vanilla", "moa-n9"]
-    assert [engine.named(text) for text in said] == [
-        "moa-n1", "ngram", "vanilla", "vanilla", "moa-n9"
-    ]  # fmt: skip
-    with pytest.raises(UserError, match=r"no .*ngrams drafter"):
-        engine.prepare(Request(PROMPT, "ngrams"))
 
 
 def test_auto_n_is_offered_where_there_are_several_bundled_n(loads, monkeypatch):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import demo.main as module
-from demo.access import check_host, free
+from demo.access import free
 from moa_core.__main__ import main
 from moa_core.errors import EXTRAS, UserError
 
@@ -32,15 +32,6 @@ def installed(monkeypatch):
     gc.enable()
 
 
-def test_its_options_reach_the_page_as_they_are(monkeypatch):
-    seen = []
-    launch = lambda: seen.append("launched")  # noqa: E731
-    monkeypatch.setattr(module, "opened", lambda *given: (seen.append(given), launch))
-    words = ["--port", "7", "--target=x", "-h", "--version", ""]
-    assert main(["demo", *words]) == 0
-    assert seen == [(words, "moa demo"), "launched"]
-
-
 def test_without_its_extra_a_sentence_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "gradio", None)
     assert main(["demo"]) == 2
@@ -50,12 +41,6 @@ def test_without_its_extra_a_sentence_says_what_to_install(monkeypatch, capsys):
     extra = " ".join(PROJECT["optional-dependencies"]["demo"])
     assert all(name in extra for name, wanted in EXTRAS.items() if "demo" in wanted)
     assert PROJECT["name"] == "moa-speculative"
-
-
-def test_where_nothing_is_installed_it_says_so(monkeypatch, capsys):
-    monkeypatch.setattr("moa_core.__main__.entry_points", lambda **_: ())
-    assert main(["demo", "--port", "7"]) == 2
-    assert "The page is not installed" in capsys.readouterr().err
 
 
 def test_help_names_it_and_imports_nothing_of_it(monkeypatch, capsys):
@@ -100,8 +85,3 @@ def test_a_mistake_is_told_before_the_page_is_made(monkeypatch, capsys, words, o
     assert ended.value.code == 2
     [line] = [line for line in capsys.readouterr().err.splitlines() if "error: " in line]
     assert line.startswith("moa demo: error: ") and said in line
-
-
-def test_this_machine_listens_on_its_own_addresses():
-    for host in (None, "127.0.0.1", "localhost", "0.0.0.0"):
-        check_host(host)

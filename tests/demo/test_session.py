@@ -4,31 +4,8 @@ from datetime import datetime, timedelta
 from threading import Lock
 from types import SimpleNamespace
 
-from demo import session
-from demo.engine import Engine
-from demo.session import LINGER, Visit, Visits
+from demo.session import LINGER, Visits
 from demo.ui import _forget
-
-
-def test_stop_ends_the_newest_run_even_before_its_turn():
-    visit = Visit()
-    visit.begin()
-    assert not visit.ended(1)
-    visit.stop()
-    assert visit.ended(1)
-    visit.begin()
-    assert not visit.ended(visit.number) and visit.ended(1)
-
-
-def test_who_waits_is_told_what_for(loads):
-    engine = Engine()
-    assert "still loading" in session.waiting(engine)
-    engine.target()
-    assert session.waiting(engine) == ""
-    engine.worker.join("somebody")
-    assert "Another run" in session.waiting(engine)
-    engine.worker.leave("somebody")
-    assert session.waiting(engine) == ""
 
 
 def test_sessions_without_a_page_are_dropped_when_they_were_not_used_for_a_while():

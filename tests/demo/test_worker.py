@@ -53,11 +53,3 @@ def test_a_run_that_is_given_up_is_ended_and_the_next_has_its_turn():
     events.close()
     assert run.closed and run.made <= AHEAD + 3 and len(run.threads) == 1
     assert not worker.turn.locked() and list(worker.run(Run(2).events())) == [0, 1]
-
-
-def test_jobs_inline_are_done_by_whoever_asks():
-    worker, run = Worker(), Run(3)
-    worker.inline = True
-    assert worker.load(threading.current_thread).result() is threading.current_thread()
-    assert list(worker.run(run.events())) == [0, 1, 2]
-    assert run.threads == {threading.current_thread()}

@@ -5,10 +5,11 @@ import pytest
 from demo.common.charts import Lane
 from demo.compare import charts as compare
 from demo.compare.rows import rows
-from demo.inside.charts import layers_read, short, text_read
+from demo.inside.charts import layers_read, text_read
 from demo.live.charts import CHARTS as LIVE
 from demo.network.recorded import recorded, recorded_charts
 from demo.results.charts import CHARTS as RESULTS
+from demo.results.learning import learning_charts
 from moa_core.bench.records import recordings
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
@@ -82,37 +83,19 @@ def test_a_chart_has_its_numbers_words_and_ground(name):
         assert list(drawn.x if lying else drawn.y) == pytest.approx(values)
 
 
-def of_one(trace):
-    return [draw([Lane.of("moa-n1", [trace])], "") for draw in LIVE.values()]
-
-
-@pytest.mark.parametrize("figure", of_one(Trace()))
-def test_a_run_without_a_cycle_has_charts_all_the_same(figure):
-    assert figure.layout.meta["words"].endswith(".") and not figure.layout.shapes
-    assert all(len(one.x) == 0 or one.x[0] == 0 for one in figure.data)
-
-
 # ---- attention ----
 
 
 def test_heat_maps_hold_the_weights_and_name_rows_by_tokens():
     figure = layers_read(NEAR, MEAN, TOKENS, 2)
     bars, heat = figure.data
-    assert [list(one) for one in heat.z] == NEAR and (heat.zmin, heat.zmax) == (0, 0.8)
-    axis = figure.layout.yaxis2
-    assert list(axis.ticktext) == ["␣fox", "&lt;b&gt;x&lt;/b&gt;"]  # plotly would read the tag
-    assert list(axis.tickvals) == [0, 1] and axis.autorange == "reversed"
-    assert list(bars.marker.pattern.shape) == ["", "/", "/"]
-    [frame] = [one for one in figure.layout.shapes if one.type == "rect"]
-    assert (frame.x0, frame.x1) == (1.5, 3.5)
+    assert [list(one) for one in heat.z] == NEAR
+    # plotly would read the tag
+    assert list(figure.layout.yaxis2.ticktext) == ["␣fox", "&lt;b&gt;x&lt;/b&gt;"]
+    assert list(bars.marker.pattern.shape) == ["", "/", "/"]  # reused layers
     assert [note.text for note in figure.layout.annotations] == ["reused, N = 2"]
-    without = layers_read(NEAR, MEAN, TOKENS, 0)
-    assert set(without.data[0].marker.pattern.shape) == {""} and not without.layout.annotations
-    bars, heat = text_read([[0.6, 0.1, 0.3], [0.2, 0.7, 0.1]], ["(earlier)", *TOKENS], 2).data
+    _, heat = text_read([[0.6, 0.1, 0.3], [0.2, 0.7, 0.1]], ["(earlier)", *TOKENS], 2).data
     assert [list(one) for one in heat.z] == [[0.6, 0.2], [0.1, 0.7], [0.3, 0.1]]
-    assert list(bars.x) == pytest.approx([0.4, 0.4, 0.2])
-    assert heat.zmax == 0.7  # text that is summed up does not wash the single tokens out
-    assert (short(" \n"), short(""), short("a" * 20)) == ("␣↵", "∅", "a" * 13 + "…")
 
 
 # ---- links ----
@@ -138,14 +121,22 @@ def test_every_recording_that_has_a_chart_is_drawn_with_its_own_numbers():
 # ---- recordings ----
 
 
+def test_training_time_is_a_line_for_each_method_by_updates_and_by_seconds():
+    rows = [
+        {"method": method, "updates": updates, "seconds": each * updates, "tau": updates / 40}
+        for method, each in (("moa-n1", 0.5), ("eagle2", 0.25)) for updates in (50, 100)
+    ]  # fmt: skip
+    by_updates, by_seconds = learning_charts({"rows": rows})
+    assert [list(one.x) for one in by_updates.data] == [[50, 100]] * 2
+    assert [list(one.x) for one in by_seconds.data] == [[25, 50], [12.5, 25]]
+    assert [list(one.y) for one in by_seconds.data] == [[1.25, 2.5]] * 2
+    assert "MoA N=1 2.50 after 100 updates" in by_updates.layout.meta["words"]
+
+
 def test_acceptance_in_percent_and_nothing_where_no_path_reached():
-    one = recording(vanilla=figures(1, 9, rates=()), moa_n0=figures(2, 9, rates=(0.9, 0.4, 0.1)),
-                    medusa=figures(2, 9, rates=(0.5,)))  # fmt: skip
+    one = recording(moa_n0=figures(2, 9, rates=(0.9, 0.4)), medusa=figures(2, 9, rates=(0.5,)))
     [grid] = RESULTS["acceptance"](one, None).data
-    assert list(grid.y) == ["moa-n0", "medusa"] and list(grid.x) == [1, 2, 3]
-    assert grid.z[0] == pytest.approx([90, 40, 10]) and list(grid.z[1]) == [50, None, None]
-    peer = {**figures(2, 9), "seconds": {"prefill": 1, "decode": 2}}
-    assert RESULTS["times"](recording(hf_generate=peer), None) is None
+    assert grid.z[0] == pytest.approx([90, 40]) and list(grid.z[1]) == [50, None]
 
 
 @pytest.mark.parametrize("name", RESULTS)

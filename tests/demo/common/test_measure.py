@@ -10,25 +10,16 @@ from tests.demo.conftest import PROMPT
 METHODS = ("moa-n0", "moa-n1", "vanilla")
 
 
-def made(methods=METHODS, repeats=2, tokens=20, stop=lambda _: False, plain=False, engine=None):
+def made(repeats=2, tokens=20, stop=lambda _: False, engine=None):
     """The runs that were kept, and what was said on the way."""
     found = Measured()
-    requests = {name: Request(PROMPT, name, tokens) for name in methods}
-    said = measure(engine or Engine(), requests, repeats, found, lambda: stop(found), plain)
+    requests = {name: Request(PROMPT, name, tokens) for name in METHODS}
+    said = measure(engine or Engine(), requests, repeats, found, lambda: stop(found))
     return found, said
 
 
-@pytest.fixture
-def quiet(monkeypatch):
+def test_each_warms_up_and_then_another_one_is_first_in_each_repeat(loads, monkeypatch):
     monkeypatch.setattr(measuring, "INTERVAL", 1e9)  # one word a run
-
-
-@pytest.fixture
-def chatty(monkeypatch):
-    monkeypatch.setattr(measuring, "INTERVAL", 0)
-
-
-def test_each_warms_up_and_then_another_one_is_first_in_each_repeat(loads, quiet):
     found, said = made()
     said = list(said)
     assert [step.phase for step in said] == ["warm-up"] * 3 + ["run"] * 6
@@ -46,13 +37,8 @@ def test_each_warms_up_and_then_another_one_is_first_in_each_repeat(loads, quiet
     assert found.finished == found.wanted == 6 and found.plain == [9] * 20
 
 
-def test_without_vanilla_plain_decoding_runs_once_for_its_text(loads, quiet):
-    found, said = made(METHODS[:2], 1, 5, plain=True)
-    assert [step.phase for step in said] == ["warm-up"] * 2 + ["plain"] + ["run"] * 2
-    assert found.plain == [9] * 5 and list(found.traces) == list(METHODS[:2])
-
-
-def test_a_run_that_was_stopped_half_way_is_not_counted(loads, chatty):
+def test_a_run_that_was_stopped_half_way_is_not_counted(loads, monkeypatch):
+    monkeypatch.setattr(measuring, "INTERVAL", 0)
     engine, stopped = Engine(), []
     found, said = made(tokens=500, stop=lambda _: bool(stopped), engine=engine)
     for step in said:
@@ -61,7 +47,8 @@ def test_a_run_that_was_stopped_half_way_is_not_counted(loads, chatty):
     assert [len(runs) for runs in found.traces.values()] == [1, 0, 0] and not engine.busy
 
 
-def test_who_leaves_or_breaks_frees_the_engine(chatty, breaks):
+def test_who_leaves_or_breaks_frees_the_engine(monkeypatch, breaks):
+    monkeypatch.setattr(measuring, "INTERVAL", 0)
     engine = Engine()
     _, said = made(tokens=500, engine=engine)
     for _ in range(10):

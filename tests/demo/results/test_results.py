@@ -11,8 +11,6 @@ from demo.common.tokens.view import Feed
 from demo.inside.view import packed
 from demo.live.charts import CHARTS as LIVE
 from demo.live.run import drafted_by, summary
-from demo.results import tab
-from demo.results.charts import CHARTS
 from demo.results.table import headline, paper_section, table
 from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
@@ -44,18 +42,6 @@ def test_the_headline_says_what_when_where_and_how_and_escapes_it():
     odd = recording(hostile, hostile, hostile, **{hostile: figures(2, 9, kinds=(hostile,))})
     odd.results.update(command=hostile, commit=hostile, date=hostile)
     assert "<script" not in headline(odd) and "&lt;script" in headline(odd)
-
-
-def test_a_choice_brings_its_own_kinds_charts_and_file(monkeypatch):
-    two = recording("Two", eagle2=figures(2, 9), moa_n1=figures(3, 8, kinds=("c",)))
-    monkeypatch.setattr(tab, "recordings", lambda: [ONE, two])
-    said, kinds, *plots, rows = tab.updates("Two", "b")
-    assert "Two" in said and kinds["value"] == "b" and kinds["choices"] == [tab.ALL, "a", "b", "c"]
-    assert list(plots[0]["value"].data[0].x) == [2.2] and len(plots) == len(CHARTS)
-    assert list(rows["method"].unique()) == ["EAGLE-2", "MoA N=1"]
-    _, kinds, *plots, _ = tab.updates("One", "c")
-    assert kinds["value"] == tab.ALL and list(plots[0]["value"].data[0].x) == [1.0, 3.0]
-    assert [one.name for one in tab.kept()] == ["One", "Two"]
 
 
 def test_the_papers_table_is_apart_and_without_the_flagged_cells():
