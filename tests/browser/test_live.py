@@ -56,6 +56,7 @@ OVERTAKE = """() => {
     return 0;
   };
 }"""
+HOSTILE = "${6*7} <b>x</b> {{x}} `y` <script>alert(1)</script>"
 
 
 def kinds(page):
@@ -120,7 +121,7 @@ def test_the_whole_of_it_is_on_one_screen(open_page, look):
         keep_picture(page, "live")
 
 
-def test_a_paused_run_is_stepped_through_and_goes_on(open_page):
+def test_cycles_are_stepped_through_by_buttons_and_keys(open_page):
     page = open_page("?pace=slow&tokens=12", ready="#run:not([disabled])")
     start(page)
     page.get_by_role("button", name="Pause").click()
@@ -131,9 +132,13 @@ def test_a_paused_run_is_stepped_through_and_goes_on(open_page):
     assert page.locator(f"{TEXT} [data-token]").count() == 1  # the first token; the run is over
     page.get_by_role("button", name="Next cycle").click()
     assert count(page).startswith("cycle 1 of ") and page.locator(f"{TEXT} .unjudged").count() == 1
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("ArrowRight")
+    assert count(page).startswith("cycle 2 of ")
+    page.keyboard.press("ArrowLeft")
+    assert count(page).startswith("cycle 1 of ")
     assert page.locator("#view [data-figure]").count() == 0
     page.locator("#view .pacer select").select_option("0")  # as decoded
-    page.evaluate("document.activeElement.blur()")
     page.keyboard.press("Space")
     finish(page)
     whole = page.evaluate(KEPT)
@@ -182,6 +187,23 @@ def test_without_its_target_the_drafter_goes_on_and_is_healed(open_page):
     page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
 
 
+def test_cut_in_the_middle_of_a_run_the_text_goes_on_where_it_was(open_page):
+    page = open_page("?pace=watch&tokens=60", ready="#run:not([disabled])")
+    whole = run(page, "Tell me a story.")
+    start(page)
+    page.locator("#connection input").uncheck()
+    page.wait_for_selector(f"{TEXT} [data-token=offline]")
+    page.locator("#connection input").check()
+    finish(page)
+    assert page.evaluate(KEPT).replace("↵", "") == whole.replace("↵", "")
+    page.locator("#connection input").uncheck()
+    start(page)
+    page.wait_for_selector(f"{TEXT} [data-token=offline]")
+    page.click("#stop")
+    finish(page)
+    assert state(page) == "stopped" and page.locator(f"{TEXT} [data-token=offline]").count() > 0
+
+
 STOP_AT = """count => new MutationObserver((_, observer) => {
   const stop = document.querySelector("#stop");
   const begun = document.querySelector("#view .token-view").dataset.id;
@@ -198,6 +220,19 @@ def test_stop_ends_the_run_and_keeps_what_was_done(page):
     finish(page)
     assert state(page) == "stopped" and figure(page, "calls") >= 8
     assert page.locator("#view [data-figure=exact]").count() == 0
+
+
+def test_hostile_text_stays_text_and_a_prompt_that_cannot_be_read_gets_a_sentence(page):
+    before = run(page, HOSTILE)
+    assert page.locator(f"{TEXT} b").count() == 0
+    for text in ("${6*7}", "<b>x</b>", "{{x}}", "`y`", "<script>"):
+        assert text in before
+    type_prompt(page, "a" * 100_000)
+    page.click("#run")
+    wait_for_status(page, "100,000")
+    page.wait_for_selector("#run:not([disabled])")
+    assert page.evaluate(KEPT) == before
+    run(page, "one\x00two\x1b[31m\u202ethree \ud83e\udd8a")  # control characters do no harm
 
 
 def test_methods_are_a_switch_and_an_n_without_a_drafter_says_so(page):

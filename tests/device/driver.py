@@ -1,10 +1,13 @@
 """For tests: drafters in a browser, told what to do, and what they should do."""
 
+from contextlib import contextmanager
 from functools import cache
+from multiprocessing import get_context
 
+from demo.device.endpoint import Device
 from demo.device.weights import pack
 from moa_core.drafters.base import Drafter
-from tests.device.twins import loud, replay
+from tests.device.twins import Page, loud, replay
 from tests.models import tiny_target
 
 NEAR = 1e-4  # log-probabilities closer than this may change places
@@ -27,11 +30,11 @@ DRAFT = """async ([name, cycles, tree]) => {
   return trees;
 }"""
 
-RUN = """([name, { link, ...run }, plan]) => new Promise((done) => {
+RUN = """([name, { link, limit = 90_000, ...run }, plan]) => new Promise((done) => {
   const worker = new Worker("/device/js/worker.js", { type: "module" }), events = [];
   Object.assign(window, { heard: events, worker });
   const began = performance.now();
-  setTimeout(() => done([...events, { type: "failed", words: "it does not end" }]), 90_000);
+  setTimeout(() => done([...events, { type: "failed", words: "it does not end" }]), limit);
   const count = (type) => events.filter((event) => event.type === type).length;
   worker.onerror = (error) => done([...events, { type: "failed", words: error.message }]);
   worker.onmessage = ({ data }) => {
@@ -67,11 +70,26 @@ def run(page, name="moa-n1", plan=(), count=120, **settings):
     return events
 
 
-def begin(page, count):
+def begin(page, count, **settings):
     """A run that goes on by itself, as `over`, once it has had a few answers."""
-    settings = {"prompt": PROMPT, "count": count, "patience": 20_000}
+    settings = {"prompt": PROMPT, "count": count, "patience": 20_000, **settings}
     page.evaluate(f"args => {{ window.over = ({RUN})(args); }}", ["moa-n1", settings, []])
-    page.wait_for_function("window.heard?.filter(({ type }) => type === 'verified').length >= 3")
+    hear(page, "verified", 3)
+
+
+def told(page, kind):
+    """How many events of a kind the run that goes on has had."""
+    return page.evaluate("(kind) => heard.filter(({ type }) => type === kind).length", kind)
+
+
+def hear(page, kind, times):
+    """Wait for so many events of a kind, or the last: whether they came."""
+    page.wait_for_function(
+        """([kind, times]) => heard.filter(({ type }) => type === kind).length >= times
+            || ["finished", "failed"].includes(heard.at(-1)?.type)""",
+        arg=[kind, times],
+    )
+    return told(page, kind) >= times
 
 
 def kinds(events, kind):
@@ -95,3 +113,39 @@ def check_trees(page, target, drafter, prompt, tree, count):
     found = page.evaluate(DRAFT, [drafter.name, cycles, shape])
     ties = [compare(*both) for both in zip(found, cycles, strict=True)].count(False)
     return [len(one["ids"]) for one in cycles], ties
+
+
+class Mortal:
+    """A page in a process of its own, which can be killed and started again."""
+
+    def __init__(self):
+        self._context, self._port = get_context("forkserver"), 0
+        self._context.set_forkserver_preload(["tests.device.twins"])
+        self.start()
+
+    def start(self):
+        here, there = self._context.Pipe()
+        self._process = self._context.Process(target=_live, args=(self._port, there), daemon=True)
+        self._process.start()
+        self._port = here.recv()
+        self.url = f"http://127.0.0.1:{self._port}"
+
+    def kill(self):
+        self._process.kill()
+        self._process.join()
+
+
+def _live(port, pipe):
+    page = Page(Device(lambda: TARGET, drafter_for), port)
+    pipe.send(page.port)
+    page.last()
+
+
+@contextmanager
+def mortal():
+    """A server that may die, until the test ends."""
+    server = Mortal()
+    try:
+        yield server
+    finally:
+        server.kill()

@@ -1,9 +1,11 @@
 """A drafter in the browser: its trees, its text, and what becomes of both when the link is cut."""
 
 import json
+from collections import Counter
 from dataclasses import asdict
 from functools import cache
 from random import Random
+from time import sleep
 
 import pytest
 
@@ -22,8 +24,11 @@ from tests.device.driver import (
     begin,
     check_trees,
     drafter_for,
+    hear,
     kinds,
+    mortal,
     run,
+    told,
 )
 from tests.device.twins import Page, alone, loud, read, serving
 from tests.models import plain_greedy, tiny_target, tiny_tokenizer, traced, useful
@@ -35,6 +40,7 @@ NARROW, WIDE = TreeSettings(4, 2, 8), TreeSettings(6, 5, 20)
 TOLD = (
     "prefilled", "drafted", "verified", "link down", "offline token", "link back", "finished",
 )  # fmt: skip
+DO = "(act) => worker.postMessage({ do: act })"
 
 WORST = [
     {"after": "prefilled", "times": 1, "act": "cut", "lasts": 0},
@@ -91,6 +97,17 @@ def test_a_cut_loses_and_doubles_no_token(sampling, served, blank):
     assert trace.tokens_per_second
 
 
+def test_the_link_is_cut_after_so_many_tokens_and_can_be_mended(served, blank):
+    plan = [{"after": "offline token", "times": 4, "act": "mend"}]
+    events = run(blank(served), "moa-n1", plan, cutAt=20, pause=20)
+    assert events[-1]["ids"] == plain_greedy(TARGET, PROMPT, 120)
+    [down] = [at for at, event in enumerate(events) if event["type"] == "link down"]
+    before = [token for one in kinds(events[:down], "verified") for token in one["emitted"]]
+    assert 20 <= 1 + len(before) < 20 + NARROW.depth + 2
+    first, second, *_ = kinds(events, "offline token")
+    assert second["now"] - first["now"] >= 20
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["moa-n0", "moa-n1", "moa-n3", "eagle2"])
 def test_no_cut_loses_or_doubles_a_token(name, served, blank):
@@ -108,6 +125,40 @@ def test_no_cut_loses_or_doubles_a_token(name, served, blank):
             }
             plan.append(cut | {"lasts": draw.choice([0, 20, 300, 1500])})
         assert run(page, name, plan)[-1]["ids"] == own, plan
+
+
+@pytest.mark.slow
+def test_sixty_cuts_lose_and_double_no_token(blank, context):
+    """By either side, by the browser's own network, and by the death of the server."""
+    draw, own, seen = Random(0), plain_greedy(TARGET, PROMPT, 230), Counter()
+    acts = ["cut", "drop", "offline", "kill"] * 15
+    draw.shuffle(acts)
+    with mortal() as server:
+        page = blank(server)
+        ways = {
+            "cut": (lambda: page.evaluate(DO, "cut"), lambda: page.evaluate(DO, "mend")),
+            "drop": (lambda: page.evaluate("void fetch('/drop')"), lambda: None),
+            "offline": (lambda: context.set_offline(True), lambda: context.set_offline(False)),
+            "kill": (server.kill, server.start),
+        }
+        while acts:
+            begin(page, 230, link={"delay": 20, "up": 0, "down": 0}, limit=600_000)
+            there = True
+            while acts and there:  # the text has not ended
+                before = told(page, "link down")
+                lose, mend = ways[acts[-1]]
+                lose()
+                lost = hear(page, "link down", before + 1)
+                sleep(draw.choice([0, 0.02, 0.3, 1.5]))
+                mend()
+                if there := lost and hear(page, "link back", before + 1):
+                    seen[acts.pop()] += 1
+                    hear(page, "verified", told(page, "verified") + draw.randint(1, 4))
+            events = page.evaluate("over")
+            assert events[-1]["ids"] == own
+            alone = len(kinds(events, "offline token"))
+            seen += Counter(texts=1, tokens_alone=alone)
+    print(dict(seen))
 
 
 def test_a_new_server_reads_the_text_anew(blank):

@@ -11,7 +11,7 @@ from socket import create_connection
 
 import psutil
 import pytest
-from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from demo.device.endpoint import MOST_BODY, Device
@@ -21,12 +21,14 @@ from moa_core.drafters.base import Vanilla
 from moa_core.link.session import Limits, drafter_mark
 from moa_core.link.wire import (
     MOST_HELLO,
+    MOST_UP,
     VERSION,
     Alive,
     Answer,
     Hello,
     Joiner,
     Prefill,
+    Refused,
     Share,
     Verify,
     Welcome,
@@ -83,6 +85,11 @@ def get(url: str, body: bytes | None = None, **headers: str) -> tuple[int, dict[
         return error.code, dict(error.headers), error.read()
 
 
+def post(page: Page, body: bytes) -> tuple[int, bytes]:
+    status, _, answer = get(f"{page.url}/device/ids", body)
+    return status, answer
+
+
 @pytest.mark.parametrize("origin", [None, "http://elsewhere.example", "http://127.0.0.1:1", "null"])
 def test_only_its_own_page_comes_in(origin, page):
     with pytest.raises(InvalidStatus, match="403"), visit(page, origin=origin):
@@ -96,7 +103,7 @@ def test_a_visitor_who_is_not_welcome():
         with pytest.raises(InvalidStatus, match="403"), visit(page):
             pass
         assert get(f"{page.url}/device/facts/moa-n0")[0] == 401
-        assert get(f"{page.url}/device/ids", b'{"text": "Hi"}')[0] == 401
+        assert post(page, b'{"text": "Hi"}')[0] == 401
 
 
 def test_connections_from_one_address_are_few_and_places_are_given_back(page):
@@ -108,6 +115,30 @@ def test_connections_from_one_address_are_few_and_places_are_given_back(page):
     assert until(lambda: page.device._here.total() == 0)
     with visit(page) as again:
         assert isinstance(hear(again), Welcome)
+
+
+@pytest.mark.parametrize(
+    "frame", [b"\x00" * (MOST_HELLO + 1), b"\xc1", "text", encode(Hello(VERSION + 1))]
+)
+def test_a_bad_first_message_ends_it(frame, page):
+    with visit(page, hello=None) as socket:
+        socket.send(frame)
+        with pytest.raises(ConnectionClosed):
+            while True:
+                assert isinstance(hear(socket), Refused)
+    assert until(lambda: page.device._here.total() == 0)
+
+
+def test_long_messages_and_floods_are_not_held(page):
+    for frames in ([b"\x00" * (MOST_UP + 1)], [encode(Prefill(1, [1] * 150, 180))] * 200):
+        with visit(page) as socket:
+            assert isinstance(hear(socket), Welcome)
+            with pytest.raises(ConnectionClosed):
+                for frame in frames:
+                    socket.send(frame)
+                while True:
+                    hear(socket)
+        assert until(lambda: page.device._here.total() == 0)
 
 
 def write(page: Page, prompt: list[int], count: int) -> list[int]:
@@ -177,9 +208,12 @@ def test_drafters_that_it_has_not():
 
 
 def test_token_ids_of_a_prompt(page):
-    url = f"{page.url}/device/ids"
-    status, _, body = get(url, json.dumps({"text": "The fox ran."}).encode())
-    assert status == 200 and json.loads(body)["ids"] == prompt_ids(TOKENIZER, "The fox ran.")
-    for wrong in (b"{", b"[]", b'{"text": " "}', b"1" * (MOST_BODY + 1), b"\xff"):
-        status, _, body = get(url, wrong)
-        assert status == 400 and json.loads(body)["error"], wrong
+    status, body = post(page, json.dumps({"text": "The fox ran."}).encode())
+    assert status == 200
+    assert json.loads(body)["ids"] == prompt_ids(TOKENIZER, "The fox ran.")
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"text": " "}', b"1" * (MOST_BODY + 1), b"\xff"])
+def test_a_prompt_that_is_none(body, page):
+    status, answer = post(page, body)
+    assert status == 400 and json.loads(answer)["error"]

@@ -191,6 +191,10 @@ class Page:
         self._server.should_exit = True
         self._thread.join(20)
 
+    def last(self) -> None:
+        """Wait for its end."""
+        self._thread.join()
+
 
 @contextmanager
 def serving(device: Device) -> Iterator[Page]:

@@ -10,6 +10,7 @@ from moa_core.decoding import trace as trace_module
 from moa_core.decoding import verifier
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import PHASES, Drafted, Event, Finished, Prefilled, Trace, Verified
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.model.target import Target
@@ -168,15 +169,24 @@ def test_prompts_that_cannot_be_read_are_refused_before_anything_happens(prompt,
         next(run)
 
 
+@pytest.mark.parametrize("count", [0, -1, 2.0, True, None, "5"])
+def test_the_number_of_tokens_must_be_a_positive_whole_number(count):
+    with pytest.raises(UserError, match="number of new tokens"):
+        Settings(count)
+
+
 @pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        *(("max_new_tokens", value, "number of new tokens") for value in (0, -1, 2.0, True, "5")),
-        ("tree", "5-4-11", "^The tree of settings is "),
-        ("sampling", 0.7, "^The sampling of settings is "),
-        ("away", 3.0, "^The away of settings is "),
-    ],
+    "wrong", [{"tree": "5-4-11"}, {"tree": None}, {"sampling": 0.7}, {"away": 3.0}], ids=str
 )
-def test_settings_that_cannot_be_are_refused_by_name(name, value, words):
-    with pytest.raises(UserError, match=words):
-        Settings(**{name: value})
+def test_settings_of_another_kind_are_refused_by_name(wrong):
+    with pytest.raises(UserError, match=f"^The {next(iter(wrong))} of settings is "):
+        Settings(**wrong)
+
+
+def test_the_last_positions_are_drafted_no_deeper_than_they_reach():
+    target = tiny_target(max_position_embeddings=40)
+    shape = TreeSettings(8, 2, 12)
+    run = decode(target, useful("moa-n1", target), [1] * 30, Settings(100, shape))
+    for event in run:
+        if isinstance(event, Drafted):
+            assert event.position + max(event.tree.depths) < 40

@@ -1,5 +1,6 @@
 """Trees sized as they grow: as fast as the best fixed ones, and the same text for every method."""
 
+import itertools
 import math
 import random
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from moa_core.decoding.decode import Settings, about
-from moa_core.decoding.policy import FIXED_CYCLES, GOES_ON, Curve, Line, Sizer
+from moa_core.decoding.policy import FIXED_CYCLES, GOES_ON, Curve, Experience, Line, Sizer
 from moa_core.decoding.settings import tree_of
 from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import AUTO, Node, TreeSettings, grow
@@ -73,6 +74,25 @@ def path_of(tree: Any, node: int) -> tuple[int, ...]:
     return (*(path_of(tree, above) if above >= 0 else ()), tree.tokens[node])
 
 
+def test_no_tree_is_larger_than_its_limits_and_every_parent_comes_first():
+    world, limit = World(verify=1.0), TreeSettings(5, 3, 9, auto=True)
+    sizer = sizer_of(world)
+    world.speed(AUTO, 100, sizer)
+    for token in range(40):
+        tree = grow(token, world.logits[token], world.expand, limit, sizer)
+        assert max(tree.depths) <= 5 and 2 <= len(tree) <= 10
+        for node in range(1, len(tree)):
+            above = tree.parents[node]
+            assert above < node and tree.depths[node] == tree.depths[above] + 1
+            assert tree.log_probs[node] <= tree.log_probs[above]
+
+
+def test_logits_that_are_no_numbers_draft_nothing():
+    world = World()
+    tree = grow(1, torch.full((40,), math.nan), world.expand, AUTO, sizer_of(world))
+    assert tree.tokens == (1,)
+
+
 def run(target: Target, drafter: Drafter, prompt: list[int], **settings: Any) -> Trace:
     return traced(target, drafter, prompt, **{"max_new_tokens": 30, "tree": AUTO, **settings})
 
@@ -124,6 +144,14 @@ def test_on_a_gpu_the_drafters_own_tree_takes_its_place():
     assert tree_of(Settings(tree=TreeSettings()), far, drafter) == TreeSettings()
 
 
+def test_no_tree_is_deeper_than_what_is_still_wanted():
+    target = tiny_target(vocab_size=61)
+    drafter = useful("moa-n3", target)
+    for wanted in (2, 3, 5):
+        drafted = run(target, drafter, PROMPTS[1], max_new_tokens=wanted).of(Drafted)
+        assert max(drafted[0].tree.depths) <= max(wanted - 2, 1)
+
+
 def test_what_was_written_offline_teaches_nothing():
     sizer = Sizer(TreeSettings())
     world = World()
@@ -158,6 +186,21 @@ def test_a_line_finds_fixed_and_slope_and_follows_when_they_change():
         assert line.each == pytest.approx(each, rel=0.15)
 
 
+def test_a_larger_size_is_never_free_even_where_times_are_noise():
+    line = Line(0.03)
+    for number in range(60):
+        line.add(*((20, 0.010) if number % 2 else (1, 0.012)))
+    assert line.each > 0 and line(40) > line(20)
+
+
+def test_hiccups_hardly_move_a_line_and_a_slow_first_call_is_forgotten():
+    line = Line(0.05)
+    line.add(4, 0.5)  # loads and packs
+    for number in range(60):
+        line.add(4 + number % 3, 0.2 if number % 20 == 10 else 0.002)
+    assert 0.002 <= line(5) < 0.0025
+
+
 def test_a_curve_begins_with_what_the_drafter_says_and_learns_what_is_so():
     curve, dice = Curve(1.0), random.Random(0)
     for share in (1.0, 0.6, 0.05, 0.001):
@@ -168,3 +211,50 @@ def test_a_curve_begins_with_what_the_drafter_says_and_learns_what_is_so():
         curve.renew()
     for share in (0.9, 0.5, 0.2):
         assert curve(math.log(share)) == pytest.approx(share / 2, abs=0.07)
+
+
+def experience(level: float, wider: float, node: float, rate: float) -> Experience:
+    """What has measured just these costs, and believes the drafter's probabilities."""
+    known = Experience()
+    for size in (1, 8) * 400:
+        known.level.add(size, level + wider * size)
+        known.verified.add(size, 0.002 + node * size)
+    for _ in range(FIXED_CYCLES):
+        known.learn(10, 10 / rate, 1, 0)
+    assert known.ready and known.rate == pytest.approx(rate)
+    return known
+
+
+def trees() -> list[list[tuple[int, float]]]:
+    """Random trees of up to seven nodes: (parent, probability of the whole path)."""
+    dice, found = random.Random(1), []
+    for _ in range(40):
+        nodes = [(-1, 1.0)]
+        for _ in range(dice.randint(1, 7)):
+            parent = dice.randrange(len(nodes))
+            left = nodes[parent][1] - sum(odds for above, odds in nodes if above == parent)
+            nodes.append((parent, left * dice.uniform(0.05, 0.95)))
+        found.append(nodes)
+    return found
+
+
+@pytest.mark.parametrize("node", [0.00001, 0.0002, 0.0006])
+def test_the_kept_nodes_are_the_best_of_all_subtrees(node):
+    known = experience(0.0005, 0.00002, node, 600)
+    for nodes in trees():
+        ranked = sorted(range(1, len(nodes)), key=lambda place: -nodes[place][1])
+        scores = [math.log(nodes[place][1]) for place in ranked]
+        kept = set(ranked[: known.to_keep(scores)])
+
+        def worth(chosen: set[int], nodes: list[tuple[int, float]] = nodes) -> float:
+            gains = [known.accepted(math.log(nodes[place][1])) for place in chosen]
+            return sum(gains) - 600 * known.verified.each * len(chosen)
+
+        subtrees = [
+            set(chosen)
+            for size in range(1, len(nodes))
+            for chosen in itertools.combinations(range(1, len(nodes)), size)
+            if all(nodes[place][0] in (0, *chosen) for place in chosen)
+        ]
+        assert worth(kept) == pytest.approx(max(map(worth, subtrees)), abs=2e-3)
+        assert all(nodes[place][0] in (0, *kept) for place in kept)

@@ -11,21 +11,23 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import (
     Drafted,
     Finished,
+    LinkBack,
+    LinkDown,
+    OfflineToken,
     Prefilled,
     Trace,
     Verified,
 )
+from moa_core.decoding.tree import DraftTree
 from moa_core.drafters.base import Vanilla
 from moa_core.errors import UserError
 from tests.models import tiny_target, worded_trace
 from tests.mutations import mutated
-from tests.properties import SEEDS
+from tests.properties import SEEDS, above, trees
 
 
-def test_a_trace_comes_back_as_it_went_and_an_unfinished_one_too():
-    """test_offline.py reads back events of a lost link."""
+def test_an_unfinished_trace_comes_back_too():
     trace = Trace.from_json(worded_trace())
-    assert trace.to_json() == worded_trace()
     trace.events = trace.events[:4]
     back = Trace.from_json(trace.to_json())
     assert back == trace and back.reason is None
@@ -102,6 +104,52 @@ def test_a_trace_from_before_n_was_kept_is_still_read():
 
 # ---- traces of anybody's ----
 
+WHOLE, SECONDS, PROBS = st.integers(0, 2**53), st.floats(0, 1e6), st.floats(0, 1)
+SAID = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | PROBS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@st.composite
+def cycles(draw: st.DrawFn) -> list[Any]:
+    """A tree, and a verification that keeps one of its paths."""
+    tree: DraftTree = draw(trees(8))
+    number, path = draw(WHOLE), tuple(above(tree, draw(st.integers(0, len(tree) - 1))))
+    ids = st.lists(WHOLE, min_size=len(tree), max_size=len(tree)).map(tuple)
+    probs = st.lists(PROBS, min_size=len(tree), max_size=len(tree)).map(tuple)
+    return [
+        Drafted(number, draw(WHOLE), tree, draw(SECONDS), draw(st.none() | st.integers(0, 3))),
+        Verified(
+            number, path, draw(WHOLE), draw(ids), draw(probs), draw(probs),
+            tuple(draw(st.lists(WHOLE, max_size=len(path) + 1))), draw(SECONDS), draw(SECONDS),
+            kept=draw(st.booleans()),
+        ),
+    ]  # fmt: skip
+
+
+LOST = st.tuples(
+    st.builds(LinkDown, SECONDS), st.builds(OfflineToken, WHOLE, WHOLE, PROBS, SECONDS),
+    st.builds(LinkBack, SECONDS, WHOLE),
+).map(list)  # fmt: skip
+SPENT = st.dictionaries(st.sampled_from(["draft", "other"]), SECONDS)
+PREFILLS = st.builds(Prefilled, st.lists(WHOLE, max_size=5).map(tuple), WHOLE, PROBS, SECONDS)
+TRACES = st.builds(
+    lambda said, first, parts, end: Trace(
+        said, [*first, *(event for part in parts for event in part), *end]
+    ),
+    st.dictionaries(st.text(), SAID, max_size=4),
+    st.lists(PREFILLS, max_size=1),
+    st.lists(cycles() | LOST, max_size=4),
+    st.lists(st.builds(Finished, st.text(), SPENT), max_size=1),
+)
+
+
+@given(TRACES)
+def test_a_trace_comes_back_as_it_went(trace):
+    assert Trace.from_json(trace.to_json()) == trace
+
 
 def read(text: str) -> Trace | None:
     """The trace, if the file is one; else it was refused in one sentence."""
@@ -126,6 +174,14 @@ def test_a_trace_with_other_values_in_it_is_refused_or_is_one(seed):
         trace.to_json().encode()  # nothing in it that cannot be sent
 
 
+@given(st.data())
+def test_a_trace_cut_or_with_other_bytes_in_it_is_refused_or_is_one(data):
+    whole = worded_trace()
+    start = data.draw(st.integers(0, len(whole)))
+    end = data.draw(st.integers(start, len(whole)))
+    read(whole[:start] + data.draw(st.text(max_size=4)) + whole[end:])
+
+
 @given(st.text())
 @example("[" * 100_000)
 @example('{"version": 1, "about": ' + "[" * 500 + "]" * 500 + ', "events": []}')
@@ -135,7 +191,7 @@ def test_any_other_text_is_refused(text):
     assert read(text) is None
 
 
-def test_text_that_cannot_be_sent_is_replaced():
+def test_text_that_cannot_be_sent_is_made_worded_trace():
     data = json.loads(worded_trace())
     data["about"]["words"]["output"][0] = data["about"]["\ud800"] = "a\ud800b"
     trace = Trace.from_json(json.dumps(data))

@@ -48,6 +48,15 @@ def test_a_draw_finds_its_token(probs, draw, token):
     assert sample(torch.tensor([probs]), [draw]).tolist() == [token]
 
 
+def test_one_position_one_draw_whatever_the_branch():
+    flat = torch.zeros(5, 1000)
+    tokens = choose(flat, TREE, 7, Sampling(1.0, seed=5)).tokens
+    assert tokens[1] == tokens[2] and tokens[3] == tokens[4]
+    assert len(set(tokens)) == 3
+    assert tokens[1] == choose(flat, TREE, 8, Sampling(1.0, seed=5)).tokens[0]
+    assert tokens != choose(flat, TREE, 7, Sampling(1.0, seed=6)).tokens
+
+
 def test_draws_depend_on_seed_and_position_and_nothing_else():
     draws = {(s, p): uniform(s, p) for s in (0, 1, 12) for p in (0, 1, 2, 21)}
     assert draws == {(s, p): uniform(s, p) for s, p in reversed(draws)}
@@ -90,6 +99,11 @@ def test_next_to_no_temperature_is_next_to_greedy_and_gives_numbers(temperature)
     cold = choose(LOGITS, TREE, 3, Sampling(temperature, seed=1))
     assert cold.tokens == choose(LOGITS, TREE, 3, Sampling()).tokens
     assert all(0 < prob <= 1 for prob in cold.probs) and all(0 <= prob <= 1 for prob in cold.drafts)
+
+
+def test_top_k_of_one_is_the_most_probable_token():
+    one = choose(LOGITS, TREE, 3, Sampling(2.0, top_k=1, seed=1))
+    assert one.tokens == tuple(LOGITS.argmax(-1).tolist()) and set(one.probs) == {1.0}
 
 
 @torch.inference_mode()
@@ -142,3 +156,10 @@ def test_a_choice_is_the_one_made_without_the_tree(tree, seed, temperature, top_
         assert chosen.probs[node] == approx(probs[node, token].item(), abs=1e-5)
     drafts = [probs[tree.parents[node], tree.tokens[node]].item() for node in range(1, len(tree))]
     assert chosen.drafts == approx((1.0, *drafts), abs=1e-5)
+
+
+@given(SEEDS, st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=6))
+def test_a_draw_is_never_an_impossible_token(seed, draws):
+    probs = torch.rand(len(draws), 7, generator=torch.Generator().manual_seed(seed))
+    probs[:, ::2] = 0
+    assert all(token % 2 for token in sample(probs, draws).tolist())

@@ -11,7 +11,7 @@ import torch
 
 from moa_core.bench.suites import load_suite, suite_ids
 from moa_core.decoding.decode import Settings, about, decode
-from moa_core.decoding.trace import Trace
+from moa_core.decoding.trace import Drafted, Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.drafters.base import Drafter
 from moa_core.engine import accelerate, accelerate_drafter
@@ -143,6 +143,21 @@ def test_drafts_have_the_precision_that_was_asked_for(folders, target, drafter, 
     loaded = load_target(mine, **options)
     found = load_drafter(drafter.replace("MINE", str(folders)), loaded)
     assert about(loaded, found, Settings())["machine"]["draft_precision"] == wanted
+
+
+@pytest.mark.parametrize("method", ["moa-n1", "eagle2"])
+def test_a_checkpoint_from_a_folder_drafts_as_torch_does(folders, method):
+    target = load_target()
+    quick = load_drafter(str(folders / method), target)
+    slow = type(quick).__bases__[-1].__new__(type(quick).__bases__[-1])
+    slow.__dict__.update(quick.__dict__)
+    trees = [
+        [event.tree for event in traced(target, drafter, drafter.tree, PROMPT).of(Drafted)]
+        for drafter in (quick, slow)
+    ]
+    for one, other in zip(*trees, strict=True):
+        assert (one.tokens, one.parents) == (other.tokens, other.parents)
+        assert one.log_probs == pytest.approx(other.log_probs, abs=1e-4)
 
 
 def test_int8_that_cannot_be_is_refused(bundle, monkeypatch):

@@ -14,7 +14,7 @@ from moa_core.decoding.tree import DraftTree, Frontier
 from moa_core.drafters.base import Drafter, Stepwise
 from moa_core.engine import accelerate, accelerate_drafter, drafters
 from moa_core.engine import target as targets
-from moa_core.engine.graph import BLOCK
+from moa_core.engine.graph import BLOCK, eight_bits
 from moa_core.engine.target import OnnxTarget
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
@@ -80,6 +80,20 @@ def test_the_target_reads_and_verifies_as_torch_does(shape, monkeypatch):
         said.append([*parts, run.verify(DraftTree.only_root(5))])
     for one, other in zip(*said, strict=True):
         torch.testing.assert_close(one, other, **CLOSE)
+
+
+@torch.inference_mode()
+def test_logits_of_a_node_do_not_hang_on_its_siblings():
+    run = accelerate(tiny_target()).fork()
+    run.prefill(PROMPT, 64)
+    together = run.verify(TREE)
+    for node, path in ((1, [1]), (4, [1, 4]), (7, [1, 3, 5, 7])):
+        chain = tuple(TREE.tokens[at] for at in (0, *path))
+        length = len(chain)
+        alone = DraftTree(
+            chain, tuple(range(-1, length - 1)), tuple(range(length)), (0.0,) * length
+        )
+        torch.testing.assert_close(run.verify(alone)[-1], together[node], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -181,3 +195,26 @@ def test_torch_leaves_the_processor_to_the_graphs(monkeypatch):
         assert torch.get_num_threads() == 2 and set(counts) == {1}
     finally:
         torch.set_num_threads(1)
+
+
+def test_eight_bits_hold_the_largest_number_of_each_block():
+    matrix = torch.randn(5, BLOCK + 40)
+    matrix[2] = 0
+    whole, scales = eight_bits(matrix.numpy())
+    back = ((torch.from_numpy(whole).float() - 128) * torch.from_numpy(scales)[..., None]).flatten(
+        1
+    )
+    assert back[:, BLOCK + 40 :].abs().max() == 0 and back.shape == (5, 2 * BLOCK)
+    assert (back[:, : BLOCK + 40] - matrix).abs().max() <= matrix.abs().max() / 127 / 2 + 1e-6
+    assert int(whole.min()) >= 1 and whole[2].max() == 128
+
+
+def test_forks_share_weights_and_keep_their_own_text():
+    target = accelerate(tiny_target())
+    with torch.inference_mode():
+        one, other = target.fork(), target.fork()
+        expected, _ = one.prefill(PROMPT, 32)
+        other.prefill(PROMPT[::-1], 32)
+        one.rewind(len(PROMPT) - 1)
+        again = one.verify(DraftTree.only_root(PROMPT[-1]))[0]
+        torch.testing.assert_close(again, expected, **CLOSE)

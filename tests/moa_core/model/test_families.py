@@ -82,3 +82,15 @@ def test_an_unknown_model_that_does_more_than_its_layers_is_found_out(monkeypatc
     monkeypatch.setattr(model, "forward", louder)
     with pytest.raises(UserError, match=r"type olmo2 .* its logits are then 33% off"):
         Target(model)
+
+
+def test_an_unknown_model_whose_layers_want_more_is_refused(monkeypatch):
+    model = made("Olmo2Config")
+    forward = model.model.layers[1].forward
+
+    def wanting(*args: Any, more: Any, **kwargs: Any) -> Any:
+        return forward(*args, **kwargs)
+
+    monkeypatch.setattr(model.model.layers[1], "forward", wanting)
+    with pytest.raises(UserError, match="its layers do not take what they are given"):
+        Target(model)

@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from moa_core.decoding.tree import DraftTree
+from moa_core.errors import UserError
 from moa_core.model.layers import Rope
 from moa_core.model.target import Observation, Target
 from tests.models import FAMILIES, tiny_target
@@ -112,6 +113,18 @@ def test_the_context_ends_where_a_window_would_start_to_slide(sizes, context):
     assert tiny_target(**sizes).context == context
 
 
+def test_head_size_and_kv_width_follow_the_config():
+    own = tiny_target(family="qwen3", head_dim=12)
+    assert (own.head_dim, own.kv_heads, own.kv_width) == (12, 2, 48)
+    shared = tiny_target(hidden_size=48, num_attention_heads=6, num_key_value_heads=3)
+    assert (shared.head_dim, shared.kv_heads, shared.kv_width) == (8, 3, 48)
+
+
+def test_an_empty_prompt_is_refused():
+    with pytest.raises(UserError, match="empty"):
+        tiny_target().fork().prefill([], 8)
+
+
 @pytest.mark.parametrize("sizes", [{"rms_norm_eps": 0.3}, {"hidden_act": "gelu"}])
 def test_layers_are_what_the_config_says(sizes):
     target = tiny_target(**sizes)
@@ -125,6 +138,14 @@ def test_positions_reach_as_far_as_was_reserved():
         rope.reserve(count)
         cos, _ = rope.span(count - 1, count, like)
         assert cos[0, 0, 0, 0] == pytest.approx(math.cos(count - 1), abs=1e-4)
+
+
+def test_the_models_weights_are_held_once():
+    target = tiny_target()
+    target.fork().prefill([1, 2], 8)
+    assert target.own is not None
+    ours, theirs = target.own[1][-1], target.layers[-1]
+    assert ours.self_attn.q_proj.weight.data_ptr() == theirs.self_attn.q_proj.weight.data_ptr()
 
 
 def test_a_model_that_has_decoded_is_saved_as_it_was(tmp_path):
