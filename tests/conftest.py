@@ -1,4 +1,4 @@
-"""Two workers share the tests: one drives the browser and mostly waits, the other computes."""
+"""Two workers share the tests: one drives the browser, which waits a lot, the other computes."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ PACKAGES = ("moa_core", "demo")
 CHROMIUM = Path("/usr/bin/chromium")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # One core for each worker and the processes that it starts.
+    # A worker a core; more threads would be in each other's way, in what it starts as well.
     torch.set_num_threads(1)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -28,21 +28,26 @@ def pytest_xdist_make_scheduler(config, log):
     return Together(config, log)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def warnings_are_errors_in_commands() -> Iterator[None]:
-    """As `filterwarnings` does here, in the processes that tests start. A filter there needs the
-    whole name of one module."""
+def all_modules() -> list[str]:
+    """The names of all modules of our packages."""
     paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
-    modules = ["__main__", *(name.removesuffix(".__init__") for name in names)]
+    return [name.removesuffix(".__init__") for name in names]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warnings_are_errors_in_commands() -> Iterator[None]:
+    """As `filterwarnings` does here, in the processes that tests start: there a filter is of one
+    module, by its whole name."""
     with pytest.MonkeyPatch.context() as patch:
+        modules = ["__main__", *all_modules()]
         patch.setenv("PYTHONWARNINGS", ",".join(f"error:::{name}" for name in modules))
         yield
 
 
 @pytest.fixture
 def plain_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Loaded models run in torch, so that a test can look into their modules."""
+    """What is loaded is run by torch, whose modules a test looks into."""
     from tests import released
 
     released.target.cache_clear()
