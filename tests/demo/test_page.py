@@ -17,22 +17,26 @@ from demo.common.theme import CSS
 from demo.compare import tab as compare
 from demo.engine import Engine
 from demo.share import query_of, settings_of
-from demo.space import BUNDLE, GPU_PRESET, chosen_preset
+from demo.space import BUNDLE, GPU_PRESET, NUMBERS, Chosen, chosen_preset, number
+from demo.tli import tab as tli
 from demo.ui import ICON, PREVIEW, build_demo, launch_options
 from moa_core.errors import UserError
+from moa_core.loading.presets import PRESETS
 from tests.demo.conftest import unset
 from tests.serving import fetched
 
 SECRET = "tok-5f1c9e-SECRET"
 
 
-def test_this_machine_needs_no_password():
-    for host in (None, "127.0.0.1", "127.9.9.9", "localhost", "[::1]"):
-        assert door(host, "", False, {}) == {"server_name": host, "share": False}
-    assert door("::1", "", False, {})["server_name"] == "[::1]"  # as gradio wants it
+@pytest.mark.parametrize("host", [None, "127.0.0.1", "127.9.9.9", "localhost", "::1", "[::1]"])
+def test_this_machine_needs_no_password(host):
+    said = "[::1]" if host == "::1" else host  # as gradio wants it
+    assert door(host, "", False, {}) == {"server_name": said, "share": False}
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.1.5", "localhost.example.org"])
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "::", "", "192.168.1.5", "example.org", "localhost.example.org"]
+)
 def test_others_need_one_or_it_must_be_meant(host):
     for environ, given in (({}, host), ({"GRADIO_SERVER_NAME": host}, None)):
         with pytest.raises(UserError, match=r"MOA_PASSWORD.* or give --open-to-all"):
@@ -116,28 +120,50 @@ SPACE, TOKEN = {"SPACE_ID": "someone/moa"}, {"HF_TOKEN": "hf_secret"}
 @pytest.mark.parametrize(
     ("environ", "cuda", "preset", "words"),
     [
-        ({}, True, None, ""),
+        ({}, True, None, ""), ({}, False, None, ""),
         ({"MOA_PRESET": GPU_PRESET}, False, GPU_PRESET, ""),
         (SPACE | TOKEN, True, GPU_PRESET, ""),
         (SPACE | TOKEN | {"MOA_PRESET": "another"}, True, "another", ""),
         (SPACE, True, None, "no secret HF_TOKEN"),
         (SPACE | {"HF_TOKEN": " "}, True, None, GPU_PRESET),
-        (SPACE | TOKEN, False, None, "no GPU"),
+        (SPACE, False, None, "no GPU"), (SPACE | TOKEN, False, None, "no GPU"),
         (SPACE | TOKEN | {"MOA_PRESET": BUNDLE}, True, None, ""),
+        (SPACE | {"MOA_PRESET": BUNDLE}, False, None, ""),
     ],
 )  # fmt: skip
 def test_which_models_a_space_runs_and_what_it_says_of_them(environ, cuda, preset, words):
     found = chosen_preset(environ, cuda)
     assert found.preset == preset and words in found.words and "hf_secret" not in found.words
-    assert bool(words) == bool(found.words)
+    assert bool(words) == bool(found.words) or found == Chosen(preset)
+    assert GPU_PRESET in PRESETS and BUNDLE not in PRESETS
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_have_defaults_and_bounds(name):
+    default, low, high = NUMBERS[name]
+    assert number({}, name) == number({name: " "}, name) == default
+    assert number({name: f" {low} "}, name) == low and number({name: str(high)}, name) == high
+    for wrong in (str(low - 1), str(high + 1), "many", "1.5", "-3", "²", "9" * 5000):
+        with pytest.raises(UserError, match=f"{name} is .*from {low} to {high}"):
+            number({name: wrong}, name)
 
 
 # ---- links ----
 
+SETTINGS = {
+    "target": "tiny", "method": "moa-n1", "prompt": "A fox & a hen?\n100 % ${6*7} <b> é 🦊",
+    "tokens": 64, "depth": 4, "breadth": 3, "budget": 10,
+    "temperature": 0, "top_p": 0.9, "seed": 7,
+}  # fmt: skip
 COMPARED = {
     "methods": ["moa-n0", "vanilla"], "repeats": 2, "auto_tree": 0, "tokens": 48,
     "temperature": 0.5, "seed": 3, "depth": 4, "breadth": 2, "budget": 9,
 }  # fmt: skip
+
+
+def test_settings_come_back_as_they_were():
+    found, wrong = settings_of(dict(parse_qsl(query_of(SETTINGS))))
+    assert wrong == [] and found == SETTINGS
 
 
 @pytest.mark.parametrize(
@@ -181,6 +207,16 @@ def test_an_address_of_a_comparison_says_what_it_cannot_use(loads):
     assert (found["methods"], found["seed"]) == (["moa-n1"], 4)
     assert unset(found["repeats"]) and unset(found["tokens"])
     assert all(unset(value) for value in brought("?tab=live&repeats=2")[1].values())
+
+
+def test_a_sweep_comes_back_as_it_was(loads):
+    _, query = tli.address("A", 48, 3, "fake")
+    status, *found = tli.from_address(Engine(), request(query))
+    assert unset(status) and found == [48, 3]
+    wrong = "?tab=tli&tokens=400&repeats=2"
+    status, *found = tli.from_address(Engine(), request(wrong))
+    assert "from 8 to 256" in status["text"]
+    assert unset(found[0]) and found[1] == 2
 
 
 # ---- style sheets and scripts ----

@@ -3,17 +3,24 @@
 import json
 from dataclasses import replace
 
+import gradio as gr
 import pytest
 
+from demo.common.charts import middle
+from demo.common.status import SORRY
+from demo.compare import tab
 from demo.compare.api import answers
+from demo.compare.bench import run
+from demo.compare.race import race
 from demo.compare.rows import record, rows, table
 from demo.compare.run import Comparison, Plan, compare, partings
 from demo.engine import Engine, Run
+from demo.session import guarded
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Exactness, Sampling
 from moa_core.errors import UserError
-from tests.demo.compare.comparisons import comparison_of, row_of, trace_of, usual_comparison
+from tests.demo.compare.comparisons import TREE, comparison_of, row_of, trace_of, usual_comparison
 from tests.demo.conftest import PROMPT
 from tests.models import plain_greedy, tiny_target
 
@@ -28,6 +35,7 @@ OTHER = [1, 2, 3, 99, 5, 6, 7]  # leaves 1 ... 7 at its fourth token
     ("wrong", "word"),
     [
         ({"methods": ()}, "Choose 2 to 4 methods to compare: none is chosen"),
+        ({"methods": ("vanilla",)}, "only 1 is chosen"),
         ({"methods": ("moa-n0", "moa-n1", "eagle2", "ngram", "vanilla")}, "5 are chosen"),
         ({"methods": ("vanilla", "vanilla")}, "named twice"),
         ({"repeats": 6}, "1 to 5"),
@@ -65,6 +73,7 @@ def test_where_a_text_parts_is_found_with_the_gap_there(monkeypatch):
     found = partings(engine, comparison_of(**traces))
     assert list(found) == ["moa-n1"] and found["moa-n1"].at == 3 and found["moa-n1"].gap > 0
     assert partings(engine, comparison_of(sampling=Sampling(0.7), **traces)) == {}
+    assert partings(engine, comparison_of(moa_n1=[trace_of([2])], eagle2=[])) == {}
 
 
 def test_the_endpoint_streams_progress_then_rows_and_verdict(timed):
@@ -79,6 +88,21 @@ def test_the_endpoint_streams_progress_then_rows_and_verdict(timed):
 
 
 # ---- rows ----
+
+
+def test_a_row_holds_its_middle_run_and_the_range_of_all():
+    moa, eagle, plain = rows(usual_comparison())
+    assert [row.label for row in (moa, eagle, plain)] == ["MoA N=1", "EAGLE-2", "Plain"]
+    assert (moa.tau.middle, moa.tokens, moa.calls, moa.cycles, moa.runs) == (3, 7, 3, 2, 3)
+    assert moa.rate.middle == pytest.approx(7 / 0.27)  # the prefill takes 0.05 s
+    assert (moa.rate.low, moa.rate.high) == (pytest.approx(7 / 0.29), pytest.approx(7 / 0.25))
+    assert moa.decoding.middle == pytest.approx(6 / 0.22)
+    assert (moa.latency.low, moa.latency.high) == (pytest.approx(200 / 6), pytest.approx(40))
+    assert (moa.drafted, moa.accepted, moa.acceptance) == (8, 4, 0.5)
+    assert moa.speedup == pytest.approx((7 / 0.27) / (7 / 0.35)) and plain.speedup == 1
+    assert (moa.tree, plain.tree, plain.acceptance) == (TREE, None, None)
+    fast, slow = trace_of([3], 0.1), trace_of([3], 0.2)
+    assert middle([fast, slow]) is middle([slow, fast]) is slow and middle([fast]) is fast
 
 
 def test_the_table_reads_as_the_rows_do():
@@ -120,3 +144,89 @@ def test_what_is_not_known_is_not_claimed():
     found = rows(comparison_of(moa_n1=[trace_of([])], vanilla=[trace_of([])]))
     assert [(row.tau, row.decoding, row.latency) for row in found] == [(None,) * 3] * 2
     assert list(table(found)["τ"]) == ["–", "–"] and record(found[0])["tau"] is None
+
+
+# ---- the race ----
+
+
+def lanes_of(comparison):
+    return json.loads(json.dumps(race(comparison, rows(comparison))))["lanes"]
+
+
+def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
+    hostile = "${6*7} <b>x</b> {{x}} `y` tïme"
+    ids = [*tokenizer.encode(hostile), tokenizer.eos_token_id]
+    trace = trace_of([2] * ((len(ids) - 1) // 2) + [1] * ((len(ids) - 1) % 2), ids=ids)
+    plain = trace_of([1], ids=[1, 2])
+    lane, _ = lanes_of(comparison_of(tokenizer, moa_n1=[trace], vanilla=[plain]))
+    [[_, first], *cycles] = lane["steps"]
+    written = [first["first"]]
+    for _, line in cycles:
+        written += [*line["accepted"], line["bonus"]]
+        assert line["branch"] and len(line["tree"]["texts"]) == 5  # what was rejected, and how many
+    assert "".join(piece for piece, *_, special in written if not special) == hostile
+    assert written[-1][0] == "<|end|>" and written[-1][3] == 1
+    *start, verified, end = trace_of([3]).events
+    trace.events[:] = [*start, replace(verified, emitted=verified.emitted[:2]), end]
+    lane, _ = lanes_of(comparison_of(tokenizer, moa_n1=[trace], vanilla=[plain]))
+    [_, [_, cut]] = lane["steps"]
+    assert len(cut["accepted"]) == 2 and cut["bonus"] is None
+
+
+# ---- the tab ----
+
+NAMES = (
+    "status", "bar", "shown", "box", "verdict", "race", "tau", "rate", "latency", "phases", "table",
+)  # fmt: skip
+
+
+def outputs_of(visit, shown=False, methods=("vanilla", "moa-n1"), **changed):
+    values = {
+        "prompt": PROMPT, "target": "", "methods": list(methods), "repeats": 2,
+        "auto_tree": False, "tokens": 20, "temperature": 0.0, "seed": 0, "depth": 3, "breadth": 2,
+        "budget": 6,
+    }  # fmt: skip
+
+    def work(visit, stop):
+        comparison = Comparison(plan=tab.Settings(**values | changed).plan)
+        for made in run(Engine(), comparison, stop, shown, tab.drawn):
+            yield tuple(made.get(name, gr.skip()) for name in NAMES)
+
+    for output in guarded(work, len(NAMES), visit):
+        yield dict(zip(NAMES, output, strict=True))
+
+
+def is_skip(value):
+    return isinstance(value, dict) and value.get("__type__") == "update" and len(value) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "word"),
+    [({"methods": ["vanilla"]}, "only 1 is chosen"), ({"prompt": ""}, "empty"),
+     ({"seed": 3.7}, "The seed must be a whole number")],
+)  # fmt: skip
+def test_a_mistake_gets_a_sentence_and_leaves_the_results(loads, visit, changed, word):
+    [refused, *_] = outputs = list(outputs_of(visit, shown=True, **changed))
+    assert word in outputs[-1]["status"]["text"] and outputs[-1]["status"]["kind"] == "error"
+    assert all(is_skip(one["box"]) or one["box"]["visible"] is True for one in outputs)
+    assert is_skip(refused["race"])
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_stop_keeps_what_is_finished_and_brings_earlier_results_back(visit, shown, breaks):
+    for output in outputs_of(visit, tokens=500):
+        if not is_skip(output["bar"]) and "run 3 of 4" in output["bar"]["words"]:
+            visit.stop()
+    assert output["status"]["text"] == "Stopped: 2 of 4 runs had finished; these are shown."
+    assert list(output["table"]["value"]["Runs"]) == ["1", "1"]
+    visit.begin()
+    outputs = outputs_of(visit, shown=shown)
+    next(outputs)
+    visit.stop()
+    *_, last = outputs
+    assert "nothing new to show" in last["status"]["text"]
+    assert last["box"]["visible"] is shown and not last["bar"]["words"]
+    visit.begin()
+    breaks()
+    *_, back, last = outputs_of(visit, shown=shown)
+    assert back["box"]["visible"] is shown and last["status"]["text"] == SORRY

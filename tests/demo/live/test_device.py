@@ -11,6 +11,7 @@ from demo.engine import FIXED_TREE, Engine, Request
 from demo.live import device
 from demo.live import run as runs
 from demo.live.settings import Settings
+from demo.session import Visit
 from moa_core.decoding.trace import LinkBack, LinkDown, Trace
 from moa_core.decoding.tree import AUTO
 from moa_core.errors import UserError
@@ -24,11 +25,22 @@ def engine():
     return Engine()
 
 
+@pytest.fixture
+def visit():
+    made = Visit()
+    made.begin()
+    return made
+
+
 def cut(engine, visit, **changes):
     """What a run without its target yields: the lines of the view at the end."""
     given = Settings(**ASKED | changes)
     [*_, (_, view)] = runs.run(visit, engine, given, lambda: visit.ended(visit.number))
     return [json.loads(line) for line in view.strip().split("\n")]
+
+
+def wait(visit):
+    asyncio.run(device.wait(visit))
 
 
 def decoded(engine, count=20):
@@ -55,11 +67,9 @@ def test_the_page_is_told_what_to_decode_and_its_trace_is_kept(engine, visit):
     asked = head["device"]
     assert asked["name"] == "moa-n0" and asked["count"] == 20 and asked["cutAt"] == 9
     assert asked["prompt"] and asked["tree"] == {"depth": 5, "breadth": 2, "budget": 5}
-    waits = Thread(target=lambda: asyncio.run(device.wait(visit)))
+    waits = Thread(target=wait, args=[visit])
     waits.start()
     assert waits.is_alive() and visit.trace is None
-    with pytest.raises(UserError):
-        device.keep(engine, visit, "[]")
     text = decoded(engine)
     device.keep(engine, visit, text)
     waits.join(5)
@@ -69,6 +79,24 @@ def test_the_page_is_told_what_to_decode_and_its_trace_is_kept(engine, visit):
     before = visit.trace
     device.keep(engine, visit, decoded(engine, 5))  # once is enough
     assert visit.trace is before and len(before.output_ids) > 5
+
+
+def test_nothing_waits_for_a_run_that_is_decoded_here_or_was_stopped(engine, visit):
+    wait(visit)
+    cut(engine, visit, method="eagle3")
+    wait(visit)
+    cut(engine, visit)
+    visit.stop()
+    wait(visit)
+    assert visit.trace is not None and not visit.shown.trace.events  # of the run before
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": 1, "about": {}, "events": [1]}'])
+def test_a_report_that_is_no_trace_is_refused(engine, visit, text):
+    cut(engine, visit)
+    with pytest.raises(UserError):
+        device.keep(engine, visit, text)
+    assert visit.trace is None
 
 
 def test_what_cannot_go_on_alone_needs_the_target(engine, visit):

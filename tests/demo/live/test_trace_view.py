@@ -1,11 +1,12 @@
 """Events in, lines of JSON out: what the page is told of cycles, and of what was written alone."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from demo.common.offline import Healing
-from demo.common.tokens.view import Feed, paced
+from demo.common.tokens.view import Feed, paced, struck
 from moa_core.decoding.trace import (
     Drafted,
     Finished,
@@ -13,19 +14,29 @@ from moa_core.decoding.trace import (
     LinkDown,
     OfflineToken,
     Prefilled,
+    Trace,
     Verified,
 )
 from moa_core.decoding.tree import DraftTree
-from moa_core.text import TokenText
+from moa_core.text import RecordedText, TokenText, record_words
 from moa_core.train.tokenizer import train_tokenizer
 
+ROOT = 3  # tokens of the prompt: the first new token stands there
 
-def verified(emitted, kept=False):
+
+def verified(cycle, emitted, kept=False, network=0.06, sent=100, received=2000):
     """A verification that accepted all but the last of what it emits."""
-    path, probs = tuple(range(1, len(emitted))), (0.5,) * 9
+    path = tuple(range(1, len(emitted)))
+    ids = (0,) * 9  # more than any of these trees has nodes
     return Verified(
-        1, path, emitted[-1], (0,) * 9, probs, probs, tuple(emitted), 0.01, 0.001, kept=kept
-    )
+        cycle, path, emitted[-1], ids, (0.5,) * len(ids), (0.5,) * len(ids), tuple(emitted), 0.01,
+        0.001, network, sent, received, kept,
+    )  # fmt: skip
+
+
+def drafted(cycle, position, tokens, offline=False, received=0):
+    tree = DraftTree.chain(1, list(tokens), [-0.1] * len(tokens))
+    return Drafted(cycle, position, tree, 0.005, None, offline, received)
 
 
 def written(first, tokens):
@@ -33,33 +44,87 @@ def written(first, tokens):
     return [OfflineToken(first + at, token, 0.8, 0.002) for at, token in enumerate(tokens)]
 
 
+def begun():
+    """The prompt of three tokens and a first cycle that gains 10 and 11, after token 1."""
+    yield Prefilled((7, 8, 9), 1, 0.5, 0.2, 0.06, 300, 150)
+    yield drafted(0, ROOT, [10, 12], received=5000)
+    yield verified(0, [10, 11])
+
+
+def healed():
+    """Alone it wrote 20 to 24. The old question's answer is 20; of the rest 21 is confirmed, and
+    30 stands where 22 was."""
+    yield from begun()
+    yield drafted(1, 5, [50])
+    yield LinkDown(1.2)
+    yield from written(6, [20, 21, 22, 23, 24])
+    yield LinkBack(3.0, 5)
+    yield verified(1, [20], network=0.0)
+    yield drafted(2, 6, [21, 22, 23, 24], offline=True)
+    yield verified(2, [21, 30])
+    yield Finished("length", {"prefill": 0.3, "draft": 0.1, "verify": 0.03, "network": 4.4,
+                              "other": 0.003})  # fmt: skip
+
+
+def kept():
+    """Alone it wrote 20, 21, 22, and that stays; 30 comes after it."""
+    yield from begun()
+    yield drafted(1, 5, [50])
+    yield LinkDown(1.2)
+    yield from written(6, [20, 21, 22])
+    yield LinkBack(3.0, 3)
+    yield drafted(1, 5, [20, 21, 22], offline=True)
+    yield verified(1, [20, 21, 22, 30], kept=True)
+    yield Finished("length", {"network": 3.0})
+
+
+def gone():
+    """The link stayed lost after 20 and 21."""
+    yield from begun()
+    yield drafted(1, 5, [50])
+    yield LinkDown(1.2)
+    yield from written(6, [20, 21])
+    yield Finished("offline", {"network": 9.0})
+
+
+def fitted(events):
+    """The same, each verification's columns as long as its tree: what a file must have."""
+    for event in events:
+        if isinstance(event, Drafted):
+            count = len(event.tree)
+        if isinstance(event, Verified):
+            columns = ("choices", "choice_probs", "draft_probs")
+            event = replace(event, **{name: getattr(event, name)[:count] for name in columns})
+        yield event
+
+
 @pytest.mark.parametrize(
-    ("events", "counts", "waiting"),
+    ("course", "counts", "waiting"),
     [
-        # The old question's answer is 20; of the rest 21 is confirmed, and 30 stands where 22 was.
-        ([LinkDown(1), *written(6, [20, 21, 22, 23, 24]), LinkBack(3, 5), verified([20]),
-          verified([21, 30])], (2, 3, 0), []),
-        # It stays, as after a link that came back in time; the link stays lost.
-        ([*written(6, [20, 21]), verified([20, 21, 30], kept=True)], (0, 0, 2), []),
-        ([*written(6, [20, 21]), Finished("offline")], (0, 0, 0), [20, 21]),
+        (healed, (2, 3, 0), []),
+        (kept, (0, 0, 3), []),
+        (gone, (0, 0, 0), [20, 21]),
         # An answer that differs at once; text that ends before the answer.
-        ([*written(6, [20, 21]), verified([40, 41, 42])], (0, 2, 0), []),
-        ([*written(6, [20, 21]), verified([20, 21, 22])], (2, 0, 0), []),
+        (lambda: [*begun(), *written(6, [20, 21]), verified(1, [40, 41, 42])], (0, 2, 0), []),
+        (lambda: [*begun(), *written(6, [20, 21]), verified(1, [20, 21, 22])], (2, 0, 0), []),
         # After a second loss the drafter may go on or begin anew.
-        ([*written(6, [20, 21]), LinkDown(1), *written(8, [22])], (0, 0, 0), [20, 21, 22]),
-        ([*written(6, [20, 21, 22]), verified([20]), *written(7, [21])], (1, 0, 0), [21]),
+        (lambda: [*written(6, [20, 21]), LinkDown(1), *written(8, [22])], (0, 0, 0), [20, 21, 22]),
+        (lambda: [*written(6, [20, 21, 22]), verified(1, [20]), *written(7, [21])], (1, 0, 0),
+         [21]),
         # What was not verified before Stop goes.
-        ([*written(6, [20, 21, 22]), verified([20]), Finished("stopped")], (1, 0, 0), []),
+        (lambda: [*begun(), *written(6, [20, 21, 22]), verified(1, [20]), Finished("stopped")],
+         (1, 0, 0), []),
     ],
 )  # fmt: skip
-def test_what_becomes_of_offline_tokens(events, counts, waiting):
-    healing = Healing()
-    found = [healing.add(event) for event in events]
+def test_what_becomes_of_offline_tokens(course, counts, waiting):
+    healing, found = Healing(), []
+    for event in course():
+        found.append(healing.add(event))
     kinds = ("confirmed", "changed", "kept")
     assert tuple(sum(getattr(one, kind) for one in found) for kind in kinds) == counts
     assert [one.token for one in healing.waiting] == waiting
     dropped = sum(one.dropped for one in found)
-    assert dropped == (2 if events[-1] == Finished("stopped") else 0)
+    assert dropped == (2 if isinstance(event, Finished) and event.reason == "stopped" else 0)
 
 
 WORDS = ["the", " cat", " sat", " ran", " down", "."]
@@ -112,6 +177,20 @@ def test_a_cycle_shows_accepted_rejected_bonus_and_counts_the_rest(tokenizer, id
     assert tree["bonus"] == [" ran", 7000] and tree["special"] == []
 
 
+def test_where_a_whole_branch_is_accepted_its_best_sibling_is_struck(tokenizer, ids):
+    emitted = (ids[" cat"], ids[" sat"], ids["."], ids["the"])
+    _, line = lines_of(tokenizer, cycle_of(ids, (1, 2, 5), ids["the"], emitted))
+    assert [token[0] for token in line["accepted"]] == [" cat", " sat", "."]
+    assert (line["branch"], line["after"]) == ([3], 1)  # beside the second accepted one
+    assert struck(DraftTree.chain(1, [2], [-0.1]), (1,)) == ([], 0)
+
+
+def test_a_cycle_cut_short_has_no_bonus(tokenizer, ids):
+    _, line = lines_of(tokenizer, cycle_of(ids, (1, 2), ids["the"], (ids[" cat"],)))
+    assert [token[0] for token in line["accepted"]] == [" cat"]
+    assert line["bonus"] is None and line["branch"] == []
+
+
 def test_first_token_and_ending(tokenizer, ids):
     events = [Prefilled((1, 2, 3), ids["the"], 0.5, 0.25)]
     events += cycle_of(ids, (1,), ids["."], (ids[" cat"], ids["."]))
@@ -133,6 +212,46 @@ def test_pacing_keeps_every_event_and_sends_the_first_at_once():
     assert len(batches) < 6
 
 
+def over_a_link(tokenizer, events, ids):
+    """The lines of a made-up run, its numbers as tokens of this tokenizer."""
+    names = {1: "the", 10: " cat", 11: " sat", 12: " ran", 20: " down", 21: ".", 22: " ran"}
+
+    def known(number):
+        return ids[names.get(number, "the")]
+
+    feed = Feed("r1", TokenText(tokenizer))
+    for event in events:
+        feed.add([renamed(event, known)])
+    return [json.loads(line) for line in feed.ndjson.split("\n") if line]
+
+
+def renamed(event, known):
+    match event:
+        case Prefilled() | OfflineToken():
+            return replace(event, token=known(event.token))
+        case Drafted():
+            tokens = tuple(map(known, event.tree.tokens))
+            return replace(event, tree=replace(event.tree, tokens=tokens))
+        case Verified():
+            return replace(event, emitted=tuple(map(known, event.emitted)))
+    return event
+
+
+def test_offline_tokens_come_as_they_are_written_and_are_healed(tokenizer, ids):
+    lines = over_a_link(tokenizer, healed(), ids)
+    [down] = [line for line in lines if "down" in line]
+    assert down == {"down": 1.2}
+    alone = [line for line in lines if "offline" in line]
+    assert [line["at"] for line in alone] == [6, 7, 8, 9, 10]
+    assert alone[0]["offline"] == [" down", 0.8, None, 0]
+    _, first, second = [line for line in lines if "cycle" in line]
+    assert first["confirmed"] == 1 and "changed" not in first
+    assert (second["confirmed"], second["changed"]) == (1, 3)
+    # What was drafted had been written alone: it is changed, not rejected, and keeps its odds.
+    assert second["branch"] == [] and second["tree"] is None
+    assert second["accepted"] == [[".", 0.8, 0.5, 0]]
+
+
 def test_characters_that_are_written_alone_come_whole_and_leave_the_text_as_it_was(tokenizer):
     one, two = tokenizer.encode("ö")
     events = [
@@ -145,3 +264,12 @@ def test_characters_that_are_written_alone_come_whole_and_leave_the_text_as_it_w
     lines = [json.loads(line) for line in feed.ndjson.split("\n") if line]
     assert [line["offline"][0] for line in lines if "offline" in line] == ["ö"]
     assert [line["bonus"][0] for line in lines if "cycle" in line] == ["ö"]
+
+
+def test_a_recorded_run_over_a_link_is_shown_without_its_tokenizer(tokenizer, ids):
+    trace = Trace({}, list(fitted(healed())))
+    trace.events = [renamed(event, lambda number: 200 + number) for event in trace.events]
+    record_words(trace, tokenizer)
+    again = Trace.from_json(trace.to_json())
+    live, recorded = (Feed("r", text) for text in (TokenText(tokenizer), RecordedText(again)))
+    assert recorded.add(again.events) == live.add(trace.events)
