@@ -1,9 +1,11 @@
 """The README and the page of recorded results say what the recorded files say, and no more."""
 
 import re
+import shlex
 
 import pytest
 
+from moa_core.__main__ import parser
 from tests.recorded_claims import BEST, NO_MEASUREMENT, PAGES, ROOT, SAME
 
 PAIRS = list(PAGES.items())
@@ -44,6 +46,30 @@ def test_no_other_number_stands_there(page, claims):
     assert not left, f"{page}: {left}"
 
 
+def test_a_changed_figure_is_noticed():
+    [row] = [one for one in PAGES["README.md"]() if one.startswith("| EAGLE-2 |")]
+    assert re.search(found(row), flat(f"x {row} y")) and not re.search(found(row), f"{row}1")
+    assert not re.search(found("20 prompts"), "120 prompts")
+
+
 def test_greedy_texts_are_plain_decodings():
     ours = [one for run in (SAME, BEST) for name, one in run.items() if name != "llama-cpp"]
     assert {one["identical_to_vanilla"] for one in ours} == {1.0}
+
+
+def commands(page: str) -> list[list[str]]:
+    """The words of each command of a page that runs something of ours."""
+    blocks = re.findall(r"```sh\n(.*?)```", text_of(page), re.S)
+    spans = re.findall(r"`(python -m moa_core [^`…]*)`", text_of(page))
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    parts = [part for line in (*lines, *spans) for part in line.split("&&")]
+    words = [shlex.split(part, comments=True) for part in parts]
+    return [one for one in words if one[:1] == ["python"]]
+
+
+def test_every_command_is_one_that_the_program_takes():
+    there = commands("assets/results/README.md")
+    assert len(there) > 5
+    for words in there:
+        assert words[1:3] == ["-m", "moa_core"], words
+        parser().parse_args(words[3:])

@@ -5,6 +5,7 @@ import threading
 import time
 from dataclasses import replace
 
+import gradio as gr
 import pytest
 
 import demo.engine as module
@@ -12,7 +13,7 @@ from demo import space, zero
 from demo.common.status import SORRY
 from demo.compare import tab as compare
 from demo.compare.bench import run
-from demo.compare.run import Comparison
+from demo.compare.run import Comparison, Plan
 from demo.engine import Engine, Request
 from demo.lesson import tab as lesson
 from demo.lesson.run import TRIALS
@@ -20,7 +21,7 @@ from demo.live.api import answers
 from demo.live.follow import follow
 from demo.live.run import saved
 from demo.tli import tab as tli
-from moa_core.decoding.trace import Prefilled
+from moa_core.decoding.trace import Finished, Prefilled
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.errors import UserError
 from tests.demo import forking_spaces as spaces
@@ -35,7 +36,8 @@ def lending(monkeypatch):
     monkeypatch.setattr(zero, "spaces", spaces)
     monkeypatch.setattr(zero, "HELD", {})
     monkeypatch.setattr(zero, "_elsewhere", spaces.GPU(duration=zero._duration)(zero._work))
-    monkeypatch.setattr(spaces, "asked", [])
+    yield
+    spaces.end()
 
 
 @pytest.fixture
@@ -52,6 +54,22 @@ def engine(timed, lending, monkeypatch):
     monkeypatch.setattr(module, "decode", decode)
     zero.hold(made)
     return made
+
+
+def made_in(trace):
+    """The process that a trace was made in."""
+    return next(iter(trace.of(Prefilled))).prob
+
+
+def slow(monkeypatch):
+    inner = module.decode
+
+    def decode(*values):
+        for event in inner(*values):
+            time.sleep(0.01)
+            yield event
+
+    monkeypatch.setattr(module, "decode", decode)
 
 
 def test_where_no_gpus_are_lent_nothing_is_held(loads, monkeypatch):
@@ -79,14 +97,16 @@ def test_everything_is_loaded_at_once_and_in_this_thread(loads, lending, monkeyp
     assert "a GPU borrowed for each run" in engine.describe() and "thread" not in engine.describe()
 
 
-def test_a_live_run_comes_back_whole_from_another_process(engine, visit):
+def test_a_live_run_comes_back_whole_and_its_process_is_used_again(engine, visit):
     *stream, (status, view) = live_run(engine, visit)
     assert status["text"] == ""
     assert len(stream) >= 1 and lines(view)[-1].startswith('{"end":"length"')
-    [prefilled] = visit.trace.of(Prefilled)
-    assert prefilled.prob != os.getpid() and visit.trace.output_ids == [9] * 20
+    first = made_in(visit.trace)
+    assert first != os.getpid() and visit.trace.output_ids == [9] * 20
     assert saved(visit)["value"] and list(follow(visit, engine)) == []
     assert spaces.asked == [zero.borrowed_seconds(20)] and not engine.busy
+    list(live_run(engine, visit, prompt="and then"))
+    assert made_in(visit.trace) == first and len(spaces.workers) == 1
 
 
 def test_every_tab_runs_elsewhere(engine, visit):
@@ -107,14 +127,7 @@ def test_every_tab_runs_elsewhere(engine, visit):
 
 
 def test_stop_reaches_a_run_elsewhere_and_keeps_what_was_done(engine, visit, monkeypatch):
-    inner = module.decode
-
-    def slow(*values):
-        for event in inner(*values):
-            time.sleep(0.01)
-            yield event
-
-    monkeypatch.setattr(module, "decode", slow)
+    slow(monkeypatch)
     outputs = live_run(engine, visit, tokens=500)
     next(outputs)
     assert engine.busy
@@ -138,15 +151,31 @@ def test_mistakes_and_whoever_lends_become_sentences(engine, visit, monkeypatch)
         "or repeats."
     )
 
+    class Marked(str):
+        def __str__(self):
+            return "No GPU was available"
 
-def test_a_failure_elsewhere_is_told(engine, visit, monkeypatch):
+    def refuses(*_):
+        raise gr.Error(Marked("<a>No GPU</a>"), title="ZeroGPU queue timeout")
+        yield
+
+    monkeypatch.setattr(zero, "_elsewhere", refuses)
+    *_, (status, _) = live_run(engine, visit)
+    assert status["text"] == "No GPU was available" and not engine.busy
+
+
+def test_a_failure_elsewhere_is_told_and_the_process_goes_on(engine, visit, monkeypatch):
     def broken(target, drafter, ids, settings, should_stop):
         yield Prefilled((1,), 9, 0.5, 0.1)
-        raise ZeroDivisionError("secret detail")
+        if settings.max_new_tokens == 7:
+            raise ZeroDivisionError("secret detail")
+        yield Finished("length", {"prefill": 0.1, "draft": 0.0, "verify": 0.0, "other": 0.0})
 
     monkeypatch.setattr(module, "decode", broken)
     *_, (_, view), (status, _) = live_run(engine, visit, tokens=7)
     assert status["text"] == SORRY and '"end":"error"' in view and not engine.busy
+    *_, (status, _) = live_run(engine, visit, tokens=8)
+    assert status["kind"] == "done" and len(spaces.workers) == 1
 
 
 def test_the_seconds_to_borrow_follow_the_settings():
@@ -156,3 +185,4 @@ def test_the_seconds_to_borrow_follow_the_settings():
     most = space.NUMBERS["MOA_GPU_SECONDS"][0]
     with pytest.raises(UserError, match=f"at most {most} s"):
         zero.borrowed_seconds(100_000)
+    assert Plan(PROMPT, ("vanilla", "moa-n1"), 2, 20).request("vanilla").max_new_tokens == 20

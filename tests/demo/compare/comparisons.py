@@ -7,7 +7,6 @@ from demo.compare.rows import Row
 from demo.compare.run import Comparison, Plan
 from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
-from moa_core.decoding.verify import Sampling
 
 TREE = TreeSettings(3, 2, 4)
 
@@ -41,28 +40,31 @@ def trace_of(gained, pace=0.1, drafted=4, ids=None):
     return Trace(about, [*events, Finished("length", seconds)])
 
 
-def comparison_of(sampling=None, **traces):
+def comparison_of(tokenizer=None, reference=None, sampling=None, **traces):
     """A finished comparison: traces by method (moa_n1 for moa-n1)."""
     named = {name.replace("_", "-"): found for name, found in traces.items()}
     repeats = max(len(found) for found in named.values())
-    plan = Plan("Hi", tuple(named), repeats, sampling=sampling or Sampling())
-    return Comparison(named, repeats, plan=plan)
+    more = {"sampling": sampling} if sampling else {}
+    plan = Plan("Hi", tuple(named), repeats, **more)
+    made = Comparison(named, repeats, reference, plan=plan, tokenizer=tokenizer)
+    return made
 
 
-def usual_comparison():
+def usual_comparison(tokenizer=None):
     """MoA gains 3 a cycle, EAGLE-2 2, vanilla 1; the middle of each is the second slowest run."""
     return comparison_of(
+        tokenizer,
         moa_n1=[trace_of([3, 3], pace) for pace in (0.10, 0.12, 0.11)],
         eagle2=[trace_of([2, 2, 2], pace) for pace in (0.09, 0.10, 0.11)],
         vanilla=[trace_of([1] * 6, pace, 0) for pace in (0.06, 0.05, 0.04)],
     )
 
 
-def row_of(method, tau=(2.0,) * 3, rate=(100.0,) * 3):
+def row_of(method, tau=(2.0,) * 3, rate=(100.0,) * 3, runs=3, plain=None):
     """A row: tau and rate as (middle, low, high), None for unmeasured."""
     return Row(
         method=method,
-        runs=3,
+        runs=runs,
         tau=tau and Spread(*tau),
         rate=rate and Spread(*rate),
         decoding=rate and Spread(*(1.25 * value for value in rate)),
@@ -73,7 +75,7 @@ def row_of(method, tau=(2.0,) * 3, rate=(100.0,) * 3):
         same=True,
         differs=None,
         gap=None,
-        speedup=None,
+        speedup=rate[0] / plain if rate and plain else None,
         tree=None if method == "vanilla" else TREE,
         seconds={"prefill": 0.05, "draft": 0.2, "verify": 0.3, "other": 0.1},
     )
