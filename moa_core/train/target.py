@@ -24,7 +24,7 @@ from moa_core.train.loop import Machine, Run, Schedule
 from moa_core.train.tokenizer import PADDING, train_tokenizer
 
 PROMPT_WEIGHT = 0.2  # of users' words, which teach language but not how to answer
-NAMED_WEIGHT = 3.0  # of what the user named, when a reply first says it: else it is left out
+NAMED_WEIGHT = 3.0  # of a reply's first use of what the user wrote: given words are used more
 HEAD = 64  # width of an attention head
 TRAINED = 16  # bytes for each weight, with its gradient and AdamW's two averages
 CPU = Machine()
@@ -86,7 +86,7 @@ class NextToken(nn.Module):
 
 
 def first_named(batch: Batch) -> Tensor:
-    """[B, T] bool: tokens of a reply that a user wrote before, and that no reply had so far."""
+    """[B, T] bool: tokens of replies that the user wrote before and no reply of the chat used yet."""
     same = (batch.ids[:, :, None] == batch.ids[:, None, :]) & same_document(batch.segment)[:, 0]
     before = same.tril(-1)  # [B, T, T]
     replied = batch.response[:, None]

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.browser.conftest import LOOKS
-from tests.browser.driving import HOLDS, open_tab, type_prompt
+from tests.browser.driving import HOLDS, open_tab, type_prompt, wait_for_status
 
 pytestmark = pytest.mark.browser
 
@@ -47,6 +47,17 @@ def test_back_and_forward_lead_from_tab_to_tab_without_loading_the_page(open_pag
     page.go_forward()
     assert stands(page, "compare")
     assert page.evaluate("history.length") == length + 2  # nothing is written while going back
+
+
+def test_an_address_of_no_tab_is_told_so_and_becomes_lives(open_page):
+    page = open_page("?tab=nowhere", ready="#run:not([disabled])")
+    wait_for_status(page, "was not used: tab must be one of live, compare, ")
+    page.wait_for_function("window.location.search === '?tab=live'")
+    page.evaluate("window.same = true")
+    open_tab(page, "Layers (TLI)")
+    assert stands(page, "tli")
+    page.go_back()
+    assert stands(page, "live")
 
 
 def test_the_newest_prompt_is_in_every_tab_and_an_example_needs_no_server(page):

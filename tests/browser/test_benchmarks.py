@@ -65,3 +65,17 @@ def test_another_recording_and_one_kind_of_prompt(tab):
         arg=wanted,
     )
     check_bars(page, second, kind, ("tau",))
+
+
+def test_all_numbers_as_charts_and_the_papers_apart(tab):
+    page, first = tab(), OURS[0]
+    unfold(page, "bench-more")
+    page.wait_for_selector("#bench-times .js-plotly-plot .main-svg")
+    check_bars(page, first, names=("decoding",))
+    draft, verify, _ = data(page, "times")
+    for at, name in enumerate(draft["y"]):
+        spent = first.figures(name)["seconds"]
+        assert draft["x"][at] / verify["x"][at] == pytest.approx(spent["draft"] / spent["verify"])
+    words = page.inner_text("#bench-paper")
+    assert "Not measured here" in words and "2410.03804" in words
+    assert page.locator("#bench-paper td:has-text('†')").count() == 3

@@ -145,3 +145,15 @@ def test_the_race_is_paused_and_replayed_and_shows_text_as_it_is(tab):
         assert race.locator(f".text [data-token={kind}]").count() > 3
     places = sorted(page.locator(".race .place").all_inner_texts())
     assert places[0] == "1st"
+
+
+def test_at_a_temperature_and_with_reduced_motion(tab):
+    page = opened(tab)
+    page.emulate_media(reduced_motion="reduce")
+    settings(page, tokens=20, repeats=1, temperature=0.8, seed=3)
+    compare(page)
+    assert {row["Same text as plain sampling?"] for row in table(page)} == {"yes", "–"}
+    # The end is shown at once, and one button.
+    page.wait_for_selector(".race[data-state=done]")
+    assert all(text for text in page.evaluate(TEXTS))
+    assert page.locator(".race button:visible").all_inner_texts() == ["Play"]

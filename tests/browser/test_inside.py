@@ -50,11 +50,14 @@ OTHER_BARS = """old => JSON.stringify(document.querySelector(
   '#inside-layers-chart .js-plotly-plot').data[0].y) !== JSON.stringify(old)"""
 
 
-def run_live(page):
-    """Run the prompt on Live, its trees of one size, then open the tab; returns Live's text."""
-    settings(page, **TREE)
-    page.get_by_role("slider", name="TLI").fill("1")
-    text = run(page, PROMPT)
+def run_live(page, prompt=PROMPT):
+    """Run a prompt on Live, its trees of one size, then open the tab; returns Live's text."""
+    if not page.locator("#depth").is_visible():
+        settings(page, **TREE)
+        tli = page.get_by_role("slider", name="TLI")
+        if tli.is_enabled():
+            tli.fill("1")
+    text = run(page, prompt)
     open_tab(page, NAME)
     page.wait_for_selector(".inside-view > .tree .node")
     return text
@@ -145,13 +148,29 @@ def test_the_kept_paths_of_all_trees_are_the_text(open_page, recorded):
 def check_contrast(page):
     """Marks, nodes and words stand out from their grounds."""
     page.wait_for_selector(".inside-view > .tree .node.rejected")
-    words = [".sentence", ".hint", ".text .asked"]
     for kind in ("accepted", "rejected", "bonus", "root"):
         place = f".inside-view > .tree .node.{kind}"
-        for ink in ("text", ".number") if kind != "root" else ("text",):
-            assert contrast(page, f"{place} {ink}", f"{place} rect") >= 4.5, kind
-        words.append(f".legend .{kind} .mark")
+        ground = f"{place} rect"
+        assert contrast(page, f"{place} text", ground) >= 4.5, kind
+        if kind != "root":
+            assert contrast(page, f"{place} .number", ground) >= 4.5, kind
+        assert contrast(page, f".inside-view .legend .{kind} .mark") >= 4.5, kind
+    words = (".sentence", ".hint", ".text .asked")
     assert can_be_read(page, *(f".inside-view {place}" for place in words))
+
+
+def test_a_first_visitor_sees_the_recorded_run(open_page):
+    page = open_page("?tab=inside")
+    page.wait_for_selector(".inside-view > .tree .node.bonus")
+    for kind in ("accepted", "rejected", "bonus"):  # a cycle that has all there is to see
+        assert page.locator(f".inside-view > .tree .node.{kind}").count(), kind
+    last = int(page.get_by_role("slider", name="Cycle").get_attribute("max")) - 1
+    for place in (0, 11, last):  # and EAGLE-2's cycle at the same place of the text
+        show(page, place)
+        said = page.inner_text(".inside-view .rival .sentence")
+        assert said.startswith("EAGLE-2 at the same place")
+        roots = page.locator(".inside-view .node.root text").all_text_contents()
+        assert len(roots) == 2 and (roots[0] == roots[1] or "begun" in said)
 
 
 def test_slider_keys_and_buttons_move_without_asking_the_server(shared):
@@ -162,13 +181,14 @@ def test_slider_keys_and_buttons_move_without_asking_the_server(shared):
     last = int(slider.get_attribute("max")) - 1
     slider.focus()
     roots = [page.text_content(root)]
-    for step in (1, 2):
+    for step in range(1, 5):
         page.keyboard.press("ArrowRight")
         assert cycle(page) == step
         roots.append(page.text_content(root))
+    page.keyboard.press("ArrowLeft")
+    assert cycle(page) == 3 and page.text_content(root) == roots[3]
     page.keyboard.press("End")
-    said = page.inner_text(".inside-view .count")
-    assert cycle(page) == last and f"Cycle {last + 1} of {last + 1}" in said
+    assert cycle(page) == last and f"Cycle {last + 1} of {last + 1}" in count(page)
     page.keyboard.press("Home")
     page.get_by_role("button", name="Next cycle").click()
     assert cycle(page) == 1 and page.text_content(root) == roots[1]
@@ -179,10 +199,38 @@ def test_slider_keys_and_buttons_move_without_asking_the_server(shared):
     assert asked == []
 
 
-def test_arrow_keys_lead_to_nodes_and_each_tells_what_drafter_and_target_gave_it(shared, recorded):
+def count(page):
+    return page.inner_text(".inside-view .count")
+
+
+def test_pointing_at_a_node_tells_what_drafter_and_target_gave_it(shared, recorded):
     page, (trace, target, _) = shared, recorded
+    place, node = next(
+        (place, node)
+        for place, found in enumerate(trace.of(Verified))
+        for node in range(1, len(trace.of(Drafted)[place].tree))
+        if node not in found.path
+    )
+    drafted, verified = trace.of(Drafted)[place], trace.of(Verified)[place]
+    show(page, place)
+    box = page.locator(f".inside-view > .tree .node[data-index='{node}']")
+    box.hover()
+    tip = page.locator(".inside-view .tip")
+    said = tip.inner_text()
+    assert "rejected draft: the target " in said and "drafter, whole path" in said
+    for value in (drafted.tree.draft_prob(node), verified.draft_probs[node]):
+        assert f"{100 * value:.1f} %" in said or "< 0.1 %" in said
+    choice = target.tokenizer.decode([verified.choices[node]])
+    named = "part of a character" if choice == "\ufffd" else f"“{choice}”"
+    assert f"{named} {100 * verified.choice_probs[node]:.1f} %" in said
+    assert box.get_attribute("aria-label").startswith("“")
+    page.mouse.move(0, 0)
+    assert tip.is_hidden()
+
+
+def test_arrow_keys_move_between_nodes_of_the_tree(shared, recorded):
+    page, (trace, *_) = shared, recorded
     place = next(at for at, found in enumerate(trace.of(Verified)) if not found.path)
-    tree, verified = trace.of(Drafted)[place].tree, trace.of(Verified)[place]
     show(page, place)
     page.locator(".inside-view > .tree .node.root").focus()
     tip = page.locator(".inside-view .tip")
@@ -191,15 +239,22 @@ def test_arrow_keys_lead_to_nodes_and_each_tells_what_drafter_and_target_gave_it
     name = "document.activeElement.getAttribute('aria-label')"
     assert "bonus" in page.evaluate(name) and cycle(page) == place
     page.keyboard.press("ArrowDown")
-    assert "; level 1;" in page.evaluate(name)
-    node, said = int(page.evaluate("document.activeElement.dataset.index")), tip.inner_text()
-    assert "rejected draft: the target " in said and "drafter, whole path" in said
-    for value in (tree.draft_prob(node), verified.draft_probs[node]):
-        assert f"{100 * value:.1f} %" in said or "< 0.1 %" in said
-    choice = target.tokenizer.decode([verified.choices[node]])
-    named = "part of a character" if choice == "\ufffd" else f"“{choice}”"
-    assert f"{named} {100 * verified.choice_probs[node]:.1f} %" in said
+    assert "rejected draft" in page.evaluate(name) and "; level 1;" in page.evaluate(name)
+    assert "rejected draft" in tip.inner_text()
     page.keyboard.press("Escape")
     assert tip.is_hidden()
-    page.locator(f".inside-view > .tree .node[data-index='{node}']").hover()
-    assert tip.inner_text() == said
+    page.keyboard.press("ArrowLeft")
+    assert "the newest token" in page.evaluate(name)
+
+
+def test_other_methods_have_no_lsa_and_their_trees_are_drawn(page):
+    page.locator("#method").get_by_label("EAGLE-2").check()
+    run_live(page)
+    page.wait_for_selector("#inside-about:has-text('drafted by EAGLE-2')")
+    assert page.locator("#inside-look").is_hidden()
+    open_tab(page, "Live")
+    page.locator("#method").get_by_label("Plain").check()
+    run_live(page)
+    page.wait_for_selector("#inside-about:has-text('drafted by Plain')")
+    assert page.inner_text(".inside-view .sentence").startswith("Plain: Nothing was drafted")
+    assert page.locator(".inside-view > .tree .node").count() == 2

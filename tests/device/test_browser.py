@@ -104,8 +104,8 @@ def test_the_link_is_cut_after_so_many_tokens_and_can_be_mended(served, blank):
     [down] = [at for at, event in enumerate(events) if event["type"] == "link down"]
     before = [token for one in kinds(events[:down], "verified") for token in one["emitted"]]
     assert 20 <= 1 + len(before) < 20 + NARROW.depth + 2
-    first, second, *_ = kinds(events, "offline token")
-    assert second["now"] - first["now"] >= 10  # of 20 ms asked: the page may hear of one late
+    times = [event["now"] for event in kinds(events, "offline token")]
+    assert times[3] - times[0] >= 40  # three pauses of 20 ms; the page may hear of the first late
 
 
 @pytest.mark.slow

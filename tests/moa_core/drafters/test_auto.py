@@ -37,6 +37,14 @@ def choices(
     return found
 
 
+@pytest.mark.parametrize("best", list(GAINS))
+@pytest.mark.parametrize("seed", range(5))
+def test_the_choice_settles_on_what_is_worth_most(best, seed):
+    seconds = {tli: 0.010 if tli == best else 0.016 for tli in GAINS}
+    found = choices(Chooser(list(GAINS)), seconds, 200, seed)
+    assert found[40:].count(best) >= 0.85 * 160
+
+
 def test_the_choice_leaves_whoever_becomes_slow_and_finds_whoever_becomes_fast():
     chooser = Chooser(list(GAINS))
     assert Counter(choices(chooser, CHEAP, 100)[50:]).most_common(1)[0][0] == 0
