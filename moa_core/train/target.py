@@ -86,7 +86,7 @@ class NextToken(nn.Module):
 
 
 def first_named(batch: Batch) -> Tensor:
-    """[B, T] bool: tokens of replies that the user wrote before and no reply of the chat used yet."""
+    """[B, T] bool: tokens of a reply that the user wrote before and that no reply used so far."""
     same = (batch.ids[:, :, None] == batch.ids[:, None, :]) & same_document(batch.segment)[:, 0]
     before = same.tril(-1)  # [B, T, T]
     replied = batch.response[:, None]
