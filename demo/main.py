@@ -45,7 +45,7 @@ def opened(
     try:
         more = shlex.split(os.environ.get("MOA_OPTIONS", ""))
     except ValueError as error:
-        parser.error(f"MOA_OPTIONS are no options of a command line: {error}.")
+        parser.error(f"MOA_OPTIONS cannot be read as options: {error}.")
     args = parser.parse_args([*more, *arguments])
     chosen = space.chosen_preset(os.environ, pick_device("auto").type == "cuda")
     args.preset = args.preset or (None if args.target else chosen.preset)

@@ -107,8 +107,8 @@ def presets() -> Iterator[str]:
     far = [row for row in read("link/presets.json")["rows"] if row["link"] != "local"]
     runs, differing = (sum(row[name] for row in far) for name in ("runs", "differing"))
     yield f"{differing} of {runs:,} runs with a server"
-    calls = [link_row(name, "lan")["calls_per_100"] for name in ("moa-n3", "moa-n1", "eagle2")]
-    yield f"{calls[0] / calls[2]:.2f} of EAGLE-2's calls (N = 1: {calls[1] / calls[2]:.2f})"
+    n3, n1, e2 = (link_row(one, "lan")["calls_per_100"] for one in ("moa-n3", "moa-n1", "eagle2"))
+    yield f"{n3 / e2:.2f} times as many calls as EAGLE-2 (N = 1: {n1 / e2:.2f})"
 
 
 def offline() -> Iterator[str]:
@@ -186,9 +186,9 @@ def said() -> Iterator[str]:
         ]
         yield f"| {shown} | {' | '.join(ratios)} |"
     paper = papers_ratios(published())
-    yield f"{paper[0]:.2f} in τ and {paper[1]:.2f} in speed"
+    yield f"{paper[0]:.2f} times EAGLE-2's τ and {paper[1]:.2f} times its speed"
     yield f"EAGLE-3 has {over(SAME, 'eagle3', 'eagle2', 'tau')} times EAGLE-2's τ"
-    yield f"MoA with N = 1 {over(SAME, 'moa-n1', 'eagle3', 'tau')} times EAGLE-3's"
+    yield f"MoA with N = 1 has {over(SAME, 'moa-n1', 'eagle3', 'tau')} times EAGLE-3's"
 
 
 ROWS = {
@@ -217,7 +217,7 @@ def readme() -> Iterator[str]:
     assert table is not None
     yield f"{100 * papers_ratios(table)[0] - 100:.0f} % over EAGLE-2 in τ"
     small = [100 * SAME[name]["tau"] / SAME["eagle2"]["tau"] - 100 for name in ("moa-n1", "moa-n3")]
-    yield "N = 1 beats EAGLE-2 by {:.0f} %, N = 3 by {:.0f} %".format(*small)
+    yield "N = 1 beats EAGLE-2 by {:.0f} % and N = 3 by {:.0f} %".format(*small)
     right = [
         row_of("link/offline.json", method=name, cut=0.0, kind="tasks")["right"]
         for name in ("moa-n3", "eagle2")

@@ -35,16 +35,16 @@ def observing() -> str:
                     for at, name in enumerate(layers))  # fmt: skip
     rays = "".join(line(232, 177 - 34 * at, 280, 126, "drafter") for at in range(4))
     return svg(
-        "observing", "What a drafter is shown of one verified token",
-        "In the middle the target’s layers, on top what the last one puts out: the hidden state. "
-        "On the left EAGLE reads this one vector. On the right LSA reads the keys and values of "
-        "all layers and makes one vector of them, the memory.",
+        "observing", "What a drafter sees of one verified token",
+        "The target’s layers are in the middle, with the last layer’s output, the hidden state, on "
+        "top. EAGLE, on the left, reads this one vector. LSA, on the right, reads the keys and "
+        "values of all layers and condenses them into one vector, the memory.",
         230, text(180, 14, "target, one token", "middle quiet"),
         box(128, 24, 104, "hidden state", "sure"), stack, line(180, 62, 180, 50, "to"), rays,
         line(128, 37, 76, 37, "to"), box(6, 24, 70, "EAGLE"),
         box(280, 113, 74, "LSA", "drafter"),
         line(317, 139, 317, 170, "to"), box(280, 170, 74, "memory"),
-        text(180, 214, "LSA reads every layer, EAGLE the last one’s output", "middle quiet"),
+        text(180, 214, "LSA reads every layer, EAGLE only the last output", "middle quiet"),
     )  # fmt: skip
 
 
@@ -91,8 +91,8 @@ def tli() -> str:
 
 def alone() -> str:
     return svg(
-        "alone", "A drafter that goes on without its target",
-        "On the left your machine with the drafter, on the right a server with the target. The "
+        "alone", "A drafter that continues without its target",
+        "Your machine with the drafter is on the left, a server with the target on the right. The "
         "connection between them is cut. The drafter keeps writing tokens that are not verified.",
         190, box(6, 20, 108, "your machine", "sure", 24), box(246, 20, 108, "server", "sure", 24),
         box(6, 54, 108, "drafter", "drafter", 34), box(246, 54, 108, "target", "bonus", 34),

@@ -19,7 +19,7 @@ from demo.session import Shared, Visit, connect
 
 ID, TITLE = "how", "How it works"
 ABOUT = (
-    "Seven short steps, each with a drawing, an example that really runs, and a question to test "
+    "Seven short steps, each with a drawing, an example that you can run, and a question to test "
     "yourself (click for the answer). Buttons with an arrow open another tab; Back returns here."
 )
 
@@ -110,7 +110,7 @@ def _after() -> str:
         for number, title, why in REFERENCES
     )
     return (
-        f'<section class="how-wrong"><h2>What popular accounts get wrong</h2><dl>{wrong}</dl>'
+        f'<section class="how-wrong"><h2>Common misconceptions</h2><dl>{wrong}</dl>'
         f'</section><section class="how-glossary"><h2>Glossary</h2><dl>{terms}</dl></section>'
         f'<section class="how-references"><h2>References</h2><p>All on arXiv; a link opens a new '
         f"tab.</p><ul>{papers}</ul></section>"

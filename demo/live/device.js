@@ -34,7 +34,7 @@ function hear(data) {
   clearTimeout(silence);
   if (data.type === "offline token") silence = setTimeout(at_its_end, 2000);
   if (data.type === "facts") {
-    told.textContent = `Fetching the drafter into this browser: ${(data.bytes / 1e6).toFixed(1)} MB, once.`;
+    told.textContent = `Downloading the drafter to this browser: ${(data.bytes / 1e6).toFixed(1)} MB, once.`;
     tell("fetch");
   } else if (data.type === "ready") {
     device.ready = true;
@@ -46,7 +46,7 @@ function hear(data) {
 }
 
 function at_its_end() {
-  link = "The drafter has written all it may: turn the connection on, or press Stop.";
+  link = "The drafter has reached its limit: turn the connection on, or press Stop.";
   say();
 }
 
@@ -64,7 +64,7 @@ window.addEventListener("link-turned", ({ detail: on }) => {
   if (drafts && device.ready) return tell(on ? "mend" : "cut");
   if (on || drafts || root.dataset.state !== "running" || recorded) return;
   trigger("left"); // not by Stop, which might reach the server late and stop the next run
-  [moving, paused, link] = [true, true, "The connection is cut: the drafter moves into this browser."];
+  [moving, paused, link] = [true, true, "The connection is cut: the drafter moves to this browser."];
   tick();
 });
 

@@ -106,7 +106,7 @@ def open_trace(visit: Visit, path: str | None) -> tuple[Any, Any]:
     if path is None:
         return gr.skip(), gr.skip()
     if Path(path).stat().st_size > LARGEST:
-        raise UserError(f"This file has more than {LARGEST // 10**6} MB: it is too large to open.")
+        raise UserError(f"This file is too large to open: the limit is {LARGEST // 10**6} MB.")
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

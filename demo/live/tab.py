@@ -109,8 +109,8 @@ def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
 
 def _connection(engine: Engine) -> dict[str, Any]:
     note = (
-        "Off: the drafter continues alone, MoA and EAGLE-2 in your own browser, until the target "
-        "is back and corrects it. Off before Run: the cut comes after 12 tokens."
+        "Off: the drafter continues alone (MoA and EAGLE-2 in your browser). On again: the target "
+        "corrects its text. If it is off before Run, the cut comes after 12 tokens."
     )
     if engine.borrows:
         note = "It cannot be cut here: GPUs are lent for one run at a time."

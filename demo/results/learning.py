@@ -53,6 +53,6 @@ def learning_charts(found: Row) -> list[go.Figure]:
 
 def learning_note(found: Row) -> str:
     return (
-        "<p>From nothing, on the same batches; τ is measured on a few prompts, so small "
+        "<p>From scratch, on the same batches; τ is measured on a few prompts, so small "
         f"differences mean nothing. <code>{escape(str(found['command']))}</code></p>"
     )

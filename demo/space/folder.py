@@ -48,7 +48,7 @@ def write(out: Path, hardware: str, name: str | None = None) -> None:
     """
     check_new(out)
     if name and not HUB_ID.fullmatch(name):
-        raise UserError(f"{name!r} is no name of a Space: those look like owner/name.")
+        raise UserError(f"{name!r} is not the name of a Space, which looks like owner/name.")
     listed = subprocess.run(
         ["git", "ls-files", *SENT], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -39,7 +39,7 @@ def explanation(tli: int) -> str:
     return (
         f"<b>N = {tli}.</b> CA’s output passes through the target’s {which} (same weights), "
         f"once per draft level. {reads} own K and V of the verified text and of the drafts "
-        "so far. Then come the target’s norm and head."
+        "so far. The target’s norm and head follow."
     )
 
 

@@ -74,7 +74,7 @@ def test_a_port_that_cannot_be_had_is_told_before_anything_is_loaded(monkeypatch
         (("--device", "banana"), "", "no device 'banana'"),
         (("--dtype", "int3"), "", "Unknown dtype 'int3'"),
         (("--drafter", "vanilla"), "", "vanilla has no files of its own"),
-        ((), "--target 'x", "MOA_OPTIONS are no options of a command line: No closing quotation."),
+        ((), "--target 'x", "MOA_OPTIONS cannot be read as options: No closing quotation."),
     ],
 )
 def test_a_mistake_is_told_before_the_page_is_made(monkeypatch, capsys, words, options, said):
