@@ -45,7 +45,7 @@ class Shared:
 class Visit:
     """One visitor's runs: a new one ends the last, and Stop ends the newest.
 
-    trace  the newest one shown, with its words
+    trace  the newest that the Live tab finished or opened, with its words
     rival  another method's of the same prompt, with its words, once it has run
     shown  what the Live tab shows, and how to go on with it
     cut    the stage's link, while a run goes on here without its target

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from moa_core.decoding.tree import TreeSettings
+from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.errors import UserError
 from moa_core.loading.catalog import bundle as bundle_of
 from moa_core.loading.catalog import (
@@ -59,7 +60,7 @@ def test_a_drafter_goes_by_its_label_and_in_any_case(bundle: Path, text: str, na
 
 
 def test_an_unknown_drafter_gets_the_names(bundle: Path, hub: Any) -> None:
-    names = "eagle2, moa-n0, moa-n1, eagle, moa-auto, ngram, vanilla"
+    names = ", ".join(("eagle2, moa-n0, moa-n1, eagle, moa-auto", *WITHOUT_WEIGHTS))
     for ask in (lambda: load_drafter("eagl2", load_target()), lambda: layers_needed("eagl2")):
         with pytest.raises(UserError, match=rf"no drafter 'eagl2': choose from {names}, or"):
             ask()

@@ -13,6 +13,7 @@ import pytest
 from moa_core.__main__ import main
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.loading.load import load_drafter, load_target
@@ -95,7 +96,10 @@ def test_generate_takes_a_preset(stocked: Hub, capsys: pytest.CaptureFixture[str
     [
         ("--tli 2", r"for TLI N = 2 \(trained: 0\).* --target meta-llama.* --methods moa-n2"),
         ("--target a/b", "name --preset or --target, not both"),
-        ("--drafter eagle", "called 'eagle': choose from moa-n0, eagle2, ngram, vanilla"),
+        (
+            "--drafter eagle",
+            f"called 'eagle': choose from moa-n0, eagle2, {', '.join(WITHOUT_WEIGHTS)}",
+        ),
         ("--server ws://x:1 --load-in-8bit", "--load-in-... is for serve"),
     ],
 )
