@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.common.charts import Lane, middle
+from demo.common.controls import NUMBERS
 from demo.common.measure import Measured, measure
 from demo.common.methods import RIVAL, VANILLA
 from demo.common.prompt import EXAMPLES
@@ -60,7 +61,8 @@ def recording() -> Recording:
 
 def request(engine: Engine) -> Request:
     """The run to record: the page's first example, as the Run button would run it."""
-    return Request(next(iter(EXAMPLES.values())), engine.default(), 128, FIXED_TREE)
+    tokens = int(NUMBERS["tokens"][2])
+    return Request(next(iter(EXAMPLES.values())), engine.default(), tokens, FIXED_TREE)
 
 
 def record(repeats: int = REPEATS) -> dict[str, Any]:
