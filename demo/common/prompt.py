@@ -13,7 +13,7 @@ from demo.session import PRIVATE
 ONE = script("common/static/prompt.js")
 EXAMPLES = {  # one for each strength of the bundled target, and one for what it does not know
     "Story": "Tell me a story about a cat.",
-    "Go on": "Carry on from here: Anna found an old map under the stairs.",
+    "Go on": "Carry on from here: Leo had a loose tooth, and he was proud of it.",
     "Story from words": "A story with lamp, garden and hedgehog, please.",
     "Sum": (
         "In the morning Anna has 24 apples. Anna buys 13 more and then gives 9 away. How many "
