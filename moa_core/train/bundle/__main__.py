@@ -97,7 +97,9 @@ def makers_of(texts: Path, rng: random.Random, held_out: bool) -> Makers:
     makers: Makers = {kind: partial(next, made) for kind, made in opened.items()}
     makers |= {f"task {kind}": partial(_task, kind, rng, held_out) for kind in KINDS}
     makers |= {f"world {kind}": partial(world_chat, kind, rng, held_out) for kind in world.KINDS}
-    return {**makers, "manners": partial(manners.chats, rng, held_out)}
+    makers["manners"] = partial(manners.chats, rng, held_out)
+    # The newest kind comes last: held-out texts of the others stay what they were.
+    return dict(sorted(makers.items(), key=lambda one: one[0] == "opening"))
 
 
 def _task(kind: str, rng: random.Random, held_out: bool) -> Chat:

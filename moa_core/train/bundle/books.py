@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from moa_core.errors import UserError
 from moa_core.loading.untrusted import parsed
-from moa_core.train.bundle import prompts
+from moa_core.train.bundle import prompts, world
 from moa_core.train.bundle.prompts import Chat, chat
 from moa_core.train.bundle.tasks import bucket
 from moa_core.train.bundle.words import PHRASES
@@ -19,6 +20,7 @@ from moa_core.train.corpus import END_OF_DOCUMENT, HELD_OUT_PERCENT, read_text
 LONGEST = 1_700  # characters, about 420 tokens: a row of 512 holds a whole document
 STORIES = ("tinystories", "tinystories_more", "fables", "picture_books")
 LANGUAGES = {"Spanish": "spa", "French": "fra"}
+_FIRST = re.compile(r'[A-Z][^"\n.!?]{15,150}\.(?: [A-Z][^"\n.!?]{10,90}\.)?(?=\s)')
 SPEAKERS = ("Ana", "Ben", "Cora", "Dan", "Eli", "Fay", "Gus", "Hana")
 
 
@@ -36,6 +38,7 @@ def load(folder: Path, held_out: bool, rng: random.Random) -> dict[str, Iterator
         "small talk": (_documents(folder, "small_talk", held_out), _small_talk),
         "fairy tale questions": (_questions(folder, held_out), prompts.reading),
         "sentence": (_sentences(folder, held_out), _sentence),
+        "opening": (_openings(folder, stories, held_out), world.opened),
     }
 
     def passes(kind: str) -> Iterator[Chat | str]:
@@ -96,6 +99,17 @@ def _sentences(folder: Path, held_out: bool) -> list[dict[str, str]]:
             if _is_held_out(english) == held_out
         ]
     return pairs
+
+
+def _openings(folder: Path, stories: list[str], held_out: bool) -> list[str]:
+    """First sentences of stories, and as many single sentences: what a visitor might begin with."""
+    pairs = _sentences(folder, held_out)
+    single = [
+        pair["sentence"] for pair in pairs if re.fullmatch(r"[A-Z][^?!]+\.", pair["sentence"])
+    ]
+    longer = [text for text in single if len(text.split()) > 4]
+    first = [found[0] for text in stories if (found := _FIRST.match(text))]
+    return first + longer[: len(first)]
 
 
 def _book(piece: str, rng: random.Random) -> Chat | str:

@@ -27,7 +27,7 @@ from moa_core.train.own_text import answers
 from moa_core.train.tokenizer import encode_many
 
 VISITORS = ASSETS / "suites" / "visitors.jsonl"
-FAIRY_TALES, SENTENCES = "fairy tale questions", "sentence"  # kinds of text
+FAIRY_TALES, SENTENCES, OPENINGS = "fairy tale questions", "sentence", "opening"  # kinds of text
 GRAM = 8  # words
 
 
@@ -41,14 +41,15 @@ def main() -> None:
     if options.each < 1:
         raise UserError("--each must be at least 1.")
     each, texts = options.each, held_out_texts(options.texts, options.each)
-    check_kinds((FAIRY_TALES, SENTENCES), texts)
+    check_kinds((FAIRY_TALES, SENTENCES, OPENINGS), texts)
     target = load_target(options.target, "float32", "auto")
-    rng = random.Random("passages")
+    rng, begun = random.Random("passages"), random.Random("openings")
     report = {
         "tasks": {kind: round(right, 4) for kind, right in task_accuracy(target, each).items()},
         "words": words_used(target, each),
         "passages": answered(target, [world_chat("reading", rng, True) for _ in range(2 * each)]),
-        "stories": stories(target, each),
+        "stories": stories(target, [world_chat("continued", begun, True) for _ in range(each)]),
+        "openings": stories(target, texts[OPENINGS]),
         "visitors": visitors(target, each),
         "fairy tales": answered(target, texts[FAIRY_TALES]),
         "sentences": translated(target, texts[SENTENCES]),
@@ -115,11 +116,9 @@ def translated(target: Target, chats: Sequence[Chat | str]) -> dict[str, float]:
     return {"equal": _share(reply.strip() == expected for reply, expected in replies)}
 
 
-def stories(target: Target, each: int) -> dict[str, Any]:
+def stories(target: Target, chats: Sequence[Chat | str]) -> dict[str, Any]:
     """Stories from unseen openings: how many repeat themselves, loop or end well; ten of them."""
-    rng = random.Random("openings")
-    chats = [world_chat("continued", rng, True) for _ in range(each)]
-    prompts = [chat[0]["content"] for chat in chats]
+    prompts = [chat[0]["content"] for chat in chats if not isinstance(chat, str)]
     told, whole = _texts(target, prompts, 200), _replies(target, prompts, 500)
     return {
         "repeats": round(sum(map(repeated, told)) / len(told), 4),

@@ -14,6 +14,7 @@ from moa_core.train.bundle import manners, world
 from moa_core.train.bundle.prompts import Chat
 from moa_core.train.bundle.tasks import KINDS, Task, check, generate
 from moa_core.train.bundle.words import french, spanish
+from moa_core.train.bundle.world.openings import hero_of
 
 BAD_REPLIES = (
     "", " ", "The answer is", "def f(x): return", "\x00", "1" * 5_000, "-" * 400, "\ud800",
@@ -153,6 +154,28 @@ def test_chats_alternate_and_are_the_same_again(kind):
         assert all(message["content"].strip() for message in chat)
 
 
+@pytest.mark.parametrize(
+    ("opening", "hero"),
+    [
+        ("Anna found an old map under the stairs.", ("Anna", "girl", "she", True)),
+        ("Once there was a bear named Milo. He slept.", ("Milo", "bear", "he", False)),
+        ("Pip the mouse was late.", ("Pip", "mouse", "he", False)),
+        ("The king had lost his crown.", ("", "king", "he", True)),
+        ("The moon was big that night.", None),
+        ("The teacher told the class to be quiet.", None),  # he or she?
+    ],
+)
+def test_the_small_world_goes_on_with_an_opening_from_elsewhere(opening, hero):
+    found = hero_of(opening, random.Random(0))
+    assert hero == (found and (found.name, found.noun, found.pron, found.human))
+    for seed in range(20):
+        request, reply = world.opened(opening, random.Random(seed))
+        assert opening in request["content"]
+        assert not _FAULT.search(reply["content"]), reply
+        if hero:
+            assert re.search(rf"\b({hero[0] or hero[1]}|{hero[2]})\b", reply["content"], re.I)
+
+
 TEXTS = ("--texts", "{here}/texts")
 WRITE = ("__main__", *TEXTS, "--out", "{here}/out", "--tokens", "99", "--shares")
 MISTAKES = [
@@ -164,7 +187,7 @@ MISTAKES = [
     ((*WRITE, "story=1", "--texts", "{here}/cut"), "fables.txt.gz cannot be read: Not a gzip"),
     ((*WRITE, "story=1", "--texts", "{here}/rows"), "does not hold FairytaleQA's questions"),
     (("measure", "--texts", "{here}/nowhere"), "There is no folder "),
-    (("measure", *TEXTS), "No text of kind fairy tale questions, sentence; there is story, "),
+    (("measure", *TEXTS), "No text of kind fairy tale questions, opening, sentence; there"),
     (("measure", *TEXTS, "--each", "0"), "--each must be at least 1."),
     (("suite", "--texts", "{here}/empty", "--out", "{here}/out"), "No text of kind story; there"),
 ]  # fmt: skip

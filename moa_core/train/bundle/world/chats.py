@@ -9,6 +9,7 @@ from collections.abc import Callable
 from moa_core.train.bundle.prompts import Chat, chat
 from moa_core.train.bundle.world.grammar import expand, sections
 from moa_core.train.bundle.world.lexicon import drawn, lexicon
+from moa_core.train.bundle.world.openings import hero_of, thing_of
 from moa_core.train.bundle.world.questions import Question
 from moa_core.train.bundle.world.story import Story, tell
 
@@ -63,6 +64,13 @@ def _continued(rng: random.Random) -> Chat:
     if rng.random() < 0.25:
         return chat(_say(rng, "ask.begins", story, opening=opening), story.text)
     return chat(_say(rng, "ask.continued", story, opening=opening), rest)
+
+
+def opened(opening: str, rng: random.Random) -> Chat:
+    """Go on with an opening from elsewhere: with its hero, and with a thing that it names."""
+    hero = hero_of(opening, rng)
+    story = tell(rng, thing_of(opening) if rng.random() < 0.7 else (), hero=hero)
+    return chat(_say(rng, "ask.continued", story, opening=opening), story.text)
 
 
 def _reading(rng: random.Random) -> Chat:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from moa_core.train.bundle.world.casting import is_like
+from moa_core.train.bundle.world.entities import Being
 from moa_core.train.bundle.world.grammar import Wording, section, slots
 from moa_core.train.bundle.world.lexicon import lexicon
 from moa_core.train.bundle.world.questions import Question, follow_ups, questions
@@ -40,11 +41,16 @@ class Story:
     clauses: tuple[str, ...]
 
 
-def tell(rng: random.Random, words: tuple[str, ...] = (), brief: bool = False) -> Story:
-    """A story that uses all the words. A `brief` one tells only the core events."""
+def tell(
+    rng: random.Random, words: tuple[str, ...] = (), brief: bool = False, hero: Being | None = None
+) -> Story:
+    """A story that uses all the words. A `brief` one tells only the core events.
+
+    hero  whom an opening has introduced: the story goes on with it
+    """
     brief = brief or rng.random() < 0.18
     for _attempt in range(_TRIES):
-        world = World(rng, _plot_for(words, rng), words)
+        world = World(rng, _plot_for(words, rng, hero), words, hero)
         left = world.given.left()
         for retold in range(5):
             teller = Teller(world, rng, brief)
@@ -108,11 +114,18 @@ def _says_i(world: World, wording: Wording) -> bool:
     return "I" in world.tags and any(slot.role == "hero" for slot in slots(wording.pattern))
 
 
-def _plot_for(words: tuple[str, ...], rng: random.Random) -> Plot:
+def _plot_for(words: tuple[str, ...], rng: random.Random, hero: Being | None) -> Plot:
     found = list(plots().values())
+    if hero:
+        mode = "human" if hero.human else "fable"
+        ages = ("any", "child") if hero.age == "child" else ("any",)
+        found = [p for p in found if mode in p.asks["modes"] and p.asks["ages"][0] in ages]
     if not words:
         return rng.choice(found)
-    return max(rng.sample(found, 6), key=lambda plot: sum(_has_role(plot, w) for w in words))
+    return max(
+        rng.sample(found, min(6, len(found))),
+        key=lambda plot: sum(_has_role(plot, w) for w in words),
+    )
 
 
 def _has_role(plot: Plot, word: str) -> bool:

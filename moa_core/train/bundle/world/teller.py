@@ -34,6 +34,8 @@ class Teller:
         self.told: list[Event] = []
         self._roles: dict[str, Entity] = {}
         self._used: set[Wording] = set()
+        if world.introduced:
+            self.refs.prime(world.introduced)
 
     def tell(self, must: list[str]) -> str:
         """The story, with the words `must` woven in."""
@@ -93,7 +95,8 @@ class Teller:
     def _opening(self, tags: frozenset[str]) -> Iterator[Event]:
         world, hook = self.world, f"{self.world.plot.name}.hook"
         hooked = hook in sections() and self.rng.random() < 0.35
-        yield Event(hook if hooked else "open", {}, True, tags)
+        if not world.introduced:
+            yield Event(hook if hooked else "open", {}, True, tags)
         family = world.hero.family
         if family and not self.brief and self.rng.random() < 0.6 * world.detail:
             yield Event(f"trait.{family}.show", {}, True, tags)

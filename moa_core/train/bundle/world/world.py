@@ -51,8 +51,12 @@ def plots() -> dict[str, Plot]:
 class World:
     """One run of a plot: its cast, time, weather and log."""
 
-    def __init__(self, rng: random.Random, plot: Plot, words: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, rng: random.Random, plot: Plot, words: tuple[str, ...] = (), hero: Being | None = None
+    ) -> None:
+        """hero: whom an opening has introduced"""
         self.rng, self.plot, self.given = rng, plot, Given(words)
+        self.introduced = hero
         self.log: list[Event] = []
         self.tags: set[str] = set()
         self.detail = rng.choice((0.15, 0.4, 0.6, 0.8, 1.0))
@@ -113,6 +117,9 @@ class World:
         self.tags |= {self.season, self.weather, time}
 
     def _set_mode(self) -> None:
+        if self.introduced:
+            self.tags.add("human" if self.introduced.human else "fable")
+            return
         modes, kinds = self.plot.asks["modes"], {noun.kind for noun in self.given.nouns}
         likely = 0.4 if "person" not in kinds else 0.0
         if "animal" in kinds:
@@ -124,8 +131,10 @@ class World:
 
     def _cast_main(self) -> tuple[Being, Place]:
         fable, asks = "fable" in self.tags, self.plot.asks
-        trait = self.given.adjective("trait")
-        hero = self.casting.hero(self._given_being(), trait, asks["ages"][0])
+        hero = self.introduced
+        if hero is None:
+            trait = self.given.adjective("trait")
+            hero = self.casting.hero(self._given_being(), trait, asks["ages"][0])
         tags = (*asks["place"], *(("wild",) if fable and "in" not in asks["place"] else ()))
         where = self.given.noun(lambda n: n.kind == "place" and is_like(n.word, tags))
         place = self.casting.place(where, tags)
