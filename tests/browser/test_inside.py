@@ -2,6 +2,7 @@
 
 import pytest
 
+from demo.common.controls import NUMBERS
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
@@ -93,7 +94,8 @@ def recorded(bundle):
         patch.setenv("MOA_MODELS", str(bundle))  # bundled drafters draft in int8, as on the page
         target = load_target("tiny")
         drafter = load_drafter("moa-n1", target)
-    settings = Settings(128, TreeSettings(**TREE), eos_ids=target.eos_ids)
+    tokens = int(NUMBERS["tokens"][2])
+    settings = Settings(tokens, TreeSettings(**TREE), eos_ids=target.eos_ids)
     trace = Trace()
     for _ in trace.record(decode(target, drafter, prompt_ids(target.tokenizer, PROMPT), settings)):
         pass

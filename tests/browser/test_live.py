@@ -169,7 +169,7 @@ def test_a_word_opens_its_cycle_and_the_plus_its_rest(page):
 
 
 def test_without_its_target_the_drafter_goes_on_and_is_healed(open_page):
-    page = open_page("", LOOKS[1], "#run:not([disabled])")
+    page = open_page("?tokens=64", LOOKS[1], "#run:not([disabled])")
     whole = run(page, "Tell me a story.")
     page.locator("#connection input").uncheck()
     start(page)
