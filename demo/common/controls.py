@@ -9,9 +9,10 @@ import gradio as gr
 from demo.common.measure import MOST_REPEATS
 from demo.engine import FIXED_TREE, MOST_NEW_TOKENS
 
+NEW_TOKENS = 256  # the bundled target ends most stories before
 NUMBERS: dict[str, tuple[float, float, float, float, str]] = {
     # lowest, highest, start, step, label
-    "tokens": (1, MOST_NEW_TOKENS, 256, 1, "Maximum new tokens"),
+    "tokens": (1, MOST_NEW_TOKENS, NEW_TOKENS, 1, "Maximum new tokens"),
     "depth": (1, 12, FIXED_TREE.depth, 1, "Depth: drafted levels"),
     "breadth": (1, 16, FIXED_TREE.breadth, 1, "Breadth: nodes per level"),
     "budget": (1, 64, FIXED_TREE.budget, 1, "Budget: drafted nodes kept"),

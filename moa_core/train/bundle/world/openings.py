@@ -9,6 +9,7 @@ from moa_core.train.bundle.world.entities import Being
 from moa_core.train.bundle.world.lexicon import lexicon
 
 _CALLED = re.compile(r"\b(?:named|called) ([A-Z][a-z]+)")
+_NAMED = {"he": "he", "animal_he": "he", "she": "she", "animal_she": "she"}  # lists of names
 _PRONOUN = re.compile(r"\b(he|his|him|she|her)\b", re.IGNORECASE)
 
 
@@ -29,15 +30,11 @@ def hero_of(opening: str, rng: random.Random) -> Being | None:
     if not pron:
         return None
     human = not kind or nouns[kind].kind == "person"
-    if human and not kind:
-        kind = "boy" if pron == "he" else "girl"
+    kind = kind or ("boy" if pron == "he" else "girl")
     trait = rng.choice(lexicon().by_group["trait"]).word
     being = Being(kind, pron, trait, name, name or f"the {kind}", human)
     being.age = "child" if kind in ("boy", "girl", "child") or not human else "grown"
     return being
-
-
-_NAMED = {"he": "he", "animal_he": "he", "she": "she", "animal_she": "she"}
 
 
 def _pronoun(opening: str, name: str, kind: str) -> str:

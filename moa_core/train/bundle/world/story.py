@@ -46,7 +46,7 @@ def tell(
 ) -> Story:
     """A story that uses all the words. A `brief` one tells only the core events.
 
-    hero  whom an opening has introduced: the story goes on with it
+    hero  the being that an opening from elsewhere has introduced
     """
     brief = brief or rng.random() < 0.18
     for _attempt in range(_TRIES):

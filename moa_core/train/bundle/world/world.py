@@ -54,7 +54,7 @@ class World:
     def __init__(
         self, rng: random.Random, plot: Plot, words: tuple[str, ...] = (), hero: Being | None = None
     ) -> None:
-        """hero: whom an opening has introduced"""
+        """hero: the being that an opening from elsewhere has introduced"""
         self.rng, self.plot, self.given = rng, plot, Given(words)
         self.introduced = hero
         self.log: list[Event] = []
