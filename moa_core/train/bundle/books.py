@@ -104,14 +104,14 @@ def _sentences(folder: Path, held_out: bool) -> list[dict[str, str]]:
 
 
 def _openings(stories: list[str], pairs: list[dict[str, str]]) -> list[str]:
-    """First sentences of stories, and as many single sentences: what a visitor might begin with."""
+    """First sentences of stories, and some single sentences: what a visitor might begin with."""
     single = [pair["sentence"] for pair in pairs]
     longer = [
         text for text in single
         if re.fullmatch(r"[A-Z][^?!]+\.", text) and len(text.split()) > 4
     ]  # fmt: skip
     first = [found[0] for text in stories if (found := _FIRST.match(text))]
-    return first + longer[: len(first)]
+    return first + longer[: len(first) // 4]
 
 
 def _book(piece: str, rng: random.Random) -> Chat | str:

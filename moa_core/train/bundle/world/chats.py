@@ -11,7 +11,7 @@ from moa_core.train.bundle.world.grammar import expand, sections
 from moa_core.train.bundle.world.lexicon import drawn, lexicon
 from moa_core.train.bundle.world.openings import hero_of, thing_of
 from moa_core.train.bundle.world.questions import Question
-from moa_core.train.bundle.world.story import Story, tell
+from moa_core.train.bundle.world.story import Story, first_use, tell
 
 _LONGEST = 440  # words of a story that is asked about
 
@@ -49,6 +49,8 @@ def _words(rng: random.Random) -> Chat:
     # A brief story leaves more of its text to the given words.
     story = tell(rng, words_for(rng), brief=rng.random() < 0.5)
     words = story.words
+    if rng.random() < 0.8:  # in the order of their use: easier to keep track of
+        words = tuple(sorted(words, key=lambda word: first_use(story.text, word)))
     listed = [", ".join(words), " ".join((*words[:-1], "and", words[-1]))]
     if len(words) > 2:
         listed += [f"{', '.join(words[:-1])} and {words[-1]}"] * 2

@@ -55,7 +55,7 @@ def tell(
         for retold in range(5):
             teller = Teller(world, rng, brief)
             text = teller.tell([word for word in words if word in left])
-            missing = {word for word in words if not uses(text, word)} - left
+            missing = {word for word in words if first_use(text, word) < 0} - left
             if not missing and not repeats(text):
                 return _story(world, teller, text, words)
             if retold > 1:  # weave them in: chance will not bring them in any more
@@ -63,8 +63,10 @@ def tell(
     raise ValueError(f"No story has all of these words: {', '.join(words)}.")
 
 
-def uses(text: str, word: str) -> bool:
-    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text, re.IGNORECASE) is not None
+def first_use(text: str, word: str) -> int:
+    """Where the text first has the word; -1 for nowhere."""
+    found = re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text, re.IGNORECASE)
+    return found.start() if found else -1
 
 
 def repeats(text: str) -> bool:

@@ -98,7 +98,7 @@ class Teller:
         if not world.introduced:
             yield Event(hook if hooked else "open", {}, True, tags)
         family = world.hero.family
-        if family and not self.brief and self.rng.random() < 0.6 * world.detail:
+        if family and not self.brief and self.rng.random() < 0.3 * world.detail:
             yield Event(f"trait.{family}.show", {}, True, tags)
         if not self.brief and self.rng.random() < 0.3 * world.detail:
             yield self._sense(set(tags))
