@@ -81,7 +81,8 @@ def test_the_page_is_told_what_to_decode_and_its_trace_is_kept(engine, visit):
     assert visit.trace is before and len(before.output_ids) > 5
 
 
-def test_nothing_waits_for_a_run_that_is_decoded_here_or_was_stopped(engine, visit):
+def test_nothing_waits_for_a_run_that_is_decoded_here_or_was_stopped(engine, visit, monkeypatch):
+    monkeypatch.setattr("demo.engine.PATIENCE", 0.0)
     wait(visit)
     cut(engine, visit, method="eagle3")
     wait(visit)
