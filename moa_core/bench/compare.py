@@ -24,10 +24,11 @@ KEPT = ("repeat", "limit", "max_new_tokens", "temperature", "seed", "ignore_eos"
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure, write the results, print a table. options.given: the command's own words."""
     quiet()
     options.tree = options.tree or "auto"
-    prompts, trees = load_suite(options.suite, options.limit), _trees(options)
+    prompts = load_suite(options.suite, options.limit)
+    grid = (GRID if options.grid is None else options.grid).split(",")
+    trees = [one_tree(text) for text in (grid if options.tree == "best" else [options.tree])]
     Decoding(options.max_new_tokens, options.temperature).settings(None, 0, 0)  # wrong numbers
     target, methods = _loaded(options)
     ids, folder = suite_ids(prompts, target), options.out
@@ -49,19 +50,10 @@ def run(options: argparse.Namespace) -> None:
     print(f"{table(measured)}\n\n{folder / 'summary.json'}")
 
 
-def _trees(options: argparse.Namespace) -> list[TreeSettings]:
-    """The tree for all, or with --tree best the ones to try."""
-    if options.tree == "best":
-        grid = GRID if options.grid is None else options.grid
-        return [one_tree(text) for text in grid.split(",")]
-    return [one_tree(options.tree)]
-
-
 def _loaded(options: argparse.Namespace) -> tuple[Target, dict[str, Method]]:
     preset = chosen_preset(options)
-    if options.methods is None:
-        names = ["vanilla", *preset.by_method] if preset else METHODS
-    else:
+    names = ["vanilla", *preset.by_method] if preset else METHODS
+    if options.methods is not None:
         names = listed(options.methods, [*PEERS, *known_drafters()])
     specs = {one: preset.drafter(one) if preset and needs_files(one) else one for one in names}
     target = target_of(options, [spec for name, spec in specs.items() if needs_files(name)])
@@ -79,7 +71,7 @@ def _contenders(
             for name, method in methods.items()
         }
     # Only to choose trees: a target with little context tunes on the shorter of them.
-    prompts, ids = readable(load_suite("tuning", options.limit), target)
+    prompts, ids = zip(*readable(load_suite("tuning", options.limit), target), strict=True)
     return best_trees(methods, trees, prompts, ids, decoding, options.out)
 
 

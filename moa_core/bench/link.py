@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -16,7 +16,7 @@ import torch
 
 from moa_core.bench.methods import STREAM, Ours, Record, bundled_methods, checksum, written
 from moa_core.bench.records import Row, check_out, head, write
-from moa_core.bench.results import aligned, grouped, shown
+from moa_core.bench.results import aligned, grouped, outputs, shown
 from moa_core.bench.run import Contender, Decoding, keep_settings, run_all
 from moa_core.bench.suites import load_suite, suite_hash, suite_ids
 from moa_core.bench.tuning import one_tree
@@ -56,13 +56,11 @@ class OverLink(Ours):
 
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
         """One prompt in a session of its own. Seconds are wall time at the client."""
-        with ExitStack() as stack:
-            remote = None
-            if self._address is not None:
-                way = Link(self._settings) if self._settings else None
-                remote = stack.enter_context(Remote(
-                    self._address, self.target, self.drafter, self.name == STREAM, link=way
-                ))  # fmt: skip
+        way = Link(self._settings) if self._settings else None
+        far = self._address and Remote(
+            self._address, self.target, self.drafter, self.name == STREAM, link=way
+        )  # fmt: skip
+        with far or nullcontext() as remote:
             trace, times, began = Trace(), list[float](), perf_counter()
             events = decode(self.target, self.drafter, ids, settings, remote=remote)
             for event in trace.record(events):
@@ -82,7 +80,6 @@ class OverLink(Ours):
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure, write the figures, print a table."""
     path, names, links = check_out(options.out), _methods(options.methods), _links(options.link)
     if options.tree in ("auto", "best"):
         raise UserError("Over a link all share a tree: --tree same, or depth-breadth-budget.")
@@ -92,8 +89,7 @@ def run(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads or 1)
     quiet()
     with ExitStack() as stack:
-        address = _server(options, stack)
-        near = _near(options, address, names, stack)
+        address, near = _served(options, names, stack)
         whole = load_target(options.target, options.dtype, options.device)
         contenders = _contenders(names, links, address, near, whole, tree)
         settings = {
@@ -124,7 +120,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _methods(text: str | None) -> list[str]:
-    """UserError for one that cannot draft over a link."""
     known = [*(info.name for info in bundled_drafters()), STREAM]
     names = [*bundled_methods(), STREAM] if text is None else listed(text, known)
     for name in names:
@@ -147,19 +142,17 @@ def _links(specs: Sequence[str]) -> dict[str, LinkSettings]:
     return found
 
 
-def _server(options: argparse.Namespace, stack: ExitStack) -> Address:
+def _served(
+    options: argparse.Namespace, names: Sequence[str], stack: ExitStack
+) -> tuple[Address, Target]:
+    """A server, and the client's part of its target, fetched as any client fetches it."""
     words = ["--threads", "1", "--device", options.device, "--dtype", options.dtype]
     words += ["--target", options.target] if options.target else []
-    return stack.enter_context(ServerProcess(*words)).address()
-
-
-def _near(
-    options: argparse.Namespace, address: Address, names: Sequence[str], stack: ExitStack
-) -> Target:
-    """The client's part of the target, fetched as any client fetches it."""
+    address = stack.enter_context(ServerProcess(*words)).address()
     cache = Path(stack.enter_context(TemporaryDirectory(prefix="moa-bench-")))
     last = max([0, *(layers_needed(name) for name in names if name != STREAM)])
-    return client_target(address, last, cache, drafts=wanted_drafts(options.drafts, options.dtype))
+    drafts = wanted_drafts(options.drafts, options.dtype)
+    return address, client_target(address, last, cache, drafts=drafts)
 
 
 def _contenders(
@@ -184,9 +177,6 @@ def _contenders(
     return found
 
 
-# ---- figures ----
-
-
 def rows(records: Sequence[Record]) -> list[Row]:
     """A row per method and link. Bytes are those of messages, without frames and packets.
 
@@ -198,11 +188,10 @@ def rows(records: Sequence[Record]) -> list[Row]:
     down_per_token    bytes
     runs, differing   how many, and of them with another text than plain local decoding
     """
-    cells = grouped(records, "method")
-    plain = {_which(record): record["output"] for record in cells[f"{VANILLA}@{LOCAL}"]}
+    plain = outputs(records, f"{VANILLA}@{LOCAL}")
     return [
         {"method": name.split("@")[0], "link": name.split("@")[1], **_row(mine, plain)}
-        for name, mine in cells.items()
+        for name, mine in grouped(records, "method").items()
     ]
 
 
@@ -210,7 +199,7 @@ def _row(records: Sequence[Record], plain: Mapping[Any, str]) -> Row:
     def total(name: str) -> float:
         return float(sum(record[name] for record in records))
 
-    gained = max(1, total("gained"))
+    gained, name = max(1, total("gained")), records[0]["method"]
     speeds = [pace for of in grouped(records, "repeat").values() if (pace := _pace(of)) is not None]
     return {
         "ms_per_token": median(speeds) if speeds else None,
@@ -218,12 +207,8 @@ def _row(records: Sequence[Record], plain: Mapping[Any, str]) -> Row:
         "server_s_per_100": 100 * total("server") / gained,
         "down_per_token": total("down") / gained,
         "runs": len(records),
-        "differing": sum(record["output"] != plain[_which(record)] for record in records),
+        "differing": sum(text != plain[key] for key, text in outputs(records, name).items()),
     }
-
-
-def _which(record: Record) -> tuple[Any, ...]:
-    return record["repeat"], record["prompt"]
 
 
 def _pace(records: Sequence[Record]) -> float | None:
@@ -235,7 +220,6 @@ def _pace(records: Sequence[Record]) -> float | None:
 
 
 def table(found: Sequence[Row]) -> str:
-    """The main figures as text, a line per row."""
     lines = [["link", "method", *SHOWN, "texts that differ"]]
     for row in found:
         cells = [shown(row[name], digits) for name, digits in SHOWN.items()]

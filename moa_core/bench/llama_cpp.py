@@ -20,19 +20,6 @@ from moa_core.decoding.decode import Settings
 from moa_core.errors import UserError
 from moa_core.model.target import Target
 
-# Names of a Llama's weights in transformers and in a GGUF file.
-OF_LAYER = {
-    "input_layernorm": "attn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "post_attention_layernorm": "ffn_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-}
-
 
 class LlamaCpp(Method):
     """The server of xllamacpp, in float32, with torch's number of threads; its own timings."""
@@ -86,7 +73,7 @@ def write_gguf(target: Target, file: Path) -> None:
     """A Llama's weights in float32; instead of words, numbers of tokens."""
     import gguf
 
-    config, weights = target.config, target.model.state_dict()
+    config = target.config
     writer = gguf.GGUFWriter(file, "llama")
     writer.add_tokenizer_model("rwkv")  # has no end of its own: a text ends where we say
     writer.add_token_list([f"<{token}>" for token in range(config.vocab_size)])
@@ -100,18 +87,11 @@ def write_gguf(target: Target, file: Path) -> None:
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
-
-    def add(name: str, source: str) -> None:
-        matrix = weights[f"{source}.weight"].float().numpy()
-        count = heads.get(name.split(".")[-1])
-        writer.add_tensor(f"{name}.weight", interleaved(matrix, count) if count else matrix)
-
-    add("token_embd", "model.embed_tokens")
-    add("output", "lm_head")
-    add("output_norm", "model.norm")
-    for layer in range(config.num_hidden_layers):
-        for source, name in OF_LAYER.items():
-            add(f"blk.{layer}.{name}", f"model.layers.{layer}.{source}")
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    for source, weight in target.model.state_dict().items():
+        if name := names.get_name(source, [".weight"]):
+            matrix, count = weight.float().numpy(), heads.get(name.split(".")[-2])
+            writer.add_tensor(name, interleaved(matrix, count) if count else matrix)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -47,7 +47,6 @@ class Method(ABC):
         """Decode one prompt."""
 
     def about(self) -> dict[str, Any]:
-        """What the results hold about it, apart from its figures."""
         trained = 0 if self._net is None else parameters(self._net)
         return {"trainable_parameters": trained, "draft_precision": self.precision}
 
@@ -183,10 +182,6 @@ def _load(spec: str, name: str, target: Target) -> Method:
     match spec:
         case "hf-generate":
             return HuggingFace(name, target, None, {})
-        case "llama-cpp":
-            from moa_core.bench.llama_cpp import LlamaCpp  # it builds on this module
-
-            return LlamaCpp(name, target)
         case "hf-lookup":
             return HuggingFace(name, target, None, {"prompt_lookup_num_tokens": 10})
         case "hf-assisted":
@@ -195,6 +190,10 @@ def _load(spec: str, name: str, target: Target) -> Method:
             small = load_drafter("independent", target)
             assert isinstance(small, IndependentDrafter)
             return HuggingFace(name, target, small, {"assistant_model": as_model(small)})
+        case "llama-cpp":
+            from moa_core.bench.llama_cpp import LlamaCpp  # it builds on this module
+
+            return LlamaCpp(name, target)
     return Ours(name, target, load_drafter(spec, target))
 
 

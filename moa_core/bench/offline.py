@@ -9,9 +9,8 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,7 +18,7 @@ from moa_core.arguments import target_of
 from moa_core.bench.methods import STREAM, Ours, Record, bundled_methods, checksum
 from moa_core.bench.records import Row, check_out, head, select, write
 from moa_core.bench.results import aligned, grouped, shown, spread
-from moa_core.bench.run import Key, Runs, keep_settings
+from moa_core.bench.run import Key, complete, keep_settings
 from moa_core.bench.suites import Prompt, load_suite, readable, suite_hash
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.decode import Settings, decode
@@ -42,7 +41,6 @@ TASKS, TEXTS = "tasks", "texts"  # all kinds of either sort together
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure, write the figures, print a table."""
     path = check_out(options.out)
     Settings(options.max_new_tokens)  # a word about a wrong number before the work begins
     quiet()
@@ -72,20 +70,21 @@ def run(options: argparse.Namespace) -> None:
     }  # fmt: skip
     folder = path.with_suffix(".runs")
     facts = keep_settings(folder, settings, target.device)
-    runs = Runs(folder / "runs.jsonl", wanted(list(drafters), items), FIELDS)
+    wanted = [
+        (name, item.kind, item.number, cut)
+        for item in items  # the runs of an item follow one another: they share a reference
+        for cut in CUTS
+        for name in (TARGET, STREAM, *drafters)
+    ]
     measure = Measure(target, drafters, items, options.max_new_tokens)
-    found = rows(runs.complete(measure, "offline"))
+    found = rows(complete(folder / "runs.jsonl", wanted, measure, "offline", FIELDS))
     write(head("offline", options.given, target={"name": target.name}, **facts, rows=found), path)
     print(table(found, TASKS, "right", 100, "% right"))
     print(table(found, TEXTS, "log_prob", 1, "nats a token"))
     print(path)
 
 
-# ---- what is asked ----
-
-
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """A prompt to answer, and how to tell whether an answer to it is right; None: it is a text."""
 
     number: int
@@ -110,17 +109,7 @@ def text_items(target: Target, prompts: Sequence[Prompt]) -> list[Item]:
     kept = [prompt for prompt in prompts if prompt.kind in ("story", "words")]
     if not kept:
         return []
-    known, ids = readable(kept, target)
-    return [Item(one.number, one.kind, one_ids) for one, one_ids in zip(known, ids, strict=True)]
-
-
-# ---- runs ----
-
-
-def wanted(names: Sequence[str], items: Sequence[Item]) -> list[Key]:
-    """The keys of all runs; those of an item follow one another, since they share a reference."""
-    methods = (TARGET, STREAM, *names)
-    return [(name, one.kind, one.number, cut) for one in items for cut in CUTS for name in methods]
+    return [Item(one.number, one.kind, ids) for one, ids in readable(kept, target)]
 
 
 class Measure:
@@ -137,7 +126,7 @@ class Measure:
         """One run: what the drafter writes from the cut on, judged."""
         name, kind, number, cut = key
         item, own = self._items[kind, number], self._own(kind, number)
-        known = kept_tokens(own, cut)
+        known = max(1, round(cut * len(own)))  # tokens that were verified before the cut
         offline = own[known:] if name == TARGET else []  # after a cut, a stream is silent
         if drafter := self._drafters.get(name):
             ids = [*item.ids, *own[: known - 1]]
@@ -146,14 +135,8 @@ class Measure:
 
 
 def answer(target: Target, item: Item, most: int) -> list[int]:
-    """The target's own. most: new tokens."""
     settings = Settings(most, eos_ids=target.eos_ids)
     return Trace(events=list(decode(target, Vanilla(), item.ids, settings))).output_ids
-
-
-def kept_tokens(answer: Sequence[int], share: float) -> int:
-    """Tokens of an answer that were verified before a cut after this share of it; at least one."""
-    return max(1, round(share * len(answer)))
 
 
 def alone(target: Target, drafter: Drafter, ids: Sequence[int], most: int) -> list[int]:
@@ -190,9 +173,6 @@ def log_probs(target: Target, ids: Sequence[int], text: Sequence[int]) -> list[f
     chosen = logits.log_softmax(-1).gather(-1, whole[0, len(ids) :, None])
     found: list[float] = chosen[:, 0].tolist()
     return found
-
-
-# ---- figures ----
 
 
 def rows(records: Sequence[Record]) -> list[Row]:

@@ -29,9 +29,6 @@ PHASES = ("draft", "verify", "other")
 Row = dict[str, Any]
 
 
-# ---- benchmarks ----
-
-
 @dataclass(frozen=True)
 class Recording:
     """The results of one `python -m moa_core bench`.
@@ -45,19 +42,16 @@ class Recording:
 
     @property
     def methods(self) -> dict[str, dict[str, Any]]:
-        """Figures by method, in the file's order."""
         found: dict[str, dict[str, Any]] = self.results["methods"]
         return found
 
     @cached_property
     def kinds(self) -> list[str]:
-        """Kinds of prompt, in order of first appearance."""
         kinds = (found.get("kinds", {}) for found in self.methods.values())
         return list(dict.fromkeys(kind for of_method in kinds for kind in of_method))
 
     @property
     def machine(self) -> str:
-        """Device, processor and threads, in a few words."""
         found = self.results["machine"]
         if found["device"] == "cuda":
             return f"CUDA, {found['gpu']}"
@@ -124,9 +118,6 @@ def read(path: Path) -> Row:
     return found
 
 
-# ---- files ----
-
-
 def head(kind: str, given: Sequence[str], **more: Any) -> Row:
     """The header of a recording. given: the command's own words."""
     date = datetime.now(UTC).isoformat(timespec="seconds")
@@ -153,7 +144,6 @@ def recorded(folder: Path = LINK_FOLDER) -> dict[str, Row]:
 
 
 def select(rows: Sequence[Row], **wanted: Any) -> list[Row]:
-    """The rows with these values."""
     return [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
 
 
@@ -163,9 +153,6 @@ def check_out(path: Path | None) -> Path:
         raise UserError("Say which file the figures go to: --out FILE.json.")
     check_folder(path.parent)
     return path
-
-
-# ---- the command, as a recording keeps it ----
 
 
 def command_line(arguments: Sequence[str]) -> str:

@@ -31,11 +31,11 @@ def figures(
     """
     found = {name: _method([r for r in runs if r["method"] == name]) for name in about}
     plain = (found.get("vanilla") or {}).get("tokens_per_second")
-    outputs = _outputs(runs, "vanilla")
+    texts = outputs(runs, "vanilla")
     for name, of_method in found.items():
         own = of_method["tokens_per_second"]
         of_method["speedup"] = own / plain if own and plain else None
-        same = _identical(_outputs(runs, name), outputs) if greedy else None
+        same = _identical(outputs(runs, name), texts) if greedy else None
         of_method["identical_to_vanilla"] = same
     return {name: {**found[name], **more} for name, more in about.items()}
 
@@ -44,13 +44,16 @@ def _method(runs: Sequence[Record]) -> dict[str, Any]:
     passes = max(1, len({record["repeat"] for record in runs}))
     tokens = sum(record["new_tokens"] for record in runs)
     drafted = [count for record in runs for count in record.get("cycles", {}).get("drafted", ())]
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for phase, spent in (item for record in runs for item in record["seconds"].items()):
+        seconds[phase].append(spent)
     grams = [sum(part) for part in zip(*(record["grams"] for record in runs), strict=True)]
     return {
         **_core(runs),
         "prompts": len({record["prompt"] for record in runs}),
         "new_tokens": tokens / passes,
         "target_calls": sum(record["target_calls"] for record in runs) / passes,
-        "seconds": _seconds(runs, passes),
+        "seconds": {phase: round(sum(spent) / passes, 6) for phase, spent in seconds.items()},
         "drafts_per_cycle": mean(drafted) if drafted else None,
         "repeats_8gram": grams[0] / grams[1] if grams and grams[1] else None,
         "kinds": {kind: _core(mine) for kind, mine in grouped(runs, "kind").items()},
@@ -141,15 +144,8 @@ def acceptance_by_position(runs: Sequence[Record]) -> list[float] | None:
     return [float((accepted >= place).mean()) for place in range(1, int(accepted.max()) + 1)]
 
 
-def _seconds(runs: Sequence[Record], passes: int) -> dict[str, float]:
-    phases = dict.fromkeys(phase for record in runs for phase in record["seconds"])
-    return {
-        phase: round(sum(record["seconds"].get(phase, 0.0) for record in runs) / passes, 6)
-        for phase in phases
-    }
-
-
-def _outputs(runs: Sequence[Record], name: str) -> dict[tuple[int, int], str]:
+def outputs(runs: Sequence[Record], name: str) -> dict[tuple[int, int], str]:
+    """A method's texts by repeat and prompt."""
     return {(r["repeat"], r["prompt"]): r["output"] for r in runs if r["method"] == name}
 
 
@@ -162,15 +158,11 @@ def _identical(ours: dict[Any, str], plain: dict[Any, str]) -> float | None:
 
 
 def rounded(value: Any) -> Any:
-    """A tree of results with its floats rounded."""
     if isinstance(value, float):
         return round(value, 6)
     if isinstance(value, dict):
         return {key: rounded(item) for key, item in value.items()}
     return [rounded(item) for item in value] if isinstance(value, list) else value
-
-
-# ---- tables ----
 
 
 def aligned(rows: Sequence[Sequence[str]], words: int = 1) -> str:
@@ -186,7 +178,6 @@ def aligned(rows: Sequence[Sequence[str]], words: int = 1) -> str:
 
 
 def shown(value: float | None, digits: int) -> str:
-    """A number as a cell of a table."""
     return "-" if value is None else f"{value:.{digits}f}"
 
 

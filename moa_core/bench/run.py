@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+import transformers
 from tqdm import tqdm
 
-from moa_core.bench.machine import commit, machine, versions
 from moa_core.bench.methods import Method, Record
 from moa_core.bench.suites import Prompt
 from moa_core.decoding.decode import Settings
@@ -22,6 +26,7 @@ from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
 from moa_core.loading.untrusted import parsed, read_json
 
+ROOT = Path(__file__).parents[2]
 WARM_UP = 2  # prompts that every method decodes first, not counted
 Key = tuple[Any, ...]
 FIELDS = ("method", "repeat", "prompt")  # of a key; the prompt by its line
@@ -47,47 +52,36 @@ class Decoding:
         )
 
 
-@dataclass(frozen=True)
-class Contender:
+class Contender(NamedTuple):
     """A method with the tree it runs with; None where it has none."""
 
     method: Method
     tree: TreeSettings | None
 
 
-def in_turn(names: Sequence[str], repeats: int, prompts: Sequence[Prompt]) -> Iterator[Key]:
-    """The keys of all runs: all names for a prompt, each time another one first."""
-    for repeat in range(repeats):
-        for place, prompt in enumerate(prompts):
-            first = (repeat + place) % len(names)
-            for name in (*names[first:], *names[:first]):
-                yield name, repeat, prompt.number
-
-
-class Runs:
-    """The wanted runs of one file: those that are done, and those that are missing.
+def complete(
+    path: Path, wanted: Sequence[Key], run: Callable[[Key], Record], title: str,
+    fields: Sequence[str] = FIELDS, begin: Callable[[], None] = lambda: None,
+) -> list[Record]:  # fmt: skip
+    """Run what a file lacks, a line each; returns all records as they are wanted.
 
     fields  of a record, which tell one run from another: a key holds their values
+    begin   called before the first run
     """
-
-    def __init__(self, path: Path, wanted: Sequence[Key], fields: Sequence[str] = FIELDS) -> None:
-        self._path, self._wanted = path, wanted
-        done = read_runs(path, fields)
-        self.done = {key: done[key] for key in wanted if key in done}
-        self.missing = [key for key in wanted if key not in done]
-
-    def complete(self, run: Callable[[Key], Record], title: str) -> list[Record]:
-        """Run what is missing, a line of the file each; returns all records as they are wanted."""
-        bar = tqdm(
-            self.missing, desc=title, unit="run", initial=len(self.done), total=len(self._wanted),
-            disable=not self.missing,
-        )  # fmt: skip
-        with self._path.open("a", encoding="utf-8") as file:
-            for key in bar:
-                self.done[key] = run(key)
-                file.write(json.dumps(self.done[key], separators=(",", ":")) + "\n")
-                file.flush()
-        return [self.done[key] for key in self._wanted]
+    done = read_runs(path, fields)
+    missing = [key for key in wanted if key not in done]
+    if missing:
+        begin()
+    bar = tqdm(
+        missing, desc=title, unit="run", initial=len(wanted) - len(missing), total=len(wanted),
+        disable=not missing,
+    )  # fmt: skip
+    with path.open("a", encoding="utf-8") as file:
+        for key in bar:
+            done[key] = run(key)
+            file.write(json.dumps(done[key], separators=(",", ":")) + "\n")
+            file.flush()
+    return [done[key] for key in wanted]
 
 
 def run_all(
@@ -103,19 +97,29 @@ def run_all(
 
     A run holds what `Method.run` gives, and method, repeat, prompt (its line), kind.
     """
-    places = {prompt.number: place for place, prompt in enumerate(prompts)}
-    runs = Runs(path, list(in_turn(list(contenders), repeats, prompts)))
-    if runs.missing:
-        _warm_up(contenders, ids, decoding)
+    texts = {one.number: (one.kind, its) for one, its in zip(prompts, ids, strict=True)}
+    names = list(contenders)
+    wanted = [
+        (names[(repeat + place + turn) % len(names)], repeat, prompt.number)
+        for repeat in range(repeats)
+        for place, prompt in enumerate(prompts)
+        for turn in range(len(names))  # each time another one first
+    ]
+
+    def warm_up() -> None:
+        rounds = [(place, name) for place in range(WARM_UP) for name in contenders]
+        for place, name in tqdm(rounds, desc="warm-up", unit="run", leave=False):
+            settings = decoding.settings(contenders[name].tree, 0, place)
+            contenders[name].method.run(ids[place % len(ids)], settings)
 
     def run(key: Key) -> Record:
         name, repeat, number = key
         settings = decoding.settings(contenders[name].tree, repeat, number)
-        record = contenders[name].method.run(ids[places[number]], settings)
-        kind = prompts[places[number]].kind
+        kind, its_ids = texts[number]
+        record = contenders[name].method.run(its_ids, settings)
         return {"method": name, "repeat": repeat, "prompt": number, **record, "kind": kind}
 
-    return runs.complete(run, title)
+    return complete(path, wanted, run, title, begin=warm_up)
 
 
 def read_runs(path: Path, fields: Sequence[str] = FIELDS) -> dict[Key, Record]:
@@ -178,10 +182,41 @@ def keep_settings(folder: Path, given: dict[str, Any], device: torch.device) -> 
     return {"settings": given, "commit": ", then ".join(commits) or None, **facts}
 
 
-def _warm_up(
-    contenders: Mapping[str, Contender], ids: Sequence[Sequence[int]], decoding: Decoding
-) -> None:
-    rounds = [(place, name) for place in range(WARM_UP) for name in contenders]
-    for place, name in tqdm(rounds, desc="warm-up", unit="run", leave=False):
-        settings = decoding.settings(contenders[name].tree, 0, place)
-        contenders[name].method.run(ids[place % len(ids)], settings)
+def machine(device: torch.device) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "device": device.type,
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+    }
+    if device.type == "cuda":
+        facts["gpu"] = torch.cuda.get_device_name(device)
+    return facts
+
+
+def versions() -> dict[str, str]:
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "onnxruntime": version("onnxruntime"),
+        "transformers": transformers.__version__,
+    }
+
+
+def commit() -> str | None:
+    """The commit of this program, `+ changes` if its code differs; None outside a repository."""
+    git = partial(subprocess.check_output, cwd=ROOT, text=True, stderr=subprocess.DEVNULL)
+    try:
+        head = git(["git", "rev-parse", "--short", "HEAD"]).strip()
+        changed = git(["git", "status", "--porcelain", "--", "moa_core", "assets/models"])
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{head} + changes" if changed else head
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

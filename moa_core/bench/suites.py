@@ -7,9 +7,8 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from moa_core.assets import ASSETS
 from moa_core.decoding.decode import check_prompt
@@ -20,10 +19,10 @@ from moa_core.text import chat_ids, tokenizer_of
 
 Message = dict[str, str]  # role and content of one turn
 QUESTIONS = ("mt_bench", "humaneval", "gsm8k", "alpaca", "sum", "qa")
+FOLDERS = {"bundled": "suites", "tuning": "suites", **dict.fromkeys(QUESTIONS, "questions")}
 
 
-@dataclass(frozen=True)
-class Prompt:
+class Prompt(NamedTuple):
     """One prompt of a suite. number: its line, from 1; messages: a chat that the user ends."""
 
     number: int
@@ -34,9 +33,15 @@ class Prompt:
 def load_suite(name: str, limit: int | None = None) -> list[Prompt]:
     """Load `bundled`, `tuning`, a question set or a JSON-lines file; at most `limit` of each kind.
 
-    UserError naming the line that holds no prompt.
+    UserError for an unknown name, and naming the line that holds no prompt.
     """
-    path = suite_path(name)
+    folder = FOLDERS.get(name)
+    path = ASSETS / folder / f"{name}.jsonl" if folder else Path(os.path.expanduser(name))
+    if not os.path.isfile(path):
+        raise UserError(
+            f"There is no suite {name!r}: choose from bundled, {', '.join(QUESTIONS)}, or name a "
+            "file of JSON lines."
+        )
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -46,21 +51,6 @@ def load_suite(name: str, limit: int | None = None) -> list[Prompt]:
     if not prompts:
         raise UserError(f"The suite {path} holds no prompts.")
     return prompts if limit is None else _first_of_each(prompts, limit)
-
-
-def suite_path(name: str) -> Path:
-    """Where a suite lies. UserError for a name that is neither one of ours nor a file."""
-    if name in ("bundled", "tuning"):
-        return ASSETS / "suites" / f"{name}.jsonl"
-    if name in QUESTIONS:
-        return ASSETS / "questions" / f"{name}.jsonl"
-    path = Path(os.path.expanduser(name))
-    if not os.path.isfile(path):
-        raise UserError(
-            f"There is no suite {name!r}: choose from bundled, {', '.join(QUESTIONS)}, or name a "
-            "file of JSON lines."
-        )
-    return path
 
 
 def suite_hash(prompts: Sequence[Prompt]) -> str:
@@ -74,8 +64,8 @@ def suite_ids(prompts: Sequence[Prompt], target: Target) -> list[list[int]]:
     return [_ids(prompt, target) for prompt in prompts]
 
 
-def readable(prompts: Sequence[Prompt], target: Target) -> tuple[list[Prompt], list[list[int]]]:
-    """The prompts that this target can read, and their ids. UserError if there is none."""
+def readable(prompts: Sequence[Prompt], target: Target) -> list[tuple[Prompt, list[int]]]:
+    """The prompts that this target can read, with their ids. UserError if there is none."""
     found, last = [], UserError("There are no prompts.")
     for prompt in prompts:
         try:
@@ -84,7 +74,7 @@ def readable(prompts: Sequence[Prompt], target: Target) -> tuple[list[Prompt], l
             last = error
     if not found:
         raise last
-    return [prompt for prompt, _ in found], [ids for _, ids in found]
+    return found
 
 
 def _ids(prompt: Prompt, target: Target) -> list[int]:
@@ -98,8 +88,6 @@ def _ids(prompt: Prompt, target: Target) -> list[int]:
 
 
 def _first_of_each(prompts: list[Prompt], limit: int) -> list[Prompt]:
-    if limit < 1:
-        raise UserError("--limit must be a whole number of prompts per kind, at least 1.")
     seen: Counter[str] = Counter()
     kept = []
     for prompt in prompts:

@@ -51,7 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Check the options, then run the benchmark that they ask for."""
     modes = [mode for mode in MODES if getattr(options, mode)]
     _check(options, modes)
     if modes:

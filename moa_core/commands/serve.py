@@ -70,9 +70,8 @@ def run(options: argparse.Namespace) -> None:
         await server.run(options.host, options.port, ready)
 
     try:
-        asyncio.run(serve())
-    except asyncio.CancelledError:
-        pass
+        with suppress(asyncio.CancelledError):
+            asyncio.run(serve())
     except OSError as error:
         raise UserError(f"Cannot listen on {host}:{options.port}: {error}") from error
 

@@ -132,7 +132,6 @@ def _add_measure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Train, then leave a loadable folder; or measure."""
     _check(options)
     if options.kind == "measure":
         return _measure(options)
@@ -174,9 +173,8 @@ def _target(options: argparse.Namespace) -> None:
 
     more = {name: getattr(options, name) for name in ("layers", "vocabulary", "context")}
     sizes = TargetSizes.of_width(options.width, options.heads, **more)
-    rates = {"": options.rate}
     schedule = Schedule(
-        options.updates, rates, options.minutes, options.warmup, options.floor, 0.1,
+        options.updates, {"": options.rate}, options.minutes, options.warmup, options.floor, 0.1,
         muon=options.muon,
     )  # fmt: skip
     train_target(
@@ -287,9 +285,9 @@ def _watched(
     from moa_core.bench.suites import load_suite, suite_ids
 
     prompts = load_suite(options.watch, 2)
-    watched: dict[str, list[list[int]]] = {prompt.kind: [] for prompt in prompts}
+    watched: dict[str, list[list[int]]] = {}
     for prompt, ids in zip(prompts, suite_ids(prompts, target), strict=True):
-        watched[prompt.kind].append(ids)
+        watched.setdefault(prompt.kind, []).append(ids)
     return watched
 
 

@@ -140,7 +140,6 @@ def _check(input_ids: Tensor, mask: Tensor | None, config: GenerationConfig) -> 
 def sampling_of(
     config: GenerationConfig, processors: LogitsProcessorList, seed: int | None
 ) -> Sampling:
-    """How to choose tokens, from the processors that transformers made."""
     found: dict[str, Any] = {}
     for processor in processors:
         match processor:

@@ -19,7 +19,6 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from moa_core.arguments import check_new
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
@@ -99,7 +98,6 @@ def target_without_weights(spec: str | None) -> Target:
 
 
 def export(source: Source, folder: Path) -> None:
-    check_new(folder)
     kept = {key: one for key, one in source.ours.items() if key not in ("method", "tli", "target")}
     config = drafter_config(source.drafter, source.target, kept)
     texts = {"README.md": card(source), **CODE}
@@ -154,10 +152,7 @@ def _said(source: Source, key: str) -> str | None:
     text = source.ours.get(key)
     if text == ABOVE:
         return f"see {COPIED}" if _notes_beside(source) else None
-    return _plain(text) if isinstance(text, str) and text.strip() else None
-
-
-def _plain(text: str) -> str:
-    """Words of an unknown config as one line of plain text in Markdown."""
+    if not isinstance(text, str) or not text.strip():
+        return None
     line = escape(" ".join(text.split())[:LONGEST], quote=False)
-    return re.sub(r"([\\`*\[\]|])", r"\\\1", line)
+    return re.sub(r"([\\`*\[\]|])", r"\\\1", line)  # plain text in Markdown

@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from moa_core.errors import UserError, first_line
+from moa_core.errors import UserError, first_line, saying
 from moa_core.link.connection import GONE, Address, reach
 from moa_core.link.wire import PIECE, VERSION, Fetch, Hello, Piece
 from moa_core.loading.fit import fingerprint
@@ -40,16 +40,13 @@ MARK = re.compile("[0-9a-f]{16}-[0-9a-f]{16}")
 
 def client_weights(target: Target, last: int) -> dict[str, Tensor]:
     """The tensors that a client needs, by their names in the model. last: N of TLI."""
-    count = len(target.layers)
-    first = count - min(last, count)
-    dropped: tuple[str, ...] = tuple(f".layers.{layer}." for layer in range(first))
+    dropped = [f".layers.{layer}." for layer in range(len(target.layers) - last)]
     if target.config.tie_word_embeddings:
-        dropped = (*dropped, "lm_head.")
+        dropped.append("lm_head.")
     return plain_weights(target.model, lambda name: not any(part in name for part in dropped))
 
 
 def write(target: Target, last: int, folder: Path) -> None:
-    """Write the files into an empty folder."""
     tensors = client_weights(target, last)
     save_file({key: tensor.cpu().contiguous() for key, tensor in tensors.items()}, folder / WEIGHTS)
     config = copy.deepcopy(target.config)
@@ -117,10 +114,9 @@ def target_mark(target: Target) -> str:
 
 def keep(pieces: Iterable[Piece], folder: Path) -> None:
     """Write the files in these pieces into a folder, all or none."""
-    parent = folder.parent
-    parent.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     written = 0
-    with tempfile.TemporaryDirectory(dir=parent, prefix="weights-") as name:
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="weights-") as name:
         new = Path(name) / "new"
         new.mkdir()
         for piece in pieces:
@@ -145,7 +141,7 @@ def open_target(folder: Path, last: int = 0) -> Target:
 
     last  TLI layers that must be present
     """
-    try:
+    with saying("What the server sent cannot be opened"):
         target = _opened(folder)
         weights = client_weights(target, last)
         types = {tensor.dtype for tensor in weights.values()}
@@ -154,10 +150,6 @@ def open_target(folder: Path, last: int = 0) -> Target:
         if len(types) != 1 or not types <= FLOATS:
             raise ValueError(f"its weights are of {', '.join(sorted(map(str, types)))}")
         return target
-    except UserError:
-        raise
-    except Exception as error:  # from transformers, torch and JSON; all mean invalid files
-        raise UserError(f"What the server sent cannot be opened: {first_line(error)}") from error
 
 
 def _opened(folder: Path) -> Target:
@@ -178,29 +170,21 @@ def _opened(folder: Path) -> Target:
     return target
 
 
-def nbytes(tensors: dict[str, Tensor]) -> int:
-    """Bytes of some tensors."""
-    return sum(tensor.nbytes for tensor in tensors.values())
-
-
-def cache_folder() -> Path:
-    """The cache folder: MOA_CACHE, or one in the user's home."""
-    return Path(os.environ.get("MOA_CACHE") or Path.home() / ".cache" / "moa")
-
-
 def client_target(
     address: Address, last: int, folder: Path | None = None, drafts: str = "auto"
 ) -> Target:
     """A client's part of a server's target, from this machine's cache or fetched and cached.
 
     last    TLI layers to hold
+    folder  of the cache; default: MOA_CACHE, or one in the user's home
     drafts  their precision: int8, float32, or auto, as each drafter says
     """
     with closing(reach(address, Hello(VERSION, address.token))) as wire:
         mark = wire.welcome.fingerprint
     if not MARK.fullmatch(mark):  # it becomes a folder's name
         raise UserError("The server sent no valid fingerprint of its target.")
-    place = (folder or cache_folder()) / f"{mark}-n{last}"
+    folder = folder or Path(os.environ.get("MOA_CACHE") or Path.home() / ".cache" / "moa")
+    place = folder / f"{mark}-n{last}"
     try:
         if not place.exists():
             keep(fetch(address, last), place)

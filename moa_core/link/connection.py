@@ -42,7 +42,7 @@ class Address:
 
 
 class Wire:
-    """A connection to a server: messages out and in, bytes counted. link: an emulated one."""
+    """A connection to a server. link: an emulated one."""
 
     def __init__(
         self,
@@ -70,22 +70,19 @@ class Wire:
         self._joiner = wire.Joiner()
         self.heard = monotonic()
         try:
-            self.welcome = self._welcome(hello, timeout)
+            self.send(hello)
+            while isinstance(welcome := self.receive(timeout), wire.Alive):
+                pass  # it is busy, or loads our drafter
+            if not isinstance(welcome, wire.Welcome):
+                raise UserError("The server did not answer with a welcome.")
         except BaseException:
             self.close()
             raise
+        self.welcome = welcome
         self.round_trip = (monotonic() - began) / 3  # TCP's handshake, WebSocket's, and hello
 
-    def _welcome(self, hello: wire.Hello, timeout: float) -> wire.Welcome:
-        self.send(hello)
-        while isinstance(welcome := self.receive(timeout), wire.Alive):
-            pass  # it is busy, or loads our drafter
-        if not isinstance(welcome, wire.Welcome):
-            raise UserError("The server did not answer with a welcome.")
-        return welcome
-
     def send(self, message: wire.Up) -> None:
-        """Send a message. ConnectionClosed or OSError if the connection is gone."""
+        """ConnectionClosed or OSError if the connection is gone."""
         frame = wire.encode(message)
         self.sent += len(frame)
         self._socket.send(frame)
@@ -111,7 +108,6 @@ class Wire:
         return message
 
     def close(self) -> None:
-        """Close the connection with a goodbye."""
         with suppress(Exception):
             self._socket.close()
 

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from random import Random
 from socket import SHUT_RDWR
@@ -133,25 +134,24 @@ class Link:
 
 
 class _Way:
-    """One direction of a connection: messages come out later, in order."""
+    """One direction of a connection: what was sent arrives later, in order."""
 
-    def __init__(self, link: Link, direction: str, out: Callable[[Any], None]) -> None:
-        self._link, self._direction, self._out = link, direction, out
-        self._waiting: SimpleQueue[tuple[float, Any]] = SimpleQueue()
+    def __init__(self, link: Link, direction: str) -> None:
+        self._link, self._direction = link, direction
+        self._waiting: SimpleQueue[tuple[float, Callable[[], object], bool]] = SimpleQueue()
         threading.Thread(target=self._run, daemon=True, name="emulated link").start()
 
-    def put(self, thing: Any) -> None:
-        """Send bytes, or a signal that takes no time on the line."""
-        size = len(thing) if isinstance(thing, bytes | str) else 0
-        self._waiting.put((self._link.release(self._direction, size), thing))
+    def put(self, arrive: Callable[[], object], size: int | None = None) -> None:
+        """Send something of this many bytes; None: a last signal, with no time on the line."""
+        self._waiting.put((self._link.release(self._direction, size or 0), arrive, size is None))
 
     def _run(self) -> None:
+        last = False
         with suppress(OSError, ConnectionClosed):
-            thing: Any = b""
-            while isinstance(thing, bytes | str):  # anything else is the end
-                due, thing = self._waiting.get()
+            while not last:
+                due, arrive, last = self._waiting.get()
                 self._link.wait(due)
-                self._out(thing)
+                arrive()
 
 
 class Delayed:
@@ -159,11 +159,11 @@ class Delayed:
 
     def __init__(self, socket: ClientConnection, link: Link) -> None:
         self._socket, self._inbox = socket, SimpleQueue[Any]()
-        self._up, self._down = _Way(link, UP, self._send), _Way(link, DOWN, self._inbox.put)
+        self._up, self._down = _Way(link, UP), _Way(link, DOWN)
         threading.Thread(target=self._receive, daemon=True, name="emulated link").start()
 
     def send(self, frame: bytes) -> None:
-        self._up.put(frame)
+        self._up.put(partial(self._socket.send, frame), len(frame))
 
     def recv(self, timeout: float) -> bytes | str:
         """The next message. TimeoutError; ConnectionClosed once the server has closed."""
@@ -181,17 +181,12 @@ class Delayed:
 
     def drop(self) -> None:
         """Leave without a goodbye, after all earlier messages."""
-        self._up.put(lambda: self._socket.socket.shutdown(SHUT_RDWR))
-
-    def _send(self, thing: Any) -> None:
-        if callable(thing):
-            thing()
-        else:
-            self._socket.send(thing)
+        self._up.put(partial(self._socket.socket.shutdown, SHUT_RDWR))
 
     def _receive(self) -> None:
         try:
             while True:
-                self._down.put(self._socket.recv())
+                frame = self._socket.recv()
+                self._down.put(partial(self._inbox.put, frame), len(frame))
         except (ConnectionClosed, OSError, EOFError) as error:
-            self._down.put(error)
+            self._down.put(partial(self._inbox.put, error))

@@ -46,7 +46,7 @@ class ServerProcess:
             raise
 
     def _started(self) -> int:
-        """Wait for its port. UserError with its last words if it does not start."""
+        """Its port. UserError with its last words if it does not start."""
         assert self._process.stdout is not None
         alarm = threading.Timer(START_WITHIN, self._process.kill)
         alarm.start()
@@ -74,16 +74,14 @@ class ServerProcess:
 
     def stop(self) -> None:
         """End it. A second call does nothing."""
-        self._process.terminate()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._reader.join(5)
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
+        with self._process as process:  # it closes the pipes
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            self._reader.join(5)
 
     def __enter__(self) -> ServerProcess:
         return self

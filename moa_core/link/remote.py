@@ -14,25 +14,12 @@ from moa_core.decoding.verifier import LinkLost, Traffic
 from moa_core.decoding.verify import Choices, Sampling
 from moa_core.drafters.base import Drafter, ServerHalf
 from moa_core.errors import UserError
+from moa_core.link import wire
 from moa_core.link.client_weights import target_mark
 from moa_core.link.connection import GONE, Address, Wire, reach
 from moa_core.link.emulator import Link
 from moa_core.link.session import drafter_mark
 from moa_core.link.tensors import Numbers, check_half, unpack
-from moa_core.link.wire import (
-    VERSION,
-    Answer,
-    First,
-    Hello,
-    Prefill,
-    Pushed,
-    Sampled,
-    Share,
-    Stream,
-    Up,
-    Verify,
-    choices,
-)
 from moa_core.model.target import Target
 
 SILENCE = 1.0  # seconds; or ROUND_TRIPS round trips, if that is more
@@ -80,27 +67,23 @@ class Remote:
         self.close()
 
     def close(self) -> None:
-        """End the session."""
         self._closed = True
         if self._wire is not None:
             self._wire.close()
 
     @property
     def silence(self) -> float:
-        """Seconds without a sign of life after which the link counts as lost."""
         return max(self._least, ROUND_TRIPS * self.round_trip)
-
-    # ---- what the loop asks ----
 
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
         self._capacity = capacity
-        self._sampled = Sampled(
+        self._sampled = wire.Sampled(
             float(sampling.temperature), float(sampling.top_p), sampling.top_k, sampling.seed
         )
         self._read, self._prompt, self._kept = [], list(ids), 0
         self._comes_back()
-        self._halves: list[Share] = []
-        chosen = self._ask(Prefill(self._next(), self._prompt, capacity, self._sampled))
+        self._halves: list[wire.Share] = []
+        chosen = self._ask(wire.Prefill(self._next(), self._prompt, capacity, self._sampled))
         self._read = list(ids)
         return chosen
 
@@ -110,7 +93,7 @@ class Remote:
         if self.streams:
             return self._streamed(tree.tokens[0], position)
         nodes = list(tree.tokens), list(tree.parents)
-        return self._ask(Verify(self._next(), position, *nodes))
+        return self._ask(wire.Verify(self._next(), position, *nodes))
 
     def keep(self, path: Sequence[int]) -> None:
         self._read += (self._tree.tokens[node] for node in (0, *path))
@@ -129,40 +112,37 @@ class Remote:
             raise self._failed
         return self._found.wait(seconds) and self._failed is None
 
-    # ---- questions and answers ----
-
     def _next(self) -> int:
         self._number += 1
         return self._number
 
-    def _ask(self, request: Prefill | Verify) -> Choices:
-        """Send a request and wait for its answer."""
+    def _ask(self, request: wire.Prefill | wire.Verify) -> Choices:
         began = monotonic()
         self._send(request)
-        answer = self._await(request.number, First if isinstance(request, Prefill) else Answer)
+        kind = wire.First if isinstance(request, wire.Prefill) else wire.Answer
+        answer = self._await(request.number, kind)
         self._charge(monotonic() - began, answer.seconds)
-        if isinstance(answer, First):
-            return choices(answer, 1, self._vocabulary)
+        if isinstance(answer, wire.First):
+            return wire.choices(answer, 1, self._vocabulary)
         self._half = answer.half
-        return choices(answer, len(self._tree), self._vocabulary)
+        return wire.choices(answer, len(self._tree), self._vocabulary)
 
     @property
     def _vocabulary(self) -> int:
         return int(self._target.embed.weight.shape[0])
 
     def _streamed(self, token: int, position: int) -> Choices:
-        """The next pushed token; starts a stream if there is none."""
         if not self._flowing:
             count = max(self._capacity - position - 1, 1)
-            self._send(Stream(self._next(), position, token, count))
+            self._send(wire.Stream(self._next(), position, token, count))
             self._flowing = True
         began = monotonic()
-        pushed = self._await(self._number, Pushed)
+        pushed = self._await(self._number, wire.Pushed)
         self._charge(monotonic() - began, pushed.seconds)
         self._half = {}
         if pushed.position != position + 1:
             raise UserError("The server pushed a token for another place in the text.")
-        return choices(pushed, 1, self._vocabulary)
+        return wire.choices(pushed, 1, self._vocabulary)
 
     def _shares(self) -> ServerHalf:
         """The prompt's half, joined from its shares. After a loss, requests the rest."""
@@ -171,7 +151,7 @@ class Remote:
             self._found = None
             self._read_again(self._prompt, have)
         while have < len(self._prompt):
-            share = self._await(self._number, Share)
+            share = self._await(self._number, wire.Share)
             if share.start != have or have + share.count > len(self._prompt):
                 raise UserError("The server sent a share of the prompt out of order.")
             self._halves.append(share)
@@ -183,11 +163,10 @@ class Remote:
         return {name: torch.cat([part[name] for part in parts], -2) for name in parts[0]}
 
     def _unpack(self, half: dict[str, Numbers], count: int) -> ServerHalf:
-        """The server half of `count` tokens, in the drafter's format."""
         check_half(half, self._drafter.half_shapes(self._target, count), self._kind)
         return unpack(half, self._target.dtype, self._target.device)
 
-    def _send(self, message: Up) -> None:
+    def _send(self, message: wire.Up) -> None:
         try:
             assert self._wire is not None
             self._wire.send(message)
@@ -196,11 +175,11 @@ class Remote:
 
     def _await(self, number: int, kind: type) -> Any:
         """The next message of a kind with this number. LinkLost after too long a silence."""
-        wire = self._wire
-        assert wire is not None
+        line = self._wire
+        assert line is not None
         while True:
             try:
-                message = wire.receive(self.silence)
+                message = line.receive(self.silence)
             except GONE:
                 self._lose()
             except UserError as error:
@@ -220,30 +199,25 @@ class Remote:
         self.traffic = Traffic(way, sent - self._counted[0], received - self._counted[1])
         self._counted = (sent, received)
 
-    # ---- a lost link ----
-
     def _connect(self, session: str = "") -> Wire:
         token = self.address.token
-        hello = Hello(VERSION, token, self._name, self._mark, self._kind, session)
-        wire = reach(self.address, hello, self._link)
-        if wire.welcome.fingerprint != target_mark(self._target):
-            wire.close()
+        hello = wire.Hello(wire.VERSION, token, self._name, self._mark, self._kind, session)
+        line = reach(self.address, hello, self._link)
+        if line.welcome.fingerprint != target_mark(self._target):
+            line.close()
             raise UserError(
-                f"The server's target, {wire.welcome.target}, differs from this client's."
+                f"The server's target, {line.welcome.target}, differs from this client's."
             )
-        return wire
+        return line
 
     def _lose(self) -> None:
         """Mark the link as lost, and reconnect in the background. Raises LinkLost."""
-        wire, self._wire = self._wire, None
-        silent = 0.0
-        session = ""
-        if wire is not None:
-            silent = monotonic() - wire.heard
-            sent, received = self._counted  # later bytes are charged to the next answer
-            self._counted = (sent - wire.sent, received - wire.received)
-            session = wire.welcome.session
-            threading.Thread(target=wire.drop, daemon=True).start()
+        line, self._wire = self._wire, None
+        assert line is not None
+        silent, session = monotonic() - line.heard, line.welcome.session
+        sent, received = self._counted  # later bytes are charged to the next answer
+        self._counted = (sent - line.sent, received - line.received)
+        threading.Thread(target=line.drop, daemon=True).start()
         self._found, self._flowing = threading.Event(), False
         threading.Thread(
             target=self._look, args=(session, self._found), daemon=True, name="link"
@@ -269,11 +243,11 @@ class Remote:
 
     def _read_again(self, ids: list[int], have: int) -> None:
         """Let the new session read the text. have: its first tokens whose half is already here."""
-        self._send(Prefill(self._next(), ids, self._capacity, self._sampled, have))
+        self._send(wire.Prefill(self._next(), ids, self._capacity, self._sampled, have))
 
     def _comes_back(self) -> None:
         """If the link was lost since the last request and is back, let the server read the text."""
         lost, self._found = self._found is not None, None
         if lost and self._read:
             self._read_again(self._read, len(self._read))
-            self._await(self._number, First)
+            self._await(self._number, wire.First)

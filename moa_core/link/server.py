@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from secrets import token_urlsafe
@@ -20,10 +20,11 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 from websockets.protocol import State
 
-from moa_core.drafters.base import Drafter
+from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.errors import UserError
 from moa_core.link import wire
 from moa_core.link.client_weights import WeightFiles, target_mark
-from moa_core.link.session import Denied, Drafters, Limits, Session
+from moa_core.link.session import Denied, Limits, Session, drafter_mark
 from moa_core.model.target import Target
 
 log = logging.getLogger(__name__)
@@ -61,11 +62,9 @@ class Visitor(ServerConnection):
 
     @property
     def here(self) -> bool:
-        """Whether the connection is open."""
         return self.state is State.OPEN
 
     def let_in(self) -> None:
-        """Accept its hello."""
         self._hall.pop(self, None)
         self.protocol.max_message_size = wire.MOST_UP
 
@@ -94,7 +93,8 @@ class Server:
     Requests are served in order. Each client has at most one in the queue, so it waits for at most
     one step of every other client. Clients that have left are skipped.
 
-    drafters  loads a drafter by name for its server half; UserError if there is none
+    drafters  loads a drafter by name for its server half; UserError if there is none, as for one
+              that would make this machine open a folder or download
     token     the clients' secret; "": all clients are let in
     sessions  connections by session name: at most `limits.sessions`; a session ends with its
               connection
@@ -108,7 +108,8 @@ class Server:
         self.sessions: dict[str, Visitor] = {}
         self._limits = limits or Limits()
         self._target, self._token, self._mark = target, token, target_mark(target)
-        self._drafters = Drafters(drafters)
+        self._load = drafters
+        self._drafters: dict[str, tuple[Drafter, str]] = {"none": (Vanilla(), "")}
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="target")
         self._files, self._packing = WeightFiles(target), asyncio.Lock()
 
@@ -143,16 +144,17 @@ class Server:
             visitor.transport.abort()
 
     async def attend(self, visitor: Visitor) -> None:
-        """Serve a client from its hello to its end, request after request."""
-        name, refused = token_urlsafe(18), None
+        name, refused, beat = token_urlsafe(18), None, None
         try:
             hello = await self._hello(visitor)
             name = hello.session if hello.session in self.sessions else name
-            async with self._beating(visitor):  # also while a long request arrives
-                session = await self._session(visitor, hello, name)
-                await self._send(visitor, wire.Welcome(name, self._target.name, self._mark))
-                while True:
-                    await self._answer(visitor, session, await self._request(visitor))
+            beat = asyncio.create_task(self._beat(visitor))  # also while a long request arrives
+            session = await self._session(visitor, hello, name)
+            await self._send(visitor, wire.Welcome(name, self._target.name, self._mark))
+            silence = Denied("Nothing was asked for a long time.", again=True)
+            while True:
+                request = await self._read(visitor, self._limits.idle, silence)
+                await self._answer(visitor, session, request)
         except (ConnectionClosed, Gone):
             pass
         except (Denied, wire.WireError) as error:
@@ -161,6 +163,8 @@ class Server:
             log.exception("a client's request failed")
             refused = wire.Refused("The server failed; its log says why.")
         finally:
+            if beat is not None:
+                beat.cancel()
             if self.sessions.get(name) is visitor:
                 del self.sessions[name]
         with suppress(ConnectionClosed, Gone):
@@ -168,12 +172,7 @@ class Server:
                 await self._send(visitor, refused)
 
     async def _hello(self, visitor: Visitor) -> wire.Hello:
-        """Read a client's hello, and let the client in if it is valid."""
-        try:
-            async with asyncio.timeout(HELLO_WITHIN):
-                hello = wire.read_up(await visitor.recv())
-        except TimeoutError:
-            raise Denied("Nobody said hello.") from None
+        hello = await self._read(visitor, HELLO_WITHIN, Denied("Nobody said hello."))
         if not isinstance(hello, wire.Hello):
             raise Denied("The first message must be a hello.")
         if hello.version != wire.VERSION:
@@ -186,9 +185,9 @@ class Server:
 
     async def _session(self, visitor: Visitor, hello: wire.Hello, name: str) -> Session:
         """A new session, in place of the client's lost one. Denied if the server is full."""
-        if hello.drafter not in self._drafters:
-            await self._work(visitor, lambda: self._drafters.load(hello.drafter))
-        drafter = self._drafters.take(hello.drafter, hello.fingerprint)
+        drafter, mark = await self._drafter(visitor, hello.drafter)
+        if hello.fingerprint != mark:
+            raise Denied(f"The server's {hello.drafter} has other weights than the client's.")
         if lost := self.sessions.pop(name, None):
             lost.transport.abort()  # its client noticed the loss first
         # A client may have left unnoticed, with its request in the queue.
@@ -199,28 +198,34 @@ class Server:
         self.sessions[name] = visitor
         return Session(self._target, drafter, hello.kind, self._limits)
 
-    @asynccontextmanager
-    async def _beating(self, visitor: Visitor) -> AsyncIterator[None]:
+    async def _drafter(self, visitor: Visitor, name: str) -> tuple[Drafter, str]:
+        """A drafter and its mark, loaded at first use, which may take seconds."""
+
+        def load() -> None:
+            if name not in self._drafters:  # another client's request may have loaded it
+                drafter = self._load(name)
+                self._drafters[name] = drafter, drafter_mark(drafter)
+
+        if name not in self._drafters:
+            try:
+                await self._work(visitor, load)
+            except UserError as error:
+                raise Denied(f"The server has no drafter {name!r}: {error}") from None
+        return self._drafters[name]
+
+    async def _beat(self, visitor: Visitor) -> None:
         """Send signs of life, so that a client can tell a slow link from a lost one."""
+        with suppress(ConnectionClosed, Gone):
+            while True:
+                await asyncio.sleep(BEAT)
+                await self._send(visitor, wire.Alive())
 
-        async def beat() -> None:
-            with suppress(ConnectionClosed, Gone):
-                while True:
-                    await asyncio.sleep(BEAT)
-                    await self._send(visitor, wire.Alive())
-
-        task = asyncio.create_task(beat())
+    async def _read(self, visitor: Visitor, within: float, silence: Denied) -> wire.Up:
         try:
-            yield
-        finally:
-            task.cancel()
-
-    async def _request(self, visitor: Visitor) -> wire.Up:
-        try:
-            async with asyncio.timeout(self._limits.idle):
+            async with asyncio.timeout(within):
                 return wire.read_up(await visitor.recv())
         except TimeoutError:
-            raise Denied("Nothing was asked for a long time.", again=True) from None
+            raise silence from None
 
     async def _answer(self, visitor: Visitor, session: Session, request: wire.Up) -> None:
         """Make and send one message after the other; other clients get turns in between.

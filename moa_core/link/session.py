@@ -1,17 +1,17 @@
-"""One client's session on the server, and the server's drafters."""
+"""One client's session on the server."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verify import Choices, Sampling, choose, target_probs, walk
-from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.link import wire
 from moa_core.link.tensors import Kind, pack
@@ -29,8 +29,7 @@ class Denied(Exception):
         self.again = again
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """A server's limits for its clients.
 
     sessions  most at once
@@ -47,9 +46,7 @@ class Limits:
 class Session:
     """The target's cache for one connection, and the server half of its drafter.
 
-    One thread does all its work, a step at a time.
-
-    known   tokens read, including the last accepted path
+    known  tokens read, including the last accepted path
     """
 
     def __init__(self, target: Target, drafter: Drafter, kind: Kind, limits: Limits) -> None:
@@ -58,18 +55,10 @@ class Session:
         self._limits = limits
         self._capacity = 0
 
-    # ---- checks ----
-
-    def check(self, request: wire.Prefill | wire.Verify | wire.Stream) -> None:
-        """Denied if a request does not fit the text read so far."""
+    def _check_ids(self, ids: list[int]) -> None:
         size = self._target.embed.weight.shape[0]
-        ids = request.ids if isinstance(request, wire.Prefill) else request.tokens
         if not ids or max(ids) >= size:
             raise Denied(f"Token ids must be from 0 to {size - 1}, and there must be some.")
-        if isinstance(request, wire.Prefill):
-            self._check_room(len(ids), request.capacity)
-        else:
-            self._check_place(request, len(ids))
 
     def _check_room(self, count: int, capacity: int) -> None:
         most = min(self._limits.context, self._target.context)
@@ -83,7 +72,10 @@ class Session:
         if capacity <= count:
             raise Denied("There is no room for a token after this prompt.")
 
-    def _check_place(self, request: wire.Verify | wire.Stream, count: int) -> None:
+    def _check_place(self, request: wire.Verify | wire.Stream) -> None:
+        """Denied if a request does not fit the text read so far."""
+        self._check_ids(request.tokens)
+        count = len(request.tokens)
         if request.position > self.known:
             raise Denied("The session has not read the text so far.")
         if request.position + count > self._capacity:
@@ -96,13 +88,12 @@ class Session:
         if request.position + deepest >= self._target.context:
             raise Denied(f"The target has {self._target.context:,} positions, and no more.")
 
-    # ---- requests ----
-
     @torch.inference_mode()
     def prefill(self, request: wire.Prefill) -> Iterator[wire.First | wire.Share]:
         """The first token, then the shares of all tokens that the client lacks."""
-        self.check(request)
         count = len(request.ids)
+        self._check_ids(request.ids)
+        self._check_room(count, request.capacity)
         self._capacity, self._sampling = request.capacity, _sampling(request.sampling)
         self._drafter.serve(self._target, request.capacity)
         logits, prompt = self._target.prefill(request.ids, request.capacity)
@@ -116,8 +107,7 @@ class Session:
 
     @torch.inference_mode()
     def verify(self, request: wire.Verify) -> wire.Answer:
-        """The target's choices for a tree."""
-        self.check(request)
+        self._check_place(request)
         tree = _tree(request)
         self._target.rewind(request.position)
         if len(tree) > PIECE and request.chain:
@@ -135,7 +125,7 @@ class Session:
     @torch.inference_mode()
     def push(self, request: wire.Stream) -> Iterator[wire.Pushed]:
         """Plain decoding from a token on, streamed like an API."""
-        self.check(request)
+        self._check_place(request)
         token, position = request.token, request.position
         most = min(self._capacity, self._target.context)
         for _ in range(request.count):
@@ -195,8 +185,8 @@ def _tree(request: wire.Verify) -> DraftTree:
     depths = [0]
     for parent in request.parents[1:]:
         depths.append(depths[parent] + 1)
-    count = len(depths)
-    return DraftTree(tuple(request.tokens), tuple(request.parents), tuple(depths), (0.0,) * count)
+    unknown = (0.0,) * len(depths)
+    return DraftTree(tuple(request.tokens), tuple(request.parents), tuple(depths), unknown)
 
 
 def drafter_mark(drafter: Drafter) -> str:
@@ -209,35 +199,3 @@ def drafter_mark(drafter: Drafter) -> str:
         digest.update(name.encode())
         digest.update(weight.detach().float().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()[:32]
-
-
-class Drafters:
-    """Drafters, each loaded at first use.
-
-    load  loads a name; UserError for an unknown one. It decides which names are allowed: a client
-          must not make this machine open a folder or download.
-    """
-
-    def __init__(self, load: Callable[[str], Drafter]) -> None:
-        self._load = load
-        self._drafters: dict[str, tuple[Drafter, str]] = {"none": (Vanilla(), "")}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._drafters
-
-    def load(self, name: str) -> None:
-        """Load a drafter once, which may take seconds. Denied if there is none."""
-        if name in self._drafters:
-            return
-        try:
-            drafter = self._load(name)
-        except UserError as error:
-            raise Denied(f"The server has no drafter {name!r}: {error}") from None
-        self._drafters[name] = drafter, drafter_mark(drafter)
-
-    def take(self, name: str, mark: str) -> Drafter:
-        """A loaded drafter. Denied if the client's has other weights."""
-        drafter, ours = self._drafters[name]
-        if mark != ours:
-            raise Denied(f"The server's {name} has other weights than the client's.")
-        return drafter

@@ -8,16 +8,14 @@ from typing import Annotated, Literal
 
 import torch
 from msgspec import Meta, Struct
-from torch import Tensor
 
 from moa_core.drafters.base import ServerHalf
 from moa_core.errors import UserError
 
 MOST_WHOLE = 1 << 28  # bytes of a message to the client that comes in parts
 Kind = Literal["f32", "bf16"]
-SIZES: dict[Kind, int] = {"f32": 4, "bf16": 2}
-Dimension = Annotated[int, Meta(ge=0, le=2**24)]
-Shape = Annotated[list[Dimension], Meta(max_length=6)]
+TYPES: dict[Kind, torch.dtype] = {"f32": torch.float32, "bf16": torch.bfloat16}
+Shape = Annotated[list[Annotated[int, Meta(ge=0, le=2**24)]], Meta(max_length=6)]
 
 
 class Numbers(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -28,7 +26,7 @@ class Numbers(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     data: bytes
 
     def __post_init__(self) -> None:
-        if len(self.data) != math.prod(self.shape) * SIZES[self.kind]:
+        if len(self.data) != math.prod(self.shape) * TYPES[self.kind].itemsize:
             raise ValueError("the numbers do not fill their shape")
         if math.prod(size for size in self.shape if size) > MOST_WHOLE:
             raise ValueError("no tensor has such a shape, empty or not")
@@ -36,35 +34,30 @@ class Numbers(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
 
 def pack(half: ServerHalf, kind: Kind) -> dict[str, Numbers]:
     """A server half in the format of messages."""
-    return {name: _pack(tensor, kind) for name, tensor in half.items()}
-
-
-def _pack(tensor: Tensor, kind: Kind) -> Numbers:
-    tensor = tensor.detach().cpu().contiguous()
-    shape = list(tensor.shape)
-    if kind == "bf16":
-        return Numbers(kind, shape, tensor.to(torch.bfloat16).view(torch.int16).numpy().tobytes())
-    return Numbers(kind, shape, tensor.float().numpy().tobytes())
+    packed = {}
+    for name, tensor in half.items():
+        flat = tensor.detach().cpu().to(TYPES[kind]).flatten().view(torch.uint8)
+        packed[name] = Numbers(kind, list(tensor.shape), flat.numpy().tobytes())
+    return packed
 
 
 def unpack(half: dict[str, Numbers], dtype: torch.dtype, device: torch.device) -> ServerHalf:
     """A server half in the format of drafters."""
-    return {name: _unpack(numbers).to(device, dtype) for name, numbers in half.items()}
-
-
-def _unpack(numbers: Numbers) -> Tensor:
-    if not numbers.data:
-        return torch.empty(numbers.shape)
-    stored = {"f32": torch.float32, "bf16": torch.bfloat16}[numbers.kind]
-    return torch.frombuffer(bytearray(numbers.data), dtype=stored).reshape(numbers.shape)
+    unpacked = {}
+    for name, numbers in half.items():
+        flat = torch.empty(0)
+        if numbers.data:
+            flat = torch.frombuffer(bytearray(numbers.data), dtype=TYPES[numbers.kind])
+        unpacked[name] = flat.reshape(numbers.shape).to(device, dtype)
+    return unpacked
 
 
 def check_kind(kind: str) -> Kind:
     """UserError for an unknown number format."""
-    for known in SIZES:
+    for known in TYPES:
         if kind == known:
             return known
-    raise UserError(f"Numbers travel as {', '.join(SIZES)}, not as {kind!r}.")
+    raise UserError(f"Numbers travel as {', '.join(TYPES)}, not as {kind!r}.")
 
 
 def check_half(

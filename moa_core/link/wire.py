@@ -99,7 +99,6 @@ class Verify(Message, frozen=True, tag="verify"):
 
     @property
     def chain(self) -> bool:
-        """Whether the tree has no branches."""
         return all(parent == node for node, parent in enumerate(self.parents, -1))
 
 
@@ -117,8 +116,7 @@ class Stream(Message, frozen=True, tag="stream"):
 
     @property
     def answers(self) -> int:
-        """Most messages in the answer."""
-        return self.count
+        return self.count  # at most
 
 
 class Fetch(Message, frozen=True, tag="fetch"):
@@ -165,8 +163,6 @@ class Answer(Message, frozen=True, tag="answer"):
 
 
 class Pushed(Message, frozen=True, tag="pushed"):
-    """A token of a stream."""
-
     number: Number
     position: Number
     token: Id
@@ -222,8 +218,6 @@ def frames(message: Down) -> Iterator[bytes]:
 
 
 class Joiner:
-    """Joins the parts of a server's messages."""
-
     def __init__(self) -> None:
         self._parts = bytearray()
 
@@ -245,16 +239,15 @@ class Joiner:
 
 
 def read_up(frame: bytes | str) -> Up:
-    """A client's message, or WireError."""
     return _read(_up, frame)
 
 
 def read_down(frame: bytes | str) -> Down:
-    """A server's message, or WireError."""
     return _read(_down, frame)
 
 
 def _read(decoder: msgspec.msgpack.Decoder[T], frame: bytes | str) -> T:
+    """A checked message, or WireError."""
     if isinstance(frame, str):
         raise WireError("text where a message was due")
     try:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from moa_core.assets import ASSETS
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.errors import UserError
 from moa_core.loading.hub import fetch_config
-from moa_core.loading.names import AUTO, matched, method_name, no_such, tli_of
+from moa_core.loading.names import AUTO, family, matched, method_name, no_such, tli_of
 from moa_core.loading.presets import Preset, untrained
 from moa_core.loading.untrusted import Count, read_config, section, value
 
@@ -24,18 +23,14 @@ HUB_ID = re.compile(r"[^/@\s]*[^/@\s.][^/@\s]*/[^/@\s]*[^/@\s.][^/@\s]*(@[^@\s]+
 DERIVED = {"eagle": "eagle2"}  # methods that need no files of their own
 
 
-@dataclass(frozen=True)
-class DrafterInfo:
-    """A drafter, as its config describes it."""
-
+class DrafterInfo(NamedTuple):
     name: str
     method: str  # moa, eagle2, eagle3, medusa, glide or independent
     tli: int
     tree: TreeSettings
 
 
-@dataclass(frozen=True)
-class Installed:
+class Installed(NamedTuple):
     """A target that needs no download, and its drafters by method name (moa-n1, eagle2).
 
     bundled  whether they are the program's bundled models
@@ -46,13 +41,9 @@ class Installed:
     bundled: bool = False
 
 
-# ---- the bundle ----
-
-
 def models_folder() -> Path:
     """The folder of the bundled models: assets/models, or MOA_MODELS."""
-    named = os.environ.get("MOA_MODELS")
-    return Path(named) if named else ASSETS / "models"
+    return Path(os.environ.get("MOA_MODELS") or ASSETS / "models")
 
 
 def bundled_drafters() -> list[DrafterInfo]:
@@ -72,7 +63,6 @@ def _bundled_configs() -> dict[str, dict[str, Any]]:
 
 
 def bundled_moa() -> dict[int, str]:
-    """The bundled MoA drafter for each N."""
     return {info.tli: info.name for info in bundled_drafters() if info.method == "moa"}
 
 
@@ -95,9 +85,6 @@ def bundle() -> Installed:
     """The bundled target and drafters. UserError if there is no target."""
     found = {method_name(info.method, info.tli): info for info in bundled_drafters()}
     return Installed(bundled_target(), _with_derived(found), bundled=True)
-
-
-# ---- names ----
 
 
 def folder_of(spec: str) -> Path | None:
@@ -130,7 +117,6 @@ def config_folder(spec: str | None) -> Path:
 
 
 def known_drafters() -> list[str]:
-    """Names of drafters: the bundled ones, and those without files."""
     infos = bundled_drafters()
     found = [info.name for info in infos]
     derived = [one for one, source in DERIVED.items() if source in found]
@@ -171,11 +157,7 @@ def layers_needed(spec: str | None, tli: int | None = None) -> int:
     spec = bundled_moa_for(None) if spec is None else drafter_name(spec)
     if not folder_of(spec) and "/" not in spec:  # it has no files
         return 0
-    ours = section(read_config(config_folder(spec)), "drafter", spec)
-    return int(value(ours, "tli", Count, spec, 0))
-
-
-# ---- drafters by their configs ----
+    return _info(read_config(config_folder(spec)), spec).tli
 
 
 def tree_settings(stored: Mapping[str, Any], name: str) -> TreeSettings:
@@ -226,16 +208,13 @@ def by_method(specs: Sequence[str], tree: TreeSettings | None = None) -> dict[st
 
 
 def _with_derived(found: dict[str, DrafterInfo]) -> dict[str, DrafterInfo]:
-    more = {name: found[source] for name, source in DERIVED.items() if source in found}
-    return {**found, **more}
+    return found | {name: found[source] for name, source in DERIVED.items() if source in found}
 
 
 def preset_drafters(preset: Preset) -> dict[str, DrafterInfo]:
-    """A preset's drafters by method, downloaded or not."""
     tree = TreeSettings(*preset.tree)
-    return _with_derived(
-        {
-            method: DrafterInfo(spec, method.partition("-")[0], tli_of(method), tree)
-            for method, spec in preset.by_method.items()
-        }
-    )
+    found = {
+        method: DrafterInfo(spec, family(method), tli_of(method), tree)
+        for method, spec in preset.by_method.items()
+    }
+    return _with_derived(found)

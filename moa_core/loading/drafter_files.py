@@ -22,24 +22,9 @@ from moa_core.drafters.independent import IndependentDrafter, borrowing, own_par
 from moa_core.drafters.medusa import MedusaDrafter, MedusaNet
 from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.errors import UserError, saying
+from moa_core.loading import fit, formats
 from moa_core.loading.catalog import tree_settings
 from moa_core.loading.eagle3 import eagle3_sizes, in_one_form, is_eagle3, rope_of
-from moa_core.loading.fit import (
-    Tensors,
-    about_target,
-    check_fit,
-    check_same,
-    check_shape,
-    other_weights,
-)
-from moa_core.loading.formats import (
-    config_keys,
-    eagle_sizes,
-    glide_sizes,
-    independent_sizes,
-    medusa_sizes,
-    moa_sizes,
-)
 from moa_core.loading.untrusted import Count, careful, section, value
 from moa_core.model.target import Target, moved
 
@@ -48,7 +33,7 @@ OF_OUR_OWN = ("medusa", "glide", "independent")  # methods whose files always ha
 
 
 def build_drafter(
-    config: dict[str, Any], tensors: Tensors, target: Target, tli: int | None, name: str
+    config: dict[str, Any], tensors: fit.Tensors, target: Target, tli: int | None, name: str
 ) -> Drafter:
     """A drafter for this target from its files. UserError, with the number, if they do not fit.
 
@@ -58,17 +43,17 @@ def build_drafter(
     """
     if is_eagle3(tensors):
         config, tensors = in_one_form(config, tensors)
-    check_fit(config, target, name)
+    fit.check_fit(config, target, name)
     ours = section(config, "drafter", name)
     drafter = build(_method(ours, tensors, name), config, tensors, target, tli, name)
     drafter.tree = tree_settings(section(ours, "tree", name), name)
-    drafter.note = other_weights(config, target, name)
-    if drafter.note:
-        log.warning(drafter.note)
+    if note := fit.other_weights(config, target, name):
+        log.warning(note)
+        drafter.note = note
     return drafter
 
 
-def _method(ours: dict[str, Any], tensors: Tensors, name: str) -> str:
+def _method(ours: dict[str, Any], tensors: fit.Tensors, name: str) -> str:
     if ours.get("method") in OF_OUR_OWN:
         return str(ours["method"])
     if "cross_attention.self_attn.q_proj.weight" in tensors:
@@ -81,7 +66,7 @@ def _method(ours: dict[str, Any], tensors: Tensors, name: str) -> str:
 
 
 def build(
-    method: str, config: dict[str, Any], tensors: Tensors, target: Target, tli: int | None,
+    method: str, config: dict[str, Any], tensors: fit.Tensors, target: Target, tli: int | None,
     name: str,
 ) -> Drafter:  # fmt: skip
     if tli and method != "moa":
@@ -97,20 +82,20 @@ def build(
 
     match method:
         case "moa":
-            return MoADrafter(net(MoANet, moa_sizes), target, _tli(config, tli, name), name)
+            return MoADrafter(net(MoANet, formats.moa_sizes), target, _tli(config, tli, name), name)
         case "eagle2":
-            return EagleDrafter(net(EagleNet, eagle_sizes, width), target, name)
+            return EagleDrafter(net(EagleNet, formats.eagle_sizes, width), target, name)
         case "eagle3":
             return Eagle3Drafter(net(Eagle3Net, eagle3_sizes), target, name, rope_of(config, name))
         case "medusa":
-            return MedusaDrafter(net(MedusaNet, medusa_sizes, width), target, name)
-    return GlideDrafter(net(GlideNet, glide_sizes), target, name)
+            return MedusaDrafter(net(MedusaNet, formats.medusa_sizes, width), target, name)
+    return GlideDrafter(net(GlideNet, formats.glide_sizes), target, name)
 
 
 def _independent(
-    config: dict[str, Any], tensors: Tensors, target: Target, name: str
+    config: dict[str, Any], tensors: fit.Tensors, target: Target, name: str
 ) -> IndependentDrafter:
-    sizes = partial(independent_sizes, config, tensors, target, name)
+    sizes = partial(formats.independent_sizes, config, tensors, target, name)
     own = filled(lambda: own_parts(LlamaForCausalLM(sizes())), tensors, name)
     drafter = IndependentDrafter(borrowing(sizes(), target), target, name)
     if target.device.type != "meta":  # an export needs the shapes alone
@@ -134,12 +119,12 @@ def whole_model(folder: Path, target: Target, name: str) -> IndependentDrafter:
     with saying(f"The drafter {name} cannot be loaded"):
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=target.dtype, **careful())
     if model.config.vocab_size < target.config.vocab_size:
-        check_same(name, "vocabulary", model.config.vocab_size, target.config.vocab_size)
+        fit.check_same(name, "vocabulary", model.config.vocab_size, target.config.vocab_size)
     small = Target(moved(model, target.device).requires_grad_(False), name=name)
     return IndependentDrafter(small, target, name)
 
 
-def filled(make: Callable[[], nn.Module], tensors: Tensors, name: str) -> nn.Module:
+def filled(make: Callable[[], nn.Module], tensors: fit.Tensors, name: str) -> nn.Module:
     """The net that `make` builds, with a file's tensors. UserError if they do not fit.
 
     Nothing is allocated for sizes that the file's tensors do not have.
@@ -148,7 +133,7 @@ def filled(make: Callable[[], nn.Module], tensors: Tensors, name: str) -> nn.Mod
         with torch.device("meta"):
             net = make()
         for key, wanted in net.state_dict().items():
-            check_shape(tensors, key, tuple(wanted.shape))
+            fit.check_shape(tensors, key, tuple(wanted.shape))
         # A file may hold more: EAGLE heads include a copy of the target's embeddings.
         net.load_state_dict(tensors, strict=False, assign=True)
     return net
@@ -161,20 +146,19 @@ def save_drafter(
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(drafter_config(drafter, target, more), indent=2)
     (folder / "config.json").write_text(text + "\n", encoding="utf-8")
-    tensors = drafter.net.state_dict()
-    written = {key: value.to(dtype).contiguous() for key, value in tensors.items()}
-    save_file(written, folder / "model.safetensors", metadata={"format": "pt"})
+    tensors = {key: one.to(dtype).contiguous() for key, one in drafter.net.state_dict().items()}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def drafter_config(drafter: Drafter, target: Target, more: dict[str, Any]) -> dict[str, Any]:
     """config.json of a drafter: the authors' keys, and ours under "drafter"."""
     config = target.config
     shared = ("hidden_size", "rms_norm_eps", "vocab_size", "max_position_embeddings")
-    keys, ours = config_keys(drafter)
+    keys, ours = formats.config_keys(drafter)
     return {
         **{key: getattr(config, key) for key in shared},
         "rope_theta": config.rope_parameters["rope_theta"],
         "hidden_act": "silu",
         **keys,
-        "drafter": {**ours, "target": about_target(target), **more},
+        "drafter": {**ours, "target": fit.about_target(target), **more},
     }

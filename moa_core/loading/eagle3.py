@@ -117,10 +117,8 @@ def _check_words(offsets: Tensor, count: int, vocabulary: int, name: str) -> Non
 
 def rope_of(config: dict[str, Any], name: str) -> dict[str, Any]:
     """A head's `rope_parameters`, which may differ from its target's."""
-    plain = {
-        "rope_type": "default",
-        "rope_theta": value(config, "rope_theta", float, name, USUAL_THETA),
-    }
+    theta = value(config, "rope_theta", float, name, USUAL_THETA)
+    plain = {"rope_type": "default", "rope_theta": theta}
     return section(config, "rope_parameters", name) or plain
 
 

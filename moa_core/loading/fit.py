@@ -74,7 +74,6 @@ def layer_sizes(tensors: Tensors, part: str, heads: int) -> Sizes:
 
 
 def check_tokenizer(theirs: PreTrainedTokenizerBase | None, target: Target, name: str) -> None:
-    """UserError if an independent model's tokenizer differs from the target's."""
     ours = target.tokenizer
     if theirs is not None and ours is not None and theirs.get_vocab() != ours.get_vocab():
         raise UserError(f"{name} does not fit this target: it has another tokenizer.")
@@ -113,7 +112,6 @@ def fingerprint(target: Target) -> str:
 
 
 def tokenizer_hash(tokenizer: PreTrainedTokenizerBase | None) -> str | None:
-    """A short hash of a tokenizer's whole definition."""
     if tokenizer is None:
         return None
     return _short_hash(tokenizer.backend_tokenizer.to_str().encode())

@@ -58,7 +58,6 @@ def moa_sizes(
 def eagle_sizes(
     config: dict[str, Any], target: PretrainedConfig, tensors: Tensors, name: str
 ) -> EagleConfig:
-    """Sizes of an EAGLE head."""
     heads = value(config, "num_attention_heads", Whole, name, target.num_attention_heads)
     return EagleConfig(
         **asdict(layer_sizes(tensors, "layers.0", heads)),
@@ -82,7 +81,6 @@ def glide_sizes(
 def medusa_sizes(
     config: dict[str, Any], target: PretrainedConfig, tensors: Tensors, name: str
 ) -> MedusaConfig:
-    """Sizes of Medusa's heads."""
     sizes = MedusaConfig(*(value(config, key, Whole, name) for key in ("heads", "blocks")))
     _check_count(2 * sizes.heads * sizes.blocks, tensors, name)
     return sizes

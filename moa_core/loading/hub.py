@@ -106,7 +106,6 @@ def _bar(name: str, report: Report) -> type[tqdm]:
 
 
 def _sentence(error: Exception, name: str, revision: str | None) -> str:
-    """What went wrong with a download, and what to do."""
     hub = constants.ENDPOINT
     at, tokens = f"{hub}/{name}", f"{hub}/settings/tokens"
     status = getattr(getattr(error, "response", None), "status_code", None)

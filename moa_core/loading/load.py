@@ -66,9 +66,6 @@ def wanted_drafts(asked: str, dtype: str) -> str:
     return asked if asked != "auto" or dtype == "auto" else "float32"
 
 
-# ---- targets ----
-
-
 def load_target(
     spec: str | Path | None = None, dtype: str = "auto", device: str = "auto", *,
     bits: int | None = None, drafts: str = "auto", drafters: Sequence[str] = (),
@@ -177,9 +174,6 @@ def plain_weights(model: PreTrainedModel, wanted: Callable[[str], bool]) -> dict
         for name, weight in module.named_parameters(recurse=False)
         if wanted(f"{prefix}.{name}")
     }
-
-
-# ---- drafters ----
 
 
 def load_drafter(spec: str | Path | None, target: Target, tli: int | None = None) -> Drafter:

@@ -173,7 +173,6 @@ def stored(folder: Path, pickles: bool = False) -> Drafting:
 
 
 def of_shapes(shapes: Mapping[str, tuple[int, ...]]) -> Drafting:
-    """A drafter's memory from the shapes of its tensors."""
     own = {name: shape for name, shape in shapes.items() if not name.startswith(BORROWED)}
     gate = own.get("layer_self_attention.mlp.gate_proj.weight")
     cached = sum(
@@ -208,15 +207,10 @@ def free_bytes(device: torch.device) -> int:
         return torch.cuda.mem_get_info(device)[0]
     if device.type == "mps":
         return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
-    return _main_memory()
-
-
-def _main_memory() -> int:
-    """Free main memory, within a container's limit if there is one."""
     import psutil  # accelerate brings it
 
     free: int = psutil.virtual_memory().available
-    try:
+    try:  # a container has less
         limit = int((CONTAINER / "memory.max").read_text())
         used = int((CONTAINER / "memory.current").read_text())
         lines = (CONTAINER / "memory.stat").read_text().splitlines()

@@ -31,7 +31,6 @@ LABELS = {
 
 
 def method_name(method: str, tli: int) -> str:
-    """The name of a drafter's method; MoA's includes N."""
     return f"moa-n{tli}" if method == "moa" else method
 
 

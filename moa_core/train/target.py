@@ -207,7 +207,7 @@ def train_target(
     batches = Batches(recipe, rows, machine.workers)
     trainee = NextToken(model)
     settings = {
-        "sizes": asdict(sizes),
+        "sizes": None if begun else asdict(sizes),  # of a target to continue from: in its config
         "rows": rows,
         "row_length": recipe.row_length,
         "start": start and Path(start).name,
