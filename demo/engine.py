@@ -250,22 +250,20 @@ class Engine:
     def describe(self, target: str = "") -> str:
         """Target, device, number format, memory and threads, in a line."""
         name = target or self.first
-        if name not in self._facts:  # where a GPU is borrowed, weights are away in between
-            self._facts[name] = self._facts_of(name, self.target(target))
-        return self._facts[name]
-
-    def _facts_of(self, name: str, target: Target) -> str:
-        need, device = target.need, target.device.type
+        if name in self._facts:  # where a GPU is borrowed, weights are away in between
+            return self._facts[name]
+        there = self.target(target)
+        need, device = there.need, there.device.type
         facts = [
-            f"Target {target.name}, {parameters(target.model) / 1e6:,.1f} M parameters",
+            f"Target {there.name}, {parameters(there.model) / 1e6:,.1f} M parameters",
             "a GPU borrowed for each run" if self.borrows else device.upper(),
-            need.form if need else str(target.dtype).removeprefix("torch."),
+            need.form if need else str(there.dtype).removeprefix("torch."),
             *([f"{amount(need.total)} for models and cache"] if need else []),
         ]
         if device == "cpu" and not self.borrows:
             threads = self._threads.get(name, torch.get_num_threads())
             facts.append(f"{threads} thread{'s' if threads > 1 else ''}")
-        return " · ".join(facts)
+        return self._facts.setdefault(name, " · ".join(facts))
 
     def prepare(
         self,

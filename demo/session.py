@@ -73,23 +73,20 @@ class Visit:
         return number != self.number or number <= self._stopped
 
 
-class Visits:
-    """The visitors who are here. Their runs end when they leave, even one that only waits."""
+class Visits(dict[str, Visit]):
+    """The visitors who are here, by the hash of their session.
 
-    def __init__(self) -> None:
-        self._here: dict[str, Visit] = {}
-
-    def __contains__(self, who: str) -> bool:
-        return who in self._here
+    Their runs end when they leave, even one that only waits.
+    """
 
     def arrive(self, request: gr.Request) -> Visit:
         """A page was opened."""
-        visit = self._here[request.session_hash or ""] = Visit()
+        visit = self[request.session_hash or ""] = Visit()
         return visit
 
     def leave(self, who: str) -> None:
-        """It was closed. who: its session's hash."""
-        visit = self._here.pop(who, None)
+        """It was closed."""
+        visit = self.pop(who, None)
         if visit is not None:
             visit.stop()
 

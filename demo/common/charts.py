@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
 
-from demo.common.methods import RIVAL, VANILLA, colour
-from demo.common.methods import label as called
+from demo.common.methods import RIVAL, VANILLA, colour, label
 from demo.common.palette import mark
 from demo.common.spread import Spread
 from moa_core.decoding.trace import Drafted, Event, Prefilled, Trace, Verified
@@ -21,11 +19,7 @@ from moa_core.decoding.trace import Drafted, Event, Prefilled, Trace, Verified
 # Read on white and on near-black alike: no background of their own, greys half-way.
 INK, GRID = "#8a8580", "rgba(138, 133, 128, 0.22)"
 ACCEPTED, BONUS = mark("accepted"), mark("bonus")
-PHASES = {
-    "draft": mark("drafter"),
-    "verify": mark("bonus"),
-    "other": mark("plain"),
-}
+PHASES = {"draft": mark("drafter"), "verify": mark("bonus"), "other": mark("plain")}
 PATTERNS = {"draft": "", "verify": "/", "other": "."}
 SPARSE = 24  # points of a line at most: a chart shows no more
 DASHES = {VANILLA: "dot", RIVAL: "dash"}
@@ -92,7 +86,13 @@ def bars(
     text = {"hovertemplate": f"{hover}<extra></extra>"}
     if not isinstance(hover, str):
         text = {"hovertext": list(hover), "hoverinfo": "text"}
-    ends = {f"error_{along}": whiskers(spreads)} if spreads else {}
+    whiskers = {
+        "type": "data", "symmetric": False, "color": INK, "thickness": 1.5, "width": 4,
+        "array": [one.high - one.middle for one in spreads],
+        "arrayminus": [one.middle - one.low for one in spreads],
+        "visible": any(one.known for one in spreads),
+    }  # fmt: skip
+    ends = {f"error_{along}": whiskers} if spreads else {}
     marker = {
         "color": colour, "line": {"width": 0},
         "pattern": {"shape": pattern, "solidity": 0.35, "fillmode": "overlay", "fgopacity": 0.9},
@@ -101,16 +101,6 @@ def bars(
         {along: list(values), across: list(names)}, name=name, marker=marker,
         orientation="h" if lying else "v", **text, **ends, **more,
     )  # fmt: skip
-
-
-def whiskers(spreads: Sequence[Spread]) -> dict[str, Any]:
-    """From the middle of each to its ends."""
-    return {
-        "type": "data", "symmetric": False, "color": INK, "thickness": 1.5, "width": 4,
-        "array": [one.high - one.middle for one in spreads],
-        "arrayminus": [one.middle - one.low for one in spreads],
-        "visible": any(one.known for one in spreads),
-    }  # fmt: skip
 
 
 def beside(ends: Sequence[float], names: Sequence[str], texts: Sequence[str]) -> go.Scatter:
@@ -133,11 +123,10 @@ def line(
     )  # fmt: skip
 
 
-def rows_down(figure: go.Figure, count: int, **layout: Any) -> go.Figure:
+def rows_down(figure: go.Figure, count: int) -> go.Figure:
     """Lying bars in rows, the first on top, with room for their names."""
     margin = {"l": 8, "r": 12, "t": 48, "b": 44}
-    height = 116 + 50 * count
-    figure.update_layout(**{"height": height, "bargap": 0.42, "margin": margin, **layout})
+    figure.update_layout(height=116 + 50 * count, bargap=0.42, margin=margin)
     return figure.update_yaxes(
         autorange="reversed", showgrid=False, automargin=True, ticksuffix=" "
     )
@@ -173,7 +162,7 @@ class Lane:
 
     @property
     def label(self) -> str:
-        return called(self.method)
+        return label(self.method)
 
 
 def middle(traces: Sequence[Trace]) -> Trace:
@@ -205,9 +194,3 @@ def time_of(event: Event) -> float:
         case Verified():
             return event.seconds + event.network_seconds + event.other_seconds
     return 0.0
-
-
-def label(name: str, width: int = 26) -> str:
-    """A name from outside as plotly may show it: short, and no markup."""
-    plain = " ".join(name.split())
-    return escape(plain if len(plain) <= width else plain[: width - 1] + "…", quote=False)

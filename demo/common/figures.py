@@ -13,11 +13,16 @@ def many(count: int, word: str, words: str = "") -> str:
     return f"{count} {word if count == 1 else words or word + 's'}"
 
 
+def name_of(trace: Trace) -> str:
+    """The method of a run; a trace of the command line names its drafter alone."""
+    return str(trace.about.get("method") or trace.about.get("drafter") or "a drafter")
+
+
 def tree_of(trace: Trace) -> TreeSettings | None:
     """The shape of a run's draft trees; None where nothing is drafted, or a file does not say."""
     settings = trace.about.get("settings")
     given = settings.get("tree") if isinstance(settings, dict) else None
-    if trace.about.get("method", trace.about.get("drafter")) == VANILLA:
+    if name_of(trace) == VANILLA:
         return None
     try:
         return TreeSettings(**given) if given else None

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import Any
 
 from demo.common.methods import VANILLA, label
-from demo.engine import Engine, Request, Run
+from demo.engine import Engine, Request
 from demo.zero import borrow
-from moa_core.decoding.trace import Event, Prefilled, Trace
+from moa_core.decoding.trace import Prefilled, Trace
 from moa_core.decoding.verify import Exactness, compare_with_plain, first_difference
 from moa_core.errors import UserError
 
@@ -19,12 +18,6 @@ MOST_REPEATS = 5
 WARM_UP = 16  # tokens that each method decodes first, not counted
 INTERVAL = 0.25  # seconds between two words on progress: rare, since they take time from the runs
 Stop = Callable[[], bool]
-
-
-def check_repeats(count: Any) -> None:
-    """UserError for a number of repeats that is not offered."""
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_REPEATS:
-        raise UserError(f"The number of repeats must be a whole number from 1 to {MOST_REPEATS}.")
 
 
 @dataclass(frozen=True)
@@ -122,9 +115,9 @@ def measure(
         if refusal := engine.refusal(request.method, request.target):
             raise UserError(refusal)
     engine.prepare(first)  # refuses a prompt or a length
+    steps = turns(list(requests), repeats, plain)
     if plain:
         requests = {**requests, VANILLA: replace(first, method=VANILLA)}
-    steps = turns([name for name in requests if not plain or name != VANILLA], repeats, plain)
     measured.repeats, measured.traces = repeats, {one.method: [] for one in steps if one.run}
     tokens = sum(_lengths(steps, first.max_new_tokens))
     made = borrow(engine, tokens, taken, dict(requests), steps, should_stop=should_stop)
@@ -149,8 +142,14 @@ def taken(
         if should_stop():
             return
         run = engine.prepare(replace(requests[step.method], max_new_tokens=length), should_stop)
-        for tokens in _now_and_then(run):
-            yield replace(step, share=(done + tokens) / total), None
+        tokens, due = 0, monotonic() + INTERVAL
+        with closing(run.events):
+            for event in run.events:
+                new = getattr(event, "emitted", ())
+                tokens += 1 if isinstance(event, Prefilled) else len(new)
+                if monotonic() >= due:
+                    yield replace(step, share=(done + tokens) / total), None
+                    due = monotonic() + INTERVAL
         if run.trace.reason == "stopped":
             return
         if step.phase != "warm-up":
@@ -160,22 +159,6 @@ def taken(
 
 def _lengths(steps: Sequence[Progress], length: int) -> list[int]:
     return [min(WARM_UP, length) if step.phase == "warm-up" else length for step in steps]
-
-
-def _now_and_then(run: Run) -> Iterator[int]:
-    """Decode to the end; the number of tokens so far, every INTERVAL."""
-    due, tokens = monotonic() + INTERVAL, 0
-    with closing(run.events):
-        for event in run.events:
-            tokens += gained(event)
-            if monotonic() >= due:
-                yield tokens
-                due = monotonic() + INTERVAL
-
-
-def gained(event: Event) -> int:
-    """New tokens that an event of a run brings."""
-    return 1 if isinstance(event, Prefilled) else len(getattr(event, "emitted", ()))
 
 
 def compare_texts(engine: Engine, request: Request, ours: list[int], plain: list[int]) -> Exactness:

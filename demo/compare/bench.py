@@ -59,9 +59,8 @@ class Bench:
                 with gr.Row(elem_classes="known" if known else ""):
                     for name in row:
                         parts[name] = plot(
-                            known.get(name), min_width=200, elem_id=f"{prefix}{name}",
-                            elem_classes="compare-chart",
-                        )  # fmt: skip
+                            known.get(name), min_width=200, elem_id=f"{prefix}{name}"
+                        )
             parts["table"] = gr.Dataframe(
                 interactive=False, wrap=True, label="Table", show_label=False, buttons=["copy"],
                 elem_id=f"{prefix}table", elem_classes="wide-table",

@@ -27,7 +27,7 @@ def figures(rows: Sequence[Row], kind: str) -> go.Figure:
     rival = against(rows, RIVAL)
     base = getattr(rival, kind) if rival else None
     names, spreads = [row.label for row, _ in drawn], [spread for _, spread in drawn]
-    ranges = [_range(spread, kind) for spread in spreads]
+    ranges = [f"{digits(one.low, kind)} to {digits(one.high, kind)}" for one in spreads]
     hover = [f"{row.label}: {digits(one.middle, kind)}<br>{row.runs} repeats: {ends}"
              for (row, one), ends in zip(drawn, ranges, strict=True)]  # fmt: skip
     said = [f"{row.label} {digits(one.middle, kind)}{f' ({ends})' if one.known else ''}"
@@ -43,10 +43,6 @@ def figures(rows: Sequence[Row], kind: str) -> go.Figure:
     figure = chart(traces, title, axis, "", said, axis, showlegend=False)
     longest = max((one.high for one in spreads), default=1)
     return rows_down(figure, len(drawn)).update_xaxes(range=[0, ROOM * longest])
-
-
-def _range(spread: Spread, kind: str) -> str:
-    return f"{digits(spread.low, kind)} to {digits(spread.high, kind)}"
 
 
 def _text(row: Row, spread: Spread, kind: str, base: Spread | None) -> str:

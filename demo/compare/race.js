@@ -12,7 +12,7 @@ let now = 0; // seconds into the race
 let playing = false;
 let begun = false;
 let drawnAt = null;
-let turn = 0; // of the animation: an older one ends
+let drawing = 0; // the frame of the animation that is asked for
 
 // ---- the frame ----
 
@@ -22,8 +22,7 @@ const play = button("quiet-button play", "Pause", () => (playing ? pause() : sta
 const again = button("quiet-button", "Replay", () => (rewind(), start()));
 const tracks = el("ol", "tracks");
 const texts = el("div", "texts");
-const result = el("p", "result");
-result.setAttribute("role", "status");
+const result = el("p", "result", "", { role: "status" });
 add(root, note, tracks, add(el("div", "bar"), add(el("div", "buttons"), play, again), legend));
 add(root, texts, result);
 
@@ -40,10 +39,8 @@ function lane(run, longest) {
   const label = el("span", "name", run.label);
   add(tracks, add(track, label, add(el("span", "road"), fill), time, place));
 
-  const text = el("div", "text");
-  text.tabIndex = 0;
-  text.setAttribute("role", "group");
-  text.setAttribute("aria-label", `Text by ${run.label}`);
+  const ariaLabel = `Text by ${run.label}`;
+  const text = el("div", "text", "", { role: "group", ariaLabel, tabIndex: 0 });
   const state = el("span", "state");
   const head = add(el("h2"), el("span", "name", run.label), state);
   const box = add(el("div", "lane"), head, text);
@@ -57,7 +54,7 @@ function build() {
   const race = props.value;
   tracks.replaceChildren();
   texts.replaceChildren();
-  const runs = race ? race.lanes : [];
+  const runs = race?.lanes ?? [];
   root.hidden = !runs.length;
   const lengths = runs.map((run) => run.steps.reduce((sum, [, line]) => sum + tokensOf(line), 0));
   lanes = runs.map((run) => lane(run, Math.max(...lengths)));
@@ -83,17 +80,14 @@ function build() {
   else watchFor();
 }
 
-function write(one, line) {
-  if (line.first) close(add(el("span", "cycle"), token("first", line.first)), one.text);
-  else cycle(line, one.text);
-  one.shown += tokensOf(line);
-}
-
 function advance(one) {
   const follow = one.text.scrollHeight - one.text.scrollTop - one.text.clientHeight < 40;
   let moved = false;
   for (; one.steps[one.next]?.[0] <= now; one.next += 1) {
-    write(one, one.steps[one.next][1]);
+    const [, line] = one.steps[one.next];
+    if (line.first) close(add(el("span", "cycle"), token("first", line.first)), one.text);
+    else cycle(line, one.text);
+    one.shown += tokensOf(line);
     moved = true;
   }
   const over = one.next === one.steps.length;
@@ -116,15 +110,15 @@ function draw() {
   again.hidden = calm.matches;
 }
 
-function frame(mine, time) {
-  if (mine !== turn || !playing) return;
+function frame(time) {
+  if (!playing) return;
   if (!root.isConnected) return pause(); // taken off the page: leave the machine to new runs
   if (drawnAt !== null) now += Math.min((time - drawnAt) / 1000, LONGEST_FRAME) / stretch;
   drawnAt = time;
   if (now >= finish) end();
   else {
     draw();
-    requestAnimationFrame((later) => frame(mine, later));
+    drawing = requestAnimationFrame(frame);
   }
 }
 
@@ -133,8 +127,8 @@ function start() {
   begun = playing = true;
   drawnAt = null;
   draw();
-  const mine = (turn += 1);
-  requestAnimationFrame((time) => frame(mine, time));
+  cancelAnimationFrame(drawing);
+  drawing = requestAnimationFrame(frame);
 }
 
 function pause() {

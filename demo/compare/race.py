@@ -23,7 +23,7 @@ from demo.common.tokens.view import Feed
 from demo.compare.rows import Row, digits, rows
 from demo.compare.run import Comparison, Plan
 from demo.live.recording import REPEATS, recording
-from moa_core.decoding.trace import Prefilled, Trace, Verified
+from moa_core.decoding.trace import Prefilled, Verified
 from moa_core.text import RecordedText, TokenText
 
 
@@ -49,21 +49,17 @@ def recorded_race() -> dict[str, Any]:
 
 def _lane(comparison: Comparison, row: Row) -> dict[str, Any]:
     trace, tokenizer = middle(comparison.traces[row.method]), comparison.tokenizer
-    text = RecordedText(trace) if tokenizer is None else TokenText(tokenizer)
-    return {
-        "label": row.label,
-        "colour": colour(row.method),
-        "tau": digits(row.tau and row.tau.middle, "tau"),
-        "rate": digits(row.rate and row.rate.middle, "rate"),
-        "steps": _steps(trace, text),
-    }
-
-
-def _steps(trace: Trace, text: TokenText | RecordedText) -> list[Any]:
-    feed, steps, seconds = Feed("", text), [], 0.0
+    feed = Feed("", RecordedText(trace) if tokenizer is None else TokenText(tokenizer))
+    steps, seconds = [], 0.0
     for event in trace.events:
         seconds += time_of(event)
         line = feed.line(event)
         if isinstance(event, Prefilled | Verified):
             steps.append([seconds, line])
-    return steps
+    return {
+        "label": row.label,
+        "colour": colour(row.method),
+        "tau": digits(row.tau and row.tau.middle, "tau"),
+        "rate": digits(row.rate and row.rate.middle, "rate"),
+        "steps": steps,
+    }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from transformers import PreTrainedTokenizerBase
 
-from demo.common.measure import Measured, Progress, check_repeats, compare_texts, measure
+from demo.common.measure import MOST_REPEATS, Measured, Progress, compare_texts, measure
 from demo.common.methods import RIVAL, VANILLA, ordered
 from demo.engine import FIXED_TREE, Engine, Request
 from moa_core.decoding.tree import TreeSettings
@@ -45,7 +45,11 @@ class Plan:
                 f"Choose {FEWEST} to {MOST} methods to compare: "
                 f"{chosen or f'{len(self.methods)} are'} chosen."
             )
-        check_repeats(self.repeats)
+        count = self.repeats
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_REPEATS:
+            raise UserError(
+                f"The number of repeats must be a whole number from 1 to {MOST_REPEATS}."
+            )
 
     def request(self, method: str) -> Request:
         return Request(

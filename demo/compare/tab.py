@@ -63,7 +63,6 @@ LINKED = NAMES[2:]  # what an address sets here; the prompt is set for all tabs 
 
 
 def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
-    """Lay the tab out and connect it."""
     engine, made = shared.engine, {"target": shared.target}
     with gr.Row(equal_height=False, elem_classes="controls"):
         with gr.Column(scale=3, min_width=320):

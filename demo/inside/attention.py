@@ -12,10 +12,11 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from demo.common.figures import name_of
 from demo.common.methods import family, label
 from demo.engine import Engine
 from demo.inside.charts import layers_read, text_read
-from demo.inside.view import cycles_of, method_of
+from demo.inside.view import cycles_of
 from demo.zero import borrow
 from moa_core.decoding.trace import Prefilled, Trace
 from moa_core.drafters.base import Drafter
@@ -53,7 +54,7 @@ class Look:
 
 def refusal(engine: Engine, trace: Trace) -> str | None:
     """Why a trace's drafter cannot be looked into, in one sentence; None if it can."""
-    method = method_of(trace)
+    method = name_of(trace)
     if family(method) not in ("moa", "given"):
         return f"This run was drafted by {label(method)}; only MoA has LSA and CA."
     target = _installed(engine, trace)
@@ -72,7 +73,7 @@ def look_inside(engine: Engine, trace: Trace, cycle: int) -> Look:
     reason, cycles = refusal(engine, trace), cycles_of(trace)
     if reason or not 0 <= cycle < len(cycles):
         raise UserError(reason or "There is no such cycle in this run.")
-    name, method = _installed(engine, trace), method_of(trace)
+    name, method = _installed(engine, trace), name_of(trace)
     ids = [token for event in trace.of(Prefilled) for token in event.prompt_ids]
     ids = [*ids, *trace.output_ids][: cycles[cycle][0].position + 1]
     [looks] = borrow(engine, 1, looked, method, name, ids, should_stop=lambda: False)

@@ -11,7 +11,7 @@ import gradio as gr
 from demo.common.status import say, status_line, words
 from demo.common.theme import plot
 from demo.engine import Engine
-from demo.inside.attention import MEAN, Look, layers_chart, look_inside, refusal, text_chart
+from demo.inside.attention import MEAN, layers_chart, look_inside, refusal, text_chart
 from demo.inside.view import inside_view, packed
 from demo.live.recording import recording
 from demo.session import PRIVATE, Shared, Visit, connect, show_results
@@ -32,12 +32,11 @@ ASK = (
 
 
 def build(demo: gr.Blocks, shared: Shared) -> None:
-    """Lay the tab out and connect it."""
     del demo
     engine = shared.engine
     view = inside_view(elem_id="inside-view")
     with gr.Column(visible=False, elem_id="inside-ask") as ask:
-        gr.HTML("<h2>Inside the drafter</h2>", apply_default_css=False)
+        words("<h2>Inside the drafter</h2>")
         about = status_line(ASK, elem_id="inside-about")
         button = gr.Button("Look inside the drafter", elem_id="inside-look")
     stop = gr.Button("Stop", interactive=False, elem_id="inside-stop")
@@ -57,7 +56,16 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
     def look(
         visit: Visit, stop: Callable[[], bool], shown: Pair, cycle: int
     ) -> Iterator[tuple[Any, ...]]:
-        yield shown_attention(look_inside(engine, shown[0], int(cycle)))
+        seen = look_inside(engine, shown[0], int(cycle))
+        heads = list(seen.layers)
+        yield (
+            say(f"Attention at cycle {seen.cycle + 1} is shown below.", "done"),
+            seen,
+            gr.update(visible=True),
+            gr.update(choices=heads, value=heads[0] if heads else None, visible=bool(heads)),
+            gr.update(value=layers_chart(seen), visible=bool(heads)),
+            text_chart(seen),
+        )
 
     shows = [status, view, pair, ask, about, button, found]
     view.shown(partial(_open, engine), [shared.visit, pair], shows, queue=False, **PRIVATE)
@@ -68,21 +76,16 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
 
 def _open(engine: Engine, visit: Visit | None, shown: Pair | None) -> tuple[Any, ...]:
     """The tab is opened, or a run has ended: show the visitor's newest trace, if it is another, and
-    the recorded one before there is any."""
+    the recorded one before there is any: status, view, shown, ask, about, look, found."""
     kept = recording()
     pair = (visit.trace, visit.rival) if visit and visit.trace else (kept.trace, kept.rival)
     skip = gr.skip()
     if shown and all(one is other for one, other in zip(pair, shown, strict=True)):
         return (skip,) * 7
     try:
-        return _shown(engine, pair)
+        view, reason = packed(*pair), refusal(engine, pair[0])
     except UserError as error:
         return say(str(error), "error"), *(skip,) * 6
-
-
-def _shown(engine: Engine, pair: Pair) -> tuple[Any, ...]:
-    """What shows a trace: status, view, shown, ask, about, look, found."""
-    view, reason = packed(*pair), refusal(engine, pair[0])
     cycles = bool(pair[0].accepted_lengths)
     return (
         say("" if cycles else "This run ended before its first cycle: there is nothing to show."),
@@ -92,17 +95,4 @@ def _shown(engine: Engine, pair: Pair) -> tuple[Any, ...]:
         say(reason or ASK),
         gr.update(visible=reason is None),
         gr.update(visible=False),
-    )
-
-
-def shown_attention(looked: Look) -> tuple[Any, ...]:
-    """Attention at a cycle: status, looked, found, head, and both charts."""
-    heads = list(looked.layers)
-    return (
-        say(f"Attention at cycle {looked.cycle + 1} is shown below.", "done"),
-        looked,
-        gr.update(visible=True),
-        gr.update(choices=heads, value=heads[0] if heads else None, visible=bool(heads)),
-        gr.update(value=layers_chart(looked), visible=bool(heads)),
-        text_chart(looked),
     )

@@ -9,29 +9,28 @@ let nodes = [];
 
 // ---- the frame: controls, text, tree, figures ----
 
-const back = button("quiet-button", "‹", () => show(place - 1));
-const on = button("quiet-button", "›", () => show(place + 1));
-[back.ariaLabel, on.ariaLabel] = ["Previous cycle", "Next cycle"];
-const slider = Object.assign(el("input"), { type: "range", min: 1, step: 1, ariaLabel: "Cycle" });
-const count = Object.assign(el("output", "count"), { ariaLive: "polite" });
+const press = (words, ariaLabel, by) =>
+  button("quiet-button", words, () => show(place + by), { ariaLabel });
+const back = press("‹", "Previous cycle", -1);
+const on = press("›", "Next cycle", 1);
+const slider = el("input", "", "", { type: "range", min: 1, step: 1, ariaLabel: "Cycle" });
+const count = el("output", "count", "", { ariaLive: "polite" });
 const controls = add(el("div", "controls"), back, on, slider, count);
 const said = el("p", "sentence");
-const before = el("div", "text");
-before.setAttribute("role", "group");
-before.setAttribute("aria-label", "The end of the text, with the tokens that this cycle added");
-before.tabIndex = 0;
+const called = "The end of the text, with the tokens that this cycle added";
+const before = el("div", "text", "", { role: "group", ariaLabel: called, tabIndex: 0 });
 
 const legend = tokenLegend(
   sample("root", "root: the newest token"),
   el("li", "", "% = the drafter’s probability; on the target’s own token, the target’s"),
 );
 const svg = shape("svg", {});
-const tree = add(el("div", "tree draft-tree"), svg);
-tree.setAttribute("role", "group");
-tree.setAttribute("aria-label", "Draft tree. Arrow keys move between its nodes.");
+const ariaLabel = "Draft tree. Arrow keys move between its nodes.";
+const tree = add(el("div", "tree draft-tree", "", { role: "group", ariaLabel }), svg);
 const other = shape("svg", { role: "img" });
 const beside = el("p", "sentence");
-const rival = add(el("div", "rival"), beside, Object.assign(add(el("div", "tree draft-tree"), other), { tabIndex: 0 }));
+const frame = add(el("div", "tree draft-tree", "", { tabIndex: 0 }), other);
+const rival = add(el("div", "rival"), beside, frame);
 const tip = tipBox();
 const hint = el("p", "hint", "Point at a node, or use Tab and the arrow keys, to see its probabilities.");
 add(root, controls, said, before, legend, tree, hint, rival, tip);
@@ -64,11 +63,11 @@ function paintText(cycle) {
 }
 
 function paintTree(cycle) {
-  unpoint();
+  point();
   nodes = drawTree(svg, cycle, trace.texts, getComputedStyle(root).fontFamily);
   for (const node of nodes) {
-    const told = { role: "img", tabindex: node.index ? -1 : 0, "aria-label": spoken(cycle, node, trace.texts) };
-    for (const [name, value] of Object.entries(told)) node.drawn.setAttribute(name, value);
+    const ariaLabel = spoken(cycle, node, trace.texts);
+    Object.assign(node.drawn, { role: "img", tabIndex: node.index ? -1 : 0, ariaLabel });
   }
   [tree.scrollLeft, tree.scrollTop] = [0, 0];
 }
@@ -82,7 +81,7 @@ function paintRival({ at }) {
   const began = earlier ? `, begun ${many(earlier, "token")} earlier` : "";
   const words = `${method} at the same place (its cycle ${same + 1}${began}): ${sentence(cycle, texts)}`;
   beside.textContent = words;
-  other.setAttribute("aria-label", words);
+  other.ariaLabel = words;
   drawTree(other, cycle, texts, getComputedStyle(root).fontFamily);
 }
 
@@ -122,22 +121,20 @@ const nodeOf = (target) => {
   return group ? nodes[Number(group.dataset.index)] : null;
 };
 
+// Without a node the tip goes.
 function point(node) {
+  tip.hidden = !node;
+  if (!node) return;
   const cycle = trace.cycles[place];
   const list = pairList(facts(cycle, node, trace.texts));
   const head = add(el("p"), el("b", "", quoted(trace.texts[node.token])), " ");
   add(head, verdict(cycle, node, trace.texts));
   tip.replaceChildren(head, list);
-  tip.hidden = false;
   putBeside(tip, root, node.drawn.getBoundingClientRect());
 }
 
-function unpoint() {
-  tip.hidden = true;
-}
-
 function reach(node) {
-  for (const one of nodes) one.drawn.setAttribute("tabindex", one === node ? 0 : -1);
+  for (const one of nodes) one.drawn.tabIndex = one === node ? 0 : -1;
   node.drawn.focus();
   node.drawn.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
@@ -149,12 +146,10 @@ for (const kind of ["pointerover", "focusin"]) {
   });
 }
 tree.addEventListener("pointerout", (event) => {
-  if (!nodeOf(event.target)) return;
-  const held = tree.contains(document.activeElement) && nodeOf(document.activeElement);
-  if (held) point(held);
-  else unpoint();
+  const { activeElement } = document; // the tip of the node that has the keyboard comes back
+  if (nodeOf(event.target)) point(tree.contains(activeElement) && nodeOf(activeElement));
 });
-for (const kind of ["focusout", "scroll"]) tree.addEventListener(kind, unpoint);
+for (const kind of ["focusout", "scroll"]) tree.addEventListener(kind, () => point());
 tree.addEventListener("click", (event) => {
   const node = nodeOf(event.target);
   if (node) reach(node);
@@ -162,7 +157,7 @@ tree.addEventListener("click", (event) => {
 
 tree.addEventListener("keydown", (event) => {
   const node = nodeOf(event.target);
-  if (event.key === "Escape") return unpoint();
+  if (event.key === "Escape") return point();
   if (!node) return;
   const column = nodes.filter((one) => one.level === node.level);
   column.sort((one, other) => one.row - other.row);
@@ -192,7 +187,7 @@ function load() {
   tree.style.height = `${WIDE.top + tallest(trace) * WIDE.row + 20}px`;
   rival.hidden = !trace.rival?.cycles.length;
   if (rival.hidden) trace.rival = null;
-  else other.parentNode.style.height = `${WIDE.top + tallest(trace.rival) * WIDE.row + 20}px`;
+  else frame.style.height = `${WIDE.top + tallest(trace.rival) * WIDE.row + 20}px`;
   show(wanted());
 }
 

@@ -28,6 +28,7 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.figures import name_of
 from demo.common.methods import label
 from demo.common.theme import component
 from demo.common.tokens.view import whole
@@ -65,24 +66,16 @@ def pack(trace: Trace) -> dict[str, Any]:
     text = RecordedText(trace)
     texts = _Texts(text)
     prompt_length = sum(len(event.prompt_ids) for event in trace.of(Prefilled))
-    cycles = [
-        _cycle(texts, drafted, verified, drafted.position - prompt_length + 1)
-        for drafted, verified in cycles_of(trace)
-    ]
+    cycles = [_cycle(texts, *cycle, prompt_length) for cycle in cycles_of(trace)]
     return {
         "run": token_hex(4),
-        "method": label(method_of(trace)),
+        "method": label(name_of(trace)),
         "prompt": str(trace.about["words"].get("prompt", ""))[-SHOWN:],
         "texts": texts.texts,
         "special": texts.special,
         "output": text.push(trace.output_ids),
         "cycles": cycles,
     }
-
-
-def method_of(trace: Trace) -> str:
-    """The method of a trace's run; one made on the command line names its drafter alone."""
-    return str(trace.about.get("method") or trace.about.get("drafter") or "?")
 
 
 def cycles_of(trace: Trace) -> list[tuple[Drafted, Verified]]:
@@ -110,11 +103,11 @@ class _Texts:
         return self._places[token]
 
 
-def _cycle(texts: _Texts, drafted: Drafted, verified: Verified, before: int) -> dict[str, Any]:
+def _cycle(texts: _Texts, drafted: Drafted, verified: Verified, prompt: int) -> dict[str, Any]:
     tree = drafted.tree
     return {
         "at": drafted.position,
-        "before": before,
+        "before": drafted.position - prompt + 1,
         "tokens": [texts.place(token) for token in tree.tokens],
         "parents": tree.parents,
         "draft": [whole(tree.draft_prob(node)) for node in range(len(tree))],

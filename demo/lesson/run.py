@@ -10,11 +10,11 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.figures import many
+from demo.common.figures import many, name_of
 from demo.common.methods import label
 from demo.common.theme import component
 from demo.engine import Engine, Request, Run
-from demo.inside.view import method_of, pack
+from demo.inside.view import pack
 from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
@@ -38,17 +38,12 @@ class Trial:
     judged: bool = True
 
 
-def drafter_of(engine: Engine, target: str) -> str:
-    """The MoA drafter to show for a target. UserError if it has none."""
+def request(engine: Engine, trial: Trial, prompt: str, target: str) -> Request:
+    """One greedy cycle of that trial's tree. UserError for a target without a MoA drafter."""
     if not engine.stops(target):
         raise UserError("No MoA drafter is installed for this target: choose another target above.")
-    return engine.default(target)
-
-
-def request(engine: Engine, trial: Trial, prompt: str, target: str) -> Request:
-    """One greedy cycle of that trial's tree."""
     length = trial.tree.depth + 2  # the prefill's token, a whole path and a bonus: nothing is cut
-    return Request(prompt, drafter_of(engine, target), length, trial.tree, target=target)
+    return Request(prompt, engine.default(target), length, trial.tree, target=target)
 
 
 def first_cycle(run: Run) -> Trace:
@@ -73,7 +68,7 @@ def drawing(**kwargs: Any) -> gr.HTML:
 def drawn(trial: Trial, trace: Trace) -> str:
     """A trace's first cycle in a sentence and a tree: the JSON that lesson/tree.js paints."""
     packed = pack(trace)
-    said = f"{label(method_of(trace))}: {trial.said(trace)}"
+    said = f"{label(name_of(trace))}: {trial.said(trace)}"
     return json.dumps(
         {**packed, "cycles": packed["cycles"][:1], "said": said, "judged": trial.judged}
     )

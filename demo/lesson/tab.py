@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from html import escape
 from typing import Any
 
 import gradio as gr
 
 from demo.common.status import say, status_line, words
-from demo.engine import Engine
 from demo.lesson.pictures import PICTURES
-from demo.lesson.run import TRIALS, Trial, drawing, drawn, first_cycle, request
+from demo.lesson.run import TRIALS, drawing, drawn, first_cycle, request
 from demo.lesson.text import ARXIV, GLOSSARY, PROMPT, REFERENCES, STEPS, TODAY, WRONG, Step
 from demo.live.recording import recording
 from demo.session import Shared, Visit, connect
@@ -25,7 +23,6 @@ ABOUT = (
 
 
 def build(demo: gr.Blocks, shared: Shared) -> None:
-    """Lay the walk out and connect its runs."""
     del demo
     words(_overview(), elem_id="how-overview")
     prompt = None
@@ -54,18 +51,12 @@ def _bench(shared: Shared, name: str, prompt: gr.Textbox) -> None:
     said = "A recorded example with another prompt:" if first else ""
     status = status_line(said, elem_id=f"how-{name}-status", elem_classes="how-status")
     result = drawing(value=first, elem_id=f"how-{name}-result")
-    work = partial(_run, shared.engine, trial)
+
+    def work(_: Visit, stop: Callable[[], bool], *asked: str) -> Iterator[tuple[Any, ...]]:
+        made = shared.engine.prepare(request(shared.engine, trial, *asked), stop)
+        yield say("One cycle, run just now.", "done"), drawn(trial, first_cycle(made))
+
     connect(shared, run, stop, work, [prompt, shared.target], [status, result])
-
-
-def _run(
-    engine: Engine, trial: Trial, visit: Visit, should_stop: Callable[[], bool], prompt: str,
-    target: str,
-) -> Iterator[tuple[Any, ...]]:  # fmt: skip
-    """One cycle: (status, drawing)."""
-    del visit
-    run = engine.prepare(request(engine, trial, prompt, target), should_stop)
-    yield say("One cycle, run just now.", "done"), drawn(trial, first_cycle(run))
 
 
 def _overview() -> str:

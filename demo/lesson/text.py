@@ -49,8 +49,8 @@ class Step:
     lead: str
     question: str
     answer: str
-    trial: str
     links: list[Link]
+    trial: str = ""
 
 
 def _link(words: str, tab: str, prompt: bool = False, **settings: str | int) -> Link:
@@ -60,8 +60,6 @@ def _link(words: str, tab: str, prompt: bool = False, **settings: str | int) -> 
 
 
 STEPS = [
-    Step(
-        **{"trial": "", **step, "links": [_link(**link) for link in step.get("links", [])]},
-    )
+    Step(**{**step, "links": [_link(**link) for link in step.get("links", [])]})
     for step in _WORDS["steps"]
 ]

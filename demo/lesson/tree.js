@@ -1,12 +1,10 @@
 // A step's cycle: a sentence, and its draft tree. The value is JSON: a trace as inside/view.py packs
 // it, with one cycle; what is said of it; and whether the target's verdict is shown.
 const root = element.firstElementChild;
-const said = el("p", "how-said");
-said.setAttribute("role", "status");
+const said = el("p", "how-said", "", { role: "status" });
 const svg = shape("svg", { role: "img" });
-const frame = Object.assign(add(el("div", "draft-tree"), svg), { tabIndex: 0 });
-frame.setAttribute("role", "group");
-frame.setAttribute("aria-label", "Draft tree");
+const group = { role: "group", ariaLabel: "Draft tree", tabIndex: 0 };
+const frame = add(el("div", "draft-tree", "", group), svg);
 add(root, said, frame);
 
 function show() {
@@ -18,7 +16,7 @@ function show() {
   said.textContent = rest.said;
   frame.dataset.phase = judged ? "kept" : "drafted";
   const nodes = drawTree(svg, numbers, texts, getComputedStyle(root).fontFamily);
-  svg.setAttribute("aria-label", judged ? sentence(cycle, texts) : rest.said);
+  svg.ariaLabel = judged ? sentence(cycle, texts) : rest.said;
   const known = judged ? nodes : nodes.slice(0, -1); // the bonus is the target's
   for (const node of known) {
     const words = judged ? spoken(cycle, node, texts) : quoted(texts[node.token]);

@@ -11,8 +11,6 @@ from demo.common.methods import colour
 from demo.common.spread import Spread
 from moa_core.decoding.trace import Trace
 
-HEIGHT = 190
-
 
 def speed(traces: Sequence[Trace]) -> Spread | None:
     """Tokens per second, prefill included, over the runs of a method."""
@@ -22,21 +20,18 @@ def speed(traces: Sequence[Trace]) -> Spread | None:
 
 def acceptance(lanes: Sequence[Lane], about: str) -> go.Figure:
     """A bar per method: tokens gained per target call."""
-    known = [(lane, lane.tau) for lane in lanes if lane.tau is not None]
-    names = [lane.label for lane, _ in known]
-    values = [tau for _, tau in known]
-    texts = [f"{tau:.2f}" for tau in values]
-    hover = [f"{name}: τ {text}" for name, text in zip(names, texts, strict=True)]
-    drawn = bars(
-        names, values, [colour(lane.method) for lane, _ in known], hover=hover, lying=True,
-        showlegend=False,
-    )  # fmt: skip
-    words = [f"{name} {text}" for name, text in zip(names, texts, strict=True)] or ["no cycle"]
+    known = [lane for lane in lanes if lane.tau is not None]
+    names, values = [lane.label for lane in known], [lane.tau for lane in known]
+    drawn = [
+        bars(
+            names, values, [colour(lane.method) for lane in known], lying=True, showlegend=False,
+            hover=[f"{lane.label}: τ {lane.tau:.2f}" for lane in known],
+        ),
+        beside(values, names, [f" {tau:.2f}" for tau in values]),
+    ]  # fmt: skip
+    words = [f"{lane.label} {lane.tau:.2f}" for lane in known] or ["no cycle"]
     title = "Acceptance length τ: tokens per target call"
-    figure = chart(
-        [drawn, beside(values, names, [f" {text}" for text in texts])], title, "", "", words
-    )
-    figure = rows_down(figure, len(names))
+    figure = rows_down(chart(drawn, title, words=words), len(names))
     figure.update_xaxes(range=[0, 1.15 * max(values, default=1)])
     return _small(figure, about)
 
@@ -48,8 +43,8 @@ def over_tokens(lanes: Sequence[Lane], about: str) -> go.Figure:
 
 
 def _small(figure: go.Figure, about: str) -> go.Figure:
-    figure.update_layout(title={"font": {"size": 13.5}, "y": 0.98, "yanchor": "top"})
-    figure.update_layout(height=HEIGHT, margin={"l": 40, "r": 16, "t": 46, "b": 28})
+    title = {"font": {"size": 13.5}, "y": 0.98, "yanchor": "top"}
+    figure.update_layout(title=title, height=190, margin={"l": 40, "r": 16, "t": 46, "b": 28})
     return signed(figure, about, 22)
 
 

@@ -79,7 +79,8 @@ def record(repeats: int = REPEATS) -> dict[str, Any]:
     known = compared(engine, asked, runs["trace"], measured.traces, timed=True)
     beside = {**vars(known), "lanes": [asdict(lane) for lane in known.lanes]}
     made = {name: json.loads(trace.to_json()) for name, trace in runs.items()}
-    return _rounded({**made, "known": beside})
+    whole = json.dumps({**made, "known": beside})
+    return json.loads(whole, parse_float=lambda digits: round(float(digits), DIGITS))
 
 
 class Outage(Cuttable):
@@ -102,14 +103,6 @@ def cut_off(engine: Engine, asked: Request, tokens: int) -> Trace:
     for _ in run.events:
         pass
     return run.trace
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, DIGITS)
-    if isinstance(value, dict):
-        return {name: _rounded(one) for name, one in value.items()}
-    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 if __name__ == "__main__":

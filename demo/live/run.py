@@ -13,7 +13,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.figures import many, tree_of
+from demo.common.figures import many, name_of, tree_of
 from demo.common.methods import label
 from demo.common.status import STOPPING, say
 from demo.common.tokens.view import ENDINGS, Feed, paced
@@ -22,7 +22,7 @@ from demo.live import device
 from demo.live.settings import Settings
 from demo.session import Visit
 from moa_core.decoding.cuttable import Cuttable
-from moa_core.decoding.trace import Event, LinkBack, LinkDown, Trace
+from moa_core.decoding.trace import Trace
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.model.target import Target
@@ -79,7 +79,7 @@ def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[A
         return
     # Nothing is skipped while it streams: see `session.connect`.
     try:
-        for batch in paced(prepared.events, urgent=_urgent):
+        for batch in paced(prepared.events):
             yield say(STOPPING if stop() else ""), feed.add(batch)
     except Exception:
         yield gr.skip(), feed.broken()
@@ -89,10 +89,6 @@ def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[A
     record_words(trace, target.tokenizer)
     visit.trace, visit.rival = trace, None
     yield say("", "done"), feed.ndjson
-
-
-def _urgent(event: Event) -> bool:
-    return isinstance(event, LinkDown | LinkBack)
 
 
 def reconnect(visit: Visit | None, connected: bool) -> None:
@@ -152,8 +148,8 @@ def _folder() -> TemporaryDirectory[str]:
 
 
 def method_of(trace: Trace) -> str:
-    """What a run's method is called; a trace of the command line names its drafter alone."""
-    return label(str(trace.about.get("method", trace.about.get("drafter", "a drafter"))))
+    """What a run's method is called."""
+    return label(name_of(trace))
 
 
 def drafted_by(trace: Trace) -> str:

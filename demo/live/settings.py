@@ -74,12 +74,10 @@ def from_address(engine: Engine, tabs: Sequence[str], request: gr.Request) -> tu
     given, wrong = brought(engine, {} if tab in tabs[1:] else request.query_params)
     if tab not in tabs:
         wrong.insert(0, f"tab must be one of {', '.join(tabs)}")
-    method = given.pop("method", None)
+    method, stops = given.pop("method", None), gr.skip()
     if method is not None and (refusal := engine.refusal(method, called=str)):
         wrong.append(refusal)
-        method = None
-    stops = gr.skip()
-    if method is not None:
+    elif method is not None:
         kind, tli = family(method), tli_of(method)
         slider, stops = choose(engine, "", kind, tli)
         slider["value"] = tli

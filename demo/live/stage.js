@@ -1,16 +1,15 @@
 // ---- the stage: one headline over the text, and the tree of the newest cycle beside it ----
 
 const stage = element.closest("#stage") ?? root;
-const headline = el("p", "headline");
-headline.setAttribute("role", "status");
-const badge = Object.assign(el("span", "badge", "recorded"), { hidden: true });
+const headline = el("p", "headline", "", { role: "status" });
+const badge = el("span", "badge", "recorded", { hidden: true });
 const said = el("p", "said");
 const svg = shape("svg", { "aria-hidden": "true" });
 const caption = el("p", "caption");
-const panel = add(el("div", "stage-tree draft-tree"), add(el("div", "drawing"), svg), caption);
+const ariaLabel = "Draft tree of the newest cycle";
+const panel = el("div", "stage-tree draft-tree", "", { role: "group", ariaLabel });
+add(panel, add(el("div", "drawing"), svg), caption);
 panel.dataset.stage = "tree";
-panel.setAttribute("role", "group");
-panel.setAttribute("aria-label", "Draft tree of the newest cycle");
 const told = el("span");
 root.prepend(add(el("div", "top"), headline, add(said, badge, told)));
 add(body, panel);
@@ -44,9 +43,7 @@ function no_figures() {
   say();
 }
 
-function gain(line) {
-  newest = line;
-}
+const gain = (line) => (newest = line);
 
 function plain(line) {
   beside = line;
@@ -188,9 +185,8 @@ function fit() {
   if (!clientWidth) return; // its tab is not open
   const most = stage.closest(".class-mode") ? 2.4 : 1.5;
   const scale = Math.min(most, Math.max(0.5, Math.min(clientWidth / width, clientHeight / height)));
-  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  svg.setAttribute("width", width * scale);
-  svg.setAttribute("height", height * scale);
+  const viewBox = `0 0 ${width} ${height}`;
+  set(svg, { viewBox, width: width * scale, height: height * scale });
 }
 
 const PHASES = {

@@ -48,7 +48,6 @@ AGAIN = "() => { window.dispatchEvent(new CustomEvent('run-again')); }"
 
 
 def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
-    """Lay the tab out and connect it."""
     engine, recorded = shared.engine, recording()
     settings: dict[str, Any] = {"target": shared.target}
     with gr.Column(elem_id="stage"):
@@ -162,9 +161,6 @@ def _wire_runs(
     def run(visit: Visit, stop: Callable[[], bool], *values: Any) -> Iterator[tuple[Any, ...]]:
         yield from runs.run(visit, engine, Settings(*values), stop)
 
-    def after(visit: Visit) -> Iterator[tuple[Any, ...]]:
-        yield from follow(visit, engine)
-
     ran = connect(shared, *buttons, run, list(settings.values()), shows, device.wait)
     drafted = gr.Textbox(visible="hidden")
     view.drafted(
@@ -177,8 +173,8 @@ def _wire_runs(
     view.taken(None, None, settings["cut_at"], js="() => 0", **PRIVATE)
     ran.then(runs.saved, shared.visit, save, queue=False, **PRIVATE)
     ran.then(
-        after, shared.visit, [view, *charts], concurrency_id="follow", concurrency_limit=1,
-        **PRIVATE,
+        partial(follow, engine=engine), shared.visit, [view, *charts], concurrency_id="follow",
+        concurrency_limit=1, **PRIVATE,
     )  # fmt: skip
 
 

@@ -9,15 +9,11 @@ const PLACES = [
   ["#connection", "Cut the connection while text streams: the drafter continues alone. When the target is back, it corrects the text."],
   ["#view .headline", "After a run, EAGLE-2 and plain decoding get the same prompt. This line says how much faster your run was, whether the text is the same, and which method accepts more. The charts below show more."],
 ];
-const words = el("p");
+const words = el("p", "", "", { ariaLive: "polite" });
 const step = el("span", "count");
-const card = el("div", "tour");
-const earlier = button("quiet-button", "‹", () => visit(at - 1));
+const card = el("div", "tour", "", { role: "dialog", ariaLabel: "Tour" });
+const earlier = button("quiet-button", "‹", () => visit(at - 1), { ariaLabel: "Back" });
 const later = button("quiet-button", "Next", () => visit(at + 1));
-earlier.setAttribute("aria-label", "Back");
-card.setAttribute("role", "dialog");
-card.setAttribute("aria-label", "Tour");
-words.setAttribute("aria-live", "polite");
 add(card, words, add(el("div"), earlier, step, later, button("quiet-button", "Close", leave)));
 const screen = { getBoundingClientRect: () => new DOMRect(0, 0, window.innerWidth, window.innerHeight) };
 let at = -1;

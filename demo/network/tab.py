@@ -55,7 +55,7 @@ def links() -> dict[str, tuple[float, float, float]]:
 
 
 def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox | None:
-    """Lay the tab out and connect it. None where no browser can draft."""
+    """None where no browser can draft."""
     engine = shared.engine
     usable = bool(methods_of(engine)) and not engine.borrows
     words(INTRO if usable else NO_BROWSER, elem_id="net-intro", elem_classes="note")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
 
 from demo.common import methods as names
-from demo.common.charts import DOTTED, PATTERNS, PHASES, bars, chart, label
+from demo.common.charts import DOTTED, PATTERNS, PHASES, bars, chart
 from demo.common.spread import Spread
 from moa_core.bench.records import Recording, phase_times
 
@@ -17,14 +18,11 @@ Chart = Callable[[Recording, str | None], go.Figure | None]  # of all kinds of p
 
 
 def shown(name: str) -> str:
-    """A method's name as people read it; one that is not ours stays as it is."""
-    known = names.label(name) != name
-    return names.label(name) if known else label(name, 22)
-
-
-def colour(name: str) -> str:
-    """A method's colour everywhere on the page; grey for one that is not ours."""
-    return names.colour(name if shown(name) == names.label(name) else "")
+    """A method's name as people read it; of one that is not ours, short and without markup."""
+    if (known := names.label(name)) != name:
+        return known
+    plain = " ".join(name.split())
+    return escape(plain if len(plain) <= 22 else plain[:21] + "…", quote=False)
 
 
 def rates(key: str, title: str, unit: str, digits: int) -> Chart:
@@ -41,7 +39,7 @@ def rates(key: str, title: str, unit: str, digits: int) -> Chart:
             + (f"<br>{one.low:.2f} to {one.high:.2f}" if one.known else "")
             for name, one in zip(found, spreads, strict=True)
         ]
-        tints = [colour(name) for name in found]
+        tints = [names.colour(name) for name in found]
         drawn = bars(list(found), list(found.values()), tints, "", "", hover, spreads, lying=True)
         said = {name: f"{value:.{digits}f}" for name, value in found.items()}
         figure = _figure([drawn], title, unit, said)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import Any
 
 import gradio as gr
 
@@ -63,6 +62,7 @@ def page() -> str:
     parts = {"view": f"{view.js_on_load}\n{own['view.js']}", "lanes": lanes.js_on_load}
     bodies = [f"{name}(element, props, watch) {{\n{code}\n}}" for name, code in parts.items()]
     kept = recording()
+    played = {"run": kept.ndjson, "cut": _cut(kept), "race": recorded_race()}
     machine = kept.trace.about.get("machine", {})
     said = {
         "title": TITLE,
@@ -79,7 +79,7 @@ def page() -> str:
         race=lanes.html_template,
         parts=",\n".join(bodies),
         # Text of models is never markup, nor the end of a script.
-        recorded=json.dumps(values(kept), ensure_ascii=False).replace("<", "\\u003c"),
+        recorded=json.dumps(played, ensure_ascii=False).replace("<", "\\u003c"),
     )
 
 
@@ -92,11 +92,6 @@ def style() -> str:
 def _inlined(found: re.Match[str]) -> str:
     font = b64encode((FRONTEND / found[1]).read_bytes()).decode()
     return f"url(data:font/woff2;base64,{font})"
-
-
-def values(kept: Recording) -> dict[str, Any]:
-    """What the components play, by the name in the page's address."""
-    return {"run": kept.ndjson, "cut": _cut(kept), "race": recorded_race()}
 
 
 def _cut(kept: Recording) -> str:

@@ -1,7 +1,6 @@
 // ---- a recording's own: a slider through its cycles ----
 
-const scrub = Object.assign(el("input"), { type: "range", min: 0 });
-scrub.setAttribute("aria-label", "Cycle");
+const scrub = el("input", "", "", { type: "range", min: 0, ariaLabel: "Cycle" });
 scrub.addEventListener("input", () => rewind(Number(scrub.value)));
 count.before(scrub);
 

@@ -20,7 +20,7 @@ PANELS = {  # key of a row: title, axis, digits
 
 
 def panel(known: Mapping[str, Spread], key: str) -> go.Figure:
-    """One figure of each N, with its spread over the repeats; dotted: EAGLE-2's."""
+    """Upright bars: one figure of each N, with its spread over the repeats; dotted: EAGLE-2's."""
     title, axis, places = PANELS[key]
     rival = known.get(RIVAL)
     drawn = {name: spread for name, spread in known.items() if family(name) == "moa"}
@@ -29,11 +29,21 @@ def panel(known: Mapping[str, Spread], key: str) -> go.Figure:
              for (name, one), value in zip(drawn.items(), values, strict=True)]  # fmt: skip
     made = bars(
         range(len(drawn)), [round(one.middle, 4) for one in drawn.values()],
-        [colour(name) for name in drawn], hover=hover, spreads=list(drawn.values()),
+        [colour(name) for name in drawn], hover=hover, spreads=list(drawn.values()), width=0.62,
     )  # fmt: skip
     shown = f"{title} (dotted: EAGLE-2, {rival.middle:.{places}f})" if rival else title
     words = [f"{label(name)} {value}" for name, value in zip(drawn, values, strict=True)]
-    figure = _upright(made, shown, axis, words, values, [f"N = {tli_of(name)}" for name in drawn])
+    figure = chart(
+        [made], shown, "", axis, words, axis, height=250,
+        margin={"l": 52, "r": 8, "t": 44, "b": 48},
+    )  # fmt: skip
+    figure.update_yaxes(title_standoff=6, fixedrange=True)
+    ticks = [f"<b>{value}</b><br>N = {tli_of(name)}"
+             for name, value in zip(drawn, values, strict=True)]  # fmt: skip
+    figure.update_xaxes(
+        tickvals=list(range(len(ticks))), ticktext=ticks, showgrid=False, fixedrange=True,
+        range=[-0.6, len(ticks) - 0.4],
+    )  # fmt: skip
     return figure.add_hline(rival.middle, line=DOTTED) if rival else figure
 
 
@@ -61,19 +71,3 @@ def _figure(row: Row, key: str) -> Spread | None:
         return None
     mean = 1000 * row.seconds.get("draft", 0.0) / row.cycles  # of the middle run
     return Spread(mean, mean, mean)
-
-
-def _upright(
-    made: go.Bar, title: str, axis: str, words: list[str], values: list[str], names: list[str]
-) -> go.Figure:
-    """Upright bars, with the value and the name under each."""
-    ticks = [f"<b>{value}</b><br>{name}" for value, name in zip(values, names, strict=True)]
-    figure = chart(
-        [made.update(width=0.62)], title, "", axis, words, axis, height=250,
-        margin={"l": 52, "r": 8, "t": 44, "b": 48},
-    )  # fmt: skip
-    figure.update_yaxes(title_standoff=6, fixedrange=True)
-    return figure.update_xaxes(
-        tickvals=list(range(len(ticks))), ticktext=ticks, showgrid=False, fixedrange=True,
-        range=[-0.6, len(ticks) - 0.4],
-    )  # fmt: skip

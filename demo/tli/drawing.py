@@ -54,31 +54,36 @@ def _svg(tli: int) -> str:
     )  # fmt: skip
 
 
-def layer_name(place: int) -> str:
-    """The layer that is `place` layers below the last one, layer L."""
-    return f"layer L−{place}" if place else "layer L"
+def _slabs(x: float, kinds: list[str]) -> list[str]:
+    """A layer of each kind, from the last one, layer L, down."""
+    return [
+        _part(x, TOP + STEP * place, f"layer L−{place}" if place else "layer L", kind)
+        for place, kind in enumerate(kinds)
+    ]
 
 
 def _target(tli: int) -> list[str]:
     """The target's column: its head, the last layers one by one, the rest in one."""
-    parts = [text(LEFT + WIDE / 2, 12, "Target", "middle title"), _part(LEFT, 22, "head", "bonus")]
-    parts.append(_part(LEFT, 52, "norm", "bonus" if tli else "sure"))
-    for place in range(SLABS):
-        kind = "bonus" if place < tli else "sure"
-        parts.append(_part(LEFT, TOP + STEP * place, layer_name(place), kind))
-    parts.append(text(LEFT + WIDE / 2, TOP + STEP * SLABS + 10, "⋮", "middle"))
-    parts.append(_part(LEFT, CA, "layer 1", "sure"))
-    parts.append(_part(LEFT, EMBED, "embeddings", "bonus"))
-    parts.append(line(LEFT + WIDE / 2, EMBED, LEFT + WIDE / 2, CA + TALL, "to"))
-    parts.append(text(LEFT + WIDE / 2, EMBED + 40, "verified text", "middle quiet"))
-    return parts
+    middle, kinds = LEFT + WIDE / 2, ["bonus"] * tli + ["sure"] * (SLABS - tli)
+    return [
+        text(middle, 12, "Target", "middle title"),
+        _part(LEFT, 22, "head", "bonus"),
+        _part(LEFT, 52, "norm", kinds[0]),
+        *_slabs(LEFT, kinds),
+        text(middle, TOP + STEP * SLABS + 10, "⋮", "middle"),
+        _part(LEFT, CA, "layer 1", "sure"),
+        _part(LEFT, EMBED, "embeddings", "bonus"),
+        line(middle, EMBED, middle, CA + TALL, "to"),
+        text(middle, EMBED + 40, "verified text", "middle quiet"),
+    ]
 
 
 def _drafter(tli: int) -> list[str]:
     """The drafter's column: SA, CA, then N target layers and norm, or nothing, then the head."""
     middle = RIGHT + WIDE / 2
     entry = TOP + STEP * (tli - 1) + TALL if tli else 22 + TALL
-    parts = [
+    through = [_part(RIGHT, 52, "norm", "bonus"), *_slabs(RIGHT, ["bonus"] * tli)]
+    return [
         text(middle, 12, "Drafter", "middle title"),
         _part(RIGHT, 22, "head", "bonus"),
         line(middle, CA, middle, entry, "to"),
@@ -88,14 +93,8 @@ def _drafter(tli: int) -> list[str]:
         line(middle, EMBED, middle, SA + TALL, "to"),
         _part(RIGHT, EMBED, "embeddings", "bonus"),
         text(middle, EMBED + 40, "newest token, drafts", "middle quiet"),
+        *(through if tli else [text(middle - 8, 140, "directly", "quiet end")]),
     ]
-    if not tli:
-        parts.append(text(middle - 8, 140, "directly", "quiet end"))
-    else:
-        parts.append(_part(RIGHT, 52, "norm", "bonus"))
-    for place in range(tli):
-        parts.append(_part(RIGHT, TOP + STEP * place, layer_name(place), "bonus"))
-    return parts
 
 
 def _between(tli: int) -> list[str]:

@@ -34,7 +34,6 @@ LINKED = ("tokens", "repeats")  # what an address sets here
 
 
 def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
-    """Lay the tab out and connect it."""
     engine = shared.engine
     with gr.Row(equal_height=False):
         with gr.Column(scale=3, min_width=320):

@@ -6,8 +6,7 @@ function tell() {
   for (const chart of charts) {
     const words = chart.layout?.meta?.words;
     if (!words || chart.getAttribute("aria-label") === words) continue;
-    chart.setAttribute("role", "img");
-    chart.setAttribute("aria-label", words);
+    Object.assign(chart, { role: "img", ariaLabel: words });
   }
 }
 

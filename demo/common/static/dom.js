@@ -3,8 +3,9 @@
 const SVG = "http://www.w3.org/2000/svg";
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 
-function el(tag, className, text) {
-  const node = document.createElement(tag);
+// more: properties, ARIA's among them.
+function el(tag, className, text, more) {
+  const node = Object.assign(document.createElement(tag), more);
   if (className) node.className = className;
   if (text !== undefined) node.textContent = text;
   return node;
@@ -15,27 +16,25 @@ function add(parent, ...children) {
   return parent;
 }
 
-function shape(tag, attributes, text) {
-  const node = document.createElementNS(SVG, tag);
+function set(node, attributes) {
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  return node;
+}
+
+function shape(tag, attributes, text) {
+  const node = set(document.createElementNS(SVG, tag), attributes);
   if (text !== undefined) node.textContent = text;
   return node;
 }
 
-function button(className, text, act) {
-  const made = Object.assign(el("button", className, text), { type: "button" });
-  made.addEventListener("click", act);
-  return made;
-}
+const button = (className, text, onclick, more) =>
+  el("button", className, text, { type: "button", onclick, ...more });
 
 const row = (tag, ...cells) => add(el("tr"), ...cells.map((cell) => el(tag, "", cell)));
 
 // Pairs of a name and a value, as a list.
-function pairList(pairs) {
-  const list = el("dl");
-  for (const [name, value] of pairs) add(list, el("dt", "", name), el("dd", "", value));
-  return list;
-}
+const pairList = (pairs) =>
+  add(el("dl"), ...pairs.flatMap(([name, value]) => [el("dt", "", name), el("dd", "", value)]));
 
 const quoted = (piece) =>
   piece === "\ufffd" ? "part of a character" : `“${piece.replaceAll("\n", "↵")}”`;
@@ -44,10 +43,8 @@ const many = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 // ---- the tip: what is known of the token or node that is pointed at ----
 
 function tipBox() {
-  const tip = Object.assign(el("div", "tip"), { hidden: true });
-  tip.id = `tip-${Math.random().toString(36).slice(2)}`;
-  tip.setAttribute("role", "tooltip");
-  return tip;
+  const id = `tip-${Math.random().toString(36).slice(2)}`;
+  return el("div", "tip", "", { id, role: "tooltip", hidden: true });
 }
 
 // Below a rectangle of the screen, or above it where there is no room; inside the frame.

@@ -7,11 +7,10 @@ let current = null; // the token that Tab reaches; arrow keys move on from it
 // ---- the frame: text, player, legend, tip ----
 
 const legend = tokenLegend(moreSample(), sample("unjudged", "guess, not checked yet"));
-const toggle = Object.assign(el("input"), { type: "checkbox", checked: true });
+const toggle = el("input", "", "", { type: "checkbox", checked: true });
 const tools = add(el("label", "toggle tools"), toggle, "Show rejected");
-const text = el("div", "text");
-text.setAttribute("role", "group");
-text.setAttribute("aria-label", "Decoded text, token by token. Arrow keys move between tokens.");
+const called = "Decoded text, token by token. Arrow keys move between tokens.";
+const text = el("div", "text", "", { role: "group", ariaLabel: called });
 const tip = tipBox();
 const body = add(el("div", "body"), text);
 const pacer = add(el("div", "pacer"), tools);

@@ -62,7 +62,9 @@ function heal(line, box) {
   for (const node of gone) become("changed", node, "offline");
   nodes.slice(0, confirmed + kept).forEach((node, place) => give_way(node, sure[place]));
   if (gone.length) {
-    for (const node of gone) unbreak(node);
+    // As with a rejected line break: it is shown, but breaks no line.
+    for (const node of gone)
+      for (const child of [...node.childNodes]) if (child.nodeValue === "\n") child.remove();
     const struck = add(el("del", "rejected"), ...gone);
     if (confirmed) sure[confirmed - 1].after(struck);
     else box.prepend(struck);
@@ -73,11 +75,6 @@ function heal(line, box) {
   if (!unproved().length) stretch?.remove();
   else add(text, stretch); // what still waits stays at the end
   return box;
-}
-
-// As with a rejected line break: it is shown, but breaks no line.
-function unbreak(node) {
-  for (const child of [...node.childNodes]) if (child.nodeValue === "\n") child.remove();
 }
 
 function become(kind, node, before = "offline") {

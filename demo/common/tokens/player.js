@@ -20,7 +20,7 @@ function clear() {
   current = pinned = null;
   root.dataset.state = "running";
   text.replaceChildren();
-  unpoint();
+  point();
   no_figures();
 }
 
@@ -148,11 +148,8 @@ function show(line) {
 
 // ---- the buttons ----
 
-const press = (words, name, act) => {
-  const made = button("quiet-button", words, act);
-  made.setAttribute("aria-label", name);
-  return add(pacer, made).lastChild;
-};
+const press = (words, ariaLabel, act) =>
+  add(pacer, button("quiet-button", words, act, { ariaLabel })).lastChild;
 const back = press("‹", "Previous cycle", () => rewind(painted() - 1));
 const play = press("▶", "Play", toggle_play);
 const on = press("›", "Next cycle", forward);
@@ -160,9 +157,9 @@ const rest = press("»", "To the end", () => {
   [tempo, paused] = [0, false];
   tick();
 });
-const speed = add(pacer, el("select", "quiet-button")).lastChild;
-for (const [words, value] of SPEEDS) add(speed, Object.assign(el("option", "", words), { value }));
-speed.setAttribute("aria-label", "Playback speed");
+const speed = el("select", "quiet-button", "", { ariaLabel: "Playback speed" });
+add(pacer, speed);
+for (const [words, value] of SPEEDS) speed.add(new Option(words, value));
 speed.addEventListener("change", () => {
   tempo = pace = Number(speed.value);
   tick();
@@ -205,7 +202,7 @@ function show_buttons() {
   const waiting = next < lines.length && root.dataset.state !== "done";
   const plays = waiting && !paused && tempo > 0;
   play.textContent = plays ? "❚❚" : "▶";
-  play.setAttribute("aria-label", plays ? "Pause" : waiting ? "Resume" : "Replay");
+  play.ariaLabel = plays ? "Pause" : waiting ? "Resume" : "Replay";
   speed.value = String(tempo);
   back.disabled = !painted();
   on.disabled = rest.disabled = !waiting;

@@ -38,52 +38,42 @@ function describe(about) {
   return [add(el("p"), el("b", "", name), ` ${kinds[about.kind]}${why}`), pairList(pairs)];
 }
 
+// Without a node the tip goes.
 function point(node) {
+  tip.hidden = !node;
+  if (!node) return;
   tip.replaceChildren(...describe(details.get(node)));
-  tip.hidden = false;
   node.setAttribute("aria-describedby", tip.id);
   putBeside(tip, root, node.getClientRects()[0]);
-}
-
-function unpoint() {
-  tip.hidden = true;
 }
 
 const tokenAt = (event) => {
   const node = event.target.closest?.(".token, .more");
   return node && details.has(node) ? node : null;
 };
-for (const kind of ["mouseover", "focusin"]) {
-  text.addEventListener(kind, (event) => {
-    const node = tokenAt(event);
-    if (pinned) return;
-    if (node) point(node);
-    else unpoint();
-  });
-}
+for (const kind of ["mouseover", "focusin"])
+  text.addEventListener(kind, (event) => pinned || point(tokenAt(event)));
 for (const kind of ["mouseleave", "focusout", "scroll"])
-  text.addEventListener(kind, () => pinned || unpoint());
+  text.addEventListener(kind, () => pinned || point());
 
 document.addEventListener("click", (event) => {
   const node = text.contains(event.target) ? tokenAt(event) : null;
   const opens = node?.matches(".more") && node !== pinned;
   pinned?.setAttribute("aria-expanded", "false");
   pinned = opens ? node : null;
-  if (opens) {
-    point(node);
-    node.setAttribute("aria-expanded", "true");
-  } else unpoint();
+  point(pinned);
+  pinned?.setAttribute("aria-expanded", "true");
   if (node?.matches(".token")) chosen(details.get(node));
 });
 
 text.addEventListener("keydown", (event) => {
   if (event.key === "Escape") {
     pinned = null;
-    unpoint();
+    point();
   }
-  if (event.key === "Enter" && tokenAt(event)?.matches(".token")) chosen(details.get(tokenAt(event)));
-  const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
   const from = tokenAt(event);
+  if (event.key === "Enter" && from?.matches(".token")) chosen(details.get(from));
+  const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
   if (!from || !(event.key in steps)) return;
   event.preventDefault();
   event.stopPropagation(); // else the player would step as well
@@ -95,4 +85,3 @@ text.addEventListener("keydown", (event) => {
   next.tabIndex = 0;
   next.focus();
 });
-

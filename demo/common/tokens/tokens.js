@@ -63,8 +63,8 @@ function cycle(line, into = text) {
   if (line.bonus) add(box, token("bonus", line.bonus, place()));
   const rest = others(line);
   if (rest.length) {
-    const more = button("more", `+${rest.length}`);
-    more.setAttribute("aria-label", `${many(rest.length, "more rejected draft")}`);
+    const ariaLabel = many(rest.length, "more rejected draft");
+    const more = button("more", `+${rest.length}`, null, { ariaLabel });
     add(box, reachable(more, { cycle: number, others: rest }));
   }
   close(box, into);

@@ -83,18 +83,17 @@ def paced(
     events: Iterable[Event],
     interval: float = INTERVAL,
     clock: Callable[[], float] = monotonic,
-    urgent: Callable[[Event], bool] = lambda event: False,
 ) -> Iterator[list[Event]]:
-    """Events in batches, at most one per interval; the first at once, and the last always.
+    """Events in batches, at most one per interval; the last always.
 
-    urgent  which events come at once, too
+    The first event, and what becomes of a link, come at once.
     """
     batch: list[Event] = []
     due = clock()
     try:
         for event in events:
             batch.append(event)
-            if clock() >= due or urgent(event):
+            if clock() >= due or isinstance(event, LinkDown | LinkBack):
                 yield batch
                 batch, due = [], clock() + interval
     except Exception:
@@ -109,12 +108,7 @@ class Feed:
     """Turns one run's events into the view's value, `ndjson`, which only grows."""
 
     def __init__(
-        self,
-        run: str,
-        text: TokenText | RecordedText,
-        by: str = "",
-        start: int = 0,
-        **more: Any,
+        self, run: str, text: TokenText | RecordedText, by: str = "", start: int = 0, **more: Any
     ) -> None:
         self.ndjson = ""
         self._text = text
@@ -132,16 +126,15 @@ class Feed:
 
     def plain(self, measured: dict[str, Any]) -> str:
         """Append how plain decoding compares; return the whole value."""
-        self._write({"plain": measured})
-        return self.ndjson
+        return self._write({"plain": measured})
 
     def broken(self) -> str:
         """Append that an error ended the run; return the whole value."""
-        self._write({"end": "error", "summary": ENDINGS["error"]})
-        return self.ndjson
+        return self._write({"end": "error", "summary": ENDINGS["error"]})
 
-    def _write(self, line: dict[str, Any]) -> None:
+    def _write(self, line: dict[str, Any]) -> str:
         self.ndjson += json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n"
+        return self.ndjson
 
     def line(self, event: Event) -> dict[str, Any] | None:
         """What the page is told of an event; None for those that it need not know."""
@@ -159,7 +152,12 @@ class Feed:
             case LinkDown():
                 return {"down": event.seconds}
             case OfflineToken():
-                return self._offline(event)
+                self._healing.add(event)
+                if len(self._healing.waiting) == 1:  # the first one, or the first one anew
+                    self._aside = self._text.fork()
+                [piece] = self._aside.push([event.token])
+                token = self._token(event.token, piece, event.prob, None)
+                return {"offline": token, "at": event.position}
             case LinkBack():
                 return {"back": event.seconds, "tokens": event.tokens}
             case Finished():
@@ -167,13 +165,6 @@ class Feed:
                 dropped = self._healing.add(event).dropped
                 end = {"end": event.reason, "summary": words}
                 return {**end, "dropped": dropped} if dropped else end
-
-    def _offline(self, event: OfflineToken) -> dict[str, Any]:
-        self._healing.add(event)
-        if len(self._healing.waiting) == 1:  # the first one, or the first one anew
-            self._aside = self._text.fork()
-        [piece] = self._aside.push([event.token])
-        return {"offline": self._token(event.token, piece, event.prob, None), "at": event.position}
 
     def _cycle(self, drafted: Drafted, verified: Verified) -> dict[str, Any]:
         probs = [one.prob for one in self._healing.waiting]
