@@ -84,13 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
-    def do_HEAD(self) -> None:
-        self._serve(body=False)
-
     def do_GET(self) -> None:
-        self._serve(body=True)
-
-    def _serve(self, body: bool) -> None:
         path = urlsplit(self.path).path
         resumed = " " + self.headers["Range"] if "Range" in self.headers else ""
         self.hub.asked.append(f"{self.command} {path}{resumed}")
@@ -100,37 +94,40 @@ class _Handler(BaseHTTPRequestHandler):
         except Refused as refused:
             status, code, words = refused.args
             headers = {"X-Error-Message": words} | ({"X-Error-Code": code} if code else {})
-            return self._send(status, json.dumps({"error": words}).encode(), headers, body)
+            return self._send(status, json.dumps({"error": words}).encode(), headers)
         if what == "resolve":
-            return self._file(repository, "/".join(more[1:]), body)
+            return self._file(repository, "/".join(more[1:]))
         if what == "tree":
             entries = [
                 {"type": "file", "path": path, "size": len(data), "oid": _digest(data)}
                 for path, data in repository.files.items()
             ]
-            return self._send(200, json.dumps(entries).encode(), {}, body)
+            return self._send(200, json.dumps(entries).encode(), {})
         siblings = [{"rfilename": path} for path in repository.files]
         info = {"id": name, "modelId": name, "sha": repository.commit, "siblings": siblings}
-        return self._send(200, json.dumps(info | {"gated": repository.gated}).encode(), {}, body)
+        return self._send(200, json.dumps(info | {"gated": repository.gated}).encode(), {})
 
-    def _file(self, repository: Repository, path: str, body: bool) -> None:
+    do_HEAD = do_GET  # `_send` leaves out the body
+
+    def _file(self, repository: Repository, path: str) -> None:
         data = repository.files[path]
         headers = {"ETag": f'"{_digest(data)}"', "X-Repo-Commit": repository.commit}
         start = int((self.headers.get("Range") or "bytes=0-")[len("bytes=") :].split("-")[0])
         if start:
             headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
-        cut = repository.cut if body and path.endswith((".safetensors", ".bin")) else None
-        self._send(206 if start else 200, data[start:], headers, body, cut)
+        cut = repository.cut if path.endswith((".safetensors", ".bin")) else None
+        self._send(206 if start else 200, data[start:], headers, cut)
 
     def _send(
-        self, status: int, data: bytes, headers: dict[str, str], body: bool, cut: int | None = None
+        self, status: int, data: bytes, headers: dict[str, str], cut: int | None = None
     ) -> None:
         self.send_response(status)
         for name, value in {"Content-Length": str(len(data)), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
-        if body:
-            self.wfile.write(data[:cut])
+        if self.command == "HEAD":
+            return
+        self.wfile.write(data[:cut])
         if cut is not None:
             self.close_connection = True
 

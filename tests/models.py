@@ -37,6 +37,7 @@ from moa_core.model.layers import DecoderLayer
 from moa_core.model.target import Target
 from moa_core.text import record_words
 from moa_core.train.batches import Batch, whole_batch
+from moa_core.train.bundle.prompts import chat
 from moa_core.train.init import fresh, moa_config
 from moa_core.train.losses import MoATrainee
 from moa_core.train.masks import Masks, on_policy
@@ -234,20 +235,12 @@ def chatml_tokenizer() -> PreTrainedTokenizerFast:
 def ultrachat(folder: Path, rows: int, start: int = 0) -> Path:
     """A data set folder in the layout and with the columns of HuggingFaceH4/ultrachat_200k."""
     (folder / "data").mkdir(parents=True, exist_ok=True)
-    names = ("fox", "cat", "dog", "hen", "cow")
-    made = [
-        {
-            "prompt": f"What is {n} + 4?",
-            "prompt_id": f"{n:064x}",
-            "messages": [
-                {"role": "user", "content": f"What is {n} + 4?"},
-                {"role": "assistant", "content": f"It is {n + 4}, said the {names[n % 5]}."},
-                {"role": "user", "content": "And then?"},
-                {"role": "assistant", "content": f"The {names[n % 5]} ran home. It sat."},
-            ],
-        }
-        for n in range(start, start + rows)
-    ]
+    made = []
+    for n in range(start, start + rows):
+        prompt, name = f"What is {n} + 4?", ("fox", "cat", "dog", "hen", "cow")[n % 5]
+        replies = f"It is {n + 4}, said the {name}.", f"The {name} ran home. It sat."
+        talk = chat(prompt, replies[0], "And then?", replies[1])
+        made.append({"prompt": prompt, "prompt_id": f"{n:064x}", "messages": talk})
     half = rows // 2
     for name, of in (
         ("train_sft-00000-of-00002", made[:half]),

@@ -76,15 +76,12 @@ def spread(methods: Any, name: str) -> str:
 
 def best_row(name: str) -> str:
     low, high = BEST[name][f"{ALONE}_spread"]
-    versus = [over(BEST, name, other) for other in ("vanilla", "eagle2")]
-    alone = [over(BEST, name, other, ALONE) for other in ("vanilla", "eagle2")]
-    alone.append(f"{BEST[name][ALONE] / LLAMA[ALONE]:.2f}")
-    cells = (
-        f"**{rate(BEST, name)}**",
-        *versus,
-        f"{rate(BEST, name, ALONE)} ({low:.0f}-{high:.0f})",
+    versus, alone = (
+        [over(BEST, name, other, key) for other in ("vanilla", "eagle2")] for key in (WHOLE, ALONE)
     )
-    return line(name, tau(BEST, name), *cells, *alone)
+    alone.append(f"{BEST[name][ALONE] / LLAMA[ALONE]:.2f}")
+    decoding = f"{rate(BEST, name, ALONE)} ({low:.0f}-{high:.0f})"
+    return line(name, tau(BEST, name), f"**{rate(BEST, name)}**", *versus, decoding, *alone)
 
 
 def row_of(name: str, **wanted: Any) -> Any:
@@ -125,15 +122,16 @@ def offline() -> Iterator[str]:
     yield f"{found('target', 0.0, 'texts', 'items')} stories"
 
 
-def by_method(methods: Any) -> Iterator[str]:
+def by_method(methods: Any, *versus: str) -> Iterator[str]:
     for name in methods:
-        cells = (tau(methods, name), *by_kind(methods, name), f"**{rate(methods, name)}**")
-        yield line(name, *cells, over(methods, name, "vanilla"), rate(methods, name, ALONE))
+        cells = [tau(methods, name), *by_kind(methods, name), f"**{rate(methods, name)}**"]
+        cells += [over(methods, name, other) for other in versus]
+        yield line(name, *cells, rate(methods, name, ALONE))
 
 
 def results_page() -> Iterator[str]:
     """What assets/results/README.md says."""
-    yield from by_method(SAME)
+    yield from by_method(SAME, "vanilla")
     prompts = SAME["vanilla"]["prompts"]
     yield f"{prompts} prompts, greedy, tree 5-4-11"
     differing = prompts * (1 - SAME["llama-cpp"]["identical_to_vanilla"])
@@ -143,9 +141,7 @@ def results_page() -> Iterator[str]:
     for name in (*MOA, "eagle2", "eagle3", "independent"):
         yield line(name, *(tau(methods, name) for methods in CHAINS.values()))
     yield f"{CHAINS[4]['moa-n0']['prompts']} prompts, no branches"
-    for name in PAPER:
-        cells = (tau(PAPER, name), *by_kind(PAPER, name), f"**{rate(PAPER, name)}**")
-        yield line(name, *cells, rate(PAPER, name, ALONE))
+    yield from by_method(PAPER)
     yield from map(best_row, BEST)
     yield f"{BEST['vanilla']['prompts']} prompts, three passes"
     whole, alone = (f"{LLAMA[key]:.0f}" for key in (WHOLE, ALONE))
@@ -154,7 +150,7 @@ def results_page() -> Iterator[str]:
         seconds = BEST[name]["seconds"]
         yield f"{100 * seconds['prefill'] / sum(seconds.values()):.0f} % of `{name}`'s time"
     yield f"{BEST['vanilla']['new_tokens'] / BEST['vanilla']['prompts']:.0f} new tokens per prompt"
-    yield from by_method(WARM)
+    yield from by_method(WARM, "vanilla")
     yield f"{WARM['vanilla']['prompts']} prompts, tree 5-4-11"
     yield f"{100 * WARM['vanilla']['repeats_8gram']:.1f} % of the output repeats an 8-gram"
     yield f"{over(WARM, FASTEST, 'eagle2')} times EAGLE-2's"
@@ -213,18 +209,14 @@ def readme() -> Iterator[str]:
     yield f"| llama.cpp, plain, one thread | 1.00 | {' | '.join(cells)} |"
     yield f"{SAME['vanilla']['prompts']} prompts"
     yield f"over {BEST['vanilla']['prompts']} of the prompts, each method at its fastest tree"
-    table = published()
-    assert table is not None
-    yield f"{100 * papers_ratios(table)[0] - 100:.0f} % over EAGLE-2 in τ"
+    yield f"{100 * papers_ratios(published())[0] - 100:.0f} % over EAGLE-2 in τ"
     small = [100 * SAME[name]["tau"] / SAME["eagle2"]["tau"] - 100 for name in ("moa-n1", "moa-n3")]
     yield "N = 1 beats EAGLE-2 by {:.0f} % and N = 3 by {:.0f} %".format(*small)
     right = [
-        row_of("link/offline.json", method=name, cut=0.0, kind="tasks")["right"]
+        100 * row_of("link/offline.json", method=name, cut=0.0, kind="tasks")["right"]
         for name in ("moa-n3", "eagle2")
     ]
-    yield "{:.0f} % of held-out tasks right and EAGLE-2 {:.0f} %".format(
-        *(100 * share for share in right)
-    )
+    yield "{:.0f} % of held-out tasks right and EAGLE-2 {:.0f} %".format(*right)
 
 
 PAGES = {"README.md": readme, "assets/results/README.md": results_page}

@@ -90,13 +90,10 @@ def test_enough_is_run():
 
 
 def called(words: list[str]) -> str:
-    """The module that a command runs, "" for another program."""
-    return "moa_core" if words[0] == "moa" else words[words.index("-m") + 1] if runs(words) else ""
-
-
-def runs(words: list[str]) -> bool:
-    """Whether a command runs a module; pytest's -m is another."""
-    return words[0] == "python" and "-m" in words
+    """The module that a command runs, "" for another program; pytest's -m is another."""
+    if words[0] == "python" and "-m" in words:
+        return words[words.index("-m") + 1]
+    return "moa_core" if words[0] == "moa" else ""
 
 
 def arguments(words: list[str]) -> list[str]:
@@ -115,11 +112,11 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_link_to_a_file_or_a_place_in_it_is_right(page):
-    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
-    for link in links:
-        if re.match(r"https?:|mailto:", link):
-            continue
+def test_links_to_files_and_places_are_right_and_no_command_line_shows_a_secret(page):
+    """There everybody on the machine would see it."""
+    text = page.read_text(encoding="utf-8")
+    assert not re.findall(r"--(?:token|password)[ =][\w$…]", text)
+    for link in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", text):
         path, _, place = link.partition("#")
         there = (page.parent / path) if path else page
         assert there.exists(), f"{page.name} names {link}"
@@ -131,9 +128,3 @@ def test_every_page_of_docs_is_found_from_the_readme():
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     for page in {*ROOT.glob("docs/*.md")} - {ROOT / "docs" / "index.md"}:
         assert f"({page.name})" in index
-
-
-@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_no_page_puts_a_secret_on_a_command_line(page):
-    """Where everybody on the machine sees it."""
-    assert not re.findall(r"--(?:token|password)[ =][\w$…]", page.read_text(encoding="utf-8"))

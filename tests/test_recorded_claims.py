@@ -1,12 +1,12 @@
 """The README and the page of recorded results say what the recorded files say, and no more."""
 
 import re
-import shlex
 
 import pytest
 
 from moa_core.__main__ import parser
 from tests.recorded_claims import BEST, NO_MEASUREMENT, PAGES, ROOT, SAME
+from tests.test_documents import Block
 
 PAIRS = list(PAGES.items())
 
@@ -57,19 +57,13 @@ def test_greedy_texts_are_plain_decodings():
     assert {one["identical_to_vanilla"] for one in ours} == {1.0}
 
 
-def commands(page: str) -> list[list[str]]:
-    """The words of each command of a page that runs something of ours."""
-    blocks = re.findall(r"```sh\n(.*?)```", text_of(page), re.S)
-    spans = re.findall(r"`(python -m moa_core [^`…]*)`", text_of(page))
-    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
-    parts = [part for line in (*lines, *spans) for part in line.split("&&")]
-    words = [shlex.split(part, comments=True) for part in parts]
-    return [one for one in words if one[:1] == ["python"]]
-
-
 def test_every_command_is_one_that_the_program_takes():
-    there = commands("assets/results/README.md")
-    assert len(there) > 5
-    for words in there:
+    text = text_of("assets/results/README.md")
+    shown = re.findall(r"```sh\n(.*?)```", text, re.S)
+    shown += re.findall(r"`(python -m moa_core [^`…]*)`", text)
+    commands = [words for one in shown for words in Block("", "sh", one, None).commands]
+    ours = [words for words in commands if words[0] == "python"]
+    assert len(ours) > 5
+    for words in ours:
         assert words[1:3] == ["-m", "moa_core"], words
         parser().parse_args(words[3:])

@@ -16,9 +16,8 @@ from moa_core.__main__ import main
 from moa_core.assets import ASSETS
 
 ROOT = Path(__file__).parents[1]
-WHEEL = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"][
-    "wheel"
-]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+WHEEL = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
 
 
 def test_the_version_is_the_newest_of_the_changelog(capsys):
@@ -34,9 +33,7 @@ def test_the_version_is_the_newest_of_the_changelog(capsys):
 def test_every_asset_that_is_read_is_in_the_wheel():
     packed = WHEEL["force-include"]
     assert all((ROOT / source).exists() for source in packed)
-    assert all(
-        target == source.replace("assets", "moa_core/_assets") for source, target in packed.items()
-    )
+    assert packed == {one: one.replace("assets", "moa_core/_assets") for one in packed}
     code = [path for package in WHEEL["packages"] for path in (ROOT / package).rglob("*.py")]
     read = {
         name for path in code for name in re.findall(r'ASSETS / "([\w-]+)', path.read_text("utf-8"))

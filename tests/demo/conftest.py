@@ -40,7 +40,7 @@ def tokenizer():
 
 @pytest.fixture
 def loads(monkeypatch, tokenizer):
-    """An engine's surroundings without weights; collects what was loaded."""
+    """An engine's surroundings without weights, each run of one time; collects what was loaded."""
     loaded = []
 
     def load_drafter(spec, target, tli=None):
@@ -50,12 +50,10 @@ def loads(monkeypatch, tokenizer):
     def decode(target, drafter, ids, settings, should_stop):
         loaded.append(settings)
         yield Prefilled(tuple(ids), 9, 0.5, 0.1)
-        spent = {"prefill": 0.1, "draft": 0.0, "verify": 0.0, "other": 0.0}
+        spent = {"prefill": 0.1, "draft": 0.1, "verify": 0.2, "other": 0.1}
         for cycle in range(settings.max_new_tokens - 1):
             if should_stop():
                 break
-            spent["draft"] += 0.01
-            spent["verify"] += 0.01
             yield Drafted(cycle, 1, DraftTree.only_root(9), 0.01)
             yield Verified(cycle, (), 9, (9,), (0.5,), (1.0,), (9,), 0.01, 0)
         yield Finished("stopped" if should_stop() else "length", spent)
@@ -93,15 +91,3 @@ def visit():
 def unset(value):
     """Whether an output leaves what a component holds as it is."""
     return isinstance(value, dict) and value.get("__type__") == "update" and "value" not in value
-
-
-@pytest.fixture
-def timed(loads, monkeypatch):
-    """The engine's surroundings, with a time for each run."""
-    inner, spent = module.decode, {"prefill": 0.1, "draft": 0.1, "verify": 0.2, "other": 0.1}
-
-    def decode(*values):
-        for event in inner(*values):
-            yield Finished(event.reason, spent) if isinstance(event, Finished) else event
-
-    monkeypatch.setattr(module, "decode", decode)

@@ -1,17 +1,13 @@
 """Stands in for the `spaces` package on ZeroGPU: really forks, and really pickles.
 
-As the package does it: the process is forked at the first call and used again, and closes its
-copies of the server's connections, which would stay open else; arguments and yields are pickled;
-the task runs in a thread there; a closed generator stops it after its next yield; and a call that
-the visitor has no time for is a gr.Error.
+As the package does it: the process is forked at the first call and used again; arguments and yields
+are pickled; the task runs in a thread there; a closed generator stops it after its next yield; and
+a call that the visitor has no time for is a gr.Error. It has no server whose connections the fork
+would have to close.
 """
 
-import os
-import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import wraps
 from multiprocessing import connection, get_context, parent_process
 from typing import Any
@@ -44,7 +40,6 @@ class Worker:
     def _serve(self, task: Callable[..., Iterator[Any]]) -> None:
         global inside
         inside = True
-        _close_connections()
         above = parent_process()
         while True:
             if self.asks._reader not in connection.wait([self.asks._reader, above.sentinel]):
@@ -68,15 +63,6 @@ class Worker:
             self.answers.put(("failed", type(error).__name__))
 
 
-def _close_connections() -> None:
-    for name in os.listdir("/proc/self/fd"):
-        with suppress(OSError):
-            copied = socket.socket(fileno=os.dup(int(name)))
-            if copied.family in (socket.AF_INET, socket.AF_INET6):
-                os.close(int(name))
-            copied.close()
-
-
 def GPU(task: Any = None, *, duration: Any = None) -> Any:
     """The decorator, for generators called with positional arguments."""
     if task is None:
@@ -88,10 +74,8 @@ def GPU(task: Any = None, *, duration: Any = None) -> Any:
         if inside:
             yield from task(*args)
             return
-        seconds = duration(*args) if callable(duration) else duration
-        asked.append(seconds)
-        print(f"lent for {seconds:.1f} s", file=sys.stderr, flush=True)
-        if seconds > left:
+        asked.append(duration(*args))
+        if asked[-1] > left:
             raise gr.Error("You have exceeded your GPU quota.", title="ZeroGPU quota exceeded")
         if not idle:
             idle.append(Worker(task))

@@ -11,21 +11,16 @@ from moa_core.loading.catalog import DrafterInfo, Installed
 from tests.demo.conftest import PROMPT, TREE, WITHOUT_FILES
 
 
-def test_models_are_loaded_once_and_only_when_wanted(loads):
+def test_models_are_loaded_once_when_wanted_and_told_the_tree_and_every_eos(loads):
     engine = Engine()
     assert engine.stops() == [0, 1] and loads == []
     for _ in range(2):
-        list(engine.prepare(Request(PROMPT, "moa-n1")).events)
+        run = engine.prepare(Request(PROMPT, "moa-n1", tree=TREE))
+        list(run.events)
     assert [item for item in loads if not hasattr(item, "tree")] == ["fake", "moa-n1"]
-
-
-def test_the_tree_and_every_eos_reach_the_decoder(loads, tokenizer):
-    engine = Engine()
-    run = engine.prepare(Request(PROMPT, "moa-n0", tree=TREE))
-    list(run.events)
     assert loads[-1].tree == TREE and loads[-1].eos_ids == (5, 7)
     about = run.trace.about
-    assert (about["target"], about["drafter"], about["method"]) == ("fake", "vanilla", "moa-n0")
+    assert (about["target"], about["drafter"], about["method"]) == ("fake", "vanilla", "moa-n1")
     assert about["settings"]["tree"]["budget"] == 6 and about["machine"]["device"] == "cpu"
 
 

@@ -1,7 +1,6 @@
 """Models named on the command line: presets, a drafter for each N, a baseline, how to load."""
 
 import argparse
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,28 +17,10 @@ from tests.demo.conftest import WITHOUT_FILES
 from tests.models import save_target, speaking_target, useful
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A target of its own, MoA drafters for N = 0 and 2, and an EAGLE head."""
-    folder = tmp_path_factory.mktemp("own")
-    target = speaking_target(max_position_embeddings=256)
-    save_target(folder / "target", target)
-    for name, method in {"zero": "moa-n0", "two": "moa-n2", "head": "eagle2"}.items():
-        more = {"tree": {"depth": 3, "breadth": 2, "budget": 6}}
-        save_drafter(folder / name, useful(method, target), target, more, torch.float32)
-    return folder
-
-
 def asked(*words: str) -> Engine:
     parser = argparse.ArgumentParser()
     add_models(parser)
     return engine_of(parser.parse_args(words))
-
-
-def own(folder: Path, *words: str) -> Engine:
-    drafters = [word for name in ("zero", "two") for word in ("--drafter", str(folder / name))]
-    head = ("--baseline", str(folder / "head"))
-    return asked("--target", str(folder / "target"), *drafters, *head, *words)
 
 
 def test_a_preset_names_target_drafter_and_baseline_without_a_download():
@@ -73,8 +54,16 @@ def test_how_to_load_goes_to_the_first_target_alone(loads, monkeypatch):
     assert other.keys() == {"report"}
 
 
-def test_each_drafter_is_a_stop_of_the_slider(folder):
-    engine = own(folder, "--device", "cpu")
+def test_each_drafter_is_a_stop_of_the_slider(tmp_path):
+    target = speaking_target(max_position_embeddings=256)
+    save_target(tmp_path / "target", target)
+    words = ["--device", "cpu", "--target", str(tmp_path / "target")]
+    more = {"tree": {"depth": 3, "breadth": 2, "budget": 6}}
+    for method in ("moa-n0", "moa-n2", "eagle2"):
+        save_drafter(tmp_path / method, useful(method, target), target, more, torch.float32)
+        option = "--baseline" if method == "eagle2" else "--drafter"
+        words += [option, str(tmp_path / method)]
+    engine = asked(*words)
     assert engine.methods() == ["moa-n0", "moa-n2", "moa-auto", "eagle2", "eagle", *WITHOUT_FILES]
     assert engine.stops() == [0, 2]
     texts = []

@@ -73,7 +73,7 @@ LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]+)")
 
 
 @pytest.mark.parametrize("hardware", FLAVORS)
-def test_the_folder_is_whole_and_small_enough_for_git(hardware, tmp_path):
+def test_the_folder_is_whole_small_enough_for_git_and_has_its_own_requirements(hardware, tmp_path):
     folder = tmp_path / "space"
     write(folder, hardware, "someone/moa")
     files = [path for path in folder.rglob("*") if path.is_file()]
@@ -93,6 +93,13 @@ def test_the_folder_is_whole_and_small_enough_for_git(hardware, tmp_path):
         "https://huggingface.co/spaces/someone/moa/resolve/main/"
     )
     assert (folder / picture).is_file()
+    ours = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    torch = re.search(r"torch==(\S+)", ours)[1]
+    wanted = {"gpu": ours, "cpu": f"torch=={torch}+cpu", "zero": "torch==2.11.0\n"}[hardware]
+    pins = (folder / "requirements.txt").read_text(encoding="utf-8")
+    assert wanted in pins and pins.count("gradio==") == 1
+    assert (pins == ours) == (hardware == "gpu")
+    assert ("bitsandbytes" in pins) == (hardware != "cpu")
 
 
 @pytest.mark.parametrize("program", [space_folder, static])
@@ -105,19 +112,6 @@ def test_what_is_no_new_folder_is_left_alone(program, tmp_path, capsys):
         told = capsys.readouterr().err
         assert told.startswith("error: ") and words in told and told.count("\n") == 1
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_each_hardware_has_requirements_of_its_own(tmp_path):
-    pins = {}
-    for hardware in FLAVORS:
-        write(tmp_path / hardware, hardware)
-        pins[hardware] = (tmp_path / hardware / "requirements.txt").read_text(encoding="utf-8")
-    ours = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-    assert pins["gpu"] == ours
-    torch = re.search(r"torch==(\S+)", ours)[1]
-    assert f"torch=={torch}+cpu" in pins["cpu"] and "bitsandbytes" not in pins["cpu"]
-    assert "torch==2.11.0\n" in pins["zero"] and "bitsandbytes" in pins["zero"]
-    assert {pin.count("gradio==") for pin in pins.values()} == {1}
 
 
 def test_the_files_that_are_sent_are_enough_and_nothing_else_is_written(program):

@@ -15,8 +15,7 @@ from demo.compare import tab as compare
 from demo.compare.bench import run
 from demo.compare.run import Comparison, Plan
 from demo.engine import Engine, Request
-from demo.lesson import tab as lesson
-from demo.lesson.run import TRIALS
+from demo.lesson import run as lesson
 from demo.live.api import answers
 from demo.live.follow import follow
 from demo.live.run import saved
@@ -25,6 +24,7 @@ from moa_core.decoding.trace import Finished, Prefilled
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.errors import UserError
 from tests.demo import forking_spaces as spaces
+from tests.demo.compare.test_compare import SETTINGS
 from tests.demo.conftest import PROMPT
 from tests.demo.live.test_live import lines, live_run
 
@@ -41,7 +41,7 @@ def lending(monkeypatch):
 
 
 @pytest.fixture
-def engine(timed, lending, monkeypatch):
+def engine(loads, lending, monkeypatch):
     """One that holds its models; what runs elsewhere says where."""
     made, inner = Engine(), module.decode
 
@@ -54,22 +54,6 @@ def engine(timed, lending, monkeypatch):
     monkeypatch.setattr(module, "decode", decode)
     zero.hold(made)
     return made
-
-
-def made_in(trace):
-    """The process that a trace was made in."""
-    return next(iter(trace.of(Prefilled))).prob
-
-
-def slow(monkeypatch):
-    inner = module.decode
-
-    def decode(*values):
-        for event in inner(*values):
-            time.sleep(0.01)
-            yield event
-
-    monkeypatch.setattr(module, "decode", decode)
 
 
 def test_where_no_gpus_are_lent_nothing_is_held(loads, monkeypatch):
@@ -101,25 +85,24 @@ def test_a_live_run_comes_back_whole_and_its_process_is_used_again(engine, visit
     *stream, (status, view) = live_run(engine, visit)
     assert status["text"] == ""
     assert len(stream) >= 1 and lines(view)[-1].startswith('{"end":"length"')
-    first = made_in(visit.trace)
+    first = visit.trace.of(Prefilled)[0].prob  # the process that it was made in
     assert first != os.getpid() and visit.trace.output_ids == [9] * 20
     assert saved(visit)["value"] and list(follow(visit, engine)) == []
     assert spaces.asked == [zero.borrowed_seconds(20)] and not engine.busy
     list(live_run(engine, visit, prompt="and then"))
-    assert made_in(visit.trace) == first and len(spaces.workers) == 1
+    assert visit.trace.of(Prefilled)[0].prob == first and len(spaces.workers) == 1
 
 
-def test_every_tab_runs_elsewhere(engine, visit):
-    settings = compare.Settings(PROMPT, "", ["vanilla", "moa-n1"], 2, False, 20, 0.0, 0, 3, 2, 6)
-    made = Comparison(plan=settings.plan)
+def test_every_tab_runs_elsewhere(engine):
+    made = Comparison(plan=SETTINGS.plan)
     *_, last = run(engine, made, lambda: False, False, compare.drawn)
     assert last["status"]["text"] == "All 4 runs are done." and last["tau"] is not None
     assert spaces.asked.pop() == zero.borrowed_seconds(2 * 16 + 4 * 20)
     made = Comparison(plan=tli.plan_of(engine, PROMPT, 20, 1))
     *_, last = run(engine, made, lambda: False, False, tli.drawn)
     assert last["status"]["text"] == "All 3 runs are done."
-    *_, (status, page) = lesson._run(engine, TRIALS["draft"], visit, lambda: False, PROMPT, "")
-    assert status["kind"] == "done" and "MoA N=0" in page
+    made = engine.prepare(lesson.request(engine, lesson.TRIALS["draft"], PROMPT, ""))
+    assert "MoA N=0" in lesson.drawn(lesson.TRIALS["draft"], lesson.first_cycle(made))
     *_, (_, figures) = answers(engine, Request(PROMPT, "vanilla", 20))
     assert figures["tokens"] == 20 and figures["reason"] == "length"
     with pytest.raises(UserError, match="empty"):
@@ -127,7 +110,14 @@ def test_every_tab_runs_elsewhere(engine, visit):
 
 
 def test_stop_reaches_a_run_elsewhere_and_keeps_what_was_done(engine, visit, monkeypatch):
-    slow(monkeypatch)
+    inner = module.decode
+
+    def slow(*values):
+        for event in inner(*values):
+            time.sleep(0.01)
+            yield event
+
+    monkeypatch.setattr(module, "decode", slow)
     outputs = live_run(engine, visit, tokens=500)
     next(outputs)
     assert engine.busy

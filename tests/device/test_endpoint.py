@@ -85,11 +85,6 @@ def get(url: str, body: bytes | None = None, **headers: str) -> tuple[int, dict[
         return error.code, dict(error.headers), error.read()
 
 
-def post(page: Page, body: bytes) -> tuple[int, bytes]:
-    status, _, answer = get(f"{page.url}/device/ids", body)
-    return status, answer
-
-
 @pytest.mark.parametrize("origin", [None, "http://elsewhere.example", "http://127.0.0.1:1", "null"])
 def test_only_its_own_page_comes_in(origin, page):
     with pytest.raises(InvalidStatus, match="403"), visit(page, origin=origin):
@@ -97,13 +92,12 @@ def test_only_its_own_page_comes_in(origin, page):
 
 
 def test_a_visitor_who_is_not_welcome():
-    with serving(
-        Device(lambda: TARGET, lambda name: DRAFTER, welcome=lambda visitor: False)
-    ) as page:
+    device = Device(lambda: TARGET, lambda name: DRAFTER, welcome=lambda visitor: False)
+    with serving(device) as page:
         with pytest.raises(InvalidStatus, match="403"), visit(page):
             pass
         assert get(f"{page.url}/device/facts/moa-n0")[0] == 401
-        assert post(page, b'{"text": "Hi"}')[0] == 401
+        assert get(f"{page.url}/device/ids", b'{"text": "Hi"}')[0] == 401
 
 
 def test_connections_from_one_address_are_few_and_places_are_given_back(page):
@@ -208,12 +202,12 @@ def test_drafters_that_it_has_not():
 
 
 def test_token_ids_of_a_prompt(page):
-    status, body = post(page, json.dumps({"text": "The fox ran."}).encode())
+    status, _, body = get(f"{page.url}/device/ids", b'{"text": "The fox ran."}')
     assert status == 200
     assert json.loads(body)["ids"] == prompt_ids(TOKENIZER, "The fox ran.")
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"text": " "}', b"1" * (MOST_BODY + 1), b"\xff"])
 def test_a_prompt_that_is_none(body, page):
-    status, answer = post(page, body)
+    status, _, answer = get(f"{page.url}/device/ids", body)
     assert status == 400 and json.loads(answer)["error"]

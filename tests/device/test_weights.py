@@ -4,15 +4,12 @@ import pytest
 import torch
 
 from demo.device.weights import pack
-from moa_core.drafters.base import Vanilla
-from moa_core.drafters.eagle import EagleDrafter
 from moa_core.errors import UserError
 from moa_core.link.client_weights import target_mark
 from moa_core.link.session import drafter_mark
 from moa_core.loading.load import load_drafter, load_target
-from moa_core.train.init import fresh
 from tests.device.twins import read
-from tests.models import tiny_target, tiny_tokenizer, useful
+from tests.models import drafter_of, tiny_target, tiny_tokenizer, useful
 
 
 @pytest.mark.parametrize(("kind", "most"), [("int8", 1 / 254), ("bf16", 1 / 256)])
@@ -54,16 +51,11 @@ def test_words_are_the_bytes_of_all_tokens():
     assert "".join(parts).encode("latin-1").decode() == text
 
 
-@pytest.mark.parametrize("method", ["vanilla", "glide", "static"])
+@pytest.mark.parametrize("method", ["vanilla", "glide", "eagle"])
 def test_what_no_browser_runs_is_refused(method):
     target = tiny_target()
-    if method == "static":
-        net = useful("eagle2", target).net
-        drafter = EagleDrafter(net, target, "eagle", static=True)
-    else:
-        drafter = Vanilla() if method == "vanilla" else fresh(method, target, 0)
     with pytest.raises(UserError, match="cannot draft in a browser"):
-        pack(target, drafter)
+        pack(target, drafter_of(method, target))
 
 
 def test_other_kinds_and_layers_are_refused(monkeypatch):

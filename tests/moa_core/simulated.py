@@ -79,10 +79,7 @@ class World:
             start = self.now
             self.passes(self.fixed)
             root = self.temper * self.logits[token]
-            if sizer:
-                tree = grow(token, root, self.expand, AUTO, sizer)
-            else:
-                tree = grow(token, root, self.expand, shape)
+            tree = grow(token, root, self.expand, AUTO if sizer else shape, sizer)
             drafted = Drafted(1, place, tree, self.now - start)
             found = self.verified(tree, place)
             if sizer:

@@ -64,7 +64,7 @@ def test_text_is_printed_as_it_is_decoded_and_then_its_figures(bundle, capsys, m
     assert f"τ {report['tau']:.2f} tokens per target call" in printed
     speed = r"tokens/s, prompt included \([\d.]+ while decoding\), drafts in int8, ended by leng"
     assert re.search(speed, printed)
-    one = run(capsys, "--prompt", "The fox", "--max-new-tokens", "1", "--ignore-eos")
+    one = run(capsys, *FOX, "--max-new-tokens", "1")
     assert one.endswith("\n1 token, 1 target call, drafts in int8, ended by length\n")
     seen: list[str] = []
 
@@ -115,24 +115,16 @@ def test_a_trace_loads_back_with_how_it_was_made(bundle, capsys, tmp_path):
     assert list(trace.events[0].prompt_ids) == raw
 
 
-@pytest.mark.parametrize(
-    ("words", "tree"),
-    [
-        ((), AUTO),
-        (("--tree", "own"), TreeSettings(3, 2, 6)),
-    ],
-)
-def test_trees_are_sized_automatically_unless_one_is_named(bundle, capsys, tmp_path, words, tree):
+def test_trees_are_sized_automatically_unless_one_is_named(bundle, capsys, tmp_path):
     path = tmp_path / "trace.json"
-    run(capsys, "--prompt", "The fox", *SHORT, *words, "--trace", str(path))
-    trace = Trace.from_json(path.read_text())
-    assert TreeSettings(**trace.about["settings"]["tree"]) == tree
-    assert trace.output_ids == expected()
+    for words, tree in (FOX[:-2], AUTO), (FOX, TreeSettings(3, 2, 6)):
+        run(capsys, *words, "--trace", str(path))
+        trace = Trace.from_json(path.read_text())
+        assert TreeSettings(**trace.about["settings"]["tree"]) == tree
+        assert trace.output_ids == expected()
 
 
 X = ("--prompt", "x")
-
-
 OWN = """
 import sys
 import moa_core

@@ -6,18 +6,7 @@ import pytest
 import torch
 
 import moa_core
-from moa_core import (
-    AUTO,
-    Piece,
-    Settings,
-    Trace,
-    TreeSettings,
-    UserError,
-    decode,
-    generate,
-    load_drafter,
-    load_target,
-)
+from moa_core import Piece, Settings, TreeSettings, UserError, generate, load_drafter, load_target
 from moa_core.decoding.offline import Away
 from moa_core.decoding.trace import OfflineToken
 from moa_core.drafters.base import Vanilla
@@ -51,7 +40,7 @@ def test_pieces_are_what_decode_says(target, method):
     trace = found[-1].trace
     assert trace is not None and found[-1].reason == trace.reason == "length"
     ids = trace.events[0].prompt_ids
-    plain = Trace(events=list(decode(target, drafter_of(method, target), ids, settings)))
+    plain = traced(target, method, ids, max_new_tokens=40, tree=TREE)
     assert plain.output_ids == trace.output_ids
     assert text(found) == target.tokenizer.decode(plain.output_ids, skip_special_tokens=True)
     assert found[0].bonus.id == plain.output_ids[0] and not found[0].accepted
@@ -86,7 +75,7 @@ def test_it_ends_where_the_model_ends(target):
     *_, last = generate(twin, useful("moa-n1", twin), PROMPT)
     assert last.trace.output_ids == kept and last.reason == "eos"
     assert last.trace.about["settings"]["eos_ids"] == (end,)
-    assert last.trace.about["settings"]["tree"]["auto"] and AUTO.auto
+    assert last.trace.about["settings"]["tree"]["auto"]
     ids = whole.events[0].prompt_ids
     assert traced(twin, "moa-n1", ids, max_new_tokens=40).output_ids == kept
     assert pieces(twin, "moa-n1", forever)[-1].trace.output_ids == whole.output_ids
@@ -129,11 +118,9 @@ def test_stop_strings_do_not_depend_on_how_the_text_comes(stops, expected):
 
 def test_without_a_tokenizer_there_are_ids_and_it_stops_when_it_is_told_to():
     target, found = tiny_target(), []
-    settings = Settings(40, TREE)
+    prompt, enough = [5, 9, 33], lambda: len(found) > 2
     drafter = useful("moa-n0", target)
-    run = generate(target, drafter, [5, 9, 33], settings, should_stop=lambda: len(found) > 2)
-    for piece in run:
-        found.append(piece)
+    found.extend(generate(target, drafter, prompt, Settings(40, TREE), should_stop=enough))
     assert len(found) == 4 and found[-1].reason == "stopped"
     assert text(found) == "" and found[0].bonus.id == found[-1].trace.output_ids[0]
 

@@ -131,9 +131,8 @@ def here(saved_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 @pytest.mark.usefixtures("bundle")
 def test_a_mistake_is_told_in_one_sentence(
-    here: Path, tmp_path: Path, command: str, words: str, told: str,
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    here, tmp_path, command, words, told, capsys, monkeypatch
+):
     monkeypatch.delenv("MOA_TOKEN", raising=False)
     places = {"here": here, "out": tmp_path / "out", "parity": FOLDER, "long": "x" * 300}
     before = sorted(here.rglob("*"))

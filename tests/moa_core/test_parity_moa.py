@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+from torch import Tensor
 
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace, Verified
@@ -43,34 +44,29 @@ def check_text(trace: Trace, key: str) -> None:
     assert trace.target_calls == expected["target_calls"]
 
 
+def check_all(found: dict[str, Tensor], expected: dict[str, Tensor], at: str) -> None:
+    """Every tensor of numbers that was recorded of a place, and no other."""
+    numbers = {name for name, tensor in expected.items() if tensor.is_floating_point()}
+    assert {f"{at}.{name}" for name in found} == {
+        one for one in numbers if one.startswith(f"{at}.")
+    }
+    for name, tensor in found.items():
+        torch.testing.assert_close(tensor, expected[f"{at}.{name}"], **CLOSE)
+
+
 @pytest.mark.usefixtures("plain_torch")
 @pytest.mark.parametrize("tli", [0, 1, 3])
-def test_every_tensor_of_the_prefill(tli, monkeypatch):
+def test_every_tensor_of_the_prefill_and_of_the_first_chain(tli, monkeypatch):
     expected = released.tensors(f"moa_n{tli}_first_cycle")
     drafter = released.moa(tli)
     lsa = recorded(monkeypatch, drafter.net.layer_self_attention)
     to_width = recorded(monkeypatch, drafter.net.Ekv2E)
     drafter, logits = released.ready(drafter, released.prompt())
     keys, values = drafter.memory.read(0, len(released.prompt()))[0]
-    found = {
-        "target_logits_last": logits,
-        "lsa_in": lsa[0][0],
-        "lsa_out": lsa[0][1],
-        "lsa_mean": to_width[0][0],
-        "ekv2e": to_width[0][1],
-        "ca_k": keys,
-        "ca_v": values,
-    }
-    assert {f"prefill.{name}" for name in found} == {k for k in expected if "prefill" in k}
-    for name, tensor in found.items():
-        torch.testing.assert_close(tensor, expected[f"prefill.{name}"], **CLOSE)
-
-
-@pytest.mark.usefixtures("plain_torch")
-@pytest.mark.parametrize("tli", [0, 1, 3])
-def test_every_tensor_of_the_first_chain(tli, monkeypatch):
-    expected = released.tensors(f"moa_n{tli}_first_cycle")
-    drafter, logits = released.ready(released.moa(tli), released.prompt())
+    found = {"target_logits_last": logits, "ca_k": keys, "ca_v": values}
+    found |= {"lsa_in": lsa[0][0], "lsa_out": lsa[0][1]}
+    found |= {"lsa_mean": to_width[0][0], "ekv2e": to_width[0][1]}
+    check_all(found, expected, "prefill")
     text = recorded(monkeypatch, drafter.net.self_attention)
     memory = recorded(monkeypatch, drafter.net.cross_attention, "attend")
     head = recorded(monkeypatch, released.target().head)
@@ -85,12 +81,8 @@ def test_every_tensor_of_the_first_chain(tli, monkeypatch):
             "final_hidden": head[step][0][0],
             "logits": head[step][1][0, 0],
         }
-        theirs = {k: v for k, v in expected.items() if k.startswith(f"step{step + 1}.")}
-        compared = {k for k, v in theirs.items() if v.is_floating_point()}
-        assert {f"step{step + 1}.{name}" for name in found} == compared
-        for name, tensor in found.items():
-            torch.testing.assert_close(tensor, theirs[f"step{step + 1}.{name}"], **CLOSE)
-        assert tree.tokens[step + 1] == int(theirs[f"step{step + 1}.logits"].argmax())
+        check_all(found, expected, f"step{step + 1}")
+        assert tree.tokens[step + 1] == int(expected[f"step{step + 1}.logits"].argmax())
     text_ids = expected["step1.input_ids"].tolist()
     assert [*released.prompt(), tree.tokens[0]] == text_ids
 

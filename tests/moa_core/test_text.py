@@ -9,14 +9,7 @@ from transformers import PreTrainedTokenizerFast
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
 from moa_core.errors import UserError
-from moa_core.text import (
-    RecordedText,
-    TokenText,
-    chat_ids,
-    clean,
-    prompt_ids,
-    record_words,
-)
+from moa_core.text import RecordedText, TokenText, chat_ids, clean, prompt_ids, record_words
 from moa_core.train.tokenizer import BOS, END
 from tests.models import tiny_tokenizer
 
@@ -39,10 +32,9 @@ def chat(*turns: str) -> list[dict[str, str]]:
     return [{"role": role, "content": text} for role, text in zip(roles, turns, strict=False)]
 
 
-def hiding() -> PreTrainedTokenizerFast:
-    """A tokenizer whose template does not show the message."""
-    tokenizer = TOKENIZER.__class__(tokenizer_object=TOKENIZER.backend_tokenizer)
-    tokenizer.chat_template = "{{ 'Hello' }}"
+def with_template(template: str | None) -> PreTrainedTokenizerFast:
+    tokenizer = copy.deepcopy(TOKENIZER)
+    tokenizer.chat_template = template
     return tokenizer
 
 
@@ -70,6 +62,7 @@ def test_an_ordinary_chat_is_encoded_as_the_template_would(turns):
     assert prompt_ids(TOKENIZER, turns[-1], raw=True) == TOKENIZER(turns[-1])["input_ids"]
 
 
+HI = {"role": "user", "content": "Hi"}
 EMPTY = ("", " ", "\n\t ", "\x00\x07", "\ud800", "\u3000")
 
 
@@ -82,14 +75,14 @@ EMPTY = ("", " ", "\n\t ", "\x00\x07", "\ud800", "\u3000")
         (lambda: chat_ids(TOKENIZER, chat("Be kind.", "One", "Two", "  ")), "The prompt is empty"),
         (lambda: chat_ids(TOKENIZER, chat("x" * 30_000, "y" * 30_000)), "limit is 50,000"),
         (
-            lambda: chat_ids(TOKENIZER, [{"role": "clown", "content": "Hi"}]),
-            "refuses such a chat: Unknown role: clown",
+            partial(chat_ids, TOKENIZER, [{**HI, "role": "clown"}]),
+            "such a chat: Unknown role: clown",
         ),
         *(
-            (partial(chat_ids, TOKENIZER, [{"role": "user", "content": "Hi"}, turn]), "Each turn")
-            for turn in (5, {}, {"role": "user"}, {"content": "x"}, {"role": "user", "content": 5})
+            (partial(chat_ids, TOKENIZER, [HI, turn]), "Each turn")
+            for turn in (5, {}, {"role": "user"}, {"content": "x"}, {**HI, "content": 5})
         ),
-        (lambda: prompt_ids(hiding(), "The cat."), "does not show the user's message"),
+        (partial(prompt_ids, with_template("{{ 'Hi' }}"), "The cat."), "does not show the user's"),
     ],
 )
 def test_a_prompt_that_cannot_be_read_is_refused(ask, words):
@@ -134,8 +127,7 @@ def test_special_tokens_in_earlier_turns_stay_text():
 
 
 def test_a_chat_without_a_template_is_its_texts_one_below_the_other():
-    bare = copy.deepcopy(TOKENIZER)
-    bare.chat_template = None
+    bare = with_template(None)
     turns = chat("Be kind.", "The cat sat.")
     assert chat_ids(bare, turns) == bare("Be kind.\nThe cat sat.")["input_ids"]
 

@@ -30,7 +30,6 @@ USUAL = usual_comparison()
 FOUND = rows(USUAL)
 NEAR, MEAN, TOKENS = [[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], [0.3, 0.2, 0.5], [" fox", "<b>x</b>"]
 
-
 ONE = recording("One")
 CASES = {  # a chart: its words, then each trace's values along its axis of numbers
     "acceptance": (
@@ -45,7 +44,7 @@ CASES = {  # a chart: its words, then each trace's values along its axis of numb
         "Acceptance length τ, tokens per target call: MoA N=1 3.00, EAGLE-2 2.00, Plain 1.00.",
         [[3, 2, 1], [3, 2, 1]]),
     "compare rate": (
-        compare.figures(FOUND, "rate"), r"MoA N=1 25.9 (24.1 to 28.0), EAGLE-2",
+        compare.figures(FOUND, "rate"), "MoA N=1 25.9 (24.1 to 28.0), EAGLE-2",
         [[7 / 0.27, 20, 20]]),
     "compare phases": (
         compare.phases(FOUND),
@@ -77,13 +76,9 @@ def test_a_chart_has_its_numbers_words_and_ground(name):
     assert words in figure.layout.meta["words"] and figure.layout.meta["words"].endswith(".")
     assert figure.layout.paper_bgcolor == figure.layout.plot_bgcolor == "rgba(0,0,0,0)"
     for drawn, values in zip(figure.data, expected, strict=False):
-        lying = drawn.orientation == "h" or (
-            drawn.type == "scatter" and isinstance((*drawn.y, 0)[0], str)
-        )
+        named = drawn.type == "scatter" and isinstance((*drawn.y, 0)[0], str)
+        lying = drawn.orientation == "h" or named
         assert list(drawn.x if lying else drawn.y) == pytest.approx(values)
-
-
-# ---- attention ----
 
 
 def test_heat_maps_hold_the_weights_and_name_rows_by_tokens():
@@ -96,9 +91,6 @@ def test_heat_maps_hold_the_weights_and_name_rows_by_tokens():
     assert [note.text for note in figure.layout.annotations] == ["reused, N = 2"]
     _, heat = text_read([[0.6, 0.1, 0.3], [0.2, 0.7, 0.1]], ["(earlier)", *TOKENS], 2).data
     assert [list(one) for one in heat.z] == [[0.6, 0.2], [0.1, 0.7], [0.3, 0.1]]
-
-
-# ---- links ----
 
 
 def test_every_recording_that_has_a_chart_is_drawn_with_its_own_numbers():
@@ -116,9 +108,6 @@ def test_every_recording_that_has_a_chart_is_drawn_with_its_own_numbers():
              if (one["method"], one["link"]) == ("eagle2", "4g")]  # fmt: skip
     [line] = [one for one in times.data if one.name == "EAGLE-2"]
     assert line.y[line.x.index("4g")] == one["ms_per_token"]
-
-
-# ---- recordings ----
 
 
 def test_training_time_is_a_line_for_each_method_by_updates_and_by_seconds():

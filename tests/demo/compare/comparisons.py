@@ -7,6 +7,7 @@ from demo.compare.rows import Row
 from demo.compare.run import Comparison, Plan
 from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
+from moa_core.decoding.verify import Sampling
 
 TREE = TreeSettings(3, 2, 4)
 
@@ -44,10 +45,8 @@ def comparison_of(tokenizer=None, reference=None, sampling=None, **traces):
     """A finished comparison: traces by method (moa_n1 for moa-n1)."""
     named = {name.replace("_", "-"): found for name, found in traces.items()}
     repeats = max(len(found) for found in named.values())
-    more = {"sampling": sampling} if sampling else {}
-    plan = Plan("Hi", tuple(named), repeats, **more)
-    made = Comparison(named, repeats, reference, plan=plan, tokenizer=tokenizer)
-    return made
+    plan = Plan("Hi", tuple(named), repeats, sampling=sampling or Sampling())
+    return Comparison(named, repeats, reference, plan=plan, tokenizer=tokenizer)
 
 
 def usual_comparison(tokenizer=None):

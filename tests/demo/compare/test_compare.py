@@ -28,9 +28,6 @@ METHODS = ("moa-n0", "moa-n1", "vanilla")
 OTHER = [1, 2, 3, 99, 5, 6, 7]  # leaves 1 ... 7 at its fourth token
 
 
-# ---- what is run ----
-
-
 @pytest.mark.parametrize(
     ("wrong", "word"),
     [
@@ -76,7 +73,7 @@ def test_where_a_text_parts_is_found_with_the_gap_there(monkeypatch):
     assert partings(engine, comparison_of(moa_n1=[trace_of([2])], eagle2=[])) == {}
 
 
-def test_the_endpoint_streams_progress_then_rows_and_verdict(timed):
+def test_the_endpoint_streams_progress_then_rows_and_verdict(loads):
     *progress, last = answers(Engine(), Plan(PROMPT, METHODS, 2, 10))
     phases = [step["phase"] for step in progress]
     assert phases == sorted(phases, reverse=True) and set(phases) == {"warm-up", "run"}
@@ -85,9 +82,6 @@ def test_the_endpoint_streams_progress_then_rows_and_verdict(timed):
     assert all(one["tau"] == 1 and one["repeats"] == 2 for one in last["rows"])
     assert last["verdict"].startswith("tokens per call: MoA N=0 1.00 · MoA N=1 1.00 (the same)")
     assert json.loads(json.dumps(last)) == last
-
-
-# ---- rows ----
 
 
 def test_a_row_holds_its_middle_run_and_the_range_of_all():
@@ -146,9 +140,6 @@ def test_what_is_not_known_is_not_claimed():
     assert list(table(found)["τ"]) == ["–", "–"] and record(found[0])["tau"] is None
 
 
-# ---- the race ----
-
-
 def lanes_of(comparison):
     return json.loads(json.dumps(race(comparison, rows(comparison))))["lanes"]
 
@@ -173,31 +164,22 @@ def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
     assert len(cut["accepted"]) == 2 and cut["bonus"] is None
 
 
-# ---- the tab ----
-
 NAMES = (
     "status", "bar", "shown", "box", "verdict", "race", "tau", "rate", "latency", "phases", "table",
 )  # fmt: skip
 
 
-def outputs_of(visit, shown=False, methods=("vanilla", "moa-n1"), **changed):
-    values = {
-        "prompt": PROMPT, "target": "", "methods": list(methods), "repeats": 2,
-        "auto_tree": False, "tokens": 20, "temperature": 0.0, "seed": 0, "depth": 3, "breadth": 2,
-        "budget": 6,
-    }  # fmt: skip
+SETTINGS = tab.Settings(PROMPT, "", ["vanilla", "moa-n1"], 2, False, 20, 0.0, 0, 3, 2, 6)
 
+
+def outputs_of(visit, shown=False, **changed):
     def work(visit, stop):
-        comparison = Comparison(plan=tab.Settings(**values | changed).plan)
+        comparison = Comparison(plan=replace(SETTINGS, **changed).plan)
         for made in run(Engine(), comparison, stop, shown, tab.drawn):
             yield tuple(made.get(name, gr.skip()) for name in NAMES)
 
     for output in guarded(work, len(NAMES), visit):
         yield dict(zip(NAMES, output, strict=True))
-
-
-def is_skip(value):
-    return isinstance(value, dict) and value.get("__type__") == "update" and len(value) == 1
 
 
 @pytest.mark.parametrize(
@@ -208,14 +190,14 @@ def is_skip(value):
 def test_a_mistake_gets_a_sentence_and_leaves_the_results(loads, visit, changed, word):
     [refused, *_] = outputs = list(outputs_of(visit, shown=True, **changed))
     assert word in outputs[-1]["status"]["text"] and outputs[-1]["status"]["kind"] == "error"
-    assert all(is_skip(one["box"]) or one["box"]["visible"] is True for one in outputs)
-    assert is_skip(refused["race"])
+    assert all(one["box"] == gr.skip() or one["box"]["visible"] is True for one in outputs)
+    assert refused["race"] == gr.skip()
 
 
 @pytest.mark.parametrize("shown", [True, False])
 def test_stop_keeps_what_is_finished_and_brings_earlier_results_back(visit, shown, breaks):
     for output in outputs_of(visit, tokens=500):
-        if not is_skip(output["bar"]) and "run 3 of 4" in output["bar"]["words"]:
+        if output["bar"] != gr.skip() and "run 3 of 4" in output["bar"]["words"]:
             visit.stop()
     assert output["status"]["text"] == "Stopped: 2 of 4 runs had finished; these are shown."
     assert list(output["table"]["value"]["Runs"]) == ["1", "1"]

@@ -46,7 +46,7 @@ def engine(loads):
     return Engine()
 
 
-def test_a_finished_run_brings_its_prompt_and_file_and_a_refused_one_leaves_them(engine, visit):
+def test_a_finished_run_brings_its_file_and_others_bring_a_sentence(engine, visit, breaks):
     assert "value" not in saved(visit)
     *stream, (status, view) = live_run(engine, visit)
     # gradio makes a component anew for every skip.
@@ -57,6 +57,9 @@ def test_a_finished_run_brings_its_prompt_and_file_and_a_refused_one_leaves_them
     shown = visit.shown
     [(status, _)] = live_run(engine, visit, prompt="")
     assert status["kind"] == "error" and "empty" in status["text"] and visit.shown is shown
+    breaks()
+    *_, (_, view), (status, _) = live_run(engine, visit)
+    assert '"end":"error"' in view and status["text"] == SORRY and not engine.busy
 
 
 @pytest.mark.parametrize(
@@ -85,12 +88,6 @@ def test_a_stopped_run_keeps_its_trace_and_one_in_the_queue_never_begins(engine,
     visit.stop()
     [(status, *_)] = live_run(engine, visit)
     assert "before it began" in status["text"] and loads == []
-
-
-def test_a_failure_becomes_a_sentence(engine, visit, breaks):
-    breaks()
-    *_, (_, view), (status, _) = live_run(engine, visit)
-    assert '"end":"error"' in view and status["text"] == SORRY and not engine.busy
 
 
 def test_a_saved_trace_opens_without_models_and_shows_the_same(engine, visit, loads):

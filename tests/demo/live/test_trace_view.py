@@ -24,19 +24,21 @@ from moa_core.train.tokenizer import train_tokenizer
 ROOT = 3  # tokens of the prompt: the first new token stands there
 
 
-def verified(cycle, emitted, kept=False, network=0.06, sent=100, received=2000):
-    """A verification that accepted all but the last of what it emits."""
-    path = tuple(range(1, len(emitted)))
-    ids = (0,) * 9  # more than any of these trees has nodes
+def verified(cycle, emitted, nodes=9, kept=False):
+    """A verification, over a link, that accepted all but the last of what it emits.
+
+    nodes  of its tree; more than any of these has where it is not read
+    """
+    path, half = tuple(range(1, len(emitted))), (0.5,) * nodes
     return Verified(
-        cycle, path, emitted[-1], ids, (0.5,) * len(ids), (0.5,) * len(ids), tuple(emitted), 0.01,
-        0.001, network, sent, received, kept,
+        cycle, path, emitted[-1], (0,) * nodes, half, half, tuple(emitted), 0.01, 0.001, 0.06, 100,
+        2000, kept,
     )  # fmt: skip
 
 
-def drafted(cycle, position, tokens, offline=False, received=0):
+def drafted(cycle, position, tokens, offline=False):
     tree = DraftTree.chain(1, list(tokens), [-0.1] * len(tokens))
-    return Drafted(cycle, position, tree, 0.005, None, offline, received)
+    return Drafted(cycle, position, tree, 0.005, None, offline, 5000)
 
 
 def written(first, tokens):
@@ -44,87 +46,53 @@ def written(first, tokens):
     return [OfflineToken(first + at, token, 0.8, 0.002) for at, token in enumerate(tokens)]
 
 
-def begun():
-    """The prompt of three tokens and a first cycle that gains 10 and 11, after token 1."""
-    yield Prefilled((7, 8, 9), 1, 0.5, 0.2, 0.06, 300, 150)
-    yield drafted(0, ROOT, [10, 12], received=5000)
-    yield verified(0, [10, 11])
-
-
-def healed():
-    """Alone it wrote 20 to 24. The old question's answer is 20; of the rest 21 is confirmed, and
-    30 stands where 22 was."""
-    yield from begun()
-    yield drafted(1, 5, [50])
-    yield LinkDown(1.2)
-    yield from written(6, [20, 21, 22, 23, 24])
-    yield LinkBack(3.0, 5)
-    yield verified(1, [20], network=0.0)
-    yield drafted(2, 6, [21, 22, 23, 24], offline=True)
-    yield verified(2, [21, 30])
-    yield Finished("length", {"prefill": 0.3, "draft": 0.1, "verify": 0.03, "network": 4.4,
-                              "other": 0.003})  # fmt: skip
-
-
-def kept():
-    """Alone it wrote 20, 21, 22, and that stays; 30 comes after it."""
-    yield from begun()
-    yield drafted(1, 5, [50])
-    yield LinkDown(1.2)
-    yield from written(6, [20, 21, 22])
-    yield LinkBack(3.0, 3)
-    yield drafted(1, 5, [20, 21, 22], offline=True)
-    yield verified(1, [20, 21, 22, 30], kept=True)
-    yield Finished("length", {"network": 3.0})
-
-
-def gone():
-    """The link stayed lost after 20 and 21."""
-    yield from begun()
-    yield drafted(1, 5, [50])
-    yield LinkDown(1.2)
-    yield from written(6, [20, 21])
-    yield Finished("offline", {"network": 9.0})
-
-
-def fitted(events):
-    """The same, each verification's columns as long as its tree: what a file must have."""
-    for event in events:
-        if isinstance(event, Drafted):
-            count = len(event.tree)
-        if isinstance(event, Verified):
-            columns = ("choices", "choice_probs", "draft_probs")
-            event = replace(event, **{name: getattr(event, name)[:count] for name in columns})
-        yield event
+# The prompt of three tokens and a first cycle that gains 10 and 11, after token 1.
+BEGUN = [
+    Prefilled((7, 8, 9), 1, 0.5, 0.2, 0.06, 300, 150),
+    drafted(0, ROOT, [10, 12]), verified(0, [10, 11], 3),
+]  # fmt: skip
+CUT = [*BEGUN, drafted(1, 5, [50]), LinkDown(1.2)]
+# Alone it wrote 20 to 24. The old question's answer is 20; of the rest 21 is confirmed, and 30
+# stands where 22 was.
+HEALED = [
+    *CUT, *written(6, [20, 21, 22, 23, 24]), LinkBack(3.0, 5), verified(1, [20], 2),
+    drafted(2, 6, [21, 22, 23, 24], offline=True), verified(2, [21, 30], 5),
+    Finished("length", {"prefill": 0.3, "draft": 0.1, "verify": 0.03, "network": 4.4,
+                        "other": 0.003}),
+]  # fmt: skip
+# Alone it wrote 20, 21, 22, and that stays; 30 comes after it.
+KEPT = [
+    *CUT, *written(6, [20, 21, 22]), LinkBack(3.0, 3),
+    drafted(1, 5, [20, 21, 22], offline=True), verified(1, [20, 21, 22, 30], kept=True),
+    Finished("length", {"network": 3.0}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("course", "counts", "waiting"),
+    ("course", "became", "waiting"),  # confirmed, changed, kept, dropped
     [
-        (healed, (2, 3, 0), []),
-        (kept, (0, 0, 3), []),
-        (gone, (0, 0, 0), [20, 21]),
+        (HEALED, (2, 3, 0, 0), []),
+        (KEPT, (0, 0, 3, 0), []),
+        # The link stays lost.
+        ([*CUT, *written(6, [20, 21]), Finished("offline", {"network": 9.0})], (0, 0, 0, 0),
+         [20, 21]),
         # An answer that differs at once; text that ends before the answer.
-        (lambda: [*begun(), *written(6, [20, 21]), verified(1, [40, 41, 42])], (0, 2, 0), []),
-        (lambda: [*begun(), *written(6, [20, 21]), verified(1, [20, 21, 22])], (2, 0, 0), []),
+        ([*BEGUN, *written(6, [20, 21]), verified(1, [40, 41, 42])], (0, 2, 0, 0), []),
+        ([*BEGUN, *written(6, [20, 21]), verified(1, [20, 21, 22])], (2, 0, 0, 0), []),
         # After a second loss the drafter may go on or begin anew.
-        (lambda: [*written(6, [20, 21]), LinkDown(1), *written(8, [22])], (0, 0, 0), [20, 21, 22]),
-        (lambda: [*written(6, [20, 21, 22]), verified(1, [20]), *written(7, [21])], (1, 0, 0),
-         [21]),
+        ([*written(6, [20, 21]), LinkDown(1), *written(8, [22])], (0, 0, 0, 0), [20, 21, 22]),
+        ([*written(6, [20, 21, 22]), verified(1, [20]), *written(7, [21])], (1, 0, 0, 0), [21]),
         # What was not verified before Stop goes.
-        (lambda: [*begun(), *written(6, [20, 21, 22]), verified(1, [20]), Finished("stopped")],
-         (1, 0, 0), []),
+        ([*BEGUN, *written(6, [20, 21, 22]), verified(1, [20]), Finished("stopped")],
+         (1, 0, 0, 2), []),
     ],
 )  # fmt: skip
-def test_what_becomes_of_offline_tokens(course, counts, waiting):
-    healing, found = Healing(), []
-    for event in course():
-        found.append(healing.add(event))
-    kinds = ("confirmed", "changed", "kept")
-    assert tuple(sum(getattr(one, kind) for one in found) for kind in kinds) == counts
+def test_what_becomes_of_offline_tokens(course, became, waiting):
+    healing = Healing()
+    found = [healing.add(event) for event in course]
+    kinds = ("confirmed", "changed", "kept", "dropped")
+    assert tuple(sum(getattr(one, kind) for one in found) for kind in kinds) == became
     assert [one.token for one in healing.waiting] == waiting
-    dropped = sum(one.dropped for one in found)
-    assert dropped == (2 if isinstance(event, Finished) and event.reason == "stopped" else 0)
 
 
 WORDS = ["the", " cat", " sat", " ran", " down", "."]
@@ -137,65 +105,58 @@ def tokenizer():
     return made
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def ids(tokenizer):
     return {word: tokenizer.encode(word)[0] for word in WORDS}
 
 
-def tree_of(ids):
-    """the -> { cat -> { sat -> ., ran }, down }, with likelihoods in that order."""
-    tokens = tuple(ids[word] for word in ("the", " cat", " sat", " ran", " down", "."))
-    return DraftTree(tokens, (-1, 0, 1, 1, 0, 2), (0, 1, 2, 2, 1, 3), (0, -0.1, -0.5, -1, -2, -0.7))
-
-
 def cycle_of(ids, path, bonus, emitted):
-    tree = tree_of(ids)
+    """Of a tree: the -> { cat -> { sat -> ., ran }, down }."""
+    odds = (0, -0.1, -0.5, -1, -2, -0.7)
+    tree = DraftTree(tuple(ids.values()), (-1, 0, 1, 1, 0, 2), (0, 1, 2, 2, 1, 3), odds)
     verified = Verified(
-        0, path, bonus, (bonus,) * len(tree), (0.7,) * len(tree),
-        (1, 0.6, 0.3, 0.2, 0.1, 0.05), emitted, 0.02, 0.001,
+        0, path, ids[bonus], (ids[bonus],) * len(tree), (0.7,) * len(tree),
+        (1, 0.6, 0.3, 0.2, 0.1, 0.05), tuple(ids[word] for word in emitted), 0.02, 0.001,
     )  # fmt: skip
     return [Drafted(0, 4, tree, 0.01), verified]
 
 
 def lines_of(tokenizer, events):
+    """The lines of a run whose events come one by one."""
     feed = Feed("r1", TokenText(tokenizer))
-    feed.add(events)
+    for event in events:
+        feed.add([event])
     return [json.loads(line) for line in feed.ndjson.split("\n") if line]
 
 
 def test_a_cycle_shows_accepted_rejected_bonus_and_counts_the_rest(tokenizer, ids):
-    events = cycle_of(ids, (1,), ids[" ran"], (ids[" cat"], ids[" ran"]))
-    run, line = lines_of(tokenizer, events)
+    run, line = lines_of(tokenizer, cycle_of(ids, (1,), " ran", (" cat", " ran")))
     assert run == {"run": "r1", "by": "", "from": 0}
     assert line["accepted"] == [[" cat", 0.9048, 0.6, 0]]
     assert line["bonus"] == [" ran", None, 0.7, 0]
     assert (line["at"], line["branch"], line["after"]) == (4, [2, 5], 1)
     tree = line["tree"]
-    assert tree["texts"] == ["the", " cat", " sat", " ran", " down", "."]
+    assert tree["texts"] == WORDS
     assert (tree["parents"], tree["path"]) == ([-1, 0, 1, 1, 0, 2], [1])
     assert tree["draft"][1:3] == [9048, 6703] and tree["target"][:3] == [10_000, 6000, 3000]
     assert tree["bonus"] == [" ran", 7000] and tree["special"] == []
 
 
 def test_where_a_whole_branch_is_accepted_its_best_sibling_is_struck(tokenizer, ids):
-    emitted = (ids[" cat"], ids[" sat"], ids["."], ids["the"])
-    _, line = lines_of(tokenizer, cycle_of(ids, (1, 2, 5), ids["the"], emitted))
+    events = cycle_of(ids, (1, 2, 5), "the", (" cat", " sat", ".", "the"))
+    _, line = lines_of(tokenizer, events)
     assert [token[0] for token in line["accepted"]] == [" cat", " sat", "."]
     assert (line["branch"], line["after"]) == ([3], 1)  # beside the second accepted one
     assert struck(DraftTree.chain(1, [2], [-0.1]), (1,)) == ([], 0)
 
 
-def test_a_cycle_cut_short_has_no_bonus(tokenizer, ids):
-    _, line = lines_of(tokenizer, cycle_of(ids, (1, 2), ids["the"], (ids[" cat"],)))
+def test_first_token_and_ending_and_a_cycle_cut_short_has_no_bonus(tokenizer, ids):
+    begins = Prefilled((1, 2, 3), ids["the"], 0.5, 0.25)
+    events = [begins, *cycle_of(ids, (1, 2), "the", (" cat",)), Finished("stopped")]
+    _, first, line, end = lines_of(tokenizer, events)
+    assert first == {"first": ["the", None, 0.5, 0], "at": 3} and end["end"] == "stopped"
     assert [token[0] for token in line["accepted"]] == [" cat"]
     assert line["bonus"] is None and line["branch"] == []
-
-
-def test_first_token_and_ending(tokenizer, ids):
-    events = [Prefilled((1, 2, 3), ids["the"], 0.5, 0.25)]
-    events += cycle_of(ids, (1,), ids["."], (ids[" cat"], ids["."]))
-    _, first, _, end = lines_of(tokenizer, [*events, Finished("stopped")])
-    assert first == {"first": ["the", None, 0.5, 0], "at": 3} and end["end"] == "stopped"
 
 
 def test_pacing_keeps_every_event_and_sends_the_first_at_once():
@@ -212,19 +173,6 @@ def test_pacing_keeps_every_event_and_sends_the_first_at_once():
     assert len(batches) < 6
 
 
-def over_a_link(tokenizer, events, ids):
-    """The lines of a made-up run, its numbers as tokens of this tokenizer."""
-    names = {1: "the", 10: " cat", 11: " sat", 12: " ran", 20: " down", 21: ".", 22: " ran"}
-
-    def known(number):
-        return ids[names.get(number, "the")]
-
-    feed = Feed("r1", TokenText(tokenizer))
-    for event in events:
-        feed.add([renamed(event, known)])
-    return [json.loads(line) for line in feed.ndjson.split("\n") if line]
-
-
 def renamed(event, known):
     match event:
         case Prefilled() | OfflineToken():
@@ -238,7 +186,10 @@ def renamed(event, known):
 
 
 def test_offline_tokens_come_as_they_are_written_and_are_healed(tokenizer, ids):
-    lines = over_a_link(tokenizer, healed(), ids)
+    words = {1: "the", 10: " cat", 11: " sat", 12: " ran", 20: " down", 21: ".", 22: " ran"}
+    known = {number: ids[word] for number, word in words.items()}
+    told = [renamed(event, lambda number: known.get(number, ids["the"])) for event in HEALED]
+    lines = lines_of(tokenizer, told)
     [down] = [line for line in lines if "down" in line]
     assert down == {"down": 1.2}
     alone = [line for line in lines if "offline" in line]
@@ -259,16 +210,13 @@ def test_characters_that_are_written_alone_come_whole_and_leave_the_text_as_it_w
         LinkDown(1.0), OfflineToken(2, two, 0.9, 0.0), LinkBack(1.0, 1),
         Verified(0, (), two, (two,), (0.9,), (1,), (two,), 0, 0),
     ]  # fmt: skip
-    feed = Feed("r1", TokenText(tokenizer))
-    feed.add(events)
-    lines = [json.loads(line) for line in feed.ndjson.split("\n") if line]
+    lines = lines_of(tokenizer, events)
     assert [line["offline"][0] for line in lines if "offline" in line] == ["ö"]
     assert [line["bonus"][0] for line in lines if "cycle" in line] == ["ö"]
 
 
 def test_a_recorded_run_over_a_link_is_shown_without_its_tokenizer(tokenizer, ids):
-    trace = Trace({}, list(fitted(healed())))
-    trace.events = [renamed(event, lambda number: 200 + number) for event in trace.events]
+    trace = Trace({}, [renamed(event, lambda number: 200 + number) for event in HEALED])
     record_words(trace, tokenizer)
     again = Trace.from_json(trace.to_json())
     live, recorded = (Feed("r", text) for text in (TokenText(tokenizer), RecordedText(again)))

@@ -1,7 +1,6 @@
 """`bench` on a tiny random bundle: files, table, resuming, mistakes, and the command kept."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -10,28 +9,15 @@ from moa_core.bench.records import command_line
 from moa_core.decoding.tree import AUTO
 
 
-@pytest.fixture
-def suite(tmp_path: Path) -> Path:
-    path = tmp_path / "two.jsonl"
-    rows = [
-        {"kind": kind, "prompt": text}
-        for kind, text in (("stories", "The fox ran"), ("sums", "What is 3 +"))
-    ]
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return path
-
-
-def command(suite: Path, out: Path, *more: str) -> list[str]:
-    short = ["--max-new-tokens", "12", "--repeat", "2", "--device", "cpu", "--ignore-eos"]
-    return ["bench", "--suite", str(suite), "--out", str(out), *short, *more]
-
-
-def test_a_whole_benchmark(
-    bundle: Path, suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "new" / "out"
-    methods = ("--methods", "vanilla,eagle2,moa-n1,hf-generate")
-    assert main(command(suite, out, *methods)) == 0
+def test_a_whole_benchmark(bundle, tmp_path, capsys):
+    suite, out = tmp_path / "two.jsonl", tmp_path / "new" / "out"
+    texts = {"stories": "The fox ran", "sums": "What is 3 +"}
+    rows = [{"kind": kind, "prompt": text} for kind, text in texts.items()]
+    suite.write_text("\n".join(map(json.dumps, rows)))
+    short = "--max-new-tokens 12 --repeat 2 --device cpu --ignore-eos"
+    words = f"{short} --methods vanilla,eagle2,moa-n1,hf-generate"
+    command = ["bench", "--suite", str(suite), "--out", str(out), *words.split()]
+    assert main(command) == 0
     printed = capsys.readouterr().out
     results = json.loads((out / "results.json").read_text())
     assert list(results["methods"]) == ["vanilla", "eagle2", "moa-n1", "hf-generate"]
@@ -44,20 +30,17 @@ def test_a_whole_benchmark(
     assert moa["drafts_per_cycle"] > 0 and f"auto ({moa['drafts_per_cycle']:.1f})" in printed
     assert moa["trainable_parameters"] > 1000 and len(moa["acceptance_by_position"]) >= 1
     assert results["machine"]["device"] == "cpu" and results["versions"]["torch"]
-    assert results["command"] == (
-        "python -m moa_core bench --suite two.jsonl --out out --max-new-tokens 12 --repeat 2 "
-        "--device cpu --ignore-eos --methods vanilla,eagle2,moa-n1,hf-generate"
-    )
+    assert results["command"] == f"python -m moa_core bench --suite two.jsonl --out out {words}"
     assert str(tmp_path) not in (out / "summary.json").read_text()
     assert printed.splitlines()[0].startswith("method") and str(out / "summary.json") in printed
 
     # The same command again runs nothing; the figures are the same.
     before = (out / "runs.jsonl").read_bytes()
-    assert main(command(suite, out, *methods)) == 0
+    assert main(command) == 0
     assert (out / "runs.jsonl").read_bytes() == before
     assert json.loads((out / "results.json").read_text())["methods"] == results["methods"]
     capsys.readouterr()
-    assert main(command(suite, out, *methods, "--seed", "1")) == 2
+    assert main([*command, "--seed", "1"]) == 2
     assert "seed was 0 and is now 1" in capsys.readouterr().err
 
 

@@ -2,7 +2,6 @@
 
 import json
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,16 +16,12 @@ from tests.serving import serving
 LINK = "rtt=6,down=20,up=20"
 
 
-def test_a_whole_measurement_and_what_was_missing_of_it(
-    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
-) -> None:
+def test_a_whole_measurement_and_what_was_missing_of_it(bundle, tmp_path, capsys, monkeypatch):
     suite, out = tmp_path / "one.jsonl", tmp_path / "out.json"
     suite.write_text(json.dumps({"kind": "story", "prompt": "The fox ran home"}))
-    command = [
-        "bench", "--link", LINK, "--methods", "moa-n1,stream", "--suite", str(suite),
-        "--out", str(out), "--max-new-tokens", "8", "--repeat", "1", "--device", "cpu",
-        "--ignore-eos", "--seed", "5",
-    ]  # fmt: skip
+    short = f"bench --link {LINK} --methods moa-n1,stream --max-new-tokens 8 --repeat 1 --seed 5"
+    places = ["--suite", str(suite), "--out", str(out)]
+    command = [*short.split(), "--device", "cpu", "--ignore-eos", *places]
     target, runs = load_target("tiny", device="cpu"), tmp_path / "out.runs" / "runs.jsonl"
     with serving(target, lambda name: load_drafter(name, target), "open sesame") as (_, port):
 
@@ -76,7 +71,7 @@ def record(method: str, repeat: int, **more: Any) -> dict[str, Any]:
     return {"method": method, "repeat": repeat, **usual, **more}
 
 
-def test_figures_by_hand() -> None:
+def test_figures_by_hand():
     plain = [record("vanilla@local", at, calls=10) for at in range(2)]
     far = [record("moa-n0@4g", 0), record("moa-n0@4g", 1, last=1.1, output="other")]
     pushed = [record("stream@4g", 0, calls=10), record("stream@4g", 1, new_tokens=2)]

@@ -1,7 +1,6 @@
 """Methods: all write the target's own greedy text; what is counted, and what is said of them."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_target
 from moa_core.model.target import Target
 from moa_core.train.init import fresh
-from tests.models import plain_greedy, speaking_target, tiny_target
+from tests.models import plain_greedy, speaking_target
 
 IDS = [[5, 9, 33, 5, 9], [7, 8, 12]]
 TREE = TreeSettings(3, 2, 6)
@@ -41,7 +40,7 @@ def peers(target: Target) -> dict[str, Method]:
     return {name: HuggingFace(name, target, small, more) for name, more in options.items()}
 
 
-def test_all_methods_write_the_targets_own_text(target: Target, bundle: Path) -> None:
+def test_all_methods_write_the_targets_own_text(target, bundle):
     twin = target.fork()
     methods = load_methods(["vanilla", "eagle", "ngram", "moa-n1"], target) | peers(target)
     for ids, ends in zip(IDS, (True, False), strict=True):
@@ -53,7 +52,7 @@ def test_all_methods_write_the_targets_own_text(target: Target, bundle: Path) ->
             assert {key: record[key] for key in expected} == expected, name
 
 
-def test_a_peers_acceptance_length_is_counted_from_outside(target: Target) -> None:
+def test_a_peers_acceptance_length_is_counted_from_outside(target):
     settings = Settings(20, TREE)
     plain = peers(target)["hf-generate"].run(IDS[0], settings)
     assert plain["target_calls"] == 20 and tau([plain]) == 1
@@ -67,9 +66,7 @@ def test_a_peers_acceptance_length_is_counted_from_outside(target: Target) -> No
     assert not target.model._forward_hooks and not target.model._forward_pre_hooks
 
 
-def test_sampled_texts_are_alike_for_all_methods_and_new_each_repeat(
-    target: Target, bundle: Path
-) -> None:
+def test_sampled_texts_are_alike_for_all_methods_and_new_each_repeat(target, bundle):
     methods, texts = load_methods(["vanilla", "eagle2", "moa-n0"], target), set()
     for repeat in range(3):
         settings = Decoding(20, temperature=1.0).settings(TREE, repeat, 1)
@@ -79,9 +76,7 @@ def test_sampled_texts_are_alike_for_all_methods_and_new_each_repeat(
     assert len(texts) == 3
 
 
-def test_a_context_that_is_too_short_ends_every_text(
-    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_context_that_is_too_short_ends_every_text(target, tmp_path, monkeypatch):
     small = fresh("independent", target, seed=0)
     save_drafter(tmp_path / "independent", small, target, {}, torch.float32)
     monkeypatch.setenv("MOA_MODELS", str(tmp_path))
@@ -97,26 +92,24 @@ def test_a_context_that_is_too_short_ends_every_text(
 
 # ---- llama.cpp as a row of the benchmark ----
 
-PROMPT = [5, 9, 33, 7, 21, 40, 11]
 
-
-def test_halves_of_a_head_become_neighbours() -> None:
+def test_halves_of_a_head_become_neighbours():
     rows = np.repeat(np.arange(8, dtype=np.float32)[:, None], 3, 1)  # two heads of four rows
     assert interleaved(rows, 2)[:, 0].tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
 
 
-def test_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_says_what_to_install(target, monkeypatch):
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     with pytest.raises(UserError, match="pip install xllamacpp gguf"):
-        load_methods(["llama-cpp"], tiny_target())
+        load_methods(["llama-cpp"], target)
 
 
-def test_it_writes_what_plain_decoding_writes() -> None:
+def test_it_writes_what_plain_decoding_writes():
     pytest.importorskip("xllamacpp", reason="needs xllamacpp")
     pytest.importorskip("gguf", reason="needs gguf")
     target = load_target()
     methods = load_methods(["vanilla", "llama-cpp"], target)
-    ours, theirs = (method.run(PROMPT, Settings(40, eos_ids=())) for method in methods.values())
+    ours, theirs = (method.run(IDS[0], Settings(40, eos_ids=())) for method in methods.values())
     assert ours["output"] == theirs["output"] and theirs["target_calls"] == 40
     with pytest.raises(UserError, match="temperature 0"):
-        methods["llama-cpp"].run(PROMPT, Settings(4, sampling=Sampling(1.0)))
+        methods["llama-cpp"].run(IDS[0], Settings(4, sampling=Sampling(1.0)))

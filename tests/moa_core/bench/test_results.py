@@ -1,7 +1,7 @@
 """Figures from made-up runs, recomputed by hand; recordings; and what the paper claims."""
 
 import json
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +12,12 @@ from moa_core.errors import UserError
 from tests.moa_core.bench.made_up import ABOUT, made_up_runs, ours
 
 
-def test_figures_by_hand() -> None:
-    found = figures(made_up_runs(), ABOUT, greedy=True)
+@pytest.fixture(scope="module")
+def found() -> dict[str, dict[str, Any]]:
+    return figures(made_up_runs(), ABOUT, greedy=True)
+
+
+def test_figures_by_hand(found):
     moa = found["moa"]
     # Two prompts, gained 3 + 2 and 1 + 4 + 1, twice.
     assert moa["tau"] == pytest.approx(11 / 5)
@@ -35,8 +39,8 @@ def test_figures_by_hand() -> None:
     assert moa["trainable_parameters"] == 10
 
 
-def test_the_spread_of_tau_is_over_prompts() -> None:
-    moa = figures(made_up_runs(), ABOUT, greedy=True)["moa"]
+def test_the_spread_of_tau_is_over_prompts(found):
+    moa = found["moa"]
     assert moa["tau_spread"] == pytest.approx([2, 2.5])  # the one prompt twice, or the other
     assert moa["kinds"]["a"]["tau_spread"] == pytest.approx([2.5, 2.5])
     low, high = spread([(0, 1)] * 50 + [(1, 1)] * 50)
@@ -44,9 +48,8 @@ def test_the_spread_of_tau_is_over_prompts() -> None:
     assert spread([]) is spread([(1, 0)]) is None and spread([(1, 1), (0, 0)]) == [1, 1]
 
 
-def test_texts_are_compared_with_plain_decoding_where_greedy() -> None:
+def test_texts_are_compared_with_plain_decoding_where_greedy(found):
     runs = made_up_runs()
-    found = figures(runs, ABOUT, greedy=True)
     assert found["moa"]["identical_to_vanilla"] == 0.5  # the second prompt differs in one repeat
     assert found["vanilla"]["identical_to_vanilla"] == 1.0
     assert figures(runs, ABOUT, greedy=False)["moa"]["identical_to_vanilla"] is None
@@ -55,17 +58,15 @@ def test_texts_are_compared_with_plain_decoding_where_greedy() -> None:
     assert without["identical_to_vanilla"] is None and without["speedup"] is None
 
 
-def test_a_peer_has_no_cycles() -> None:
-    hf = figures(made_up_runs(), ABOUT, greedy=True)["hf"]
+def test_a_peer_has_no_cycles(found):
+    hf = found["hf"]
     # 11 tokens after the first forward, of which the prefill is one of 5 calls, in 2 prompts.
-    assert hf["tau"] == pytest.approx(9 / 8) and hf["decode_tokens_per_second"] == pytest.approx(
-        9 / 2
-    )
+    assert (hf["tau"], hf["decode_tokens_per_second"]) == pytest.approx((9 / 8, 9 / 2))
     assert hf["acceptance_by_position"] is None
     assert hf["seconds"] == pytest.approx({"prefill": 0.2, "decode": 2.0})
 
 
-def test_a_text_that_ends_at_once_has_no_tau() -> None:
+def test_a_text_that_ends_at_once_has_no_tau():
     record = ours("moa", 0, 1, "a", [])
     found = figures([record], {"moa": {}}, greedy=True)["moa"]
     assert found["tau"] is None and found["tau_spread"] is None
@@ -76,13 +77,8 @@ def test_a_text_that_ends_at_once_has_no_tau() -> None:
 
 # ---- recordings ----
 
-TABLE = json.loads(PATH.read_text(encoding="utf-8"))
 
-
-# ---- links ----
-
-
-def test_a_recording_of_links_comes_back_as_it_was_written(tmp_path: Path) -> None:
+def test_a_recording_comes_back_as_written_and_a_damaged_one_is_refused(tmp_path):
     given = ["bench", "--link", "4g", "--out", str(tmp_path / "a.json")]
     facts = head("link", given, commit="abc", machine={"device": "cpu"}, settings={"tree": [5, 4]})
     made = {**facts, "links": {}, "rows": [{"method": "moa-n0", "x": 1 / 3}]}
@@ -92,13 +88,9 @@ def test_a_recording_of_links_comes_back_as_it_was_written(tmp_path: Path) -> No
     assert made["command"] == "python -m moa_core bench --link 4g --out a.json"
     assert str(tmp_path) not in path.read_text()
     assert list(recorded(path.parent)) == ["a"]
-
-
-def test_a_damaged_recording_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "odd.json"
-    path.write_text("{")
-    for one in (path, tmp_path / "odd-and-nowhere.json"):
-        with pytest.raises(UserError, match="odd"):
+    path.write_text("{")  # damaged
+    for one in (path, tmp_path / "nowhere" / "a.json"):
+        with pytest.raises(UserError, match=r"a\.json"):
             read(one)
 
 
@@ -108,7 +100,8 @@ def test_a_damaged_recording_is_refused(tmp_path: Path) -> None:
 def test_means_and_ratios_leave_the_flagged_cells_out():
     paper = published()
     assert [paper.data[at] for at in range(6) if at not in paper.shared] == ["GSM8K"]
-    cells = {row["drafter"]: row["cells"] for row in TABLE["rows"]}
+    rows = json.loads(PATH.read_text(encoding="utf-8"))["rows"]
+    cells = {row["drafter"]: row["cells"] for row in rows}
     taus = {name: [cells[name][at][1] for at in (0, 1, 3, 4, 5)] for name in cells}
     for row in paper.rows:
         assert paper.mean(row)[1] == pytest.approx(sum(taus[row.drafter]) / 5)

@@ -1,7 +1,5 @@
 """Runs: every method in turn, resumable; settings that must not change; the best tree."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -52,7 +50,7 @@ def contenders(target: Target, log: list, stop_after: int = 10**6) -> dict[str, 
     return {name: Contender(Counting(name, target, log, stop_after), TREE) for name in "ab"}
 
 
-def test_runs_are_interleaved_and_the_warm_up_is_dropped(target: Target, tmp_path: Path) -> None:
+def test_runs_are_interleaved_and_the_warm_up_is_dropped(target, tmp_path):
     log: list = []
     runs = run_all(contenders(target, log), PROMPTS, IDS, 2, DECODING, tmp_path / "runs.jsonl")
     assert log[:4] == [("a", IDS[0]), ("b", IDS[0]), ("a", IDS[1]), ("b", IDS[1])]
@@ -61,7 +59,7 @@ def test_runs_are_interleaved_and_the_warm_up_is_dropped(target: Target, tmp_pat
     assert [run["kind"] for run in runs[:6]] == ["b", "b", "a", "a", "b", "b"]
 
 
-def test_a_run_that_was_cut_off_repeats_nothing_finished(target: Target, tmp_path: Path) -> None:
+def test_a_run_that_was_cut_off_repeats_nothing_finished(target, tmp_path):
     path, whole, first, second = tmp_path / "runs.jsonl", [], [], []
     rest = (PROMPTS, IDS, 2, DECODING)
     expected = run_all(contenders(target, whole), *rest, tmp_path / "whole.jsonl")
@@ -80,9 +78,7 @@ def test_a_run_that_was_cut_off_repeats_nothing_finished(target: Target, tmp_pat
             read_runs(path)
 
 
-def test_other_settings_are_refused_and_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_settings_are_refused_and_named(tmp_path, monkeypatch):
     settings = {"repeat": 3, "methods": ("a", "b")}
     for commit, all_of_them in (("abc", "abc"), ("abc", "abc"), ("def", "abc, then def")):
         monkeypatch.setattr(run, "commit", lambda commit=commit: commit)
@@ -98,14 +94,14 @@ def test_other_settings_are_refused_and_named(
             keep_settings(tmp_path / "out", settings, CPU)
 
 
-def test_trees_are_read() -> None:
+def test_trees_are_read():
     assert one_tree("7-6-24") == TreeSettings(7, 6, 24) and one_tree("auto") == AUTO
     for wrong in ("5-4", "a-b-c", "5-4-12-1", "0-1-1", "largest"):
         with pytest.raises(UserError):
             one_tree(wrong)
 
 
-def test_the_fastest_tree_is_chosen(target: Target, tmp_path: Path) -> None:
+def test_the_fastest_tree_is_chosen(target, tmp_path):
     log: list = []
     plain = Counting("vanilla", target, log)
     plain.trees = False

@@ -9,6 +9,7 @@ import pytest
 from moa_core.bench.suites import QUESTIONS, load_suite, suite_ids
 from moa_core.errors import UserError
 from moa_core.text import chat_ids, prompt_ids
+from moa_core.train.bundle import prompts
 from moa_core.train.corpus import Document
 from moa_core.train.tokenizer import encode
 from tests.models import speaking_target, tiny_target, tiny_tokenizer
@@ -23,32 +24,25 @@ def suite(tmp_path: Path, *rows: object) -> str:
     return str(path)
 
 
-def test_the_bundled_suites_are_five_kinds_and_share_no_prompt() -> None:
+def test_the_bundled_suites_share_no_prompt_and_the_question_sets_load():
     both = load_suite("bundled") + load_suite("tuning")
     assert Counter(prompt.kind for prompt in both) == dict.fromkeys(KINDS, 44)
     assert len({json.dumps(prompt.messages) for prompt in both}) == len(both)
+    for name in QUESTIONS:
+        found = load_suite(name)
+        assert len(found) >= 79 and all(len(prompt.messages) == 1 for prompt in found)
+        assert len({prompt.kind for prompt in found}) == (8 if name == "mt_bench" else 1)
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_the_question_sets_load(name: str) -> None:
-    prompts = load_suite(name)
-    assert len(prompts) >= 79 and all(len(prompt.messages) == 1 for prompt in prompts)
-    assert len({prompt.kind for prompt in prompts}) == (8 if name == "mt_bench" else 1)
-
-
-def test_a_persons_own_file(tmp_path: Path) -> None:
-    chat = [
-        {"role": "user", "content": "Hi"},
-        {"role": "assistant", "content": "Hello."},
-        {"role": "user", "content": "Go on"},
-    ]
+def test_a_persons_own_file(tmp_path):
+    chat = list(prompts.chat("Hi", "Hello.", "Go on"))
     rows = ({"kind": "a", "prompt": "One"}, "", {"kind": "b", "messages": chat}, {"prompt": "Two"})
     found = load_suite(suite(tmp_path, *rows))
     assert [(each.number, each.kind) for each in found] == [(1, "a"), (3, "b"), (4, "mine")]
     assert found[0].messages[0]["content"] == "One" and list(found[1].messages) == chat
 
 
-def test_a_limit_is_per_kind(tmp_path: Path) -> None:
+def test_a_limit_is_per_kind(tmp_path):
     rows = [{"kind": kind, "prompt": f"{kind}{at}"} for at in range(3) for kind in "ab"]
     found = load_suite(suite(tmp_path, *rows), 2)
     assert [each.messages[0]["content"] for each in found] == ["a0", "b0", "a1", "b1"]
@@ -67,13 +61,13 @@ BAD = [
 
 
 @pytest.mark.parametrize(("row", "words"), BAD)
-def test_a_bad_line_is_named(tmp_path: Path, row: object, words: str) -> None:
+def test_a_bad_line_is_named(tmp_path, row, words):
     path = suite(tmp_path, {"kind": "a", "prompt": "fine"}, row)
     with pytest.raises(UserError, match=f"^Line 2 of the suite.*{words}"):
         load_suite(path)
 
 
-def test_no_file_and_no_prompts(tmp_path: Path) -> None:
+def test_no_file_and_no_prompts(tmp_path):
     with pytest.raises(UserError, match="There is no suite 'nowhere'"):
         load_suite("nowhere")
     with pytest.raises(UserError, match="holds no prompts"):
@@ -83,7 +77,7 @@ def test_no_file_and_no_prompts(tmp_path: Path) -> None:
         load_suite(str(tmp_path / "latin.jsonl"))
 
 
-def test_ids_are_those_the_models_are_trained_with() -> None:
+def test_ids_are_those_the_models_are_trained_with():
     tokenizer = tiny_tokenizer()
     for prompt in load_suite("tuning"):
         ids = chat_ids(tokenizer, prompt.messages)
@@ -94,9 +88,9 @@ def test_ids_are_those_the_models_are_trained_with() -> None:
             assert ids == prompt_ids(tokenizer, prompt.messages[0]["content"])
 
 
-def test_a_prompt_that_does_not_fit_is_named(tmp_path: Path) -> None:
-    prompts = load_suite(suite(tmp_path, {"prompt": "Hi"}, {"prompt": "a b c " * 200}))
+def test_a_prompt_that_does_not_fit_is_named(tmp_path):
+    found = load_suite(suite(tmp_path, {"prompt": "Hi"}, {"prompt": "a b c " * 200}))
     with pytest.raises(UserError, match=r"^Line 2 of the suite: The prompt has"):
-        suite_ids(prompts, speaking_target())
+        suite_ids(found, speaking_target())
     with pytest.raises(UserError, match="no tokenizer"):
-        suite_ids(prompts, tiny_target())
+        suite_ids(found, tiny_target())

@@ -9,7 +9,7 @@ import pytest
 from moa_core.decoding import trace as trace_module
 from moa_core.decoding import verifier
 from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import PHASES, Drafted, Event, Finished, Prefilled, Trace, Verified
+from moa_core.decoding.trace import PHASES, Drafted, Finished, Prefilled, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
@@ -24,27 +24,24 @@ METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")
 
 @pytest.mark.parametrize("method", METHODS)
 def test_events_come_in_order_and_fit_together(method):
-    target = tiny_target(vocab_size=61)
-    events = list(decode(target, drafter_of(method, target), PROMPT, Settings(25)))
-    assert isinstance(events[0], Prefilled) and events[0].prompt_ids == tuple(PROMPT)
-    assert isinstance(events[-1], Finished)
-    text = [*PROMPT, events[0].token]
-    cycles = list(zip(events[1:-1:2], events[2:-1:2], strict=True))
-    for number, (drafted, verified) in enumerate(cycles):
+    first, *events, last = traced(
+        tiny_target(vocab_size=61), method, PROMPT, max_new_tokens=25
+    ).events
+    assert isinstance(first, Prefilled) and first.prompt_ids == tuple(PROMPT)
+    assert isinstance(last, Finished)
+    text = [*PROMPT, first.token]
+    for number, (drafted, verified) in enumerate(zip(events[::2], events[1::2], strict=True)):
         assert isinstance(drafted, Drafted) and isinstance(verified, Verified)
-        assert drafted.cycle == verified.cycle == number
-        assert drafted.position == len(text) - 1
-        assert drafted.tree.tokens[0] == text[-1]
         tree = drafted.tree
+        assert drafted.cycle == verified.cycle == number
+        assert (drafted.position, tree.tokens[0]) == (len(text) - 1, text[-1])
         assert len(verified.choices) == len(verified.draft_probs) == len(tree)
-        path = [tree.tokens[node] for node in verified.path]
-        gained = (*path, verified.bonus)
+        gained = (*(tree.tokens[node] for node in verified.path), verified.bonus)
         assert verified.emitted == gained[: len(verified.emitted)]
         assert verified.gained == len(gained)
-        last = verified.path[-1] if verified.path else 0
-        assert verified.bonus == verified.choices[last]
+        assert verified.bonus == verified.choices[[0, *verified.path][-1]]
         text += verified.emitted
-        assert len(verified.emitted) == len(gained) or number == len(cycles) - 1
+        assert verified.emitted == gained or verified is events[-1]
     assert len(text) == len(PROMPT) + 25
 
 
@@ -101,7 +98,7 @@ def test_every_part_is_charged_to_its_phase_and_nothing_is_lost(method, monkeypa
     trace = Trace(events=list(run))
     prefill, read = taken("open", "prefill", "choose"), taken("stop", "server_half", "observe")
     first = taken("propose")  # what the prompt has to tell is charged to the prefill
-    later = taken("stop", "server_half", "observe", "propose")
+    later = read + first
     verify, other = taken("verify", "choose"), taken("walk", "keep")
     cycles = len(trace.of(Verified))
     assert [event.seconds for event in trace.of(Prefilled)] == [prefill]
@@ -130,17 +127,12 @@ def test_the_clock_stands_still_while_events_are_shown(monkeypatch):
 def test_stopping_ends_after_the_cycle_with_what_there_is(method, cycles):
     target = tiny_target(vocab_size=61)
     drafter = drafter_of(method, target)
-    whole = traced(target, drafter, PROMPT, max_new_tokens=60)
-    events: list[Event] = []
-    asked = decode(
-        target, drafter, PROMPT, Settings(60),
-        should_stop=lambda: sum(isinstance(e, Verified) for e in events) >= cycles,
-    )  # fmt: skip
-    for event in asked:
-        events.append(event)
-    stopped = Trace(events=events)
-    assert stopped.reason == "stopped"
-    assert len(stopped.of(Verified)) == cycles
+    whole = traced(target, drafter, PROMPT, max_new_tokens=20)  # no three cycles gain more
+    stopped = Trace()
+    run = decode(target, drafter, PROMPT, Settings(60), lambda: len(stopped.of(Verified)) >= cycles)
+    for _ in stopped.record(run):
+        pass
+    assert stopped.reason == "stopped" and len(stopped.of(Verified)) == cycles
     text = stopped.output_ids
     assert text == whole.output_ids[: len(text)] and len(text) == 1 + sum(stopped.accepted_lengths)
 
@@ -164,29 +156,27 @@ def test_the_first_token_may_end_it():
 )
 def test_prompts_that_cannot_be_read_are_refused_before_anything_happens(prompt, words):
     target = tiny_target(max_position_embeddings=40)
-    run = decode(target, Vanilla(), prompt, Settings())
     with pytest.raises(UserError, match=words):
-        next(run)
-
-
-@pytest.mark.parametrize("count", [0, -1, 2.0, True, None, "5"])
-def test_the_number_of_tokens_must_be_a_positive_whole_number(count):
-    with pytest.raises(UserError, match="number of new tokens"):
-        Settings(count)
+        next(decode(target, Vanilla(), prompt, Settings()))
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"tree": "5-4-11"}, {"tree": None}, {"sampling": 0.7}, {"away": 3.0}], ids=str
+    ("name", "values", "words"),
+    [
+        ("max_new_tokens", (0, -1, 2.0, True, None, "5"), "The number of new tokens must"),
+        ("tree", ("5-4-11", None), "The tree of settings is "),
+        ("sampling", (0.7,), "The sampling of settings is "),
+        ("away", (3.0,), "The away of settings is "),
+    ],
 )
-def test_settings_of_another_kind_are_refused_by_name(wrong):
-    with pytest.raises(UserError, match=f"^The {next(iter(wrong))} of settings is "):
-        Settings(**wrong)
+def test_impossible_settings_are_refused_by_name(name, values, words):
+    for value in values:
+        with pytest.raises(UserError, match=f"^{words}"):
+            Settings(**{name: value})
 
 
 def test_the_last_positions_are_drafted_no_deeper_than_they_reach():
     target = tiny_target(max_position_embeddings=40)
-    shape = TreeSettings(8, 2, 12)
-    run = decode(target, useful("moa-n1", target), [1] * 30, Settings(100, shape))
-    for event in run:
-        if isinstance(event, Drafted):
-            assert event.position + max(event.tree.depths) < 40
+    trace = traced(target, "moa-n1", [1] * 30, max_new_tokens=100, tree=TreeSettings(8, 2, 12))
+    for event in trace.of(Drafted):
+        assert event.position + max(event.tree.depths) < 40

@@ -1,12 +1,12 @@
 """Whatever is drafted, greedy text is the target's own, token for token."""
 
-from itertools import product
+from itertools import product, zip_longest
 
 import pytest
 
 from moa_core.bench.suites import load_suite, suite_ids
 from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Drafted, Trace, Verified
+from moa_core.decoding.trace import Drafted, Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.drafters.base import Vanilla
 from moa_core.errors import UserError
@@ -46,33 +46,34 @@ def test_every_kind_of_target_writes_its_own_text(name):
             assert trace.reason == "length"
 
 
+@pytest.fixture(scope="module")
+def plain() -> tuple[Target, list[list[int]]]:
+    """A target, and what it writes after each prompt."""
+    target = tiny_target(vocab_size=61)
+    return target, [plain_greedy(target, prompt, 40) for prompt in PROMPTS]
+
+
 @pytest.mark.parametrize(
     ("method", "tree"), [*product(("moa-n1", "eagle2"), TREES), ("moa-n0", "deep")]
 )
-def test_every_shape_of_tree_gives_the_same_text(method, tree):
-    target = tiny_target(vocab_size=61)
+def test_every_shape_of_tree_gives_the_same_text(method, tree, plain):
+    target, texts = plain
     drafter = drafter_of(method, target)
-    for prompt in PROMPTS:
+    for prompt, text in zip(PROMPTS, texts, strict=True):
         trace = traced(target, drafter, prompt, max_new_tokens=30, tree=TREES[tree])
-        assert trace.output_ids == plain_greedy(target, prompt, 30)
-        for event in trace.of(Drafted):
-            shape = TREES[tree]
-            assert 1 <= len(event.tree) - 1 <= shape.budget
-            assert max(event.tree.depths) <= shape.depth
+        assert trace.output_ids == text[:30]
+        for drafted in (event.tree for event in trace.of(Drafted)):
+            assert 1 <= len(drafted) - 1 <= TREES[tree].budget
+            assert max(drafted.depths) <= TREES[tree].depth
 
 
 @pytest.mark.parametrize("method", ["moa-n0", "moa-n1", "eagle2"])
-def test_useful_drafters_are_sometimes_right_and_sometimes_wrong(method):
+def test_useful_drafters_are_sometimes_right_and_sometimes_wrong(method, plain):
     """Without this the comparisons above would hardly meet an accepted path."""
-    target = tiny_target(vocab_size=61)
-    shape = TreeSettings(depth=4, breadth=3, budget=12)
-    lengths = [
-        length
-        for prompt in PROMPTS
-        for length in traced(
-            target, useful(method, target), prompt, max_new_tokens=60, tree=shape
-        ).accepted_lengths
-    ]
+    (target, _), lengths = plain, list[int]()
+    for prompt in PROMPTS:
+        trace = traced(target, method, prompt, max_new_tokens=60, tree=TreeSettings(4, 3, 12))
+        lengths += trace.accepted_lengths
     assert {1, 2, 3} <= set(lengths)
     assert sum(lengths) / len(lengths) > 1.3
 
@@ -87,15 +88,12 @@ def test_all_of_the_targets_layers_draft_what_the_target_says(name):
     drafter = useful(f"moa-n{len(target.layers)}", target, whisper=0.0)
     chain, bush = TreeSettings(4, 1, 4), TreeSettings(4, 3, 30)
     for prompt in (fitting(prompt, target) for prompt in PROMPTS):
-        assert (
-            traced(target, drafter, prompt, max_new_tokens=26, tree=chain).accepted_lengths
-            == [5] * 5
-        )
+        trace = traced(target, drafter, prompt, max_new_tokens=26, tree=chain)
+        assert trace.accepted_lengths == [5] * 5
         trace = traced(target, drafter, prompt, max_new_tokens=26, tree=bush)
-        for drafted, verified in zip(trace.of(Drafted), trace.of(Verified), strict=True):
-            tree = drafted.tree
-            drafts = [tree.draft_prob(node) for node in range(len(tree))]
-            assert len(tree) == 31 and drafts == pytest.approx(verified.draft_probs, abs=1e-4)
+        for drafted, verified in trace.cycles:
+            drafts = [drafted.tree.draft_prob(node) for node in range(31)]
+            assert drafts == pytest.approx(verified.draft_probs, abs=1e-4)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -112,11 +110,10 @@ def test_a_full_context_ends_the_text_and_nothing_breaks(method, length, room):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_an_end_of_text_within_an_accepted_path_ends_it_there(method):
-    target = tiny_target(vocab_size=61)
+def test_an_end_of_text_within_an_accepted_path_ends_it_there(method, plain):
+    target, texts = plain
     drafter = drafter_of(method, target)
-    for prompt in PROMPTS:
-        text = plain_greedy(target, prompt, 40)
+    for prompt, text in zip(PROMPTS, texts, strict=True):
         for eos in {text[0], text[3], text[10]}:
             trace = traced(target, drafter, prompt, max_new_tokens=40, eos_ids=(eos, 9999))
             assert trace.output_ids == text[: text.index(eos) + 1]
@@ -129,15 +126,10 @@ def test_one_drafter_serves_runs_that_take_turns(method):
     target = tiny_target()
     drafter = drafter_of(method, target)
     alone = [traced(target, drafter, prompt, max_new_tokens=20) for prompt in PROMPTS]
-    settings = Settings(max_new_tokens=20)
-    traces = [Trace() for _ in PROMPTS]
-    runs = [
-        trace.record(decode(target, drafter, prompt, settings))
-        for trace, prompt in zip(traces, PROMPTS, strict=True)
-    ]
-    while runs:
-        runs = [each for each in runs if next(each, None) is not None]
-    assert [trace.output_ids for trace in traces] == [trace.output_ids for trace in alone]
+    turns = zip_longest(*(decode(target, drafter, prompt, Settings(20)) for prompt in PROMPTS))
+    for trace, events in zip(alone, zip(*turns, strict=True), strict=True):
+        together = Trace(events=[event for event in events if event is not None])
+        assert together.output_ids == trace.output_ids
 
 
 @pytest.mark.slow

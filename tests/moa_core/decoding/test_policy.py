@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from collections.abc import Collection
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,12 +14,13 @@ from moa_core.decoding.decode import Settings, about
 from moa_core.decoding.policy import FIXED_CYCLES, GOES_ON, Curve, Experience, Line, Sizer
 from moa_core.decoding.settings import tree_of
 from moa_core.decoding.trace import Drafted, Trace, Verified
-from moa_core.decoding.tree import AUTO, Node, TreeSettings, grow
+from moa_core.decoding.tree import AUTO, DraftTree, Node, TreeSettings, grow
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.model.target import Target
 from tests.moa_core.simulated import World
 from tests.models import drafter_of, plain_greedy, tiny_target, traced, useful
+from tests.properties import above
 
 SHAPES = ("2-2-4", "4-3-10", "5-4-12", "8-4-20")
 METHODS = (
@@ -49,11 +51,9 @@ def test_sure_drafts_go_deep_and_unsure_ones_do_not():
     sizer = sizer_of(world)
     world.speed(AUTO, 400, sizer)
     sharp, flat = torch.full((40, 40), -20.0).fill_diagonal_(20.0), torch.zeros(40, 40)
-    depths = []
-    for logits in (sharp, flat):
-        tree = grow(3, logits[3], lambda front, of=logits: of[front.tokens], AUTO, sizer)
-        depths.append(max(tree.depths))
-    assert depths[0] >= 8 and depths[1] <= 2
+    deep = grow(3, sharp[3], lambda frontier: sharp[frontier.tokens], AUTO, sizer)
+    shallow = grow(3, flat[3], lambda frontier: flat[frontier.tokens], AUTO, sizer)
+    assert max(deep.depths) >= 8 and max(shallow.depths) <= 2
 
 
 @pytest.mark.parametrize("static", [False, True])
@@ -64,14 +64,13 @@ def test_until_anything_is_known_the_tree_is_the_one_asked_for(static):
         limit = TreeSettings(6, 3, 20, auto=True)
         auto = grow(token, root, world.expand, limit, Sizer(shape), static=static)
         fixed = grow(token, root, world.expand, shape, static=static)
-        paths = [{path_of(tree, node) for node in range(len(tree))} for tree in (auto, fixed)]
-        assert paths[0] == paths[1]
+        assert paths(auto) == paths(fixed)
         assert sorted(auto.log_probs) == pytest.approx(sorted(fixed.log_probs), abs=1e-5)
 
 
-def path_of(tree: Any, node: int) -> tuple[int, ...]:
-    above = tree.parents[node]
-    return (*(path_of(tree, above) if above >= 0 else ()), tree.tokens[node])
+def paths(tree: DraftTree) -> set[tuple[int, ...]]:
+    """The tokens from below the root to each node."""
+    return {tuple(tree.tokens[one] for one in above(tree, node)) for node in range(len(tree))}
 
 
 def test_no_tree_is_larger_than_its_limits_and_every_parent_comes_first():
@@ -81,10 +80,9 @@ def test_no_tree_is_larger_than_its_limits_and_every_parent_comes_first():
     for token in range(40):
         tree = grow(token, world.logits[token], world.expand, limit, sizer)
         assert max(tree.depths) <= 5 and 2 <= len(tree) <= 10
-        for node in range(1, len(tree)):
-            above = tree.parents[node]
-            assert above < node and tree.depths[node] == tree.depths[above] + 1
-            assert tree.log_probs[node] <= tree.log_probs[above]
+        for node, parent in list(enumerate(tree.parents))[1:]:
+            assert parent < node and tree.depths[node] == tree.depths[parent] + 1
+            assert tree.log_probs[node] <= tree.log_probs[parent]
 
 
 def test_logits_that_are_no_numbers_draft_nothing():
@@ -153,12 +151,16 @@ def test_no_tree_is_deeper_than_what_is_still_wanted():
 
 
 def test_what_was_written_offline_teaches_nothing():
-    sizer = Sizer(TreeSettings())
-    world = World()
+    sizer, world = Sizer(TreeSettings()), World()
     tree = grow(1, world.logits[1], world.expand, AUTO, sizer)
-    drafted = Drafted(3, 0, tree, 0.1, offline=True)
-    sizer.learn(drafted, Verified(3, (), 0, (), (), (), (), 0.1, 0.0))
+    learn(sizer, tree, (), offline=True)
     assert sizer.known.cycles == 0
+
+
+def learn(sizer: Sizer, tree: DraftTree, path: tuple[int, ...], offline: bool = False) -> None:
+    """A later cycle of this tree, of which a path was accepted."""
+    verified = Verified(3, path, 0, (), (), (), (), 0.1, 0.0)
+    sizer.learn(Drafted(3, 0, tree, 0.1, offline=offline), verified)
 
 
 def test_a_path_that_ends_at_an_expanded_node_says_that_it_did_not_go_on():
@@ -166,8 +168,7 @@ def test_a_path_that_ends_at_an_expanded_node_says_that_it_did_not_go_on():
     first = Node(5, None, 0.0, 0.0, 1, expanded=True)
     second = Node(6, first, -0.5, -0.5, 2, expanded=True)
     tree = sizer.keep(1, [first, second, Node(7, second, -1.0, -1.0, 3)], AUTO)
-    path = (1, 2)
-    sizer.learn(Drafted(1, 0, tree, 0.1), Verified(1, path, 0, (), (), (), (), 0.1, 0.0))
+    learn(sizer, tree, (1, 2))
     guess = Curve(GOES_ON)
     assert sizer.known.extended(0.0) > guess(0.0)
     assert sizer.known.extended(-0.5) < guess(-0.5)
@@ -246,15 +247,12 @@ def test_the_kept_nodes_are_the_best_of_all_subtrees(node):
         scores = [math.log(nodes[place][1]) for place in ranked]
         kept = set(ranked[: known.to_keep(scores)])
 
-        def worth(chosen: set[int], nodes: list[tuple[int, float]] = nodes) -> float:
+        def worth(chosen: Collection[int], nodes: list[tuple[int, float]] = nodes) -> float:
             gains = [known.accepted(math.log(nodes[place][1])) for place in chosen]
             return sum(gains) - 600 * known.verified.each * len(chosen)
 
-        subtrees = [
-            set(chosen)
-            for size in range(1, len(nodes))
-            for chosen in itertools.combinations(range(1, len(nodes)), size)
-            if all(nodes[place][0] in (0, *chosen) for place in chosen)
-        ]
+        places = range(1, len(nodes))
+        chosen = itertools.chain(*(itertools.combinations(places, size) for size in places))
+        subtrees = [one for one in chosen if all(nodes[place][0] in (0, *one) for place in one)]
         assert worth(kept) == pytest.approx(max(map(worth, subtrees)), abs=2e-3)
         assert all(nodes[place][0] in (0, *kept) for place in kept)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib import import_module
 from itertools import product
 from typing import Any
@@ -18,16 +18,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from moa_core.decoding import verify as verify_module
-from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace, Verified
 from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings, grow
-from moa_core.decoding.verify import Sampling, sample, target_probs, walk
+from moa_core.decoding.verify import Sampling, sample, target_probs, uniform, walk
 from moa_core.drafters.base import Drafter, ServerHalf, Vanilla
 from moa_core.model.target import Observation, Target
-from tests.models import tiny_target, useful
-
-decode_module = import_module("moa_core.decoding.decode")  # the module, not the function
+from tests.models import tiny_target, traced, useful
 
 VOCABULARY = 5
 LENGTH = 3
@@ -36,6 +32,7 @@ TEXTS = 1500
 PLAUSIBLE, IMPOSSIBLE = 1e-3, 1e-9  # p-values
 
 TREES = {
+    "none": TreeSettings(),
     "chain": TreeSettings(3, 1, 3),
     "tree": TreeSettings(3, 2, 6),
     "every token": TreeSettings(2, 5, 30),
@@ -158,31 +155,28 @@ def p_value(counts: Counter[Any], expected: dict[Any, float]) -> float:
     return torch.special.gammaincc(half[0], half[1]).item()
 
 
-@dataclass
-class Drawn:
-    """Texts drawn with many seeds, and how many drafts were accepted and rejected on the way."""
-
-    texts: Counter[tuple[int, ...]]
-    accepted: int = 0
-    rejected: int = 0
-
-
-def draw(drafter: Drafter, target: TableTarget, sampling: Sampling, tree: TreeSettings) -> Drawn:
-    drawn = Drawn(Counter())
+def draw(
+    drafter: Drafter, target: TableTarget, sampling: Sampling, tree: TreeSettings
+) -> list[Trace]:
+    """Texts with many seeds."""
     stand_in: Any = target
-    for seed in range(TEXTS):
-        own = Sampling(sampling.temperature, sampling.top_p, sampling.top_k, seed)
-        trace = Trace(events=list(decode(stand_in, drafter, PROMPT, Settings(LENGTH, tree, own))))
-        drawn.texts[tuple(trace.output_ids)] += 1
-        for event in trace.of(Verified):
-            drawn.accepted += len(event.path)
-            drawn.rejected += len(event.path) == 0
-    return drawn
+    seeded = (replace(sampling, seed=seed) for seed in range(TEXTS))
+    return [
+        traced(stand_in, drafter, PROMPT, max_new_tokens=LENGTH, tree=tree, sampling=own)
+        for own in seeded
+    ]
+
+
+def likely(drawn: list[Trace], target: TableTarget, sampling: Sampling) -> float:
+    """The p-value of these texts under the target's distribution."""
+    texts = Counter(tuple(trace.output_ids) for trace in drawn)
+    return p_value(texts, exact_texts(target, sampling))
 
 
 @pytest.mark.parametrize(
     ("tree", "name"),
     [
+        ("none", "all three"),
         ("chain", "temperature 1"),
         ("chain", "top-p"),
         ("tree", "temperature 0.6"),
@@ -193,17 +187,12 @@ def draw(drafter: Drafter, target: TableTarget, sampling: Sampling, tree: TreeSe
 )
 def test_texts_follow_the_targets_distribution(tree, name):
     target, drafter = models()
-    drawn = draw(drafter, target, SAMPLINGS[name], TREES[tree])
-    assert p_value(drawn.texts, exact_texts(target, SAMPLINGS[name])) > PLAUSIBLE
-    assert drawn.accepted > TEXTS // 4
-    assert drawn.rejected > TEXTS // 4 or tree == "every token"
-
-
-def test_plain_decoding_follows_it_too():
-    target, _ = models()
-    sampling = SAMPLINGS["all three"]
-    drawn = draw(Vanilla(), target, sampling, TREES["chain"])
-    assert p_value(drawn.texts, exact_texts(target, sampling)) > PLAUSIBLE
+    drafts = tree != "none"
+    drawn = draw(drafter if drafts else Vanilla(), target, SAMPLINGS[name], TREES[tree])
+    assert likely(drawn, target, SAMPLINGS[name]) > PLAUSIBLE
+    paths = [event.path for trace in drawn for event in trace.of(Verified)]
+    assert sum(map(len, paths)) > TEXTS // 4 or not drafts
+    assert paths.count(()) > TEXTS // 4 or tree == "every token"
 
 
 def accept_the_first_child(tree: DraftTree, choices: Sequence[int]) -> tuple[tuple[int, ...], int]:
@@ -228,36 +217,32 @@ def answer_for_the_rejected(tree: DraftTree, choices: Sequence[int]) -> tuple[tu
     return path, choices[next(iter(children.values()))] if children else bonus
 
 
+def one_draw_for_all_positions(seed: int, position: int) -> float:
+    """Every token is distributed rightly then, but they are not independent of each other."""
+    return uniform(seed, 0)
+
+
 @pytest.mark.parametrize(
-    ("rule", "tree"),
+    ("part", "fault", "tree"),
     [
-        (accept_the_first_child, "chain"),
-        (accept_it_now_and_then, "tree"),
-        (answer_for_the_rejected, "tree"),
+        ("decode.walk", accept_the_first_child, "chain"),
+        ("decode.walk", accept_it_now_and_then, "tree"),
+        ("decode.walk", answer_for_the_rejected, "tree"),
+        ("verify.uniform", one_draw_for_all_positions, "tree"),
     ],
 )
-def test_a_broken_acceptance_rule_does_not_pass(rule, tree, monkeypatch):
+def test_a_broken_rule_does_not_pass(part, fault, tree, monkeypatch):
+    module, name = part.split(".")
+    monkeypatch.setattr(import_module(f"moa_core.decoding.{module}"), name, fault)
     target, drafter = models()
-    sampling = SAMPLINGS["temperature 1"]
-    monkeypatch.setattr(decode_module, "walk", rule)
-    drawn = draw(drafter, target, sampling, TREES[tree])
-    assert p_value(drawn.texts, exact_texts(target, sampling)) < IMPOSSIBLE
-
-
-def test_one_draw_for_all_positions_does_not_pass(monkeypatch):
-    """Every token is distributed rightly then, but they are not independent of each other."""
-    target, drafter = models()
-    sampling = SAMPLINGS["temperature 1"]
-    genuine = verify_module.uniform
-    monkeypatch.setattr(verify_module, "uniform", lambda seed, position: genuine(seed, 0))
-    drawn = draw(drafter, target, sampling, TREES["tree"])
-    assert p_value(drawn.texts, exact_texts(target, sampling)) < IMPOSSIBLE
+    drawn = draw(drafter, target, SAMPLINGS["temperature 1"], TREES[tree])
+    assert likely(drawn, target, SAMPLINGS["temperature 1"]) < IMPOSSIBLE
 
 
 def test_forgetting_top_p_does_not_pass():
     target, drafter = models()
     drawn = draw(drafter, target, SAMPLINGS["temperature 1"], TREES["tree"])
-    assert p_value(drawn.texts, exact_texts(target, SAMPLINGS["top-p"])) < IMPOSSIBLE
+    assert likely(drawn, target, SAMPLINGS["top-p"]) < IMPOSSIBLE
 
 
 @pytest.mark.parametrize("name", SAMPLINGS)
@@ -269,7 +254,7 @@ def test_the_distribution_is_that_of_temperature_then_top_k_then_top_p(name):
 
 def test_the_inverse_transform_hits_every_token_as_often_as_it_should():
     probs = torch.tensor([0.4, 0.0, 0.05, 0.25, 0.3])
-    draws = [verify_module.uniform(seed, 7) for seed in range(5000)]
+    draws = [uniform(seed, 7) for seed in range(5000)]
     tokens = sample(probs.expand(len(draws), -1), draws).tolist()
     assert p_value(Counter(tokens), dict(enumerate(probs.tolist()))) > PLAUSIBLE
 
@@ -286,8 +271,8 @@ def test_a_seed_gives_the_same_text_by_every_method_and_tree(sampling):
     for prompt in prompts:
         texts = set()
         for drafter, shape in product([Vanilla(), *methods], shapes):
-            trace = Trace(
-                events=list(decode(target, drafter, prompt, Settings(25, shape, sampling)))
+            trace = traced(
+                target, drafter, prompt, max_new_tokens=25, tree=shape, sampling=sampling
             )
             texts.add(tuple(trace.output_ids))
             accepted += sum(trace.accepted_lengths) - len(trace.accepted_lengths)

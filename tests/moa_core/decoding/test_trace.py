@@ -7,7 +7,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import (
     Drafted,
     Finished,
@@ -19,9 +18,8 @@ from moa_core.decoding.trace import (
     Verified,
 )
 from moa_core.decoding.tree import DraftTree
-from moa_core.drafters.base import Vanilla
 from moa_core.errors import UserError
-from tests.models import tiny_target, worded_trace
+from tests.models import tiny_target, traced, worded_trace
 from tests.mutations import mutated
 from tests.properties import SEEDS, above, trees
 
@@ -52,8 +50,7 @@ def test_metrics_are_counted_from_the_events():
 
 
 def test_one_token_has_no_acceptance_length_and_no_speed_of_decoding():
-    target = tiny_target()
-    trace = Trace(events=list(decode(target, Vanilla(), [5], Settings(1))))
+    trace = traced(tiny_target(), "vanilla", [5], max_new_tokens=1)
     assert (trace.tau, trace.decode_tokens_per_second, trace.target_calls) == (None, None, 1)
     assert Trace().tau is None and Trace().reason is None and Trace().output_ids == []
 
@@ -84,12 +81,13 @@ def test_a_trace_with_something_wrong_is_refused(place, value):
     verified |= {"path": [], "emitted": [1]}
     verified |= {name: [1, 1] for name in ("choices", "choice_probs", "draft_probs")}
     assert Trace.from_json(json.dumps(data)).reason == "length"
+    *way, last = place
     holder = data
-    for key in place[:-1]:
+    for key in way:
         holder = holder[key]
-    holder[place[-1]] = value
+    holder[last] = value
     if value == GONE:
-        del holder[place[-1]]
+        del holder[last]
     with pytest.raises(UserError, match=r"trace|damaged"):
         Trace.from_json(json.dumps(data))
 
@@ -117,8 +115,7 @@ def cycles(draw: st.DrawFn) -> list[Any]:
     """A tree, and a verification that keeps one of its paths."""
     tree: DraftTree = draw(trees(8))
     number, path = draw(WHOLE), tuple(above(tree, draw(st.integers(0, len(tree) - 1))))
-    ids = st.lists(WHOLE, min_size=len(tree), max_size=len(tree)).map(tuple)
-    probs = st.lists(PROBS, min_size=len(tree), max_size=len(tree)).map(tuple)
+    ids, probs = (st.tuples(*[kind] * len(tree)) for kind in (WHOLE, PROBS))
     return [
         Drafted(number, draw(WHOLE), tree, draw(SECONDS), draw(st.none() | st.integers(0, 3))),
         Verified(
@@ -191,7 +188,7 @@ def test_any_other_text_is_refused(text):
     assert read(text) is None
 
 
-def test_text_that_cannot_be_sent_is_made_worded_trace():
+def test_text_that_cannot_be_sent_is_made_sendable():
     data = json.loads(worded_trace())
     data["about"]["words"]["output"][0] = data["about"]["\ud800"] = "a\ud800b"
     trace = Trace.from_json(json.dumps(data))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings, grow
+from moa_core.decoding.tree import AUTO, DraftTree, Frontier, TreeSettings, grow, named_tree
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
@@ -33,11 +33,9 @@ Path = tuple[int, ...]
 class Bigrams:
     """Grows trees from random next-token logits, and looks on."""
 
-    def __init__(self, seed: int, certain: bool = False) -> None:
+    def __init__(self, seed: int, scale: float = 2.0) -> None:
         generator = torch.Generator().manual_seed(seed)
-        self.logits = 2 * torch.randn(VOCABULARY, VOCABULARY, generator=generator)
-        if certain:  # the best token is as good as sure: its log-probability is 0
-            self.logits[torch.arange(VOCABULARY), self.logits.argmax(1)] = 1000.0
+        self.logits = scale * torch.randn(VOCABULARY, VOCABULARY, generator=generator)
         self.frontiers: list[Frontier] = []
 
     def grow(self, shape: TreeSettings, static: bool = False) -> DraftTree:
@@ -87,7 +85,9 @@ def test_the_nodes_kept_are_the_most_probable_ones(shape, seed):
 
 @pytest.mark.parametrize("budget", range(1, 9))
 def test_a_certain_chain_keeps_its_parents_when_all_scores_tie(budget):
-    tree = Bigrams(3, certain=True).grow(TreeSettings(8, 3, budget))
+    bigrams = Bigrams(3)
+    bigrams.logits[torch.arange(VOCABULARY), bigrams.logits.argmax(1)] = 1000.0
+    tree = bigrams.grow(TreeSettings(8, 3, budget))
     assert tree.log_probs == (0.0,) * (budget + 1)
     assert tree.parents == tuple(range(-1, budget))
 
@@ -95,9 +95,9 @@ def test_a_certain_chain_keeps_its_parents_when_all_scores_tie(budget):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_static_tree_has_one_shape_whatever_the_drafter_says(seed):
     """Of rank r the target takes 0.7 / r^2.3: two second children weigh more than one third."""
-    model = Bigrams(seed)
-    ranks = model.logits.argsort(-1, descending=True).argsort(-1) + 1
-    kept = paths(model.grow(TreeSettings(3, 3, 6), static=True))[1:]
+    bigrams = Bigrams(seed)
+    ranks = bigrams.logits.argsort(-1, descending=True).argsort(-1) + 1
+    kept = paths(bigrams.grow(TreeSettings(3, 3, 6), static=True))[1:]
     ranked = {tuple(int(ranks[edge]) for edge in pairwise((0, *path))) for path in kept}
     assert ranked == {(1,), (2,), (1, 1), (1, 2), (2, 1), (1, 1, 1)}
 
@@ -112,12 +112,8 @@ def test_each_frontier_sees_its_own_ancestors(shape):
     above: list[Path] = [()]
     for level, frontier in enumerate(bigrams.frontiers, 1):
         assert frontier.level == level
-        rows = [
-            (*above[parent], token)
-            for token, parent in zip(
-                frontier.tokens.tolist(), frontier.parents.tolist(), strict=True
-            )
-        ]
+        nodes = zip(frontier.tokens.tolist(), frontier.parents.tolist(), strict=True)
+        rows = [(*above[parent], token) for token, parent in nodes]
         of_level = sorted((path for path in tried if len(path) == level), key=tried.__getitem__)
         assert set(rows) == set(of_level[-len(rows) :])  # its most probable nodes
         expanded += rows
@@ -129,37 +125,24 @@ def test_each_frontier_sees_its_own_ancestors(shape):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("depth", 0), ("depth", 33), ("breadth", -1), ("breadth", 65), ("budget", 0),
-        ("budget", 1025), ("depth", 2.5), ("breadth", True), ("budget", "12"), ("depth", None),
-    ],
-)  # fmt: skip
-def test_impossible_settings_are_refused_by_name(name, value):
-    with pytest.raises(UserError, match=f"^Tree {name} must be a whole number from 1 to"):
-        TreeSettings(**{name: value})
+    ("name", "values"),
+    [("depth", (0, 33, 2.5, None)), ("breadth", (-1, 65, True)), ("budget", (0, 1025, "12"))],
+)
+def test_impossible_settings_are_refused_by_name(name, values):
+    for value in values:
+        with pytest.raises(UserError, match=f"^Tree {name} must be a whole number from 1 to"):
+            TreeSettings(**{name: value})
 
 
 ANY_SHAPE = st.builds(TreeSettings, st.integers(1, 5), st.integers(1, 5), st.integers(1, 30))
 TARGET = tiny_target()
 
 
-def logits_of(seed: int, scale: float, size: int = 9) -> torch.Tensor:
-    """[size, size] what comes after each token; at a large scale all but sure, and ties."""
-    generator = torch.Generator().manual_seed(seed)
-    return (scale * torch.randn(size, size, generator=generator)).round(decimals=1)
-
-
 @given(SEEDS, ANY_SHAPE, st.sampled_from([0.0, 0.5, 3.0, 500.0]), st.booleans())
 def test_a_tree_that_grew_is_one_and_has_what_was_asked_for(seed, shape, scale, static):
-    logits, seen = logits_of(seed, scale), []
-
-    def expand(frontier: Frontier) -> torch.Tensor:
-        seen.append(frontier)
-        return logits[frontier.tokens]
-
-    tree = grow(0, logits[0], expand, shape, static=static)
-    breadth = min(shape.breadth, 9)
+    bigrams, breadth = Bigrams(seed, scale), shape.breadth
+    bigrams.logits = bigrams.logits.round(decimals=1)  # at a large scale all but sure, and ties
+    tree = bigrams.grow(shape, static)
     tried = breadth + (shape.depth - 1) * breadth * breadth
     assert len(tree) - 1 == min(shape.budget, tried)  # the budget is used up, never passed
     assert (tree.tokens[0], tree.parents[0], tree.depths[0], tree.log_probs[0]) == (0, -1, 0, 0.0)
@@ -168,10 +151,10 @@ def test_a_tree_that_grew_is_one_and_has_what_was_asked_for(seed, shape, scale, 
         assert 0 <= parent < node and tree.depths[node] == tree.depths[parent] + 1 <= shape.depth
         assert tree.log_probs[node] <= tree.log_probs[parent]
         assert tree.children[parent][tree.tokens[node]] == node  # no token twice below a parent
-        expected = logits[tree.tokens[parent]].log_softmax(-1)[tree.tokens[node]]
+        expected = bigrams.logits[tree.tokens[parent]].log_softmax(-1)[tree.tokens[node]]
         assert abs(tree.log_probs[node] - tree.log_probs[parent] - float(expected)) < 1e-3
-    assert [frontier.level for frontier in seen] == list(range(1, shape.depth))
-    for frontier in seen:
+    assert [frontier.level for frontier in bigrams.frontiers] == list(range(1, shape.depth))
+    for frontier in bigrams.frontiers:
         assert len(frontier.tokens) == breadth
         assert frontier.seen.sum(1).tolist() == [frontier.level] * breadth
 
@@ -206,15 +189,31 @@ def test_a_tree_is_verified_as_its_paths_alone_are(tree, seed):
     """Masks and positions: each node's logits are those after the text that leads to it."""
     target: Target = TARGET.fork()
     draws = torch.Generator().manual_seed(seed)
-    prompt = torch.randint(64, (int(torch.randint(1, 9, (1,), generator=draws)),), generator=draws)
-    target.prefill(prompt.tolist(), 40)
+    length, node = (int(torch.randint(most, (1,), generator=draws)) for most in (8, len(tree)))
+    prompt, path = torch.randint(64, (1 + length,), generator=draws).tolist(), above(tree, node)
+    target.prefill(prompt, 40)
     logits = target.verify(tree)
-    node = int(torch.randint(len(tree), (1,), generator=draws))
-    path = above(tree, node)
-    text = [*prompt.tolist(), tree.tokens[0], *(tree.tokens[one] for one in path)]
+    text = [*prompt, *(tree.tokens[one] for one in (0, *path))]
     alone, _ = TARGET.fork().prefill(text, 40)
     torch.testing.assert_close(logits[node], alone, rtol=1e-3, atol=1e-3)
     target.keep(path)
     after = target.verify(DraftTree.only_root(7))
     expected, _ = TARGET.fork().prefill([*text, 7], 40)
     torch.testing.assert_close(after[0], expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [("auto", AUTO), ("5-4-11", TreeSettings()), ("12-3-30", TreeSettings(12, 3, 30))],
+)
+def test_a_tree_is_written_as_it_is_read(text, settings):
+    assert named_tree(text) == settings and str(settings) == text
+    kept = settings.as_dict()
+    assert TreeSettings(**kept) == settings and ("auto" in kept) == settings.auto
+
+
+@pytest.mark.parametrize("text", ["", "5-4", "5-4-11-2", "a-b-c", " 5-4-11", "1234567890-1-1"])
+def test_what_is_no_tree_is_refused(text):
+    words = f"^{text!r} is not a tree: write auto, or depth-breadth-budget, as in 5-4-11.$"
+    with pytest.raises(UserError, match=words):
+        named_tree(text)

@@ -2,6 +2,9 @@
 
 import random
 from collections import Counter
+from collections.abc import Callable
+from itertools import cycle
+from typing import Any
 
 import pytest
 import torch
@@ -61,25 +64,17 @@ def test_a_long_round_trip_makes_gain_worth_more_than_time():
     assert near[50:].count(0) >= 120 and far[50:].count(3) >= 120
 
 
-class Clock:
-    """Stands still but for what is charged to it."""
-
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decode loop's clock: proposals cost COSTS, and taking in and verifying what they do."""
     now = 0.0
 
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The decode loop's clock: proposals cost COSTS, and taking in and verifying what they do."""
-    made = Clock()
-
-    def charged(owner: type, name: str, cost) -> None:
+    def charged(owner: type, name: str, cost: Callable[[Any], float]) -> None:
         real = getattr(owner, name)
 
-        def call(self, *args):
-            made.now += cost(self)
+        def call(self: Any, *args: Any) -> Any:
+            nonlocal now
+            now += cost(self)
             return real(self, *args)
 
         monkeypatch.setattr(owner, name, call)
@@ -87,12 +82,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     charged(MoADrafter, "propose", lambda drafter: COSTS[drafter.tli])
     charged(MoADrafter, "observe", lambda drafter: OBSERVE)
     charged(Target, "verify", lambda target: VERIFY)
-    monkeypatch.setattr(trace_module, "perf_counter", made)
-    return made
+    monkeypatch.setattr(trace_module, "perf_counter", lambda: now)
 
 
-def drafters(target: Target, *stops: int, whisper: float = 0.01) -> list[MoADrafter]:
-    made = [useful(f"moa-n{tli}", target, whisper) for tli in stops]
+def drafters(target: Target, *stops: int) -> list[MoADrafter]:
+    made = [useful(f"moa-n{tli}", target) for tli in stops]
     return [one for one in made if isinstance(one, MoADrafter)]
 
 
@@ -108,47 +102,40 @@ def test_a_cycle_takes_its_way_over_the_network_too():
     assert list(auto.chooser.known[0].seconds) == [pytest.approx(0.75)]
 
 
-def test_the_loop_settles_on_the_fastest_by_its_own_clock(clock):
+@pytest.mark.usefixtures("clock")
+def test_the_loop_settles_on_the_fastest_and_only_who_drafts_takes_anything_in():
     target = tiny_target(vocab_size=61)
     trace = traced(target, AutoDrafter(drafters(target, 0, 1, 2)), PROMPT, max_new_tokens=200)
     assert len(trace.choices) == len(trace.accepted_lengths) > 40
     assert trace.choices[: 3 * BLOCK] == [0, 0, 1, 1, 2, 2]
     assert trace.choices[20:].count(1) >= 0.8 * len(trace.choices[20:])
-
-
-def test_only_who_drafts_takes_anything_in_and_that_is_charged_to_the_draft(clock):
-    target = tiny_target(vocab_size=61)
-    trace = traced(target, AutoDrafter(drafters(target, 0, 1, 2)), PROMPT, max_new_tokens=40)
-    assert {event.tli for event in trace.of(Drafted)} == {0, 1, 2}
     for event in trace.of(Drafted)[1:]:  # the first draft follows the prefill's own taking in
         assert event.seconds == pytest.approx(OBSERVE + COSTS[event.tli])
     assert trace.seconds["prefill"] == pytest.approx(OBSERVE)
 
 
-@pytest.fixture
-def in_random_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Candidates are picked at random, each for a cycle or several."""
-    rng = random.Random(5)
+def take_turns(patch: pytest.MonkeyPatch, turn: Callable[[Chooser], int]) -> None:
+    """Candidates are picked by this rule."""
 
-    def pick(self: Chooser) -> int:
-        self.now = rng.choice([self.now, *self.known])
-        return self.now
+    def pick(chooser: Chooser) -> int:
+        chooser.now = turn(chooser)
+        return chooser.now
 
-    monkeypatch.setattr(Chooser, "pick", pick)
+    patch.setattr(Chooser, "pick", pick)
 
 
 @pytest.mark.parametrize(
     ("tree", "length"),
     [(TreeSettings(), 1), (TreeSettings(4, 1, 4), 40), (TreeSettings(2, 3, 60), 7)],
 )
-@pytest.mark.usefixtures("in_random_turns")
-def test_greedy_text_is_the_targets_own(tree, length):
-    target = tiny_target(vocab_size=61)
+def test_greedy_text_is_the_targets_own(tree, length, monkeypatch):
+    rng, target = random.Random(5), tiny_target(vocab_size=61)
+    take_turns(monkeypatch, lambda chooser: rng.choice([chooser.now, *chooser.known]))
     prompt = [(i * i + 3) % 60 for i in range(length)]
-    auto = AutoDrafter(drafters(target, 0, 1, 3))
+    auto, expected = AutoDrafter(drafters(target, 0, 1, 3)), plain_greedy(target, prompt, 60)
     for _ in range(2):  # one drafter serves several runs
         trace = traced(target, auto, prompt, max_new_tokens=60, tree=tree)
-        assert trace.output_ids == plain_greedy(target, prompt, 60)
+        assert trace.output_ids == expected
         assert set(trace.choices) == {0, 1, 3}
     drawn = {"max_new_tokens": 60, "sampling": Sampling(1.0, seed=3)}
     text = traced(target, Vanilla(), prompt, **drawn).output_ids
@@ -157,26 +144,22 @@ def test_greedy_text_is_the_targets_own(tree, length):
 
 def test_what_was_missed_is_taken_in_as_if_nothing_had_been(monkeypatch):
     """After waiting, a candidate's caches hold what those of one that never waited do."""
-    target, opened = tiny_target(layers=4), []
-    turns = iter([0, 0, 0, 1, 3, 3, 1, 0] * 20)
-    monkeypatch.setattr(Chooser, "pick", lambda self: setattr(self, "now", next(turns)) or self.now)
-    monkeypatch.setattr(
-        AutoDrafter, "open", lambda self, *rest, real=AutoDrafter.open: opened.append(self)
-        or real(self, *rest),
-    )  # fmt: skip
-    made = drafters(target, 0, 1, 3)
-    trace = traced(target, AutoDrafter(made), PROMPT, max_new_tokens=60)
+    turns = cycle([0, 0, 0, 1, 3, 3, 1, 0])
+    take_turns(monkeypatch, lambda chooser: next(turns))
+    target = tiny_target(layers=4)
+    auto = AutoDrafter(drafters(target, 0, 1, 3))
+    monkeypatch.setattr(auto, "fork", lambda: auto)  # so that its candidates are those that drafted
+    trace = traced(target, auto, PROMPT, max_new_tokens=60)
     whole = [*PROMPT, *trace.output_ids]
     twin = target.fork()
     with torch.inference_mode():
         observation = twin.prefill(whole, len(whole))[1]
-        for one in made:
-            alone, waited = one.fork(), opened[0].candidates[one.tli]
-            known = len(waited.ids)
+        for waited in auto.candidates.values():
+            alone, known = waited.fork(), len(waited.ids)
             assert waited.ids == whole[:known] and known > len(PROMPT)
             alone.open(twin, len(whole))
             alone.observe(observation.ids, alone.server_half(observation))
-            for cache in ("memory", "tail") if one.tli else ("memory",):
+            for cache in ("memory", "tail") if waited.tli else ("memory",):
                 found, expected = (getattr(each, cache) for each in (waited, alone))
                 torch.testing.assert_close(found.read(0, known), expected.read(0, known))
 

@@ -1,7 +1,6 @@
 """What MoA's parts may depend on; its sizes; and that LSA computes each token of a text once."""
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,15 +8,15 @@ import torch
 from moa_core.decoding.trace import Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters import moa
-from moa_core.drafters.moa import MoAConfig, MoADrafter, Sizes
+from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.errors import UserError
 from moa_core.model.cache import token_vectors
-from moa_core.model.target import Observation, Target
 from moa_core.train.init import fresh, moa_config
 from tests.models import tiny_target, traced, useful
 from tests.released import recorded
 
 PROMPT = [(i * i + 3) % 60 for i in range(21)]
+SHORT = [3, 7, 1, 9, 4, 2, 6]
 
 
 @torch.inference_mode()
@@ -38,11 +37,12 @@ def test_long_prompts_are_condensed_in_chunks_to_the_same_memory(monkeypatch):
 def test_little_travels_from_the_server():
     """2 * G_ca * d numbers a token, and for N > 0 the K and V of N layers."""
     target = tiny_target(layers=4)
-    kv_heads = moa_config(target).ca.kv_heads
-    half = server_half("moa-n2", PROMPT)
-    assert half["memory"].numel() == len(PROMPT) * 2 * kv_heads * target.head_dim
-    assert half["tail"].numel() == len(PROMPT) * 2 * target.kv_width
-    assert set(server_half("moa-n0", PROMPT)) == {"memory"}
+    memory = {"memory": (1, 2, moa_config(target).ca.kv_heads, len(PROMPT), target.head_dim)}
+    tail = {"tail": (2, 2, target.kv_heads, len(PROMPT), target.head_dim)}
+    for method, shapes in (("moa-n0", memory), ("moa-n2", memory | tail)):
+        half = server_half(method, PROMPT)
+        assert {name: tuple(tensor.shape) for name, tensor in half.items()} == shapes
+        assert useful(method, target).half_shapes(target, len(PROMPT)) == shapes
 
 
 def test_scaled_rope_goes_into_self_attention_alone():
@@ -63,6 +63,17 @@ def test_lsa_heads_that_do_not_divide_the_width_are_refused(heads, head_dim):
         MoAConfig(32, 32, one, one, Sizes(heads, 1, head_dim, 24), 1e-6)
 
 
+def test_pooling_and_n_that_cannot_be_are_refused():
+    target = tiny_target()
+    config = moa_config(target)
+    with pytest.raises(UserError, match=r"^LSA's pooling is mean or last, not 'max'\.$"):
+        replace(config, pool="max")
+    assert MoADrafter(MoANet(config), target, 3).name == "moa-n3"
+    for tli in (-1, 4):
+        with pytest.raises(UserError, match="TLI N must be from 0 to 3, this target's number"):
+            MoADrafter(MoANet(config), target, tli)
+
+
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "head_dim"),
     [(5, 1, 8), (14, 2, 64), (6, 3, 10), (7, 7, 2), (1, 1, 2)],
@@ -77,47 +88,24 @@ def test_a_fresh_drafter_finds_lsa_heads_for_any_target(heads, kv_heads, head_di
         assert sizes.heads % sizes.kv_heads == 0 and sizes.head_dim % 2 == 0
 
 
-SHORT = [3, 7, 1, 9, 4, 2, 6]
-
-
-class Watched:
-    """What a drafter was given while one text was decoded."""
-
-    def __init__(self, drafter: MoADrafter, patch: pytest.MonkeyPatch) -> None:
-        self.caches: list[Any] = []
-        self.ids: list[int] = []
-        self.lsa = recorded(patch, drafter.net, "memory")
-        half, observe = MoADrafter.server_half, MoADrafter.observe
-
-        def server_half(drafter: MoADrafter, seen: Observation) -> dict[str, Any]:
-            self.caches.append(seen.cache)
-            return half(drafter, seen)
-
-        def observed(drafter: MoADrafter, ids: Sequence[int], given: dict[str, Any]) -> None:
-            self.ids += ids
-            observe(drafter, ids, given)
-
-        patch.setattr(MoADrafter, "server_half", server_half)
-        patch.setattr(MoADrafter, "observe", observed)
-
-
 @pytest.mark.parametrize("tli", [0, 1, 3])
 @pytest.mark.parametrize("chunk", [512, 4])
 def test_each_verified_token_goes_through_lsa_once_and_in_order(monkeypatch, tli, chunk):
     monkeypatch.setattr(moa, "LSA_CHUNK", chunk)
-    target: Target = tiny_target()
+    target = tiny_target()
     drafter = useful(f"moa-n{tli}", target)
     assert isinstance(drafter, MoADrafter)
-    watched = Watched(drafter, monkeypatch)
+    monkeypatch.setattr(drafter, "fork", lambda: drafter)
+    calls, seen, half = recorded(monkeypatch, drafter.net, "memory"), [], drafter.server_half
+    monkeypatch.setattr(drafter, "server_half", lambda one: seen.append(one) or half(one))
     trace = traced(target, drafter, SHORT, max_new_tokens=60, tree=TreeSettings(3, 2, 5))
     assert max(trace.accepted_lengths) > 1 and len(trace.of(Verified)) > 5
     # What the last verification taught is not observed any more: nothing is drafted after it.
     text = [*SHORT, *trace.output_ids]
-    assert watched.ids == text[: len(watched.ids)]
-    assert len(text) - len(watched.ids) <= 3 + 2
-    vectors = torch.cat([given for given, _ in watched.lsa])  # [n, L, W]
-    assert len(vectors) == len(watched.ids), "a token was computed twice, or never"
-    assert max(len(given) for given, _ in watched.lsa) <= max(chunk, len(SHORT))
-    cache = watched.caches[-1]
+    assert drafter.ids == text[: len(drafter.ids)]
+    assert len(text) - len(drafter.ids) <= 3 + 2
+    vectors = torch.cat([given for given, _ in calls])  # [n, L, W]
+    assert len(vectors) == len(drafter.ids), "a token was computed twice, or never"
+    assert max(len(given) for given, _ in calls) <= max(chunk, len(SHORT))
     with torch.inference_mode():
-        assert torch.equal(vectors, token_vectors(cache.read(0, len(vectors))))
+        assert torch.equal(vectors, token_vectors(seen[-1].cache.read(0, len(vectors))))

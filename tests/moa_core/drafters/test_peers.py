@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from moa_core.decoding.trace import Drafted
-from moa_core.decoding.tree import DraftTree, TreeSettings
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
-from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.drafters.ngram import NgramDrafter
 from moa_core.errors import UserError
@@ -64,12 +63,23 @@ def test_lossless(method, family):
     target = tiny_target(**SHAPES[family])
     drafter = made(method, target) if method in TRAINED else drafter_of(method, target)
     for prompt in PROMPTS:
+        expected = plain_greedy(target, prompt, 24)
         for tree in (TreeSettings(5, 1, 5), TreeSettings(4, 3, 9)):
             trace = traced(target, drafter, prompt, max_new_tokens=24, tree=tree)
-            assert trace.output_ids == plain_greedy(target, prompt, 24)
+            assert trace.output_ids == expected
             trees = [event.tree for event in trace.of(Drafted)]
             assert all(len(each) - 1 <= tree.budget for each in trees)
             assert any(len(each) > 1 for each in trees)
+
+
+@pytest.mark.parametrize("method", [*TRAINED, "eagle2"])
+def test_a_server_half_has_the_shapes_that_a_client_expects(method):
+    target = tiny_target(**SHAPES["llama, 6 heads on 3"])
+    drafter, run = fresh(method, target, 0), target.fork()
+    drafter.open(run, 32)
+    half = drafter.server_half(run.prefill(PROMPTS[0], 32)[1])
+    shapes = drafter.half_shapes(target, len(PROMPTS[0]))
+    assert {name: tuple(tensor.shape) for name, tensor in half.items()} == shapes
 
 
 @pytest.mark.parametrize("method", TRAINED)
@@ -101,9 +111,8 @@ def test_the_training_forward_gives_the_logits_of_the_drafting_path(method):
     target = tiny_target(layers=4)
     drafter = made(method, target)
     prompt = PROMPTS[0]
-    tree = traced(
-        target, drafter, prompt, max_new_tokens=2, tree=TreeSettings(5, 1, 5)
-    ).of(Drafted)[0].tree  # fmt: skip
+    run = traced(target, drafter, prompt, max_new_tokens=2, tree=TreeSettings(5, 1, 5))
+    tree = run.of(Drafted)[0].tree
     batch = one_reply(torch.tensor([prompt + list(tree.tokens)]), len(prompt))
     drafted = _training_logits(drafter, target, batch, len(prompt)).log_softmax(-1)
     found = drafted.gather(1, torch.tensor(tree.tokens[1:])[:, None])[:, 0].cumsum(0)
@@ -121,46 +130,40 @@ def _training_logits(drafter: Drafter, target: Target, batch: Batch, root: int) 
     return target.head(trained.features(batch, lesson, one_block(batch)))[0, root:-1]
 
 
-def test_the_first_eagle_drafts_trees_of_one_shape(tmp_path):
-    target = tiny_target()
+def test_the_first_eagle_drafts_trees_of_one_shape():
+    target, shape = tiny_target(), TreeSettings(4, 3, 9)
     drafter = fresh("eagle2", target, 1)
-    assert isinstance(drafter, EagleDrafter)
-    free = traced(target, drafter, PROMPTS[0], max_new_tokens=30, tree=TreeSettings(4, 3, 9))
-    assert len({event.tree.parents for event in free.of(Drafted)}) > 1
-    drafter.static = True
-    fixed = traced(target, drafter, PROMPTS[0], max_new_tokens=30, tree=TreeSettings(4, 3, 9))
-    shapes = {event.tree.parents for event in fixed.of(Drafted) if len(event.tree) == 10}
-    assert len(shapes) == 1
-    for event in fixed.of(Drafted):
-        tree = event.tree
-        assert all(0 < tree.draft_prob(node) <= 1 for node in range(len(tree)))
+    shapes = []
+    for static in (False, True):
+        drafter.static = static
+        run = traced(target, drafter, PROMPTS[0], max_new_tokens=30, tree=shape)
+        trees = [event.tree for event in run.of(Drafted)]
+        shapes.append({tree.parents for tree in trees if len(tree) == 10})
+        assert all(0 < tree.draft_prob(node) <= 1 for tree in trees for node in range(len(tree)))
+    assert len(shapes[0]) > 1 and len(shapes[1]) == 1
 
 
-def _look_up(ids: list[int], **shape: int) -> DraftTree:
+@pytest.mark.parametrize(
+    ("ids", "shape", "tokens", "parents", "probs"),
+    [
+        # After 1 2 came 3 twice and 4 once; after 9 1 2 came only 4: the longer suffix decides.
+        ([1, 2, 3, 5, 1, 2, 3, 6, 9, 1, 2, 4, 7, 9, 1, 2],
+         (2, 2, 4), (2, 4, 7), (-1, 0, 1), (1, 1)),
+        ([1, 2, 3, 5, 1, 2, 3, 6, 1, 2, 4, 7, 8, 1, 2],
+         (1, 2, 4), (2, 3, 4), (-1, 0, 0), (2 / 3, 1 / 3)),
+        # Among equals what came last; after a new word nothing.
+        ([1, 2, 3, 7, 1, 2, 4, 8, 1, 2], (1, 1, 2), (2, 4), (-1, 0), (1 / 2,)),
+        ([7, 7, 7], (3, 1, 2), (7, 7), (-1, 0), (1,)),
+        ([1, 2, 3], (2, 2, 4), (3,), (-1,), ()),
+    ],
+)  # fmt: skip
+def test_prompt_lookup_follows_the_longest_suffix(ids, shape, tokens, parents, probs):
     drafter = NgramDrafter()
     drafter.open(tiny_target(), 0)
     drafter.observe(ids[:-1], {})
-    return drafter.propose(ids[-1], TreeSettings(**shape))
-
-
-def test_prompt_lookup_follows_the_longest_suffix_and_weighs_what_came_next():
-    # After 1 2 came 3 twice and 4 once; after 9 1 2 came only 4: the longer suffix decides.
-    ids = [1, 2, 3, 5, 1, 2, 3, 6, 9, 1, 2, 4, 7, 9, 1, 2]
-    tree = _look_up(ids, depth=2, breadth=2, budget=4)
-    assert tree.tokens == (2, 4, 7) and tree.parents == (-1, 0, 1)
-    assert tree.log_probs == (0.0, 0.0, 0.0)
-    tree = _look_up([1, 2, 3, 5, 1, 2, 3, 6, 1, 2, 4, 7, 8, 1, 2], depth=1, breadth=2, budget=4)
-    assert tree.tokens == (2, 3, 4)
-    assert [tree.draft_prob(node) for node in (1, 2)] == pytest.approx([2 / 3, 1 / 3])
-
-
-def test_prompt_lookup_prefers_what_came_last_among_equals():
-    assert _look_up([1, 2, 3, 7, 1, 2, 4, 8, 1, 2], depth=1, breadth=1, budget=2).tokens == (2, 4)
-
-
-def test_prompt_lookup_has_nothing_to_say_about_new_words():
-    assert _look_up([1, 2, 3], depth=2, breadth=2, budget=4) == DraftTree.only_root(3)
-    assert _look_up([7, 7, 7], depth=3, breadth=1, budget=2).tokens == (7, 7)
+    tree = drafter.propose(ids[-1], TreeSettings(*shape))
+    assert (tree.tokens, tree.parents, tree.log_probs[0]) == (tokens, parents, 0)
+    assert [tree.draft_prob(node) for node in range(len(tree))] == pytest.approx([1, *probs])
 
 
 def test_any_small_model_with_the_targets_tokenizer_can_draft(tmp_path):

@@ -33,15 +33,11 @@ def traced(target: Target, drafter: Drafter, tree: TreeSettings, ids: list[int])
 @pytest.mark.parametrize(
     ("method", "family", "int8"),
     [
-        ("moa-n0", "llama", True),
-        ("moa-n1", "llama", False),
-        ("moa-n2", "qwen2", True),
-        ("moa-n2", "qwen3", False),
-        ("eagle2", "mistral", True),
-        ("eagle3", "llama", False),
+        ("moa-n0", "llama", True), ("moa-n1", "llama", False), ("moa-n2", "qwen2", True),
+        ("moa-n2", "qwen3", False), ("eagle2", "mistral", True), ("eagle3", "llama", False),
         ("independent", "llama", True),
     ],
-)
+)  # fmt: skip
 def test_the_same_text_and_acceptance_as_torch(method, family, int8):
     """In eight bits drafts that nearly tie may change places."""
     slow_target = tiny_target(family=family)
@@ -79,17 +75,10 @@ def test_eight_bits_cost_the_bundles_drafters_little_acceptance(bundled, method)
     assert taus[0] == pytest.approx(taus[1], rel=MARGIN)
 
 
-@pytest.mark.parametrize(
-    ("method", "tree"),
-    [
-        ("moa-n0", AUTO),
-        ("moa-n2", TreeSettings(12, 3, 30)),
-        ("eagle2", TreeSettings(12, 3, 30)),
-        ("moa-auto", AUTO),
-    ],
-)
-def test_the_bundles_text_is_the_targets(bundled, method, tree):
+@pytest.mark.parametrize("method", ["moa-n0", "moa-n2", "eagle2", "moa-auto"])
+def test_the_bundles_text_is_the_targets(bundled, method):
     assert type(bundled) is OnnxTarget
+    tree = AUTO if method in ("moa-n0", "moa-auto") else TreeSettings(12, 3, 30)
     drafter = load_drafter(method, bundled)
     ids = prompt_ids(bundled.tokenizer, "Tell me a story about a dog and a red ball.")
     plain = Target(bundled.model, bundled.tokenizer)
@@ -120,27 +109,23 @@ def folders(tmp_path: Path, bundle: Path) -> Path:
     return tmp_path / "mine"
 
 
-INT8, FLOAT32 = {"drafts": "int8"}, {"drafts": "float32"}
-
-
 @pytest.mark.parametrize(
     ("target", "drafter", "options", "wanted"),
     [
         (None, "moa-n1", {}, "int8"),
         (None, "moa-n1", {"dtype": "float32"}, "float32"),
-        (None, "moa-n1", {"dtype": "float32", **INT8}, "int8"),
-        (None, "moa-n1", FLOAT32, "float32"),
+        (None, "moa-n1", {"dtype": "float32", "drafts": "int8"}, "int8"),
+        (None, "moa-n1", {"drafts": "float32"}, "float32"),
         (None, "moa-n1", {"dtype": "bfloat16"}, "bfloat16"),
         (None, "MINE/moa-n1", {}, "float32"),
-        (None, "MINE/moa-n1", INT8, "int8"),
+        (None, "MINE/moa-n1", {"drafts": "int8"}, "int8"),
         ("MINE/tiny", "moa-n1", {}, "float32"),
         (None, "vanilla", {}, None),
         (None, "ngram", {}, None),
     ],
 )
 def test_drafts_have_the_precision_that_was_asked_for(folders, target, drafter, options, wanted):
-    mine = target and target.replace("MINE", str(folders))
-    loaded = load_target(mine, **options)
+    loaded = load_target(target and target.replace("MINE", str(folders)), **options)
     found = load_drafter(drafter.replace("MINE", str(folders)), loaded)
     assert about(loaded, found, Settings())["machine"]["draft_precision"] == wanted
 
@@ -151,13 +136,10 @@ def test_a_checkpoint_from_a_folder_drafts_as_torch_does(folders, method):
     quick = load_drafter(str(folders / method), target)
     slow = type(quick).__bases__[-1].__new__(type(quick).__bases__[-1])
     slow.__dict__.update(quick.__dict__)
-    trees = [
-        [event.tree for event in traced(target, drafter, drafter.tree, PROMPT).of(Drafted)]
-        for drafter in (quick, slow)
-    ]
-    for one, other in zip(*trees, strict=True):
-        assert (one.tokens, one.parents) == (other.tokens, other.parents)
-        assert one.log_probs == pytest.approx(other.log_probs, abs=1e-4)
+    ours, theirs = (traced(target, one, one.tree, PROMPT).of(Drafted) for one in (quick, slow))
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one.tree.tokens, one.tree.parents) == (other.tree.tokens, other.tree.parents)
+        assert one.tree.log_probs == pytest.approx(other.tree.log_probs, abs=1e-4)
 
 
 def test_int8_that_cannot_be_is_refused(bundle, monkeypatch):

@@ -24,7 +24,7 @@ TREE = {"depth": 4, "breadth": 2, "budget": 7}
 @pytest.mark.usefixtures("plain_torch")
 @pytest.mark.parametrize("family", ["llama", "qwen2"])
 @pytest.mark.parametrize("method", ["moa-n0", "moa-n2", "eagle2"])
-def test_an_export_loads_as_it_was(tmp_path: Path, method: str, family: str) -> None:
+def test_an_export_loads_as_it_was(tmp_path, method, family):
     target = tiny_target(family=family)
     drafter = useful(method, target)
     save_drafter(tmp_path / "mine", drafter, target, {"tree": TREE}, torch.bfloat16)
@@ -54,7 +54,7 @@ def card_of(drafter: Any, to: Path, *more: Any) -> str:
     return (to / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_published_drafter_gets_files_and_a_card(tmp_path: Path) -> None:
+def test_a_published_drafter_gets_files_and_a_card(tmp_path):
     named = ("--target", TARGET, "--target-name", "somebody/tiny")
     front, text = card_of(DRAFTER, tmp_path / "out", *named).split("---\n")[1:3]
     assert "license" not in front and "base_model: somebody/tiny" in front
@@ -63,7 +63,7 @@ def test_a_published_drafter_gets_files_and_a_card(tmp_path: Path) -> None:
     assert "Training data: its config states none." in text and "$" not in text
 
 
-def test_a_card_says_what_the_config_says_as_text(tmp_path: Path, bundle: Path) -> None:
+def test_a_card_says_what_the_config_says_as_text(tmp_path, bundle):
     """No front matter, no HTML, no link and no heading comes of what a config says of itself."""
     mine = with_ours(tmp_path / "mine", bundle, licence="Apache-2.0", data="fables")
     card = card_of(mine, tmp_path / "out")

@@ -4,13 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, StoppingCriteria
+from transformers import GenerationConfig
 from transformers.generation import BaseStreamer
 
 from moa_core.decoding.decode import Settings, decode
@@ -22,7 +23,7 @@ from moa_core.export.write import DISTRIBUTION, export, read_source
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target
-from tests.models import save_target, tiny_target, useful
+from tests.models import save_target, tiny_target, tiny_tokenizer, useful
 
 ROOT = Path(__file__).parents[3]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -72,9 +73,8 @@ print(json.dumps(report))
 """
 
 
-def test_transformers_writes_the_same_with_fewer_forwards(tmp_path: Path) -> None:
+def test_transformers_writes_the_same_with_fewer_forwards(target, tmp_path):
     """In a process that imports transformers alone: with exports in folders, and from the Hub."""
-    target = tiny_target()
     save_target(tmp_path / "target", target)
     names = []
     for method in ("moa-n0", "moa-n2", "eagle2"):
@@ -106,28 +106,20 @@ def test_transformers_writes_the_same_with_fewer_forwards(tmp_path: Path) -> Non
         assert found["ids"] == wanted["ids"] and found["forwards"] <= 25, name
 
 
-class UpTo(StoppingCriteria):
-    def __init__(self, length: int) -> None:
-        self.length = length
-
-    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
-        return torch.tensor([input_ids.shape[1] >= self.length])
+def up_to(length: int) -> list[Callable[..., Tensor]]:
+    """Stopping criteria of a length."""
+    return [lambda ids, scores, **_: torch.tensor([ids.shape[1] >= length])]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+def test_greedy_text_is_transformers_own(target, folder):
+    for options in (
         *({"max_new_tokens": count, "do_sample": False} for count in (1, 7, 40)),
-        *({"max_new_tokens": 30, "stopping_criteria": [UpTo(length)]} for length in (8, 11, 13)),
-    ],
-)
-def test_greedy_text_is_transformers_own(
-    target: Target, folder: str, options: dict[str, Any]
-) -> None:
-    assert torch.equal(ours(target, folder, **options), plain(target, **options))
+        *({"max_new_tokens": 30, "stopping_criteria": up_to(length)} for length in (8, 11, 13)),
+    ):
+        assert torch.equal(ours(target, folder, **options), plain(target, **options)), options
 
 
-def test_a_generation_config_is_followed(target: Target, folder: str) -> None:
+def test_a_generation_config_is_followed(target, folder):
     ids = plain(target, max_new_tokens=30)[0].tolist()
     config = GenerationConfig(max_length=25, eos_token_id=[ids[14], ids[20]], pad_token_id=0)
     wanted = plain(target, generation_config=config)
@@ -135,7 +127,16 @@ def test_a_generation_config_is_followed(target: Target, folder: str) -> None:
     assert torch.equal(ours(target, folder, generation_config=config), wanted)
 
 
-def test_a_sample_is_the_loops_own_draw_for_its_seed(target: Target, folder: str) -> None:
+def test_stop_strings_end_it_as_does_what_stands_beside_them(target, folder):
+    ids, words = plain(target, max_new_tokens=30)[0].tolist(), tiny_tokenizer()
+    strings = {"tokenizer": words, "stop_strings": words.decode(ids[12:14]), "max_new_tokens": 30}
+    for more, most in ({}, 36), ({"stopping_criteria": up_to(9)}, 10):
+        wanted = plain(target, **strings, **more)
+        assert torch.equal(ours(target, folder, **strings, **more), wanted)
+        assert wanted.shape[1] < most
+
+
+def test_a_sample_is_the_loops_own_draw_for_its_seed(target, folder):
     options = {"max_new_tokens": 20, "do_sample": True, "temperature": 0.8, "top_p": 0.9}
     found = ours(target, folder, **options, top_k=30, seed=4)
     settings = Settings(20, sampling=Sampling(0.8, 0.9, 30, 4))
@@ -143,7 +144,7 @@ def test_a_sample_is_the_loops_own_draw_for_its_seed(target: Target, folder: str
     assert found[0, 6:].tolist() == Trace(events=list(run)).output_ids
 
 
-def test_a_dictionary_says_how_many_forwards_it_took(target: Target, folder: str) -> None:
+def test_a_dictionary_says_how_many_forwards_it_took(target, folder):
     options = {"max_new_tokens": 30, "return_dict_in_generate": True}
     found = ours(target, folder, **options, tree={"depth": 3, "breadth": 2, "budget": 6})
     assert torch.equal(found.sequences, plain(target, max_new_tokens=30))
@@ -164,26 +165,22 @@ def test_a_dictionary_says_how_many_forwards_it_took(target: Target, folder: str
         ({"attention_mask": torch.tensor([[0, 1, 1, 1, 1, 1]])}, "has padding"),
         ({"tree": {"depth": 0}}, "Tree depth"),
     ],
-    ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip
-def test_what_cannot_be_drafted_is_refused_in_a_sentence(
-    target: Target, folder: str, options: dict[str, Any], words: str
-) -> None:
+def test_what_cannot_be_drafted_is_refused_in_a_sentence(target, folder, options, words):
     with pytest.raises(UserError, match=words) as caught:
         ours(target, folder, **{"max_new_tokens": 10, "do_sample": False, **options})
     assert "\n" not in str(caught.value) and isinstance(caught.value, ValueError)
 
 
-def test_prompts_and_drafters_that_do_not_fit_are_refused(target: Target, folder: str) -> None:
-    brief = {"max_new_tokens": 4}
-    for words, call in {
-        "there are 2": lambda: ours(target, folder, PROMPT.repeat(2, 1), **brief),
-        "Say where the drafter's weights": lambda: generate(target.model, PROMPT, **brief),
-        "There is no folder": lambda: ours(target, "no//where", **brief),
-        "does not fit this target": lambda: ours(tiny_target(hidden_size=48), folder, **brief),
+def test_prompts_and_drafters_that_do_not_fit_are_refused(target, folder):
+    for words, given in {
+        "there are 2": (target, folder, PROMPT.repeat(2, 1)),
+        "Say where the drafter's weights": (target, None),
+        "There is no folder": (target, "no//where"),
+        "does not fit this target": (tiny_target(hidden_size=48), folder),
     }.items():
         with pytest.raises(UserError, match=words):
-            call()
+            ours(*given, max_new_tokens=4)
 
 
 class Listener(BaseStreamer):
@@ -199,7 +196,7 @@ class Listener(BaseStreamer):
         self.heard.append([])
 
 
-def test_text_is_streamed_token_by_token_after_the_prompt(target: Target, folder: str) -> None:
+def test_text_is_streamed_token_by_token_after_the_prompt(target, folder):
     wanted, found = Listener(), Listener()
     plain(target, max_new_tokens=12, do_sample=False, streamer=wanted)
     ours(target, folder, max_new_tokens=12, do_sample=False, streamer=found)

@@ -11,12 +11,13 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
+from moa_core.link.client_weights import target_mark
 from moa_core.link.connection import Address
 from moa_core.link.emulator import Link
 from moa_core.link.remote import Remote
 from moa_core.link.server import Server
 from moa_core.link.session import Session
-from moa_core.link.wire import First, Prefill, Share, Stream, Verify
+from moa_core.link.wire import First, Prefill, Share, Stream, Verify, Welcome, encode
 from moa_core.model.target import Target
 from moa_core.train.init import fresh
 from tests.models import plain_greedy, tiny_target, useful
@@ -26,6 +27,8 @@ TOKEN = "let me in"
 TARGET = tiny_target()
 PROMPT = [5, 9, 33, 2, 17, 40, 8]
 GREEDY = plain_greedy(TARGET, PROMPT, 60)
+NEXT = Verify(2, 7, [GREEDY[0]], [-1])  # the first request of who has begun
+WELCOME = encode(Welcome("name", TARGET.name, target_mark(TARGET)))
 USEFUL = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2")
 FRESH = ("eagle3", "glide", "independent", "medusa")
 TREE = TreeSettings(3, 3, 8)

@@ -1,8 +1,7 @@
 """The client's end against servers that are slow, busy, or none of ours."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import suppress
 from pathlib import Path
 from time import sleep
 
@@ -17,12 +16,12 @@ from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link import server as servers
 from moa_core.link import wire
-from moa_core.link.client_weights import client_target, target_mark
+from moa_core.link.client_weights import client_target
 from moa_core.link.connection import Address, Wire
 from moa_core.link.remote import Remote
 from moa_core.link.session import drafter_mark
 from moa_core.link.tensors import pack
-from tests.moa_core.link.scene import TARGET
+from tests.moa_core.link.scene import TARGET, WELCOME
 from tests.models import useful
 from tests.serving import Caller, scripted, serving, until
 
@@ -30,19 +29,7 @@ HELLO = wire.Hello(wire.VERSION)
 LONG = wire.Answer(1, [5], [0.5], [1.0], pack({"x": torch.randn(2500)}, "f32"), 0.1)
 
 
-def welcome(connection: ServerConnection) -> None:
-    connection.send(wire.encode(wire.Welcome("name", TARGET.name, target_mark(TARGET))))
-
-
-@pytest.fixture
-def leave() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
-
-
-def test_a_long_answer_over_a_slow_link_is_no_silence(
-    monkeypatch: pytest.MonkeyPatch, leave: ExitStack
-) -> None:
+def test_a_long_answer_over_a_slow_link_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     """But silence in the middle of it is; and a busy server's welcome is waited for."""
     monkeypatch.setattr(wire, "PART", 2000)
     told = threading.Event()
@@ -51,20 +38,21 @@ def test_a_long_answer_over_a_slow_link_is_no_silence(
         for _ in range(3):
             connection.send(wire.encode(wire.Alive()))
             sleep(0.2)
-        welcome(connection)
+        connection.send(WELCOME)
         for frame in wire.frames(LONG):  # 10 kB in 0.7 s
             connection.send(frame)
             sleep(0.12)
         connection.send(wire.encode(wire.Part(b"abc", True)))
         told.wait(20)
 
-    one = Wire(leave.enter_context(scripted(slowly)), HELLO, timeout=0.5)
-    assert one.receive(0.5) == LONG
-    assert 10_000 < one.received < 12_000
-    with pytest.raises(TimeoutError):
-        one.receive(0.3)
-    told.set()
-    one.drop()
+    with scripted(slowly) as address:
+        one = Wire(address, HELLO, timeout=0.5)
+        assert one.receive(0.5) == LONG
+        assert 10_000 < one.received < 12_000
+        with pytest.raises(TimeoutError):
+            one.receive(0.3)
+        told.set()
+        one.drop()
 
 
 @pytest.mark.parametrize(
@@ -77,9 +65,7 @@ def test_a_long_answer_over_a_slow_link_is_no_silence(
         (wire.encode(wire.Welcome("name", "other", "another mark")), "other, differs from"),
     ],
 )
-def test_what_is_no_server_of_ours_is_left_with_a_sentence(
-    says: bytes | str, told: str, leave: ExitStack
-) -> None:
+def test_what_is_no_server_of_ours_is_left_with_a_sentence(says: bytes | str, told: str) -> None:
     ended = threading.Event()
 
     def script(connection: ServerConnection) -> None:
@@ -88,23 +74,24 @@ def test_what_is_no_server_of_ours_is_left_with_a_sentence(
             pass
         ended.set()
 
-    address = leave.enter_context(scripted(script))
-    with pytest.raises(UserError, match=told):
-        Remote(address, TARGET, Vanilla())
-    assert ended.wait(5), "the connection is not left open"
+    with scripted(script) as address:
+        with pytest.raises(UserError, match=told):
+            Remote(address, TARGET, Vanilla())
+        assert ended.wait(5), "the connection is not left open"
 
 
-def test_a_server_that_turns_into_another_ends_the_search_for_it(leave: ExitStack) -> None:
+def test_a_server_that_turns_into_another_ends_the_search_for_it() -> None:
     """Else a run would wait for ever for a link that will not come back."""
-    said = [wire.encode(wire.Welcome("name", TARGET.name, target_mark(TARGET))), b"\xc1"]
-    address = leave.enter_context(scripted(lambda one: one.send(said.pop(0))))
-    remote = Remote(address, TARGET, Vanilla())
-    with pytest.raises(LinkLost):
-        remote.verify(DraftTree.only_root(1), 0)
-    with pytest.raises(UserError, match="unknown message"):
-        while not remote.back(5):
-            pass
-    remote.close()
+    said = [WELCOME, b"\xc1"]
+    with (
+        scripted(lambda one: one.send(said.pop(0))) as address,
+        Remote(address, TARGET, Vanilla()) as remote,
+    ):
+        with pytest.raises(LinkLost):
+            remote.verify(DraftTree.only_root(1), 0)
+        with pytest.raises(UserError, match="unknown message"):
+            while not remote.back(5):
+                pass
 
 
 def test_signs_of_life_come_while_a_drafter_is_loaded_and_while_others_work(
@@ -149,16 +136,14 @@ def test_signs_of_life_come_while_a_drafter_is_loaded_and_while_others_work(
     ],
 )
 def test_a_target_that_does_not_come_is_said_in_a_sentence(
-    says: list[bytes], told: str, leave: ExitStack, tmp_path: Path
+    says: list[bytes], told: str, tmp_path: Path
 ) -> None:
     def script(connection: ServerConnection) -> None:
-        welcome(connection)
-        try:
+        connection.send(WELCOME)
+        with suppress(ConnectionClosed):  # who only asked for the mark
             connection.recv()
-        except ConnectionClosed:  # who only asked for the mark
-            return
-        for frame in says:
-            connection.send(frame)
+            for frame in says:
+                connection.send(frame)
 
-    with pytest.raises(UserError, match=told):
-        client_target(leave.enter_context(scripted(script)), 0, tmp_path / "cache")
+    with scripted(script) as address, pytest.raises(UserError, match=told):
+        client_target(address, 0, tmp_path / "cache")

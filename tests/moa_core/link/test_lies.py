@@ -26,7 +26,7 @@ from moa_core.link.session import Limits, Session
 from moa_core.link.tensors import Numbers, check_half, pack
 from moa_core.model.target import Target
 from moa_core.train.init import fresh
-from tests.moa_core.link.scene import TARGET, TOKEN, answers, caller, drafter_for
+from tests.moa_core.link.scene import TARGET, TOKEN, WELCOME, answers, caller, drafter_for
 from tests.models import plain_greedy, speaking_target, tiny_target
 from tests.serving import scripted, serving
 
@@ -45,7 +45,7 @@ def decoded(method: str, kind: type, lie: Lie, after: int = AFTER) -> tuple[str,
 
     def script(connection: ServerConnection) -> None:
         nonlocal count
-        connection.send(wire.encode(wire.Welcome("x", TARGET.name, target_mark(TARGET))))
+        connection.send(WELCOME)
         for frame in connection:
             for message in answers(session, wire.read_up(frame)):
                 count += isinstance(message, kind)
@@ -84,39 +84,24 @@ HALVES: dict[str, Callable[[dict[str, Numbers]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("method", ["moa-n2", "eagle2"])
-@torch.inference_mode()
-def test_a_half_that_the_drafter_cannot_have_made_is_refused(method: str) -> None:
-    drafter, count = fresh(method, TARGET, 0), 7
-    drafter.serve(TARGET, 64)
-    _, seen = TARGET.fork().prefill(PROMPT, 64)
-    half = pack(drafter.server_half(seen.part(0, count)), "bf16")
-    due = drafter.half_shapes(TARGET, count)
-    check_half(half, due, "bf16")
-    for lie in HALVES.values():
-        with pytest.raises(UserError, match=r"was due|more numbers than"):
-            check_half(lie(half), due, "bf16")
-
-
 @pytest.mark.parametrize("method", [*METHODS, "moa-n2", "vanilla"])
 @torch.inference_mode()
-def test_a_drafter_knows_the_shapes_of_its_half(method: str) -> None:
+def test_a_drafter_knows_the_shapes_of_its_half_and_no_other_is_let_in(method: str) -> None:
     target = tiny_target(family="qwen3", head_dim=12, num_key_value_heads=1)
     drafter = Vanilla() if method == "vanilla" else fresh(method, target, 0)
     drafter.serve(target, 64)
     _, seen = target.prefill(PROMPT, 64)
     for count in (1, 7, 20):
-        half = drafter.server_half(seen.part(0, count))
-        assert {name: (*tensor.shape,) for name, tensor in half.items()} == drafter.half_shapes(
-            target, count
-        )
+        made, due = drafter.server_half(seen.part(0, count)), drafter.half_shapes(target, count)
+        assert {name: (*tensor.shape,) for name, tensor in made.items()} == due
+        half = pack(made, "bf16")
+        check_half(half, due, "bf16")
+        for lie in HALVES.values() if half else ():
+            with pytest.raises(UserError, match=r"was due|more numbers than"):
+                check_half(lie(half), due, "bf16")
 
 
 # ---- choices ----
-
-
-def last(values: list[Any], value: Any) -> list[Any]:
-    return [*values[:-1], value]
 
 
 def widened(message: Any) -> Any:
@@ -127,8 +112,12 @@ LIES: dict[str, tuple[type, Lie, str]] = {
     "a token too many": (wire.Answer, lambda x: replace(x, tokens=[*x.tokens, 5]), "not fit"),
     "no probabilities": (wire.Answer, lambda x: replace(x, probs=[]), "not fit"),
     "drafts too many": (wire.Answer, lambda x: replace(x, drafts=x.drafts * 2), "not fit"),
-    "an unknown token": (wire.Answer, lambda x: replace(x, tokens=last(x.tokens, 64)), "not have"),
-    "nan": (wire.Answer, lambda x: replace(x, probs=last(x.probs, nan)), NONE),
+    "an unknown token": (
+        wire.Answer,
+        lambda x: replace(x, tokens=[*x.tokens[:-1], 64]),
+        "not have",
+    ),
+    "nan": (wire.Answer, lambda x: replace(x, probs=[*x.probs[:-1], nan]), NONE),
     "no answer": (wire.Answer, lambda x: wire.Refused("Too much."), "refused: Too much."),
     "a half too wide": (wire.Answer, widened, "was due"),
     "pushed elsewhere": (wire.Pushed, lambda x: replace(x, position=99), "another place"),

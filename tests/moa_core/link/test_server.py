@@ -17,6 +17,7 @@ from moa_core.model.target import Target
 from tests.attackers import FORBIDDEN, UPGRADE, fire, frame, header, hello, opened, read_all
 from tests.moa_core.link.scene import (
     GREEDY,
+    NEXT,
     PROMPT,
     TARGET,
     TOKEN,
@@ -28,8 +29,6 @@ from tests.moa_core.link.scene import (
     drafter_for,
 )
 from tests.serving import Caller, serving, until
-
-NEXT = Verify(2, 7, [GREEDY[0]], [-1])
 
 
 @pytest.fixture(autouse=True)

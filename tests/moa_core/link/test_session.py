@@ -124,15 +124,12 @@ def deny(session: Session, request: Prefill | Verify | Stream) -> str:
 
 STAR = [-1] + [0] * 93
 UNFIT = [
-    (Prefill(1, [1] * 64, 64), "at most 64 tokens"),
-    (Prefill(1, [1] * 200_000, 2**21), "at most 64 tokens"),
-    (Prefill(1, [1] * 10, 65), "Ask for fewer"),
-    (Prefill(1, [1] * 10, 10), "no room"),
-    (Prefill(1, [1, 64], 20), "from 0 to 63"),
-    (Prefill(1, [], 20), "there must be some"),
-    (Verify(1, 0, [1], [-1]), "no room"),
-]
-UNFIT_LATER = [
+    (Prefill(2, [1] * 100, 100), "at most 100 tokens"),
+    (Prefill(2, [1] * 200_000, 2**21), "at most 100 tokens"),
+    (Prefill(2, [1] * 10, 101), "Ask for fewer"),
+    (Prefill(2, [1] * 10, 10), "no room"),
+    (Prefill(2, [1, 64], 20), "from 0 to 63"),
+    (Prefill(2, [], 20), "there must be some"),
     (Verify(2, 7, [1] * 94, STAR), "no room"),
     (Verify(2, 7, [1, 64], [-1, 0]), "from 0 to 63"),
     (Verify(2, 8, [1], [-1]), "not read"),
@@ -143,19 +140,13 @@ UNFIT_LATER = [
 
 
 @pytest.mark.parametrize(("request_", "why"), UNFIT)
-def test_prompts_that_do_not_fit_are_denied(request_: Prefill | Verify, why: str) -> None:
-    session = made(context=64)
-    assert why in deny(session, request_)
-    assert next(session.prefill(Prefill(1, [1] * 63, 64))).number == 1
-    large = made(context=10_000)
-    assert "at most 256 tokens" in deny(large, Prefill(1, [1] * 256, 300)), "the target's own"
-
-
-@pytest.mark.parametrize(("request_", "why"), UNFIT_LATER)
-def test_what_does_not_fit_the_text_is_denied(request_: Verify | Stream, why: str) -> None:
+def test_what_does_not_fit_is_denied_and_the_session_goes_on(
+    request_: Prefill | Verify | Stream, why: str
+) -> None:
     session = begun(context=100)
     assert why in deny(session, request_)
     assert session.verify(Verify(2, 7, [1] * 93, STAR[:93])).number == 2
+    assert next(session.prefill(Prefill(3, [1] * 99, 100))).number == 3
 
 
 def test_a_stream_ends_with_its_room_and_a_wide_tree_is_denied(
@@ -172,7 +163,9 @@ def test_a_stream_ends_with_its_room_and_a_wide_tree_is_denied(
 
 
 def test_no_token_has_a_position_beyond_the_target_s_last() -> None:
-    session = made()
+    session = made(context=10_000)
+    assert "no room" in deny(session, Verify(1, 0, [1], [-1])), "before any prompt"
+    assert "at most 256 tokens" in deny(session, Prefill(1, [1] * 256, 300))
     [*_] = session.prefill(Prefill(1, [1] * 250, 600))
     assert "256 positions" in deny(session, Verify(2, 250, [1] * 7, list(range(-1, 6))))
     assert session.verify(Verify(2, 250, [1] * 7, [-1] + [0] * 6)).number == 2

@@ -14,10 +14,11 @@ from moa_core.drafters.base import Vanilla
 from moa_core.errors import UserError
 from moa_core.link.remote import Remote
 from moa_core.link.session import Limits
-from moa_core.link.wire import Prefill, Refused, Verify
+from moa_core.link.wire import Prefill, Refused
 from tests.attackers import fire
 from tests.moa_core.link.scene import (
     GREEDY,
+    NEXT,
     PROMPT,
     TARGET,
     TOKEN,
@@ -32,7 +33,6 @@ from tests.moa_core.link.scene import (
 )
 from tests.serving import Caller, serving, until
 
-NEXT = Verify(2, 7, [GREEDY[0]], [-1])
 SETTINGS = Settings(24, TREE, away=Away(patience=20))
 
 

@@ -9,9 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moa_core.errors import UserError
 from moa_core.link import tensors, wire
-from moa_core.link.tensors import Numbers, check_kind, pack, unpack
+from moa_core.link.tensors import pack, unpack
 from tests.mutations import mutated
 from tests.properties import SEEDS, trees
 
@@ -55,22 +54,20 @@ DOWN = st.one_of(
 )
 
 
-@given(UP, DOWN)
-def test_messages_come_back_as_they_went_and_to_their_own_side_alone(up: Any, down: Any) -> None:
+@given(UP, DOWN, st.data())
+def test_messages_come_back_as_they_went_to_their_own_side_alone_and_never_cut(
+    up: Any, down: Any, data: st.DataObject
+) -> None:
     assert wire.read_up(wire.encode(up)) == up
     assert wire.read_down(wire.encode(down)) == down
+    for frame in (wire.encode(up), wire.encode(down)):
+        cut = frame[: data.draw(st.integers(0, len(frame) - 1))]
+        for read in (wire.read_up, wire.read_down):
+            with pytest.raises(wire.WireError):
+                read(cut)
     for read, message in ((wire.read_down, up), (wire.read_up, down)):
         with pytest.raises(wire.WireError):
             read(wire.encode(message))
-
-
-@given(UP | DOWN, st.data())
-def test_every_frame_that_is_cut_is_the_protocol_s_error(message: Any, data: st.DataObject) -> None:
-    frame = wire.encode(message)
-    cut = frame[: data.draw(st.integers(0, len(frame) - 1))]
-    for read in (wire.read_up, wire.read_down):
-        with pytest.raises(wire.WireError):
-            read(cut)
 
 
 @given(UP | DOWN, SEEDS, st.data())
@@ -99,6 +96,12 @@ def test_a_changed_frame_is_a_message_or_the_protocol_s_error(
 
 # ---- numbers ----
 
+
+def changed(message: Any, **fields: Any) -> bytes:
+    """A message with some fields changed, unchecked."""
+    return msgspec.msgpack.encode(msgspec.to_builtins(message) | fields)
+
+
 SHAPES = ((1, 2, 3, 5, 8), (4, 7), (9,), (1, 1), (), (3, 0), (0, 8), (0,))
 
 
@@ -115,12 +118,6 @@ def test_numbers_come_back_as_close_as_their_kind_promises(kind: str, shape: tup
     assert ((back - tensor).abs() <= bound).all()
     if kind != "f32" and tensor.numel() > 30:
         assert (back != tensor).any()
-
-
-def raw(*fields: Any) -> bytes:
-    """A share whose numbers have these fields, unchecked."""
-    share = {"type": "share", "number": 1, "start": 0, "count": 1, "half": {"x": list(fields)}}
-    return msgspec.msgpack.encode(share)
 
 
 @pytest.mark.parametrize(
@@ -142,25 +139,12 @@ def raw(*fields: Any) -> bytes:
     ],
 )
 def test_numbers_that_do_not_fill_their_shape_are_refused(fields: tuple) -> None:
+    share = changed(wire.Share(1, 0, 1, {}), half={"x": list(fields)})
     with pytest.raises(wire.WireError):
-        wire.read_down(raw(*fields))
-
-
-def test_an_unknown_kind_is_refused_in_a_sentence() -> None:
-    assert check_kind("bf16") == "bf16"
-    with pytest.raises(UserError, match="f32, bf16, not as 'int4'"):
-        check_kind("int4")
-    with pytest.raises(ValueError):
-        Numbers("f32", [3], b"")
+        wire.read_down(share)
 
 
 # ---- what a client may not say ----
-
-
-def changed(message: Any, **fields: Any) -> bytes:
-    """A message with some fields changed, unchecked."""
-    return msgspec.msgpack.encode(msgspec.to_builtins(message) | fields)
-
 
 HELLO = wire.Hello(1, "let me in", "moa-n1", "abc", "f32", "a session")
 PREFILL = wire.Prefill(1, [5, 9, 33], 60, wire.Sampled(0.8, 0.9, 40, -3), 16)

@@ -20,17 +20,11 @@ def some(count: int, seed: int = 0) -> Tensor:
     return torch.randn(LAYERS, 2, HEADS, count, SIZE, generator=generator)
 
 
-def write(cache: KVCache, values: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Write as a model's layers do; what each layer then attends to."""
-    return [
-        cache.update(values[layer, 0][None], values[layer, 1][None], 5 + layer)
-        for layer in range(LAYERS)
-    ]
-
-
 def filled(cache: KVCache, count: int) -> Tensor:
+    """What was written, as a model's layers do."""
     values = some(count, seed=9)
-    write(cache, values)
+    for layer, (keys, found) in enumerate(values):
+        cache.update(keys[None], found[None], 5 + layer)
     cache.advance(count)
     return values
 

@@ -1,7 +1,6 @@
 """The target reads, verifies and keeps as transformers' own forward would, node by node."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -12,7 +11,8 @@ from moa_core.decoding.tree import DraftTree
 from moa_core.errors import UserError
 from moa_core.model.layers import Rope
 from moa_core.model.target import Observation, Target
-from tests.models import FAMILIES, tiny_target
+from tests.models import FAMILIES, SHAPES, tiny_target
+from tests.properties import above
 
 PROMPT = [5, 9, 33, 7, 21]
 # Two siblings, a long branch beside a short one, the same token twice.
@@ -26,23 +26,12 @@ YARN = {  # scales cos and sin, not their angles alone
     "factor": 4.0,
     "original_max_position_embeddings": 64,
 }
+TARGETS = {name: SHAPES[name] for name in FAMILIES} | {"yarn": {"rope_parameters": YARN}}
 
 
-@pytest.fixture(params=[*FAMILIES, "yarn"])
+@pytest.fixture(scope="module", params=TARGETS)
 def target(request: pytest.FixtureRequest) -> Target:
-    if request.param == "yarn":
-        return tiny_target(rope_parameters=YARN)
-    sizes: dict[str, Any] = {"head_dim": 12} if request.param == "qwen3" else {}
-    return tiny_target(family=request.param, **sizes)
-
-
-def path_to(node: int) -> list[int]:
-    """Nodes from the root, left out, down to a node."""
-    path: list[int] = []
-    while node > 0:
-        path.insert(0, node)
-        node = TREE.parents[node]
-    return path
+    return tiny_target(**TARGETS[request.param])
 
 
 @torch.inference_mode()
@@ -76,23 +65,12 @@ def test_a_tree_is_verified_and_kept_as_if_written_token_by_token(target, leaf):
     for _ in range(2):  # the second time behind a cache that was closed up
         logits = run.verify(TREE)
         for node in range(len(TREE)):
-            ids = [*text, TREE.tokens[0], *(TREE.tokens[each] for each in path_to(node))]
+            ids = [*text, *(TREE.tokens[each] for each in (0, *above(TREE, node)))]
             torch.testing.assert_close(logits[node], plain_logits(target, ids)[-1], **CLOSE)
-        seen = run.keep(path_to(leaf))
+        seen = run.keep(above(TREE, leaf))
         assert seen.start == len(text)
-        text += [TREE.tokens[0], *(TREE.tokens[each] for each in path_to(leaf))]
+        text += [TREE.tokens[each] for each in (0, *above(TREE, leaf))]
         check_learnt(target, text, seen)
-
-
-@torch.inference_mode()
-def test_a_model_made_for_eager_attention_is_read_rightly():
-    """Eager attention would take the boolean tree mask for numbers."""
-    target = tiny_target(attn_implementation="eager")
-    run = target.fork()
-    run.prefill(PROMPT, 32)
-    logits = run.verify(TREE)
-    ids = [*PROMPT, *(TREE.tokens[node] for node in (0, 2, 6))]
-    torch.testing.assert_close(logits[6], plain_logits(target, ids)[-1], **CLOSE)
 
 
 @pytest.mark.parametrize(
@@ -125,11 +103,22 @@ def test_an_empty_prompt_is_refused():
         tiny_target().fork().prefill([], 8)
 
 
-@pytest.mark.parametrize("sizes", [{"rms_norm_eps": 0.3}, {"hidden_act": "gelu"}])
+@torch.inference_mode()
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"rms_norm_eps": 0.3},
+        {"hidden_act": "gelu"},
+        {"hidden_act": "gelu", "attn_implementation": "eager"},
+    ],
+)
 def test_layers_are_what_the_config_says(sizes):
-    target = tiny_target(**sizes)
-    logits, _ = target.fork().prefill(PROMPT, 16)
-    torch.testing.assert_close(logits, plain_logits(target, PROMPT)[-1], **CLOSE)
+    """But eager attention, which would take the boolean tree mask for numbers in torch's layers."""
+    run = tiny_target(**sizes).fork()
+    logits, _ = run.prefill(PROMPT, 32)
+    torch.testing.assert_close(logits, plain_logits(run, PROMPT)[-1], **CLOSE)
+    ids = [*PROMPT, *(TREE.tokens[node] for node in (0, 2, 6))]
+    torch.testing.assert_close(run.verify(TREE)[6], plain_logits(run, ids)[-1], **CLOSE)
 
 
 def test_positions_reach_as_far_as_was_reserved():
@@ -140,16 +129,11 @@ def test_positions_reach_as_far_as_was_reserved():
         assert cos[0, 0, 0, 0] == pytest.approx(math.cos(count - 1), abs=1e-4)
 
 
-def test_the_models_weights_are_held_once():
+def test_weights_are_held_once_and_saved_as_they_were_after_decoding(tmp_path):
     target = tiny_target()
-    target.fork().prefill([1, 2], 8)
     assert target.own is not None
     ours, theirs = target.own[1][-1], target.layers[-1]
     assert ours.self_attn.q_proj.weight.data_ptr() == theirs.self_attn.q_proj.weight.data_ptr()
-
-
-def test_a_model_that_has_decoded_is_saved_as_it_was(tmp_path):
-    target = tiny_target()
     expected = {name: weight.clone() for name, weight in target.model.state_dict().items()}
     target.fork().prefill([1, 2], 8)
     target.model.save_pretrained(tmp_path)

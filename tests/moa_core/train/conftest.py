@@ -50,7 +50,7 @@ def logged(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / "run/log.jsonl").read_text().splitlines()]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prepare epochs in threads: fresh processes take seconds to import torch."""
 

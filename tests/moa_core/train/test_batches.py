@@ -12,9 +12,9 @@ import torch
 from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
-from moa_core.train import corpus, own_text
+from moa_core.train import batches, corpus, own_text
 from moa_core.train.batches import Batch, Batches, Epoch, Recipe, epoch_rows
-from moa_core.train.own_text import Writing, answers, load, write
+from moa_core.train.own_text import Workers, Writing, answers, load, write
 from moa_core.train.tokenizer import PADDING, Encoded, encode_many
 from tests.models import plain_greedy, speaking_target, tiny_tokenizer
 
@@ -33,7 +33,6 @@ def same(one: Batch, other: Batch) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-@pytest.mark.usefixtures("threads")
 def test_a_resume_goes_on_with_the_next_batch_epochs_included(data):
     made = recipe(data)
     per_epoch = len(epoch_rows(made, 0).rows[0]) // ROWS
@@ -50,7 +49,8 @@ def test_a_resume_goes_on_with_the_next_batch_epochs_included(data):
     assert not same(whole[0], whole[per_epoch])
 
 
-def test_processes_of_their_own_prepare_the_same(data):
+def test_processes_of_their_own_prepare_the_same(data, monkeypatch):
+    monkeypatch.setattr(batches, "Workers", Workers)
     rows = epoch_rows(recipe(data), 0).rows
     [found] = taken(Batches(recipe(data), ROWS, workers=1), 1)
     for ours, theirs in zip(found[:3], rows, strict=True):
@@ -85,7 +85,6 @@ def test_an_epoch_is_all_of_the_folder_s_text_and_nothing_else(data):
     assert str(epoch).endswith(f"documents of yours ({epoch.tokens:,} tokens).")
 
 
-@pytest.mark.usefixtures("threads")
 def test_an_epoch_without_a_batch_is_said_and_not_waited_for(data):
     batches = Batches(Recipe(data, data.parent / "tokenizer", 1, row_length=4096), ROWS, 1)
     words = r"tokens in .*data fill 1 row of 4096 .* takes 3\. Give --rows 1,"
@@ -110,30 +109,23 @@ def test_own_text_is_all_there_and_half_of_what_is_learnt(data):
 # ---- the target's own text ----
 
 
-def test_answers_in_a_batch_are_those_given_alone():
+def test_answers_in_a_batch_are_those_given_alone_and_end_with_the_end_of_turn():
     """Prompts of other lengths beside it, and the padding they bring, change nothing."""
     target = speaking_target()
     prompts = [prompt_ids(target.tokenizer, text) for text in ("Hi", "The fox ran home.", "A b c")]
     found = answers(target, prompts, 20)
     assert found == [plain_greedy(target, prompt, 20) for prompt in prompts]
-
-
-def test_answers_end_with_the_end_of_turn():
-    target = speaking_target()
-    prompts = [[5], [9, 3, 7]]
-    third = answers(target, prompts, 12)[0][2]
+    third = found[0][2]
     target.tokenizer = type(target.tokenizer)(
         tokenizer_object=target.tokenizer.backend_tokenizer,
         eos_token=target.tokenizer.convert_ids_to_tokens(third),
         pad_token="<|pad|>",
     )
-    short = answers(target, prompts, 12)
+    short = answers(target, prompts, 20)
     assert short[0].index(third) == len(short[0]) - 1 <= 2
 
 
-def test_writing_goes_on_until_there_is_enough_and_marks_what_the_target_wrote(
-    data, tmp_path, monkeypatch
-):
+def test_writing_ends_with_enough_and_marks_what_the_target_wrote(data, tmp_path, monkeypatch):
     target, path = speaking_target(), tmp_path / "own.npz"
     asked: list[tuple[int, ...]] = []
     told: list[tuple[int, ...]] = []

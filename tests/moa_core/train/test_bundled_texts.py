@@ -10,7 +10,7 @@ from importlib import import_module
 import pytest
 
 from moa_core.errors import ended
-from moa_core.train.bundle import manners, world
+from moa_core.train.bundle import manners, suite, world
 from moa_core.train.bundle.prompts import Chat
 from moa_core.train.bundle.tasks import KINDS, Task, check, generate
 from moa_core.train.bundle.words import french, spanish
@@ -31,22 +31,18 @@ def some(kind: str, count: int = 150, held_out: bool = False) -> list[Task]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_references_pass_and_other_answers_fail(kind):
-    tasks = some(kind)
-    assert all(check(task, task.answer) for task in tasks)
-    wrong = [check(task, tasks[i - 1].answer) for i, task in enumerate(tasks)]
-    # Counts and functions can be the same for two prompts.
-    assert sum(wrong) < (len(tasks) if kind == "letters" else 8)
-    assert not any(check(task, bad) for task in tasks[:20] for bad in BAD_REPLIES)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_same_seed_same_tasks_one_answer_a_prompt_and_others_are_held_out(kind):
+def test_tasks_have_one_answer_that_alone_passes_and_others_are_held_out(kind):
     tasks = some(kind, 1_000)
     assert tasks == some(kind, 1_000)
     prompts = {task.prompt for task in tasks}
     assert 400 < len(prompts) == len({(task.prompt, task.answer) for task in tasks})
     assert prompts.isdisjoint(task.prompt for task in some(kind, 300, held_out=True))
+    few = tasks[:150]
+    assert all(check(task, task.answer) for task in few)
+    wrong = [check(task, few[i - 1].answer) for i, task in enumerate(few)]
+    # Counts and functions can be the same for two prompts.
+    assert sum(wrong) < (len(few) if kind == "letters" else 8)
+    assert not any(check(task, bad) for task in few[:20] for bad in BAD_REPLIES)
 
 
 @pytest.mark.parametrize(
@@ -188,13 +184,13 @@ MISTAKES = [
     ((*WRITE, "story=1", "--texts", "{here}/cut"), "fables.txt.gz cannot be read: Not a gzip"),
     ((*WRITE, "story=1", "--texts", "{here}/rows"), "does not hold FairytaleQA's questions"),
     (("measure", "--texts", "{here}/nowhere"), "There is no folder "),
-    (("measure", *TEXTS), "No text of kind fairy tale questions, opening, sentence; there"),
+    (("measure", *TEXTS, "--each", "2"), "kind fairy tale questions, opening, sentence;"),
     (("measure", *TEXTS, "--each", "0"), "--each must be at least 1."),
     (("suite", "--texts", "{here}/empty", "--out", "{here}/out"), "No text of kind story; there"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "told"), MISTAKES, ids=lambda one: " ".join(one)[-60:])
+@pytest.mark.parametrize(("words", "told"), MISTAKES)
 def test_a_mistake_is_told_in_one_sentence(words, told, tmp_path, capsys, monkeypatch):
     tales = "<|endoftext|>".join(f"Tale {n}. " + "A fox ran home. " * 20 for n in range(200))
     for name in ("texts", "rows", "empty", "cut"):
@@ -203,6 +199,7 @@ def test_a_mistake_is_told_in_one_sentence(words, told, tmp_path, capsys, monkey
     (tmp_path / "rows/fairytale_qa.jsonl.gz").write_bytes(gzip.compress(b'{"a": 1}'))
     (tmp_path / "cut/fables.txt.gz").write_bytes(b"no gzip")
     (tmp_path / "file").touch()
+    monkeypatch.setattr(suite, "EACH", 1)
     program, *given = (word.format(here=tmp_path) for word in words)
     monkeypatch.setattr(sys, "argv", ["program", *given])
     assert ended(import_module(f"moa_core.train.bundle.{program}").main) == 2

@@ -1,6 +1,5 @@
 """`python -m moa_core train`: on text of one's own, and on a data set in a folder."""
 
-import json
 import shlex
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -42,7 +41,6 @@ def command(tmp_path: Path) -> list[str]:
     ]  # fmt: skip
 
 
-@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize(("precision", "updates"), [("no", 6), ("bf16", 1)])
 def test_a_data_set_trains_a_foreign_targets_drafters(command, tmp_path, precision, updates):
     more = ["--updates", str(updates), "--precision", precision, "--accumulate", "2"]
@@ -62,7 +60,6 @@ def test_a_data_set_trains_a_foreign_targets_drafters(command, tmp_path, precisi
 
 
 @pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed")
-@pytest.mark.usefixtures("threads")
 def test_drafters_are_trained_for_a_target_in_4_bits(command, tmp_path):
     assert main([*command, "--updates", "2", "--precision", "no", "--load-in-4bit"]) == 0
     target = load_target(str(tmp_path / "target"), "float32", "cpu", bits=4)
@@ -81,7 +78,6 @@ def drafted(target: Target, out: Path) -> Iterator[tuple[list[int], list[int], l
         yield prompt, expected, trace.output_ids
 
 
-@pytest.mark.usefixtures("threads")
 def test_a_target_goes_on_from_one_by_its_name(bundle, data, tmp_path, capsys):
     sizes = "--rows 2 --row-length 40 --updates 1 --workers 1 --device cpu --precision no"
     words = ["train", "target", "--data", str(data), "--start", "tiny", *sizes.split()]
@@ -92,6 +88,13 @@ def test_a_target_goes_on_from_one_by_its_name(bundle, data, tmp_path, capsys):
     assert load_target(tmp_path / "new").config.vocab_size != before.vocab_size
 
 
+ROW = '{"question": "What ran home to sit by the fire at night?", "answer": "The fox."}\n'
+FORMS = [
+    ("notes.txt", "- The fox ran home. It sat by the fire. " * 60, "1 document"),
+    ("rows.jsonl", ROW * 30, "30 documents"),
+]
+
+
 def run(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
     code = main(words)
     captured = capsys.readouterr()
@@ -99,20 +102,16 @@ def run(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
     return captured.out
 
 
-@pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("form", ["txt", "jsonl"])
-def test_a_folder_of_text_trains_a_target_and_the_commands_it_prints_work(tmp_path, capsys, form):
+@pytest.mark.parametrize(("name", "text", "count"), FORMS, ids=["txt", "jsonl"])
+def test_a_folder_of_text_trains_and_the_commands_it_prints_work(
+    tmp_path, capsys, name, text, count
+):
     folder, out = tmp_path / "my texts", tmp_path / "out"
     folder.mkdir()
-    if form == "txt":
-        (folder / "notes.txt").write_text("- The fox ran home. It sat by the fire. " * 60)
-    else:
-        row = {"question": "What ran home to sit by the fire at night?", "answer": "The fox."}
-        (folder / "rows.jsonl").write_text(f"{json.dumps(row)}\n" * 30)
+    (folder / name).write_text(text)
     sizes = "--layers 2 --width 32 --context 128 --vocabulary 280 --rows 2 --row-length 40"
     more = f"{sizes} --updates 3 --workers 1 --device cpu --precision no".split()
     told = run(capsys, ["train", "target", "--data", str(folder), "--out", str(out), *more])
-    count = "1 document" if form == "txt" else "30 documents"
     assert told.startswith(f"Training on {count} of yours (") and " tokens)." in told
     assert f"The target is in {out}. Next (--raw goes on from plain text):" in told
     [generate, drafters] = [shlex.split(line) for line in told.splitlines()[-2:]]
@@ -125,7 +124,6 @@ def test_a_folder_of_text_trains_a_target_and_the_commands_it_prints_work(tmp_pa
     assert run(capsys, [*shlex.split(told.splitlines()[-1])[3:], "--max-new-tokens", "4"])
 
 
-@pytest.mark.usefixtures("threads")
 def test_ctrl_c_ends_in_a_line_that_says_where_it_goes_on(command, tmp_path, capsys, monkeypatch):
     advance = Run._advance
 

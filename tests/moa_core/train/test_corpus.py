@@ -15,15 +15,8 @@ from moa_core.errors import UserError
 from moa_core.train.bundle import prompts
 from moa_core.train.corpus import END_OF_DOCUMENT, Document, fetch, load, shuffled
 from moa_core.train.target import TargetSizes, give_new_tokens, make_model
-from moa_core.train.tokenizer import (
-    END,
-    PADDING,
-    encode,
-    encode_many,
-    pack,
-    train_tokenizer,
-)
-from tests.models import chatml_tokenizer, ultrachat
+from moa_core.train.tokenizer import END, PADDING, encode, encode_many, pack, train_tokenizer
+from tests.models import CHATML, chatml_tokenizer, ultrachat
 
 CHAT = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
 PAIR = {"question": "What has Tom?", "answer": "A cat."}
@@ -33,6 +26,11 @@ ROWS = [
     ({**PAIR, "context": "Tom purrs.", "id": 3}, ["Tom purrs.\n\nWhat has Tom?", "A cat."]),
     ({**PAIR, "context": None}, ["What has Tom?", "A cat."]),
 ]
+TEXTS = f"One.\n{END_OF_DOCUMENT}\nTwo.\n{END_OF_DOCUMENT} \n".encode()
+FILES = [
+    *(("mine.jsonl", json.dumps(row).encode() + b"\n\n", [turns]) for row, turns in ROWS),
+    ("notes.txt.gz", gzip.compress(TEXTS), [["One."], ["Two."]]),
+]
 
 
 @pytest.fixture(scope="module")
@@ -40,17 +38,11 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return train_tokenizer(iter(["the cat sat on the mat 1234 1234 1234"] * 20), vocab_size=300)
 
 
-@pytest.mark.parametrize(("row", "turns"), ROWS)
-def test_a_row_becomes_a_chat_or_a_text(tmp_path, row, turns):
-    (tmp_path / "mine.jsonl").write_text(json.dumps(row) + "\n\n")
-    assert [document.contents for document in load(tmp_path)] == [turns]
-
-
-def test_text_files_hold_documents_and_other_files_none(tmp_path):
-    text = f"One.\n{END_OF_DOCUMENT}\nTwo.\n{END_OF_DOCUMENT} \n"
-    (tmp_path / "notes.txt.gz").write_bytes(gzip.compress(text.encode()))
+@pytest.mark.parametrize(("name", "data", "found"), FILES)
+def test_rows_and_texts_become_documents_and_other_files_none(tmp_path, name, data, found):
+    (tmp_path / name).write_bytes(data)
     (tmp_path / "credits.tsv").write_text("not text to train on")
-    assert [document.text for document in load(tmp_path)] == ["One.", "Two."]
+    assert [document.contents for document in load(tmp_path)] == found
 
 
 DAMAGED = gzip.compress(b"text", mtime=0)[:10] + b"\xff" * 20
@@ -87,11 +79,10 @@ def test_splits_are_stable_and_share_no_document(tmp_path):
 
 
 def test_epochs_repeat_by_seed_and_differ_by_number():
-    documents = [Document("plain", text=str(n)) for n in range(20)]
-    first = shuffled([*documents, Document("plain", text="")], 1, 0)  # an empty one is left out
-    assert first == shuffled([*documents, Document("plain", text="")], 1, 0)
-    other = shuffled(documents, 1, 1)
-    assert first != other and len(first) == len(other) == 20 == len({d.text for d in first})
+    documents = [Document("plain", text=str(n or "")) for n in range(21)]
+    first, again, other = (shuffled(documents, 1, number) for number in (0, 0, 1))
+    assert first == again != other and len(first) == len(other) == 20
+    assert {one.text for one in first} == {str(n) for n in range(1, 21)}  # an empty one goes
 
 
 # ---- data sets ----
@@ -136,13 +127,16 @@ def test_a_folder_like_a_data_set_is_read_as_one(tmp_path):
 
 # ---- ids, masks and rows ----
 
+SPOKEN = [
+    {"role": "system", "content": "Be kind."}, {"role": "user", "content": "Count to 12."},
+    {"role": "assistant", "content": "1 2 3\n"},
+]  # fmt: skip
+
 
 def test_ids_and_masks_are_the_templates(tokenizer):
-    system = prompts.Message(role="system", content="Be kind.")
     talk = prompts.chat("Hello there.", "Hi: how are you?", "Fine.", "Good.")
-    documents = [Document("chat", talk), Document("chat", (system, *talk))]
-    for document, (ids, mask) in zip(documents, encode_many(documents, tokenizer), strict=True):
-        messages = list(document.messages)
+    for messages in (list(talk), [SPOKEN[0], *talk]):
+        ids, mask = encode(Document("chat", tuple(messages)), tokenizer)
         assert ids == tokenizer.apply_chat_template(messages, return_dict=False)
         asked = tokenizer.apply_chat_template(
             messages[:-1], add_generation_prompt=True, return_dict=False
@@ -156,16 +150,8 @@ def test_ids_and_masks_are_the_templates(tokenizer):
 TALK = tuple(prompts.chat("What is 3 + 4?", "It is 7.", "And <|im_end|> then?", "The fox ran."))
 
 
-def foreign(change: str = "", to: str = "") -> PreTrainedTokenizerFast:
-    """ChatML, or another template made of its."""
-    ours = chatml_tokenizer()
-    made = PreTrainedTokenizerFast(tokenizer_object=ours.backend_tokenizer, eos_token="<|im_end|>")
-    made.chat_template = str(ours.chat_template).replace(change, to)
-    return made
-
-
 def test_a_foreign_template_marks_what_the_assistant_writes():
-    tokenizer = foreign()
+    tokenizer = chatml_tokenizer()
     ids, mask = encode(Document("chat", TALK), tokenizer)
     spoken = tokenizer.decode([token for token, on in zip(ids, mask, strict=True) if on])
     assert spoken == "It is 7.<|im_end|>The fox ran.<|im_end|>"
@@ -174,7 +160,8 @@ def test_a_foreign_template_marks_what_the_assistant_writes():
     plain = [{**m, "content": m["content"].replace("<|im_end|> ", "")} for m in TALK]
     whole = tokenizer.apply_chat_template(plain, return_dict=False)
     assert encode(Document("chat", tuple(plain)), tokenizer).ids == whole
-    behind = foreign("}}<|im_end|>", "}}\n<|im_end|>")  # the end after a line break
+    behind = copy.deepcopy(tokenizer)
+    behind.chat_template = CHATML.replace("}}<|im_end|>", "}}\n<|im_end|>")
     ids, mask = encode(Document("chat", TALK), behind)
     spoken = [token for token, on in zip(ids, mask, strict=True) if on]
     assert spoken.count(behind.eos_token_id) == 2
@@ -184,8 +171,8 @@ def test_a_foreign_template_marks_what_the_assistant_writes():
 
 def test_chats_that_a_template_refuses_are_left_out():
     first = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('No system') }}{% endif %}"
-    tokenizer = foreign()
-    tokenizer.chat_template = first + tokenizer.chat_template
+    tokenizer = copy.deepcopy(chatml_tokenizer())
+    tokenizer.chat_template = first + CHATML
     refused = Document("chat", ({"role": "system", "content": "Be brief."}, *TALK))
     assert len(list(encode_many([refused, Document("chat", TALK), refused], tokenizer))) == 1
     with pytest.raises(UserError, match="No system"):
@@ -195,8 +182,7 @@ def test_chats_that_a_template_refuses_are_left_out():
 def test_written_out_special_tokens_stay_text(tokenizer):
     document = Document("chat", prompts.chat("Say <|end|><|assistant|>", "<|end|>"))
     ids, _ = encode(document, tokenizer)
-    assert ids.count(tokenizer.eos_token_id) == 2
-    assert tokenizer.decode(ids).count(END) == 4
+    assert ids.count(tokenizer.eos_token_id) == 2 and tokenizer.decode(ids).count(END) == 4
     assert tokenizer(END)["input_ids"] == [tokenizer.eos_token_id]  # left as it was
 
 
@@ -221,12 +207,6 @@ def test_packing_keeps_every_token_in_order(length):
 
 
 # ---- the tokenizer ----
-
-SPOKEN = [
-    {"role": "system", "content": "Be kind."},
-    {"role": "user", "content": "Count to 12."},
-    {"role": "assistant", "content": "1 2 3\n"},
-]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """In training a drafter sees what it will see when drafting: checked token by token."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 import torch
@@ -68,11 +69,6 @@ def root_of(masks: Masks, row: int, place: int) -> int:
     return min(seen(masks.tail, row, place) & set(range(LENGTH, 2 * LENGTH))) - LENGTH
 
 
-def test_positions_count_from_each_documents_start():
-    for row, place in everywhere():
-        assert BATCH.positions[row, place] == len(own_text(row, place)) - 1
-
-
 def test_a_token_sees_true_keys_before_its_blocks_root_and_drafted_ones_from_it_on():
     roots = set()
     for masks in draws():
@@ -96,11 +92,7 @@ def test_blocks_are_as_long_as_asked_for():
         for row in range(len(BATCH.ids)):
             places = [place for place in range(LENGTH) if is_drafted(row, place)]
             roots = [root_of(masks, row, place) for place in places]
-            for (place, root), (after, next_root) in zip(
-                zip(places, roots, strict=True),
-                zip(places[1:], roots[1:], strict=True),
-                strict=False,
-            ):
+            for (place, root), (after, next_root) in pairwise(zip(places, roots, strict=True)):
                 # The same block goes on, or a new one begins with the token itself.
                 assert next_root in (root, after)
                 if next_root == after == place + 1 and is_drafted(row, root - 1):
@@ -115,9 +107,10 @@ def test_no_token_is_left_without_a_key():
             assert bool(mask.any(-1).all())
 
 
-def test_nothing_is_seen_of_the_future_or_of_other_documents():
+def test_positions_and_what_is_seen_are_of_a_documents_own_past():
     same = same_document(BATCH.segment)
     for row, place in everywhere():
+        assert BATCH.positions[row, place] == len(own_text(row, place)) - 1
         assert seen(same, row, place) == own_text(row, place)
     for masks in (*draws(), *draws(staircase=0.5)):
         both = masks.tail[..., :LENGTH] | masks.tail[..., LENGTH:]
@@ -156,6 +149,5 @@ def test_the_loss_counts_where_the_next_token_is_of_the_same_reply():
 
 
 def test_a_generator_decides_the_draw():
-    first, again = (on_policy(BATCH, torch.Generator().manual_seed(3)) for _ in range(2))
-    other = on_policy(BATCH, torch.Generator().manual_seed(4))
+    first, again, other = (on_policy(BATCH, torch.Generator().manual_seed(n)) for n in (3, 3, 4))
     assert torch.equal(first.ca, again.ca) and not torch.equal(first.ca, other.ca)

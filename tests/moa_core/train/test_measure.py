@@ -1,15 +1,12 @@
 """What a trained target can do, and how drafters are accepted: the command and its figures."""
 
 import json
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from moa_core.__main__ import main
-from moa_core.drafters.base import Drafter
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import measure
@@ -22,7 +19,7 @@ from tests.moa_core.train.conftest import logged
 from tests.models import speaking_target
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def target() -> Target:
     return speaking_target(max_position_embeddings=512)
 
@@ -69,8 +66,8 @@ METHODS = ("moa-n0", "eagle2", "medusa")
 
 
 @pytest.mark.parametrize(("updates", "times"), [(1440, 8), (100, 1), (7, 3), (5, 8)])
-def test_measurements_are_spread_evenly_and_the_last_one_is_at_the_end(updates, times):
-    watch = Progress(speaking_target(), {}, {}, times)
+def test_measurements_are_spread_evenly_and_the_last_one_is_at_the_end(target, updates, times):
+    watch = Progress(target, {}, {}, times)
     due = [update for update in range(1, updates + 1) if watch.due(update, updates)]
     assert len(due) == min(times, updates) and due[-1] == updates
     gaps = [after - before for before, after in zip([0, *due], due, strict=False)]
@@ -78,17 +75,12 @@ def test_measurements_are_spread_evenly_and_the_last_one_is_at_the_end(updates, 
     assert not watch.due(updates, None)
 
 
-def test_the_weights_that_were_accepted_most_are_kept_through_a_stop(monkeypatch):
-    target = speaking_target()
+def test_the_weights_that_were_accepted_most_are_kept_through_a_stop(target, monkeypatch):
     drafters = {name: fresh(name, target, 0) for name in METHODS}
     watch = Progress(target, drafters, {})
     values = {"moa-n0": [1.5, 2.5, 2.0], "eagle2": [1.0, 1.1, 1.3], "medusa": [2.0, 1.0, 2.0]}
-    left: dict[str, Iterator[float]] = {name: iter(of) for name, of in values.items()}
-
-    def acceptance(target: Any, drafter: Drafter, *rest: object) -> float:
-        return next(left[drafter.name])
-
-    monkeypatch.setattr(measure, "acceptance", acceptance)
+    left = {name: iter(of) for name, of in values.items()}
+    monkeypatch.setattr(measure, "acceptance", lambda _, drafter, *rest: next(left[drafter.name]))
     for place in range(3):
         for drafter in drafters.values():
             for weight in drafter.net.parameters():
@@ -103,9 +95,7 @@ def test_the_weights_that_were_accepted_most_are_kept_through_a_stop(monkeypatch
     assert again.metrics["moa-n0"][1] == {"updates": 200, "seconds": 20.0, "tau": 2.5}
 
 
-@pytest.mark.usefixtures("threads")
-def test_training_records_how_acceptance_grew(data, tmp_path):
-    target = speaking_target()
+def test_training_records_how_acceptance_grew(target, data, tmp_path):
     prompts = {"chat": [prompt_ids(target.tokenizer, "What is 3 + 4?")]}
     train_drafters(
         target, data, tmp_path / "tokenizer", tmp_path / "out",

@@ -67,11 +67,6 @@ def as_released(
     return Masks(sa[:, None], ca[:, None], causal[:, None], batch.response, ~noisy)
 
 
-def released_masks(batch: Batch, variant: str) -> Masks:
-    torch.manual_seed(1234)
-    return as_released(batch, **VARIANTS[variant])
-
-
 def lesson(batch: Batch, tli: int) -> Lesson:
     count = batch.ids.shape[1]
     causal = torch.ones(count, count, dtype=torch.bool).tril()[None, None]
@@ -85,11 +80,20 @@ def training(tli: int) -> MoATrainee:
 
 
 @pytest.mark.parametrize(("tli", "variant"), CASES)
-def test_loss_and_every_gradient(tli, variant):
-    expected = released.numbers("moa_training")[f"n{tli}.{variant}"]
+def test_masks_positions_hidden_states_loss_and_every_gradient(tli, variant):
+    expected = released.tensors(f"moa_n{tli}_training")
     batch, trained = released_batch(), training(tli)
-    masks = released_masks(batch, variant)
-    loss, stats = trained(batch, lesson(batch, tli), [masks], 0)
+    torch.manual_seed(1234)
+    masks, taught = as_released(batch, **VARIANTS[variant]), lesson(batch, tli)
+    assert torch.equal(masks.sa, expected[f"{variant}.sa_mask_allowed"])
+    assert torch.equal(masks.ca, expected[f"{variant}.ca_mask_allowed"])
+    assert torch.equal(batch.positions, expected[f"{variant}.position_ids"])
+    hidden = training_features(trained, batch, taught, masks)
+    real = released.tensors("train_batch")["attention_mask"].bool()
+    theirs = expected[f"{variant}.final_hidden"]
+    torch.testing.assert_close(hidden.detach()[real], theirs[real], **CLOSE)
+    expected = released.numbers("moa_training")[f"n{tli}.{variant}"]
+    loss, stats = trained(batch, taught, [masks], 0)
     loss.backward()
     assert loss.item() == pytest.approx(expected["loss"], abs=1e-5)
     theirs = {STATS[k]: v for k, v in expected["stats"].items() if k in STATS}
@@ -98,29 +102,13 @@ def test_loss_and_every_gradient(tli, variant):
     assert norms == pytest.approx(expected["grad_norm_params"], abs=1e-6, rel=1e-4)
 
 
-@pytest.mark.parametrize(("tli", "variant"), CASES)
-def test_masks_positions_and_final_hidden_states(tli, variant):
-    expected = released.tensors(f"moa_n{tli}_training")
-    batch = released_batch()
-    masks = released_masks(batch, variant)
-    assert torch.equal(masks.sa, expected[f"{variant}.sa_mask_allowed"])
-    assert torch.equal(masks.ca, expected[f"{variant}.ca_mask_allowed"])
-    assert torch.equal(batch.positions, expected[f"{variant}.position_ids"])
-    hidden = training_features(training(tli), batch, lesson(batch, tli), masks)
-    real = released.tensors("train_batch")["attention_mask"].bool()
-    theirs = expected[f"{variant}.final_hidden"]
-    torch.testing.assert_close(hidden.detach()[real], theirs[real], **CLOSE)
-
-
 @pytest.mark.parametrize("ours", [False, True], ids=["released masks", "our masks"])
 @pytest.mark.parametrize("tli", [0, 1, 3])
 def test_training_on_the_first_chain_gives_its_logits(tli, ours, monkeypatch):
     expected = released.tensors(f"moa_n{tli}_train_forward")
     ids, known = expected["input_ids"][None], len(released.prompt())
     batch = one_reply(ids, known)
-    masks = as_released(batch, variable_future_length=False, staircase_mask=False)
-    if ours:
-        masks = one_block(batch)
+    masks = one_block(batch) if ours else as_released(batch, **VARIANTS["plain"])
     trained = training(tli)
     text = released.recorded(monkeypatch, trained.net.self_attention)
     memory = released.recorded(monkeypatch, trained.net.cross_attention, "attend")

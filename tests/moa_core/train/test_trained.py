@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from statistics import mean
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,13 +47,11 @@ FAMILIES = {
 
 def drafted(target: Target, drafter: Any, text: str, count: int, tree: TreeSettings) -> Trace:
     prompt = prompt_ids(target.tokenizer, text)
-    more = {"tree": tree, "eos_ids": target.eos_ids}
-    trace = traced(target, drafter, prompt, max_new_tokens=count, **more)
+    trace = traced(target, drafter, prompt, max_new_tokens=count, tree=tree, eos_ids=target.eos_ids)
     assert trace.output_ids == plain_greedy(target, prompt, count)
     return trace
 
 
-@pytest.mark.usefixtures("threads")
 def test_a_trained_target_is_a_folder_that_decodes(data, tmp_path):
     sizes = TargetSizes(layers=2, width=32, heads=4, kv_heads=2, inner=48, vocabulary=280)
     train_target(
@@ -76,7 +75,6 @@ def test_what_the_user_named_counts_more_when_a_reply_first_says_it():
     assert named.nonzero().flatten().tolist() == [4, 12]
 
 
-@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("name", FAMILIES)
 def test_trained_drafters_of_every_family_write_the_targets_own_text(name, data, tmp_path):
     target, methods = speaking_target(**FAMILIES[name]), ("moa-n0", "moa-n1", "moa-n2")
@@ -94,7 +92,6 @@ def test_trained_drafters_of_every_family_write_the_targets_own_text(name, data,
             drafted(target, drafter, question, 24, TREE)
 
 
-@pytest.mark.usefixtures("threads")
 def test_drafters_go_on_from_others_with_other_losses(data, tmp_path):
     """At a rate of nothing the weights are those they began with; else they are not."""
     target, begun = speaking_target(), tmp_path / "begun"
@@ -122,22 +119,17 @@ def test_sa_is_narrowed_to_its_block_at_the_start_of_new_drafters_alone(start):
     assert torch.equal(masks.sa, same_document(batch.segment)) is (start is not None)
 
 
-@pytest.mark.usefixtures("threads")
-def test_training_on_the_targets_text_leaves_loadable_drafters_that_are_accepted_more(
-    data, tmp_path
-):
+def test_training_on_the_targets_text_leaves_drafters_that_are_accepted_more(data, tmp_path):
     target = speaking_target(max_position_embeddings=128)
 
     def tau(drafter: Any) -> float:
         asked = [f"What is {number} + 4?" for number in range(4)]
         traces = [drafted(target, drafter, text, 24, TreeSettings(4, 1, 4)) for text in asked]
-        lengths = [length for trace in traces for length in trace.accepted_lengths]
-        return sum(lengths) / len(lengths)
+        return mean(length for trace in traces for length in trace.accepted_lengths)
 
-    methods = ("moa-n1", "eagle2")
-    plan = Plan(methods, rows=4, row_length=64, own_tokens=4000, draws=2, block=(3, 6))
+    plan = Plan(METHODS[1:], rows=4, row_length=64, own_tokens=4000, draws=2, block=(3, 6))
     train(target, data, tmp_path, 50, plan)
-    for name in methods:
+    for name in METHODS[1:]:
         config = json.loads((tmp_path / name / "config.json").read_text())["drafter"]
         assert config["training"]["updates"] == 50 and config["parameters"] > 0
         trained = load_drafter(str(tmp_path / name), target)

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from moa_core.decoding.trace import Drafted
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.eagle import EagleDrafter
+from moa_core.model.target import Target
 from moa_core.train import losses
 from moa_core.train.batches import Batch
 from moa_core.train.drafters import trainee
@@ -35,9 +36,25 @@ def _batch(tokens: list[int]) -> Batch:
     return one_reply(torch.tensor([PROMPT + tokens]), len(PROMPT))
 
 
+def _hidden(drafter, batch, lesson):
+    """EAGLE's features of a first step, made as it drafts them [B, T-1, E]."""
+    joined = drafter.net.join(lesson.embedded[:, 1:], lesson.hidden[:, :-1])
+    rotation = drafter.rope(batch.positions[:, :-1], joined)
+    return drafter.net.layers[0](joined, rotation, causal=True)
+
+
+@pytest.fixture
+def target() -> Target:
+    return tiny_target(layers=4)
+
+
+@pytest.fixture
+def eagle(target: Target) -> EagleDrafter:
+    return fresh("eagle2", target, seed=1)
+
+
 @pytest.mark.parametrize("tli", [0, 1, 3])
-def test_moa_trains_on_what_it_drafts_from(tli):
-    target = tiny_target(layers=4)
+def test_moa_trains_on_what_it_drafts_from(target, tli):
     drafter = fresh(f"moa-n{tli}", target, seed=1)
     tokens, log_probs = _chain(target, drafter)
     batch = _batch(tokens)
@@ -48,31 +65,20 @@ def test_moa_trains_on_what_it_drafts_from(tli):
     torch.testing.assert_close(found.detach(), torch.tensor(log_probs[1:]), atol=1e-4, rtol=0)
 
 
-def test_eagle_trains_on_its_first_step():
-    target = tiny_target(layers=4)
-    drafter = fresh("eagle2", target, seed=1)
-    tokens, log_probs = _chain(target, drafter)
-    assert isinstance(drafter, EagleDrafter)
+def test_eagle_trains_on_its_first_step(target, eagle):
+    tokens, log_probs = _chain(target, eagle)
     batch = _batch(tokens)
-    lesson = teach(target, batch)
-    joined = drafter.net.join(lesson.embedded[:, 1:], lesson.hidden[:, :-1])
-    rotation = drafter.rope(batch.positions[:, :-1], joined)
-    hidden = drafter.net.layers[0](joined, rotation, causal=True)
+    hidden = _hidden(eagle, batch, teach(target, batch))
     row = target.head(hidden)[0, len(PROMPT) - 1].log_softmax(-1)
     assert row[tokens[1]].item() == pytest.approx(log_probs[1], abs=1e-4)
 
 
-def test_eagle_is_told_of_each_reply_token_what_the_target_says_after_it():
+def test_eagle_is_told_of_each_reply_token_what_the_target_says_after_it(target, eagle):
     """Its loss by hand: from the feature before a token and the token, what comes next."""
-    target = tiny_target(layers=4)
-    drafter = fresh("eagle2", target, seed=1)
-    assert isinstance(drafter, EagleDrafter)
     batch = _batch([3, 50, 21, 9, 17, 2])
     lesson = teach(target, batch)
-    _, found = EagleTrainee(drafter, target, Weights(), noise=0.0)(batch, lesson, [], 0)
-    joined = drafter.net.join(lesson.embedded[:, 1:], lesson.hidden[:, :-1])
-    rotation = drafter.rope(batch.positions[:, :-1], joined)
-    hidden = drafter.net.layers[0](joined, rotation, causal=True)
+    _, found = EagleTrainee(eagle, target, Weights(), noise=0.0)(batch, lesson, [], 0)
+    hidden = _hidden(eagle, batch, lesson)
     where, wanted = predictable(batch)[:, 1:], lesson.hidden[:, 1:]
     probs = target.head(wanted).softmax(-1)
     entropy = -(probs * target.head(hidden).log_softmax(-1)).sum(-1)[where].mean()
@@ -81,12 +87,9 @@ def test_eagle_is_told_of_each_reply_token_what_the_target_says_after_it():
     torch.testing.assert_close(found["feature"], feature.detach(), rtol=1e-4, atol=0)
 
 
-def test_eagle_s_noise_is_uniform_around_zero_and_each_row_s_own(monkeypatch):
-    target = tiny_target(layers=2)
-    drafter = fresh("eagle2", target, seed=1)
-    assert isinstance(drafter, EagleDrafter)
+def test_eagle_s_noise_is_uniform_around_zero_and_each_row_s_own(target, eagle, monkeypatch):
     batch = _batch([3, 50, 21, 9, 17, 2])
-    lesson, trained = teach(target, batch), EagleTrainee(drafter, target, Weights(), noise=0.2)
+    lesson, trained = teach(target, batch), EagleTrainee(eagle, target, Weights(), noise=0.2)
     seen = []
     features = trained.features
     monkeypatch.setattr(
@@ -130,20 +133,16 @@ def made() -> tuple[nn.Linear, torch.Tensor, Verdicts, torch.Tensor]:
 
 @pytest.mark.parametrize("positions", [1, 7, 1000])
 def test_a_loss_made_in_parts_is_the_whole_one_and_so_is_its_gradient(positions, monkeypatch):
+    """And no more logits exist at a time than was said."""
     head, hidden, verdicts, where = made()
     probs = head(verdicts.hidden).softmax(-1)
     whole = -(probs * head(hidden).log_softmax(-1)).sum(-1)[where].sum() / (where.sum() + 1e-5)
     (expected,) = torch.autograd.grad(3 * whole, hidden)
     monkeypatch.setattr(losses, "CHUNK", positions * VOCABULARY)
-    found = soft_entropy(head, hidden, verdicts, where)
-    torch.testing.assert_close(found, whole)
-    (gradient,) = torch.autograd.grad(3 * found, hidden)
-    torch.testing.assert_close(gradient, expected)
-
-
-def test_no_more_logits_exist_at_a_time_than_was_said(monkeypatch):
-    head, hidden, verdicts, where = made()
-    monkeypatch.setattr(losses, "CHUNK", 6 * VOCABULARY)
     with Largest() as largest:
-        soft_entropy(head, hidden, verdicts, where).backward()
-    assert largest.most == max(6 * VOCABULARY, head.weight.numel())
+        found = soft_entropy(head, hidden, verdicts, where)
+        (gradient,) = torch.autograd.grad(3 * found, hidden)
+    torch.testing.assert_close(found, whole)
+    torch.testing.assert_close(gradient, expected)
+    most = min(positions, int(where.sum())) * VOCABULARY
+    assert largest.most == max(most, head.weight.numel())
