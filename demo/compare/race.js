@@ -12,7 +12,7 @@ let now = 0; // seconds into the race
 let playing = false;
 let begun = false;
 let drawnAt = null;
-let drawing = 0; // the frame of the animation that is asked for
+let drawing = 0; // the id of the requested animation frame
 
 // ---- the frame ----
 

@@ -75,8 +75,11 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
 
 
 def _open(engine: Engine, visit: Visit | None, shown: Pair | None) -> tuple[Any, ...]:
-    """The tab is opened, or a run has ended: show the visitor's newest trace, if it is another, and
-    the recorded one before there is any: status, view, shown, ask, about, look, found."""
+    """The tab is opened, or a run has ended: show the visitor's newest trace, if it is another, or
+    the recorded one if there is none.
+
+    Returns status, view, shown, ask, about, look, found.
+    """
     kept = recording()
     pair = (visit.trace, visit.rival) if visit and visit.trace else (kept.trace, kept.rival)
     skip = gr.skip()

@@ -43,7 +43,9 @@ function no_figures() {
   say();
 }
 
-const gain = (line) => (newest = line);
+function gain(line) {
+  newest = line;
+}
 
 function plain(line) {
   beside = line;
@@ -186,7 +188,7 @@ function fit() {
   const most = stage.closest(".class-mode") ? 2.4 : 1.5;
   const scale = Math.min(most, Math.max(0.5, Math.min(clientWidth / width, clientHeight / height)));
   const viewBox = `0 0 ${width} ${height}`;
-  set(svg, { viewBox, width: width * scale, height: height * scale });
+  withAttributes(svg, { viewBox, width: width * scale, height: height * scale });
 }
 
 const PHASES = {

@@ -57,10 +57,11 @@ class OverLink(Ours):
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
         """One prompt in a session of its own. Seconds are wall time at the client."""
         way = Link(self._settings) if self._settings else None
-        far = self._address and Remote(
-            self._address, self.target, self.drafter, self.name == STREAM, link=way
-        )  # fmt: skip
-        with far or nullcontext() as remote:
+        far: Any = nullcontext()
+        if self._address is not None:
+            streams = self.name == STREAM
+            far = Remote(self._address, self.target, self.drafter, streams, link=way)
+        with far as remote:
             trace, times, began = Trace(), list[float](), perf_counter()
             events = decode(self.target, self.drafter, ids, settings, remote=remote)
             for event in trace.record(events):

@@ -135,6 +135,7 @@ class Measure:
 
 
 def answer(target: Target, item: Item, most: int) -> list[int]:
+    """The target's own. most: new tokens."""
     settings = Settings(most, eos_ids=target.eos_ids)
     return Trace(events=list(decode(target, Vanilla(), item.ids, settings))).output_ids
 

@@ -141,9 +141,9 @@ class _Way:
         self._waiting: SimpleQueue[tuple[float, Callable[[], object], bool]] = SimpleQueue()
         threading.Thread(target=self._run, daemon=True, name="emulated link").start()
 
-    def put(self, arrive: Callable[[], object], size: int | None = None) -> None:
-        """Send something of this many bytes; None: a last signal, with no time on the line."""
-        self._waiting.put((self._link.release(self._direction, size or 0), arrive, size is None))
+    def put(self, arrive: Callable[[], object], size: int = 0, last: bool = False) -> None:
+        """Send something of this many bytes; nothing comes after the last."""
+        self._waiting.put((self._link.release(self._direction, size), arrive, last))
 
     def _run(self) -> None:
         last = False
@@ -177,11 +177,11 @@ class Delayed:
 
     def close(self) -> None:
         """Say goodbye, after all earlier messages."""
-        self._up.put(self._socket.close)
+        self._up.put(self._socket.close, last=True)
 
     def drop(self) -> None:
         """Leave without a goodbye, after all earlier messages."""
-        self._up.put(partial(self._socket.socket.shutdown, SHUT_RDWR))
+        self._up.put(partial(self._socket.socket.shutdown, SHUT_RDWR), last=True)
 
     def _receive(self) -> None:
         try:
@@ -189,4 +189,4 @@ class Delayed:
                 frame = self._socket.recv()
                 self._down.put(partial(self._inbox.put, frame), len(frame))
         except (ConnectionClosed, OSError, EOFError) as error:
-            self._down.put(partial(self._inbox.put, error))
+            self._down.put(partial(self._inbox.put, error), last=True)

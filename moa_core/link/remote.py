@@ -73,6 +73,7 @@ class Remote:
 
     @property
     def silence(self) -> float:
+        """Seconds without a sign of life after which the link counts as lost."""
         return max(self._least, ROUND_TRIPS * self.round_trip)
 
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:

@@ -46,6 +46,8 @@ class Limits(NamedTuple):
 class Session:
     """The target's cache for one connection, and the server half of its drafter.
 
+    One thread does all its work, a step at a time.
+
     known  tokens read, including the last accepted path
     """
 

@@ -36,8 +36,8 @@ def pack(half: ServerHalf, kind: Kind) -> dict[str, Numbers]:
     """A server half in the format of messages."""
     packed = {}
     for name, tensor in half.items():
-        flat = tensor.detach().cpu().to(TYPES[kind]).flatten().view(torch.uint8)
-        packed[name] = Numbers(kind, list(tensor.shape), flat.numpy().tobytes())
+        flat = tensor.detach().cpu().to(TYPES[kind]).contiguous().flatten()
+        packed[name] = Numbers(kind, list(tensor.shape), flat.view(torch.uint8).numpy().tobytes())
     return packed
 
 

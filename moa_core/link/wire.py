@@ -239,15 +239,16 @@ class Joiner:
 
 
 def read_up(frame: bytes | str) -> Up:
+    """A client's message, or WireError."""
     return _read(_up, frame)
 
 
 def read_down(frame: bytes | str) -> Down:
+    """A server's message, or WireError."""
     return _read(_down, frame)
 
 
 def _read(decoder: msgspec.msgpack.Decoder[T], frame: bytes | str) -> T:
-    """A checked message, or WireError."""
     if isinstance(frame, str):
         raise WireError("text where a message was due")
     try:

@@ -74,6 +74,7 @@ def layer_sizes(tensors: Tensors, part: str, heads: int) -> Sizes:
 
 
 def check_tokenizer(theirs: PreTrainedTokenizerBase | None, target: Target, name: str) -> None:
+    """UserError if an independent model's tokenizer differs from the target's."""
     ours = target.tokenizer
     if theirs is not None and ours is not None and theirs.get_vocab() != ours.get_vocab():
         raise UserError(f"{name} does not fit this target: it has another tokenizer.")

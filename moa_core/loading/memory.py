@@ -210,7 +210,7 @@ def free_bytes(device: torch.device) -> int:
     import psutil  # accelerate brings it
 
     free: int = psutil.virtual_memory().available
-    try:  # a container has less
+    try:  # within a container's limit, if there is one
         limit = int((CONTAINER / "memory.max").read_text())
         used = int((CONTAINER / "memory.current").read_text())
         lines = (CONTAINER / "memory.stat").read_text().splitlines()

@@ -207,7 +207,7 @@ def train_target(
     batches = Batches(recipe, rows, machine.workers)
     trainee = NextToken(model)
     settings = {
-        "sizes": None if begun else asdict(sizes),  # of a target to continue from: in its config
+        "sizes": asdict(sizes),
         "rows": rows,
         "row_length": recipe.row_length,
         "start": start and Path(start).name,
@@ -224,7 +224,10 @@ def train_target(
         count=lambda batch: trainee.weights(batch).sum(),
     )
     done = {"updates": run.update, "of": run.updates, "seconds": round(run.seconds)}
-    save_target(model, out, {**run.recipe, **done})
+    about = {**run.recipe, **done}
+    if begun:
+        del about["sizes"]  # not those of the options: its config has them
+    save_target(model, out, about)
 
 
 def save_target(model: LlamaForCausalLM, out: Path, about: dict[str, Any]) -> None:

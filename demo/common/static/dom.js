@@ -16,13 +16,13 @@ function add(parent, ...children) {
   return parent;
 }
 
-function set(node, attributes) {
+function withAttributes(node, attributes) {
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   return node;
 }
 
 function shape(tag, attributes, text) {
-  const node = set(document.createElementNS(SVG, tag), attributes);
+  const node = withAttributes(document.createElementNS(SVG, tag), attributes);
   if (text !== undefined) node.textContent = text;
   return node;
 }

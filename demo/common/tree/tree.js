@@ -132,6 +132,6 @@ function drawTree(svg, cycle, texts, family, look = WIDE) {
   edges.sort((one, other) => other.matches(".rejected") - one.matches(".rejected"));
   for (const node of nodes) node.drawn = box(node, look);
   const size = { width: lefts.at(-1) - look.gap + 2, height: look.top + rows * look.row + 2 };
-  set(svg, size).replaceChildren(...heads, ...edges, ...nodes.map((node) => node.drawn));
+  withAttributes(svg, size).replaceChildren(...heads, ...edges, ...nodes.map((node) => node.drawn));
   return nodes;
 }
