@@ -1,5 +1,6 @@
 """`python -m moa_core train`: on text of one's own, and on a data set in a folder."""
 
+import json
 import shlex
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -86,6 +87,7 @@ def test_a_target_goes_on_from_one_by_its_name(bundle, data, tmp_path, capsys):
     before, same = load_target("tiny").config, load_target(tmp_path / "same").config
     assert (same.hidden_size, same.vocab_size) == (before.hidden_size, before.vocab_size)
     assert load_target(tmp_path / "new").config.vocab_size != before.vocab_size
+    assert "sizes" not in json.loads((tmp_path / "same" / "training.json").read_text())
 
 
 ROW = '{"question": "What ran home to sit by the fire at night?", "answer": "The fox."}\n'
