@@ -135,7 +135,7 @@ def results_page() -> Iterator[str]:
     prompts = SAME["vanilla"]["prompts"]
     yield f"{prompts} prompts, greedy, tree 5-4-11"
     differing = prompts * (1 - SAME["llama-cpp"]["identical_to_vanilla"])
-    yield f"llama.cpp's on {differing:.0f} of {prompts} prompts"
+    yield f"llama.cpp's text differs on {differing:.0f} of {prompts} prompts"
     yield f"{100 * SAME['vanilla']['repeats_8gram']:.1f} % of the output repeats an 8-gram"
     yield ", ".join(spread(SAME, name) for name in (*MOA, "eagle2", "eagle3"))
     for name in (*MOA, "eagle2", "eagle3", "independent"):
