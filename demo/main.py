@@ -57,7 +57,6 @@ def opened(
         check_host(where["server_name"])
         engine = engine_of(args)
         zero.hold(engine)
-        engine.start()  # in the background, while the page is made
         page = build_demo(engine, chosen.words)
     except UserError as error:
         parser.error(str(error))
@@ -65,6 +64,7 @@ def opened(
     gc.enable()
 
     def launch() -> None:
+        engine.start()  # in the background: the page is up before the models are
         page.queue(max_size=waiting).launch(server_port=port, **where, **launch_options(engine))
 
     return page, launch
