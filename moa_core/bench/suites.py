@@ -19,7 +19,8 @@ from moa_core.text import chat_ids, tokenizer_of
 
 Message = dict[str, str]  # role and content of one turn
 QUESTIONS = ("mt_bench", "humaneval", "gsm8k", "alpaca", "sum", "qa")
-FOLDERS = {"bundled": "suites", "tuning": "suites", **dict.fromkeys(QUESTIONS, "questions")}
+SUITES = {name: ASSETS / "suites" / f"{name}.jsonl" for name in ("bundled", "tuning")}
+SUITES |= {name: ASSETS / "questions" / f"{name}.jsonl" for name in QUESTIONS}
 
 
 class Prompt(NamedTuple):
@@ -35,8 +36,7 @@ def load_suite(name: str, limit: int | None = None) -> list[Prompt]:
 
     UserError for an unknown name, and naming the line that holds no prompt.
     """
-    folder = FOLDERS.get(name)
-    path = ASSETS / folder / f"{name}.jsonl" if folder else Path(os.path.expanduser(name))
+    path = SUITES.get(name) or Path(os.path.expanduser(name))
     if not os.path.isfile(path):
         raise UserError(
             f"There is no suite {name!r}: choose from bundled, {', '.join(QUESTIONS)}, or name a "
