@@ -93,9 +93,13 @@ function speedUp() {
   if (!beside?.over_plain) return null;
   const { over_plain: plain, over_rival: theirs, rival } = beside;
   const times = (number) => `${number.toFixed(number < 0.95 ? 2 : 1)}×`;
-  const than = theirs ? `, ${times(theirs.times)} ${rival}’s` : "";
-  const close = plain.close || theirs?.close ? " (too close to call)" : "";
-  return [figure("speedup", plain.times, times(plain.times)), ` plain decoding’s speed${than}${close}`];
+  const both = plain.close && theirs?.close;
+  const close = (one) => (both || !one.close ? "" : " (too close to call)");
+  const than = theirs ? `, ${times(theirs.times)} ${rival}’s${close(theirs)}` : "";
+  const shown = figure("speedup", plain.times, times(plain.times));
+  shown.classList.toggle("slower", plain.times < 1);
+  const words = ` plain decoding’s speed${close(plain)}${than}`;
+  return [shown, both ? `${words} (both too close to call)` : words];
 }
 
 function exactness() {

@@ -19,7 +19,7 @@ NOTES = {  # under each chart: how to read it
     ),
     "speed": (
         "New tokens per second of the whole run, prefill included. Whiskers: slowest and fastest "
-        "of several passes. Dotted: plain decoding. In Same tree, all methods ran on one thread."
+        "of several passes. Dotted: plain decoding. The recording “Same tree” used one thread."
     ),
     "decoding": "Without the prefill’s time and its one token. Dotted: plain decoding.",
     "acceptance": "Share of cycles that accepted at least this many drafts.",

@@ -118,12 +118,14 @@ def claim(recording: Recording) -> str:
     if not timed or whole is None:
         return f"Each target call of {called} {length}. Each ran once: no speeds compared."
     alone = f", and {_times(decoding)} in decoding alone" if decoding else ""
+    newer = ratio(one, recording.figures("eagle3"), "tokens_per_second")
+    beside = f" Its speed is {_times(newer, 'EAGLE-3')}." if newer else ""
     return (
         f"{called} writes {_times(whole)} tokens per second over whole runs (the paper: "
-        f"{rate:.2f} ×){alone}. Each of its target calls {length}."
+        f"{rate:.2f} ×){alone}.{beside} Each of its target calls {length}."
     )
 
 
-def _times(found: Ratio) -> str:
+def _times(found: Ratio, whose: str = "EAGLE-2") -> str:
     within = " (within the spread of the runs)" if found.overlap else ""
-    return f"{found.value:.2f} × EAGLE-2’s{within}"
+    return f"{found.value:.2f} × {whose}’s{within}"

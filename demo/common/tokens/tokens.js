@@ -79,7 +79,7 @@ function close(box, into = text) {
 }
 
 const sample = (kind, words) => add(el("li"), add(el("span", `token ${kind}`), el("span", "mark", words)));
-const moreSample = () => add(el("li"), el("span", "more", "+7"), " more rejected");
+const moreSample = () => add(el("li"), el("span", "more", "+n"), " more rejected");
 const tokenLegend = (...more) => add(
   el("ul", "legend"),
   sample("accepted", "accepted draft"),

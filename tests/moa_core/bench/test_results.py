@@ -123,6 +123,8 @@ def test_the_claim_is_computed_from_the_file():
     speeds, lengths = claim(Recording("", {"methods": methods})).split(". ")
     assert speeds.startswith("MoA N=0 writes 1.50 × EAGLE-2’s (within the spread of the runs)")
     assert lengths == "Each of its target calls yields 1.00 × EAGLE-2’s tokens (the same tree)."
+    newer = methods | {"eagle3": {"tokens_per_second": 40.0}}
+    assert " Its speed is 0.75 × EAGLE-3’s. " in claim(Recording("", {"methods": newer}))
     del methods["moa-n0"]["tokens_per_second_spread"]  # a single pass
     lengths, speeds = claim(Recording("", {"methods": methods})).split(". ")
     assert lengths.startswith("Each target call of MoA N=1 yields 1.50 × EAGLE-2’s tokens")
