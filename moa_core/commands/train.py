@@ -237,12 +237,12 @@ def _drafters(options: argparse.Namespace) -> None:
 
 def _data(options: argparse.Namespace) -> Path:
     """The folder of text, or the one into which a data set is fetched from the Hub or a folder."""
-    from moa_core.train.corpus import fetch, has_text
+    from moa_core.train.corpus import fetch, has_rows, has_text
 
     folder, name = Path(os.path.expanduser(options.data)), options.data
     if os.path.isdir(folder):
-        if has_text(folder):
-            return folder
+        if has_text(folder) or not has_rows(folder):
+            return folder  # without text, reading it says so
         name = str(folder)
     elif folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
         raise UserError(f"There is no folder {name}.")

@@ -22,6 +22,7 @@ FEWEST = 50  # with fewer documents, none is held out
 END_OF_DOCUMENT = "<|endoftext|>"
 LEARNT = ("messages", "text", "question", "answer", "context")  # of a row's keys
 SUFFIXES = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz")
+DATA_SETS = (".parquet", ".arrow", ".csv", ".json", ".jsonl")
 
 Split = Literal["train", "heldout"]
 
@@ -43,6 +44,11 @@ class Document:
 
 def has_text(folder: Path) -> bool:
     return bool(_files(folder))
+
+
+def has_rows(folder: Path) -> bool:
+    """Whether a folder holds files of a data set, as a repository on the Hub does."""
+    return any(path.suffix in DATA_SETS for path in folder.rglob("*"))
 
 
 def load(folder: Path, split: Split = "train") -> list[Document]:

@@ -79,6 +79,7 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ("--methods magic", "Unknown method 'magic'"),
         ("--methods moa-n0,moa-n0", "--methods names moa-n0 twice."),
         ("--data /nowhere/at/all", "There is no folder /nowhere/at/all."),
+        ("--data {here}/empty", "The data folder {here}/empty holds no text in .txt, "),
         ("--row-length 1", "--row-length must be at least 2."),
         ("--row-length 9999", "Rows of 9999 tokens are longer than tiny can read: give a"),
         ("--minutes 0", "--minutes must be above 0."),
