@@ -183,6 +183,7 @@ def keep_settings(folder: Path, given: dict[str, Any], device: torch.device) -> 
 
 
 def machine(device: torch.device) -> dict[str, Any]:
+    """What a reader needs to judge the speeds."""
     facts: dict[str, Any] = {
         "device": device.type,
         "processor": _processor(),
@@ -195,6 +196,7 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
+    """Of what decides speed and rounding."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,
