@@ -29,7 +29,7 @@ ROWS = [
 TEXTS = f"One.\n{END_OF_DOCUMENT}\nTwo.\n{END_OF_DOCUMENT} \n".encode()
 FILES = [
     *(("mine.jsonl", json.dumps(row).encode() + b"\n\n", [turns]) for row, turns in ROWS),
-    ("notes.txt.gz", gzip.compress(TEXTS), [["One."], ["Two."]]),
+    ("notes.txt.gz", gzip.compress(TEXTS, mtime=0), [["One."], ["Two."]]),
 ]
 
 
