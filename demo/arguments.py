@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from demo.engine import Engine
-from moa_core.arguments import SPEC, add_target, chosen_preset, loading
+from moa_core.arguments import SPEC, Help, add_target, chosen_preset, loading
 from moa_core.decoding.tree import TreeSettings
 from moa_core.loading.catalog import by_method, locate, preset_drafters
 from moa_core.loading.load import pick_device, pick_dtype
@@ -15,7 +15,7 @@ from moa_core.loading.memory import config_of
 
 def options(about: str | None, program: str | None) -> argparse.ArgumentParser:
     """All of them. program: whose they are; None: what was started."""
-    parser = argparse.ArgumentParser(program, description=about)
+    parser = argparse.ArgumentParser(program, description=about, formatter_class=Help)
     parser.add_argument("--host", help="address to listen on (default: this machine only)")
     parser.add_argument("--port", type=int, help="default: the first free one from 7860")
     parser.add_argument(

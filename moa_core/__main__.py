@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from moa_core import __version__
+from moa_core.arguments import Help
 from moa_core.commands import bench, export, generate, memory, serve, train
 from moa_core.errors import UserError, ended
 
@@ -23,7 +24,9 @@ def parser() -> argparse.ArgumentParser:
     for module in (generate, bench, serve, train, export, memory):
         name = module.__name__.rsplit(".", 1)[1]
         text = (module.__doc__ or "").strip()
-        command = commands.add_parser(name, help=text.splitlines()[0], description=text)
+        command = commands.add_parser(
+            name, help=text.splitlines()[0], description=text, formatter_class=Help
+        )
         module.add_arguments(command)
         command.set_defaults(run=module.run)
     # Its options are its own: no word is taken for one here.

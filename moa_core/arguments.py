@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 SPEC = "bundled name, folder, Hub id or id@revision"
 
 
+class Help(argparse.HelpFormatter):
+    """Adds an option's default to its help, unless the help names it."""
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        text, value = action.help or "", action.default
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        name = isinstance(value, str) and value not in ("", argparse.SUPPRESS)
+        shown = (number or name) and "default" not in text
+        return f"{text} (default: %(default)s)" if shown else text
+
+
 def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--preset", choices=sorted(PRESETS), help="a published target with its drafters"

@@ -75,6 +75,7 @@ const figure = (name, value, words) => {
 const prompt = () => stage.closest(".class-mode") && document.querySelector("#prompt textarea")?.value;
 
 function say() {
+  headline.classList.toggle("before", Boolean(ended && changed));
   if (!ended) {
     const first = by ? `${by.split(",")[0]}: watch what is accepted` : "Press Run.";
     if (headline.textContent !== (link || first)) headline.textContent = link || first;

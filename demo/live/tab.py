@@ -68,7 +68,7 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
             recorded=recorded.ndjson,
         )  # fmt: skip
         drawn = recorded.known.figures
-        with gr.Row(elem_id="charts"):
+        with gr.Row(elem_id="charts", elem_classes="" if engine.borrows else "follow"):
             charts = [
                 plot(drawn.get(name), elem_id=f"chart-{name}", min_width=200) for name in CHARTS
             ]

@@ -15,7 +15,7 @@ from moa_core.loading.names import label
 NOTES = {  # under each chart: how to read it
     "tau": (
         "Tokens gained per target call after the prefill, bonus included. Plain decoding: τ = 1. "
-        "Whiskers: 95 % interval, by resampling the prompts."
+        "Whiskers: 95\u00a0% interval, by resampling the prompts."
     ),
     "speed": (
         "New tokens per second of the whole run, prefill included. Whiskers: slowest and fastest "

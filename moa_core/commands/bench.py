@@ -27,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "or a file of JSON lines with kind and prompt")
     add("--limit", type=int, help="prompts of each kind; default: all")
     add("--repeat", type=int, default=3, help="passes over all prompts")
-    add("--max-new-tokens", type=int, default=128)
+    add("--max-new-tokens", type=int, default=128, help="the longest text to write")
     add("--temperature", type=float, default=0.0, help="0: greedy")
-    add("--seed", type=int, default=0)
+    add("--seed", type=int, default=0, help="of sampling")
     add("--ignore-eos", action="store_true", help="go on after the end of turn")
     add("--tree", help="auto, the default: each cycle's sized by measured costs and gains; same: "
         "5-4-11 for all, so that acceptance lengths can be compared; best: for each method the one "

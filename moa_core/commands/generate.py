@@ -35,19 +35,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target(parser)
     # fmt: off
     add = parser.add_argument
-    add("--drafter", help=f"{SPEC}, moa-auto, ngram, vanilla; default: MoA")
+    add("--drafter", help=f"{SPEC}, moa-auto, ngram, vanilla; default: moa-n0")
     prompt = parser.add_mutually_exclusive_group(required=True)
     prompt.add_argument("--prompt", help="a message, through the chat template if there is one")
     prompt.add_argument("--prompt-ids", help="token ids instead: 1,2,3")
     add("--raw", action="store_true", help="--prompt as it is, no chat template")
-    add("--max-new-tokens", type=int, default=128)
+    add("--max-new-tokens", type=int, default=128, help="the longest text to write")
     add("--tree", default="auto", help="auto: each cycle's size follows measured costs and "
         "gains; own: the one in the drafter's config, else 5-4-11; or depth-breadth-budget")
     add("--temperature", type=float, default=0.0, help="0: greedy")
-    add("--top-p", type=float, default=1.0)
+    add("--top-p", type=float, default=1.0, help="1: off")
     add("--top-k", type=int, default=0, help="0: off")
-    add("--seed", type=int, default=0)
-    add("--tli", type=int, help="target layers the drafter re-uses")
+    add("--seed", type=int, default=0, help="of sampling")
+    add("--tli", type=int, help="the last N target layers that a MoA drafter reuses: without "
+        "--drafter, chooses the bundled one for N; default: what the drafter was trained for")
     add("--threads", type=int, help="CPU threads; default: the quickest")
     add("--stop", action="append", default=[], metavar="TEXT", help="end before this text; may be "
         "given several times")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moa_core.arguments import SPEC, add_form, check_folder, named, numbers, path
+from moa_core.arguments import SPEC, Help, add_form, check_folder, named, numbers, path
 from moa_core.errors import UserError
 from moa_core.loading.names import listed
 from moa_core.runtime import MOST
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="target|drafters|measure")
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
-        return kinds.add_parser(name, help=text, description=text)
+        return kinds.add_parser(name, help=text, description=text, formatter_class=Help)
 
     _add_training(command("target", "Train a target and its tokenizer on your text."), False)
     _add_training(command("drafters", "Train drafters for a target on your text."), True)
@@ -55,8 +55,6 @@ def _add(group: Any, name: str, default: Any, text: str, **more: Any) -> None:
     elif callable(default):
         group.add_argument(f"--{name}", type=default, help=text, **more)
     else:
-        if default != "" and "default" not in text:
-            text += " (default: %(default)s)"
         group.add_argument(f"--{name}", type=type(default), default=default, help=text, **more)
 
 
