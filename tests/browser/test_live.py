@@ -169,7 +169,7 @@ def test_a_word_opens_its_cycle_and_the_plus_its_rest(page):
 
 
 def test_without_its_target_the_drafter_goes_on_and_is_healed(open_page):
-    page = open_page("?tokens=64", LOOKS[1], "#run:not([disabled])")
+    page = open_page("?pace=full&tokens=64", LOOKS[1], "#run:not([disabled])")
     whole = run(page, "Tell me a story.")
     page.locator("#connection input").uncheck()
     start(page)
@@ -188,8 +188,9 @@ def test_without_its_target_the_drafter_goes_on_and_is_healed(open_page):
 
 
 def test_cut_in_the_middle_of_a_run_the_text_goes_on_where_it_was(open_page):
-    page = open_page("?pace=watch&tokens=60", ready="#run:not([disabled])")
+    page = open_page("?pace=full&tokens=60", ready="#run:not([disabled])")
     whole = run(page, "Tell me a story.")
+    page.locator("#view .pacer select").select_option("300")
     start(page)
     page.locator("#connection input").uncheck()
     page.wait_for_selector(f"{TEXT} [data-token=offline]")
@@ -267,7 +268,7 @@ def test_a_trace_and_a_link_bring_a_run_to_another_visitor(page, open_page, tmp_
     page.click("#share")
     page.wait_for_function(LINKED)
     link = urlsplit(page.locator("#link textarea").input_value())
-    other = open_page(f"?{link.query}", ready="#run:not([disabled])")
+    other = open_page(f"?{link.query}&pace=full", ready="#run:not([disabled])")
     other.get_by_role("button", name="Draft tree, sampling and length").click()
     for name, value in {"tokens": "33", "depth": "2", "seed": "7"}.items():
         other.wait_for_function(HOLDS, arg=[name, value])

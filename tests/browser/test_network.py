@@ -32,7 +32,7 @@ PHASES = """row => [...document.querySelectorAll(`#net-view .net-time .${row} i`
 
 
 def address(**settings):
-    return f"?{urlencode({'tab': 'network', **settings})}"
+    return f"?{urlencode({'tab': 'network', 'pace': 'full', **settings})}"
 
 
 def figure(page, name):
