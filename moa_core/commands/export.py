@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     check_new(options.to)  # before anything is loaded
-    from moa_core.export.write import export, read_source, target_without_weights
+    from moa_core.export.write import export, target_without_weights
     from moa_core.loading.catalog import HUB_ID
     from moa_core.runtime import quiet
 
@@ -28,9 +28,7 @@ def run(options: argparse.Namespace) -> None:
     quiet()
     target = target_without_weights(options.target)
     target.name = options.target_name or target.name
-    source = read_source(options.drafter, target)
-    export(source, options.to)
+    what = export(options.drafter, target, options.to)
     if "/" not in target.name:
         print("Its card names no base_model: add --target-name with the target's Hub id.")
-    what = f"{source.name} ({source.kind})"
     print(f"{what} is in {options.to} as {options.format}; read its README.md.")

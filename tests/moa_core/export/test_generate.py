@@ -19,7 +19,7 @@ from moa_core.decoding.trace import Trace
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
 from moa_core.export.generate import generate
-from moa_core.export.write import DISTRIBUTION, export, read_source
+from moa_core.export.write import DISTRIBUTION, export
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target
@@ -78,12 +78,12 @@ def test_transformers_writes_the_same_with_fewer_forwards(target, tmp_path):
     save_target(tmp_path / "target", target)
     names = []
     for method in ("moa-n0", "moa-n2", "eagle2"):
-        source = read_source(saved(tmp_path / method, method, target), target)
-        export(source, tmp_path / f"{method}-out")
+        source = saved(tmp_path / method, method, target)
+        export(source, target, tmp_path / f"{method}-out")
         names.append(str(tmp_path / f"{method}-out"))
     # A downloaded repository, as the Hub's cache keeps it: found by its id, without a network.
     cached = tmp_path / "home" / "hub" / "models--somebody--moa"
-    export(source, cached / "snapshots" / COMMIT)
+    export(source, target, cached / "snapshots" / COMMIT)
     (cached / "refs").mkdir()
     (cached / "refs" / "main").write_text(COMMIT)
     # transformers asks for the distribution by name; here the source tree stands in for it.
