@@ -53,8 +53,6 @@ class Plan:
 
     rows        packed rows of `row_length` tokens per update
     own_tokens  tokens that the target writes first; they become half of the training text
-    draws       draws of block boundaries per update, on one pass of LSA
-    block       shortest and longest block, in tokens
     staircase   share of rows, at the start, in which SA sees its block only; 0 from half-time on
     start       folder of drafters to continue from with a new schedule and without a staircase
     """
@@ -63,8 +61,6 @@ class Plan:
     rows: int = 16
     row_length: int = 1024
     own_tokens: int = 0
-    draws: int = 1
-    block: tuple[int, int] = BLOCK
     staircase: float = 1.0
     start: Path | None = None
     weights: losses.Weights = field(default_factory=losses.Weights)
@@ -149,7 +145,7 @@ def _batches(
 
 
 def _step(
-    model: nn.Module, batch: Batch, shared: tuple[Lesson, list[Masks]], update: int
+    model: nn.Module, batch: Batch, shared: tuple[Lesson, Masks], update: int
 ) -> tuple[Tensor, losses.Stats]:
     # On a CPU, the backward pass of fused attention is several times slower than matrix products,
     # most of all for LSA's thousands of short sequences.
@@ -177,16 +173,14 @@ class _Lessons:
             if isinstance(drafter, Eagle3Drafter):
                 self._tails |= {len(target.layers) - at for at in drafter.net.config.layers}
 
-    def __call__(self, batch: Batch, update: int) -> tuple[Lesson, list[Masks]]:
+    def __call__(self, batch: Batch, update: int) -> tuple[Lesson, Masks]:
         plan = self._plan
         progress = update / (self._run.updates or 100_000)
         staircase = 0.0 if plan.start else plan.staircase * max(0.0, 1 - 2 * progress)
         # Seed and update alone decide the draws, so resumed runs and runs in parts draw the same.
         generator = torch.Generator().manual_seed((plan.seed * 1_000_003 + update) * 1_009)
-        draws = [
-            on_policy(batch, generator, plan.block, staircase, plan.rows) for _ in range(plan.draws)
-        ]
-        return teach(self._target, batch, self._tails), draws
+        masks = on_policy(batch, generator, BLOCK, staircase, plan.rows)
+        return teach(self._target, batch, self._tails), masks
 
 
 def _commit() -> str | None:

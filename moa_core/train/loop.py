@@ -23,10 +23,10 @@ from tqdm import tqdm
 from moa_core.errors import UserError
 from moa_core.train.batches import Batch, Batches
 from moa_core.train.measure import Progress
-from moa_core.train.muon import Muon
 
 Step = Callable[[nn.Module, Batch, Any, int], tuple[Tensor, dict[str, Tensor]]]
 Count = Callable[[Batch], Tensor]
+BETAS = 0.9, 0.95  # of AdamW
 PROBE = 40  # updates of a process before --minutes becomes a number of updates
 
 
@@ -71,7 +71,6 @@ class Schedule:
     warmup: int = 200
     floor: float = 0.05
     decay: float = 0.0
-    betas: tuple[float, float] = (0.9, 0.95)
     muon: bool = False
 
     def rate(self, name: str) -> float:
@@ -95,10 +94,11 @@ def optimisers(schedule: Schedule, name: str, model: nn.Module) -> list[torch.op
     rest = {"params": [p for _, p in weights if p.ndim < 2], "weight_decay": 0.0}
     if not schedule.muon:
         groups = [{"params": matrices + tables, "weight_decay": schedule.decay}, rest]
-        return [torch.optim.AdamW(groups, lr=rate, betas=schedule.betas)]
-    muon = Muon(matrices, rate, schedule.decay)
+        return [torch.optim.AdamW(groups, lr=rate, betas=BETAS)]
+    # At AdamW's step size (arXiv 2502.16982, 2.2).
+    muon = torch.optim.Muon(matrices, rate, schedule.decay, adjust_lr_fn="match_rms_adamw")
     others = [{"params": tables, "weight_decay": schedule.decay}, rest]
-    return [muon, torch.optim.AdamW(others, lr=rate, betas=schedule.betas)]
+    return [muon, torch.optim.AdamW(others, lr=rate, betas=BETAS)]
 
 
 class Run:

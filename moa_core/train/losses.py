@@ -52,12 +52,11 @@ class Trainee(nn.Module, ABC):
 
     @abstractmethod
     def forward(
-        self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
+        self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
     ) -> tuple[Tensor, Stats]:
         """Mean loss over the predictable reply tokens, and its parts.
 
-        masks  one set per draw of boundaries
-        seed   of the method's noise
+        seed  of the method's noise
         """
 
 
@@ -75,7 +74,7 @@ class MoATrainee(Trainee):
         self._memory = torch.compile(self.net.memory)
 
     def forward(
-        self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
+        self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
     ) -> tuple[Tensor, Stats]:
         memory: Tensor = self._memory(lesson.vectors.flatten(0, 1), self._drafter.layer_rope)
         memory = memory.unflatten(0, batch.ids.shape)  # [B, T, E]
@@ -83,14 +82,8 @@ class MoATrainee(Trainee):
             rope.reserve(batch.ids.shape[1])
         rotation = self._drafter.ca_rope(batch.positions, memory)
         remembered = self.net.cross_attention.memorise(memory, rotation)
-        losses, stats = [], []
-        for draw in masks:
-            hidden, before_tail = self.features(batch, lesson, draw, remembered)
-            loss, parts = self._loss(hidden, before_tail, lesson, draw)
-            losses.append(loss)
-            stats.append(parts)
-        means = {key: torch.stack([each[key] for each in stats]).mean() for key in stats[0]}
-        return torch.stack(losses).mean(), means
+        hidden, before_tail = self.features(batch, lesson, masks, remembered)
+        return self._loss(hidden, before_tail, lesson, masks)
 
     def features(
         self, batch: Batch, lesson: Lesson, masks: Masks, remembered: tuple[Tensor, Tensor]
@@ -148,7 +141,7 @@ class EagleTrainee(Trainee):
         self._noise = noise
 
     def forward(
-        self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
+        self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
     ) -> tuple[Tensor, Stats]:
         features = lesson.hidden[:, :-1]
         if self._noise:
@@ -175,13 +168,10 @@ class GlideTrainee(Trainee):
     """GLIDE: cross-entropy alone, in blocks like MoA's, with the target's own K and V."""
 
     def forward(
-        self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
+        self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
     ) -> tuple[Tensor, Stats]:
-        losses = []
-        for draw in masks:
-            hidden = self.features(batch, lesson, draw)
-            losses.append(soft_entropy(self._target[0].head, hidden, lesson.verdicts, draw.loss))
-        entropy = torch.stack(losses).mean()
+        hidden = self.features(batch, lesson, masks)
+        entropy = soft_entropy(self._target[0].head, hidden, lesson.verdicts, masks.loss)
         return entropy, {"cross_entropy": entropy.detach()}
 
     def features(self, batch: Batch, lesson: Lesson, masks: Masks) -> Tensor:
@@ -196,7 +186,7 @@ class IndependentTrainee(Trainee):
     """A small language model, distilled from the target's distributions."""
 
     def forward(
-        self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
+        self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
     ) -> tuple[Tensor, Stats]:
         head = self._drafter.small.head
         entropy = soft_entropy(head, self.features(batch), lesson.verdicts, predictable(batch))
@@ -212,7 +202,7 @@ class MedusaTrainee(Trainee):
     """Each head learns the target's distribution at its own place ahead."""
 
     def forward(
-        self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
+        self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
     ) -> tuple[Tensor, Stats]:
         ahead = self.features(lesson.hidden).unbind(2)  # of [B, T, K, E]
         loss, entropies = entropy_ahead(self._target[0].head, ahead, batch, lesson)

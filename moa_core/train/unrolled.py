@@ -36,7 +36,7 @@ class Eagle3Trainee(Trainee):
             raise UserError("EAGLE-3 is trained with the target's head: this one has its own.")
 
     def forward(
-        self, batch: Batch, lesson: Lesson, masks: list[Masks], seed: int
+        self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
     ) -> tuple[Tensor, Stats]:
         self._drafter.rope.reserve(batch.ids.shape[1] + self._steps)
         ahead = [self.net.words(hidden) for hidden in self.features(batch, lesson)]

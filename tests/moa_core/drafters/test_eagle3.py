@@ -251,7 +251,7 @@ def test_it_trains_on_what_it_drafts_from(target):
         logits = target.head(drafter.net.words(hidden))[0, len(PROMPT) - 1]
         total += logits.log_softmax(-1)[token].item()
         assert known == pytest.approx(total, abs=1e-4)
-    loss, stats = trained(batch, lesson, [], 0)
+    loss, stats = trained(batch, lesson, None, 0)
     parts = []
     for step, hidden in enumerate(unrolled):
         where = predictable(batch)[:, 1 + step :]

@@ -219,7 +219,7 @@ def test_each_medusa_head_is_told_what_the_target_says_at_its_own_place():
     ids = torch.randint(0, 60, (2, 20), generator=torch.Generator().manual_seed(4))
     batch = one_reply(ids, 6)
     lesson = teach(target, batch)
-    loss, found = trainee(drafter, target, Weights())(batch, lesson, [], 0)
+    loss, found = trainee(drafter, target, Weights())(batch, lesson, None, 0)
     heads = drafter.net(lesson.hidden)  # [B, T, K, E]
     says = target.head(lesson.hidden).softmax(-1)
     losses = []

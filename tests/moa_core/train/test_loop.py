@@ -52,7 +52,7 @@ class Training:
         def prepare(batch: Any, update: int) -> Any:
             before(update)
             generator = torch.Generator().manual_seed(update)
-            return teach(self.target, batch, {1}), [on_policy(batch, generator)]
+            return teach(self.target, batch, {1}), on_policy(batch, generator)
 
         def step(model: Any, batch: Any, shared: Any, update: int) -> tuple[Tensor, Any]:
             return model(batch, *shared, update)

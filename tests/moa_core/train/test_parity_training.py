@@ -93,7 +93,7 @@ def test_masks_positions_hidden_states_loss_and_every_gradient(tli, variant):
     theirs = expected[f"{variant}.final_hidden"]
     torch.testing.assert_close(hidden.detach()[real], theirs[real], **CLOSE)
     expected = released.numbers("moa_training")[f"n{tli}.{variant}"]
-    loss, stats = trained(batch, taught, [masks], 0)
+    loss, stats = trained(batch, taught, masks, 0)
     loss.backward()
     assert loss.item() == pytest.approx(expected["loss"], abs=1e-5)
     theirs = {STATS[k]: v for k, v in expected["stats"].items() if k in STATS}

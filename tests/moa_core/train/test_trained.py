@@ -115,7 +115,7 @@ def test_sa_is_narrowed_to_its_block_at_the_start_of_new_drafters_alone(start):
     ids = torch.randint(0, 60, (2, 40), generator=torch.Generator().manual_seed(0))
     batch = one_reply(ids, 6)
     lessons = _Lessons(tiny_target(), [], Plan(rows=2, start=start), SimpleNamespace(updates=100))
-    _, (masks,) = lessons(batch, 0)
+    _, masks = lessons(batch, 0)
     assert torch.equal(masks.sa, same_document(batch.segment)) is (start is not None)
 
 
@@ -127,7 +127,7 @@ def test_training_on_the_targets_text_leaves_drafters_that_are_accepted_more(dat
         traces = [drafted(target, drafter, text, 24, TreeSettings(4, 1, 4)) for text in asked]
         return mean(length for trace in traces for length in trace.accepted_lengths)
 
-    plan = Plan(METHODS[1:], rows=4, row_length=64, own_tokens=4000, draws=2, block=(3, 6))
+    plan = Plan(METHODS[1:], rows=4, row_length=64, own_tokens=4000)
     train(target, data, tmp_path, 50, plan)
     for name in METHODS[1:]:
         config = json.loads((tmp_path / name / "config.json").read_text())["drafter"]

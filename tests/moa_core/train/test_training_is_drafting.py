@@ -77,7 +77,7 @@ def test_eagle_is_told_of_each_reply_token_what_the_target_says_after_it(target,
     """Its loss by hand: from the feature before a token and the token, what comes next."""
     batch = _batch([3, 50, 21, 9, 17, 2])
     lesson = teach(target, batch)
-    _, found = EagleTrainee(eagle, target, Weights(), noise=0.0)(batch, lesson, [], 0)
+    _, found = EagleTrainee(eagle, target, Weights(), noise=0.0)(batch, lesson, None, 0)
     hidden = _hidden(eagle, batch, lesson)
     where, wanted = predictable(batch)[:, 1:], lesson.hidden[:, 1:]
     probs = target.head(wanted).softmax(-1)
@@ -96,7 +96,7 @@ def test_eagle_s_noise_is_uniform_around_zero_and_each_row_s_own(target, eagle, 
         trained, "features", lambda *given: (seen.append(given[2]), features(*given))[1]
     )
     for seed in (0, 0, 1):
-        trained(batch, lesson, [], seed)
+        trained(batch, lesson, None, seed)
     noise = [each - lesson.hidden[:, :-1] for each in seen]
     most = 0.1 * 512 / batch.ids.shape[1]
     assert torch.equal(noise[0], noise[1]) and not torch.equal(noise[0], noise[2])
