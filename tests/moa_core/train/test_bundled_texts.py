@@ -14,7 +14,7 @@ from moa_core.train.bundle import manners, suite, world
 from moa_core.train.bundle.prompts import Chat
 from moa_core.train.bundle.tasks import KINDS, Task, check, generate
 from moa_core.train.bundle.words import french, spanish
-from moa_core.train.bundle.world.openings import hero_of
+from moa_core.train.bundle.world.chats import hero_of
 
 BAD_REPLIES = (
     "", " ", "The answer is", "def f(x): return", "\x00", "1" * 5_000, "-" * 400, "\ud800",

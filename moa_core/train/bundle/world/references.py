@@ -51,11 +51,10 @@ class References:
             return self._thing(entity, form)
         if form in _STRICT:
             return self._strict(entity, _STRICT[form])
+        assert isinstance(entity, Being)  # a group is only ever "they"
         if form in _CASES:
             return self._case(entity, _CASES[form], before)
-        if form in ("was", "is", "has"):
-            return _agree(form, entity.pron)
-        return self._being(entity, form) if isinstance(entity, Being) else self._name(entity)
+        return self._being(entity, form)
 
     def _strict(self, entity: Being | Group, case: int) -> str:
         if self.plain and entity.pron in ("I", "we"):
@@ -63,10 +62,9 @@ class References:
         self._now.append(entity)
         return _pronoun(entity.pron, case)
 
-    def _case(self, entity: Being | Group, case: int, before: str) -> str:
+    def _case(self, entity: Being, case: int, before: str) -> str:
         pronoun = _pronoun(entity.pron, case)
-        first_person = entity.pron in ("I", "we") and not self.plain
-        if first_person and isinstance(entity, Being):
+        if entity.pron == "I" and not self.plain:
             self._mention(entity)
             return pronoun
         likely = 0.9 if entity in self._now else 0.75
@@ -76,23 +74,16 @@ class References:
                 return pronoun
         return self._owned(entity) if case == 2 else self._name(entity)
 
-    def _clear(self, entity: Being | Group) -> bool:
+    def _clear(self, entity: Being) -> bool:
         recent = self._last + self._now
-        if isinstance(entity, Group):
-            return all(member in recent for member in entity.members)
         return {other for other in recent if _pron(other) == entity.pron} == {entity}
 
-    def _owned(self, entity: Being | Group) -> str:
-        if isinstance(entity, Group):
-            return f"{self._name(entity)}'s"
+    def _owned(self, entity: Being) -> str:
         name = self._later(entity) if self.plain or entity in self.known else entity.later
         self._mention(entity)
         return f"{name}'s"
 
-    def _name(self, entity: Being | Group) -> str:
-        if isinstance(entity, Group):
-            first, second = sorted(entity.members, key=lambda being: being.pron == "I")
-            return f"{self._name(first)} and {self._name(second)}"
+    def _name(self, entity: Being) -> str:
         if entity.pron == "I" and not self.plain:
             self._mention(entity)
             return "I"
@@ -132,8 +123,8 @@ class References:
             return thing.described if form == "an" else thing.noun.word
         if form in _STRICT:
             return _pronoun(thing.pron, _STRICT[form])
-        if form in ("was", "is", "has"):
-            return _agree(form, thing.pron)
+        if form in ("was", "is"):
+            return {"was": "were", "is": "are"}[form] if thing.pron == "they" else form
         if form == "adj":
             return thing.adjective
         if form == "a" or (form == "" and thing not in self.known and not self.plain):
@@ -149,14 +140,11 @@ class References:
         word = place.noun.word
         if form == "was":
             return "were" if place.noun.number == "many" else "was"
-        forms = {"at": place.at, "to": f"to the {word}", "a": f"a {word}", "n": word}
-        return forms.get(form, f"the {word}")
+        return {"at": place.at, "n": word}.get(form, f"the {word}")
 
     def _mention(self, entity: Entity) -> None:
         self.known.add(entity)
         self._now.append(entity)
-        if isinstance(entity, Group):
-            self._now.extend(entity.members)
 
 
 def _pronoun(pron: str, case: int) -> str:
@@ -169,8 +157,3 @@ def _pron(entity: Entity) -> str:
 
 def _like(entity: Entity, being: Being) -> bool:
     return isinstance(entity, Being) and entity is not being and entity.noun == being.noun
-
-
-def _agree(verb: str, pron: str) -> str:
-    many = pron in ("they", "we")
-    return {"was": "were", "is": "are", "has": "have"}[verb] if many else verb

@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Iterator
 
-from moa_core.train.bundle.world.entities import Being, Entity, Thing
+from moa_core.train.bundle.world.entities import Entity, Thing
 from moa_core.train.bundle.world.grammar import Pattern, Slot, Wording, expand, section, sections
 from moa_core.train.bundle.world.lexicon import drawn, lexicon
 from moa_core.train.bundle.world.references import References
@@ -146,8 +146,6 @@ class Teller:
         if role == "when":
             return self._when()
         entity = self._roles.get(role) or self.world.role(role)
-        if slot.form == "where" and isinstance(entity, Being):
-            return self.world.place.at
         return self.refs.text(entity, slot.form, before)
 
     def _when(self) -> str:

@@ -182,5 +182,4 @@ class World:
                 ours = {*self.plot.asks["animals"]}
                 animal = given.word(lambda n: n.kind == "animal" and bool(n.tags & ours))
                 return casting.animal(animal, name == "pet")
-        make = casting.friend if name == "friend" else casting.stranger
-        return make(self.hero, self._given_being(), given.adjective("trait"))
+        return (casting.friend if name == "friend" else casting.stranger)(self.hero)
