@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
 import sys
 import threading
 import time
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moa_core.errors import UserError
@@ -14,6 +17,7 @@ from moa_core.errors import UserError
 if TYPE_CHECKING:
     from moa_core.model.target import Target
 
+ROOT = Path(__file__).parents[1]
 LARGE = 3e8  # numbers of a model that is large enough to use all threads
 MOST = 1024  # threads that may be asked for
 READ, NODES = 64, 12  # tokens of the prompt; drafts of the tree
@@ -89,6 +93,17 @@ def quiet() -> None:
 
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
+
+
+def commit() -> str | None:
+    """The commit of this program, `+ changes` if its code differs; None outside a repository."""
+    git = partial(subprocess.check_output, cwd=ROOT, text=True, stderr=subprocess.DEVNULL)
+    try:
+        head = git(["git", "rev-parse", "--short", "HEAD"]).strip()
+        changed = git(["git", "status", "--porcelain", "--", "moa_core", "assets/models"])
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{head} + changes" if changed else head
 
 
 def keep_small() -> None:

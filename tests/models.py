@@ -38,7 +38,7 @@ from moa_core.model.target import Target
 from moa_core.text import record_words
 from moa_core.train.batches import Batch, whole_batch
 from moa_core.train.bundle.prompts import chat
-from moa_core.train.init import fresh, moa_config
+from moa_core.train.drafters import fresh, moa_config
 from moa_core.train.losses import MoATrainee
 from moa_core.train.masks import Masks, on_policy
 from moa_core.train.teacher import Lesson

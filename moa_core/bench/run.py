@@ -1,4 +1,7 @@
-"""Runs methods over prompts, in turn and resumably: every finished run is a line of a file."""
+"""Runs methods over prompts, in turn and resumably: every finished run is a line of a file.
+
+All methods share a tree, or each has the one at which it is fastest.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,11 @@ import json
 import os
 import platform
 import random
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import torch
@@ -19,14 +21,19 @@ import transformers
 from tqdm import tqdm
 
 from moa_core.bench.methods import Method, Record
+from moa_core.bench.results import decode_speed, grouped
 from moa_core.bench.suites import Prompt
 from moa_core.decoding.decode import Settings
-from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.tree import TreeSettings, named_tree
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
 from moa_core.loading.untrusted import parsed, read_json
+from moa_core.runtime import commit
 
-ROOT = Path(__file__).parents[2]
+SAME = TreeSettings(5, 4, 11)
+# Chains first: prompt lookup and cheap drafters may want no more.
+GRID = "5-1-5,4-2-5,5-2-5,4-3-11,5-4-11,6-4-17,7-6-23"
+PASSES = 2  # over the tuning prompts, each tree in turn
 WARM_UP = 2  # prompts that every method decodes first, not counted
 Key = tuple[Any, ...]
 FIELDS = ("method", "repeat", "prompt")  # of a key; the prompt by its line
@@ -205,20 +212,50 @@ def versions() -> dict[str, str]:
     }
 
 
-def commit() -> str | None:
-    """The commit of this program, `+ changes` if its code differs; None outside a repository."""
-    git = partial(subprocess.check_output, cwd=ROOT, text=True, stderr=subprocess.DEVNULL)
-    try:
-        head = git(["git", "rev-parse", "--short", "HEAD"]).strip()
-        changed = git(["git", "status", "--porcelain", "--", "moa_core", "assets/models"])
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return f"{head} + changes" if changed else head
-
-
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+def one_tree(text: str) -> TreeSettings:
+    """The tree that --tree names. UserError for anything else."""
+    return SAME if text == "same" else named_tree(text, "auto, same, best")
+
+
+def best_trees(
+    methods: Mapping[str, Method],
+    grid: Sequence[TreeSettings],
+    prompts: Sequence[Prompt],
+    ids: Sequence[Sequence[int]],
+    decoding: Decoding,
+    folder: Path,
+) -> dict[str, Contender]:
+    """Each method with the tree of the grid at which it decodes fastest: prefills are alike.
+
+    Measured on prompts that the benchmark itself does not have.
+    """
+    tried = {
+        f"{name}@{tree}": Contender(method, tree)
+        for name, method in methods.items()
+        if method.trees
+        for tree in dict.fromkeys(grid)
+    }
+    runs = run_all(tried, prompts, ids, PASSES, decoding, folder / "tuning.jsonl", "trees")
+    speeds = tree_speeds(runs)
+    best: dict[str, Contender] = {}
+    for name, method in methods.items():
+        mine = [entry for entry in tried if entry.rpartition("@")[0] == name]
+        fastest = max(mine, key=lambda entry: speeds[entry], default=None)
+        best[name] = Contender(method, tried[fastest].tree if fastest else None)
+    return best
+
+
+def tree_speeds(runs: Sequence[Record]) -> dict[str, float]:
+    """Tokens per second of decoding, of each method and tree: the median over the passes."""
+    return {
+        name: median(decode_speed(one) or 0.0 for one in grouped(mine, "repeat").values())
+        for name, mine in grouped(runs, "method").items()
+    }

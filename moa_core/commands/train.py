@@ -8,29 +8,22 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moa_core.arguments import SPEC, Help, add_form, check_folder, named, numbers, path
 from moa_core.errors import UserError
 from moa_core.loading.names import listed
-from moa_core.runtime import MOST
 
 if TYPE_CHECKING:
     from moa_core.model.target import Target
     from moa_core.train.loop import Machine
 
-# The least value, if it is not 0, and the largest. `minutes` and `rate` are above 0.
+# The least value, if it is not 0. `minutes` and `rate` are above 0.
 AT_LEAST = {
-    "updates": 1, "stop_at": 1, "workers": 1, "accumulate": 1, "log_every": 1, "rows": 1,
+    "updates": 1, "stop_at": 1, "workers": 1, "accumulate": 1, "rows": 1,
     "row_length": 2, "layers": 1, "width": 32, "heads": 1, "context": 2, "vocabulary": 262,
     "threads": 1,
-}  # fmt: skip
-AT_MOST = {
-    "workers": 256, "layers": 1024, "width": 2**16, "context": 2**20, "vocabulary": 2**20,
-    "threads": MOST, "seed": 2**32, "floor": 1,
 }  # fmt: skip
 NONE_HELD_OUT = (
     "{} has no held-out text to measure on: 2 % of the documents are held out, of 50 or more."
@@ -111,11 +104,10 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
          choices=("auto", "bf16", "no"))
     if drafters:
         add_form(machine)
+        _add(machine, "workers", 2, "processes that write the target's own text")
     _add(machine, "compile", False, "torch.compile the costly parts")
-    _add(machine, "workers", 2, "processes that prepare text")
     _add(machine, "accumulate", 1, "parts that the rows of an update are split into")
     _add(machine, "save-every", 60.0, "seconds between checkpoints")
-    _add(machine, "log-every", 25, "updates between log lines")
     # fmt: on
 
 
@@ -154,8 +146,6 @@ def _check(options: argparse.Namespace) -> None:
             raise UserError(f"{option} must be above 0.")
         if value < least:
             raise UserError(f"{option} must be at least {least}.")
-        if value > AT_MOST.get(name, math.inf):
-            raise UserError(f"{option} must be at most {AT_MOST[name]:,}.")
     if options.kind == "measure":
         return
     check_folder(options.out)
@@ -180,22 +170,12 @@ def _target(options: argparse.Namespace) -> None:
         start=options.start, new_tokenizer=options.new_tokenizer, row_length=options.row_length,
         seed=options.seed, machine=_machine(options),
     )  # fmt: skip
-    target = ("--target", str(options.out))
-    drafters = options.out.with_name(f"{options.out.name}-drafters")
-    length = "--minutes" if options.minutes else "--updates"
-    _tell_next(
-        f"The target is in {options.out}.",
-        ("generate", *target, "--drafter", "none", "--prompt", "Once upon a time"),
-        ("train", "drafters", *target, "--data", options.data, "--out", str(drafters),
-         length, f"{options.minutes or options.updates:g}", "--rows", str(options.rows),
-         "--row-length", str(min(options.row_length, options.context))),
-    )  # fmt: skip
+    print(f"The target is in {options.out}.")
 
 
 def _drafters(options: argparse.Namespace) -> None:
     from moa_core.loading.load import load_target
-    from moa_core.train.drafters import Plan, train_drafters
-    from moa_core.train.init import OTHERS
+    from moa_core.train.drafters import OTHERS, Plan, train_drafters
     from moa_core.train.loop import Schedule
     from moa_core.train.losses import Weights
 
@@ -226,11 +206,7 @@ def _drafters(options: argparse.Namespace) -> None:
         target, data, tokenizer, options.out, schedule, plan, machine,
         _watched(options, target, data) if options.watch_times else None, options.watch_times,
     )  # fmt: skip
-    folders = [str(options.out / method) for method in methods]
-    form = (f"--load-in-{options.bits}bit",) if options.bits else ()
-    asked = ("--target", options.target) if options.target else ()
-    line = ("generate", *asked, *form, "--drafter", folders[0], "--prompt", "Once upon a time")
-    _tell_next(f"Trained: {', '.join(folders)}.", line)
+    print(f"Trained: {', '.join(str(options.out / method) for method in methods)}.")
 
 
 def _data(options: argparse.Namespace) -> Path:
@@ -256,14 +232,9 @@ def _machine(options: argparse.Namespace) -> Machine:
     fast = not cpu or torch.ops.mkldnn._is_mkldnn_bf16_supported()
     bf16 = options.precision == "bf16" or (options.precision == "auto" and fast)
     return Machine(
-        "cpu" if cpu else "cuda", bf16, options.accumulate, options.compile, options.workers,
-        options.stop_at, options.save_every, options.log_every,
+        "cpu" if cpu else "cuda", bf16, options.accumulate, options.compile,
+        getattr(options, "workers", 1), options.stop_at, options.save_every,
     )  # fmt: skip
-
-
-def _tell_next(result: str, *lines: Sequence[str]) -> None:
-    commands = "\n".join(f"  {shlex.join(('python', '-m', 'moa_core', *line))}" for line in lines)
-    print(f"{result} Next (--raw goes on from plain text):\n\n{commands}")
 
 
 def _watched(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +14,6 @@ from transformers import AutoTokenizer
 
 from moa_core.errors import UserError
 from moa_core.train import corpus, own_text
-from moa_core.train.own_text import Workers
 from moa_core.train.tokenizer import PADDING, Columns, Encoded, encode_many, packed
 
 
@@ -115,12 +113,10 @@ def epoch_rows(recipe: Recipe, number: int) -> Epoch:
 class Batches:
     """Endless batches of a folder's text. place: epoch and first row of the next batch."""
 
-    def __init__(self, recipe: Recipe, rows: int, workers: int = 2):
+    def __init__(self, recipe: Recipe, rows: int):
         self.place: tuple[int, int] = (0, 0)
         self._recipe, self.rows = recipe, rows
-        self._pool = Workers(workers)
-        self._ahead: dict[int, Future[Epoch]] = {}
-        self._workers = workers
+        self._prepared: tuple[int, Epoch] | None = None
 
     def about(self) -> str:
         return f"Training on {self._epoch(self.place[0])}"
@@ -134,16 +130,12 @@ class Batches:
                 if not start and not before:
                     raise UserError(self._too_little(columns[2]))
                 before = start > 0
-                self._ahead.pop(epoch)
                 self.place = (epoch + 1, 0)
                 continue
             before = True
             self.place = (epoch, start + self.rows)
             rows = (torch.from_numpy(column[start : start + self.rows]) for column in columns)
             yield whole_batch(*rows)
-
-    def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _too_little(self, segment: np.ndarray) -> str:
         data, (rows, length) = self._recipe.data, segment.shape
@@ -158,7 +150,6 @@ class Batches:
         return f"No document in {data} can be trained on: all are empty, or held out, or refused."
 
     def _epoch(self, number: int) -> Epoch:
-        for later in range(number, number + self._workers):
-            if later not in self._ahead:
-                self._ahead[later] = self._pool.submit(epoch_rows, self._recipe, later)
-        return self._ahead[number].result()
+        if self._prepared is None or self._prepared[0] != number:
+            self._prepared = number, epoch_rows(self._recipe, number)
+        return self._prepared[1]

@@ -27,6 +27,7 @@ from moa_core.train.measure import Progress
 Step = Callable[[nn.Module, Batch, Any, int], tuple[Tensor, dict[str, Tensor]]]
 Count = Callable[[Batch], Tensor]
 BETAS = 0.9, 0.95  # of AdamW
+LOG_EVERY = 25  # updates
 PROBE = 40  # updates of a process before --minutes becomes a number of updates
 
 
@@ -37,10 +38,9 @@ class Machine:
     bf16        autocast
     parts       into which the rows of an update are split
     compiled    torch.compile for the costly parts
-    workers     processes that prepare text
+    workers     processes that write the target's own text
     stop_at     end at this update of an unchanged schedule
     save_every  seconds between checkpoints
-    log_every   updates between log lines
     """
 
     device: str = "cpu"
@@ -50,7 +50,6 @@ class Machine:
     workers: int = 2
     stop_at: int | None = None
     save_every: float = 60.0
-    log_every: int = 25
 
     def autocast(self) -> torch.autocast:
         return torch.autocast(self.device, torch.bfloat16, enabled=self.bf16)
@@ -163,7 +162,7 @@ class Run:
                     mark = self._probe(self.update - first, mark, bar)
                 begun += self._look()
                 last = self._done
-                if self.update % self.machine.log_every == 0 or last:
+                if self.update % LOG_EVERY == 0 or last:
                     self._log(parts, bar)
                 if now - saved > self.machine.save_every or last:
                     self.save()
@@ -173,7 +172,6 @@ class Run:
             raise KeyboardInterrupt(said) from None
         finally:
             bar.close()
-            self.batches.close()
 
     def _parts(self, whole: Batch, count: Count) -> Iterator[tuple[Batch, float]]:
         """The parts of an update's rows, each with its share of `count`."""

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from moa_core.drafters.eagle import EagleDrafter, EagleNet
+from moa_core.drafters.eagle import EagleNet
 from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.model.target import Matrix, Target
 from moa_core.train.batches import Batch, same_document
@@ -20,6 +21,8 @@ from moa_core.train.teacher import Lesson, Verdicts
 
 Stats = dict[str, Tensor]
 DECAY = 0.8  # weight of each draft ahead against the one before it (Medusa, section 2.2.1)
+
+NOISE = 0.2  # width of the uniform noise on EAGLE's features, in rows of 512 tokens
 
 
 @dataclass(frozen=True)
@@ -120,12 +123,12 @@ class _TrueFirst:
     """In place of a cache: the target's own K and V, then those of the drafted states."""
 
     def __init__(self, lesson: Lesson) -> None:
-        self._record = lesson.tail
+        self._tail = lesson.tail
 
     def update(
         self, keys: Tensor, values: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        true_keys, true_values = self._record.keys[layer_idx], self._record.values[layer_idx]
+        true_keys, true_values = self._tail[layer_idx]
         return torch.cat([true_keys, keys], 2), torch.cat([true_values, values], 2)
 
 
@@ -134,19 +137,12 @@ class EagleTrainee(Trainee):
 
     net: EagleNet
 
-    def __init__(
-        self, drafter: EagleDrafter, target: Target, weights: Weights, noise: float = 0.2
-    ) -> None:
-        super().__init__(drafter, target, weights)
-        self._noise = noise
-
     def forward(
         self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
     ) -> tuple[Tensor, Stats]:
         features = lesson.hidden[:, :-1]
-        if self._noise:
-            draw = _noise(features, seed, batch.rows.tolist()) - 0.5
-            features = features + (draw * self._noise * 512 / batch.ids.shape[1]).to(features.dtype)
+        draw = _noise(features, seed, batch.rows.tolist()) - 0.5
+        features = features + (draw * NOISE * 512 / batch.ids.shape[1]).to(features.dtype)
         self._drafter.rope.reserve(batch.ids.shape[1])
         hidden = self.features(batch, lesson, features)
         loss = predictable(batch)[:, 1:]  # row i has been fed token i + 1
@@ -177,8 +173,7 @@ class GlideTrainee(Trainee):
     def features(self, batch: Batch, lesson: Lesson, masks: Masks) -> Tensor:
         self._drafter.rope.reserve(batch.ids.shape[1])
         rotation = self._drafter.rope(batch.positions, lesson.embedded)
-        keys, values = lesson.tail.keys[-1], lesson.tail.values[-1]
-        read: Tensor = self.net(lesson.embedded, rotation, keys, values, masks.sa, masks.ca)
+        read: Tensor = self.net(lesson.embedded, rotation, *lesson.tail[-1], masks.sa, masks.ca)
         return read
 
 
@@ -244,46 +239,31 @@ def _noise(like: Tensor, seed: int, rows: list[int]) -> Tensor:
     return torch.stack(draws)
 
 
-def soft_entropy(head: Matrix, hidden: Tensor, verdicts: Verdicts, where: Tensor) -> Tensor:
-    """Mean of -sum p log q over the positions `where` [B, T]. The frozen head runs for them alone.
-
-    hidden [B, T, E], with verdicts of the same positions
-    """
-    entropy: Callable[..., Tensor] = _Entropy.apply
-    total = entropy(hidden[where], verdicts.hidden[where], head, verdicts.head)
-    return total / (where.sum() + 1e-5)
-
-
-# Logits computed at a time: 134 MB, and about four times that with probabilities and gradients. A
+# Logits that exist at a time: 134 MB, and about four times that with probabilities and gradients. A
 # whole row of 2,048 tokens with a vocabulary of 128,256 takes 3.8 GB.
 CHUNK = 2**25
 
 
-class _Entropy(torch.autograd.Function):
-    """Sum of -sum p log q, a few positions at a time, so that no whole [n, V] ever exists.
+def soft_entropy(head: Matrix, hidden: Tensor, verdicts: Verdicts, where: Tensor) -> Tensor:
+    """Mean of -sum p log q over the positions `where` [B, T]. The frozen head runs for them alone.
 
-    The gradient is computed with the loss, so logits are computed once, and none are kept.
+    More than CHUNK logits are computed a few positions at a time, and again for the gradient.
+
+    hidden [B, T, E], with verdicts of the same positions
     """
 
-    @staticmethod
-    def forward(ctx: Any, drafted: Tensor, told: Tensor, head: Matrix, teacher: Matrix) -> Tensor:
-        total = torch.zeros((), device=drafted.device)
-        gradients = torch.empty_like(drafted)
-        for start in range(0, len(drafted), most := max(1, CHUNK // teacher.out_features)):
-            part = slice(start, start + most)
-            probs = teacher(told[part]).float().softmax(-1)
-            with torch.enable_grad():
-                leaf = drafted[part].detach().requires_grad_()
-                loss = -(probs * head(leaf).float().log_softmax(-1)).sum()
-            (gradients[part],) = torch.autograd.grad(loss, leaf)
-            total += loss.detach()
-        ctx.save_for_backward(gradients)
-        return total
+    def entropy(drafted: Tensor, told: Tensor) -> Tensor:
+        probs = verdicts.head(told).float().softmax(-1)
+        return -(probs * head(drafted).float().log_softmax(-1)).sum()
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        (gradients,) = ctx.saved_tensors
-        return (gradients * gradient).to(gradients.dtype), None, None, None
+    drafted, told = hidden[where], verdicts.hidden[where]
+    most = max(1, CHUNK // verdicts.head.out_features)
+    if len(drafted) <= most:
+        total = entropy(drafted, told)
+    else:
+        parts = zip(drafted.split(most), told.split(most), strict=True)
+        total = sum(checkpoint(entropy, *part, use_reentrant=False) for part in parts)
+    return total / (where.sum() + 1e-5)
 
 
 def _smooth(found: Tensor, wanted: Tensor, where: Tensor) -> Tensor:

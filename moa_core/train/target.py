@@ -204,7 +204,7 @@ def train_target(
     if machine.device == "cpu":
         model.set_attn_implementation(attention.NAME)
     recipe = Recipe(data, out, seed, row_length or sizes.context)
-    batches = Batches(recipe, rows, machine.workers)
+    batches = Batches(recipe, rows)
     trainee = NextToken(model)
     settings = {
         "sizes": asdict(sizes),

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import DynamicCache
 
 from moa_core.model.cache import token_vectors
 from moa_core.model.target import Matrix, Target
 from moa_core.train.batches import Batch, same_document
-
-
-@dataclass
-class Recorder:
-    """A cache that records each layer's K and V [B, G, T, d]."""
-
-    keys: list[Tensor] = field(default_factory=list)
-    values: list[Tensor] = field(default_factory=list)
-
-    def update(
-        self, keys: Tensor, values: Tensor, layer_idx: int, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor, Tensor]:
-        self.keys.append(keys)
-        self.values.append(values)
-        return keys, values
 
 
 @dataclass(frozen=True)
@@ -52,7 +38,7 @@ class Lesson:
     hidden    [B, T, E] its last hidden state, after the final norm
     entering  {N: [B, T, E]} the hidden state that enters its last N layers
     vectors   [B, T, L, W] K and V of all layers, as LSA reads them
-    tail      per layer K and V [B, G, T, d], all layers
+    tail      K and V of all layers, [B, G, T, d] each
     verdicts  its next-token distributions
     """
 
@@ -60,7 +46,7 @@ class Lesson:
     hidden: Tensor
     entering: dict[int, Tensor]
     vectors: Tensor
-    tail: Recorder
+    tail: list[tuple[Tensor, Tensor]]
     verdicts: Verdicts
 
 
@@ -76,16 +62,13 @@ def let_gradients_through(target: Target) -> None:
 
 
 @torch.no_grad()
-def teach(
-    target: Target, batch: Batch, tails: Collection[int] = (), visible: Tensor | None = None
-) -> Lesson:
+def teach(target: Target, batch: Batch, tails: Collection[int] = ()) -> Lesson:
     """Run the target once over a batch; no document sees another.
 
-    tails    the N of every drafter that reuses the last N layers
-    visible  [B, 1, T, T] bool, instead of "causal within a document"
+    tails  the N of every drafter that reuses the last N layers
     """
-    mask = same_document(batch.segment) if visible is None else visible
-    record = Recorder()
+    mask = same_document(batch.segment)
+    cache: Any = DynamicCache()
     embedded = target.embed(batch.ids)
     hidden = embedded
     rope = target.decoder.rotary_emb(hidden, position_ids=batch.positions)
@@ -97,15 +80,13 @@ def teach(
             hidden,
             attention_mask=mask,
             position_ids=batch.positions,
-            past_key_values=record,
+            past_key_values=cache,
             use_cache=True,
             position_embeddings=rope,
         )
     hidden = target.decoder.norm(hidden)
-    columns = [
-        torch.stack(pair).transpose(1, 2).flatten(2, 3)  # [2, G, B * T, d]
-        for pair in zip(record.keys, record.values, strict=True)
-    ]
+    tail = [(layer.keys, layer.values) for layer in cache.layers]
+    columns = [torch.stack(pair).transpose(1, 2).flatten(2, 3) for pair in tail]  # [2, G, B * T, d]
     vectors: Tensor = token_vectors(torch.stack(columns)).unflatten(0, batch.ids.shape)
     verdicts = Verdicts(hidden, target.head)
-    return Lesson(embedded, hidden, entering, vectors, record, verdicts)
+    return Lesson(embedded, hidden, entering, vectors, tail, verdicts)

@@ -27,18 +27,15 @@ class Eagle3Trainee(Trainee):
 
     net: Eagle3Net
 
-    def __init__(
-        self, drafter: Eagle3Drafter, target: Target, weights: Weights, steps: int = UNROLLED
-    ) -> None:
+    def __init__(self, drafter: Eagle3Drafter, target: Target, weights: Weights) -> None:
         super().__init__(drafter, target, weights)
-        self._steps = steps
         if drafter.net.config.words:
             raise UserError("EAGLE-3 is trained with the target's head: this one has its own.")
 
     def forward(
         self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
     ) -> tuple[Tensor, Stats]:
-        self._drafter.rope.reserve(batch.ids.shape[1] + self._steps)
+        self._drafter.rope.reserve(batch.ids.shape[1] + UNROLLED)
         ahead = [self.net.words(hidden) for hidden in self.features(batch, lesson)]
         loss, entropies = entropy_ahead(self._target[0].head, ahead, batch, lesson)
         return loss, {"cross_entropy": entropies[0], "last": entropies[-1]}
@@ -51,7 +48,7 @@ class Eagle3Trainee(Trainee):
         visible = same_document(batch.segment[:, :-1])  # [B, 1, T - 1, T - 1]
         held: list[tuple[Tensor, Tensor]] = []
         found = []
-        for step in range(self._steps):
+        for step in range(UNROLLED):
             # Padding behind the end of the row has no loss.
             embedded = F.pad(lesson.embedded[:, 1 + step :], (0, 0, 0, step))
             rotation = self._drafter.rope(batch.positions[:, :-1] + step, hidden)

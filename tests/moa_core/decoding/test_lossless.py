@@ -13,7 +13,7 @@ from moa_core.errors import UserError
 from moa_core.loading.catalog import bundled_drafters, bundled_target
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
-from moa_core.train.init import fresh
+from moa_core.train.drafters import fresh
 from tests.models import SHAPES, drafter_of, plain_greedy, tiny_target, traced, useful
 
 METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")

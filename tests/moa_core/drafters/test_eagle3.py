@@ -19,7 +19,7 @@ from moa_core.errors import UserError
 from moa_core.loading.load import load_drafter
 from moa_core.model.layers import rotate
 from moa_core.model.target import Target
-from moa_core.train.init import fresh
+from moa_core.train.drafters import fresh
 from moa_core.train.losses import DECAY, Weights
 from moa_core.train.masks import predictable
 from moa_core.train.teacher import teach

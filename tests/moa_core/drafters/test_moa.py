@@ -11,7 +11,7 @@ from moa_core.drafters import moa
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.errors import UserError
 from moa_core.model.cache import token_vectors
-from moa_core.train.init import fresh, moa_config
+from moa_core.train.drafters import fresh, moa_config
 from tests.models import tiny_target, traced, useful
 from tests.released import recorded
 

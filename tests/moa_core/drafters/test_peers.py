@@ -18,8 +18,7 @@ from moa_core.loading.load import load_drafter
 from moa_core.loading.memory import parameters
 from moa_core.model.target import Target
 from moa_core.train.batches import Batch
-from moa_core.train.drafters import trainee
-from moa_core.train.init import fresh
+from moa_core.train.drafters import fresh, trainee
 from moa_core.train.losses import Weights
 from moa_core.train.teacher import teach
 from tests.models import (

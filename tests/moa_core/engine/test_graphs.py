@@ -18,7 +18,7 @@ from moa_core.engine.graph import BLOCK, eight_bits
 from moa_core.engine.target import OnnxTarget
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
-from moa_core.train.init import fresh
+from moa_core.train.drafters import fresh
 from tests import models
 from tests.models import tiny_target, traced, variant
 

@@ -19,7 +19,7 @@ from moa_core.link.server import Server
 from moa_core.link.session import Session
 from moa_core.link.wire import First, Prefill, Share, Stream, Verify, Welcome, encode
 from moa_core.model.target import Target
-from moa_core.train.init import fresh
+from moa_core.train.drafters import fresh
 from tests.models import plain_greedy, tiny_target, useful
 from tests.serving import Caller
 

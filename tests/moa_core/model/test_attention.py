@@ -15,7 +15,7 @@ from moa_core.errors import UserError
 from moa_core.model.attention import ca_weights, look, lsa_weights
 from moa_core.model.layers import DecoderLayer, RMSNorm, grouped_attention
 from moa_core.model.target import Target
-from moa_core.train.init import fresh
+from moa_core.train.drafters import fresh
 from tests.models import tiny_target, traced, useful
 
 PROMPT = [(i * i + 3) % 60 for i in range(21)]

@@ -1,14 +1,13 @@
 """A data folder, short trainings and their logs."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from moa_core.model.target import Target
-from moa_core.train import batches
+from moa_core.train import loop
 from moa_core.train.bundle.prompts import chat
 from moa_core.train.corpus import END_OF_DOCUMENT
 from moa_core.train.drafters import Plan, train_drafters
@@ -41,7 +40,7 @@ def train(
     """Drafters, in this process. more: of the machine."""
     train_drafters(
         target, data, data.parent / "tokenizer", out, Schedule(updates, {"": rate}, warmup=2), plan,
-        Machine(workers=1, log_every=1, **more),
+        Machine(workers=1, **more),
     )  # fmt: skip
 
 
@@ -51,10 +50,5 @@ def logged(out: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(autouse=True)
-def threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prepare epochs in threads: fresh processes take seconds to import torch."""
-
-    def pool(workers: int, *args: Any) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(workers)
-
-    monkeypatch.setattr(batches, "Workers", pool)
+def every_update_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "LOG_EVERY", 1)

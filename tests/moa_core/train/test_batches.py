@@ -1,7 +1,6 @@
 """Batches go on after a resume where they were; the target's own text is written and mixed in."""
 
 from collections import Counter
-from concurrent.futures import Future
 from itertools import islice
 from pathlib import Path
 
@@ -12,9 +11,9 @@ import torch
 from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
-from moa_core.train import batches, corpus, own_text
+from moa_core.train import corpus, own_text
 from moa_core.train.batches import Batch, Batches, Epoch, Recipe, epoch_rows
-from moa_core.train.own_text import Workers, Writing, answers, load, write
+from moa_core.train.own_text import Writing, answers, load, write
 from moa_core.train.tokenizer import PADDING, Encoded, encode_many
 from tests.models import plain_greedy, speaking_target, tiny_tokenizer
 
@@ -41,7 +40,7 @@ def test_a_resume_goes_on_with_the_next_batch_epochs_included(data):
     whole = taken(straight, count)
     assert straight.place[0] == 2
     for stop in (1, per_epoch, per_epoch + 1, 2 * per_epoch + 1):
-        first, second = Batches(made, ROWS, workers=1), Batches(made, ROWS)
+        first, second = Batches(made, ROWS), Batches(made, ROWS)
         taken(first, stop)
         second.place = first.place
         rest = taken(second, count - stop)
@@ -49,22 +48,13 @@ def test_a_resume_goes_on_with_the_next_batch_epochs_included(data):
     assert not same(whole[0], whole[per_epoch])
 
 
-def test_processes_of_their_own_prepare_the_same(data, monkeypatch):
-    monkeypatch.setattr(batches, "Workers", Workers)
-    rows = epoch_rows(recipe(data), 0).rows
-    [found] = taken(Batches(recipe(data), ROWS, workers=1), 1)
-    for ours, theirs in zip(found[:3], rows, strict=True):
-        assert torch.equal(ours, torch.from_numpy(theirs[:ROWS]).to(ours.dtype))
-
-
 def test_the_last_batch_of_an_epoch_is_given_where_it_is_full(data):
     class Six(Batches):
         def _epoch(self, number: int) -> Epoch:
-            self._ahead[number] = Future()
             rows = (np.zeros((2 * ROWS, 4), kind) for kind in (np.int32, bool, np.int64))
             return Epoch(tuple(rows), 1, 1)
 
-    batches = Six(recipe(data), ROWS, 1)
+    batches = Six(recipe(data), ROWS)
     assert [batches.place for _ in islice(batches, 3)] == [(0, ROWS), (0, 2 * ROWS), (1, ROWS)]
 
 
@@ -86,7 +76,7 @@ def test_an_epoch_is_all_of_the_folder_s_text_and_nothing_else(data):
 
 
 def test_an_epoch_without_a_batch_is_said_and_not_waited_for(data):
-    batches = Batches(Recipe(data, data.parent / "tokenizer", 1, row_length=4096), ROWS, 1)
+    batches = Batches(Recipe(data, data.parent / "tokenizer", 1, row_length=4096), ROWS)
     words = r"tokens in .*data fill 1 row of 4096 .* takes 3\. Give --rows 1,"
     with pytest.raises(UserError, match=words):
         next(iter(batches))

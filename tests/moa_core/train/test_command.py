@@ -1,7 +1,6 @@
 """`python -m moa_core train`: on text of one's own, and on a data set in a folder."""
 
 import json
-import shlex
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,7 +37,7 @@ def command(tmp_path: Path) -> list[str]:
         "train", "drafters", "--target", str(tmp_path / "target"),
         "--data", str(tmp_path / "ultrachat"), "--out", str(tmp_path / "out"),
         "--rows", "4", "--row-length", "96", "--methods", "moa-n0,moa-n1", "--rate", "3e-3",
-        "--warmup", "2", "--device", "cpu", "--log-every", "1", "--watch-times", "1",
+        "--warmup", "2", "--device", "cpu", "--watch-times", "1",
     ]  # fmt: skip
 
 
@@ -80,7 +79,7 @@ def drafted(target: Target, out: Path) -> Iterator[tuple[list[int], list[int], l
 
 
 def test_a_target_goes_on_from_one_by_its_name(bundle, data, tmp_path, capsys):
-    sizes = "--rows 2 --row-length 40 --updates 1 --workers 1 --device cpu --precision no"
+    sizes = "--rows 2 --row-length 40 --updates 1 --device cpu --precision no"
     words = ["train", "target", "--data", str(data), "--start", "tiny", *sizes.split()]
     assert main([*words, "--out", str(tmp_path / "same")]) == 0, capsys.readouterr().err
     assert main([*words, "--out", str(tmp_path / "new"), "--new-tokenizer"]) == 0
@@ -105,25 +104,24 @@ def run(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
 
 
 @pytest.mark.parametrize(("name", "text", "count"), FORMS, ids=["txt", "jsonl"])
-def test_a_folder_of_text_trains_and_the_commands_it_prints_work(
-    tmp_path, capsys, name, text, count
-):
+def test_a_folder_of_text_trains_a_target_and_drafters_for_it(tmp_path, capsys, name, text, count):
     folder, out = tmp_path / "my texts", tmp_path / "out"
     folder.mkdir()
     (folder / name).write_text(text)
     sizes = "--layers 2 --width 32 --context 128 --vocabulary 280 --rows 2 --row-length 40"
-    more = f"{sizes} --updates 3 --workers 1 --device cpu --precision no".split()
+    more = f"{sizes} --updates 3 --device cpu --precision no".split()
     told = run(capsys, ["train", "target", "--data", str(folder), "--out", str(out), *more])
     assert told.startswith(f"Training on {count} of yours (") and " tokens)." in told
-    assert f"The target is in {out}. Next (--raw goes on from plain text):" in told
-    [generate, drafters] = [shlex.split(line) for line in told.splitlines()[-2:]]
-    assert generate[:4] == ["python", "-m", "moa_core", "generate"]
-    assert run(capsys, [*generate[3:], "--max-new-tokens", "4"])
-    told = run(capsys, [*drafters[3:], *more[-6:]])
+    assert f"The target is in {out}." in told
+    length = ["--updates", "3", "--rows", "2", "--row-length", "40", *more[-4:]]
+    words = ["--target", str(out), "--data", str(folder), "--out", f"{out}-drafters", *length]
+    told = run(capsys, ["train", "drafters", *words])
     assert told.startswith(f"{folder} has no held-out text to measure on: ")
     assert f"\nTraining on {count} of yours (" in told
     assert f"Trained: {out}-drafters/moa-n0, {out}-drafters/moa-n1, " in told
-    assert run(capsys, [*shlex.split(told.splitlines()[-1])[3:], "--max-new-tokens", "4"])
+    for drafter in ("none", f"{out}-drafters/moa-n0"):
+        words = ["--target", str(out), "--drafter", drafter, "--prompt", "Once upon a time"]
+        assert run(capsys, ["generate", *words, "--max-new-tokens", "4"])
 
 
 def test_ctrl_c_ends_in_a_line_that_says_where_it_goes_on(command, tmp_path, capsys, monkeypatch):

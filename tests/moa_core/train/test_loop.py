@@ -12,8 +12,7 @@ from torch import Tensor
 from moa_core.errors import UserError
 from moa_core.train import loop
 from moa_core.train.batches import Batches, Recipe
-from moa_core.train.drafters import Plan, trainee
-from moa_core.train.init import fresh
+from moa_core.train.drafters import Plan, fresh, trainee
 from moa_core.train.loop import Machine, Run, Schedule, optimisers
 from moa_core.train.losses import Weights
 from moa_core.train.masks import on_policy
@@ -43,7 +42,7 @@ class Training:
         }
         recipe = Recipe(data, data.parent / "tokenizer", seed, row_length=48)
         self.run = Run(
-            folder, models, Batches(recipe, 4, 1),
+            folder, models, Batches(recipe, 4),
             Schedule(updates, {"": 3e-3, "eagle2": 1e-3}, warmup=3, **more),
             Machine(save_every=40.0), {"seed": seed},
         )  # fmt: skip

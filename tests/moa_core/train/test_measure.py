@@ -11,8 +11,7 @@ from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import measure
 from moa_core.train.bundle import tasks
-from moa_core.train.drafters import Plan, train_drafters
-from moa_core.train.init import fresh
+from moa_core.train.drafters import Plan, fresh, train_drafters
 from moa_core.train.loop import Machine, Schedule
 from moa_core.train.measure import Progress, heldout_loss, heldout_prompts, task_accuracy
 from tests.moa_core.train.conftest import logged

@@ -68,9 +68,7 @@ def as_released(
 
 
 def lesson(batch: Batch, tli: int) -> Lesson:
-    count = batch.ids.shape[1]
-    causal = torch.ones(count, count, dtype=torch.bool).tril()[None, None]
-    return teach(released.target(), batch, {tli} if tli else (), causal)
+    return teach(released.target(), batch, {tli} if tli else ())
 
 
 def training(tli: int) -> MoATrainee:

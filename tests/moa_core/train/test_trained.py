@@ -19,8 +19,7 @@ from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train.batches import same_document, whole_batch
-from moa_core.train.drafters import Plan, _Lessons
-from moa_core.train.init import fresh
+from moa_core.train.drafters import Plan, _Lessons, fresh
 from moa_core.train.loop import Machine, Schedule
 from moa_core.train.losses import Weights
 from moa_core.train.target import TargetSizes, first_named, train_target

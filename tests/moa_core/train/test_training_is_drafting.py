@@ -15,8 +15,7 @@ from moa_core.drafters.eagle import EagleDrafter
 from moa_core.model.target import Target
 from moa_core.train import losses
 from moa_core.train.batches import Batch
-from moa_core.train.drafters import trainee
-from moa_core.train.init import fresh
+from moa_core.train.drafters import fresh, trainee
 from moa_core.train.losses import EagleTrainee, Weights, soft_entropy
 from moa_core.train.masks import predictable
 from moa_core.train.teacher import Verdicts, teach
@@ -73,11 +72,14 @@ def test_eagle_trains_on_its_first_step(target, eagle):
     assert row[tokens[1]].item() == pytest.approx(log_probs[1], abs=1e-4)
 
 
-def test_eagle_is_told_of_each_reply_token_what_the_target_says_after_it(target, eagle):
+def test_eagle_is_told_of_each_reply_token_what_the_target_says_after_it(
+    target, eagle, monkeypatch
+):
     """Its loss by hand: from the feature before a token and the token, what comes next."""
+    monkeypatch.setattr(losses, "NOISE", 0.0)
     batch = _batch([3, 50, 21, 9, 17, 2])
     lesson = teach(target, batch)
-    _, found = EagleTrainee(eagle, target, Weights(), noise=0.0)(batch, lesson, None, 0)
+    _, found = EagleTrainee(eagle, target, Weights())(batch, lesson, None, 0)
     hidden = _hidden(eagle, batch, lesson)
     where, wanted = predictable(batch)[:, 1:], lesson.hidden[:, 1:]
     probs = target.head(wanted).softmax(-1)
@@ -89,7 +91,7 @@ def test_eagle_is_told_of_each_reply_token_what_the_target_says_after_it(target,
 
 def test_eagle_s_noise_is_uniform_around_zero_and_each_row_s_own(target, eagle, monkeypatch):
     batch = _batch([3, 50, 21, 9, 17, 2])
-    lesson, trained = teach(target, batch), EagleTrainee(eagle, target, Weights(), noise=0.2)
+    lesson, trained = teach(target, batch), EagleTrainee(eagle, target, Weights())
     seen = []
     features = trained.features
     monkeypatch.setattr(
