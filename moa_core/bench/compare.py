@@ -9,9 +9,16 @@ from moa_core.arguments import chosen_preset, target_of
 from moa_core.bench.methods import PEERS, Method, checksum, load_methods, needs_files
 from moa_core.bench.records import head, write
 from moa_core.bench.results import figures, table
-from moa_core.bench.run import Contender, Decoding, keep_settings, run_all
+from moa_core.bench.run import (
+    GRID,
+    Contender,
+    Decoding,
+    best_trees,
+    keep_settings,
+    one_tree,
+    run_all,
+)
 from moa_core.bench.suites import Prompt, load_suite, readable, suite_hash, suite_ids
-from moa_core.bench.tuning import GRID, best_trees, one_tree
 from moa_core.decoding.tree import TreeSettings
 from moa_core.loading.catalog import known_drafters
 from moa_core.loading.memory import form_name

@@ -14,12 +14,11 @@ from typing import Any
 
 import torch
 
-from moa_core.bench.methods import STREAM, Ours, Record, bundled_methods, checksum, written
+from moa_core.bench.methods import STREAM, Ours, Record, checksum, written
 from moa_core.bench.records import Row, check_out, head, write
 from moa_core.bench.results import aligned, grouped, outputs, shown
-from moa_core.bench.run import Contender, Decoding, keep_settings, run_all
+from moa_core.bench.run import Contender, Decoding, keep_settings, one_tree, run_all
 from moa_core.bench.suites import load_suite, suite_hash, suite_ids
-from moa_core.bench.tuning import one_tree
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Prefilled, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
@@ -122,7 +121,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _methods(text: str | None) -> list[str]:
     known = [*(info.name for info in bundled_drafters()), STREAM]
-    names = [*bundled_methods(), STREAM] if text is None else listed(text, known)
+    names = known if text is None else listed(text, known)
     for name in names:
         if name not in known:
             raise UserError(

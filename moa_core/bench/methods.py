@@ -17,7 +17,7 @@ from moa_core.decoding.trace import Drafted, Trace
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.errors import UserError
-from moa_core.loading.catalog import bundled_drafters, models_folder
+from moa_core.loading.catalog import models_folder
 from moa_core.loading.load import load_drafter
 from moa_core.loading.memory import parameters
 from moa_core.loading.names import VANILLA
@@ -25,7 +25,6 @@ from moa_core.model.target import Target, draft_precision
 
 GRAM = 8
 STREAM = "stream"  # plain API streaming: the server pushes each token as it writes it
-DRAFTERS = ("moa-n0", "moa-n1", "moa-n2", "moa-n3", "eagle2", "eagle3", "independent")
 PEERS = ("hf-generate", "hf-assisted", "hf-lookup", "llama-cpp")
 Record = dict[str, Any]  # what one run of one prompt gave
 
@@ -148,12 +147,6 @@ class HuggingFace(Method):
         )
         new: list[int] = output[0, len(ids) :].tolist()
         return new
-
-
-def bundled_methods() -> list[str]:
-    """The bundled drafters that draft over a link and write offline."""
-    known = {info.name for info in bundled_drafters()}
-    return [name for name in DRAFTERS if name in known]
 
 
 def needs_files(name: str) -> bool:

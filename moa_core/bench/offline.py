@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from moa_core.arguments import target_of
-from moa_core.bench.methods import STREAM, Ours, Record, bundled_methods, checksum
+from moa_core.bench.methods import STREAM, Ours, Record, checksum
 from moa_core.bench.records import Row, check_out, head, select, write
 from moa_core.bench.results import aligned, grouped, shown, spread
 from moa_core.bench.run import Key, complete, keep_settings
@@ -25,7 +25,7 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.drafters.base import Drafter, Stepwise, Vanilla
 from moa_core.errors import UserError
-from moa_core.loading.catalog import known_drafters
+from moa_core.loading.catalog import bundled_drafters, known_drafters
 from moa_core.loading.load import load_drafter
 from moa_core.loading.names import listed
 from moa_core.model.target import Target, draft_precision
@@ -49,8 +49,9 @@ def run(options: argparse.Namespace) -> None:
     target = target_of(options)
     if target.tokenizer is None:
         raise UserError(f"{target.name} has no tokenizer: tasks are text.")
-    asked = options.methods
-    names = bundled_methods() if asked is None else listed(asked, known_drafters())
+    names = [info.name for info in bundled_drafters()]
+    if options.methods is not None:
+        names = listed(options.methods, known_drafters())
     drafters = {name: load_drafter(name, target) for name in names}
     for name, drafter in drafters.items():
         if not isinstance(drafter, Stepwise):

@@ -24,7 +24,7 @@ from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.errors import UserError, saying
 from moa_core.loading import fit, formats
 from moa_core.loading.catalog import tree_settings
-from moa_core.loading.eagle3 import eagle3_sizes, in_one_form, is_eagle3, rope_of
+from moa_core.loading.formats import eagle3_sizes, in_one_form, is_eagle3, rope_of
 from moa_core.loading.untrusted import Count, careful, section, value
 from moa_core.model.target import Target, moved
 

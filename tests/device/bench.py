@@ -17,8 +17,8 @@ from playwright.sync_api import sync_playwright
 from demo.device.endpoint import Device
 from moa_core.bench.link import EACH
 from moa_core.bench.results import aligned
+from moa_core.bench.run import SAME
 from moa_core.bench.suites import load_suite, suite_ids
-from moa_core.bench.tuning import SAME
 from moa_core.loading.load import load_drafter, load_target
 from tests.conftest import CHROMIUM
 from tests.device.driver import kinds, run

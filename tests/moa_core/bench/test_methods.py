@@ -18,7 +18,7 @@ from moa_core.errors import UserError
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_target
 from moa_core.model.target import Target
-from moa_core.train.init import fresh
+from moa_core.train.drafters import fresh
 from tests.models import plain_greedy, speaking_target
 
 IDS = [[5, 9, 33, 5, 9], [7, 8, 12]]

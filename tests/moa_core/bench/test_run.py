@@ -5,9 +5,17 @@ import torch
 
 from moa_core.bench import run
 from moa_core.bench.methods import Method
-from moa_core.bench.run import Contender, Decoding, keep_settings, read_runs, run_all
+from moa_core.bench.run import (
+    Contender,
+    Decoding,
+    best_trees,
+    keep_settings,
+    one_tree,
+    read_runs,
+    run_all,
+    tree_speeds,
+)
 from moa_core.bench.suites import Prompt
-from moa_core.bench.tuning import best_trees, one_tree, tree_speeds
 from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.errors import UserError
