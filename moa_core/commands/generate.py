@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--ignore-eos", action="store_true", help="go on after the end of turn")
     add("--server", help="ws://host:port of a server that runs the target")
     add_token(parser, "the server's access token")
-    add("--numbers", default="bf16", help="over a link: bf16 or f32")
+    add("--numbers", default="bf16", choices=("bf16", "f32"), help="over a link")
     add("--patience", type=float, default=30.0, help="seconds to wait for a lost server, once the "
         "drafter has no more to write alone")
     add("--trace", type=path, help="write the trace of the run to this file")

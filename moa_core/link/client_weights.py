@@ -29,7 +29,7 @@ from moa_core.link.wire import PIECE, VERSION, Fetch, Hello, Piece
 from moa_core.loading.fit import fingerprint
 from moa_core.loading.load import plain_weights, tokenizer_in
 from moa_core.loading.memory import config_of
-from moa_core.loading.untrusted import read_config, read_json
+from moa_core.loading.untrusted import read_json
 from moa_core.model.target import Target
 
 WEIGHTS, FACTS = "client.safetensors", "client.json"
@@ -72,31 +72,19 @@ def pieces(folder: Path) -> Iterator[Piece]:
     yield Piece("", b"", total)
 
 
-class WeightFiles:
-    """The files of at most MOST N, written once and kept on disk while this object exists."""
+def packed(target: Target, last: int, folder: Path) -> Path:
+    """The files for clients of this N, written into a folder that keeps those of one N at a time.
 
-    MOST = 3
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._folders: dict[int, tempfile.TemporaryDirectory[str]] = {}
-
-    def begin(self, last: int) -> tuple[Piece, Iterator[Piece]]:
-        """The first piece of the files, and the others. Not thread-safe."""
-        last = min(last, len(self._target.layers))
-        folder = self._folders.pop(last, None)
-        if folder is None:
-            if len(self._folders) >= self.MOST:
-                self._folders.pop(next(iter(self._folders))).cleanup()
-            folder = tempfile.TemporaryDirectory(prefix="moa-weights-", ignore_cleanup_errors=True)
-            write(self._target, last, Path(folder.name))
-        self._folders[last] = folder  # the newest
-        rest = pieces(Path(folder.name))
-        return next(rest), rest
-
-    def close(self) -> None:
-        while self._folders:
-            self._folders.popitem()[1].cleanup()
+    Not thread-safe.
+    """
+    last = min(last, len(target.layers))
+    place = folder / str(last)
+    if not (place / FACTS).exists():
+        for other in folder.iterdir():
+            shutil.rmtree(other, ignore_errors=True)
+        place.mkdir(exist_ok=True)
+        write(target, last, place)
+    return place
 
 
 def target_mark(target: Target) -> str:
@@ -155,7 +143,6 @@ def open_target(folder: Path, last: int = 0) -> Target:
 def _opened(folder: Path) -> Target:
     facts = read_json(folder / FACTS)
     tensors = load_file(folder / WEIGHTS)
-    read_config(folder)  # checks its sizes before anything is built from them
     config = config_of(folder)
     if config.hidden_size > max(max(tensor.shape, default=0) for tensor in tensors.values()):
         raise ValueError("its config is of another model than its weights")

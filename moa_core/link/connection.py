@@ -14,7 +14,7 @@ from websockets.uri import parse_uri
 from moa_core.errors import UserError
 from moa_core.link import wire
 from moa_core.link.emulator import Delayed, Link
-from moa_core.link.tensors import Kind, check_kind
+from moa_core.link.wire import Kind
 
 HANDSHAKE = 5.0  # seconds for a connection before another one is tried
 GONE = (ConnectionClosed, TimeoutError, OSError, EOFError)
@@ -38,7 +38,6 @@ class Address:
             parse_uri(self.url)
         except (InvalidURI, ValueError):
             raise UserError(f"{self.url!r} is not an address like ws://host:port.") from None
-        check_kind(self.kind)
 
 
 class Wire:

@@ -6,22 +6,19 @@ import os
 import subprocess
 import sys
 import threading
-from collections import deque
-from collections.abc import Iterable
-from pathlib import Path
 from secrets import token_hex
-from typing import cast
 
 from moa_core.errors import UserError
 from moa_core.link.connection import Address
+from moa_core.runtime import ROOT
 
-ROOT = Path(__file__).parents[2]
 START_WITHIN = 120.0  # seconds: a large target loads slowly
-LAST_WORDS = 200  # lines of its log
 
 
 class ServerProcess:
     """`python -m moa_core serve` on a free port of this machine, with its own token.
+
+    What it says of a failure goes to this process's standard error.
 
     arguments  other options of the command
     """
@@ -33,12 +30,8 @@ class ServerProcess:
         path = [str(ROOT), *filter(None, [env.get("PYTHONPATH")])]
         self._process = subprocess.Popen(
             [*command, *arguments], env=env | {"PYTHONPATH": os.pathsep.join(path)},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
-        self._said: deque[str] = deque(maxlen=LAST_WORDS)
-        log = cast(Iterable[str], self._process.stderr)
-        self._reader = threading.Thread(target=self._said.extend, args=(log,), daemon=True)
-        self._reader.start()
         try:
             self.port = self._started()
         except BaseException:
@@ -46,24 +39,15 @@ class ServerProcess:
             raise
 
     def _started(self) -> int:
-        """Its port. UserError with its last words if it does not start."""
+        """Its port. UserError if it does not start."""
         assert self._process.stdout is not None
         alarm = threading.Timer(START_WITHIN, self._process.kill)
         alarm.start()
         line = self._process.stdout.readline()
         alarm.cancel()
         if "ws://" not in line:
-            self._process.kill()
-            self._reader.join(5)
-            words = self.last_words.removeprefix("error: ") or "without a word"
-            raise UserError(f"The server did not start: {words}")
+            raise UserError("The server did not start: what it printed above says why.")
         return int(line.rsplit(":", 1)[1])
-
-    @property
-    def last_words(self) -> str:
-        """The last line of its log; "" if there is none."""
-        said = [line for line in map(str.strip, self._said.copy()) if line]
-        return said[-1] if said else ""
 
     @property
     def pid(self) -> int:
@@ -81,7 +65,6 @@ class ServerProcess:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            self._reader.join(5)
 
     def __enter__(self) -> ServerProcess:
         return self

@@ -19,7 +19,7 @@ from moa_core.link.client_weights import target_mark
 from moa_core.link.connection import GONE, Address, Wire, reach
 from moa_core.link.emulator import Link
 from moa_core.link.session import drafter_mark
-from moa_core.link.tensors import Numbers, check_half, unpack
+from moa_core.link.wire import Numbers, check_half, unpack
 from moa_core.model.target import Target
 
 SILENCE = 1.0  # seconds; or ROUND_TRIPS round trips, if that is more

@@ -10,7 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
+from pathlib import Path
 from secrets import token_urlsafe
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, TypeVar, cast
 
@@ -23,7 +25,7 @@ from websockets.protocol import State
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link import wire
-from moa_core.link.client_weights import WeightFiles, target_mark
+from moa_core.link.client_weights import packed, pieces, target_mark
 from moa_core.link.session import Denied, Limits, Session, drafter_mark
 from moa_core.model.target import Target
 
@@ -111,7 +113,8 @@ class Server:
         self._load = drafters
         self._drafters: dict[str, tuple[Drafter, str]] = {"none": (Vanilla(), "")}
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="target")
-        self._files, self._packing = WeightFiles(target), asyncio.Lock()
+        self._files: TemporaryDirectory[str] | None = None
+        self._packing = asyncio.Lock()
 
     async def run(self, host: str, port: int, ready: Callable[[int], None]) -> None:
         """Serve until cancelled. `ready` gets the port when clients can connect."""
@@ -131,7 +134,8 @@ class Server:
                     asyncio.get_running_loop().call_later(CLOSE_WITHIN, self._close)
         finally:
             self._worker.shutdown(wait=False, cancel_futures=True)
-            self._files.close()
+            if self._files is not None:
+                self._files.cleanup()
 
     def _http(self, connection: ServerConnection, request: Request) -> Response | None:
         if request.path != "/health":
@@ -257,10 +261,17 @@ class Server:
     async def _give(self, visitor: Visitor, last: int) -> None:
         """Send the weights that a client needs, without using the worker or this thread."""
         async with self._packing:
-            piece, rest = await asyncio.to_thread(self._files.begin, last)
+            piece, rest = await asyncio.to_thread(self._packed, last)
         while piece is not END:
             await self._send(visitor, piece)
             piece = await asyncio.to_thread(lambda: next(rest, END))
+
+    def _packed(self, last: int) -> tuple[wire.Piece, Iterator[wire.Piece]]:
+        """The first piece of the files, and the others."""
+        if self._files is None:
+            self._files = TemporaryDirectory(prefix="moa-weights-", ignore_cleanup_errors=True)
+        rest = pieces(packed(self._target, last, Path(self._files.name)))
+        return next(rest), rest
 
     async def _work(self, visitor: Visitor, job: Callable[[], T]) -> T:
         """Run on the worker thread. Gone if the client has left by then."""

@@ -7,18 +7,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from moa_core.decoding.tree import DraftTree
-from moa_core.decoding.verify import Choices, Sampling, choose, target_probs, walk
+from moa_core.decoding.verify import Sampling, choose, walk
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.link import wire
-from moa_core.link.tensors import Kind, pack
-from moa_core.model.target import Observation, Target
+from moa_core.link.wire import Kind, pack
+from moa_core.model.target import Target
 
 TREE = 1025  # nodes of a tree with branches: the largest budget plus the root
-PIECE = 256  # nodes of a chain read at once
 
 
 class Denied(Exception):
@@ -112,12 +110,8 @@ class Session:
         self._check_place(request)
         tree = _tree(request)
         self._target.rewind(request.position)
-        if len(tree) > PIECE and request.chain:
-            chosen, observation = read_chain(self._target, tree, request.position, self._sampling)
-        else:
-            logits = self._target.verify(tree)
-            chosen = choose(logits, tree, request.position, self._sampling)
-            observation = self._target.keep(walk(tree, chosen.tokens)[0])
+        chosen = choose(self._target.verify(tree), tree, request.position, self._sampling)
+        observation = self._target.keep(walk(tree, chosen.tokens)[0])
         half = pack(self._drafter.server_half(observation), self.kind)
         self.known = request.position + len(observation.ids)
         return wire.Answer(
@@ -140,39 +134,6 @@ class Session:
             token, position = chosen.tokens[0], position + 1
             self.known = position
             yield wire.Pushed(request.number, position, token, chosen.probs[0])
-
-
-def read_chain(
-    target: Target, tree: DraftTree, position: int, sampling: Sampling
-) -> tuple[Choices, Observation]:
-    """The same as `verify`, `choose` and `keep` for a chain, a piece at a time.
-
-    Masks and logits of a long chain are larger than its cache.
-    """
-    tokens: list[int] = []
-    probs: list[float] = []
-    drafts: list[float] = []
-    hidden: list[Tensor] = []
-    above: Tensor | None = None  # [V] the probabilities after the previous piece
-    for start in range(0, len(tree), PIECE):
-        piece = _chain(tree.tokens[start : start + PIECE])
-        logits = target.verify(piece)
-        chosen = choose(logits, piece, position + start, sampling)
-        observation = target.keep(range(1, len(piece)))
-        head = 1.0 if above is None else float(above[piece.tokens[0]])
-        tokens += chosen.tokens
-        probs += chosen.probs
-        drafts += (head, *chosen.drafts[1:])
-        hidden.append(observation.hidden)
-        above = target_probs(logits[-1:], sampling)[0]
-    count = 1 + len(walk(tree, tokens)[0])
-    target.rewind(position + count)
-    kept = Observation(tree.tokens[:count], position, torch.cat(hidden)[:count], observation.cache)
-    return Choices(tuple(tokens), tuple(probs), tuple(drafts)), kept
-
-
-def _chain(tokens: tuple[int, ...]) -> DraftTree:
-    return DraftTree.chain(tokens[0], tokens[1:], [0.0] * (len(tokens) - 1))
 
 
 def _sampling(sampled: wire.Sampled) -> Sampling:

@@ -6,25 +6,31 @@ pickles. A message that does not fit its type is refused before it is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, TypeVar
+import math
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
+import torch
 from msgspec import Meta, Struct
 
 from moa_core.decoding.verify import Choices
+from moa_core.drafters.base import ServerHalf
 from moa_core.errors import UserError
-from moa_core.link.tensors import MOST_WHOLE, Kind, Numbers
 
 VERSION = 2
 MOST_UP = 1 << 20  # bytes of a frame to the server: some 200,000 token ids
 MOST_HELLO = 1 << 12  # bytes of the first one, from an unknown sender
 MOST_DOWN = 1 << 20  # bytes of a frame to the client
+MOST_WHOLE = 1 << 28  # bytes of a message to the client that comes in parts
 PART = 1 << 13  # bytes of a part: less than a second on a 0.1 Mbit/s link
 SHARE = 16  # prompt tokens per message, so that other clients get turns in between
 PIECE = 1 << 16  # bytes of a file in one message
 NODES = (1 << 15) + 1  # of a tree, which may be a whole text written offline, and its root
 
+Kind = Literal["f32", "bf16"]
+TYPES: dict[Kind, torch.dtype] = {"f32": torch.float32, "bf16": torch.bfloat16}
+Shape = Annotated[list[Annotated[int, Meta(ge=0, le=2**24)]], Meta(max_length=6)]
 Number = Annotated[int, Meta(ge=0, le=2**53)]
 Id = Annotated[int, Meta(ge=0, lt=2**31)]
 Ids = Annotated[list[Id], Meta(max_length=200_000)]
@@ -33,6 +39,20 @@ Seconds = Annotated[float, Meta(ge=0, le=2**31)]
 Prob = Annotated[float, Meta(ge=0, le=1.001)]  # a softmax may round above 1
 Name = Annotated[str, Meta(max_length=200)]
 T = TypeVar("T")
+
+
+class Numbers(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A tensor: little-endian, row by row."""
+
+    kind: Kind
+    shape: Shape
+    data: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.data) != math.prod(self.shape) * TYPES[self.kind].itemsize:
+            raise ValueError("the numbers do not fill their shape")
+        if math.prod(size for size in self.shape if size) > MOST_WHOLE:
+            raise ValueError("no tensor has such a shape, empty or not")
 
 
 class Message(Struct, frozen=True, forbid_unknown_fields=True):
@@ -268,3 +288,36 @@ def choices(answer: First | Answer | Pushed, nodes: int, vocabulary: int) -> Cho
     if max(found.tokens) >= vocabulary:
         raise UserError("The server chose a token that its target does not have.")
     return found
+
+
+def pack(half: ServerHalf, kind: Kind) -> dict[str, Numbers]:
+    """A server half in the format of messages."""
+    packed = {}
+    for name, tensor in half.items():
+        flat = tensor.detach().cpu().to(TYPES[kind]).contiguous().flatten()
+        packed[name] = Numbers(kind, list(tensor.shape), flat.view(torch.uint8).numpy().tobytes())
+    return packed
+
+
+def unpack(half: dict[str, Numbers], dtype: torch.dtype, device: torch.device) -> ServerHalf:
+    """A server half in the format of drafters."""
+    unpacked = {}
+    for name, numbers in half.items():
+        flat = torch.empty(0)
+        if numbers.data:
+            flat = torch.frombuffer(bytearray(numbers.data), dtype=TYPES[numbers.kind])
+        unpacked[name] = flat.reshape(numbers.shape).to(device, dtype)
+    return unpacked
+
+
+def check_half(
+    half: Mapping[str, Numbers], shapes: Mapping[str, tuple[int, ...]], kind: Kind
+) -> None:
+    """UserError unless a server half has exactly the drafter's tensors for these tokens."""
+    for name, shape in shapes.items():
+        sent = half.get(name)
+        if sent is None or sent.kind != kind or tuple(sent.shape) != shape:
+            told = "nothing" if sent is None else f"{sent.shape} in {sent.kind}"
+            raise UserError(f"The server sent {told} for {name!r}; {[*shape]} in {kind} was due.")
+    if len(half) > len(shapes):
+        raise UserError("The server sent more numbers than this drafter takes.")

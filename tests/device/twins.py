@@ -27,7 +27,7 @@ from moa_core.decoding.verify import Sampling, choose, walk
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter, EagleNet
 from moa_core.drafters.moa import MoADrafter, MoANet
-from moa_core.link.tensors import pack as pack_half
+from moa_core.link.wire import pack as pack_half
 from moa_core.model.target import Target
 from tests.models import useful
 

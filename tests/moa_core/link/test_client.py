@@ -20,7 +20,7 @@ from moa_core.link.client_weights import client_target
 from moa_core.link.connection import Address, Wire
 from moa_core.link.remote import Remote
 from moa_core.link.session import drafter_mark
-from moa_core.link.tensors import pack
+from moa_core.link.wire import pack
 from tests.moa_core.link.scene import TARGET, WELCOME
 from tests.models import useful
 from tests.serving import Caller, scripted, serving, until

@@ -18,10 +18,11 @@ from moa_core.commands.serve import _drafters
 from moa_core.decoding.verifier import LinkLost
 from moa_core.errors import UserError
 from moa_core.link.connection import Address, reach
-from moa_core.link.process import ROOT, ServerProcess
+from moa_core.link.process import ServerProcess
 from moa_core.link.remote import Remote
 from moa_core.link.wire import VERSION, Fetch, Hello
 from moa_core.loading.load import load_drafter, load_target
+from moa_core.runtime import ROOT
 from tests.attackers import fire
 from tests.serving import Caller, until
 
@@ -31,11 +32,14 @@ SECRET = "tok-5f1c9e-SECRET"
 # ---- what it says when it cannot serve ----
 
 
-def test_where_it_cannot_listen_it_says_so_in_one_sentence(models: Path) -> None:
+def test_where_it_cannot_listen_it_says_so_in_one_sentence(
+    models: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        with pytest.raises(UserError, match=f"did not start: Cannot listen on 127.0.0.1:{port}"):
+        with pytest.raises(UserError, match="did not start: what it printed above says why"):
             ServerProcess("--port", port)
+    assert f"error: Cannot listen on 127.0.0.1:{port}" in capfd.readouterr().err
 
 
 # ---- its end ----
@@ -85,14 +89,19 @@ def test_a_drafter_served_from_a_folder_goes_by_the_folder_s_name(
 
 
 def test_a_wrong_token_and_the_right_one_are_in_no_sentence_and_no_log(
-    process: ServerProcess, caplog: pytest.LogCaptureFixture
+    models: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with caplog.at_level(logging.DEBUG, "moa_core"), pytest.raises(UserError) as refused:
+    with (
+        caplog.at_level(logging.DEBUG, "moa_core"),
+        ServerProcess() as process,
+        pytest.raises(UserError) as refused,
+    ):
         reach(Address(process.address().url, SECRET), Hello(VERSION, SECRET))
-    said = f"{refused.value}{refused.getrepr()}{caplog.text}{process.last_words}"
+    log = caplog.text + capfd.readouterr().err  # the server's, too
+    said = f"{refused.value}{refused.getrepr()}{log}"
     assert "The token is wrong" in said
     assert process.token not in said and SECRET not in str(refused.value)
-    assert SECRET not in caplog.text and SECRET not in process.last_words
+    assert SECRET not in log
 
 
 def test_what_holds_a_token_does_not_show_it(process: ServerProcess) -> None:

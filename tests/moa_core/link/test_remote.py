@@ -186,7 +186,7 @@ def test_a_client_with_its_part_of_the_target_needs_no_other_weights(
         ({"url": "elsewhere"}, TARGET, Vanilla(), "not an address"),
         ({"url": "ws://127.0.0.1:99999"}, TARGET, Vanilla(), "not an address"),
         ({"url": "ws://127.0.0.1:9"}, TARGET, Vanilla(), "no server"),
-        ({"kind": "int4"}, TARGET, Vanilla(), "f32, bf16, not"),
+        ({"kind": "int4"}, TARGET, Vanilla(), "Invalid enum value"),
         ({}, TARGET, AUTO_N, "moa-auto cannot draft over a link"),
     ],
 )

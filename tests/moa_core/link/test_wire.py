@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moa_core.link import tensors, wire
-from moa_core.link.tensors import pack, unpack
+from moa_core.link import wire
+from moa_core.link.wire import pack, unpack
 from tests.mutations import mutated
 from tests.properties import SEEDS, trees
 
@@ -225,9 +225,9 @@ def test_parts_that_are_no_message_are_refused(monkeypatch: pytest.MonkeyPatch) 
         wire.Joiner().take(wire.encode(wire.Part(wire.encode(wire.Part(b"", False)), False)))
     with pytest.raises(wire.WireError):
         wire.Joiner().take(wire.encode(wire.Part(b"abc", False)))
+    assert wire.MOST_WHOLE > 2 * wire.MOST_DOWN
     monkeypatch.setattr(wire, "MOST_WHOLE", 1000)
     joiner = wire.Joiner()
     with pytest.raises(wire.WireError, match="no end"):
         for _ in range(11):
             assert joiner.take(wire.encode(wire.Part(bytes(100), True))) is None
-    assert tensors.MOST_WHOLE > 2 * wire.MOST_DOWN
