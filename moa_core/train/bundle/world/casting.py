@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from functools import cache
 
-from moa_core.train.bundle.world.entities import Being, Place, Thing
-from moa_core.train.bundle.world.lexicon import Noun, drawn, lexicon, places
+from moa_core.train.bundle.world.entities import Being, Noun, Place, Thing, drawn, lexicon, places
 
 
 class Casting:
@@ -27,11 +26,13 @@ class Casting:
             being.pron = "I"
         return being
 
-    def friend(self, hero: Being) -> Being:
+    def friend(self, hero: Being, kind: str | None, trait: str | None) -> Being:
         """A being of the hero's kind and age, mostly with the other pronoun."""
-        pron, trait = self._other_pron(hero), self._trait()
+        pron, trait = self._other_pron(hero), trait or self._trait()
         if self.fable:
-            return self._animal(self._new_kind("heroes"), trait, pron)
+            return self._animal(kind or self._new_kind("heroes"), trait, pron)
+        if kind:
+            return self._person(kind, trait, "child", pron)
         being = self._named(self._unused(pron), pron, "boy" if pron == "he" else "girl", trait)
         relation = self.rng.choice(
             [*drawn(f"{pron}_relatives"), "friend", "friend", "neighbor", ""]
@@ -62,13 +63,13 @@ class Casting:
         if kind == "big":
             pron = self._either()
             return self._unnamed(self._new_kind("big"), pron, "big", human=False)
-        return self.stranger(hero)
+        return self.stranger(hero, None, None)
 
-    def stranger(self, hero: Being) -> Being:
-        pron, trait = self._other_pron(hero), self._trait()
+    def stranger(self, hero: Being, kind: str | None, trait: str | None) -> Being:
+        pron, trait = self._other_pron(hero), trait or self._trait()
         if self.fable:
-            return self._unnamed(self._new_kind("heroes"), pron, trait, human=False)
-        kind = "boy" if pron == "he" else "girl"
+            return self._unnamed(kind or self._new_kind("heroes"), pron, trait, human=False)
+        kind = kind or ("boy" if pron == "he" else "girl")
         return self._unnamed(kind, self._pron_of(kind, pron), trait)
 
     def animal(self, kind: str | None, pet: bool) -> Being:
@@ -142,8 +143,8 @@ class Casting:
         being.age = "old" if name.startswith("Gr") else "grown"
         return being
 
-    def _person(self, kind: str | None, trait: str, ages: str) -> Being:
-        pron = self._either()
+    def _person(self, kind: str | None, trait: str, ages: str, pron: str | None = None) -> Being:
+        pron = pron or self._either()
         if kind is None and (ages == "child" or self.rng.random() < 0.7):
             kind = "boy" if pron == "he" else "girl"
         kind = kind or self._drawn("jobs")

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable
 
 from moa_core.train.bundle.prompts import Chat, chat
-from moa_core.train.bundle.world.entities import Being
+from moa_core.train.bundle.world.entities import Being, drawn, lexicon
 from moa_core.train.bundle.world.grammar import expand, sections
-from moa_core.train.bundle.world.lexicon import drawn, lexicon
 from moa_core.train.bundle.world.story import Question, Story, first_use, tell
 
 _LONGEST = 440  # words of a story that is asked about

@@ -1,10 +1,126 @@
-"""Who and what is in the world, and the forms in which each is named."""
+"""The words of the world, and who and what is in it, with the forms in which each is named."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
 
-from moa_core.train.bundle.world.lexicon import Noun, lexicon
+from moa_core.train.bundle.words import read
+
+
+class Noun(NamedTuple):
+    """A noun. `number` is "one", "mass" (some milk) or "many" (some boots)."""
+
+    word: str
+    kind: str
+    tags: frozenset[str]
+    number: str = "one"
+
+
+class Adjective(NamedTuple):
+    """An adjective, what it describes, and its family of character traits."""
+
+    word: str
+    group: str
+    family: str
+
+
+class Lexicon(NamedTuple):
+    """All words, by their form."""
+
+    nouns: dict[str, Noun]
+    adjectives: dict[str, Adjective]
+    verbs: dict[str, tuple[str, ...]]
+    names: dict[str, list[str]]
+    cast: dict[str, list[str]]
+    species: dict[str, dict[str, str]]
+    by_kind: dict[str, list[Noun]]
+    by_group: dict[str, list[Adjective]]
+
+
+@cache
+def _raw() -> dict[str, Any]:
+    return read("world/lexicon.toml")
+
+
+@cache
+def drawn(name: str, table: str = "draws") -> list[Any]:
+    """A list to draw from."""
+    found = _raw()[table].get(name, [])
+    return found.split() if isinstance(found, str) else found
+
+
+@cache
+def weather() -> dict[str, list[str]]:
+    return {season: drawn(season, "weather") for season in _raw()["weather"]}
+
+
+@cache
+def lexicon() -> Lexicon:
+    raw = _raw()
+    nouns: dict[str, Noun] = {}
+    for heading, text in raw["nouns"].items():
+        kind, *tags = heading.split()
+        for marked in text.split():
+            number = {"~": "mass", "*": "many"}.get(marked[-1], "one")
+            word = marked.rstrip("~*").replace("_", " ")
+            nouns.setdefault(word, Noun(word, kind, frozenset(tags), number))
+    adjectives: dict[str, Adjective] = {}
+    for heading, text in raw["adjectives"].items():
+        group, _, family = heading.partition(" ")
+        for word in text.split():
+            adjectives.setdefault(word, Adjective(word, group, family or word))
+    verbs = {verb: tuple(uses.split("; ")) for verb, uses in raw["verbs"].items()}
+    names, cast = ({key: text.split() for key, text in raw[t].items()} for t in ("names", "cast"))
+    by_kind: dict[str, list[Noun]] = defaultdict(list)
+    for noun in nouns.values():
+        by_kind[noun.kind].append(noun)
+    by_group: dict[str, list[Adjective]] = defaultdict(list)
+    for adjective in adjectives.values():
+        by_group[adjective.group].append(adjective)
+    return Lexicon(nouns, adjectives, verbs, names, cast, raw["species"], by_kind, by_group)
+
+
+@cache
+def places() -> dict[str, dict[str, Any]]:
+    """Each place's preposition, tags and hiding spots."""
+    return read("world/places.toml")
+
+
+class Given:
+    """The words that a story must use. Nouns and adjectives may be cast; the rest is woven in."""
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        known = lexicon()
+        self.nouns = [known.nouns[word] for word in words if word in known.nouns]
+        others = [word for word in words if word not in known.nouns]
+        self.adjectives = [known.adjectives[w] for w in others if w in known.adjectives]
+        self._rest = [word for word in others if word not in known.adjectives]
+
+    def noun(self, fits: Callable[[Noun], bool]) -> Noun | None:
+        """Take the first noun that fits."""
+        found = next(filter(fits, self.nouns), None)
+        if found:
+            self.nouns.remove(found)
+        return found
+
+    def word(self, fits: Callable[[Noun], bool]) -> str | None:
+        found = self.noun(fits)
+        return found and found.word
+
+    def adjective(self, *groups: str) -> str | None:
+        """Take the first adjective of these groups."""
+        found = next((one for one in self.adjectives if one.group in groups), None)
+        if found:
+            self.adjectives.remove(found)
+        return found and found.word
+
+    def left(self) -> set[str]:
+        """The words that have no role."""
+        return {*(n.word for n in self.nouns), *(a.word for a in self.adjectives), *self._rest}
 
 
 @dataclass(eq=False)

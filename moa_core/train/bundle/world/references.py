@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 import re
 
-from moa_core.train.bundle.world.entities import Being, Entity, Group, Place, Thing
-from moa_core.train.bundle.world.lexicon import drawn
+from moa_core.train.bundle.world.entities import Being, Entity, Group, Place, Thing, drawn
 
 _AFTER_SPEECH = re.compile(r'["] \w+ $')
 _CASES = {"": 0, "o": 1, "s": 2}

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from moa_core.train.bundle.words import PHRASES
 from moa_core.train.bundle.world.casting import is_like
-from moa_core.train.bundle.world.entities import Being, Place, Thing
+from moa_core.train.bundle.world.entities import Being, Place, Thing, lexicon
 from moa_core.train.bundle.world.grammar import Slot, Wording, section, sections, slots
-from moa_core.train.bundle.world.lexicon import lexicon
 from moa_core.train.bundle.world.teller import Teller, articles, polish
 from moa_core.train.bundle.world.world import Event, Plot, World, plots
 

@@ -6,9 +6,8 @@ import random
 import re
 from collections.abc import Iterator
 
-from moa_core.train.bundle.world.entities import Entity, Thing
+from moa_core.train.bundle.world.entities import Entity, Thing, drawn, lexicon
 from moa_core.train.bundle.world.grammar import Pattern, Slot, Wording, expand, section, sections
-from moa_core.train.bundle.world.lexicon import drawn, lexicon
 from moa_core.train.bundle.world.references import References
 from moa_core.train.bundle.world.world import Event, World
 

@@ -8,9 +8,17 @@ from typing import NamedTuple
 
 from moa_core.train.bundle.words import read
 from moa_core.train.bundle.world.casting import Casting, is_like
-from moa_core.train.bundle.world.entities import Being, Entity, Group, Place, Thing
+from moa_core.train.bundle.world.entities import (
+    Being,
+    Entity,
+    Given,
+    Group,
+    Place,
+    Thing,
+    drawn,
+    weather,
+)
 from moa_core.train.bundle.world.grammar import guarded, section
-from moa_core.train.bundle.world.lexicon import Given, drawn, weather
 
 
 class Plot(NamedTuple):
@@ -182,4 +190,5 @@ class World:
                 ours = {*self.plot.asks["animals"]}
                 animal = given.word(lambda n: n.kind == "animal" and bool(n.tags & ours))
                 return casting.animal(animal, name == "pet")
-        return (casting.friend if name == "friend" else casting.stranger)(self.hero)
+        make = casting.friend if name == "friend" else casting.stranger
+        return make(self.hero, self._given_being(), given.adjective("trait"))
