@@ -21,7 +21,6 @@ from moa_core.train.teacher import Lesson, Verdicts
 
 Stats = dict[str, Tensor]
 DECAY = 0.8  # weight of each draft ahead against the one before it (Medusa, section 2.2.1)
-
 NOISE = 0.2  # width of the uniform noise on EAGLE's features, in rows of 512 tokens
 
 

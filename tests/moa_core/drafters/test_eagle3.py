@@ -237,14 +237,15 @@ def test_layers_of_small_targets_differ():
         assert len({*default_layers(count)} & {*range(count)}) == 3
 
 
-def test_it_trains_on_what_it_drafts_from(target):
+def test_it_trains_on_what_it_drafts_from(target, monkeypatch):
     """Each unrolled draft's loss is that of the draft itself, from the same row of the text."""
     drafter = fresh("eagle3", target, seed=1)
     assert isinstance(drafter, Eagle3Drafter)
     tokens, log_probs = drafted(target, drafter)
     batch = one_reply(torch.tensor([[*PROMPT, *tokens, 3]]), len(PROMPT))
     lesson = teach(target, batch, {LAYERS - layer for layer in drafter.net.config.layers})
-    trained = Eagle3Trainee(drafter, target, Weights(), steps=len(tokens) - 1)
+    monkeypatch.setattr("moa_core.train.unrolled.UNROLLED", len(tokens) - 1)
+    trained = Eagle3Trainee(drafter, target, Weights())
     total = 0.0
     unrolled = trained.features(batch, lesson)
     for token, known, hidden in zip(tokens[1:], log_probs[1:], unrolled, strict=True):
