@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,7 +172,16 @@ def _target(options: argparse.Namespace) -> None:
         start=options.start, new_tokenizer=options.new_tokenizer, row_length=options.row_length,
         seed=options.seed, machine=_machine(options),
     )  # fmt: skip
-    print(f"The target is in {options.out}.")
+    target = ("--target", str(options.out))
+    drafters = options.out.with_name(f"{options.out.name}-drafters")
+    length = "--minutes" if options.minutes else "--updates"
+    _tell_next(
+        f"The target is in {options.out}.",
+        ("generate", *target, "--drafter", "none", "--prompt", "Once upon a time"),
+        ("train", "drafters", *target, "--data", options.data, "--out", str(drafters),
+         length, f"{options.minutes or options.updates:g}", "--rows", str(options.rows),
+         "--row-length", str(min(options.row_length, options.context))),
+    )  # fmt: skip
 
 
 def _drafters(options: argparse.Namespace) -> None:
@@ -206,7 +217,11 @@ def _drafters(options: argparse.Namespace) -> None:
         target, data, tokenizer, options.out, schedule, plan, machine,
         _watched(options, target, data) if options.watch_times else None, options.watch_times,
     )  # fmt: skip
-    print(f"Trained: {', '.join(str(options.out / method) for method in methods)}.")
+    folders = [str(options.out / method) for method in methods]
+    form = (f"--load-in-{options.bits}bit",) if options.bits else ()
+    asked = ("--target", options.target) if options.target else ()
+    line = ("generate", *asked, *form, "--drafter", folders[0], "--prompt", "Once upon a time")
+    _tell_next(f"Trained: {', '.join(folders)}.", line)
 
 
 def _data(options: argparse.Namespace) -> Path:
@@ -235,6 +250,11 @@ def _machine(options: argparse.Namespace) -> Machine:
         "cpu" if cpu else "cuda", bf16, options.accumulate, options.compile,
         getattr(options, "workers", 1), options.stop_at, options.save_every,
     )  # fmt: skip
+
+
+def _tell_next(result: str, *lines: Sequence[str]) -> None:
+    commands = "\n".join(f"  {shlex.join(('python', '-m', 'moa_core', *line))}" for line in lines)
+    print(f"{result} Next (--raw goes on from plain text):\n\n{commands}")
 
 
 def _watched(

@@ -124,7 +124,7 @@ def test_the_whole_command(bundle, tmp_path, capsys, monkeypatch):
     command = ["bench", "--offline", "--out", str(out), *short, "--suite", str(suite)]
     assert main(command) == 0
     found = read(out)
-    methods = ["target", "stream", "moa-n0", "moa-n1", "eagle2"]
+    methods = ["target", "stream", "eagle2", "moa-n0", "moa-n1"]
     assert list(dict.fromkeys(row["method"] for row in found["rows"])) == methods
     assert {row["cut"] for row in found["rows"]} == {0, 0.5}
     assert found["settings"]["each"] == 1 and str(tmp_path) not in out.read_text()

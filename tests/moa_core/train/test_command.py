@@ -1,6 +1,7 @@
 """`python -m moa_core train`: on text of one's own, and on a data set in a folder."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -104,7 +105,9 @@ def run(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
 
 
 @pytest.mark.parametrize(("name", "text", "count"), FORMS, ids=["txt", "jsonl"])
-def test_a_folder_of_text_trains_a_target_and_drafters_for_it(tmp_path, capsys, name, text, count):
+def test_a_folder_of_text_trains_and_the_commands_it_prints_work(
+    tmp_path, capsys, name, text, count
+):
     folder, out = tmp_path / "my texts", tmp_path / "out"
     folder.mkdir()
     (folder / name).write_text(text)
@@ -112,16 +115,15 @@ def test_a_folder_of_text_trains_a_target_and_drafters_for_it(tmp_path, capsys, 
     more = f"{sizes} --updates 3 --device cpu --precision no".split()
     told = run(capsys, ["train", "target", "--data", str(folder), "--out", str(out), *more])
     assert told.startswith(f"Training on {count} of yours (") and " tokens)." in told
-    assert f"The target is in {out}." in told
-    length = ["--updates", "3", "--rows", "2", "--row-length", "40", *more[-4:]]
-    words = ["--target", str(out), "--data", str(folder), "--out", f"{out}-drafters", *length]
-    told = run(capsys, ["train", "drafters", *words])
+    assert f"The target is in {out}. Next (--raw goes on from plain text):" in told
+    [generate, drafters] = [shlex.split(line) for line in told.splitlines()[-2:]]
+    assert generate[:4] == ["python", "-m", "moa_core", "generate"]
+    assert run(capsys, [*generate[3:], "--max-new-tokens", "4"])
+    told = run(capsys, [*drafters[3:], *more[-4:]])
     assert told.startswith(f"{folder} has no held-out text to measure on: ")
     assert f"\nTraining on {count} of yours (" in told
     assert f"Trained: {out}-drafters/moa-n0, {out}-drafters/moa-n1, " in told
-    for drafter in ("none", f"{out}-drafters/moa-n0"):
-        words = ["--target", str(out), "--drafter", drafter, "--prompt", "Once upon a time"]
-        assert run(capsys, ["generate", *words, "--max-new-tokens", "4"])
+    assert run(capsys, [*shlex.split(told.splitlines()[-1])[3:], "--max-new-tokens", "4"])
 
 
 def test_ctrl_c_ends_in_a_line_that_says_where_it_goes_on(command, tmp_path, capsys, monkeypatch):
