@@ -1,8 +1,7 @@
 """A drafter for the browser in one file: its weights, and the target's weights that it uses.
 
 The file has the header's length (4 bytes, little-endian), the header (JSON), then the tensors, each
-at a multiple of 4 bytes. Matrices are int8 with a float32 scale per row, or bf16; vectors are
-float32.
+at a multiple of 4 bytes. Matrices are int8 with a float32 scale per row; vectors are float32.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
@@ -27,18 +25,14 @@ from moa_core.link.session import drafter_mark
 from moa_core.model.layers import DecoderLayer, Rope, as_ours
 from moa_core.model.target import Target
 
-FORMAT = 1
-KINDS = ("int8", "bf16")
+FORMAT = 2
 MOST = 64_000_000  # numbers, and about as many bytes, for a browser to download
 BYTES = {char: byte for byte, char in bytes_to_unicode().items()}
 Arrays = dict[str, NDArray[Any]]
 
 
-def pack(target: Target, drafter: Drafter, kind: str = "int8") -> bytes:
-    """The file for one drafter of one target.
-
-    kind  of its matrices: int8 or bf16. UserError for a drafter that a browser cannot run.
-    """
+def pack(target: Target, drafter: Drafter) -> bytes:
+    """The file for one drafter of one target. UserError for one that a browser cannot run."""
     layers, ropes, tensors = _parts(target, drafter)
     tree = asdict(drafter.tree)
     header = {
@@ -56,7 +50,7 @@ def pack(target: Target, drafter: Drafter, kind: str = "int8") -> bytes:
         "ropes": {name: _angles(rope) for name, rope in ropes.items()},
         **_words(target.tokenizer, target.embed.weight.shape[0]),
     }
-    return _file(header, tensors, kind)
+    return _file(header, tensors)
 
 
 def usable(target: Target, drafter: Drafter) -> bool:
@@ -129,16 +123,12 @@ def _bytes(name: str) -> str:
     return name.encode().decode("latin-1")  # an added token stands for itself
 
 
-def _file(header: dict[str, Any], tensors: dict[str, Tensor], kind: str) -> bytes:
-    if kind not in KINDS:
-        raise UserError(f"A browser's weights are {' or '.join(KINDS)}, not {kind!r}.")
+def _file(header: dict[str, Any], tensors: dict[str, Tensor]) -> bytes:
     places: dict[str, dict[str, Any]] = {}
     body = bytearray()
     for name, tensor in sorted(tensors.items()):
-        place: dict[str, Any] = {"shape": list(tensor.shape), "kind": kind}
-        if tensor.ndim == 1:
-            place["kind"] = "f32"
-        for key, array in _arrays(tensor.detach().float().cpu(), place["kind"]).items():
+        place: dict[str, Any] = {"shape": list(tensor.shape)}
+        for key, array in _arrays(tensor.detach().float().cpu()).items():
             place[key] = len(body)
             body += array.tobytes()
             body += bytes(-len(body) % 4)
@@ -148,11 +138,9 @@ def _file(header: dict[str, Any], tensors: dict[str, Tensor], kind: str) -> byte
     return len(text).to_bytes(4, "little") + text + bytes(body)
 
 
-def _arrays(tensor: Tensor, kind: str) -> Arrays:
-    if kind == "f32":
+def _arrays(tensor: Tensor) -> Arrays:
+    if tensor.ndim == 1:
         return {"data": tensor.numpy()}
-    if kind == "bf16":
-        return {"data": tensor.to(torch.bfloat16).view(torch.int16).numpy()}
     scales = (tensor.abs().amax(1) / 127).clamp(min=1e-30)
     whole = (tensor / scales[:, None]).round().numpy().astype(np.int8)
     return {"data": whole, "scales": scales.numpy()}

@@ -61,11 +61,8 @@ def read(file: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 def _tensor(body: bytes, place: dict[str, Any]) -> Tensor:
     shape, count = place["shape"], int(np.prod(place["shape"]))
-    if place["kind"] == "f32":
+    if "scales" not in place:
         return torch.tensor(np.frombuffer(body, np.float32, count, place["data"])).view(shape)
-    if place["kind"] == "bf16":
-        halves = np.frombuffer(body, np.int16, count, place["data"]).copy()
-        return torch.from_numpy(halves).view(torch.bfloat16).float().view(shape)
     whole = np.frombuffer(body, np.int8, count, place["data"]).astype(np.float32).reshape(shape)
     scales = np.frombuffer(body, np.float32, shape[0], place["scales"])
     return torch.from_numpy(whole * scales[:, None])

@@ -49,22 +49,19 @@ async function* chunks(body) {
 export function open(file) {
   const size = new DataView(file).getUint32(0, true), start = 4 + size;
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(file, 4, size)));
-  if (header.format !== 1) throw new Error("This page is older than its server: reload it.");
+  if (header.format !== 2) throw new Error("This page is older than its server: reload it.");
   const tensors = {};
   for (const [name, place] of Object.entries(header.tensors)) {
-    tensors[name] = { shape: place.shape, data: READ[place.kind](file, start, place) };
+    tensors[name] = { shape: place.shape, data: read(file, start, place) };
   }
   return { header, tensors };
 }
 
-const READ = {
-  f32: (file, start, place) => new Float32Array(file, start + place.data, product(place.shape)),
-  bf16: (file, start, place) => widen(new Uint16Array(file, start + place.data, product(place.shape))),
-  int8: (file, start, place) => {
-    const whole = new Int8Array(file, start + place.data, product(place.shape));
-    return scaled(whole, new Float32Array(file, start + place.scales, place.shape[0]));
-  },
-};
+function read(file, start, { shape, data, scales }) {
+  if (scales === undefined) return new Float32Array(file, start + data, product(shape));
+  const whole = new Int8Array(file, start + data, product(shape));
+  return scaled(whole, new Float32Array(file, start + scales, shape[0]));
+}
 
 /** A drafter at the start of a run. capacity: tokens of text, plus one tree. */
 export const drafter = (model, capacity) =>
