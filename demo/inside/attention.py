@@ -1,4 +1,4 @@
-"""What a drafter attended to at a cycle of a trace: computed once, then shown by head.
+"""What a drafter attended to at a cycle of a trace: computed once, then drawn.
 
 The functions below `look_inside` are pure: they run no model.
 """
@@ -27,7 +27,6 @@ from moa_core.model.target import Target
 
 NEAR = 24  # tokens before the root that have a row of their own
 EARLIER = "(earlier)"
-MEAN = "mean of all heads"
 Matrix = list[list[float]]
 
 
@@ -38,8 +37,8 @@ class Look:
     cycle         which one, from 0
     known         verified tokens, whose memories CA reads
     tokens        [rows] texts of the newest of these
-    layers        by head, then "mean of all heads": LSA over the layers, [rows, L] and over every
-                  verified token [L]; empty without LSA
+    layers        LSA over the layers, the mean of its heads: [rows, L], and over every verified
+                  token [L]; None without LSA
     text          [H, rows + 1] CA over `tokens`, all earlier text first; no such entry if none is
     tli           of the drafter
     """
@@ -47,7 +46,7 @@ class Look:
     cycle: int
     known: int
     tokens: list[str]
-    layers: dict[str, tuple[Matrix, list[float]]]
+    layers: tuple[Matrix, list[float]] | None
     text: Matrix
     tli: int
 
@@ -106,22 +105,16 @@ def _look(target: Target, drafter: Drafter, ids: Sequence[int], looks: Looks, cy
     if len(texts) > NEAR:
         earlier = looks.text[:, :-NEAR].sum(1).tolist()
         text = [[rest, *row] for rest, row in zip(earlier, text, strict=True)]
-    layers = {}
+    layers = None
     if looks.layers is not None:
-        heads = {MEAN: looks.layers.mean(1)}
-        heads |= {f"head {head + 1}": each for head, each in enumerate(looks.layers.unbind(1))}
-        layers = {
-            name: (each[-NEAR:].tolist(), each.mean(0).tolist()) for name, each in heads.items()
-        }
+        mean = looks.layers.mean(1)
+        layers = mean[-NEAR:].tolist(), mean.mean(0).tolist()
     return Look(cycle, len(texts), tokens, layers, text, drafter.tli)
 
 
-def layers_chart(looked: Look, head: str = MEAN) -> go.Figure | None:
-    """LSA's chart for a head, or for their mean; None without LSA."""
-    if head not in looked.layers:
-        return None
-    near, mean = looked.layers[head]
-    return layers_read(near, mean, looked.tokens, looked.tli)
+def layers_chart(looked: Look) -> go.Figure | None:
+    """LSA's chart; None without LSA."""
+    return looked.layers and layers_read(*looked.layers, looked.tokens, looked.tli)
 
 
 def text_chart(looked: Look) -> go.Figure:

@@ -106,7 +106,6 @@ def _map(weights: Rows, columns: Sequence[int], tokens: Sequence[str], kind: str
 
 
 def _lay_out(figure: go.Figure, title: str, x: str, rows: int, around: int) -> None:
-    """The page's look, as tall as the tokens need."""
     plain = look(title, x, "")
     margin = {"l": 112, "r": 8, "t": 64, "b": 96}
     figure.update_layout(plain, height=ROW * rows + around, margin=margin, showlegend=False)

@@ -11,7 +11,7 @@ import gradio as gr
 from demo.common.status import say, status_line, words
 from demo.common.theme import plot
 from demo.engine import Engine
-from demo.inside.attention import MEAN, layers_chart, look_inside, refusal, text_chart
+from demo.inside.attention import layers_chart, look_inside, refusal, text_chart
 from demo.inside.view import inside_view, packed
 from demo.live.recording import recording
 from demo.session import PRIVATE, Shared, Visit, connect, show_results
@@ -43,35 +43,28 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
     status = status_line(elem_id="inside-status")
     with gr.Column(visible=False, elem_id="inside-found") as found:
         words(READ, elem_classes="note")
-        head = gr.Dropdown(
-            [MEAN], value=MEAN, label="Head of LSA", elem_id="inside-head", filterable=False
-        )
         with gr.Row():
             with gr.Column(min_width=320):
                 layers = plot(elem_id="inside-layers-chart")
             with gr.Column(min_width=320):
                 text = plot(elem_id="inside-text-chart")
-    pair, looked = gr.State(), gr.State()  # the traces shown, the attention last computed
+    pair = gr.State()  # the traces shown
 
     def look(
         visit: Visit, stop: Callable[[], bool], shown: Pair, cycle: int
     ) -> Iterator[tuple[Any, ...]]:
         seen = look_inside(engine, shown[0], int(cycle))
-        heads = list(seen.layers)
         yield (
             say(f"Attention at cycle {seen.cycle + 1} is shown below.", "done"),
-            seen,
             gr.update(visible=True),
-            gr.update(choices=heads, value=heads[0] if heads else None, visible=bool(heads)),
-            gr.update(value=layers_chart(seen), visible=bool(heads)),
+            gr.update(value=layers_chart(seen), visible=seen.layers is not None),
             text_chart(seen),
         )
 
     shows = [status, view, pair, ask, about, button, found]
     view.shown(partial(_open, engine), [shared.visit, pair], shows, queue=False, **PRIVATE)
-    outputs = [status, looked, found, head, layers, text]
+    outputs = [status, found, layers, text]
     show_results(connect(shared, button, stop, look, [pair, view], outputs), "inside-found")
-    head.input(layers_chart, [looked, head], layers, queue=False, **PRIVATE)
 
 
 def _open(engine: Engine, visit: Visit | None, shown: Pair | None) -> tuple[Any, ...]:

@@ -105,15 +105,6 @@ function show(wanted) {
 
 slider.addEventListener("input", () => show(Number(slider.value) - 1));
 
-root.addEventListener("keydown", (event) => {
-  if (event.altKey || event.ctrlKey || event.metaKey) return;
-  const steps = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: Infinity };
-  const aside = tree.contains(event.target) || [slider, before].includes(event.target);
-  if (aside || !(event.key in steps)) return; // the slider knows these keys itself
-  event.preventDefault();
-  show(steps[event.key]);
-});
-
 // ---- pointing at a node ----
 
 const nodeOf = (target) => {

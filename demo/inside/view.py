@@ -87,8 +87,6 @@ def cycles_of(trace: Trace) -> list[tuple[Drafted, Verified]]:
 
 
 class _Texts:
-    """Texts of tokens, each kept once."""
-
     def __init__(self, text: RecordedText) -> None:
         self.texts: list[str] = []
         self.special: list[int] = []
