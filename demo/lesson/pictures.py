@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from demo.common.drawing import box, brace, line, svg, text
+from demo.tli.drawing import layers
 
 
 def lossless() -> str:
@@ -51,7 +53,7 @@ def observing() -> str:
 def training() -> str:
     verified = "".join(box(6 + 40 * at, 88, 34, "", "sure") for at in range(4))
     drafts = "".join(box(174 + 46 * at, 88, 40, f"d{at + 1}", "dashed") for at in range(4))
-    looks = line(332, 57, 168, 57, "drafter") + "".join(
+    looks = line(332, 57, 162, 57, "drafter to") + "".join(
         line(194 + 46 * at, 88, 194 + 46 * at, 57, "drafter") for at in range(4)
     )
     return svg(
@@ -60,32 +62,10 @@ def training() -> str:
         "through cross-attention at the memory before the boundary, and through self-attention at "
         "the text and at the drafts before it. There is no memory of the drafts.",
         206, box(6, 44, 154, "memory (CA looks here)", "drafter"), looks, verified, drafts,
-        '<path class="bar drafter" d="M162 57l10 -5v10z"/>',
         line(167, 34, 167, 150, "cut"), text(167, 26, "last verified", "middle quiet"),
         brace(174, 352, 122, "drafts: SA looks back"), brace(6, 160, 122, "verified"),
         text(180, 184, "training texts are cut in the same way:", "middle quiet"),
         text(180, 201, "a boundary every 6 to 14 tokens", "middle quiet"),
-    )  # fmt: skip
-
-
-def tli() -> str:
-    return svg(
-        "tli", "The target’s last N layers behind the drafter",
-        "A draft goes through the drafter’s self-attention and cross-attention, then through the "
-        "last N layers of the target, then through its head. A larger N raises both the acceptance "
-        "length and the time per draft level.",
-        206, text(6, 20, "drafter", "quiet"), text(166, 20, "the target’s own weights", "quiet"),
-        box(6, 32, 46, "SA", "drafter"), line(52, 45, 76, 45, "to"),
-        box(76, 32, 46, "CA", "drafter"), line(122, 45, 166, 45, "to"),
-        box(166, 32, 102, "last N layers", "bonus"), line(268, 45, 292, 45, "to"),
-        box(292, 32, 62, "head", "bonus"),
-        text(6, 100, "larger N:", ""), text(90, 100, "τ", ""), text(90, 134, "time per level", ""),
-        *(f'<rect class="bar drafter" x="{200 + 42 * at}" y="{102 - size}" width="30" '
-          f'height="{size}"/>' for at, size in enumerate((14, 18, 21, 23))),
-        *(f'<rect class="bar bonus" x="{200 + 42 * at}" y="{150 - size}" width="30" '
-          f'height="{size}"/>' for at, size in enumerate((8, 16, 24, 32))),
-        *(text(215 + 42 * at, 168, f"N = {at}", "middle quiet") for at in range(4)),
-        text(180, 196, "a sketch; the Layers (TLI) tab measures it", "middle quiet"),
     )  # fmt: skip
 
 
@@ -108,6 +88,6 @@ PICTURES: dict[str, Callable[[], str]] = {
     "lossless": lossless,
     "observing": observing,
     "training": training,
-    "tli": tli,
+    "tli": partial(layers, 1, "tli"),
     "alone": alone,
 }

@@ -61,7 +61,6 @@ def first_cycle(run: Run) -> Trace:
 
 
 def drawing(**kwargs: Any) -> gr.HTML:
-    """The component that `drawn` fills; hidden while it is empty."""
     return component('<div class="how-tree" hidden></div>', *SCRIPTS, **kwargs)
 
 

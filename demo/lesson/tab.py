@@ -42,7 +42,7 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
 def _bench(shared: Shared, name: str, prompt: gr.Textbox) -> None:
     """Run, Stop, a status line, and the tree: of the recorded run, until another is drafted."""
     trial = TRIALS[name]
-    with gr.Row(elem_classes="how-buttons"):
+    with gr.Row():
         run = gr.Button(trial.button, variant="primary", size="md", scale=0, min_width=210,
                         elem_id=f"how-{name}-run")  # fmt: skip
         stop = gr.Button("Stop", interactive=False, size="md", scale=0, min_width=90,
@@ -60,7 +60,10 @@ def _bench(shared: Shared, name: str, prompt: gr.Textbox) -> None:
 
 
 def _overview() -> str:
-    steps = "".join(f'<li><a href="#how-{step.id}">{escape(step.title)}</a></li>' for step in STEPS)
+    steps = "".join(
+        f'<li>{number} <a href="#how-{step.id}">{escape(step.title)}</a></li>'
+        for number, step in enumerate(STEPS, 1)
+    )
     return (
         f"<p>{escape(ABOUT)}</p><nav aria-label='Steps'><ol>{steps}</ol></nav>"
         f'<p class="how-today">{escape(TODAY)}</p>'
@@ -72,7 +75,7 @@ def _lesson(number: int, step: Step) -> str:
     picture = f"<figure>{PICTURES[step.id]()}</figure>" if step.id in PICTURES else ""
     said = "".join(f"<p>{escape(paragraph)}</p>" for paragraph in step.paragraphs)
     links = "".join(
-        f'<a class="how-link" href="{escape(link.address)}" data-press="{link.press}">'
+        f'<a class="how-link quiet-button" href="{escape(link.address)}" data-press="{link.press}">'
         f"{escape(link.words)} →</a>"
         for link in step.links
     )
@@ -92,7 +95,6 @@ def _question(step: Step) -> str:
 
 
 def _after() -> str:
-    """What popular accounts get wrong, glossary, references."""
     wrong = "".join(f"<dt>{escape(said)}</dt><dd>{escape(so)}</dd>" for said, so in WRONG)
     terms = "".join(f"<dt>{escape(word)}</dt><dd>{escape(means)}</dd>" for word, means in GLOSSARY)
     papers = "".join(

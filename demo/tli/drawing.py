@@ -21,14 +21,12 @@ KEY = (
 
 
 def drawing_html(tli: int) -> str:
-    """The drawing for one N, as SVG, and its explanation."""
     words = f"<p><small>{KEY}</small></p><p>{explanation(tli)}</p><p>{WRONG}</p>"
     caption = f'<figcaption class="note">{words}</figcaption>'
-    return f'<figure class="tli-drawing">{_svg(tli)}{caption}</figure>'
+    return f'<figure class="tli-drawing">{layers(tli)}{caption}</figure>'
 
 
 def explanation(tli: int) -> str:
-    """One N in words."""
     if not tli:
         return (
             "<b>N = 0.</b> CA’s output goes straight into the target’s head. No layer of the "
@@ -43,12 +41,13 @@ def explanation(tli: int) -> str:
     )
 
 
-def _svg(tli: int) -> str:
+def layers(tli: int, name: str = "layers") -> str:
+    """The drawing alone. name: no other drawing's on the page."""
     last = (
         "no target layer" if not tli else f"the target's last {tli} layer{'s' if tli > 1 else ''}"
     )
     return svg(
-        "layers", f"What N = {tli} means",
+        name, f"What N = {tli} means",
         f"From CA the draft goes through {last} to the target's head.", 352,
         *_target(tli), *_drafter(tli), *_between(tli), width=372,
     )  # fmt: skip
@@ -93,7 +92,7 @@ def _drafter(tli: int) -> list[str]:
         line(middle, EMBED, middle, SA + TALL, "to"),
         _part(RIGHT, EMBED, "embeddings", "bonus"),
         text(middle, EMBED + 40, "newest token, drafts", "middle quiet"),
-        *(through if tli else [text(middle - 8, 140, "directly", "quiet end")]),
+        *(through if tli else [text(middle - 34, 140, "directly", "middle quiet")]),
     ]
 
 
