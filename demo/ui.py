@@ -50,7 +50,6 @@ HELP = (
     '<a class="link" href="?tab=how" data-press="">How it works</a>'
 )
 OPENED = "() => {{ window.dispatchEvent(new CustomEvent('tab-opened', {{ detail: '{}' }})); }}"
-READ = "() => { window.dispatchEvent(new CustomEvent('address-read')); }"
 OPEN_TAB = f"""() => {{
   const named = new URLSearchParams(window.location.search).get("tab");
   const known = {list(IDS)};
@@ -89,7 +88,7 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
             _forget(demo, visits)
             return visits.arrive(request)
 
-        demo.load(arrive, None, shared.visit, **PRIVATE).then(None, None, None, js=READ, **PRIVATE)
+        demo.load(arrive, None, shared.visit, **PRIVATE)
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
             for module in TABS:
                 with gr.Tab(module.TITLE, id=module.ID) as tab:

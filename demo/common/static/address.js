@@ -4,9 +4,12 @@ for (const frame of [document.body, element.closest(".contain > *")]) // gradio 
 
 // The address names the tab that is open, and Back and Forward lead from tab to tab. `props`, which
 // has the tabs' names, and `trigger` come from gradio; this runs once, at mount.
-const inAddress = () => new URLSearchParams(window.location.search).get("tab");
+const named = () => {
+  const tab = new URLSearchParams(window.location.search).get("tab");
+  return props.tabs.includes(tab) ? tab : props.tabs[0]; // an address that names none means the first
+};
 // A page selects its first tab as it opens, before it turns to the one that the address names.
-let awaited = props.tabs.includes(inAddress()) ? inAddress() : props.tabs[0];
+let awaited = named();
 
 // An address of a tab alone: settings belong to the visit that brought them. What gradio and its host
 // write there themselves (__theme and the like) stays.
@@ -19,18 +22,6 @@ function addressOf(tab) {
   return address;
 }
 
-// An address that names none of the tabs gets the first one's name. A wrong name stays until the server
-// has read the address, to say so.
-function settle() {
-  if (props.tabs.includes(inAddress())) return;
-  const address = new URL(window.location);
-  address.searchParams.set("tab", props.tabs[0]);
-  history.replaceState(history.state, "", address);
-}
-
-if (inAddress() === null) settle();
-window.addEventListener("address-read", settle);
-
 for (const kind of ["pointerdown", "keydown"]) // whatever is opened from then on, a person opened
   window.addEventListener(kind, () => (awaited = null), { once: true, capture: true });
 
@@ -39,8 +30,7 @@ window.addEventListener("tab-opened", ({ detail: tab }) => {
     if (tab === awaited) awaited = null;
     return;
   }
-  settle();
-  if (tab !== inAddress()) history.pushState(null, "", addressOf(tab));
+  if (tab !== named()) history.pushState(null, "", addressOf(tab));
 });
 
 // The address is another one already; the tab follows it. A prompt that is no longer the page's goes.
