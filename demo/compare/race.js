@@ -5,12 +5,10 @@ const LONGEST_FRAME = 0.25; // seconds: a page in the background waits rather th
 const SHOWN = 6; // seconds that the slowest lane takes on the screen, at least
 const reachable = (node) => (node.matches(".more") ? el("span", "more", node.textContent) : node);
 let lanes = [];
-let order = []; // lanes, the fastest first
 let finish = 0; // seconds of the slowest lane
 let stretch = 1; // how many times slower than recorded it is shown
 let now = 0; // seconds into the race
 let playing = false;
-let begun = false;
 let drawnAt = null;
 let drawing = 0; // the id of the requested animation frame
 
@@ -18,13 +16,10 @@ let drawing = 0; // the id of the requested animation frame
 
 const note = el("p", "note");
 const legend = tokenLegend(moreSample());
-const play = button("quiet-button play", "Pause", () => (playing ? pause() : start()));
-const again = button("quiet-button", "Replay", () => (rewind(), start()));
+const play = button("quiet-button play", "Play", () => (playing ? pause() : start()));
 const tracks = el("ol", "tracks");
 const texts = el("div", "texts");
-const result = el("p", "result", "", { role: "status" });
-add(root, note, tracks, add(el("div", "bar"), add(el("div", "buttons"), play, again), legend));
-add(root, texts, result);
+add(root, note, tracks, add(el("div", "bar"), play, legend), texts);
 
 // ---- lanes ----
 
@@ -33,11 +28,12 @@ const seconds = (value) => `${value.toFixed(value < 10 ? 2 : 1)} s`;
 const tokensOf = ({ accepted = [], bonus = null, first = null }) => accepted.length + (bonus || first ? 1 : 0);
 
 function lane(run, longest) {
-  const [fill, place, time] = ["fill", "place", "time"].map((name) => el("span", name));
+  const [place, time] = ["place", "time"].map((name) => el("span", name));
+  const fill = el("progress", "", "", { ariaLabel: run.label });
   const track = el("li", "track");
   track.style.setProperty("--lane", run.colour);
   const label = el("span", "name", run.label);
-  add(tracks, add(track, label, add(el("span", "road"), fill), time, place));
+  add(tracks, add(track, label, fill, time, place));
 
   const ariaLabel = `Text by ${run.label}`;
   const text = el("div", "text", "", { role: "group", ariaLabel, tabIndex: 0 });
@@ -59,15 +55,13 @@ function build() {
   const lengths = runs.map((run) => run.steps.reduce((sum, [, line]) => sum + tokensOf(line), 0));
   lanes = runs.map((run) => lane(run, Math.max(...lengths)));
   finish = Math.max(0, ...lanes.map((one) => one.total));
-  order = lanes.toSorted((one, other) => one.total - other.total);
-  for (const one of lanes) one.rank = order.findIndex((other) => other.total === one.total) + 1;
+  for (const one of lanes) one.rank = lanes.filter(({ total }) => total < one.total).length;
   if (!race) return;
   stretch = finish > 0 && finish < SHOWN ? SHOWN / finish : 1;
   const slow = stretch > 1.5 ? `Slowed ${Math.round(stretch)}×. ` : "";
   const which = race.repeats > 1 ? ` (the median of ${race.repeats})` : "";
   const whose = race.recorded ? "Recorded with the first example, not with your settings. " : "";
   note.textContent = `${whose}${slow}Each method ran alone. This replays its measured run${which}, prefill included.`;
-  begun = false;
   root.dataset.race = race.id;
   // As high as the whole text, so that the page stands still while it appears.
   end();
@@ -91,9 +85,9 @@ function advance(one) {
     moved = true;
   }
   const over = one.next === one.steps.length;
-  one.fill.style.width = `${(100 * one.shown) / one.longest}%`;
+  one.fill.value = one.shown / one.longest;
   one.time.textContent = seconds(Math.min(now, one.total));
-  one.place.textContent = over ? ["", "1st", "2nd", "3rd", "4th"][one.rank] : "";
+  one.place.textContent = over ? ["1st", "2nd", "3rd", "4th"][one.rank] : "";
   const figures = over ? ` · τ ${one.run.tau} · ${one.run.rate} tokens/s` : "";
   one.state.textContent = many(one.shown, "token") + figures;
   if (moved && follow) one.text.scrollTop = one.text.scrollHeight;
@@ -105,9 +99,7 @@ function draw() {
   for (const one of lanes) advance(one);
   const over = now >= finish;
   root.dataset.state = over ? "done" : playing ? "running" : "paused";
-  play.textContent = playing ? "Pause" : begun && !calm.matches ? "Resume" : "Play";
-  play.disabled = over && !calm.matches; // then Replay is left
-  again.hidden = calm.matches;
+  play.textContent = playing ? "Pause" : over ? "Replay" : "Play";
 }
 
 function frame(time) {
@@ -124,7 +116,7 @@ function frame(time) {
 
 function start() {
   if (now >= finish) rewind();
-  begun = playing = true;
+  playing = true;
   drawnAt = null;
   draw();
   cancelAnimationFrame(drawing);
@@ -139,7 +131,6 @@ function pause() {
 function rewind() {
   playing = false;
   now = 0;
-  result.textContent = "";
   for (const one of lanes) {
     one.next = one.shown = 0;
     one.text.replaceChildren();
@@ -151,8 +142,6 @@ function end() {
   playing = false;
   now = finish;
   draw();
-  const times = order.map((one) => `${one.run.label} after ${seconds(one.total)}`);
-  result.textContent = `Finished: ${times.join(", ")}.`;
 }
 
 // A race begins when it is first seen.
@@ -160,11 +149,10 @@ function watchFor() {
   const seen = new IntersectionObserver((entries) => {
     if (!entries.some((entry) => entry.isIntersecting)) return;
     seen.disconnect();
-    if (!begun) start();
+    if (!now) start();
   });
   seen.observe(tracks);
 }
 
-calm.addEventListener("change", draw);
 watch("value", build);
 build();

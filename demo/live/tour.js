@@ -11,7 +11,7 @@ const PLACES = [
 ];
 const words = el("p", "", "", { ariaLive: "polite" });
 const step = el("span", "count");
-const card = el("div", "tour", "", { role: "dialog", ariaLabel: "Tour" });
+const card = el("div", "tip tour", "", { role: "dialog", ariaLabel: "Tour" });
 const earlier = button("quiet-button", "‹", () => visit(at - 1), { ariaLabel: "Back" });
 const later = button("quiet-button", "Next", () => visit(at + 1));
 add(card, words, add(el("div"), earlier, step, later, button("quiet-button", "Close", leave)));

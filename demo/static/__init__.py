@@ -58,8 +58,7 @@ def write(out: Path) -> None:
 def page() -> str:
     """index.html: the app's own components, mounted without gradio."""
     view, lanes = trace_view("common/tree/tree.js", "live/stage.js"), race_view()
-    own = {name: (HERE / name).read_text(encoding="utf-8") for name in ("page.html", "view.js")}
-    parts = {"view": f"{view.js_on_load}\n{own['view.js']}", "lanes": lanes.js_on_load}
+    parts = {"view": view.js_on_load, "lanes": lanes.js_on_load}
     bodies = [f"{name}(element, props, watch) {{\n{code}\n}}" for name, code in parts.items()]
     kept = recording()
     played = {"run": kept.ndjson, "cut": _cut(kept), "race": recorded_race()}
@@ -72,7 +71,7 @@ def page() -> str:
         "made": f"{about_of(kept.trace)} · {machine.get('processor', '')}",
         "prompt": str(kept.trace.about.get("prompt", "")),
     }
-    return Template(own["page.html"]).substitute(
+    return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
         {name: escape(text) for name, text in said.items()},
         css=style(),
         view=view.html_template,
@@ -84,7 +83,6 @@ def page() -> str:
 
 
 def style() -> str:
-    """The app's look, fonts included."""
     drawn = re.sub(r"url\('(static/fonts/[^']+)'\)", _inlined, theme()._get_theme_css())
     return "\n".join([drawn, style_sheet(), *(path.read_text(encoding="utf-8") for path in CSS)])
 
@@ -95,7 +93,6 @@ def _inlined(found: re.Match[str]) -> str:
 
 
 def _cut(kept: Recording) -> str:
-    """The run whose link is lost."""
     feed = feed_of(kept.cut)
     at = first_difference(kept.cut.output_ids, kept.plain.output_ids)
     exact = {"same": at is None, "parted": None if at is None else at + 1}

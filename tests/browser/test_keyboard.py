@@ -81,12 +81,12 @@ def test_from_a_prompt_to_the_verdict_without_a_mouse(open_page):
     page.wait_for_selector(".race .play")
     page.wait_for_selector("#compare-results .main-svg")
     page.wait_for_selector("[data-state=done] .play")  # the race is over: Replay is left
-    go_to(page, ".race .buttons button:nth-child(2)")
+    go_to(page, ".race .play")
 
 
 def test_a_run_is_announced_in_one_sentence_and_nothing_moves_for_those_who_mind(page):
     page.emulate_media(reduced_motion="reduce")
-    page.get_by_label("Show rejected").uncheck()
+    page.get_by_role("button", name="Hide rejected").click()
     settings(page, tokens=256)
     page.evaluate(LISTEN)
     run(page, "Tell me a story.")

@@ -7,12 +7,12 @@ let current = null; // the token that Tab reaches; arrow keys move on from it
 // ---- the frame: text, player, legend, tip ----
 
 const legend = tokenLegend(moreSample(), sample("unjudged", "guess, not checked yet"));
-const toggle = el("input", "", "", { type: "checkbox", checked: true });
-const tools = add(el("label", "toggle tools"), toggle, "Show rejected");
+const tools = button("quiet-button tools", "Hide rejected", () => {
+  tools.textContent = root.classList.toggle("no-rejected") ? "Show rejected" : "Hide rejected";
+});
 const called = "Decoded text, token by token. Arrow keys move between tokens.";
 const text = el("div", "text", "", { role: "group", ariaLabel: called });
 const tip = tipBox();
 const body = add(el("div", "body"), text);
 const pacer = add(el("div", "pacer"), tools);
 add(root, body, add(el("div", "foot"), pacer, legend), tip);
-toggle.addEventListener("change", () => root.classList.toggle("no-rejected", !toggle.checked));

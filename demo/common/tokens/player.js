@@ -153,15 +153,12 @@ const press = (words, ariaLabel, act) =>
 const back = press("‹", "Previous cycle", () => rewind(painted() - 1));
 const play = press("▶", "Play", toggle_play);
 const on = press("›", "Next cycle", forward);
-const rest = press("»", "To the end", () => {
-  [tempo, paused] = [0, false];
-  tick();
-});
 const speed = el("select", "quiet-button", "", { ariaLabel: "Playback speed" });
 add(pacer, speed);
 for (const [words, value] of SPEEDS) speed.add(new Option(words, value));
 speed.addEventListener("change", () => {
   tempo = pace = Number(speed.value);
+  paused = false;
   tick();
 });
 const count = add(pacer, el("span", "count")).lastChild;
@@ -205,7 +202,7 @@ function show_buttons() {
   play.ariaLabel = plays ? "Pause" : waiting ? "Resume" : "Replay";
   speed.value = String(tempo);
   back.disabled = !painted();
-  on.disabled = rest.disabled = !waiting;
+  on.disabled = !waiting;
   play.disabled = speed.disabled = !all;
   count.textContent = all ? `cycle ${painted()} of ${all}` : "";
 }
