@@ -303,7 +303,6 @@ class Engine:
 
 
 def decoded(engine: Engine, request: Request, should_stop: Callable[[], bool]) -> Iterator[Event]:
-    """The events of a request."""
     with closing(engine.prepare(request, should_stop).events) as events:  # type: ignore[type-var]
         yield from events
 

@@ -80,12 +80,10 @@ class Visits(dict[str, Visit]):
     """
 
     def arrive(self, request: gr.Request) -> Visit:
-        """A page was opened."""
         visit = self[request.session_hash or ""] = Visit()
         return visit
 
     def leave(self, who: str) -> None:
-        """It was closed."""
         visit = self.pop(who, None)
         if visit is not None:
             visit.stop()

@@ -64,7 +64,6 @@ def share_box(
 
 
 def share_fold(prefix: str, *given: Any) -> None:
-    """The same, folded."""
     with gr.Accordion("Share", open=False, elem_id=f"{prefix}share-fold"):
         share_box(prefix, *given)
 

@@ -36,7 +36,6 @@ def chart(
 
 
 def look(title: str, x: str, y: str) -> go.Layout:
-    """The look that every chart of the page shares."""
     axis = {"gridcolor": GRID, "zeroline": False, "rangemode": "tozero"}
     return go.Layout(
         template="none",
@@ -123,15 +122,6 @@ def line(
     )  # fmt: skip
 
 
-def rows_down(figure: go.Figure, count: int) -> go.Figure:
-    """Lying bars in rows, the first on top, with room for their names."""
-    margin = {"l": 8, "r": 12, "t": 48, "b": 44}
-    figure.update_layout(height=116 + 50 * count, bargap=0.42, margin=margin)
-    return figure.update_yaxes(
-        autorange="reversed", showgrid=False, automargin=True, ticksuffix=" "
-    )
-
-
 @dataclass(frozen=True)
 class Lane:
     """One method's runs, as charts over its tokens need them.
@@ -172,7 +162,6 @@ def middle(traces: Sequence[Trace]) -> Trace:
 
 
 def latency(lanes: Sequence[Lane], x: str = "", y: str = "") -> go.Figure:
-    """A line for each method: seconds until each token was there."""
     drawn = [
         line(
             lane.tokens, lane.seconds, lane.label, colour(lane.method),

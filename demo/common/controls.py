@@ -7,6 +7,7 @@ from typing import Any
 import gradio as gr
 
 from demo.common.measure import MOST_REPEATS
+from demo.common.status import words
 from demo.engine import FIXED_TREE, MOST_NEW_TOKENS
 
 NEW_TOKENS = 256  # the bundled target ends most stories before
@@ -22,6 +23,10 @@ NUMBERS: dict[str, tuple[float, float, float, float, str]] = {
     "repeats": (1, MOST_REPEATS, 3, 1, "Repeats per method"),
     "auto_tree": (0, 1, 0, 1, "Size trees automatically, for speed"),
 }
+TREE_NOTE = (
+    "τ depends on the draft tree, so compare it only at the same fixed tree. Automatic: the tree "
+    "keeps growing as long as that is expected to pay off."
+)
 SHAPE = ("depth", "breadth", "budget")
 
 
@@ -38,17 +43,18 @@ def control(name: str, prefix: str = "", **changes: Any) -> Any:
 
 
 def controls(*names: str, prefix: str = "") -> dict[str, Any]:
-    """A row of them, by name."""
     with gr.Row():
         return {name: control(name, prefix) for name in names}
 
 
-def tree_controls(prefix: str = "") -> dict[str, Any]:
-    """Whether trees are sized automatically, and their shape where they are not."""
-    auto = gr.Checkbox(False, label=NUMBERS["auto_tree"][-1], elem_id=f"{prefix}auto_tree")
-    made = controls(*SHAPE, prefix=prefix)
-    auto.change(
-        lambda on: [gr.update(interactive=not on)] * len(SHAPE), auto, list(made.values()),
-        queue=False, api_visibility="private", show_progress="hidden",
-    )  # fmt: skip
-    return {"auto_tree": auto, **made}
+def folded(prefix: str, *names: str) -> dict[str, Any]:
+    """What is rarely changed: whether trees are sized automatically, their shape, and these."""
+    with gr.Accordion("Draft tree, sampling and length", open=False, elem_id=f"{prefix}settings"):
+        words(f"<p>{TREE_NOTE}</p>", elem_classes="note")
+        auto = gr.Checkbox(False, label=NUMBERS["auto_tree"][-1], elem_id=f"{prefix}auto_tree")
+        shape = controls(*SHAPE, prefix=prefix)
+        auto.change(
+            lambda on: [gr.update(interactive=not on)] * len(SHAPE), auto, list(shape.values()),
+            queue=False, api_visibility="private", show_progress="hidden",
+        )  # fmt: skip
+        return {"auto_tree": auto, **shape, **controls(*names, prefix=prefix)}

@@ -31,7 +31,6 @@ def tree_of(trace: Trace) -> TreeSettings | None:
 
 
 def about_of(trace: Trace) -> str:
-    """Model, tree and machine, in a small line."""
     machine = trace.about.get("machine", {})
     tree = tree_of(trace)
     parts = [

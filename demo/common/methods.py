@@ -22,7 +22,6 @@ RIVAL = "eagle2"  # the paper compares MoA with it
 
 
 def colour(name: str) -> str:
-    """The colour of a method in every chart."""
     if family(name) == "moa":
         return MOA_SHADES[min(tli_of(name), len(MOA_SHADES) - 1)]
     return COLOURS.get(name, COLOURS[VANILLA])

@@ -19,21 +19,13 @@ def words(text: str, **kwargs: Any) -> gr.HTML:
 
 def status_line(text: str = "", kind: str = "note", **kwargs: Any) -> gr.HTML:
     """A line whose element stays, so that a screen reader announces each new text once."""
-    template = '<p class="status-line" role="status" aria-live="polite"></p>'
+    template = (
+        '<p class="status-line" role="status" aria-live="polite"></p>'
+        '<progress max="1" aria-label="progress" hidden></progress>'
+    )
     return component(template, "common/static/status.js", value=say(text, kind), **kwargs)
 
 
-def say(text: str, kind: str = "note") -> dict[str, str]:
-    """The value of a status line. Kinds: note, load, wait, done, error."""
-    return {"kind": kind, "text": text}
-
-
-def progress_bar(**kwargs: Any) -> gr.HTML:
-    """Hidden until `progress` gives it words. Not announced: a status line tells start and end."""
-    template = '<p class="progress" hidden><progress max="1" value="0"></progress><span></span></p>'
-    return component(template, "common/static/progress.js", value=progress(), **kwargs)
-
-
-def progress(words: str = "", share: float = 0.0) -> dict[str, Any]:
-    """The value of a bar. share: from 0 to 1; no words: the bar goes away."""
-    return {"words": words, "share": round(share, 4)}
+def say(text: str, kind: str = "note", share: float | None = None) -> dict[str, Any]:
+    """The value of a status line. Kinds: note, load, wait, done, error; share: done, 0 to 1."""
+    return {"kind": kind, "text": text, **({} if share is None else {"share": round(share, 4)})}

@@ -56,5 +56,4 @@ def component(template: str, *scripts: str, value: Any = "", **kwargs: Any) -> g
 
 
 def plot(figure: Any = None, **kwargs: Any) -> gr.Plot:
-    """A chart without gradio's frame."""
     return gr.Plot(figure, show_label=False, container=False, **kwargs)

@@ -8,8 +8,10 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.by_method import RATE, TAU, figures, times
+from demo.common.charts import PATTERNS, signed
 from demo.common.figures import about_of
-from demo.common.status import progress, progress_bar, say, status_line, words
+from demo.common.status import STOPPING, say, status_line, words
 from demo.common.theme import plot
 from demo.compare.race import race_view, recorded_race
 from demo.compare.rows import Row, rows, table
@@ -22,12 +24,12 @@ WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Ru
 TABLE_NOTE = (
     "τ: tokens gained per target call after the prefill, bonus included; a last cycle that is cut "
     "short counts in full. Figures are from each method’s run with the median tokens/s (of two "
-    "runs, the slower); ranges cover all runs. Tokens/s include the prefill; decoding alone and ms "
-    "per token do not. Acceptance rate: accepted drafts per drafted node. Tree: "
+    "runs, the slower); ranges cover all runs. Tokens/s include the prefill; decoding alone does "
+    "not. Acceptance rate: accepted drafts per drafted node. Tree: "
     "depth-breadth-budget, or auto with the mean number of drafts. Rounding can change a text "
     "where two tokens are almost equally probable; then the gap between their logits is small."
 )
-Draw = Callable[[Comparison, list[Row]], dict[str, Any]]  # a finished comparison's charts, by name
+Draw = Callable[[Comparison, list[Row]], dict[str, Any]]  # what else a comparison shows, by name
 
 
 class Bench:
@@ -39,8 +41,7 @@ class Bench:
             self.run = gr.Button(verb, variant="primary", elem_id=f"{prefix}run")
             self.stop = gr.Button("Stop", interactive=False, elem_id=f"{prefix}stop")
         self.status = status_line(said, elem_id=f"{prefix}status")
-        bar = progress_bar(elem_id=f"{prefix}progress")
-        self.parts: dict[str, Any] = {"status": self.status, "bar": bar}
+        self.parts: dict[str, Any] = {"status": self.status}
 
     def results(
         self, *charts: Sequence[str], race: bool = False, recorded: Mapping[str, Any] | None = None
@@ -68,7 +69,11 @@ class Bench:
             words(f"<p>{TABLE_NOTE}</p>", elem_classes="note")
 
     def wire(
-        self, shared: Shared, inputs: Sequence[Any], plan: Callable[..., Plan], draw: Draw
+        self,
+        shared: Shared,
+        inputs: Sequence[Any],
+        plan: Callable[..., Plan],
+        draw: Draw | None = None,
     ) -> None:
         """Connect them. plan: from the inputs' values; UserError for what cannot be compared."""
 
@@ -84,21 +89,19 @@ class Bench:
 
 
 def run(
-    engine: Engine, comparison: Comparison, should_stop: Callable[[], bool], shown: bool, draw: Draw
-) -> Iterator[dict[str, Any]]:
+    engine: Engine, comparison: Comparison, should_stop: Callable[[], bool], shown: bool,
+    draw: Draw | None = None,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
     """One comparison: what changes, by name, again and again.
 
     shown  whether there is an older one, which comes back where this one has nothing to show: until
            then it goes, since a replay would take time from the runs
     """
-    changed = {
-        "status": say("One run after the other; the methods take turns."),
-        "box": gr.update(visible=False),
-    }
-    back = {"bar": progress(), "box": gr.update(visible=shown)}
+    changed, back = {"box": gr.update(visible=False)}, {"box": gr.update(visible=shown)}
     try:
         for step in compare(engine, comparison, should_stop):
-            yield {**changed, "bar": progress(step.words, step.share)}
+            said = STOPPING if should_stop() else step.words
+            yield {**changed, "status": say(said, "wait", step.share)}
             changed = {}
     except Exception:
         yield back
@@ -107,20 +110,34 @@ def run(
     if not found:
         yield {**back, "status": status}
         return
-    shape = table(found, comparison.plan.sampling.greedy)
+    shape, about = table(found, comparison.plan.sampling.greedy), sign(comparison)
     yield {
         "status": status,
-        "bar": progress(),
         "box": gr.update(visible=True, elem_classes=""),
         "shown": True,
         "verdict": "".join(f"<b>{escape(said)}</b>" for said in verdict(found)),
-        **draw(comparison, found),
+        **{name: signed(figure, about) for name, figure in charts(found).items()},
+        **(draw(comparison, found) if draw else {}),
         "table": gr.update(value=shape, column_widths=[WIDTHS.get(name, 100) for name in shape]),
     }
 
 
+def charts(rows: Sequence[Row]) -> dict[str, Any]:
+    """τ, speed, and where a cycle's time goes, by name."""
+    rates = {row.method: row.rate for row in rows if row.rate}
+    spent = {
+        row.method: {name: 1000 * row.seconds.get(name, 0.0) / row.cycles for name in PATTERNS}
+        for row in rows
+        if row.cycles > 0
+    }
+    return {
+        "tau": figures({row.method: row.tau for row in rows if row.tau}, *TAU),
+        "rate": figures(rates, *RATE[:2], 1),
+        "phases": times(spent),
+    }
+
+
 def ended(comparison: Comparison) -> str:
-    """How many of its runs there are."""
     done, wanted = comparison.finished, comparison.wanted
     if not done:
         return "Stopped before a counted run was finished: there is nothing new to show."
@@ -130,6 +147,5 @@ def ended(comparison: Comparison) -> str:
 
 
 def sign(comparison: Comparison) -> str:
-    """Model, tree and machine of a comparison."""
     runs = [trace for found in comparison.traces.values() for trace in found]
     return max(map(about_of, runs), key=len)  # plain decoding's names no tree

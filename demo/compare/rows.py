@@ -17,7 +17,7 @@ from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import first_difference
 
-DIGITS = {"tau": ".2f", "rate": ".1f", "latency": ".2f", "ratio": ".2f"}  # digits shown
+DIGITS = {"tau": ".2f", "rate": ".1f", "ratio": ".2f"}  # digits shown
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,6 @@ class Row:
 
     @property
     def latency(self) -> Spread | None:
-        """Milliseconds per token after the prefill."""
         rate = self.decoding
         return rate and Spread(1000 / rate.middle, 1000 / rate.high, 1000 / rate.low)
 
@@ -72,7 +71,6 @@ class Row:
 
     @property
     def acceptance(self) -> float | None:
-        """Accepted drafts of all that were drafted."""
         return self.accepted / self.drafted if self.drafted else None
 
 
@@ -127,10 +125,7 @@ def digits(value: float | None, kind: str) -> str:
 
 
 def table(rows: Sequence[Row], greedy: bool = True) -> pd.DataFrame:
-    """The rows as people read them."""
-    made = pd.DataFrame([_shown(row, greedy) for row in rows])
-    compared = any(row.method == VANILLA for row in rows)
-    return made if compared else made.drop(columns="Speed-up over plain", errors="ignore")
+    return pd.DataFrame([_shown(row, greedy) for row in rows])
 
 
 def _shown(row: Row, greedy: bool) -> dict[str, str]:
@@ -140,7 +135,6 @@ def _shown(row: Row, greedy: bool) -> dict[str, str]:
         "τ": digits(row.tau and row.tau.middle, "tau"),
         "Tokens/s (min–max)": _ranged(row.rate, "rate"),
         "Decoding alone": digits(row.decoding and row.decoding.middle, "rate"),
-        "ms per token": digits(row.latency and row.latency.middle, "latency"),
         "Target calls": str(row.calls),
         "Acceptance rate": "–" if row.acceptance is None else f"{100 * row.acceptance:.1f} %",
         f"Same text as plain {how}?": _sameness(row),

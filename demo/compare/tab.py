@@ -9,12 +9,11 @@ from typing import Any
 import gradio as gr
 
 from demo.common.charts import Lane, latency, signed
-from demo.common.controls import control, controls, tree_controls
+from demo.common.controls import control, folded
 from demo.common.measure import WARM_UP
 from demo.common.methods import label, ordered
 from demo.common.prompt import prompt_box
 from demo.compare.bench import Bench, sign
-from demo.compare.charts import CHARTS, figures, phases
 from demo.compare.race import race
 from demo.compare.rows import Row
 from demo.compare.run import FEWEST, MOST, Comparison, Plan, usual
@@ -49,7 +48,6 @@ class Settings:
 
     @property
     def plan(self) -> Plan:
-        """UserError for what cannot be compared."""
         shaped = TreeSettings(int(self.depth), int(self.breadth), int(self.budget))
         return Plan(
             self.prompt, tuple(ordered(self.methods)), int(self.repeats), int(self.tokens),
@@ -74,10 +72,8 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
                 label=f"Methods: {FEWEST} to {MOST}",
             )  # fmt: skip
             made["repeats"] = control("repeats", "compare-")
-    with gr.Accordion("Draft tree, sampling and length", open=False, elem_id="compare-settings"):
-        made |= controls("tokens", "temperature", "seed", prefix="compare-")
-        made |= tree_controls("compare-")
-    bench.results(tuple(CHARTS), ("latency", "phases"), race=True)
+    made |= folded("compare-", "tokens", "temperature", "seed")
+    bench.results(("tau", "rate"), ("latency", "phases"), race=True)
     own = [made[name] for name in NAMES]
     bench.wire(shared, own, lambda *given: Settings(*given).plan, drawn)
     share_fold("compare-", bench.status, address, own)
@@ -96,7 +92,6 @@ def _named(engine: Engine, target: str = "") -> list[tuple[str, str]]:
 
 
 def address(*values: Any) -> tuple[Any, str]:
-    """These settings as a query string: (status, query)."""
     given = dict(zip(NAMES, values, strict=True))
     given |= {"methods": ",".join(ordered(given["methods"])), "auto_tree": int(given["auto_tree"])}
     return address_of(ID, given)
@@ -113,10 +108,6 @@ def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
 
 
 def drawn(comparison: Comparison, found: list[Row]) -> dict[str, Any]:
-    """The race and the charts of a comparison."""
-    charts = {kind: figures(found, kind) for kind in CHARTS}
     lanes = [Lane.of(row.method, comparison.traces[row.method]) for row in found]
-    charts |= {"latency": latency(lanes, "tokens", "seconds"), "phases": phases(found)}
-    about = sign(comparison)
-    signs = {name: signed(figure, about) for name, figure in charts.items()}
-    return {"race": race(comparison, found), **signs}
+    lines = signed(latency(lanes, "tokens", "seconds"), sign(comparison))
+    return {"race": race(comparison, found), "latency": lines}

@@ -71,7 +71,6 @@ class Device:
         self._server: Server | None = None
 
     def mount(self, path: str = "/device") -> Mount:
-        """All routes, to add to an app."""
         routes = [
             WebSocketRoute("/link", self._link),
             Route("/facts/{name}", self._facts),

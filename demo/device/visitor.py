@@ -63,7 +63,6 @@ class Visitor:
             raise Gone from error
 
     async def leave(self) -> None:
-        """Close the connection, if it is open."""
         self.here = False
         if self._socket.client_state is WebSocketState.CONNECTED:
             with suppress(RuntimeError):  # it has, this very moment

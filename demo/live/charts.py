@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from demo.common.charts import Lane, bars, beside, chart, latency, rows_down, signed
-from demo.common.methods import colour
+from demo.common.by_method import figures
+from demo.common.charts import Lane, latency, signed
 from demo.common.spread import Spread
 from moa_core.decoding.trace import Trace
 
@@ -19,25 +19,13 @@ def speed(traces: Sequence[Trace]) -> Spread | None:
 
 
 def acceptance(lanes: Sequence[Lane], about: str) -> go.Figure:
-    """A bar per method: tokens gained per target call."""
-    known = [lane for lane in lanes if lane.tau is not None]
-    names, values = [lane.label for lane in known], [lane.tau for lane in known]
-    drawn = [
-        bars(
-            names, values, [colour(lane.method) for lane in known], lying=True, showlegend=False,
-            hover=[f"{lane.label}: τ {lane.tau:.2f}" for lane in known],
-        ),
-        beside(values, names, [f" {tau:.2f}" for tau in values]),
-    ]  # fmt: skip
-    words = [f"{lane.label} {lane.tau:.2f}" for lane in known] or ["no cycle"]
-    title = "Acceptance length τ: tokens per target call"
-    figure = rows_down(chart(drawn, title, words=words), len(names))
-    figure.update_xaxes(range=[0, 1.15 * max(values, default=1)])
+    known = {lane.method: Spread.of([lane.tau]) for lane in lanes if lane.tau is not None}
+    title = "Acceptance length τ: tokens per target call (× EAGLE-2)"
+    figure = figures(known, title, "", 2).update_xaxes(title_text="")
     return _small(figure, about)
 
 
 def over_tokens(lanes: Sequence[Lane], about: str) -> go.Figure:
-    """A line per method: seconds until each token."""
     figure = latency(lanes).update_layout(legend={"y": 1.0, "font": {"size": 12}})
     return _small(figure, about)
 

@@ -44,14 +44,12 @@ class Recording:
 
     @property
     def ndjson(self) -> str:
-        """The lines that the view plays."""
         feed = feed_of(self.trace)
         return feed.plain(self.known.line(self.known.figures))
 
 
 @cache
 def recording() -> Recording:
-    """The file."""
     found = json.loads(FILE.read_text(encoding="utf-8"))
     known = found.pop("known")
     lanes = [Lane(**lane) for lane in known.pop("lanes")]

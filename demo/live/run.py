@@ -13,10 +13,10 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.figures import many, name_of, tree_of
+from demo.common.figures import name_of, tree_of
 from demo.common.methods import label
 from demo.common.status import STOPPING, say
-from demo.common.tokens.view import ENDINGS, Feed, paced
+from demo.common.tokens.view import Feed, paced
 from demo.engine import FIXED_TREE, Engine, Request
 from demo.live import device
 from demo.live.settings import Settings
@@ -112,19 +112,17 @@ def open_trace(visit: Visit, path: str | None) -> tuple[Any, Any]:
     visit.begin()  # a run that goes on ends: the view now shows something else
     visit.shown, visit.trace, visit.rival = Shown(feed, trace, None), trace, None
     target = trace.about.get("target", "a target")
-    about = f"Opened: {method_of(trace)} for {target}, recorded elsewhere or earlier. "
-    return say(about + summary(trace), "done"), feed.ndjson
+    about = f"Opened: {method_of(trace)} for {target}, recorded elsewhere or earlier."
+    return say(about, "done"), feed.ndjson
 
 
 def feed_of(trace: Trace) -> Feed:
-    """A trace with its words, as the view shows it."""
     feed = Feed(token_hex(4), RecordedText(trace), drafted_by(trace))
     feed.add(trace.events)
     return feed
 
 
 def saved(visit: Visit) -> Any:
-    """The visitor's finished run as a file to download."""
     shown = visit.shown
     if shown is None or not shown.request or "words" not in shown.trace.about:
         return gr.skip()
@@ -148,7 +146,6 @@ def _folder() -> TemporaryDirectory[str]:
 
 
 def method_of(trace: Trace) -> str:
-    """What a run's method is called."""
     return label(name_of(trace))
 
 
@@ -158,12 +155,3 @@ def drafted_by(trace: Trace) -> str:
     if tree and tree.auto:
         return f"{method_of(trace)}, trees sized automatically"
     return method_of(trace) + (f", tree {tree}" if tree else "")
-
-
-def summary(trace: Trace) -> str:
-    """A finished run in a few words."""
-    tokens = many(len(trace.output_ids), "token")
-    parts = [f"{tokens} in {many(trace.target_calls, 'target call')}"]
-    if rate := trace.decode_tokens_per_second:  # else the prefill's token is the only one
-        parts.append(f"{rate:.0f} tokens per second after the prefill")
-    return f"{', '.join(parts)}; {ENDINGS.get(trace.reason or '', trace.reason)}."

@@ -89,7 +89,6 @@ def from_address(engine: Engine, tabs: Sequence[str], request: gr.Request) -> tu
 
 
 def link(tab: str, *values: Any) -> tuple[Any, str]:
-    """The settings as a query string."""
     given = dict(zip(LINKED, values, strict=True))
     given["method"] = method_name(given["method"], int(given["tli"]))
     given["auto_tree"] = int(given["auto_tree"])

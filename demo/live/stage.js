@@ -138,16 +138,9 @@ document.addEventListener("input", ({ target }) => {
   say();
 });
 
-// A text that goes on above or below what is seen fades out there.
-function fade() {
-  text.classList.toggle("above", text.scrollTop > 4);
-  text.classList.toggle("below", text.scrollHeight - text.scrollTop - text.clientHeight > 4);
-}
-text.addEventListener("scroll", fade);
 window.addEventListener("tab-opened", ({ detail }) => {
   if (detail !== "live") return;
   if (root.dataset.state === "running") text.scrollTop = text.scrollHeight;
-  fade();
   if (newest?.tree) fit();
 });
 
@@ -169,7 +162,6 @@ function drawable({ tree, bonus }) {
 }
 
 function settled() {
-  fade();
   if (!ended) say();
   if (root.dataset.link === "lost") {
     svg.replaceChildren();

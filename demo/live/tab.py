@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.controls import controls, tree_controls
+from demo.common.controls import folded
 from demo.common.methods import VANILLA, family, label, tli_of
 from demo.common.prompt import prompt_box
 from demo.common.status import say, status_line, words
@@ -27,10 +27,6 @@ from demo.tli.stops import STOPS, stops_html
 from moa_core.errors import UserError
 
 ID, TITLE = "live", "Live"
-TREE_NOTE = (
-    "τ depends on the draft tree, so compare it only at the same fixed tree. Automatic: the tree "
-    "keeps growing as long as that is expected to pay off."
-)
 CAN = (
     "This small model tells short stories, does sums, sorts lists, counts letters, and little more."
 )
@@ -55,7 +51,6 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
             bundled = [one.bundled for one in engine.installed.values()] == [True]
             can = CAN if bundled else None
             settings["prompt"] = prompt_box("", "runs it", lines=2, max_lines=4, info=can)
-            _more("#examples", "more examples")
             with gr.Row(elem_classes="buttons"):
                 run = gr.Button("Run", variant="primary", elem_id="run")
                 stop = gr.Button("Stop", interactive=False, elem_id="stop")
@@ -72,7 +67,7 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
             charts = [
                 plot(drawn.get(name), elem_id=f"chart-{name}", min_width=200) for name in CHARTS
             ]
-    settings |= _settings()
+    settings |= folded("", "tokens", "temperature", "top_p", "seed")
     settings = {name: settings[name] for name in NAMES}
     save = _files(shared, settings, status, view)
     _wire_runs(shared, settings, (run, stop), (status, view), charts, save)
@@ -80,14 +75,7 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     return settings["prompt"]
 
 
-def _more(of: str, name: str) -> None:
-    """A button that unfolds what a component keeps back."""
-    template = f'<button type="button" class="unfold" aria-expanded="false">{name}</button>'
-    component(template, "live/unfold.js", of=of, elem_classes="unfolds")
-
-
 def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
-    """The choice of method, and of N for MoA."""
     method = engine.default()
     kinds = dict.fromkeys(family(name) for name in engine.methods())
     ranked = sorted(kinds, key=lambda name: FEW.index(name) if name in FEW else len(FEW))
@@ -96,7 +84,8 @@ def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
         value=family(method), label="Method", elem_id="method",
         elem_classes=f"few-{sum(name in FEW for name in ranked)}",
     )  # fmt: skip
-    _more("#method", "more methods")
+    more = '<button type="button" class="unfold" aria-expanded="false">more methods</button>'
+    component(more, "live/unfold.js", elem_classes="unfolds")
     with gr.Group(elem_classes="tli"):
         slider = gr.Slider(
             STOPS[0], STOPS[-1], tli_of(method), step=1, precision=0, elem_id="tli", buttons=[],
@@ -120,13 +109,6 @@ def _connection(engine: Engine) -> dict[str, Any]:
         ),
         "cut_at": gr.Number(0, visible="hidden", elem_id="cut-at"),
     }  # fmt: skip
-
-
-def _settings() -> dict[str, Any]:
-    """The folded settings: the tree's shape, the sampling and the length."""
-    with gr.Accordion("Draft tree, sampling and length", open=False, elem_id="settings"):
-        words(f"<p>{TREE_NOTE}</p>", elem_classes="note")
-        return tree_controls() | controls("tokens", "temperature", "top_p", "seed")
 
 
 def _files(
@@ -181,7 +163,6 @@ def _wire_runs(
 def _wire_settings(
     demo: gr.Blocks, shared: Shared, settings: dict[str, Any], status: gr.HTML, stops: gr.HTML
 ) -> None:
-    """Choices, the connection, and the page's address."""
     engine = shared.engine
     gr.on(
         [settings["method"].input, settings["tli"].input, shared.target.input],

@@ -1,7 +1,7 @@
-// Shows all choices of a component, or only a few.
+// Shows all methods, or only the first ones.
 const press = element.firstElementChild;
 press.addEventListener("click", () => {
-  const all = document.querySelector(props.of).classList.toggle("all");
-  press.setAttribute("aria-expanded", String(all));
-  press.textContent = all ? press.textContent.replace("more", "fewer") : press.textContent.replace("fewer", "more");
+  const all = document.querySelector("#method").classList.toggle("all");
+  press.ariaExpanded = String(all);
+  press.textContent = all ? "fewer methods" : "more methods";
 });

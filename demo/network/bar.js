@@ -1,7 +1,7 @@
 // Run, Stop and the switch that cuts the link, for all lanes.
 const net = (window.network ??= { lanes: [] });
 const frame = element.firstElementChild;
-const [bar, mark] = ["progress", "b"].map((name) => frame.querySelector(name));
+const mark = frame.querySelector("b");
 const press = (name) => document.querySelector(`#net-${name}`);
 const on = () => net.lanes.slice(0, net.used);
 const busy = (lane) => ["running", "lost", "back"].includes(lane.state);
@@ -14,7 +14,7 @@ net.choose = (method) => {
   net.show();
 };
 
-net.run = async (method, text, count, ahead, ...link) => {
+net.run = async (method, text, count, ...link) => {
   if (press("run").disabled) return;
   press("run").disabled = true;
   document.querySelector("#net-status .status-line").dataset.kind = "";
@@ -24,7 +24,7 @@ net.run = async (method, text, count, ahead, ...link) => {
     const answer = await fetch(new URL("device/ids", document.baseURI), { method: "POST", body: JSON.stringify({ text }) });
     const { ids, error } = await answer.json();
     if (!ids) throw new Error(error ?? "The server does not answer.");
-    for (const lane of on()) lane.start({ prompt: ids, count, ahead, patience: 60_000 });
+    for (const lane of on()) lane.start({ prompt: ids, count, ahead: true, patience: 60_000 });
     net.show();
   } catch (error) {
     net.lanes[0].said = error.message;
@@ -62,6 +62,7 @@ net.show = () => {
   const said = document.querySelector("#net-status .status-line");
   if (said.dataset.kind !== "error" && said.textContent !== words) said.textContent = words;
   const share = lanes.find((lane) => lane.share)?.share;
+  const bar = document.querySelector("#net-status progress");
   bar.hidden = !share;
   bar.value = share ?? 0;
   frame.dataset.state = !running ? "idle" : net.isCut ? "cut" : lanes.some((lane) => lane.state === "lost") ? "lost" : "up";

@@ -1,10 +1,8 @@
-// ---- one drafter in a thread of this browser: its text, its time line, its figures ----
+// ---- one drafter in a thread of this browser: its text, its figures ----
 
 const net = (window.network ??= { lanes: [] });
 const lane = (net.lanes[props.lane] = { choose, start, send, name: "", state: "idle", said: "" });
 const box = add(root, root.querySelector(".net-lane")).lastChild;
-const [here, there] = box.querySelectorAll(".row");
-const SCALE = 0.6; // pixels per millisecond
 const base = new URL("device", document.baseURI).href;
 always = "offline"; // the entry of the legend that is there from the start
 marks[always].hidden = false;
@@ -38,7 +36,6 @@ function go() {
   Object.assign(sums, { confirmed: 0, changed: 0, alone: 0, began: 0, first: null, bytes: null });
   lane.tau = 0;
   begin();
-  for (const one of [here, there]) one.replaceChildren();
   show({ run: String(performance.now()) });
   send({ do: "run", ...wanted });
 }
@@ -69,17 +66,9 @@ const HEAR = {
     if (early) sums.early += 1;
     if (early) sums.saved += usual - seconds;
     else if (!offline) sums.levels.push((1000 * seconds) / levels);
-    lap(here, "draft", seconds);
-    lap(there, "", seconds);
   },
-  verified({ seconds, worked, ahead, emitted, bytes, line, parted }) {
-    const way = Math.max(seconds - worked, 0);
-    if (lane.state === "running") {
-      sums.trips.push(1000 * way);
-      lap(here, "ahead", ahead);
-      lap(here, "idle", seconds - ahead);
-      for (const [phase, part] of [["way", way / 2], ["server", worked], ["way", way / 2]]) lap(there, phase, part);
-    }
+  verified({ seconds, worked, emitted, bytes, line, parted }) {
+    if (lane.state === "running") sums.trips.push(1000 * Math.max(seconds - worked, 0));
     sums.cycles += 1;
     sums.tokens += emitted.length;
     sums.confirmed += line.confirmed;
@@ -94,10 +83,8 @@ const HEAR = {
     lane.state = "lost";
     say("The link is lost: the drafter continues alone, in this browser.");
   },
-  offline_token({ seconds }) {
+  offline_token() {
     sums.alone += 1;
-    lap(here, "alone", seconds);
-    lap(there, "lost", seconds);
     tell();
   },
   link_back({ tokens }) {
@@ -128,14 +115,6 @@ function healed(parted) {
 function say(words, share = null) {
   Object.assign(lane, { said: words, share });
   net.show?.();
-}
-
-function lap(row, phase, seconds) {
-  const part = add(row, el("i")).lastChild;
-  part.dataset.phase = phase;
-  part.style.width = `${Math.max(SCALE * 1000 * seconds, 0)}px`;
-  part.title = `${phase} ${(1000 * seconds).toFixed(1)} ms`;
-  here.parentNode.scrollLeft = here.parentNode.scrollWidth;
 }
 
 const median = (values) => [...values].sort((one, other) => one - other)[values.length >> 1];

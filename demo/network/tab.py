@@ -11,17 +11,18 @@ import gradio as gr
 from demo.common.controls import control
 from demo.common.methods import RIVAL, family, label
 from demo.common.prompt import prompt_box
+from demo.common.records import kept
 from demo.common.status import status_line, words
 from demo.common.theme import DEMO, component, plot
 from demo.common.tokens.view import trace_view
 from demo.engine import Engine
-from demo.network.recorded import recorded, recorded_charts, records_html
+from demo.network.recorded import recorded_charts, records_html
 from demo.session import PRIVATE, Shared
 from demo.share import address_of, brought, load_address, named, share_fold, values_of
+from moa_core.bench.records import recorded
 from moa_core.link.emulator import PRESETS
 
 ID, TITLE = "network", "Network"
-CLIENT = "<code>python -m moa_core generate --server ws://…</code>"
 INTRO = (
     "<p>The <b>drafter</b> runs in your browser; the larger model, the <b>target</b>, runs on the "
     "server. Cut the link while text streams, or go offline: the drafter continues alone. When the "
@@ -29,7 +30,7 @@ INTRO = (
 )
 NO_BROWSER = (
     "<p>A GPU is lent here for one run at a time, so a browser cannot keep a link to the target. "
-    f"Use the command-line client: {CLIENT}.</p>"
+    "Use the command-line client: <code>python -m moa_core generate --server ws://…</code>.</p>"
 )
 DUEL, HERE = "duel", "none"
 LINKED = ("method", "prompt", "tokens", "link")
@@ -60,7 +61,7 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox | None:
     usable = bool(methods_of(engine)) and not engine.borrows
     words(INTRO if usable else NO_BROWSER, elem_id="net-intro", elem_classes="note")
     prompt = _page(demo, engine) if usable else None
-    found = recorded()
+    found = kept(recorded, {})
     with gr.Accordion("Recorded results for links and cuts", open=False, elem_id="net-recorded"):
         words(records_html(found), elem_classes="note")
         for at, figure in enumerate(recorded_charts(found)):
@@ -76,7 +77,7 @@ def _page(demo: gr.Blocks, engine: Engine) -> gr.Textbox:
         with gr.Column(scale=3, min_width=300):
             settings["prompt"] = prompt_box("net-", "runs", lines=2)
         with gr.Column(scale=2, min_width=300):
-            settings |= _drafter_and_link(engine, lanes)
+            settings |= _settings(engine, lanes)
     with gr.Row(elem_classes="buttons", elem_id="net-bar"):
         run = gr.Button("Run", variant="primary", elem_id="net-run", min_width=80)
         off = {
@@ -93,11 +94,6 @@ def _page(demo: gr.Blocks, engine: Engine) -> gr.Textbox:
             _lane(0)
         with gr.Column(min_width=300, visible=False) as rival:
             _lane(1)
-    with gr.Accordion("Length, drafting ahead", open=False), gr.Row():
-        settings["tokens"] = control("tokens", "net-", minimum=2, value=160)
-        settings["ahead"] = gr.Checkbox(
-            True, label="Keep drafting while waiting", elem_id="net-ahead"
-        )
     for name, button in off.items():
         button.click(None, js=CALL.format(name), **PRIVATE)
     _wire(settings, run, rival)
@@ -107,23 +103,19 @@ def _page(demo: gr.Blocks, engine: Engine) -> gr.Textbox:
     return settings["prompt"]
 
 
-def _drafter_and_link(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[str, Any]:
+def _settings(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[str, Any]:
     duel = "Duel: " + " and ".join(name for _, name in lanes.get(DUEL, []))
     method = gr.Radio(
         [(duel if name == DUEL else label(name), name) for name in lanes],
         value=engine.best_alone(), label="Drafter in this browser", elem_id="net-method",
     )  # fmt: skip
-    with gr.Row():
-        called = [(one.title, name) for name, one in PRESETS.items()]
-        preset = gr.Dropdown(
-            [("None: your real link", HERE), *called], value=HERE, label="Simulated link",
-            elem_id="net-link", filterable=False, min_width=150,
-        )  # fmt: skip
-        delay = gr.Slider(
-            0, 300, 0, step=1, label="Extra round trip (ms)", elem_id="net-delay", buttons=[],
-            min_width=150,
-        )  # fmt: skip
-    return {"method": method, "link": preset, "delay": delay}
+    called = [(one.title, name) for name, one in PRESETS.items()]
+    preset = gr.Dropdown(
+        [("None: your real link", HERE), *called], value=HERE, label="Simulated link",
+        elem_id="net-link", filterable=False,
+    )  # fmt: skip
+    tokens = control("tokens", "net-", minimum=2, value=160)
+    return {"method": method, "link": preset, "tokens": tokens}
 
 
 def _lane(place: int) -> None:
@@ -138,20 +130,11 @@ def _file(name: str) -> str:
 
 
 def _wire(settings: dict[str, Any], run: gr.Button, rival: gr.Column) -> None:
-    """Run, the simulated link, and the second lane of a duel."""
-    speeds, slower = json.dumps(links()), [settings["delay"], settings["link"]]
-    asked = [settings[name] for name in ("method", "prompt", "tokens", "ahead")]
-    go = f"(...given) => {{ const [, up, down] = ({speeds})[given.pop()]; "
-    run.click(
-        None, [*asked, *slower], js=f"{go} window.network.run(...given, up, down); }}", **PRIVATE
-    )
-    settings["link"].input(
-        None, settings["link"], settings["delay"], js=f"name => ({speeds})[name][0]", **PRIVATE
-    )
-    gr.on(
-        [one.change for one in slower], None, slower,
-        js=f"{go} window.network.link(...given, up, down); }}", **PRIVATE,
-    )  # fmt: skip
+    speeds, asked = json.dumps(links()), [settings[name] for name in LINKED]
+    go = f"(...given) => {{ const link = ({speeds})[given.pop()]; "
+    run.click(None, asked, js=f"{go} window.network.run(...given, ...link); }}", **PRIVATE)
+    preset = settings["link"]
+    preset.change(None, preset, js=f"{go} window.network.link(...link); }}", **PRIVATE)
     shows = f"name => ({{ __type__: 'update', visible: name === '{DUEL}' }})"
     settings["method"].change(None, settings["method"], rival, js=shows, **PRIVATE).then(
         None, settings["method"], js=CALL.format("choose"), **PRIVATE
@@ -159,7 +142,6 @@ def _wire(settings: dict[str, Any], run: gr.Button, rival: gr.Column) -> None:
 
 
 def link(engine: Engine, *values: Any) -> tuple[Any, str]:
-    """(status, query string) of the tab's settings."""
     return address_of(ID, {"target": engine.first, **dict(zip(LINKED, values, strict=True))})
 
 

@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-import logging
+from html import escape
 from typing import Any
 
 import gradio as gr
 
+from demo.common.records import kept
 from demo.common.status import words
 from demo.common.theme import plot
-from demo.results.charts import CHARTS
-from demo.results.learning import learning, learning_charts, learning_note
-from demo.results.table import NOTES, headline, paper_section, table
+from demo.results.charts import CHARTS, learning_charts
+from demo.results.table import NOTES, headline, paper_table, paper_words, table
 from demo.session import PRIVATE, Shared
-from moa_core.bench.records import Recording, recordings
-from moa_core.errors import UserError
-
-log = logging.getLogger(__name__)
+from moa_core.bench.records import FOLDER, Recording, read, recordings
 
 ID, TITLE = "benchmarks", "Benchmarks"
 FIRST = "Best tree"  # the recording that answers which method is fastest
-ALL = "all kinds"
 
 
 def build(demo: gr.Blocks, shared: Shared) -> None:
     """Lay the tab out: what the first recording says, two charts, then all else."""
     del demo, shared  # it needs no model and no address
-    there = kept()
+    there = ours()
     if not there:
         words("<p>There are no recordings here.</p>", elem_id="bench-empty")
         return
     first = there[0]
     said = words(headline(first), elem_id="bench-claims")
-    with gr.Accordion("Choose a recording and kind of prompt", open=False, elem_id="bench-filters"):
-        choice = gr.Radio([one.name for one in there], value=first.name, label="Recording",
-                          elem_id="bench-recording")  # fmt: skip
-        kind = gr.Dropdown(**_kinds(first, ALL), label="Kind of prompt", filterable=False,
-                           elem_id="bench-kind")  # fmt: skip
+    choice = gr.Radio([one.name for one in there], value=first.name, label="Recording",
+                      elem_id="bench-recording")  # fmt: skip
     with gr.Row(elem_id="bench-charts"):
         plots = [_plot(first, name) for name in ("tau", "speed")]
     with gr.Accordion("More charts, all numbers", open=False, elem_id="bench-more"):
@@ -46,18 +39,25 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
             table(first), interactive=False, label="The numbers in these charts", max_height=420,
             elem_id="bench-table", buttons=["copy", "fullscreen"],
         )  # fmt: skip
-    gr.on(
-        [choice.input, kind.input], updates, [choice, kind], [said, kind, *plots, frame],
-        queue=False, trigger_mode="always_last", **PRIVATE,
-    )  # fmt: skip
-    if trained := learning():
+    choice.input(
+        updates, choice, [said, *plots, frame], queue=False, trigger_mode="always_last", **PRIVATE
+    )
+    if trained := kept(lambda: read(FOLDER / "learning.json"), None):
         _learning(trained)
-    words(paper_section(), elem_id="bench-paper")
+    above, below = paper_words()
+    with gr.Column(elem_id="bench-paper"):
+        words(above, elem_classes="paper")
+        gr.Dataframe(
+            paper_table(), interactive=False, wrap=True, show_label=False, buttons=[],
+            label="The authors’ published figures", column_widths=[170, *[130] * 7, 154],
+            pinned_columns=1, max_height=700,
+        )  # fmt: skip
+        words(below, elem_classes="note")
 
 
 def _plot(recording: Recording, name: str) -> gr.Plot:
     with gr.Column(min_width=320, elem_classes="bench-chart"):
-        figure = CHARTS[name](recording, None)
+        figure = CHARTS[name](recording)
         made = plot(figure, visible=figure is not None, min_width=280, elem_id=f"bench-{name}")
         words(f"<p>{NOTES[name]}</p>", elem_classes="note")
     return made
@@ -69,37 +69,25 @@ def _learning(trained: dict[str, Any]) -> None:
             for at, figure in enumerate(learning_charts(trained)):
                 with gr.Column(min_width=320, elem_classes="bench-chart"):
                     plot(figure, elem_id=f"learning-{at}")
-        words(learning_note(trained), elem_classes="note")
+        words(
+            "<p>From scratch, on the same batches; τ is measured on a few prompts, so small "
+            f"differences mean nothing. <code>{escape(str(trained['command']))}</code></p>",
+            elem_classes="note",
+        )
 
 
-def kept() -> list[Recording]:
-    """Our own recordings, the first one to be shown first; none where their files are damaged."""
-    try:
-        return sorted(recordings(), key=lambda one: one.name != FIRST)
-    except UserError as error:
-        log.warning("no recordings: %s", error)
-        return []
+def ours() -> list[Recording]:
+    """Our own recordings, the first one to be shown first."""
+    return sorted(kept(recordings, []), key=lambda one: one.name != FIRST)
 
 
-def updates(name: str, kind: str) -> tuple[Any, ...]:
-    """Headline, kinds of prompt, charts and table of a recording."""
-    found = next((one for one in kept() if one.name == name), None)
+def updates(name: str) -> tuple[Any, ...]:
+    found = next((one for one in ours() if one.name == name), None)
     if found is None:
         raise gr.Error("There is no such recording.")
-    kinds = _kinds(found, kind)
-    one_kind = None if kinds["value"] == ALL else kinds["value"]
-    figures = [draw(found, one_kind) for draw in CHARTS.values()]
+    figures = [draw(found) for draw in CHARTS.values()]
     return (
         headline(found),
-        gr.update(**kinds),
         *(gr.update(value=one, visible=one is not None) for one in figures),
         table(found),
     )
-
-
-def _kinds(recording: Recording, chosen: str) -> dict[str, Any]:
-    """What can be chosen, and what is: all kinds where this recording lacks the one before."""
-    return {
-        "choices": [ALL, *recording.kinds],
-        "value": chosen if chosen in recording.kinds else ALL,
-    }

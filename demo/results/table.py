@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from moa_core.bench.paper import Cell, Paper, Row, claim, published
+from moa_core.bench.paper import Cell, claim, published
 from moa_core.bench.records import Recording
 from moa_core.bench.results import tree_text
 from moa_core.loading.names import label
@@ -21,7 +21,6 @@ NOTES = {  # under each chart: how to read it
         "New tokens per second of the whole run, prefill included. Whiskers: slowest and fastest "
         "of several passes. Dotted: plain decoding. The recording “Same tree” used one thread."
     ),
-    "decoding": "Without the prefill’s time and its one token. Dotted: plain decoding.",
     "acceptance": "Share of cycles that accepted at least this many drafts.",
     "times": (
         "Without the prefill; all kinds of prompt together. “Other”: acceptance, cache and so on."
@@ -77,46 +76,37 @@ def headline(recording: Recording) -> str:
     )
 
 
-def paper_section() -> str:
-    """The authors' own table, apart."""
+def paper_words() -> tuple[str, str]:
+    """What is said above and below the authors' own table."""
     paper = published()
-    apart = ", ".join(name for at, name in enumerate(paper.data) if at not in paper.shared)
-    rows = [_paper_row(paper, row) for row in paper.rows]
-    head = ["drafter", *map(escape, paper.data), f"mean without {escape(apart)}, computed here"]
     source = ". ".join(escape(text) for text in paper.source.values())
-    return f"""<section class="paper">
-<h2>For comparison: the authors’ published figures</h2>
+    return (
+        f"""<h2>For comparison: the authors’ published figures</h2>
 <p><b>Not measured here: another model and another machine.</b> {escape(paper.target)},
 {escape(paper.settings)}; hardware {escape(paper.hardware)}. Cells: speed-up over the authors’
-own plain decoding / τ. Compare rows within this table, not speed-ups across tables.</p>
-{_table([*head, "mean as printed"], rows, "The authors' published figures")}
-<p class="note">† Left out. {escape(paper.flag)} ‡ Includes the cell left out.</p>
-<p class="note">Source: {source}.</p></section>"""
+own plain decoding / τ. Compare rows within this table, not speed-ups across tables.</p>""",
+        f"<p>† Left out. {escape(paper.flag)} ‡ Includes the cell left out.</p>"
+        f"<p>Source: {source}.</p>",
+    )
 
 
-def _paper_row(paper: Paper, row: Row) -> list[str]:
+def paper_table() -> pd.DataFrame:
     """Drafter, cells, the mean of the shared data sets, and the mean that the authors print."""
-    return [
-        escape(row.drafter),
-        *(_pair(cell) if cell else '<span class="missing">†</span>' for cell in row.cells),
-        _pair(paper.mean(row)),
-        _pair(row.printed_mean) + (" ‡" if row.mean_includes_flagged else ""),
+    paper = published()
+    apart = ", ".join(name for at, name in enumerate(paper.data) if at not in paper.shared)
+    rows = [
+        {
+            "drafter": row.drafter,
+            **dict(
+                zip(paper.data, [_pair(cell) if cell else "†" for cell in row.cells], strict=True)
+            ),
+            f"mean without {apart}, computed here": _pair(paper.mean(row)),
+            "mean as printed": _pair(row.printed_mean) + " ‡" * row.mean_includes_flagged,
+        }
+        for row in paper.rows
     ]
+    return pd.DataFrame(rows)
 
 
 def _pair(cell: Cell) -> str:
     return f"{cell[0]:.2f} × / {cell[1]:.2f}"
-
-
-def _table(head: list[str], rows: list[list[str]], name: str) -> str:
-    """A table of cells that are HTML already, in a box that scrolls by itself."""
-    top = "".join(f'<th scope="col">{cell}</th>' for cell in head)
-    body = "".join(
-        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>'
-        for first, *rest in rows
-    )
-    label = f'tabindex="0" role="region" aria-label="{name}"'
-    return (
-        f'<div class="scroll" {label}><table><thead><tr>{top}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )

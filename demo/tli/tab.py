@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,17 +10,16 @@ import gradio as gr
 
 from demo.common.charts import signed
 from demo.common.controls import control
-from demo.common.methods import RIVAL, VANILLA
+from demo.common.methods import RIVAL, VANILLA, family
 from demo.common.prompt import prompt_box
 from demo.common.status import words
-from demo.compare.bench import Bench, sign
-from demo.compare.rows import Row
-from demo.compare.run import Comparison, Plan
+from demo.compare.bench import Bench
+from demo.compare.run import Plan
 from demo.engine import Engine
-from demo.results.tab import kept
+from demo.results.charts import CHARTS
+from demo.results.tab import ours
 from demo.session import PRIVATE, Shared
 from demo.share import address_of, brought, load_address, named, share_fold, values_of
-from demo.tli.charts import PANELS, measured, panel, recorded
 from demo.tli.drawing import drawing_html
 from demo.tli.stops import STOPS
 from moa_core.decoding.tree import TreeSettings
@@ -30,6 +30,7 @@ ID, TITLE = "tli", "Layers (TLI)"
 LONGEST = 256  # new tokens in one run: a sweep is many runs
 TREE = TreeSettings(5, 4, 11)  # one tree for all, so that only N differs
 NAMES = ("prompt", "tokens", "repeats", "target")  # of the settings, in the order of events
+RECORDED = {"tau": "tau", "rate": "speed", "phases": "times"}  # charts, as Benchmarks names them
 LINKED = ("tokens", "repeats")  # what an address sets here
 
 
@@ -37,17 +38,23 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     engine = shared.engine
     with gr.Row(equal_height=False):
         with gr.Column(scale=3, min_width=320):
-            settings = _settings() | {"target": shared.target}
+            settings = {"prompt": prompt_box("sweep-", "sweeps", lines=3, max_lines=10)}
+            with gr.Row():
+                settings["tokens"] = control(
+                    "tokens", "sweep-", minimum=8, maximum=LONGEST, step=8, value=96
+                )
+                settings["repeats"] = control("repeats", "sweep-")
             bench = Bench("sweep-", "Sweep N")
-            bench.results(tuple(PANELS), recorded=_recorded())
+            bench.results(("tau", "rate"), ("phases",), recorded=_recorded())
         with gr.Column(scale=2, min_width=300, elem_id="sweep-meaning"):
             focus = gr.Radio(
                 [(f"N = {stop}", stop) for stop in STOPS], value=1, label="What does N mean?",
                 elem_id="sweep-focus",
             )  # fmt: skip
             drawing = words(drawing_html(1), elem_id="sweep-drawing")
+    settings["target"] = shared.target
     own = [settings[name] for name in NAMES]
-    bench.wire(shared, own, partial(plan_of, engine), drawn)
+    bench.wire(shared, own, partial(plan_of, engine))
     share_fold("sweep-", bench.status, address, own)
     linked = [settings[name] for name in LINKED]
     load_address(demo, partial(from_address, engine), [bench.status, *linked])
@@ -55,16 +62,7 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     return settings["prompt"]
 
 
-def _settings() -> dict[str, Any]:
-    made: dict[str, Any] = {"prompt": prompt_box("sweep-", "sweeps", lines=3, max_lines=10)}
-    with gr.Row():
-        made["tokens"] = control("tokens", "sweep-", minimum=8, maximum=LONGEST, step=8, value=96)
-        made["repeats"] = control("repeats", "sweep-")
-    return made
-
-
 def address(*values: Any) -> tuple[Any, str]:
-    """These settings as a query string: (status, query)."""
     return address_of(ID, dict(zip(NAMES, values, strict=True)))
 
 
@@ -93,24 +91,15 @@ def plan_of(engine: Engine, prompt: str, tokens: int, repeats: int, target: str 
     )  # fmt: skip
 
 
-def drawn(made: Comparison, found: list[Row]) -> dict[str, Any]:
-    """The panels of a sweep."""
-    return _signed({key: panel(measured(found, key), key) for key in PANELS}, sign(made))
-
-
 def _recorded() -> dict[str, Any]:
-    """The panels before the first sweep: the benchmark with this tree, if it came with the page."""
-    found = next((one for one in kept() if one.name == "Same tree"), None)
+    """The charts before the first sweep: the benchmark with this tree, if it came with the page."""
+    found = next((one for one in ours() if one.name == "Same tree"), None)
     if found is None:
         return {}
-    prompts = next(iter(found.methods.values()))["prompts"]
+    swept = {name: one for name, one in found.methods.items()
+             if family(name) == "moa" or name in (RIVAL, VANILLA)}  # fmt: skip
+    found = replace(found, results={**found.results, "methods": swept})
+    prompts = swept[VANILLA]["prompts"]
     about = f"recorded over {prompts} prompts · {found.target} · tree {TREE}"
-    return _signed({key: panel(recorded(found, key), key) for key in PANELS}, about)
-
-
-def _signed(panels: dict[str, Any], about: str) -> dict[str, Any]:
-    """Panels are narrow: the line below them is broken in the middle."""
-    parts = about.split(" · ")
-    half = len(parts) // 2
-    broken = "<br>".join(" · ".join(part) for part in (parts[:half], parts[half:]) if part)
-    return {key: signed(figure, broken, 40) for key, figure in panels.items()}
+    drawn = {name: CHARTS[key](found) for name, key in RECORDED.items()}
+    return {name: signed(figure, about) for name, figure in drawn.items() if figure}

@@ -16,25 +16,20 @@ pytestmark = pytest.mark.browser
 ADDRESS, READY = "?tab=tli", "#sweep-run:not([disabled])"
 
 
-def figure(page, name):
-    """A chart with what its only trace shows."""
-    found = chart(page, f"sweep-{name}")
-    [only] = found.pop("data")
-    return found | only
-
-
 def test_a_sweep_has_a_bar_for_each_n_and_says_what_its_numbers_say(tab):
     page = tab(LOOKS[-1])
     for name, value in (("tokens", 48), ("repeats", 1)):
         type_number(page, f"#sweep-{name}", value)
     page.click("#sweep-run")
     page.wait_for_selector("#sweep-status .status-line[data-kind=done]")
-    for name, digits in (("tau", 2), ("draft", 1), ("rate", 0)):
-        drawn = figure(page, name)
-        assert [text.partition("<br>")[2] for text in drawn["ticks"]] == ["N = 0", "N = 1"]
-        for text, value in zip(drawn["ticks"], drawn["y"], strict=True):
-            assert f"<b>{value:.{digits}f}</b>" in text
-    taus = figure(page, "tau")["y"]
+    for name, digits in (("tau", 2), ("rate", 1)):
+        bars, beside = chart(page, f"sweep-{name}")["data"]
+        assert bars["y"] == ["Plain", "EAGLE-2", "MoA N=0", "MoA N=1"]
+        for text, value in zip(beside["text"], bars["x"], strict=True):
+            assert text.split()[0] == f"{value:.{digits}f}"
+    phases = chart(page, "sweep-phases")["data"]
+    assert [one["name"] for one in phases[:3]] == ["draft", "verify", "other"]
+    taus = chart(page, "sweep-tau")["data"][0]["x"]
     assert any(f"{tau:.2f}" in page.inner_text("#sweep-verdict") for tau in taus)
     assert status(page, "sweep-").startswith("All ")
     assert charts_are_named(page)

@@ -99,7 +99,7 @@ def test_every_tab_runs_elsewhere(engine):
     assert last["status"]["text"] == "All 4 runs are done." and last["tau"] is not None
     assert spaces.asked.pop() == zero.borrowed_seconds(2 * 16 + 4 * 20)
     made = Comparison(plan=tli.plan_of(engine, PROMPT, 20, 1))
-    *_, last = run(engine, made, lambda: False, False, tli.drawn)
+    *_, last = run(engine, made, lambda: False, False)
     assert last["status"]["text"] == "All 3 runs are done."
     made = engine.prepare(lesson.request(engine, lesson.TRIALS["draft"], PROMPT, ""))
     assert "MoA N=0" in lesson.drawn(lesson.TRIALS["draft"], lesson.first_cycle(made))

@@ -1,18 +1,17 @@
-// A status line. Text goes in through textContent only: it may quote what somebody typed.
-const line = element.firstElementChild;
+// A status line, with a bar below it while something is under way. Text goes in through textContent
+// only: it may quote what somebody typed.
+const [line, bar] = element.children;
 let said = null;
 
 function show() {
-  const { kind = "", text = "" } = props.value || {};
+  const { kind = "", text = "", share = null } = props.value || {};
+  bar.hidden = share === null;
+  bar.value = share ?? 0;
   if (said === kind + text) return; // told again while waiting: announced once
   said = kind + text;
+  line.ariaLive = share === null ? "polite" : "off"; // not each of many runs is announced
   line.dataset.kind = text ? kind : "";
   line.textContent = text;
-  if (kind === "load") {
-    const bar = document.createElement("progress");
-    bar.setAttribute("aria-label", "loading");
-    line.append(" ", bar);
-  }
 }
 
 watch("value", show);

@@ -1,0 +1,119 @@
+"""Charts of methods: a row for each, of one figure or the time of a cycle; or a line for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+import plotly.graph_objects as go
+
+from demo.common.charts import DOTTED, INK, PATTERNS, PHASES, bars, beside, chart, line
+from demo.common.methods import RIVAL, VANILLA, colour, label
+from demo.common.spread import Spread
+
+ROW, AROUND = 27, 100  # pixels: a method; above and below them all
+ROOM = 1.7  # times the longest bar: part of the width is kept for what is written after it
+TAU = ("Acceptance length τ", "tokens per target call", 2)  # title, unit, digits
+SHAPES = (
+    "circle", "square", "diamond", "triangle-up", "x", "cross", "star", "triangle-down", "hexagon",
+)  # fmt: skip
+NAMES = {"stream": "API streaming", "target": "the target itself"}  # dashed: what is compared with
+RATE = ("Tokens per second, whole runs", "tokens/s, prefill included", 0)
+
+
+def shown(name: str) -> str:
+    """A method's name as people read it; of one that is not ours, short and without markup."""
+    if (known := label(name)) != name:
+        return known
+    plain = " ".join(name.split())
+    return escape(plain if len(plain) <= 22 else plain[:21] + "…", quote=False)
+
+
+def figures(known: Mapping[str, Spread], title: str, unit: str, digits: int) -> go.Figure:
+    """Bars with whiskers from the lowest to the highest; dotted: plain decoding.
+
+    After each bar its figure, and how many times EAGLE-2's that is.
+    """
+    names, spreads = [shown(name) for name in known], list(known.values())
+    rival, plain = known.get(RIVAL), known.get(VANILLA)
+    values = [f"{one.middle:.{digits}f}" for one in spreads]
+    words = [
+        f"{name} {value}" + f" ({one.low:.{digits}f} to {one.high:.{digits}f})" * one.known
+        for name, value, one in zip(names, values, spreads, strict=True)
+    ]
+    after = [
+        f" {value}" if rival is None or name in (RIVAL, VANILLA)
+        else f" {value} ({one.middle / rival.middle:.2f} ×)"
+        for value, (name, one) in zip(values, known.items(), strict=True)
+    ]  # fmt: skip
+    ends = [one.high for one in spreads]
+    drawn = [
+        bars(names, [one.middle for one in spreads], [colour(name) for name in known],
+             hover=words, spreads=spreads, lying=True),
+        beside(ends, names, after),
+    ]  # fmt: skip
+    axis = f"{unit} (× EAGLE-2)" if rival else unit
+    figure = rows_down(drawn, title, axis, words, unit, names)
+    if plain:
+        figure.add_vline(plain.middle, line=DOTTED, layer="above")
+    return figure.update_xaxes(range=[0, ROOM * max(ends, default=1)])
+
+
+def times(known: Mapping[str, Mapping[str, float]]) -> go.Figure:
+    """Milliseconds of a mean cycle by phase, stacked."""
+    names, spent = [shown(name) for name in known], list(known.values())
+    drawn = [
+        bars(names, [one[phase] for one in spent], PHASES[phase], phase, PATTERNS[phase],
+             f"%{{y}}: {phase} %{{x:.2f}} ms", lying=True)
+        for phase in PATTERNS
+    ]  # fmt: skip
+    whole = [sum(one.values()) for one in spent]
+    words = [f"{name} {' '.join(f'{phase} {one[phase]:.2f}' for phase in PATTERNS)}"
+             for name, one in zip(names, spent, strict=True)]  # fmt: skip
+    drawn.append(beside(whole, names, [f" {one:.1f}" for one in whole]))
+    figure = rows_down(drawn, "Time of a cycle", "milliseconds", words, "milliseconds", names)
+    height = figure.layout.height + 22  # a legend above the rows
+    figure.update_layout(barmode="stack", showlegend=True, margin_t=70, height=height)
+    return figure.update_xaxes(range=[0, 1.2 * max(whole, default=1)])
+
+
+def lines(
+    rows: Sequence[Mapping[str, Any]], along: str, key: str, title: str, x: str, y: str,
+    factors: tuple[int, int] = (1, 1),
+) -> go.Figure:  # fmt: skip
+    """A line for each method over what `along` names; factors: of x and y."""
+    by_method: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        if row.get(key) is not None:
+            by_method.setdefault(row["method"], []).append(row)
+    drawn = []
+    for at, (method, mine) in enumerate(by_method.items()):
+        name, dash = NAMES.get(method) or label(method), "dash" if method in NAMES else "solid"
+        drawn.append(
+            line([row[along] * factors[0] for row in mine], [row[key] * factors[1] for row in mine],
+                 name, INK if method in NAMES else colour(method),
+                 f"{name}: %{{y:.3g}} at %{{x}}", mode="lines+markers",
+                 line={"dash": dash, "width": 2},
+                 marker={"symbol": SHAPES[at % len(SHAPES)], "size": 8})
+        )  # fmt: skip
+    ends = [f"{one.name} from {one.y[0]:.3g} to {one.y[-1]:.3g}" for one in drawn]
+    # The legend is below, where plotly makes room for it: on a phone it has a line a method.
+    return chart(
+        drawn, title, x, y, ends, y, height=460, margin={"t": 48}, showlegend=True,
+        legend={"y": -0.34, "yanchor": "top"}, yaxis={"rangemode": "normal"},
+        xaxis={"rangemode": "normal"},
+    )  # fmt: skip
+
+
+def rows_down(
+    traces: Iterable[Any], title: str, axis: str, words: Iterable[str], unit: str, names: list[str]
+) -> go.Figure:
+    figure = chart(
+        traces, title, axis, "", words, unit, height=AROUND + ROW * len(names), showlegend=False,
+        bargap=0.32, margin={"l": 8, "r": 12, "t": 48, "b": 46},
+    )  # fmt: skip
+    return figure.update_yaxes(
+        type="category", categoryarray=names, autorange="reversed", automargin=True,
+        showgrid=False, rangemode="normal", ticksuffix=" ",
+    )  # fmt: skip

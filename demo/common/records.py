@@ -1,0 +1,21 @@
+"""Recordings that came with the program, for the tabs that show them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from moa_core.errors import UserError
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+def kept(read: Callable[[], T], nothing: T) -> T:
+    """What is read; nothing, with a word in the log, where a file is damaged."""
+    try:
+        return read()
+    except UserError as error:
+        log.warning("no recordings: %s", error)
+        return nothing
