@@ -38,7 +38,7 @@ def test_who_waits_is_told_and_a_closed_page_frees_its_place(open_page):
     first = open_page(LONG, ready="#compare-run:not([disabled])")
     second = open_page("?tab=live", LOOKS[-1], "#run:not([disabled])")
     first.click("#compare-run")
-    wait_for_status(first, "One run after the other", "compare-")
+    wait_for_status(first, "Repeat 1 of", "compare-")
     second.click("#run")
     wait_for_status(second, "Another run is in progress")
     second.click("#stop")
