@@ -51,6 +51,7 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
             bundled = [one.bundled for one in engine.installed.values()] == [True]
             can = CAN if bundled else None
             settings["prompt"] = prompt_box("", "runs it", lines=2, max_lines=4, info=can)
+            _more("examples", "#examples")
             with gr.Row(elem_classes="buttons"):
                 run = gr.Button("Run", variant="primary", elem_id="run")
                 stop = gr.Button("Stop", interactive=False, elem_id="stop")
@@ -75,6 +76,12 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     return settings["prompt"]
 
 
+def _more(what: str, of: str) -> None:
+    """A button that shows the rest of a component's choices."""
+    template = f'<button type="button" class="unfold" aria-expanded="false">more {what}</button>'
+    component(template, "live/unfold.js", of=of, what=what, elem_classes="unfolds")
+
+
 def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
     method = engine.default()
     kinds = dict.fromkeys(family(name) for name in engine.methods())
@@ -84,8 +91,7 @@ def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
         value=family(method), label="Method", elem_id="method",
         elem_classes=f"few-{sum(name in FEW for name in ranked)}",
     )  # fmt: skip
-    more = '<button type="button" class="unfold" aria-expanded="false">more methods</button>'
-    component(more, "live/unfold.js", elem_classes="unfolds")
+    _more("methods", "#method")
     with gr.Group(elem_classes="tli"):
         slider = gr.Slider(
             STOPS[0], STOPS[-1], tli_of(method), step=1, precision=0, elem_id="tli", buttons=[],

@@ -1,7 +1,7 @@
-// Shows all methods, or only the first ones.
+// Shows all choices of a component, or only the first ones.
 const press = element.firstElementChild;
 press.addEventListener("click", () => {
-  const all = document.querySelector("#method").classList.toggle("all");
+  const all = document.querySelector(props.of).classList.toggle("all");
   press.ariaExpanded = String(all);
-  press.textContent = all ? "fewer methods" : "more methods";
+  press.textContent = (all ? "fewer " : "more ") + props.what;
 });
